@@ -80,9 +80,8 @@ def test_imported_keys_are_listed_with_their_parameters_and_sizes(keys: Keys) ->
         assert row["key_bytes"] == params.key_bytes()
         assert 0 < row["file_bytes"] - row["key_bytes"] <= 8192
     assert keys.rows("ls", "--tenant", "alice", "--params", SET) == rows
-    # Keys do not say for which of two sets of one digest they were imported.
     names = keys_command._set_names()
-    assert names[parameter_digest(catalogue.get("openfhe-bootstrap"))] == "openfhe-bootstrap, openfhe-resnet20"
+    assert names[parameter_digest(catalogue.get("openfhe-bootstrap"))] == "openfhe-bootstrap"
     (total,) = keys.rows("stat")
     assert (total["num_keys"], total["key_bytes"]) == (3, 3 * params.key_bytes())
     by_limbs = {row["limbs"]: row["bytes"] for row in keys.rows("stat", "--key", "rot:5")}

@@ -58,7 +58,7 @@ def test_a_long_chain_keeps_the_level_of_the_weaker_of_both_secrets(secret: str)
     if secret == UNIFORM_ENCAPSULATED:
         params = spec(secret, **wide, security=128).build()
         assert params.security_bits == 128
-        assert "ephemeral secret of weight 32, modulus of 126 bits" in params.security_note
+        assert "ephemeral secret of weight 32, log2 of the modulus 126 at" in params.security_note
     else:
         with pytest.raises(ParamsError, match="Use secret uniform-encapsulated, whose main secret is not sparse"):
             spec(secret, **wide, security=128).build()

@@ -10,11 +10,12 @@ for which nominal rates suffice.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from penstock.errors import UsageError
+from penstock.errors import ParamsError, UsageError
 from penstock.operations import OpKind
 from penstock.params.ckks import BootstrapPlan, CkksParameters
 from penstock.program.circuits.bootstrap import is_library, with_few_keys
@@ -110,13 +111,13 @@ def choose_plan(
     """
     first = with_few_keys(params)
     plan = params.bootstrap
-    if plan is None or not is_library(params) or plan.rotations == FEW_KEYS:
-        only = _priced(first, trace_of(first), budget_bytes, threads)
-        _check(only, budget_bytes)
-        return Choice(plan=only)
     found = [_priced(first, trace_of(first), budget_bytes, threads)]
-    if found[0].trace.count_by_kind().get(OpKind.BOOTSTRAP.value, 0):
-        found += [_priced(each, trace_of(each), budget_bytes, threads) for each in _others(first)]
+    if plan is None or not is_library(params) or not found[0].trace.count_by_kind().get(OpKind.BOOTSTRAP.value, 0):
+        return Choice(plan=found[0])
+    if plan.rotations != FEW_KEYS:
+        for each in _others(first):
+            with suppress(ParamsError):  # a program that refreshes at fewer levels than SlotsToCoeffs first takes
+                found.append(_priced(each, trace_of(each), budget_bytes, threads))
     fitting = [each for each in found if _fits(each, budget_bytes)]
     if not fitting:
         _check(min(found, key=lambda each: _largest_use(each.trace)), budget_bytes)

@@ -69,7 +69,8 @@ def encapsulated_level(ring_dim: int, log_qp: float, log_raised: float, secret: 
 
 def _sparse(ring_dim: int, log_q: float, weight: int, which: str) -> tuple[int, str]:
     level = sparse_level(ring_dim, log_q, weight)
-    what = f"{which} secret of weight {weight}, modulus of {log_q:g} bits at N={ring_dim}"
+    modulus = "logQP" if which == "main" else "log2 of the modulus"
+    what = f"{which} secret of weight {weight}, {modulus} {log_q:g} at N={ring_dim}"
     by = f"by {ESTIMATE}, with {MARGIN_BITS:g} bits of margin"
     if not level:
         return 0, f"{what} exceeds {sparse_bound(ring_dim, weight, security.LEVELS[0])}, the bound for 128 bit {by}"

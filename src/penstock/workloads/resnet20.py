@@ -58,7 +58,7 @@ class Size:
 
 SIZES = {
     "ci": Size(params="insecure-resnet20", side=8, weights="resnet20-ci"),
-    "full": Size(params="openfhe-resnet20", side=32, weights="resnet20-full", key_budget_bytes=9 * 2**28),
+    "full": Size(params="openfhe-resnet20", side=32, weights="resnet20-full", key_budget_bytes=3 * 2**29),
 }
 DEFAULT_SIZE = "ci"
 ACCELERATOR_SIZE = "full"
