@@ -85,3 +85,12 @@ def test_a_moving_mean_is_the_stores() -> None:
     for value in (4.0, 12.0):
         moving.take(value)
     assert (moving.mean, moving.variance) == pytest.approx((5.0, 8.0))
+
+
+def test_a_key_of_its_own_moduli_counts_its_own_bytes() -> None:
+    uses = (("a", 1), ("to-sparse", 1), ("a", 3))
+    some = Cache(KeyUses(operations=(0, 1, 2), uses=uses, bytes_at=SIZES, own_bytes={"to-sparse": 7}), 60)
+    hold(some, "to-sparse", 1)
+    hold(some, "a", 2)
+    assert some.used_bytes == 27
+    assert [some.size(key, limbs) for key, limbs in (("to-sparse", 0), ("to-sparse", 1), ("a", 1))] == [0, 7, 10]

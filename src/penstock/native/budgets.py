@@ -24,6 +24,7 @@ from penstock.native.cache import KeyUses
 from penstock.native.play import play_reads
 from penstock.native.reading import KeyPlace, NativeRun, prepared_native
 from penstock.native.reads import Beside, KeyReads, ReaderBeside, bytes_per_s, cpu_s_per_byte, rates_of, timed_reads
+from penstock.operations import TO_SPARSE_KEY
 from penstock.params.ckks import CkksParameters
 from penstock.running.reading import resolve
 from penstock.simulation.memory.hierarchy import Accesses, Belady, Rates, Timeline, play
@@ -252,6 +253,7 @@ def key_uses_of(run: NativeRun, params: CkksParameters) -> KeyUses:
         operations=tuple(i for i, (key, _) in enumerate(pairs) if key is not None),
         uses=tuple((key, limbs) for key, limbs in pairs if key is not None),
         bytes_at=tuple(sizes),
+        own_bytes={TO_SPARSE_KEY: params.key_bytes(1, key=TO_SPARSE_KEY)},
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 _NEVER = 1 << 62
@@ -31,6 +31,8 @@ class KeyUses:
     """(n,) key and limbs."""
     bytes_at: tuple[int, ...]
     """`[l]`: bytes of a key's rows at `l` limbs; rows at fewer limbs are part of those at more."""
+    own_bytes: Mapping[str, int] = field(default_factory=dict)
+    """Bytes of keys that are always read whole."""
 
 
 @dataclass(slots=True)
@@ -102,8 +104,8 @@ class Cache:
         for position, (key, _) in enumerate(self.program.uses):
             self.positions[key].append(position)
 
-    def size(self, limbs: int) -> int:
-        return self.program.bytes_at[limbs]
+    def size(self, key: str, limbs: int) -> int:
+        return self.program.own_bytes.get(key, self.program.bytes_at[limbs]) if limbs else 0
 
     def next_use(self, key: str, limbs: int, after: int = 0) -> int:
         """The number of uses until the key is used with at least this many limbs, without the first `after`."""
@@ -142,7 +144,7 @@ class Cache:
             if best is None or not best[0][1]:
                 return False
             _, other, limbs = best
-            used -= self.size(limbs) - self.size(limbs - 1)
+            used -= self.size(other, limbs) - self.size(other, limbs - 1)
             kept[other] = limbs - 1
         for other, limbs in kept.items():
             self.residents[other].limbs = limbs
@@ -156,7 +158,7 @@ class Cache:
         self.clock += 1
         resident = self.residents.setdefault(key, Resident(last_use=self.clock))
         resident.loading = True
-        needed = self.size(limbs) - self.size(resident.limbs)
+        needed = self.size(key, limbs) - self.size(key, resident.limbs)
         self.used_bytes += needed
         return Load(key, limbs, needed, needed, now)
 
@@ -178,7 +180,7 @@ class Cache:
             resident = self.residents.get(key)
             have = promised.get(key, 0 if resident is None else resident.limbs)
             promised[key] = max(have, limbs)
-            more = self.size(promised[key]) - self.size(have)
+            more = self.size(key, promised[key]) - self.size(key, have)
             reading_s += more * byte_s.mean
             variance += more * more * byte_s.variance
             spared = _SPARED_DEVIATIONS * math.sqrt(variance + distance * use_s.variance)

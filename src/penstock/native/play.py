@@ -118,8 +118,8 @@ class _Run:
     def get(self, key: str, limbs: int) -> None:
         """The next use: wait until its rows are there."""
         cache, started = self._cache, self.now
-        if cache.size(limbs) > cache.budget_bytes:
-            raise UsageError(f"{key} at {limbs} limbs needs {cache.size(limbs)} bytes, more than the whole budget")
+        if cache.size(key, limbs) > cache.budget_bytes:
+            raise UsageError(f"{key} at {limbs} limbs needs {cache.size(key, limbs)} bytes, more than the whole budget")
         cache.wanted = key, limbs
         if self._last_s is not None:
             cache.use_s.take(self.now - self._last_s)
@@ -132,7 +132,7 @@ class _Run:
                 break
             if resident is None or not resident.loading:
                 have = 0 if resident is None else resident.limbs
-                if cache.make_room(key, cache.size(limbs) - cache.size(have), Need()):
+                if cache.make_room(key, cache.size(key, limbs) - cache.size(key, have), Need()):
                     self._own, missed = cache.claim(key, limbs, self.now), True
             self._until_a_load_ends()
         self.misses += missed
@@ -172,7 +172,7 @@ class _Run:
         need = Need(distance, waits=not cache.is_urgent(self._prefetch_uses))
         resident = cache.residents.get(key)
         have = 0 if resident is None else resident.limbs
-        if cache.make_room(key, cache.size(limbs) - cache.size(have), need):
+        if cache.make_room(key, cache.size(key, limbs) - cache.size(key, have), need):
             self._ahead = cache.claim(key, limbs, self.now)
 
     def _loads(self) -> list[Load]:
