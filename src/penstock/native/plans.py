@@ -40,7 +40,7 @@ PRODUCT_S = 1.1e-9
 CONVERTED_S = 0.2e-9
 """Of one multiply-add of a base conversion."""
 READ_BYTES_PER_S = 2.4e9
-"""Rows of keys from a local disk, checked; half of each key comes from a seed."""
+"""Rows of keys from a local disk, checked; half of each key comes from a seed. Assumed, as all below."""
 READING_SHARE = 0.5
 """Of the seconds of reading that computing loses: checks and seeds take processor time."""
 MORE_LIVE = 1.25
