@@ -21,7 +21,7 @@ from penstock.openfhe.paging import PagedKeys
 from penstock.operations import CONJ_KEY, OpKind
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.params.secrets import SPARSE_ENCAPSULATED, SPARSE_TERNARY, UNIFORM_ENCAPSULATED, UNIFORM_TERNARY
-from penstock.program.call import Call, Cipher, Executed, Manner, Period, Series
+from penstock.program.call import Call, Cipher, Executed, Manner, Period, Powers, Series
 from penstock.program.circuit_evaluator import CircuitEvaluator
 from penstock.program.composites import CompositeEvaluator
 from penstock.program.evaluator import Plain, Values, check_real
@@ -342,6 +342,8 @@ class OpenFheEvaluator(CompositeEvaluator):
             return self._timed(self._bootstrap, a, how.slots)
         if isinstance(how, Series):
             return self._timed(cc.EvalChebyshevSeries, a, list(how.coefficients), how.lower, how.upper)
+        if isinstance(how, Powers):
+            return self._timed(cc.EvalPoly, a, list(how.coefficients))
         alone = {
             OpKind.NEGATE: cc.EvalNegate,
             OpKind.SQUARE: cc.EvalSquare,

@@ -138,6 +138,9 @@ class Abreast(CircuitEvaluator):
     def chebyshev_series(self, a: Cipher, coefficients: Sequence[float], lower: float, upper: float) -> Cipher:
         raise _no_step("a Chebyshev series")
 
+    def polynomial(self, a: Cipher, coefficients: Sequence[float]) -> Cipher:
+        raise _no_step("a power series")
+
 
 def _no_step(what: str) -> PenstockError:
     return PenstockError(

@@ -88,6 +88,13 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
+class Powers:
+    """A power series, as one call of the library."""
+
+    coefficients: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Period:
     """The slots of one bootstrapping."""
 
@@ -96,7 +103,7 @@ class Period:
     """Refreshed side by side."""
 
 
-How = Manner | Monomial | Whole | WeightedSum | PlainSum | NumberSum | Series | Period
+How = Manner | Monomial | Whole | WeightedSum | PlainSum | NumberSum | Series | Powers | Period
 
 
 class Call(NamedTuple):

@@ -19,6 +19,7 @@ class ClearEvaluator:
 
     def __init__(self, params: CkksParameters) -> None:
         self.params = params
+        self.turns: int | None = None
 
     def encrypt(self, values: Values, *, name: str | None = None) -> Values:
         return padded(values, self.params.slots)
@@ -61,6 +62,12 @@ class ClearEvaluator:
     def rotate_many(self, a: Values, steps: Sequence[int]) -> list[Values]:
         return [np.roll(a, -index(step)) for step in steps]
 
+    def decompose(self, a: Values) -> Values:
+        return a
+
+    def rotate_hoisted(self, a: Values, digits: Values, step: int) -> Values:
+        return self.rotate(a, step)
+
     def conjugate(self, a: Values) -> Values:
         return np.conj(a)
 
@@ -90,6 +97,10 @@ class ClearEvaluator:
         self, a: Values, function: Callable[[Values], Values], lower: float, upper: float, degree: int
     ) -> Values:
         return self.chebyshev_series(a, chebyshev_coefficients(function, lower, upper, degree), lower, upper)
+
+    def polynomial(self, a: Values, coefficients: Sequence[float]) -> Values:
+        result: Values = np.polynomial.polynomial.polyval(a, np.array(coefficients, dtype=np.float64))
+        return result
 
     def levels(self, a: Values) -> int:
         return self.params.num_q * 1_000_000

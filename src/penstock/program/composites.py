@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from penstock.operations import OpKind
 from penstock.program.abreast import Bundle, Circuit, levelled, members_of, side_by_side
-from penstock.program.call import Call, Cipher, Period, Series
+from penstock.program.call import Call, Cipher, Period, Powers, Series
 from penstock.program.circuit_evaluator import CircuitEvaluator
 from penstock.program.circuits.bootstrap import (
     bootstrap_circuit,
@@ -17,6 +17,7 @@ from penstock.program.circuits.bootstrap import (
     scope_name,
 )
 from penstock.program.circuits.chebyshev import chebyshev_circuit, library_chebyshev
+from penstock.program.circuits.openfhe.series import evaluate_series
 from penstock.program.rows import RowWriter
 from penstock.traces.schema import ORIGIN_COMPOSITE
 
@@ -43,7 +44,15 @@ class CompositeEvaluator(RowWriter):
         how = Series(tuple(series), lower, upper)
         return self._composite(OpKind.CHEBYSHEV, "chebyshev", a, lambda ev, c: expand(ev, c, series, lower, upper), how)
 
-    def _composite(self, kind: OpKind, name: str, a: Cipher, circuit: Circuit, how: Series | Period) -> Cipher:
+    def polynomial(self, a: Cipher, coefficients: Sequence[float]) -> Cipher:
+        powers = tuple(float(c) for c in coefficients)
+
+        def circuit(ev: CircuitEvaluator, c: Cipher) -> Cipher:
+            return evaluate_series(ev, c, powers, None)
+
+        return self._composite(OpKind.COMPOSITE, "polynomial", a, circuit, Powers(powers))
+
+    def _composite(self, kind: OpKind, name: str, a: Cipher, circuit: Circuit, how: Series | Powers | Period) -> Cipher:
         with self.builder.open_scope(name, modelled=True):
             own = [Cipher(each.object_id, each.state) for each in members_of(a)]
             operand = Bundle.of(own) if isinstance(a, Bundle) else own[0]
@@ -51,7 +60,7 @@ class CompositeEvaluator(RowWriter):
             results = [self._called(kind, *each, how) for each in zip(members_of(a), members_of(modelled), strict=True)]
         return Bundle.of(results) if isinstance(a, Bundle) else results[0]
 
-    def _called(self, kind: OpKind, a: Cipher, modelled: Cipher, how: Series | Period) -> Cipher:
+    def _called(self, kind: OpKind, a: Cipher, modelled: Cipher, how: Series | Powers | Period) -> Cipher:
         """The composite's own row, after those inside it."""
         done = self.execute(Call(kind, [a], modelled.state, how=how))
         self.builder.add(
@@ -82,6 +91,6 @@ class ExpandingEvaluator(AbreastEvaluator):
     def _model(self) -> CircuitEvaluator:
         return self
 
-    def _composite(self, kind: OpKind, name: str, a: Cipher, circuit: Circuit, how: Series | Period) -> Cipher:
+    def _composite(self, kind: OpKind, name: str, a: Cipher, circuit: Circuit, how: Series | Powers | Period) -> Cipher:
         with self.builder.open_scope(name, modelled=True):
             return circuit(side_by_side(self, a), a)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from penstock.operations import KINDS, OpKind, rotation_key
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.abreast import Bundle, Circuit, members_of, side_by_side
-from penstock.program.call import Cipher, Period, Series
+from penstock.program.call import Cipher, Period, Powers, Series
 from penstock.program.evaluator import Plain, Values, Weight, padded
 from penstock.program.scaling import ScaleState
 from penstock.program.symbolic import SymbolicEvaluator
@@ -329,7 +329,7 @@ class CountingEvaluator(_Counting):
         return None if total is None or total.rule.state != product.rule.state else (product, total)
 
     # Composites.
-    def _composite(self, kind: OpKind, name: str, a: Cipher, circuit: Circuit, how: Series | Period) -> Cipher:
+    def _composite(self, kind: OpKind, name: str, a: Cipher, circuit: Circuit, how: Series | Powers | Period) -> Cipher:
         known = self._known_series if kind is OpKind.CHEBYSHEV else self._known
         expansion = known.get((how, _code(a)))
         if expansion is None:
@@ -377,7 +377,7 @@ def _by_limbs(plaintexts: Iterable[tuple[Hashable, int]], others: Mapping[int, i
     return dict(sorted(counts.items()))
 
 
-def _expand(params: CkksParameters, a: Cipher, circuit: Circuit, how: Series | Period) -> _Expansion:
+def _expand(params: CkksParameters, a: Cipher, circuit: Circuit, how: Series | Powers | Period) -> _Expansion:
     builder = TallyBuilder(params)
     own = [Cipher(builder.ciphertext(a.state.limbs, a.polynomials), a.state, a.polynomials) for _ in members_of(a)]
     counting = _Counting(params, builder)

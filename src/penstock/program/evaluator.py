@@ -60,6 +60,9 @@ class Evaluator(Protocol):
     """
 
     params: CkksParameters
+    turns: int | None
+    """Rotations by steps that differ by this many slots are one; the slots of the set if it is `None`. A program that
+    was recorded keeps its steps, and with them its keys, by stating N/2."""
 
     def encrypt(self, values: Values, *, name: str | None = None) -> Ciphertext:
         """A fresh ciphertext of `values`, shape (slots,) or shorter (padded with zeros)."""
@@ -118,6 +121,14 @@ class Evaluator(Protocol):
         """One rotation a step; the digit decomposition is shared (hoisting)."""
         ...
 
+    def decompose(self, a: Ciphertext) -> Ciphertext:
+        """The digits of `a`, for `rotate_hoisted`. Programs call `rotate_many`; recorded calls come one by one."""
+        ...
+
+    def rotate_hoisted(self, a: Ciphertext, digits: Ciphertext, step: int) -> Ciphertext:
+        """As `rotate`, with the digits of `a`."""
+        ...
+
     def conjugate(self, a: Ciphertext) -> Ciphertext:
         """Complex conjugate of every slot."""
         ...
@@ -156,6 +167,10 @@ class Evaluator(Protocol):
         self, a: Ciphertext, function: Callable[[Values], Values], lower: float, upper: float, degree: int
     ) -> Ciphertext:
         """A smooth function over [lower, upper] by its Chebyshev series of `degree`."""
+        ...
+
+    def polynomial(self, a: Ciphertext, coefficients: Sequence[float]) -> Ciphertext:
+        """Sum of c_k a^k, by the powers of `a`."""
         ...
 
     def mult_by_i(self, a: Ciphertext) -> Ciphertext:

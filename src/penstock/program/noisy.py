@@ -20,7 +20,19 @@ from penstock.errors import ParamsError, PenstockError
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.abreast import Bundle, Circuit, members_of
-from penstock.program.call import Call, Cipher, Executed, Manner, Monomial, Period, Refresh, Series, WeightedSum, Whole
+from penstock.program.call import (
+    Call,
+    Cipher,
+    Executed,
+    Manner,
+    Monomial,
+    Period,
+    Powers,
+    Refresh,
+    Series,
+    WeightedSum,
+    Whole,
+)
 from penstock.program.composites import ExpandingEvaluator
 from penstock.program.evaluator import Plain, Values, check_real
 from penstock.program.noise import NoiseModel, coefficients_of, ones_in_slots, slots_of
@@ -172,7 +184,7 @@ class NoisyEvaluator(ExpandingEvaluator):
         limbs = a.state.limbs
         return (limbs - 1, self._rescaled(a.value, limbs)) if a.state.degree == 2 and limbs > 1 else (limbs, a.value)
 
-    def _composite(self, kind: OpKind, name: str, a: Cipher, circuit: Circuit, how: Series | Period) -> Cipher:
+    def _composite(self, kind: OpKind, name: str, a: Cipher, circuit: Circuit, how: Series | Powers | Period) -> Cipher:
         result = super()._composite(kind, name, a, circuit, how)
         folded = [self._folded(each) for each in members_of(result)]
         return Bundle.of(folded) if isinstance(result, Bundle) else folded[0]

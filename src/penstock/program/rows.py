@@ -36,6 +36,7 @@ class RowWriter(ABC):
     def __init__(self, params: CkksParameters, builder: TraceBuilder | None = None) -> None:
         self.params = params
         self.builder = builder if builder is not None else TraceBuilder(params)
+        self.turns: int | None = None
 
     # What a reading implements.
     @abstractmethod
@@ -60,6 +61,10 @@ class RowWriter(ABC):
 
     @abstractmethod
     def chebyshev_series(self, a: Cipher, coefficients: Sequence[float], lower: float, upper: float) -> Cipher:
+        """As the protocol has it."""
+
+    @abstractmethod
+    def polynomial(self, a: Cipher, coefficients: Sequence[float]) -> Cipher:
         """As the protocol has it."""
 
     @abstractmethod
@@ -167,6 +172,13 @@ class RowWriter(ABC):
         digits = self._decompose(a)
         return [self._rotate_hoisted(a, digits, step) if step else a for step in wanted]
 
+    def decompose(self, a: Cipher) -> Cipher:
+        return self._decompose(a)
+
+    def rotate_hoisted(self, a: Cipher, digits: Cipher, step: int) -> Cipher:
+        step = self._normal_step(step)
+        return self._rotate_hoisted(a, digits, step) if step else a
+
     def _decompose(self, a: Cipher) -> Cipher:
         call = Call(OpKind.DECOMPOSE, [a], a.state)
         done = self.execute(call)
@@ -188,7 +200,7 @@ class RowWriter(ABC):
 
     def _normal_step(self, step: int) -> int:
         """The step in (-slots/2, slots/2], so that one rotation has one name and one key."""
-        slots = self.params.slots
+        slots = self.turns or self.params.slots
         step = index(step) % slots
         return step - slots if step > slots // 2 else step
 

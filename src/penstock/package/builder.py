@@ -1,0 +1,121 @@
+"""Builds a package one call at a time: the one way in which recorders make packages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from penstock.package.content import (
+    SHAPES,
+    Argument,
+    Constants,
+    ConstantSink,
+    Input,
+    Instruction,
+    Output,
+    Package,
+    Scope,
+    Series,
+    Verb,
+)
+from penstock.params.ckks import CkksParameters
+from penstock.program.evaluator import Values
+from penstock.program.scaling import ScaleState
+
+
+class PackageBuilder:
+    """Collects instructions; constants go to `sink` at once, so that they need not be in memory together."""
+
+    def __init__(self, sink: ConstantSink) -> None:
+        self._sink = sink
+        self._instructions: list[Instruction] = []
+        self._inputs: list[Input] = []
+        self._outputs: list[Output] = []
+        self._scopes = [Scope("", 0)]
+        self._scope = 0
+        self._series: dict[Series, int] = {}
+        self._values = 0
+
+    @property
+    def num_instructions(self) -> int:
+        return len(self._instructions)
+
+    @contextmanager
+    def open_scope(self, name: str) -> Iterator[None]:
+        """Instructions inside are in scope `name`."""
+        outside = self._scope
+        self._scope = len(self._scopes)
+        self._scopes.append(Scope(name, outside))
+        try:
+            yield
+        finally:
+            self._scope = outside
+
+    def constant(self, values: Values) -> int:
+        """The number of a vector."""
+        return self._sink.add(values)
+
+    def add(
+        self,
+        verb: Verb,
+        operands: Sequence[int] = (),
+        *,
+        results: int = 1,
+        constants: Sequence[int] = (),
+        number: complex = 0.0,
+        argument: int = 0,
+        state: ScaleState | None = None,
+    ) -> int:
+        """Append one instruction; the number of its (first) result."""
+        assert SHAPES[verb].results in (results, -1)
+        first, self._values = self._values, self._values + results
+        self._instructions.append(
+            Instruction(verb, tuple(operands), results, tuple(constants), number, argument, state, self._scope)
+        )
+        return first
+
+    def encrypt(self, given: Input, state: ScaleState | None = None) -> int:
+        """An input; the value that it is."""
+        self._inputs.append(given)
+        return self.add(Verb.ENCRYPT, argument=len(self._inputs) - 1, state=state)
+
+    def output(self, value: int, wanted: Output) -> None:
+        """A value that the client decrypts."""
+        self._outputs.append(wanted)
+        self.add(Verb.OUTPUT, [value], results=0, argument=len(self._outputs) - 1)
+
+    def series(self, verb: Verb, operand: int, series: Series, state: ScaleState | None = None) -> int:
+        """A Chebyshev or power series of a value."""
+        assert SHAPES[verb].argument is Argument.SERIES
+        number = self._series.setdefault(series, len(self._series))
+        return self.add(verb, [operand], argument=number, state=state)
+
+    def finish(
+        self,
+        name: str,
+        params: CkksParameters,
+        constants: Constants,
+        *,
+        description: str = "",
+        provenance: dict[str, str] | None = None,
+    ) -> Package:
+        """The package; its keys are found by running it without cryptography.
+
+        Raises: ParamsError: the program does not fit the parameters.
+        """
+        from penstock.package.replay import with_keys
+
+        return with_keys(
+            Package(
+                name=name,
+                params=params,
+                inputs=tuple(self._inputs),
+                outputs=tuple(self._outputs),
+                instructions=self._instructions,
+                scopes=tuple(self._scopes),
+                series=tuple(self._series),
+                constants=constants,
+                description=description,
+                provenance=dict(provenance or {}),
+            )
+        )

@@ -1,0 +1,262 @@
+"""What a program package holds, in memory: instructions, constants, inputs, outputs and the parameter set.
+
+An instruction is one call of `penstock.program.evaluator.Evaluator`. Values are numbered in the order in which
+instructions make them: the results of an instruction follow those of the one before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from penstock.errors import PenstockError
+from penstock.operations import Word
+from penstock.params.ckks import CkksParameters
+from penstock.program.evaluator import Values
+from penstock.program.scaling import ScaleState
+
+
+class PackageError(PenstockError):
+    """A program package that cannot be read, or whose content breaks a rule of the format."""
+
+
+class Verb(Word):
+    """The calls of a package; the value is the name in texts."""
+
+    ENCRYPT = "encrypt"
+    OUTPUT = "output"
+    ADD = "add"
+    SUB = "sub"
+    MULT = "mult"
+    MULT_NO_RELIN = "mult_no_relin"
+    ADD_PLAIN = "add_plain"
+    SUB_PLAIN = "sub_plain"
+    MULT_PLAIN = "mult_plain"
+    ADD_SCALAR = "add_scalar"
+    SUB_SCALAR = "sub_scalar"
+    SCALAR_SUB = "scalar_sub"
+    MULT_SCALAR = "mult_scalar"
+    NEGATE = "negate"
+    SQUARE = "square"
+    RELINEARIZE = "relinearize"
+    CONJUGATE = "conjugate"
+    ROTATE = "rotate"
+    DECOMPOSE = "decompose"
+    ROTATE_HOISTED = "rotate_hoisted"
+    RESCALE = "rescale"
+    MOD_DROP = "mod_drop"
+    BOOTSTRAP = "bootstrap"
+    CHEBYSHEV = "chebyshev"
+    POLYNOMIAL = "polynomial"
+    MULT_BY_I = "mult_by_i"
+    SCALED = "scaled"
+    WEIGHTED_SUM = "weighted_sum"
+
+
+class Argument(Enum):
+    """The whole number of an instruction."""
+
+    NONE = "none"
+    INPUT = "the number of an input"
+    OUTPUT = "the number of an output"
+    STEP = "a rotation to the left, in slots"
+    LIMBS = "limbs of the result"
+    SLOTS = "the period of the values in slots; 0: all slots"
+    SERIES = "the number of a series"
+
+
+MANY = -1
+"""As many as an instruction states, at least one."""
+
+
+class Shape(NamedTuple):
+    """What an instruction of one verb takes and makes."""
+
+    operands: int
+    results: int = 1
+    constants: int = 0
+    number: bool = False
+    """Whether it takes a number."""
+    argument: Argument = Argument.NONE
+
+
+SHAPES: dict[Verb, Shape] = {
+    Verb.ENCRYPT: Shape(0, argument=Argument.INPUT),
+    Verb.OUTPUT: Shape(1, 0, argument=Argument.OUTPUT),
+    **dict.fromkeys((Verb.ADD, Verb.SUB, Verb.MULT, Verb.MULT_NO_RELIN), Shape(2)),
+    **dict.fromkeys((Verb.ADD_PLAIN, Verb.SUB_PLAIN, Verb.MULT_PLAIN), Shape(1, constants=1)),
+    **dict.fromkeys((Verb.ADD_SCALAR, Verb.SUB_SCALAR, Verb.SCALAR_SUB, Verb.MULT_SCALAR), Shape(1, number=True)),
+    **dict.fromkeys((Verb.NEGATE, Verb.SQUARE, Verb.RELINEARIZE, Verb.CONJUGATE, Verb.RESCALE), Shape(1)),
+    Verb.ROTATE: Shape(1, argument=Argument.STEP),
+    Verb.DECOMPOSE: Shape(1),
+    Verb.ROTATE_HOISTED: Shape(2, argument=Argument.STEP),
+    Verb.MOD_DROP: Shape(1, argument=Argument.LIMBS),
+    Verb.BOOTSTRAP: Shape(MANY, MANY, argument=Argument.SLOTS),
+    Verb.CHEBYSHEV: Shape(1, argument=Argument.SERIES),
+    Verb.POLYNOMIAL: Shape(1, argument=Argument.SERIES),
+    Verb.MULT_BY_I: Shape(1),
+    Verb.SCALED: Shape(1, number=True),
+    Verb.WEIGHTED_SUM: Shape(MANY, constants=MANY),
+}
+"""`ROTATE_HOISTED` takes the ciphertext and its digits; `BOOTSTRAP` refreshes several together, in order;
+`WEIGHTED_SUM` has one constant for each operand."""
+
+
+class Instruction(NamedTuple):
+    """One call. A tuple, since a program has tens of thousands."""
+
+    verb: Verb
+    operands: tuple[int, ...] = ()
+    """Numbers of values that earlier instructions made."""
+    results: int = 1
+    constants: tuple[int, ...] = ()
+    """Numbers of constants, encoded where they are used."""
+    number: complex = 0.0
+    argument: int = 0
+    state: ScaleState | None = None
+    """Of the (first) result, where the program was recorded; `None`: not stated."""
+    scope: int = 0
+    """The scope that it is in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """One opening of a scope. Scope 0 is the program; every other one lies in an earlier one."""
+
+    name: str
+    parent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Coefficients, lowest first: of Chebyshev polynomials over an interval (c_0 counts half), or of powers."""
+
+    coefficients: tuple[float, ...]
+    lower: float = -1.0
+    upper: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A vector that the client encrypts."""
+
+    name: str
+    length: int
+    """Values, at most the slots of the set; zeros follow."""
+    limbs: int = 0
+    """At which it is encrypted, where that is not the full chain; 0: the full chain."""
+    is_complex: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A vector that the client decrypts."""
+
+    name: str
+    length: int
+    """Values that count, from slot 0 on."""
+
+
+class Constants(Protocol):
+    """The vectors that a program uses as plaintexts."""
+
+    def __len__(self) -> int: ...
+
+    def values(self, number: int) -> Values:
+        """One vector, (n,) float64 or complex128, without the zeros at its end. Raises: PackageError: damaged."""
+        ...
+
+
+class ConstantSink(Protocol):
+    """What takes a program's constants while it is recorded."""
+
+    def add(self, values: Values) -> int:
+        """The number of a vector; vectors with the same values have one number."""
+        ...
+
+
+class ConstantsInMemory:
+    """Constants as arrays, by number; equal ones once."""
+
+    def __init__(self) -> None:
+        self._vectors: list[Values] = []
+        self._known: dict[tuple[str, bytes], int] = {}
+
+    def __len__(self) -> int:
+        return len(self._vectors)
+
+    def values(self, number: int) -> Values:
+        return self._vectors[number]
+
+    def add(self, values: Values) -> int:
+        values = trimmed(values)
+        key = values.dtype.str, values.tobytes()
+        if key not in self._known:
+            self._known[key] = len(self._vectors)
+            self._vectors.append(values)
+        return self._known[key]
+
+
+def trimmed(values: Values) -> Values:
+    """A vector as packages hold it: float64, or complex128 where an imaginary part is not 0; no zeros at its end.
+
+    >>> trimmed(np.array([1 + 0j, 2, 0]))
+    array([1., 2.])
+    """
+    values = np.asarray(values)
+    if values.dtype.kind == "c" and not np.any(values.imag):
+        values = values.real
+    values = np.array(values, dtype=np.complex128 if values.dtype.kind == "c" else np.float64)
+    used = np.flatnonzero(values)
+    return values[: int(used[-1]) + 1 if len(used) else 0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Package:
+    """A program as data."""
+
+    name: str
+    params: CkksParameters
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+    instructions: Sequence[Instruction]
+    scopes: tuple[Scope, ...] = (Scope("", 0),)
+    series: tuple[Series, ...] = ()
+    constants: Constants = field(default_factory=ConstantsInMemory)
+    keys: dict[str, int] = field(default_factory=dict)
+    """Evaluation key -> the most limbs at which the program uses it, at `params`."""
+    description: str = ""
+    provenance: dict[str, str] = field(default_factory=dict)
+    """Versions of what made it; never a user, host, path or argument."""
+
+    def last_uses(self) -> list[tuple[int, ...]]:
+        """For each instruction the values whose last use it is; values without a use are freed where they are made."""
+        last: dict[int, int] = {}
+        made = 0
+        for at, each in enumerate(self.instructions):
+            for value in each.operands:
+                last[value] = at
+            for value in range(made, made + each.results):
+                last[value] = at
+            made += each.results
+        freed: list[list[int]] = [[] for _ in self.instructions]
+        for value, at in last.items():
+            freed[at].append(value)
+        return [tuple(each) for each in freed]
+
+
+def scope_moves(scopes: Sequence[Scope], before: int, after: int) -> tuple[int, Iterator[int]]:
+    """How many scopes to leave, and which to enter, to go from one scope to another."""
+    entered, at = [], after
+    ancestors = [before]
+    while ancestors[-1]:
+        ancestors.append(scopes[ancestors[-1]].parent)
+    place = {scope: left for left, scope in enumerate(ancestors)}
+    while at not in place:
+        entered.append(at)
+        at = scopes[at].parent
+    return place[at], reversed(entered)
