@@ -8,7 +8,7 @@ SimulationInputError: an input breaks a rule, which the message names; ClockOver
 days); ConservationError: a broken account, which is a defect of the engine.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -23,6 +23,7 @@ __all__ = [
     "CkksKey",
     "CkksKeyRows",
     "CkksPlaintext",
+    "CkksProgram",
     "CkksWriter",
     "Dispatched",
     "DriveLatency",
@@ -517,6 +518,67 @@ class CkksPlaintext:
 @final
 class CkksKey:
     """The rows of one evaluation key, in memory."""
+
+@final
+class CkksProgram:
+    """The tasks of a whole program, in an order in which they can run.
+
+    A task is the method of `CkksContext` with the name of its work, or `input`, `output`, `plain_sum`, `number_sum`,
+    `scalar_sub`, `mod_raise_to_scale`, `monomial`, `whole`, `weighted_sums`, `weighted_sums_plus`.
+    """
+
+    def __new__(cls) -> CkksProgram: ...
+    def __len__(self) -> int: ...
+    def add(
+        self,
+        work: str,
+        operands: Sequence[int],
+        result_bytes: Sequence[int],
+        *,
+        argument: int = 0,
+        number: float = 0.0,
+        numbers: Sequence[float] = [],
+        key: tuple[int, int] | None = None,
+        vectors: Sequence[tuple[int, int, int, bool]] = [],
+    ) -> int:
+        """Append a task; the number of its first result.
+
+        Args:   operands: values that earlier tasks make; result_bytes: of each result; argument: a Galois element,
+                limbs, a power, a factor, or the number of an input or output; numbers: of `number_sum`; key: its number
+                and the limbs of its use; vectors: number, limbs, degree, and whether as coefficients.
+        Raises: EvaluationRefused: no such work.
+        """
+        ...
+
+    def peak_value_bytes(self) -> int:
+        """The most bytes of values at one time, if tasks run one after another."""
+        ...
+
+    def run(
+        self,
+        context: CkksContext,
+        keys: tuple[KeySession, Sequence[str]] | Sequence[CkksKey | PinnedKey],
+        vector: Callable[[int], npt.NDArray[np.complex128]],
+        input: Callable[[int], bytes],
+        progress: Callable[[int], object] | None,
+        *,
+        lanes: int,
+        keys_in_order: bool,
+        value_bytes: int,
+        keep_bytes: int,
+        ahead_bytes: int,
+        window: int,
+    ) -> tuple[list[CkksCiphertext | None], npt.NDArray[np.float64], dict[str, int]]:
+        """Run all tasks; other Python threads run meanwhile.
+
+        Args:   vector: (slots,) values by number; input: bytes of an encrypted input by number; progress: called with
+                the number of tasks done. lanes: tasks side by side; keys_in_order: one key at a time, in order;
+                value_bytes: at which no task begins out of order; keep_bytes, ahead_bytes: of encoded vectors, kept for
+                their next use and made ahead; window: how many tasks a lane may be ahead.
+        Returns: the outputs; (tasks, 4) seconds of start, end, waiting for the key, and encoding; counts.
+        Raises: EvaluationRefused; as the keys and the two functions.
+        """
+        ...
 
 @final
 class CkksKeyRows:

@@ -46,6 +46,11 @@ impl Coefficients {
         self.described.limbs
     }
 
+    /// Bytes in memory.
+    pub fn bytes(&self) -> usize {
+        8 * self.words.len()
+    }
+
     pub(crate) fn described(&self) -> Described {
         self.described
     }
@@ -145,7 +150,6 @@ impl Context {
         degree: u32,
         slots: usize,
     ) -> Result<Vec<Plaintext>, Error> {
-        let n = self.ring_dim();
         self.slot_tables();
         let mut coefficients: Vec<Option<Coefficients>> = vectors.iter().map(|_| None).collect();
         self.workers.each(vectors.iter().zip(&mut coefficients).collect(), |(values, made)| {
@@ -153,13 +157,22 @@ impl Context {
             Ok(())
         })?;
         let coefficients: Vec<Coefficients> = coefficients.into_iter().flatten().collect();
-        let mut polynomials = Vec::with_capacity(vectors.len());
-        for _ in vectors {
-            polynomials.push(self.arena.words(limbs * n)?);
+        self.plaintexts_of(&coefficients.iter().collect::<Vec<_>>())
+    }
+
+    /// The second half of an encoding: the plaintext of each vector, at the limbs that its coefficients are for.
+    ///
+    /// # Errors
+    /// [`Error::System`] where the system has no memory.
+    pub fn plaintexts_of(&self, coefficients: &[&Coefficients]) -> Result<Vec<Plaintext>, Error> {
+        let n = self.ring_dim();
+        let mut polynomials = Vec::with_capacity(coefficients.len());
+        for each in coefficients {
+            polynomials.push(self.arena.words(each.limbs() * n)?);
         }
-        let rows = polynomials.iter_mut().zip(&coefficients);
+        let rows = polynomials.iter_mut().zip(coefficients);
         let jobs = rows
-            .flat_map(|(rows, from)| rows.chunks_exact_mut(n).enumerate().map(move |(limb, row)| (limb, row, from)));
+            .flat_map(|(rows, from)| rows.chunks_exact_mut(n).enumerate().map(move |(limb, row)| (limb, row, *from)));
         self.workers.each(jobs.collect(), |(limb, row, from)| {
             self.encode_row(from, limb, row)?;
             self.kernels.to_canonical(&self.primes[limb], row);
@@ -169,7 +182,7 @@ impl Context {
             let Described { limbs, ring_dim, degree, scale, slots } = from.described;
             Plaintext { polynomial, limbs, ring_dim, degree, scale, slots }
         };
-        Ok(polynomials.into_iter().zip(&coefficients).map(|(rows, from)| described(rows, from)).collect())
+        Ok(polynomials.into_iter().zip(coefficients).map(|(rows, from)| described(rows, from)).collect())
     }
 
     /// [`Context::encode`] at the given limbs of the whole chain; the rows follow their order.

@@ -1,8 +1,26 @@
 //! Threads of one context: a list of independent jobs, done by 1 to n of them.
 
+use std::cell::Cell;
+
 use rayon::prelude::*;
 
 use crate::error::Error;
+
+thread_local! {
+    static ALONE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `work` with every operation in it on this thread: for callers that run several operations side by side.
+pub fn on_this_thread<R>(work: impl FnOnce() -> R) -> R {
+    struct Restored(bool);
+    impl Drop for Restored {
+        fn drop(&mut self) {
+            ALONE.set(self.0);
+        }
+    }
+    let _restored = Restored(ALONE.replace(true));
+    work()
+}
 
 /// A separate pool, so that a context has the requested threads, whoever calls it.
 #[derive(Debug)]
@@ -38,7 +56,7 @@ impl Workers {
     /// That of a job.
     pub fn each<T: Send>(&self, jobs: Vec<T>, work: impl Fn(T) -> Result<(), Error> + Sync) -> Result<(), Error> {
         match &self.pool {
-            Some(pool) if jobs.len() > 1 => pool.install(|| jobs.into_par_iter().with_max_len(1).try_for_each(&work)),
+            Some(pool) if jobs.len() > 1 && !ALONE.get() => pool.install(|| jobs.into_par_iter().with_max_len(1).try_for_each(&work)),
             _ => jobs.into_iter().try_for_each(work),
         }
     }
@@ -64,6 +82,21 @@ mod tests {
             assert_eq!(done.into_inner(), 5050);
         }
         assert!(Workers::new(0).is_err());
+    }
+
+    #[test]
+    fn work_that_runs_side_by_side_stays_on_its_thread() {
+        let workers = Workers::new(2).unwrap();
+        let here = std::thread::current().id();
+        let is_here = |_: usize| {
+            if std::thread::current().id() == here {
+                Ok(())
+            } else {
+                Err(Error::Depth { operation: "x", limbs: 1, needed: 2 })
+            }
+        };
+        assert!(on_this_thread(|| workers.each(vec![0, 1, 2, 3], is_here)).is_ok());
+        assert!(workers.each(vec![0, 1, 2, 3], is_here).is_err());
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod cluster;
 mod errors;
 mod export;
 mod keys;
+mod program;
 mod rows;
 mod ssd;
 mod stages;
@@ -352,6 +353,8 @@ mod _engine {
 
     #[pymodule_export]
     use super::keys::{CkksKey, CkksKeyRows};
+    #[pymodule_export]
+    use super::program::CkksProgram;
 
     #[pymodule_export]
     use super::rows::{ckks_ciphertext, ckks_key_rows, ckks_key_words};

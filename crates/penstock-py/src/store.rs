@@ -413,6 +413,13 @@ impl KeyPlan {
     }
 }
 
+impl KeySession {
+    /// The session, for a run without the interpreter's lock.
+    pub fn session(&self) -> store::Session {
+        self.0.clone()
+    }
+}
+
 #[pymethods]
 impl KeySession {
     fn get(&self, py: Python<'_>, key: Arg<String>, limbs: Arg<usize>) -> PyResult<PinnedKey> {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,6 +60,18 @@ class KeySource(Protocol):
         ...
 
 
+class ProgramKeys(KeySource, Protocol):
+    """Keys for a whole program at once."""
+
+    def of_program(self, names: Sequence[str]) -> Any:
+        """The keys of these names as `_engine.CkksProgram.run` takes them."""
+        ...
+
+    def ran(self, uses: Sequence[tuple[str, int]], waits_s: Sequence[float]) -> None:
+        """A whole program used keys at limbs, in order, and waited for each so long."""
+        ...
+
+
 class KeysInMemory:
     """All keys, whole."""
 
@@ -80,11 +92,22 @@ class KeysInMemory:
 
     def get(self, key: str, limbs: int) -> AbstractContextManager[Any]:
         """Raises: PenstockError: no such key was made."""
-        if key not in self._keys:
-            raise _no_key(key)
+        whole = self._whole(key)
         self.waits_s.append(0.0)
         self._requested_bytes += self._params.key_bytes(limbs, key=key)
-        return nullcontext(self._keys[key])
+        return nullcontext(whole)
+
+    def _whole(self, key: str) -> _engine.CkksKey:
+        if key not in self._keys:
+            raise _no_key(key)
+        return self._keys[key]
+
+    def of_program(self, names: Sequence[str]) -> Any:
+        return [self._whole(name) for name in names]
+
+    def ran(self, uses: Sequence[tuple[str, int]], waits_s: Sequence[float]) -> None:
+        self.waits_s.extend(waits_s)
+        self._requested_bytes += sum(self._params.key_bytes(limbs, key=key) for key, limbs in uses)
 
     def begin(self) -> None:
         """Count another run's uses, from none."""
@@ -136,6 +159,13 @@ class KeysHeld:
         self.waits_s.append(0.0)
         self._requested_bytes += self._params.key_bytes(limbs, key=key)
         return nullcontext(self._pinned[key].handle)
+
+    def of_program(self, names: Sequence[str]) -> Any:
+        return [self._pinned[name].handle for name in names]
+
+    def ran(self, uses: Sequence[tuple[str, int]], waits_s: Sequence[float]) -> None:
+        self.waits_s.extend(waits_s)
+        self._requested_bytes += sum(self._params.key_bytes(limbs, key=key) for key, limbs in uses)
 
     def begin(self) -> None:
         """Count another run's uses, from none."""
@@ -215,6 +245,12 @@ class KeysOnDisk:
         pinned = self.begin().get(key, limbs)
         self.waits_s.append(time.perf_counter() - started)
         return _Pinned(pinned)
+
+    def of_program(self, names: Sequence[str]) -> Any:
+        return self.begin().handle, list(names)
+
+    def ran(self, uses: Sequence[tuple[str, int]], waits_s: Sequence[float]) -> None:
+        self.waits_s.extend(waits_s)
 
     def traffic(self) -> KeyTraffic:
         if self._cache is None:

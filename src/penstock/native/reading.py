@@ -20,6 +20,7 @@ from penstock import _engine
 from penstock.keystore import KeyStore
 from penstock.native.client import Client, open_client
 from penstock.native.client_process import ClientProcess
+from penstock.native.compiled import CompilingEvaluator, compile_program
 from penstock.native.engine import KEPT_CIPHERTEXTS, EngineHere, check_kernels, make_context
 from penstock.native.evaluator import NativeEvaluator
 from penstock.native.inputs import InputShelf, InputTraffic
@@ -27,6 +28,7 @@ from penstock.native.keys import KeysHeld, KeysInMemory, KeysOnDisk, KeyTraffic
 from penstock.native.memory import MemoryWatch
 from penstock.native.plans import choose_plan, refreshes_real_values
 from penstock.native.store import DEFAULT_TENANT, add_missing_keys, client_folder, kept_folder, keys_in_memory
+from penstock.native.whole import WholeOptions, chosen_options, run_compiled, timed_trace
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.running.reading import Reading, Run, describe, report_to, resolve
@@ -245,6 +247,7 @@ class _Prepared:
     ) -> None:
         self.params, self.expected, self.place, self._stack = params, expected, place, stack
         self.plan_why = plan_why
+        self.threads = threads or len(os.sched_getaffinity(0))
         check_kernels()  # ahead of the client, which takes its own from the same variable
         started = time.perf_counter()
         store, kept = None, None
@@ -305,18 +308,27 @@ class _Prepared:
         keys.close()
         if beside is not None:
             beside.rest()
-        traffic = keys.traffic()
-        return NativeRun(
+        return self._result(
             result=result,
             trace=ev.builder.finish(meta),
             wall_s=wall_s,
             setup_s=self.setup_s,
             encode_s=engine.encode_s,
+            transfer_s=engine.transfer_s,
+            inputs=shelf.traffic if shelf is not None else InputTraffic(),
+            keys=keys,
+            budget_bytes=budget_bytes,
+        )
+
+    def _result(
+        self, *, keys: KeysInMemory | KeysHeld | KeysOnDisk, budget_bytes: int | None, **measured: Any
+    ) -> NativeRun:
+        """A run with what its keys and its client did."""
+        traffic, beside = keys.traffic(), self.beside
+        return NativeRun(
             key_load_s=sum(keys.waits_s),
             num_key_loads=traffic.misses,
-            transfer_s=engine.transfer_s,
             traffic=traffic,
-            inputs=shelf.traffic if shelf is not None else InputTraffic(),
             key_waits_s=tuple(keys.waits_s),
             budget_bytes=budget_bytes if budget_bytes is not None else self.place.budget_bytes,
             kernels=self.context.path,
@@ -325,6 +337,59 @@ class _Prepared:
             plan_why=self.plan_why,
             client_peak_rss_bytes=None if beside is None else beside.peak_rss_bytes,
             standing_rss_bytes=None if self.watch is None else self.watch.standing_bytes,
+            **measured,
+        )
+
+    def run_whole(
+        self,
+        program: Callable[[CompilingEvaluator], Any],
+        meta: TraceMeta,
+        budget_bytes: int | None = None,
+        on_operation: Callable[[int, int], None] | None = None,
+        options: WholeOptions | None = None,
+    ) -> NativeRun:
+        """One run of a program that does not depend on what it decrypts: compiled first, then run in one call."""
+        begun = time.perf_counter()
+        compiled, result, builder = compile_program(program, self.params, self.context)
+        compile_s = time.perf_counter() - begun
+        keys, beside = self.source(budget_bytes), self.beside
+        total = len(compiled.tasks)
+
+        def encrypted() -> None:
+            if beside is not None:
+                beside.rest()
+            if isinstance(keys, KeysOnDisk):
+                keys.begin()
+
+        def computed() -> None:
+            keys.close()
+            if self.saving:
+                self.context.release_memory()
+
+        begun = time.perf_counter()
+        run = run_compiled(
+            compiled,
+            self.context,
+            keys,
+            self.client,
+            options or chosen_options(compiled, self.threads),
+            encrypted=encrypted,
+            computed=computed,
+            progress=None if on_operation is None else lambda done: on_operation(done, total),
+        )
+        wall_s = time.perf_counter() - begun
+        keys.close()
+        if beside is not None:
+            beside.rest()
+        return self._result(
+            result=result,
+            trace=timed_trace(builder, meta, compiled, run),
+            wall_s=wall_s,
+            setup_s={**self.setup_s, "compile_s": compile_s},
+            encode_s=run.client_encode_s + float(run.times[:, 3].sum()),
+            transfer_s=run.transfer_s,
+            keys=keys,
+            budget_bytes=budget_bytes,
         )
 
     def _make_keys(self, threads: int | None) -> None:

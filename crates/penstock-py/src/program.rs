@@ -1,0 +1,323 @@
+//! Whole programs for the native evaluator. Documented in `src/penstock/_engine.pyi`.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use numpy::{Complex64, IntoPyArray, PyArray2, PyArrayMethods, PyReadonlyArray1};
+use penstock_ckks as ckks;
+use penstock_run as runs;
+use penstock_run::{Form, Task, Vector, Work};
+use penstock_store as store;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyDict;
+
+use crate::ckks::{CkksCiphertext, CkksContext};
+use crate::errors::{Raised, not_contiguous};
+use crate::keys::CkksKey;
+use crate::store::{KeySession, PinnedKey};
+
+#[pyclass(module = "penstock._engine")]
+#[derive(Default)]
+pub struct CkksProgram {
+    tasks: Vec<Task>,
+    value_bytes: Vec<u64>,
+}
+
+/// An error on its way through the run.
+struct Failure(PyErr);
+
+impl From<ckks::Error> for Failure {
+    fn from(error: ckks::Error) -> Self {
+        Self(error.raised())
+    }
+}
+
+impl From<store::Error> for Failure {
+    fn from(error: store::Error) -> Self {
+        Self(error.raised())
+    }
+}
+
+impl From<runs::Error> for Failure {
+    fn from(error: runs::Error) -> Self {
+        Self(ckks::Error::refused(error.to_string()))
+    }
+}
+
+impl From<PyErr> for Failure {
+    fn from(error: PyErr) -> Self {
+        Self(error)
+    }
+}
+
+/// Keys by number: those of a store's session, by name, or those in memory.
+#[derive(FromPyObject)]
+enum KeysIn<'py> {
+    Session((PyRef<'py, KeySession>, Vec<String>)),
+    Held(Vec<HeldIn>),
+}
+
+#[derive(FromPyObject)]
+enum HeldIn {
+    Whole(Py<CkksKey>),
+    Pinned(Py<PinnedKey>),
+}
+
+enum Keys {
+    Session(store::Session, Vec<store::KeyId>),
+    Held(Vec<Held>),
+}
+
+enum Held {
+    Whole(Py<CkksKey>),
+    Pinned(Arc<store::PinnedKey>),
+}
+
+enum InUse<'a> {
+    Whole(&'a ckks::KeyRows),
+    Pinned(Arc<store::PinnedKey>),
+}
+
+impl runs::AsKey for InUse<'_> {
+    fn view(&self) -> &dyn ckks::KeyView {
+        match self {
+            Self::Whole(rows) => *rows,
+            Self::Pinned(rows) => rows.as_ref(),
+        }
+    }
+}
+
+impl Keys {
+    fn of(given: KeysIn<'_>) -> PyResult<Self> {
+        Ok(match given {
+            KeysIn::Session((session, names)) => {
+                let ids = names.iter().map(|name| name.parse().map_err(store::Error::raised));
+                Self::Session(session.session(), ids.collect::<PyResult<_>>()?)
+            }
+            KeysIn::Held(keys) => {
+                let held = keys.into_iter().map(|key| {
+                    Ok(match key {
+                        HeldIn::Whole(key) => Held::Whole(key),
+                        HeldIn::Pinned(key) => Held::Pinned(key.get().key()?),
+                    })
+                });
+                Self::Held(held.collect::<PyResult<_>>()?)
+            }
+        })
+    }
+
+    fn get(&self, key: usize, limbs: usize) -> Result<InUse<'_>, Failure> {
+        let missing = || Failure(ckks::Error::refused(format!("the program has no key number {key}")));
+        match self {
+            Self::Session(session, ids) => {
+                let id = ids.get(key).copied().ok_or_else(missing)?;
+                Ok(InUse::Pinned(Arc::new(session.get(id, limbs)?)))
+            }
+            Self::Held(held) => match held.get(key).ok_or_else(missing)? {
+                Held::Whole(rows) => Ok(InUse::Whole(&rows.get().0)),
+                Held::Pinned(rows) => Ok(InUse::Pinned(Arc::clone(rows))),
+            },
+        }
+    }
+}
+
+/// What a run takes from Python, and what it brings back.
+struct Supply<'a> {
+    context: &'a ckks::Context,
+    keys: Keys,
+    vector: Py<PyAny>,
+    input: Py<PyAny>,
+    outputs: Mutex<Vec<Option<ckks::Ciphertext>>>,
+}
+
+impl runs::Supply for Supply<'_> {
+    type Error = Failure;
+    type Key<'a>
+        = InUse<'a>
+    where
+        Self: 'a;
+
+    fn key(&self, key: u32, limbs: usize) -> Result<InUse<'_>, Failure> {
+        self.keys.get(key as usize, limbs)
+    }
+
+    fn vector(&self, number: u32) -> Result<Vec<ckks::Complex>, Failure> {
+        Python::attach(|py| {
+            let values = self.vector.bind(py).call1((number,))?;
+            let values: PyReadonlyArray1<'_, Complex64> = values.extract()?;
+            let values = values.as_slice().map_err(|_| not_contiguous::<ckks::Error>("values"))?;
+            Ok(values.iter().map(|value| [value.re, value.im]).collect())
+        })
+    }
+
+    fn input(&self, number: u32) -> Result<ckks::Ciphertext, Failure> {
+        let bytes: PyResult<PyBackedBytes> =
+            Python::attach(|py| Ok(self.input.bind(py).call1((number,))?.extract::<PyBackedBytes>()?));
+        let bytes = bytes?;
+        Ok(self.context.import(&bytes)?)
+    }
+
+    fn output(&self, number: u32, result: &ckks::Ciphertext) -> Result<(), Failure> {
+        let copy = result.duplicate()?;
+        let mut outputs = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = number as usize;
+        if outputs.len() <= number {
+            outputs.resize_with(number + 1, || None);
+        }
+        outputs[number] = Some(copy);
+        Ok(())
+    }
+}
+
+fn work_of(name: &str, argument: i64, number: f64, numbers: Vec<f64>) -> Option<Work> {
+    let whole = || usize::try_from(argument).unwrap_or(0);
+    let element = argument as u64;
+    Some(match name {
+        "input" => Work::Input(argument as u32),
+        "output" => Work::Output(argument as u32),
+        "add" => Work::Add,
+        "sub" => Work::Sub,
+        "mult" => Work::Mult,
+        "mult_no_relin" => Work::MultNoRelin,
+        "square" => Work::Square,
+        "relinearize" => Work::Relinearize,
+        "negate" => Work::Negate,
+        "add_plain" => Work::AddPlain,
+        "sub_plain" => Work::SubPlain,
+        "mult_plain" => Work::MultPlain,
+        "plain_sum" => Work::PlainSum,
+        "add_scalar" => Work::AddScalar(number),
+        "sub_scalar" => Work::SubScalar(number),
+        "scalar_sub" => Work::ScalarSub(number),
+        "mult_scalar" => Work::MultScalar(number),
+        "number_sum" => Work::NumberSum(numbers.into()),
+        "rotate" => Work::Rotate(element),
+        "rotate_hoisted" => Work::RotateHoisted(element),
+        "rotate_hoisted_extended" => Work::RotateHoistedExtended(element),
+        "rotate_extended" => Work::RotateExtended(element),
+        "to_sparse" => Work::ToSparse,
+        "to_dense" => Work::ToDense,
+        "rescale" => Work::Rescale,
+        "rescale_now" => Work::RescaleNow,
+        "rescale_for_product" => Work::RescaleForProduct,
+        "mod_drop" => Work::ModDrop(whole()),
+        "rescale_and_drop" => Work::RescaleAndDrop(whole()),
+        "mod_raise" => Work::ModRaise(whole(), false),
+        "mod_raise_to_scale" => Work::ModRaise(whole(), true),
+        "align" => Work::Align,
+        "monomial" => Work::Monomial(whole()),
+        "whole" => Work::Whole(element),
+        "decompose" => Work::Decompose,
+        "decompose_extended" => Work::DecomposeExtended,
+        "extend" => Work::Extend,
+        "add_extended" => Work::AddExtended,
+        "mod_down" => Work::ModDown,
+        "weighted_sums" => Work::WeightedSums(whole(), false),
+        "weighted_sums_plus" => Work::WeightedSums(whole(), true),
+        _ => return None,
+    })
+}
+
+#[pymethods]
+impl CkksProgram {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    fn __len__(&self) -> usize {
+        self.tasks.len()
+    }
+
+    #[pyo3(signature = (
+        work, operands, result_bytes, *, argument = 0, number = 0.0, numbers = Vec::new(), key = None, vectors = Vec::new(),
+    ))]
+    #[allow(clippy::too_many_arguments)] // Named on the Python side.
+    fn add(
+        &mut self,
+        work: &str,
+        operands: Vec<u32>,
+        result_bytes: Vec<u64>,
+        argument: i64,
+        number: f64,
+        numbers: Vec<f64>,
+        key: Option<(u32, u16)>,
+        vectors: Vec<(u32, u16, u8, bool)>,
+    ) -> PyResult<u32> {
+        let work = work_of(work, argument, number, numbers)
+            .ok_or_else(|| ckks::Error::refused(format!("there is no work '{work}'")))?;
+        let form = |over_p| if over_p { Form::Coefficients } else { Form::Plaintext };
+        let vectors = vectors
+            .into_iter()
+            .map(|(number, limbs, degree, over_p)| Vector { number, limbs, degree, form: form(over_p) })
+            .collect();
+        let first_result = self.value_bytes.len() as u32;
+        let results = result_bytes.len() as u32;
+        self.value_bytes.extend(result_bytes);
+        self.tasks.push(Task { work, operands: operands.into(), first_result, results, key, vectors });
+        Ok(first_result)
+    }
+
+    fn peak_value_bytes(&self) -> PyResult<u64> {
+        Ok(self.checked()?.peak_value_bytes())
+    }
+
+    #[pyo3(signature = (
+        context, keys, vector, input, progress, *, lanes, keys_in_order, value_bytes, keep_bytes, ahead_bytes, window,
+    ))]
+    #[allow(clippy::too_many_arguments, clippy::type_complexity)] // Named on the Python side; this is the border.
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        context: &CkksContext,
+        keys: KeysIn<'py>,
+        vector: Py<PyAny>,
+        input: Py<PyAny>,
+        progress: Option<Py<PyAny>>,
+        lanes: usize,
+        keys_in_order: bool,
+        value_bytes: u64,
+        keep_bytes: u64,
+        ahead_bytes: u64,
+        window: usize,
+    ) -> PyResult<(Vec<Option<CkksCiphertext>>, Bound<'py, PyArray2<f64>>, Bound<'py, PyDict>)> {
+        let program = self.checked()?;
+        let keys = Keys::of(keys)?;
+        let supply = Supply { context: &context.0, keys, vector, input, outputs: Mutex::default() };
+        let options = runs::Options { lanes, keys_in_order, value_bytes, keep_bytes, ahead_bytes, window };
+        let mut said = usize::MAX;
+        let watch = |done: usize| {
+            Python::attach(|py| {
+                py.check_signals()?;
+                if let Some(progress) = progress.as_ref().filter(|_| said != done) {
+                    progress.call1(py, (done,))?;
+                }
+                said = done;
+                Ok(())
+            })
+        };
+        let outcome = py.detach(|| runs::run(&context.0, &program, &supply, options, watch)).map_err(|each| each.0)?;
+        let times: Vec<f64> =
+            outcome.times.iter().flat_map(|each| [each.start_s, each.end_s, each.key_s, each.encode_s]).collect();
+        let times = times.into_pyarray(py).reshape([outcome.times.len(), 4])?;
+        let counts = PyDict::new(py);
+        for (name, count) in [
+            ("vectors_encoded", outcome.counts.vectors_encoded),
+            ("vectors_ahead", outcome.counts.vectors_ahead),
+            ("peak_vector_bytes", outcome.counts.peak_vector_bytes),
+            ("peak_value_bytes", outcome.counts.peak_value_bytes),
+            ("beside", outcome.counts.beside),
+        ] {
+            counts.set_item(name, count)?;
+        }
+        let outputs = supply.outputs.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok((outputs.into_iter().map(|each| each.map(CkksCiphertext)).collect(), times, counts))
+    }
+}
+
+impl CkksProgram {
+    fn checked(&self) -> PyResult<runs::Program> {
+        runs::Program::new(self.tasks.clone(), self.value_bytes.clone())
+            .map_err(|error| ckks::Error::refused(error.to_string()))
+    }
+}

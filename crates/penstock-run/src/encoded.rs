@@ -1,0 +1,241 @@
+//! Encoded vectors: made ahead of their use, kept for their next one where the budget allows.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use penstock_ckks as ckks;
+
+use crate::Supply;
+use crate::program::{Form, Program, Vector};
+
+/// A vector in the form that a task takes.
+#[derive(Debug)]
+pub enum Encoded {
+    Plaintext(ckks::Plaintext),
+    Coefficients(ckks::Coefficients),
+}
+
+impl Encoded {
+    pub fn plaintext(&self) -> Option<&ckks::Plaintext> {
+        if let Self::Plaintext(found) = self { Some(found) } else { None }
+    }
+
+    pub fn coefficients(&self) -> Option<&ckks::Coefficients> {
+        if let Self::Coefficients(found) = self { Some(found) } else { None }
+    }
+
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Plaintext(plain) => 8 * plain.words().len() as u64,
+            Self::Coefficients(coefficients) => coefficients.bytes() as u64,
+        }
+    }
+}
+
+/// Where a vector is.
+enum Place {
+    /// Coefficients that were made ahead of the use.
+    Ahead(ckks::Coefficients),
+    /// Somebody makes them.
+    Making,
+    /// For the next use.
+    Kept(Arc<Encoded>),
+}
+
+#[derive(Default)]
+struct State {
+    places: HashMap<Vector, Place>,
+    kept_bytes: u64,
+    ahead_bytes: u64,
+    /// The first task whose vectors are not taken yet, at least.
+    cursor: usize,
+    closed: bool,
+    made: u64,
+    made_ahead: u64,
+    peak_bytes: u64,
+}
+
+/// The vectors of one run.
+pub struct Vectors<'a> {
+    context: &'a ckks::Context,
+    program: &'a Program,
+    /// Tasks that use each vector, rising.
+    uses: HashMap<Vector, Vec<u32>>,
+    keep_bytes: u64,
+    ahead_bytes: u64,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// What was encoded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Made {
+    pub encoded: u64,
+    pub ahead: u64,
+    pub peak_bytes: u64,
+}
+
+impl<'a> Vectors<'a> {
+    pub fn new(context: &'a ckks::Context, program: &'a Program, keep_bytes: u64, ahead_bytes: u64) -> Self {
+        let mut uses: HashMap<Vector, Vec<u32>> = HashMap::new();
+        for (at, task) in program.tasks().iter().enumerate() {
+            for vector in &task.vectors {
+                uses.entry(*vector).or_default().push(at as u32);
+            }
+        }
+        Self { context, program, uses, keep_bytes, ahead_bytes, state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn made(&self) -> Made {
+        let state = self.state();
+        Made { encoded: state.made, ahead: state.made_ahead, peak_bytes: state.peak_bytes }
+    }
+
+    /// The vectors of a task.
+    pub fn take<S: Supply>(&self, at: usize, supply: &S) -> Result<Vec<Arc<Encoded>>, S::Error> {
+        let wanted = &self.program.tasks()[at].vectors;
+        let mut found: Vec<Option<Arc<Encoded>>> = vec![None; wanted.len()];
+        let mut halves: Vec<(usize, Option<ckks::Coefficients>)> = Vec::new();
+        {
+            let mut state = self.state();
+            state.cursor = state.cursor.max(at + 1);
+            for (place, vector) in wanted.iter().enumerate() {
+                while matches!(state.places.get(vector), Some(Place::Making)) {
+                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+                match state.places.get(vector) {
+                    Some(Place::Kept(known)) => found[place] = Some(Arc::clone(known)),
+                    Some(Place::Ahead(_)) => {
+                        if let Some(Place::Ahead(coefficients)) = state.places.remove(vector) {
+                            state.ahead_bytes -= coefficients.bytes() as u64;
+                            halves.push((place, Some(coefficients)));
+                        }
+                    }
+                    _ => halves.push((place, None)),
+                }
+            }
+            self.changed.notify_all();
+        }
+        let encoded = self.encode(wanted, halves, supply)?;
+        for (place, made) in encoded {
+            found[place] = Some(Arc::new(made));
+        }
+        let found: Vec<Arc<Encoded>> = found.into_iter().flatten().collect();
+        self.keep(at, wanted, &found);
+        Ok(found)
+    }
+
+    /// Encodes vectors, from their coefficients where they are known.
+    fn encode<S: Supply>(
+        &self,
+        wanted: &[Vector],
+        halves: Vec<(usize, Option<ckks::Coefficients>)>,
+        supply: &S,
+    ) -> Result<Vec<(usize, Encoded)>, S::Error> {
+        let mut full = Vec::with_capacity(halves.len());
+        self.state().made += halves.len() as u64;
+        for (place, coefficients) in halves {
+            let coefficients = match coefficients {
+                Some(known) => known,
+                None => self.coefficients(wanted[place], supply)?,
+            };
+            full.push((place, coefficients));
+        }
+        let (plain, bare): (Vec<_>, Vec<_>) =
+            full.into_iter().partition(|(place, _)| wanted[*place].form == Form::Plaintext);
+        let made = self.context.plaintexts_of(&plain.iter().map(|(_, each)| each).collect::<Vec<_>>())?;
+        let plain = plain.into_iter().zip(made).map(|((place, _), made)| (place, Encoded::Plaintext(made)));
+        Ok(plain.chain(bare.into_iter().map(|(place, each)| (place, Encoded::Coefficients(each)))).collect())
+    }
+
+    fn coefficients<S: Supply>(&self, vector: Vector, supply: &S) -> Result<ckks::Coefficients, S::Error> {
+        let values = supply.vector(vector.number)?;
+        let (limbs, degree) = (usize::from(vector.limbs), u32::from(vector.degree));
+        Ok(self.context.encode_coefficients(&values, limbs, degree, values.len())?)
+    }
+
+    /// Task `at` has taken its vectors: those with a later use stay, the ones that are used soonest first.
+    fn keep(&self, at: usize, wanted: &[Vector], found: &[Arc<Encoded>]) {
+        let mut state = self.state();
+        for (vector, encoded) in wanted.iter().zip(found) {
+            let is_kept = matches!(state.places.get(vector), Some(Place::Kept(_)));
+            if self.next_use(vector, at + 1).is_none() {
+                if is_kept {
+                    state.places.remove(vector);
+                    state.kept_bytes -= encoded.bytes();
+                }
+                continue;
+            }
+            if is_kept || matches!(state.places.get(vector), Some(Place::Making)) {
+                continue;
+            }
+            if let Some(Place::Ahead(coefficients)) = state.places.get(vector) {
+                let bytes = coefficients.bytes() as u64;
+                state.ahead_bytes -= bytes;
+            }
+            state.places.insert(*vector, Place::Kept(Arc::clone(encoded)));
+            state.kept_bytes += encoded.bytes();
+        }
+        while state.kept_bytes > self.keep_bytes {
+            let kept = state.places.iter().filter_map(|(vector, place)| match place {
+                Place::Kept(encoded) => Some((self.next_use(vector, at + 1), *vector, encoded.bytes())),
+                _ => None,
+            });
+            let Some((_, vector, bytes)) =
+                kept.max_by_key(|(next, vector, _)| (next.unwrap_or(u32::MAX), vector.number))
+            else {
+                break;
+            };
+            state.places.remove(&vector);
+            state.kept_bytes -= bytes;
+        }
+        state.peak_bytes = state.peak_bytes.max(state.kept_bytes + state.ahead_bytes);
+    }
+
+    fn next_use(&self, vector: &Vector, from: usize) -> Option<u32> {
+        let uses = self.uses.get(vector)?;
+        uses.get(uses.partition_point(|at| (*at as usize) < from)).copied()
+    }
+
+    /// Makes coefficients for the tasks to come, until the run is over: the work of a thread of its own.
+    pub fn read_ahead<S: Supply>(&self, supply: &S) {
+        for (at, task) in self.program.tasks().iter().enumerate() {
+            for vector in &task.vectors {
+                let mut state = self.state();
+                while !state.closed && state.cursor <= at && state.ahead_bytes >= self.ahead_bytes {
+                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+                if state.closed {
+                    return;
+                }
+                if state.cursor > at || state.places.contains_key(vector) {
+                    continue; // too late, or there
+                }
+                state.places.insert(*vector, Place::Making);
+                drop(state);
+                // A failure is found again by the task that needs the vector.
+                let made = ckks::on_this_thread(|| self.coefficients(*vector, supply)).ok();
+                let mut state = self.state();
+                state.places.remove(vector);
+                if let Some(made) = made {
+                    state.ahead_bytes += made.bytes() as u64;
+                    state.made_ahead += 1;
+                    state.peak_bytes = state.peak_bytes.max(state.kept_bytes + state.ahead_bytes);
+                    state.places.insert(*vector, Place::Ahead(made));
+                }
+                drop(state);
+                self.changed.notify_all();
+            }
+        }
+    }
+
+    /// The run is over.
+    pub fn close(&self) {
+        self.state().closed = true;
+        self.changed.notify_all();
+    }
+}

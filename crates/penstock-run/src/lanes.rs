@@ -1,0 +1,380 @@
+//! The run: lanes take ready tasks in the order of the program, and drop values after their last use.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use penstock_ckks as ckks;
+
+use crate::encoded::{Made, Vectors};
+
+use crate::perform::{Value, perform};
+use crate::program::{Program, Task, Work};
+use crate::{AsKey, Supply};
+
+/// How a run uses the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Tasks that run side by side at most. Beside others, a task computes on one thread.
+    pub lanes: usize,
+    /// Whether keys are asked for in the order of the tasks, and one at a time.
+    pub keys_in_order: bool,
+    /// Bytes of values at which no task is begun out of order.
+    pub value_bytes: u64,
+    /// Bytes of encoded vectors that are kept for their next use.
+    pub keep_bytes: u64,
+    /// Bytes of vectors that are encoded ahead of their use; 0: none.
+    pub ahead_bytes: u64,
+    /// How many tasks a lane may be ahead of the first unfinished one.
+    pub window: usize,
+}
+
+/// When a task ran, from the start of the run.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct TaskTime {
+    pub start_s: f64,
+    pub end_s: f64,
+    /// Before it began: for its key, and for encoding its vectors.
+    pub key_s: f64,
+    pub encode_s: f64,
+}
+
+/// What a run did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub vectors_encoded: u64,
+    pub vectors_ahead: u64,
+    pub peak_vector_bytes: u64,
+    pub peak_value_bytes: u64,
+    /// Tasks that were begun while another one ran.
+    pub beside: u64,
+}
+
+/// Times of all tasks, and counts.
+#[derive(Debug)]
+pub struct Outcome {
+    pub times: Vec<TaskTime>,
+    pub counts: Counts,
+}
+
+struct State {
+    ready: BinaryHeap<Reverse<u32>>,
+    /// Operands that are not made yet, of each task.
+    missing: Vec<u32>,
+    uses_left: Vec<u32>,
+    values: Vec<Option<Arc<Value>>>,
+    finished: Vec<bool>,
+    /// The first task that is not finished.
+    oldest: usize,
+    done: usize,
+    running: usize,
+    keyed_running: usize,
+    /// How many tasks with keys were begun.
+    keyed: usize,
+    live_bytes: u64,
+    peak_bytes: u64,
+    beside: u64,
+    times: Vec<TaskTime>,
+    stopped: bool,
+}
+
+struct Lanes<'a, S: Supply> {
+    context: &'a ckks::Context,
+    program: &'a Program,
+    supply: &'a S,
+    options: Options,
+    vectors: Vectors<'a>,
+    /// Tasks that wait for each value.
+    consumers: Vec<Vec<u32>>,
+    /// Place of each task among those with keys.
+    key_order: Vec<u32>,
+    state: Mutex<State>,
+    changed: Condvar,
+    failure: Mutex<Option<S::Error>>,
+    origin: Instant,
+}
+
+/// Runs a program. `watch` is called with the number of tasks that are done, about every 50 ms and at the end.
+///
+/// # Errors
+/// That of the first task that failed; that of `watch`. Tasks under way are finished first.
+pub fn run<S: Supply>(
+    context: &ckks::Context,
+    program: &Program,
+    supply: &S,
+    options: Options,
+    mut watch: impl FnMut(usize) -> Result<(), S::Error>,
+) -> Result<Outcome, S::Error> {
+    let lanes = Lanes::new(context, program, supply, options);
+    let watched = thread::scope(|scope| {
+        for _ in 0..options.lanes.max(1) {
+            scope.spawn(|| lanes.work());
+        }
+        if options.ahead_bytes > 0 {
+            scope.spawn(|| lanes.vectors.read_ahead(supply));
+        }
+        let watched = lanes.watch(&mut watch);
+        lanes.vectors.close();
+        watched
+    });
+    let failed = lanes.failure.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    watched?;
+    let state = lanes.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let Made { encoded, ahead, peak_bytes } = lanes.vectors.made();
+    let counts = Counts {
+        vectors_encoded: encoded,
+        vectors_ahead: ahead,
+        peak_vector_bytes: peak_bytes,
+        peak_value_bytes: state.peak_bytes,
+        beside: state.beside,
+    };
+    Ok(Outcome { times: state.times, counts })
+}
+
+impl<'a, S: Supply> Lanes<'a, S> {
+    fn new(context: &'a ckks::Context, program: &'a Program, supply: &'a S, options: Options) -> Self {
+        let tasks = program.tasks();
+        let mut consumers = vec![Vec::new(); program.value_bytes().len()];
+        let mut key_order = Vec::with_capacity(tasks.len());
+        let mut missing = Vec::with_capacity(tasks.len());
+        let mut keyed = 0;
+        for (at, task) in tasks.iter().enumerate() {
+            for value in &task.operands {
+                consumers[*value as usize].push(at as u32);
+            }
+            missing.push(task.operands.len() as u32);
+            key_order.push(keyed);
+            keyed += u32::from(task.key.is_some());
+        }
+        let ready = missing.iter().enumerate().filter(|(_, n)| **n == 0).map(|(at, _)| Reverse(at as u32)).collect();
+        let state = State {
+            ready,
+            missing,
+            uses_left: program.uses(),
+            values: program.value_bytes().iter().map(|_| None).collect(),
+            finished: vec![false; tasks.len()],
+            oldest: 0,
+            done: 0,
+            running: 0,
+            keyed_running: 0,
+            keyed: 0,
+            live_bytes: 0,
+            peak_bytes: 0,
+            beside: 0,
+            times: vec![TaskTime::default(); tasks.len()],
+            stopped: false,
+        };
+        Self {
+            context,
+            program,
+            supply,
+            options,
+            vectors: Vectors::new(context, program, options.keep_bytes, options.ahead_bytes),
+            consumers,
+            key_order,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            failure: Mutex::new(None),
+            origin: Instant::now(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn watch(&self, watch: &mut impl FnMut(usize) -> Result<(), S::Error>) -> Result<(), S::Error> {
+        let all = self.program.tasks().len();
+        loop {
+            let mut state = self.state();
+            if !state.stopped && state.done < all {
+                let waited = self.changed.wait_timeout(state, Duration::from_millis(50));
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+            let (done, over) = (state.done, state.stopped || state.done == all);
+            drop(state);
+            if let Err(error) = watch(done) {
+                self.state().stopped = true;
+                self.changed.notify_all();
+                return Err(error);
+            }
+            if over {
+                return Ok(());
+            }
+            // Tasks end far more often than the caller wants to hear of it.
+            thread::sleep(Duration::from_millis(if all - done < 64 { 1 } else { 20 }));
+        }
+    }
+
+    /// One lane, until nothing is left.
+    fn work(&self) {
+        while let Some((at, beside)) = self.begin() {
+            let result = if beside { ckks::on_this_thread(|| self.perform(at)) } else { self.perform(at) };
+            match result {
+                Ok((values, time)) => self.finish(at, values, time),
+                Err(error) => {
+                    self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                    self.state().stopped = true;
+                    self.changed.notify_all();
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The next task that may run, and whether others run beside it.
+    fn begin(&self) -> Option<(usize, bool)> {
+        let all = self.program.tasks().len();
+        let mut state = self.state();
+        loop {
+            if state.stopped || state.done + state.running >= all {
+                return None;
+            }
+            if let Some(at) = self.pick(&mut state) {
+                let beside = state.running > 0 || (self.options.lanes > 1 && !state.ready.is_empty());
+                state.running += 1;
+                state.beside += u64::from(state.running > 1);
+                if self.program.tasks()[at].key.is_some() {
+                    state.keyed += 1;
+                    state.keyed_running += 1;
+                }
+                return Some((at, beside));
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The first ready task that keeps to the options.
+    fn pick(&self, state: &mut State) -> Option<usize> {
+        let mut passed = Vec::new();
+        let mut found = None;
+        while let Some(Reverse(at)) = state.ready.pop() {
+            let index = at as usize;
+            if index >= state.oldest + self.options.window.max(1) && index != state.oldest {
+                passed.push(Reverse(at));
+                break; // later ones are further ahead
+            }
+            if self.may_run(state, index) {
+                found = Some(index);
+                break;
+            }
+            passed.push(Reverse(at));
+        }
+        state.ready.extend(passed);
+        found
+    }
+
+    fn may_run(&self, state: &State, at: usize) -> bool {
+        let task = &self.program.tasks()[at];
+        if task.key.is_some() && self.options.keys_in_order {
+            let is_next = self.key_order[at] as usize == state.keyed;
+            if !is_next || state.keyed_running > 0 {
+                return false;
+            }
+        }
+        at == state.oldest || state.live_bytes + self.made_bytes(task) <= self.options.value_bytes
+    }
+
+    fn made_bytes(&self, task: &Task) -> u64 {
+        let made = task.first_result as usize..(task.first_result + task.results) as usize;
+        self.program.value_bytes()[made].iter().sum()
+    }
+
+    fn perform(&self, at: usize) -> Result<(Vec<Value>, TaskTime), S::Error> {
+        let task = &self.program.tasks()[at];
+        let mut operands: Vec<Arc<Value>> = Vec::with_capacity(task.operands.len());
+        {
+            let state = self.state();
+            for value in &task.operands {
+                operands.extend(state.values[*value as usize].clone());
+            }
+        }
+        let begun = Instant::now();
+        let vectors = if task.vectors.is_empty() { Vec::new() } else { self.vectors.take(at, self.supply)? };
+        let encoded = Instant::now();
+        let key = match task.key {
+            Some((key, limbs)) => Some(self.supply.key(key, usize::from(limbs))?),
+            None => None,
+        };
+        let started = Instant::now();
+        let given: Vec<&Value> = operands.iter().map(AsRef::as_ref).collect();
+        let values = match task.work {
+            Work::Input(number) => vec![Value::Cipher(self.supply.input(number)?)],
+            Work::Output(number) => {
+                if let Some(Value::Cipher(result)) = given.first() {
+                    self.supply.output(number, result)?;
+                }
+                Vec::new()
+            }
+            _ => {
+                let vectors: Vec<_> = vectors.iter().map(AsRef::as_ref).collect();
+                perform(self.context, task, &given, key.as_ref().map(AsKey::view), &vectors)?
+            }
+        };
+        let time = TaskTime {
+            start_s: (started - self.origin).as_secs_f64(),
+            end_s: self.origin.elapsed().as_secs_f64(),
+            key_s: (started - encoded).as_secs_f64(),
+            encode_s: (encoded - begun).as_secs_f64(),
+        };
+        Ok((values, time))
+    }
+
+    /// Stores the results, drops what has no further use, and says which tasks are ready now.
+    fn finish(&self, at: usize, values: Vec<Value>, time: TaskTime) {
+        let task = &self.program.tasks()[at];
+        let mut dropped: Vec<Arc<Value>> = Vec::new();
+        let mut state = self.state();
+        state.times[at] = time;
+        for (value, number) in values.into_iter().zip(task.first_result as usize..) {
+            if state.uses_left[number] == 0 {
+                continue;
+            }
+            state.values[number] = Some(Arc::new(value));
+            state.live_bytes += self.program.value_bytes()[number];
+            for consumer in &self.consumers[number] {
+                state.missing[*consumer as usize] -= 1;
+                if state.missing[*consumer as usize] == 0 {
+                    state.ready.push(Reverse(*consumer));
+                }
+            }
+        }
+        state.peak_bytes = state.peak_bytes.max(state.live_bytes);
+        for value in &task.operands {
+            let number = *value as usize;
+            state.uses_left[number] -= 1;
+            if state.uses_left[number] == 0 {
+                dropped.extend(state.values[number].take());
+                state.live_bytes -= self.program.value_bytes()[number];
+            }
+        }
+        state.finished[at] = true;
+        while state.finished.get(state.oldest).copied().unwrap_or(false) {
+            state.oldest += 1;
+        }
+        state.done += 1;
+        state.running -= 1;
+        state.keyed_running -= usize::from(task.key.is_some());
+        drop(state);
+        drop(dropped);
+        self.changed.notify_all();
+    }
+}
+
+impl<S: Supply> std::fmt::Debug for Lanes<'_, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lanes").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl Options {
+    /// One task at a time, in order, without encoding ahead.
+    pub fn in_order() -> Self {
+        Self { lanes: 1, keys_in_order: true, value_bytes: 0, keep_bytes: 0, ahead_bytes: 0, window: 1 }
+    }
+}

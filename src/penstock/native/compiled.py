@@ -1,0 +1,283 @@
+"""A program compiled for the native evaluator: all calls of a run as one list of tasks, before anything is computed.
+
+The program runs once on an engine that only notes its calls. States of ciphertexts follow the scaling rules, so that
+circuits, plans of refreshes and rotations are those of a run that computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from penstock import _engine
+from penstock.errors import PenstockError
+from penstock.native.evaluator import NativeEvaluator
+from penstock.operations import OpKind, rotation_galois_element
+from penstock.params.ckks import CkksParameters
+from penstock.program.call import Call, Cipher, Executed, Manner, Monomial, NumberSum, PlainSum, WeightedSum, Whole
+from penstock.program.evaluator import Plain, Values
+from penstock.program.scaling import ScaleState
+from penstock.traces.builder import TraceBuilder
+
+_OVER_P = {
+    OpKind.EXTEND,
+    OpKind.ADD_EXTENDED,
+    OpKind.ROTATE_EXTENDED,
+    OpKind.ROTATE_HOISTED_EXTENDED,
+    OpKind.MULT_PLAIN_EXTENDED,
+}
+"""Kinds whose result is over Q and P."""
+_SAME_NAME = {
+    OpKind.ADD, OpKind.SUB, OpKind.MULT, OpKind.MULT_NO_RELIN, OpKind.SQUARE, OpKind.RELINEARIZE, OpKind.NEGATE,
+    OpKind.DECOMPOSE, OpKind.DECOMPOSE_EXTENDED, OpKind.EXTEND, OpKind.ADD_EXTENDED, OpKind.MOD_DOWN,
+    OpKind.TO_SPARSE, OpKind.TO_DENSE,
+}  # fmt: skip
+"""Kinds that are the engine's work of the same name, and nothing else."""
+_TURNS = {
+    OpKind.ROTATE: "rotate",
+    OpKind.CONJUGATE: "rotate",
+    OpKind.ROTATE_HOISTED: "rotate_hoisted",
+    OpKind.ROTATE_EXTENDED: "rotate_extended",
+    OpKind.ROTATE_HOISTED_EXTENDED: "rotate_hoisted_extended",
+}
+
+
+@dataclass(slots=True)
+class Compiled:
+    """The tasks of one program at one parameter set."""
+
+    params: CkksParameters
+    tasks: _engine.CkksProgram = field(default_factory=_engine.CkksProgram)
+    keys: list[str] = field(default_factory=list)
+    """Names of the evaluation keys, by number."""
+    key_uses: list[tuple[str, int]] = field(default_factory=list)
+    """Key and limbs of each key switch, in order."""
+    vectors: list[Plain] = field(default_factory=list)
+    inputs: list[Values] = field(default_factory=list)
+    """(slots,) each, in the order in which they are encrypted."""
+    outputs: list[Values] = field(default_factory=list)
+    """(slots,) each: zeros, which the run replaces in place."""
+    row_tasks: list[int] = field(default_factory=list)
+    """The task of each row of the trace."""
+    key_tasks: list[int] = field(default_factory=list)
+    """The task of each key switch."""
+    input_tasks: list[int] = field(default_factory=list)
+    output_tasks: list[int] = field(default_factory=list)
+    encoded: dict[tuple[int, int, int, bool], int] = field(default_factory=dict)
+    """Encoded vector (number, limbs, degree, over Q and P) -> its uses."""
+
+    def encoded_bytes(self, name: tuple[int, int, int, bool]) -> int:
+        """Of an encoded vector in memory."""
+        _, limbs, _, is_coefficients = name
+        return 8 * self.params.ring_dim * (1 if is_coefficients else limbs)
+
+    @property
+    def kept_bytes(self) -> int:
+        """Of all encoded vectors that are used more than once: what is worth keeping."""
+        return sum(self.encoded_bytes(name) for name, uses in self.encoded.items() if uses > 1)
+
+
+class CompilingEngine:
+    """An engine that notes calls. A ciphertext's value is its number."""
+
+    origin_s = encode_s = transfer_s = 0.0
+
+    def __init__(self, params: CkksParameters, scale_at: Callable[[int], float]) -> None:
+        self.params = params
+        self.compiled = Compiled(params)
+        self.task = -1
+        """The last task."""
+        self._scale_at, self._automatic = scale_at, params.scaling.automatic
+        self._key_numbers: dict[str, int] = {}
+        self._vector_numbers: dict[int, int] = {}
+
+    # The protocol.
+    def take(self, content: bytes) -> Executed:
+        raise NotImplementedError("the evaluator notes inputs itself")
+
+    def give(self, a: Cipher) -> bytes:
+        raise NotImplementedError("the evaluator notes outputs itself")
+
+    def scale_at(self, limbs: int) -> float:
+        return self._scale_at(limbs)
+
+    def scale_of(self, a: Cipher) -> float:
+        return float(self._scale_at(a.state.limbs)) ** a.state.degree
+
+    def execute(self, call: Call) -> Executed:
+        kind = call.kind
+        if isinstance(call.how, WeightedSum):
+            return self.weighted_sums([call])[0]
+        if kind in _TURNS:
+            return self._keyed(_TURNS[kind], call, self._element(call))
+        if kind in _SAME_NAME:
+            return self._keyed(kind.value, call, 0) if call.key is not None else self._note(kind.value, call)
+        if call.plain is not None:
+            degree = 1 if kind is OpKind.MULT_PLAIN else call.state.degree
+            return self._note(kind.value, call, vectors=[self._encoded(call.plain, call.state.limbs, degree)])
+        if call.scalar is not None:
+            return self._scalar(call, call.scalar)
+        if call.how is not None:
+            return self._how(call)
+        return self._limbs(call)
+
+    def weighted_sums(self, calls: Sequence[Call]) -> list[Executed]:
+        first = calls[0]
+        assert isinstance(first.how, WeightedSum)
+        plains = first.how.plains
+        vectors = [self._encoded(each, first.state.limbs, 1, over_p=True) for each in plains]
+        work = "weighted_sums_plus" if len(first.operands) > len(plains) else "weighted_sums"
+        operands = [each.value for call in calls for each in call.operands]
+        sizes = [self._bytes(call) for call in calls]
+        number = self._add(work, operands, sizes, argument=len(calls), vectors=vectors)
+        return [Executed(call.state, number + at) for at, call in enumerate(calls)]
+
+    # Kinds.
+    def _element(self, call: Call) -> int:
+        if call.step is None:
+            return 2 * self.params.ring_dim - 1
+        return rotation_galois_element(call.step, self.params.ring_dim)
+
+    def _scalar(self, call: Call, scalar: complex) -> Executed:
+        if scalar.imag != 0:
+            raise PenstockError(f"{call.kind}: OpenFHE takes real numbers only, not {scalar}; encode it as a vector")
+        work = "scalar_sub" if call.how is Manner.REVERSED else call.kind.value
+        return self._note(work, call, number=float(scalar.real))
+
+    def _how(self, call: Call) -> Executed:
+        how, state = call.how, call.state
+        if isinstance(how, PlainSum):
+            return self._note("plain_sum", call, vectors=[self._encoded(each, state.limbs, 1) for each in how.plains])
+        if isinstance(how, NumberSum):
+            return self._number_sum(call, how)
+        if isinstance(how, Monomial):
+            return self._note("monomial", call, argument=how.power)
+        if isinstance(how, Whole):
+            return self._note("whole", call, argument=how.factor)
+        return self._note("align", call)
+
+    def _number_sum(self, call: Call, how: NumberSum) -> Executed:
+        for term in call.operands:
+            if term.object_id in how.kept:
+                continue
+            value = term.value
+            if self._automatic:
+                # The rescaled operand has the state of the factors: as many limbs as the sum.
+                rescaled = Call(OpKind.RESCALE, [term], ScaleState(self._factor_limbs(term), 1))
+                value = self._note("rescale_for_product", rescaled).value
+            how.kept[term.object_id] = value
+        operands = [how.kept[term.object_id] for term in call.operands]
+        number = self._add("number_sum", operands, [self._bytes(call)], numbers=[float(w) for w in how.weights])
+        return Executed(self._product_state(call), number)
+
+    def _factor_limbs(self, term: Cipher) -> int:
+        return term.state.limbs - (1 if term.state.degree > 1 else 0)
+
+    def _product_state(self, call: Call) -> ScaleState:
+        first = call.operands[0]
+        return ScaleState(self._factor_limbs(first) if self._automatic else first.state.limbs, 2)
+
+    def _limbs(self, call: Call) -> Executed:
+        kind, limbs = call.kind, call.state.limbs
+        if kind is OpKind.MOD_DROP:
+            work = "rescale_and_drop" if call.state.degree < call.operands[0].state.degree else "mod_drop"
+            return self._note(work, call, argument=limbs)
+        if kind is OpKind.MOD_RAISE:
+            return self._note("mod_raise_to_scale" if self._automatic else "mod_raise", call, argument=limbs)
+        assert kind is OpKind.RESCALE, kind
+        return self._note("rescale_now" if self._automatic else "rescale", call)
+
+    # Tasks.
+    def _keyed(self, work: str, call: Call, element: int) -> Executed:
+        compiled, key = self.compiled, call.key
+        assert key is not None
+        number = self._key_numbers.get(key)
+        if number is None:
+            number = self._key_numbers[key] = len(compiled.keys)
+            compiled.keys.append(key)
+        compiled.key_uses.append((key, call.state.limbs))
+        compiled.key_tasks.append(self.task + 1)
+        return self._note(work, call, argument=element, key=(number, call.state.limbs))
+
+    def _note(self, work: str, call: Call, **rest: Any) -> Executed:
+        operands = [each.value for each in call.operands]
+        return Executed(call.state, self._add(work, operands, [self._bytes(call)], **rest))
+
+    def _add(self, work: str, operands: Sequence[int], sizes: Sequence[int], **rest: Any) -> int:
+        self.task += 1
+        return self.compiled.tasks.add(work, operands, sizes, **rest)
+
+    def input(self, values: Values, state: ScaleState) -> int:
+        """An encrypted input."""
+        self.compiled.inputs.append(values)
+        self.compiled.input_tasks.append(self.task + 1)
+        return self._add(
+            "input", [], [self.params.ciphertext_bytes(state.limbs)], argument=len(self.compiled.inputs) - 1
+        )
+
+    def output(self, a: Cipher) -> Values:
+        """A result: zeros, until the program has run."""
+        place = np.zeros(self.params.slots, dtype=np.complex128)
+        self.compiled.outputs.append(place)
+        self.compiled.output_tasks.append(self.task + 1)
+        self._add("output", [a.value], [], argument=len(self.compiled.outputs) - 1)
+        return place
+
+    def _encoded(self, plain: Plain, limbs: int, degree: int, *, over_p: bool = False) -> tuple[int, int, int, bool]:
+        compiled = self.compiled
+        number = self._vector_numbers.get(id(plain))
+        if number is None:
+            number = self._vector_numbers[id(plain)] = len(compiled.vectors)
+            compiled.vectors.append(plain)
+        name = (number, limbs, degree, over_p)
+        compiled.encoded[name] = compiled.encoded.get(name, 0) + 1
+        return name
+
+    def _bytes(self, call: Call) -> int:
+        """Of the result in memory."""
+        params, kind, limbs = self.params, call.kind, call.state.limbs
+        if kind in (OpKind.DECOMPOSE, OpKind.DECOMPOSE_EXTENDED):
+            return params.active_digits(limbs) * params.polynomial_bytes(limbs + params.num_p)
+        if kind in _OVER_P:
+            return params.ciphertext_bytes(limbs + params.num_p)
+        if kind is OpKind.MULT_NO_RELIN:
+            return params.ciphertext_bytes(limbs, 3)
+        is_short = kind in (OpKind.MULT, OpKind.SQUARE, OpKind.RELINEARIZE)
+        polynomials = 2 if is_short else max(each.polynomials for each in call.operands)
+        return params.ciphertext_bytes(limbs, polynomials)
+
+
+class CompilingEvaluator(NativeEvaluator):
+    """The native evaluator on an engine that notes calls; its rows have no times."""
+
+    engine: Any
+
+    def __init__(self, engine: CompilingEngine, builder: TraceBuilder | None = None) -> None:
+        super().__init__(engine, None, builder)  # type: ignore[arg-type]  # it has no ends: inputs and outputs are noted
+        rows = engine.compiled.row_tasks
+        self.builder.on_add = lambda op_id: rows.append(engine.task)
+
+    def _encrypt(self, values: Values) -> Executed:
+        state = ScaleState.encrypted(self.params, self.params.num_q)
+        return Executed(state, self.engine.input(values, state))
+
+    def _decrypt(self, a: Cipher) -> tuple[Values, Executed]:
+        return self.engine.output(a), Executed(a.state)
+
+
+def compile_program(
+    program: Callable[[CompilingEvaluator], Any], params: CkksParameters, context: _engine.CkksContext
+) -> tuple[Compiled, Any, TraceBuilder]:
+    """The tasks of a program, what it returned, and the rows of its trace, without times.
+
+    Args:   program: nothing that it encrypts, encodes or decides on depends on what it decrypts; its result holds views
+            of the vectors that it decrypted. context: its scales are asked for.
+    """
+    engine = CompilingEngine(params, context.scale_at)
+    ev = CompilingEvaluator(engine)
+    result = program(ev)
+    ev.builder.on_add = None
+    return engine.compiled, result, ev.builder
