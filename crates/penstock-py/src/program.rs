@@ -190,6 +190,7 @@ fn work_of(name: &str, argument: i64, number: f64, numbers: Vec<f64>) -> Option<
         "sub_scalar" => Work::SubScalar(number),
         "scalar_sub" => Work::ScalarSub(number),
         "mult_scalar" => Work::MultScalar(number),
+        "mult_over_scale" => Work::MultOverScale(numbers.try_into().ok()?),
         "number_sum" => Work::NumberSum(numbers.into()),
         "rotate" => Work::Rotate(element),
         "rotate_hoisted" => Work::RotateHoisted(element),

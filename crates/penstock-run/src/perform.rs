@@ -70,6 +70,10 @@ pub fn perform(
         Work::SubScalar(number) => cipher(context.sub_scalar(given.cipher(0)?, *number)),
         Work::ScalarSub(number) => cipher(context.add_scalar(&context.negate(given.cipher(0)?)?, *number)),
         Work::MultScalar(number) => cipher(context.mult_scalar(given.cipher(0)?, *number)),
+        Work::MultOverScale([numerator, level_scale, small]) => {
+            let operand = given.cipher(0)?;
+            cipher(context.mult_scalar(operand, numerator / (operand.scale() * level_scale) / small))
+        }
         Work::NumberSum(weights) => cipher(context.weighted_sum_scalar(&given.ciphers()?, weights)),
         Work::Rescale => cipher(context.rescale(given.cipher(0)?)),
         Work::RescaleNow => cipher(context.rescale_now(given.cipher(0)?)),

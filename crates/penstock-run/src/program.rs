@@ -42,6 +42,8 @@ pub enum Work {
     /// The number minus the ciphertext.
     ScalarSub(f64),
     MultScalar(f64),
+    /// By `numerator / (scale of the operand * level scale) / small`.
+    MultOverScale([f64; 3]),
     /// A sum of products with one number each.
     NumberSum(Box<[f64]>),
     /// By a Galois element.
@@ -91,6 +93,7 @@ impl Work {
             Self::SubScalar(_) => "sub_scalar",
             Self::ScalarSub(_) => "scalar_sub",
             Self::MultScalar(_) => "mult_scalar",
+            Self::MultOverScale(_) => "mult_over_scale",
             Self::NumberSum(_) => "number_sum",
             Self::Rotate(_) => "rotate",
             Self::RotateHoisted(_) => "rotate_hoisted",

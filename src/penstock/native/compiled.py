@@ -17,7 +17,18 @@ from penstock.errors import PenstockError
 from penstock.native.evaluator import NativeEvaluator
 from penstock.operations import OpKind, rotation_galois_element
 from penstock.params.ckks import CkksParameters
-from penstock.program.call import Call, Cipher, Executed, Manner, Monomial, NumberSum, PlainSum, WeightedSum, Whole
+from penstock.program.call import (
+    Call,
+    Cipher,
+    Executed,
+    Manner,
+    Monomial,
+    NumberSum,
+    PlainSum,
+    Refresh,
+    WeightedSum,
+    Whole,
+)
 from penstock.program.evaluator import Plain, Values
 from penstock.program.scaling import ScaleState
 from penstock.traces.builder import TraceBuilder
@@ -43,6 +54,20 @@ _TURNS = {
     OpKind.ROTATE_EXTENDED: "rotate_extended",
     OpKind.ROTATE_HOISTED_EXTENDED: "rotate_hoisted_extended",
 }
+
+
+class OverScale(complex):
+    """A factor that depends on the real scale of the operand: `numerator / (scale * level_scale) / small`."""
+
+    numerator: float
+    level_scale: float
+    small: float
+
+    @classmethod
+    def of(cls, numerator: float, level_scale: float, small: float) -> OverScale:
+        made = cls(numerator / (level_scale * level_scale) / small)
+        made.numerator, made.level_scale, made.small = numerator, level_scale, small
+        return made
 
 
 @dataclass(slots=True)
@@ -105,7 +130,7 @@ class CompilingEngine:
         return self._scale_at(limbs)
 
     def scale_of(self, a: Cipher) -> float:
-        return float(self._scale_at(a.state.limbs)) ** a.state.degree
+        raise NotImplementedError("the real scale is known when the program runs")
 
     def execute(self, call: Call) -> Executed:
         kind = call.kind
@@ -142,6 +167,9 @@ class CompilingEngine:
         return rotation_galois_element(call.step, self.params.ring_dim)
 
     def _scalar(self, call: Call, scalar: complex) -> Executed:
+        if isinstance(scalar, OverScale):
+            assert call.kind is OpKind.MULT_SCALAR
+            return self._note("mult_over_scale", call, numbers=[scalar.numerator, scalar.level_scale, scalar.small])
         if scalar.imag != 0:
             raise PenstockError(f"{call.kind}: OpenFHE takes real numbers only, not {scalar}; encode it as a vector")
         work = "scalar_sub" if call.how is Manner.REVERSED else call.kind.value
@@ -259,6 +287,12 @@ class CompilingEvaluator(NativeEvaluator):
         super().__init__(engine, None, builder)  # type: ignore[arg-type]  # it has no ends: inputs and outputs are noted
         rows = engine.compiled.row_tasks
         self.builder.on_add = lambda op_id: rows.append(engine.task)
+
+    def refresh_numbers(self, a: Cipher, small: int) -> Refresh:
+        limbs = a.state.limbs
+        q, top = self.moduli(), self.top_scale()
+        adjust = OverScale.of(top * q[limbs - 1], self.engine.scale_at(limbs), small)
+        return Refresh(adjust=adjust, small=small, modulus_ratio=q[0] / top)
 
     def _encrypt(self, values: Values) -> Executed:
         state = ScaleState.encrypted(self.params, self.params.num_q)

@@ -67,10 +67,16 @@ class NativeEvaluator(ExpandingEvaluator):
         other.params = params
         return other
 
+    def moduli(self) -> tuple[int, ...]:
+        """The primes of Q."""
+        return openfhe_primes(self.engine.params)[0]
+
+    def top_scale(self) -> float:
+        """The scale of the full chain."""
+        return self.engine.scale_at(self.params.num_q - (self.params.scaling is Scaling.FLEXIBLE_AUTO_EXT))
+
     def refresh_numbers(self, a: Cipher, small: int) -> Refresh:
-        engine, limbs = self.engine, a.state.limbs
-        q = openfhe_primes(engine.params)[0]
-        top = engine.scale_at(self.params.num_q - (self.params.scaling is Scaling.FLEXIBLE_AUTO_EXT))
+        engine, limbs, q, top = self.engine, a.state.limbs, self.moduli(), self.top_scale()
         # The product with this number, divided by the last prime, has the scale of the full chain.
         adjust = top * q[limbs - 1] / (engine.scale_of(a) * engine.scale_at(limbs)) / small
         return Refresh(adjust=adjust, small=small, modulus_ratio=q[0] / top)

@@ -334,4 +334,4 @@ def _number(operand: Any) -> complex:
         raise PenstockError(
             f"an operand is a vector of {len(operand)} values: make a plaintext of it, ev.encode(vector), or encrypt it"
         )
-    return complex(operand)
+    return operand if isinstance(operand, complex) else complex(operand)
