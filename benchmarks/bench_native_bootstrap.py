@@ -27,7 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from penstock.native.reading import KeyPlace, prepared_native
+from penstock.native.prepared import KeyPlace
+from penstock.native.reading import prepared_native
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.running.openfhe import prepared_openfhe

@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 
 from penstock.native.memory import peak_resident_bytes
-from penstock.native.reading import ClientPlace, KeyPlace, NativeRun, prepared_native, record_native
+from penstock.native.prepared import ClientPlace, KeyPlace, NativeRun
+from penstock.native.reading import prepared_native, record_native
 from penstock.params import catalogue
 from penstock.running.clear import run_clear
 from penstock.running.openfhe import record_openfhe

@@ -18,7 +18,7 @@ from penstock.explorer.asked import Asked
 from penstock.explorer.engine import Engine
 from penstock.explorer.library import Library
 from penstock.explorer.state import State
-from penstock.native.reading import key_uses
+from penstock.native.prepared import key_uses
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.reports.working_set import key_windows

@@ -15,7 +15,7 @@ from penstock.native.ends import PreparedEnds
 from penstock.native.engine import EngineHere, make_context
 from penstock.native.evaluator import NativeEvaluator
 from penstock.native.keys import KeysHeld, KeysInMemory, KeysOnDisk, KeySource
-from penstock.native.reading import highest_limbs
+from penstock.native.prepared import highest_limbs
 from penstock.native.store import add_missing_keys
 from penstock.operations import RELIN_KEY
 from penstock.program.evaluator import Evaluator

@@ -13,7 +13,8 @@ from penstock.native.engine import EngineHere, make_context
 from penstock.native.evaluator import NativeEvaluator
 from penstock.native.keys import KeysInMemory
 from penstock.native.openfhe_client import OpenFheClient, make_keys
-from penstock.native.reading import READING, ClientPlace, record_native
+from penstock.native.prepared import ClientPlace
+from penstock.native.reading import READING, record_native
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.circuits.bootstrap import with_few_keys

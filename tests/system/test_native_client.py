@@ -22,7 +22,8 @@ from penstock.native import client as client_module
 from penstock.native.client import LIBRARIES, chosen_library
 from penstock.native.client_process import ClientProcess
 from penstock.native.memory import resident_bytes
-from penstock.native.reading import ClientPlace, KeyPlace, record_native
+from penstock.native.prepared import ClientPlace, KeyPlace
+from penstock.native.reading import record_native
 from penstock.openfhe import key_pair
 from penstock.openfhe.evaluator import OpenFheContext
 from penstock.params import catalogue

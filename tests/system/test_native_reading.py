@@ -21,7 +21,8 @@ from penstock.errors import PenstockError
 from penstock.keystore import BudgetTooSmall, KeyStore
 from penstock.keystore.pairs import PAIRS
 from penstock.native.budgets import computing, key_accesses, play_budget, study_budgets
-from penstock.native.reading import ClientPlace, KeyPlace, key_uses, prepared_native, record_native
+from penstock.native.prepared import ClientPlace, KeyPlace, key_uses
+from penstock.native.reading import prepared_native, record_native
 from penstock.program.circuits.bootstrap import with_few_keys
 from penstock.running.clear import run_clear
 from penstock.running.reading import resolve

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.native.reading import ClientPlace, KeyPlace, key_uses, record_native
+from penstock.native.prepared import ClientPlace, KeyPlace, key_uses
+from penstock.native.reading import record_native
 from penstock.program.circuits.bootstrap import with_few_keys
 from penstock.running.clear import run_clear
 from penstock.running.reading import resolve

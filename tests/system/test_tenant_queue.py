@@ -17,7 +17,8 @@ import pytest
 from penstock.cli.main import main
 from penstock.errors import PenstockError
 from penstock.keystore import KeyName, KeyRefused, KeyStore, parameter_digest
-from penstock.native.reading import ClientPlace, KeyPlace, key_uses, record_native
+from penstock.native.prepared import ClientPlace, KeyPlace, key_uses
+from penstock.native.reading import record_native
 from penstock.params.ckks import Scaling
 from penstock.program.circuits.bootstrap import with_few_keys
 from penstock.running.reading import resolve

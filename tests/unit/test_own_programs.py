@@ -15,7 +15,8 @@ from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
 from penstock.explorer.library import Library
 from penstock.machines import load_machine
 from penstock.measure.bench.spec import load_suite, plan
-from penstock.native.reading import ClientPlace, record_native
+from penstock.native.prepared import ClientPlace
+from penstock.native.reading import record_native
 from penstock.params import catalogue
 from penstock.prediction.whatif import Axes, Workload, what_if
 from penstock.program.tally import tally_of

@@ -11,7 +11,8 @@ from penstock import workloads
 from penstock.cli.main import main
 from penstock.errors import MachineError, ParamsError, UsageError
 from penstock.machines import load_machine
-from penstock.native.reading import ClientPlace, record_native
+from penstock.native.prepared import ClientPlace
+from penstock.native.reading import record_native
 from penstock.params import catalogue
 from penstock.prediction.prediction import predict
 from penstock.prediction.suggest import ORDERS, suggest

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use memmap2::MmapMut;
@@ -19,7 +20,7 @@ const MOST_LARGER: usize = 4;
 #[derive(Debug)]
 pub struct Arena {
     free: Mutex<Free>,
-    keep_bytes: usize,
+    keep_bytes: AtomicUsize,
 }
 
 /// A program goes on with fewer and fewer limbs, then with many again. So a request may be smaller than the kept row: new
@@ -53,7 +54,7 @@ pub struct Words {
 impl Arena {
     /// An arena that keeps up to `keep_bytes` of returned memory.
     pub fn new(keep_bytes: usize) -> Arc<Self> {
-        Arc::new(Self { free: Mutex::default(), keep_bytes })
+        Arc::new(Self { free: Mutex::default(), keep_bytes: AtomicUsize::new(keep_bytes) })
     }
 
     /// `count` words with unspecified content.
@@ -76,6 +77,16 @@ impl Arena {
     #[cfg(test)]
     fn kept_bytes(&self) -> usize {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).bytes
+    }
+
+    /// Bytes of returned memory that it keeps.
+    pub fn keep_bytes(&self) -> usize {
+        self.keep_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Keeps so many bytes from now on; what is kept above that leaves with the next return.
+    pub fn set_keep_bytes(&self, bytes: usize) {
+        self.keep_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Gives everything that is kept back to the system.
@@ -157,13 +168,13 @@ impl Words {
 impl Drop for Words {
     fn drop(&mut self) {
         let Some(mapping) = self.mapping.take() else { return };
-        if 8 * mapping.capacity > self.arena.keep_bytes {
+        if 8 * mapping.capacity > self.arena.keep_bytes() {
             return;
         }
         let mut leaving = vec![];
         let mut free = self.arena.free.lock().unwrap_or_else(PoisonError::into_inner);
         free.put(mapping);
-        while free.bytes > self.arena.keep_bytes {
+        while free.bytes > self.arena.keep_bytes() {
             leaving.extend(free.oldest());
         }
         drop(free); // Unmapping takes a while, and nobody need wait for it.

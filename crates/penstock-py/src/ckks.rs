@@ -186,6 +186,16 @@ impl CkksContext {
         self.0.path().name()
     }
 
+    #[getter]
+    fn keep_bytes(&self) -> usize {
+        self.0.arena().keep_bytes()
+    }
+
+    fn set_keep_bytes(&self, bytes: Arg<usize>) -> PyResult<()> {
+        self.0.arena().set_keep_bytes(bytes.of::<ckks::Error>("bytes")?);
+        Ok(())
+    }
+
     fn release_memory(&self) {
         self.0.arena().release();
     }

@@ -22,7 +22,8 @@ from penstock.keystore import KeyStore
 from penstock.machines.schema import Machine
 from penstock.native.cache import KeyUses
 from penstock.native.play import play_reads
-from penstock.native.reading import KeyPlace, NativeRun, prepared_native
+from penstock.native.prepared import KeyPlace, NativeRun
+from penstock.native.reading import prepared_native
 from penstock.native.reads import Beside, KeyReads, ReaderBeside, bytes_per_s, cpu_s_per_byte, rates_of, timed_reads
 from penstock.operations import TO_SPARSE_KEY
 from penstock.params.ckks import CkksParameters

@@ -86,11 +86,12 @@ class Compiled:
     outputs: list[Values] = field(default_factory=list)
     """(slots,) each: zeros, which the run replaces in place."""
     row_tasks: list[int] = field(default_factory=list)
-    """The task of each row of the trace."""
+    """The task of each row of the trace; of an input's or output's, any."""
     key_tasks: list[int] = field(default_factory=list)
     """The task of each key switch."""
-    input_tasks: list[int] = field(default_factory=list)
-    output_tasks: list[int] = field(default_factory=list)
+    input_rows: list[int] = field(default_factory=list)
+    """The row of each input's encryption."""
+    output_rows: list[int] = field(default_factory=list)
     encoded: dict[tuple[int, int, int, bool], int] = field(default_factory=dict)
     """Encoded vector (number, limbs, degree, over Q and P) -> its uses."""
 
@@ -99,10 +100,69 @@ class Compiled:
         _, limbs, _, is_coefficients = name
         return 8 * self.params.ring_dim * (1 if is_coefficients else limbs)
 
+    most_vector_bytes: int = 0
+    """Of the encoded vectors of one task."""
+    scratch_bytes: list[int] = field(default_factory=list)
+    """Of each task, besides its operands and results."""
+    value_bytes: list[int] = field(default_factory=list)
+    operands: list[tuple[int, ...]] = field(default_factory=list)
+    """Of each task, the values that it takes."""
+    makers: list[int] = field(default_factory=list)
+    """Of each value, the task that makes it."""
+
+    def graph(self) -> tuple[list[list[int]], list[int]]:
+        """Of each task the tasks that take what it makes, and the number of tasks that it waits for."""
+        consumers: list[list[int]] = [[] for _ in self.operands]
+        missing = []
+        for task, values in enumerate(self.operands):
+            makers = {self.makers[value] for value in values}
+            missing.append(len(makers))
+            for maker in makers:
+                consumers[maker].append(task)
+        return consumers, missing
+
+    def held_bytes(self, keep_bytes: int) -> tuple[int, int]:
+        """The most bytes of values at one time, and of values, scratch and memory that waits for new ones together.
+
+        Args:   keep_bytes: of dropped values, which the engine keeps for new ones.
+        """
+        uses = [0] * len(self.value_bytes)
+        for values in self.operands:
+            for value in values:
+                uses[value] += 1
+        live = kept = most_live = most = made = 0
+        for task, values in enumerate(self.operands):
+            scratch, sizes = self.scratch_bytes[task], 0
+            while made < len(self.makers) and self.makers[made] == task:
+                sizes += self.value_bytes[made]
+                made += 1
+            live += sizes
+            kept = max(0, kept - sizes - scratch)
+            most_live, most = max(most_live, live), max(most, live + scratch + kept)
+            freed = scratch
+            for value in values:
+                uses[value] -= 1
+                if not uses[value]:
+                    freed += self.value_bytes[value]
+                    live -= self.value_bytes[value]
+            kept = min(keep_bytes, kept + freed)
+            most = max(most, live + kept)
+        return most_live, most
+
     @property
-    def kept_bytes(self) -> int:
+    def repeated_bytes(self) -> int:
         """Of all encoded vectors that are used more than once: what is worth keeping."""
         return sum(self.encoded_bytes(name) for name, uses in self.encoded.items() if uses > 1)
+
+
+@dataclass(slots=True)
+class Awaited:
+    """An input that is not in memory yet."""
+
+    input: int
+    bytes: int
+    number: int | None = None
+    """Of the value, once it is used."""
 
 
 class CompilingEngine:
@@ -155,7 +215,7 @@ class CompilingEngine:
         plains = first.how.plains
         vectors = [self._encoded(each, first.state.limbs, 1, over_p=True) for each in plains]
         work = "weighted_sums_plus" if len(first.operands) > len(plains) else "weighted_sums"
-        operands = [each.value for call in calls for each in call.operands]
+        operands = [self.number_of(each.value) for call in calls for each in call.operands]
         sizes = [self._bytes(call) for call in calls]
         number = self._add(work, operands, sizes, argument=len(calls), vectors=vectors)
         return [Executed(call.state, number + at) for at, call in enumerate(calls)]
@@ -197,7 +257,7 @@ class CompilingEngine:
                 rescaled = Call(OpKind.RESCALE, [term], ScaleState(self._factor_limbs(term), 1))
                 value = self._note("rescale_for_product", rescaled).value
             how.kept[term.object_id] = value
-        operands = [how.kept[term.object_id] for term in call.operands]
+        operands = [self.number_of(how.kept[term.object_id]) for term in call.operands]
         number = self._add("number_sum", operands, [self._bytes(call)], numbers=[float(w) for w in how.weights])
         return Executed(self._product_state(call), number)
 
@@ -227,31 +287,46 @@ class CompilingEngine:
             number = self._key_numbers[key] = len(compiled.keys)
             compiled.keys.append(key)
         compiled.key_uses.append((key, call.state.limbs))
-        compiled.key_tasks.append(self.task + 1)
-        return self._note(work, call, argument=element, key=(number, call.state.limbs))
+        params, limbs = self.params, call.state.limbs
+        switched = params.active_digits(limbs) * params.polynomial_bytes(limbs + params.num_p)
+        noted = self._note(work, call, argument=element, key=(number, call.state.limbs))
+        compiled.key_tasks.append(self.task)
+        compiled.scratch_bytes[-1] = switched + params.ciphertext_bytes(limbs + params.num_p)
+        return noted
 
     def _note(self, work: str, call: Call, **rest: Any) -> Executed:
-        operands = [each.value for each in call.operands]
+        operands = [self.number_of(each.value) for each in call.operands]
         return Executed(call.state, self._add(work, operands, [self._bytes(call)], **rest))
 
     def _add(self, work: str, operands: Sequence[int], sizes: Sequence[int], **rest: Any) -> int:
         self.task += 1
-        return self.compiled.tasks.add(work, operands, sizes, **rest)
+        compiled = self.compiled
+        own = sum(map(compiled.encoded_bytes, rest.get("vectors", ())))
+        compiled.most_vector_bytes = max(compiled.most_vector_bytes, own)
+        compiled.operands.append(tuple(operands))
+        compiled.makers.extend([self.task] * len(sizes))
+        compiled.value_bytes.extend(sizes)
+        compiled.scratch_bytes.append(max(sizes, default=0) // 2)
+        return compiled.tasks.add(work, operands, sizes, **rest)
 
-    def input(self, values: Values, state: ScaleState) -> int:
-        """An encrypted input."""
+    def input(self, values: Values, state: ScaleState) -> Awaited:
+        """An encrypted input: it comes into memory when it is first used."""
         self.compiled.inputs.append(values)
-        self.compiled.input_tasks.append(self.task + 1)
-        return self._add(
-            "input", [], [self.params.ciphertext_bytes(state.limbs)], argument=len(self.compiled.inputs) - 1
-        )
+        return Awaited(len(self.compiled.inputs) - 1, self.params.ciphertext_bytes(state.limbs))
+
+    def number_of(self, value: Any) -> int:
+        """The number of an operand."""
+        if not isinstance(value, Awaited):
+            return int(value)
+        if value.number is None:
+            value.number = self._add("input", [], [value.bytes], argument=value.input)
+        return value.number
 
     def output(self, a: Cipher) -> Values:
         """A result: zeros, until the program has run."""
         place = np.zeros(self.params.slots, dtype=np.complex128)
         self.compiled.outputs.append(place)
-        self.compiled.output_tasks.append(self.task + 1)
-        self._add("output", [a.value], [], argument=len(self.compiled.outputs) - 1)
+        self._add("output", [self.number_of(a.value)], [], argument=len(self.compiled.outputs) - 1)
         return place
 
     def _encoded(self, plain: Plain, limbs: int, degree: int, *, over_p: bool = False) -> tuple[int, int, int, bool]:
@@ -296,9 +371,11 @@ class CompilingEvaluator(NativeEvaluator):
 
     def _encrypt(self, values: Values) -> Executed:
         state = ScaleState.encrypted(self.params, self.params.num_q)
+        self.engine.compiled.input_rows.append(self.builder.num_operations)
         return Executed(state, self.engine.input(values, state))
 
     def _decrypt(self, a: Cipher) -> tuple[Values, Executed]:
+        self.engine.compiled.output_rows.append(self.builder.num_operations)
         return self.engine.output(a), Executed(a.state)
 
 

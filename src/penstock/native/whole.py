@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock import _engine
 from penstock.errors import PenstockError
-from penstock.native.compiled import Compiled
+from penstock.native.compiled import Compiled, CompilingEvaluator, compile_program
 from penstock.native.ends import Ends
-from penstock.native.keys import KeysInMemory, ProgramKeys
+from penstock.native.inputs import InputTraffic
+from penstock.native.keys import KeysInMemory, KeysOnDisk, ProgramKeys
+from penstock.native.lanes import WINDOW, Lanes, choose_lanes
+from penstock.native.memory import MemoryWatch, resident_bytes
+from penstock.native.prepared import NativeRun, Prepared
+from penstock.native.room import (
+    KEPT_AUTOMORPHISMS,
+    Room,
+    Wanted,
+    least_bytes,
+    share,
+    wanted_inputs,
+    wanted_keys,
+    wanted_vectors,
+)
 from penstock.program.evaluator import Plain
+from penstock.system.files import os_errors
 from penstock.traces.builder import TraceBuilder
 from penstock.traces.schema import Trace, TraceMeta
 
-_WINDOW = 256
-"""Tasks that a lane may be ahead of the first unfinished one."""
+_AHEAD_VECTORS = 8
+"""So many vectors are encoded ahead of their use at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +52,10 @@ class WholeOptions:
     """Bytes of encoded vectors that are kept for their next use."""
     ahead_bytes: int = 0
     """Bytes of vectors that are encoded ahead of their use."""
+    inputs: Path | None = None
+    """An empty folder for encrypted inputs that wait for their use; `None`: they wait in memory."""
+    input_bytes: int = 0
+    """Of those, in memory besides."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,6 +70,45 @@ class WholeRun:
     """Start and end of each."""
     decryptions: list[tuple[float, float]]
     client_encode_s: float
+    inputs: InputTraffic
+
+
+class Waiting:
+    """Encrypted inputs until their use, each once: in memory up to a limit, the others in files."""
+
+    def __init__(self, folder: Path | None, memory_bytes: int) -> None:
+        self._folder, self._memory_bytes = folder, memory_bytes
+        self._contents: list[bytes | Path | None] = []
+        self._resident_bytes = 0
+        self.traffic = InputTraffic()
+
+    def put(self, content: bytes) -> None:
+        """Take the next input. Raises: FileError: the disk is full."""
+        self.traffic.input_bytes += len(content)
+        if self._folder is None or self._resident_bytes + len(content) <= self._memory_bytes:
+            self._contents.append(content)
+            self._resident_bytes += len(content)
+            self.traffic.peak_resident_bytes = self._resident_bytes
+            return
+        path = self._folder / f"input-{len(self._contents)}"
+        with os_errors(path):
+            path.write_bytes(content)
+        self._contents.append(path)
+
+    def take(self, number: int) -> bytes:
+        """The input of a number, which is given up here. Raises: FileError."""
+        content, self._contents[number] = self._contents[number], None
+        if isinstance(content, Path):
+            started = time.perf_counter()
+            path = content
+            with os_errors(path, "read"):
+                content = path.read_bytes()
+                path.unlink()
+            self.traffic.read_bytes += len(content)
+            self.traffic.read_s += time.perf_counter() - started
+        if content is None:
+            raise PenstockError(f"input {number} is used twice: it was given up at its first use")
+        return content
 
 
 def run_compiled(
@@ -67,37 +128,33 @@ def run_compiled(
     Raises: PenstockError: the engine refuses a task; as the keys and the ends.
     """
     origin = time.perf_counter()
-    contents: list[bytes | None] = []
+    waiting = Waiting(options.inputs, options.input_bytes)
+    writer = None
     encryptions: list[tuple[float, float]] = []
     decryptions: list[tuple[float, float]] = []
     encode_s = transfer_s = 0.0
     for values in compiled.inputs:
         made = ends.encrypt(values)
-        contents.append(made.content)
+        waiting.put(made.content)
+        writer = writer or _engine.CkksWriter(made.content)
         encryptions.append((made.encoded_s - origin, made.ended_s - origin))
         encode_s += made.encoded_s - made.begun_s
         transfer_s += time.perf_counter() - made.ended_s
-    writer = _engine.CkksWriter(contents[0]) if contents and contents[0] is not None else None
     encrypted()
-
-    def given(number: int) -> bytes:
-        content, contents[number] = contents[number], None
-        assert content is not None, number
-        return content
 
     started = time.perf_counter() - origin
     outputs, times, counts = compiled.tasks.run(
         context,
         keys.of_program(compiled.keys),
         lambda number: _values(compiled.vectors[number]),
-        given,
+        waiting.take,
         progress,
         lanes=options.lanes,
         keys_in_order=not isinstance(keys, KeysInMemory),
         value_bytes=options.value_bytes or compiled.tasks.peak_value_bytes() * 9 // 8,
         keep_bytes=options.keep_bytes,
         ahead_bytes=options.ahead_bytes,
-        window=_WINDOW,
+        window=WINDOW,
     )
     times[:, :2] += started
     keys.ran(compiled.key_uses, times[compiled.key_tasks, 2].tolist())
@@ -118,6 +175,7 @@ def run_compiled(
         encryptions=encryptions,
         decryptions=decryptions,
         client_encode_s=encode_s,
+        inputs=waiting.traffic,
     )
 
 
@@ -131,18 +189,155 @@ def timed_trace(builder: TraceBuilder, meta: TraceMeta, compiled: Compiled, run:
     """The trace of a program with the times of its run: rows of one task share its time in equal parts."""
     rows = np.asarray(compiled.row_tasks, dtype=np.int64)
     times = run.times[rows, :2].copy()
-    for tasks, own in ((compiled.input_tasks, run.encryptions), (compiled.output_tasks, run.decryptions)):
-        if own:
-            times[np.searchsorted(rows, tasks)] = own
     _, inverse, counts = np.unique(rows, return_inverse=True, return_counts=True)
     order = np.argsort(rows, kind="stable")
     place = np.empty(len(rows), dtype=np.int64)
     place[order] = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
     share = (times[:, 1] - times[:, 0]) / counts[inverse]
     start = times[:, 0] + place * share
-    return builder.finish(meta, times=(start, start + share))
+    end = start + share
+    for own_rows, own in ((compiled.input_rows, run.encryptions), (compiled.output_rows, run.decryptions)):
+        if own:
+            start[own_rows], end[own_rows] = np.transpose(own)
+    return builder.finish(meta, times=(start, end))
 
 
-def chosen_options(compiled: Compiled, threads: int) -> WholeOptions:
-    """How a program is best run here."""
-    return WholeOptions(lanes=1, keep_bytes=compiled.kept_bytes)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeBudget:
+    """What a run of a whole program may take."""
+
+    memory_bytes: int | None = None
+    """Of this process at most; `None`: what it takes."""
+    key_bytes: int | None = None
+    """Of keys in memory; `None`: what the other budget leaves."""
+    lanes: int | None = None
+    """Operations side by side; `None`: by cost."""
+
+
+def run_whole(
+    prepared: Prepared,
+    program: Callable[[CompilingEvaluator], Any],
+    meta: TraceMeta,
+    budget: WholeBudget | None = None,
+    on_operation: Callable[[int, int], None] | None = None,
+) -> NativeRun:
+    """Run a program that does not depend on what it decrypts: it is compiled first, then runs in one call.
+
+    Raises: BudgetTooSmall: it does not fit in the memory; as the keys, the client and the engine.
+    """
+    budget = budget or WholeBudget()
+    begun = time.perf_counter()
+    compiled, result, builder = compile_program(program, prepared.params, prepared.context)
+    trace = builder.finish(meta)
+    room = _room(prepared, compiled, budget)
+    lanes = _lanes(prepared, compiled, trace, budget)
+    compile_s = time.perf_counter() - begun
+    context, beside = prepared.context, prepared.beside
+    keys = prepared.source(room.key_bytes or None)
+    folder = prepared.temporary("inputs") if budget.memory_bytes is not None else None
+    total = len(compiled.tasks)
+
+    def encrypted() -> None:
+        if beside is not None:
+            beside.rest()
+        if isinstance(keys, KeysOnDisk):
+            keys.begin()
+
+    def computed() -> None:
+        keys.close()
+        if budget.memory_bytes is not None:
+            context.release_memory()
+
+    options = WholeOptions(
+        lanes=lanes.count,
+        keep_bytes=max(0, room.vector_bytes - room.ahead_bytes - compiled.most_vector_bytes),
+        ahead_bytes=room.ahead_bytes,
+        inputs=folder,
+        input_bytes=room.input_bytes,
+    )
+    begun = time.perf_counter()
+    with MemoryWatch(lambda: None) as watch:
+        run = run_compiled(
+            compiled,
+            context,
+            keys,
+            prepared.client,
+            options,
+            encrypted=encrypted,
+            computed=computed,
+            progress=None if on_operation is None else lambda done: on_operation(done, total),
+        )
+        wall_s = time.perf_counter() - begun
+        watch.look()
+    keys.close()
+    if beside is not None:
+        beside.rest()
+    return prepared.result(
+        result=result,
+        trace=timed_trace(builder, meta, compiled, run),
+        wall_s=wall_s,
+        setup_s={**prepared.setup_s, "compile_s": compile_s},
+        encode_s=run.client_encode_s + float(run.times[:, 3].sum()),
+        transfer_s=run.transfer_s,
+        keys=keys,
+        budget_bytes=room.key_bytes or None,
+        inputs=run.inputs,
+        memory_why="; ".join(filter(None, (room.words(), room.why))),
+        predicted_peak_bytes=room.total_bytes,
+        peak_bytes=watch.standing_bytes,
+        lanes=lanes.count,
+        lanes_why=lanes.why,
+    )
+
+
+def _lanes(prepared: Prepared, compiled: Compiled, trace: Trace, budget: WholeBudget) -> Lanes:
+    """Operations side by side, as asked for or by cost."""
+    if budget.lanes is not None:
+        return Lanes(budget.lanes, "")
+    return choose_lanes(compiled, trace, prepared.threads, keys_in_order=prepared.memory is None)
+
+
+def _room(prepared: Prepared, compiled: Compiled, budget: WholeBudget) -> Room:
+    """The memory that the run takes, and how a budget is shared."""
+    params, context = compiled.params, prepared.context
+    context.release_memory()
+    values, held = compiled.held_bytes(context.keep_bytes)
+    rotations = len({key for key, _ in compiled.key_uses if key.startswith("rot")})
+    fixed = Room(
+        process_bytes=resident_bytes(os.getpid()),
+        table_bytes=4 * params.ring_dim * min(rotations, KEPT_AUTOMORPHISMS),
+        value_bytes=values,
+        kept_bytes=held - values,
+        key_bytes=0,
+        vector_bytes=0,
+        input_bytes=0,
+        ahead_bytes=_AHEAD_VECTORS * 8 * params.ring_dim if compiled.vectors and prepared.threads > 1 else 0,
+    )
+    on_disk = budget.memory_bytes is not None
+    keys = Wanted(all_bytes=0, least_bytes=0, saved_s=0.0)
+    if prepared.memory is None:
+        keys = wanted_keys(compiled, {use: params.key_bytes(use[1], key=use[0]) for use in compiled.key_uses})
+        if budget.key_bytes is not None:
+            keys = replace(keys, all_bytes=budget.key_bytes, least_bytes=min(keys.least_bytes, budget.key_bytes))
+    parts = {
+        "keys": keys,
+        "vectors": wanted_vectors(compiled, _encode_s_per_byte(context, compiled), fixed.ahead_bytes),
+        "inputs": wanted_inputs(compiled, on_disk=on_disk),
+    }
+    if budget.memory_bytes is not None and least_bytes(fixed, parts) > budget.memory_bytes:
+        # Kept memory only saves time.
+        context.set_keep_bytes(params.ciphertext_bytes(params.num_q + params.num_p))
+        fixed = replace(fixed, kept_bytes=compiled.held_bytes(context.keep_bytes)[1] - values)
+    return share(fixed, parts, budget.memory_bytes)
+
+
+def _encode_s_per_byte(context: _engine.CkksContext, compiled: Compiled) -> float:
+    """Seconds to encode a vector, for each byte of it at all limbs: measured on this machine, once."""
+    if not compiled.vectors:
+        return 0.0
+    params = compiled.params
+    values = np.full(params.slots, 0.5, dtype=np.complex128)
+    context.encode(values, params.num_q, 1, params.slots)
+    begun = time.perf_counter()
+    context.encode(values, params.num_q, 1, params.slots)
+    return (time.perf_counter() - begun) / params.plaintext_bytes(params.num_q)

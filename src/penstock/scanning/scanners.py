@@ -19,7 +19,7 @@ from penstock.native.client import chosen_library
 from penstock.native.client_process import ClientProcess
 from penstock.native.engine import EngineHere, make_context
 from penstock.native.evaluator import NativeEvaluator
-from penstock.native.reading import highest_limbs
+from penstock.native.prepared import highest_limbs
 from penstock.native.store import DEFAULT_TENANT, keys_in_memory
 from penstock.params.ckks import CkksParameters
 from penstock.program.call import Cipher

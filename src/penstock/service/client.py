@@ -17,7 +17,7 @@ from typing import Any
 from penstock.errors import PenstockError
 from penstock.keystore import KeyStore
 from penstock.native.client_process import ClientProcess
-from penstock.native.reading import highest_limbs, key_uses
+from penstock.native.prepared import highest_limbs, key_uses
 from penstock.native.store import add_missing_keys, kept_folder
 from penstock.params.ckks import CkksParameters
 from penstock.program.call import Cipher, Executed

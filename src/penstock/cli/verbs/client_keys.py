@@ -114,7 +114,7 @@ def _wanted(
         return params, dict.fromkeys(named, limbs or params.num_q)
     if limbs is not None:
         raise UsageError("--limbs is for --key; a workload says how far it uses each key")
-    from penstock.native.reading import highest_limbs
+    from penstock.native.prepared import highest_limbs
     from penstock.running import trace_workload
     from penstock.running.reading import resolve
 

@@ -26,7 +26,7 @@ from penstock.cli.tenant_queue import run_tenants, tenant_options
 from penstock.errors import UsageError
 from penstock.hall.running import RunDiffers, run
 from penstock.measure.timings import benchmark_of
-from penstock.native.reading import ClientPlace
+from penstock.native.prepared import ClientPlace
 from penstock.running.readings import DEFAULT_READING, READINGS
 from penstock.simulation.spelling import OPTIONS
 from penstock.system.files import check_target, write_atomic
