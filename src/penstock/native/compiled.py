@@ -14,6 +14,7 @@ import numpy as np
 
 from penstock import _engine
 from penstock.errors import PenstockError
+from penstock.native.arena import ArenaModel
 from penstock.native.evaluator import NativeEvaluator
 from penstock.operations import OpKind, rotation_galois_element
 from penstock.params.ckks import CkksParameters
@@ -30,6 +31,7 @@ from penstock.program.call import (
     Whole,
 )
 from penstock.program.evaluator import Plain, Values
+from penstock.program.rows import MULTIPLICATIONS
 from penstock.program.scaling import ScaleState
 from penstock.traces.builder import TraceBuilder
 
@@ -102,9 +104,10 @@ class Compiled:
 
     most_vector_bytes: int = 0
     """Of the encoded vectors of one task."""
-    scratch_bytes: list[int] = field(default_factory=list)
-    """Of each task, besides its operands and results."""
-    value_bytes: list[int] = field(default_factory=list)
+    scratch_rows: list[list[int]] = field(default_factory=list)
+    """Of each task, bytes of each block of memory besides its operands and results."""
+    value_rows: list[list[int]] = field(default_factory=list)
+    """Of each value, bytes of each of its polynomials, or of its digits."""
     operands: list[tuple[int, ...]] = field(default_factory=list)
     """Of each task, the values that it takes."""
     makers: list[int] = field(default_factory=list)
@@ -126,28 +129,26 @@ class Compiled:
 
         Args:   keep_bytes: of dropped values, which the engine keeps for new ones.
         """
-        uses = [0] * len(self.value_bytes)
+        uses = [0] * len(self.value_rows)
         for values in self.operands:
             for value in values:
                 uses[value] += 1
-        live = kept = most_live = most = made = 0
+        arena = ArenaModel(keep_bytes)
+        rows: dict[int, list[int]] = {}
+        live = most_live = made = 0
         for task, values in enumerate(self.operands):
-            scratch, sizes = self.scratch_bytes[task], 0
             while made < len(self.makers) and self.makers[made] == task:
-                sizes += self.value_bytes[made]
+                rows[made] = arena.take(self.value_rows[made])
+                live += sum(self.value_rows[made])
                 made += 1
-            live += sizes
-            kept = max(0, kept - sizes - scratch)
-            most_live, most = max(most_live, live), max(most, live + scratch + kept)
-            freed = scratch
+            most_live = max(most_live, live)
+            arena.give(arena.take(self.scratch_rows[task]))
             for value in values:
                 uses[value] -= 1
                 if not uses[value]:
-                    freed += self.value_bytes[value]
-                    live -= self.value_bytes[value]
-            kept = min(keep_bytes, kept + freed)
-            most = max(most, live + kept)
-        return most_live, most
+                    arena.give(rows.pop(value))
+                    live -= sum(self.value_rows[value])
+        return most_live, arena.most_bytes
 
     @property
     def repeated_bytes(self) -> int:
@@ -160,7 +161,7 @@ class Awaited:
     """An input that is not in memory yet."""
 
     input: int
-    bytes: int
+    rows: list[int]
     number: int | None = None
     """Of the value, once it is used."""
 
@@ -216,7 +217,7 @@ class CompilingEngine:
         vectors = [self._encoded(each, first.state.limbs, 1, over_p=True) for each in plains]
         work = "weighted_sums_plus" if len(first.operands) > len(plains) else "weighted_sums"
         operands = [self.number_of(each.value) for call in calls for each in call.operands]
-        sizes = [self._bytes(call) for call in calls]
+        sizes = [self._rows(call) for call in calls]
         number = self._add(work, operands, sizes, argument=len(calls), vectors=vectors)
         return [Executed(call.state, number + at) for at, call in enumerate(calls)]
 
@@ -258,7 +259,7 @@ class CompilingEngine:
                 value = self._note("rescale_for_product", rescaled).value
             how.kept[term.object_id] = value
         operands = [self.number_of(how.kept[term.object_id]) for term in call.operands]
-        number = self._add("number_sum", operands, [self._bytes(call)], numbers=[float(w) for w in how.weights])
+        number = self._add("number_sum", operands, [self._rows(call)], numbers=[float(w) for w in how.weights])
         return Executed(self._product_state(call), number)
 
     def _factor_limbs(self, term: Cipher) -> int:
@@ -291,35 +292,38 @@ class CompilingEngine:
         switched = params.active_digits(limbs) * params.polynomial_bytes(limbs + params.num_p)
         noted = self._note(work, call, argument=element, key=(number, call.state.limbs))
         compiled.key_tasks.append(self.task)
-        compiled.scratch_bytes[-1] = switched + params.ciphertext_bytes(limbs + params.num_p)
+        over_p = params.polynomial_bytes(limbs + params.num_p)
+        compiled.scratch_rows[-1] += [switched, over_p, over_p, params.polynomial_bytes(limbs)]
         return noted
 
     def _note(self, work: str, call: Call, **rest: Any) -> Executed:
         operands = [self.number_of(each.value) for each in call.operands]
-        return Executed(call.state, self._add(work, operands, [self._bytes(call)], **rest))
+        made = self._add(work, operands, [self._rows(call)], **rest)
+        self.compiled.scratch_rows[-1] += self._adjusted_rows(call)
+        return Executed(call.state, made)
 
-    def _add(self, work: str, operands: Sequence[int], sizes: Sequence[int], **rest: Any) -> int:
+    def _add(self, work: str, operands: Sequence[int], sizes: Sequence[list[int]], **rest: Any) -> int:
         self.task += 1
         compiled = self.compiled
         own = sum(map(compiled.encoded_bytes, rest.get("vectors", ())))
         compiled.most_vector_bytes = max(compiled.most_vector_bytes, own)
         compiled.operands.append(tuple(operands))
         compiled.makers.extend([self.task] * len(sizes))
-        compiled.value_bytes.extend(sizes)
-        compiled.scratch_bytes.append(max(sizes, default=0) // 2)
-        return compiled.tasks.add(work, operands, sizes, **rest)
+        compiled.value_rows.extend(sizes)
+        compiled.scratch_rows.append([])
+        return compiled.tasks.add(work, operands, [sum(rows) for rows in sizes], **rest)
 
     def input(self, values: Values, state: ScaleState) -> Awaited:
         """An encrypted input: it comes into memory when it is first used."""
         self.compiled.inputs.append(values)
-        return Awaited(len(self.compiled.inputs) - 1, self.params.ciphertext_bytes(state.limbs))
+        return Awaited(len(self.compiled.inputs) - 1, [self.params.polynomial_bytes(state.limbs)] * 2)
 
     def number_of(self, value: Any) -> int:
         """The number of an operand."""
         if not isinstance(value, Awaited):
             return int(value)
         if value.number is None:
-            value.number = self._add("input", [], [value.bytes], argument=value.input)
+            value.number = self._add("input", [], [value.rows], argument=value.input)
         return value.number
 
     def output(self, a: Cipher) -> Values:
@@ -339,18 +343,31 @@ class CompilingEngine:
         compiled.encoded[name] = compiled.encoded.get(name, 0) + 1
         return name
 
-    def _bytes(self, call: Call) -> int:
-        """Of the result in memory."""
+    def _rows(self, call: Call) -> list[int]:
+        """Bytes of the blocks of the result in memory."""
         params, kind, limbs = self.params, call.kind, call.state.limbs
         if kind in (OpKind.DECOMPOSE, OpKind.DECOMPOSE_EXTENDED):
-            return params.active_digits(limbs) * params.polynomial_bytes(limbs + params.num_p)
+            return [params.active_digits(limbs) * params.polynomial_bytes(limbs + params.num_p)]
         if kind in _OVER_P:
-            return params.ciphertext_bytes(limbs + params.num_p)
+            return [params.polynomial_bytes(limbs + params.num_p)] * 2
+        polynomials = 2
         if kind is OpKind.MULT_NO_RELIN:
-            return params.ciphertext_bytes(limbs, 3)
-        is_short = kind in (OpKind.MULT, OpKind.SQUARE, OpKind.RELINEARIZE)
-        polynomials = 2 if is_short else max(each.polynomials for each in call.operands)
-        return params.ciphertext_bytes(limbs, polynomials)
+            polynomials = 3
+        elif kind not in (OpKind.MULT, OpKind.SQUARE, OpKind.RELINEARIZE):
+            polynomials = max(each.polynomials for each in call.operands)
+        return [params.polynomial_bytes(limbs)] * polynomials
+
+    def _adjusted_rows(self, call: Call) -> list[int]:
+        """Blocks of operands that an automatic rule brings to another state first."""
+        limbs = self.params.polynomial_bytes(call.state.limbs)
+        is_product = call.kind in MULTIPLICATIONS
+        moved = [
+            each
+            for each in call.operands
+            if each.state.limbs > call.state.limbs or (is_product and each.state.degree > 1)
+        ]
+        rows = [limbs] * (2 * len(moved)) if self._automatic else []
+        return rows + [limbs] * 3 if call.kind in (OpKind.MULT, OpKind.SQUARE) else rows
 
 
 class CompilingEvaluator(NativeEvaluator):
