@@ -537,9 +537,9 @@ class CkksProgram:
         *,
         argument: int = 0,
         number: float = 0.0,
-        numbers: Sequence[float] = [],
+        numbers: Sequence[float] = ...,
         key: tuple[int, int] | None = None,
-        vectors: Sequence[tuple[int, int, int, bool]] = [],
+        vectors: Sequence[tuple[int, int, int, bool]] = ...,
     ) -> int:
         """Append a task; the number of its first result.
 

@@ -1,0 +1,104 @@
+"""Parts of whole programs: the model of the engine's memory, lanes by cost, the sharing of a budget."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from penstock.errors import BudgetTooSmall
+from penstock.native.arena import ArenaModel
+from penstock.native.compiled import Compiled, CompilingEngine, CompilingEvaluator
+from penstock.native.lanes import choose_lanes, play
+from penstock.native.room import Room, Wanted, share
+from penstock.params import catalogue
+from penstock.traces.schema import TraceMeta
+
+PARAMS = catalogue.get("insecure-ci")
+
+
+def test_a_row_goes_into_the_smallest_kept_one_that_holds_it() -> None:
+    arena = ArenaModel(100)
+    arena.give(arena.take([40, 20, 30]))
+    assert arena.held_bytes == 90
+    assert arena.take([25]) == [30]
+    assert arena.take([10]) == [20]
+    assert arena.take([9]) == [9]  # 40 is more than four times as large
+    assert arena.most_bytes == 99
+
+
+def test_of_too_many_kept_rows_the_oldest_leaves() -> None:
+    arena = ArenaModel(50)
+    arena.give(arena.take([30, 15]))
+    arena.give(arena.take([60]))  # never kept
+    arena.give(arena.take([12]))  # into the 15
+    assert arena.held_bytes == 45
+    arena.give(arena.take([31]))
+    assert arena.held_bytes == 46  # the 30 left
+    assert arena.most_bytes == 105
+
+
+def branches(count: int, length: int) -> tuple[Compiled, CompilingEvaluator]:
+    """Independent chains of squares, added up."""
+    ev = CompilingEvaluator(CompilingEngine(PARAMS, lambda limbs: 2.0**40))
+    ends = []
+    for _ in range(count):
+        a = ev.encrypt(np.ones(4))
+        for _ in range(length):
+            a = ev.add(a, a)
+        ends.append(a)
+    total = ends[0]
+    for each in ends[1:]:
+        total = ev.add(total, each)
+    ev.decrypt(total)
+    return ev.engine.compiled, ev
+
+
+def test_independent_chains_run_side_by_side_and_one_chain_does_not() -> None:
+    meta = TraceMeta(workload="x", params=PARAMS.to_dict(), reading="trace")
+    for count, lanes in ((4, 2), (1, 1)):
+        compiled, ev = branches(count, 30)
+        found = choose_lanes(compiled, ev.builder.finish(meta), 2, keys_in_order=False)
+        assert found.count == lanes
+        assert "side by side: predicted" in found.why if lanes > 1 else "on 2 threads: predicted" in found.why
+
+
+def test_a_list_schedule_is_that_of_a_hand_made_one() -> None:
+    compiled, _ = branches(2, 2)
+    # Inputs come at their first use: input, add, add for each chain, then add and output.
+    alone = np.array([0.0, 2.0, 2.0, 0.0, 3.0, 3.0, 1.0, 0.0])
+    assert len(compiled.tasks) == len(alone)
+    assert play(compiled, alone, alone / 2, 2, keys_in_order=False) == pytest.approx(6.0 + 0.5)
+    assert play(compiled, alone, alone / 2, 1, keys_in_order=False) == pytest.approx(5.5)
+
+
+def test_an_input_comes_into_memory_at_its_first_use() -> None:
+    compiled, _ = branches(3, 1)
+    one = PARAMS.ciphertext_bytes(PARAMS.num_q)
+    live, held = compiled.held_bytes(0)
+    assert live == 4 * one  # two ends, the third chain's input and its sum
+    assert held >= live
+
+
+FIXED = Room(
+    process_bytes=100, table_bytes=10, value_bytes=50, kept_bytes=5, key_bytes=0, vector_bytes=0, input_bytes=0
+)
+PARTS = {
+    "keys": Wanted(all_bytes=100, least_bytes=10, saved_s=9.0),
+    "vectors": Wanted(all_bytes=40, least_bytes=20, saved_s=4.0),
+    "inputs": Wanted(all_bytes=30, least_bytes=5, saved_s=0.1),
+}
+
+
+def test_bytes_go_where_a_byte_saves_most() -> None:
+    room = share(FIXED, PARTS, 165 + 35 + 20 + 30)
+    assert (room.vector_bytes, room.key_bytes, room.input_bytes) == (40, 40, 5)
+    assert room.total_bytes == 250
+    assert room.why.startswith("constants 100% in memory")
+    free = share(FIXED, PARTS, None)
+    assert free.total_bytes == 165 + 170
+
+
+def test_too_little_memory_says_how_much_is_needed() -> None:
+    with pytest.raises(BudgetTooSmall, match="raise it to 200 bytes or more"):
+        share(FIXED, PARTS, 199)
+    assert share(FIXED, PARTS, 200).total_bytes == 200
