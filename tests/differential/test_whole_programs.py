@@ -92,7 +92,7 @@ def opened(name: str, size: str, key_share: float | None = None) -> Iterator[Ope
         ("bootstrapping", "ci"),  # one refresh
         ("bootstrapping", "ci-4"),  # four together
         ("logistic-regression", "ci"),
-        ("cryptoracle-chi-square", "ci"),  # products without relinearization
+        ("chi-square", "ci"),
         ("sorting", "ci"),
     ],
 )
