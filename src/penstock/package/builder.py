@@ -40,6 +40,10 @@ class PackageBuilder:
     def num_instructions(self) -> int:
         return len(self._instructions)
 
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        return tuple(self._inputs)
+
     @contextmanager
     def open_scope(self, name: str) -> Iterator[None]:
         """Instructions inside are in scope `name`."""
