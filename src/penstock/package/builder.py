@@ -47,9 +47,18 @@ class PackageBuilder:
     @contextmanager
     def open_scope(self, name: str) -> Iterator[None]:
         """Instructions inside are in scope `name`."""
-        outside = self._scope
-        self._scope = len(self._scopes)
-        self._scopes.append(Scope(name, outside))
+        with self.in_scope(self.new_scope(Scope(name, self._scope))):
+            yield
+
+    def new_scope(self, scope: Scope) -> int:
+        """The number of a scope that is opened for the first time."""
+        self._scopes.append(scope)
+        return len(self._scopes) - 1
+
+    @contextmanager
+    def in_scope(self, number: int) -> Iterator[None]:
+        """Instructions inside are in the scope of that number."""
+        outside, self._scope = self._scope, number
         try:
             yield
         finally:
