@@ -135,7 +135,7 @@ def at(**changes: object) -> CkksParameters:
 @pytest.mark.parametrize("seed", range(30))
 def test_a_derived_package_computes_the_same_by_the_rules_of_traces(seed):
     constants = ConstantsInMemory()
-    package = capture(random_program(seed), SET.build(), constants, constants, "random")
+    package = capture(random_program(seed), SET.build(), constants, "random")
     inputs = {each.name: np.random.default_rng(each.length).uniform(-0.7, 0.7, 64) for each in package.inputs}
     expected = run_package(ClearEvaluator(package.params), package, inputs)["output[0]"]
     manual = derive(package, at(scaling=Scaling.FIXED_MANUAL, name="insecure-manual"))
@@ -163,7 +163,7 @@ def test_a_product_is_rescaled_once_for_all_its_uses():
         product = ev.square(x)
         return ev.decrypt(ev.add(ev.mult(product, 2.0), ev.mult(product, ev.encode(np.ones(4)))))
 
-    package = capture(program, SET.build(), constants, constants, "shared")
+    package = capture(program, SET.build(), constants, "shared")
     verbs = [each.verb for each in derive(package, at(scaling=Scaling.FIXED_MANUAL)).instructions]
     assert verbs == [
         Verb.ENCRYPT, Verb.SQUARE, Verb.RESCALE, Verb.MULT_SCALAR, Verb.MULT_PLAIN, Verb.ADD, Verb.OUTPUT,

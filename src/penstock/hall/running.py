@@ -111,15 +111,9 @@ def run(
     chosen = READINGS[one_of("reading", reading, RUN_READINGS)]
     name = name_of(program, "run")
     options = options_of(
-        chosen,
-        key_budget=key_budget,
-        keys=keys,
-        tenant=tenant,
-        input_budget=input_budget,
-        client=client,
-        client_library=client_library,
-        spelled=spelled,
-    )
+        chosen, key_budget=key_budget, keys=keys, tenant=tenant, input_budget=input_budget, client=client,
+        client_library=client_library, spelled=spelled,
+    )  # fmt: skip
     workload, size_name, checked = resolve(name, set_of(params), size)
     sized = workload.SIZES[size_name]
     data = _data_of(name, workload, sized, checked, seed, data, inputs, spelled)
@@ -154,14 +148,9 @@ def run(
     done: Run = chosen.read(name, checked, size_name, seed, data, **options)
     check = workload.check(clear, done.result, data, sized)
     found = Ran(
-        rows=tuple(_by_kind(done.trace)),
-        values=done.result,
-        outputs=outputs_of(workload, done.result),
-        numbers=numbers | measured_numbers(done, check),
-        check=check,
-        trace=done.trace,
-        **common,
-    )
+        rows=tuple(_by_kind(done.trace)), values=done.result, outputs=outputs_of(workload, done.result),
+        numbers=numbers | measured_numbers(done, check), check=check, trace=done.trace, **common,
+    )  # fmt: skip
     return _held(found, name)
 
 

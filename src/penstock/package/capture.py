@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -242,6 +242,10 @@ def _digest(values: Values) -> bytes:
     return hashlib.sha256(values.dtype.str.encode() + values.tobytes()).digest()
 
 
+class Kept(ConstantSink, Constants, Protocol):
+    """A sink that gives its constants back, such as `ConstantsInMemory` and `PackageFile`."""
+
+
 class DigestSink:
     """Constants as digests alone, of vectors that go on to `sink` where there is one."""
 
@@ -353,8 +357,7 @@ def _path(scopes: Sequence[Any], scope: int) -> tuple[str, ...]:
 def capture(
     program: Callable[[Evaluator], Any],
     params: CkksParameters,
-    sink: ConstantSink,
-    constants: Constants,
+    sink: Kept,
     name: str,
     *,
     source: str = "",
@@ -364,9 +367,8 @@ def capture(
 ) -> Package:
     """The package of a program.
 
-    Args:   program: called twice, with evaluators that write its calls down; sink: takes its constants, and
-            `constants` gives them back; source: the program's file; on_call(count): called after each call of the
-            first run.
+    Args:   program: called twice, with evaluators that write its calls down; sink: takes its constants
+            and has them; source: the program's file; on_call(count): called after each call of the first run.
     Raises: NotOblivious: calls, constants or inputs depend on decrypted values; ParamsError: the program is deeper
             than the parameters; as the program.
     """
@@ -389,7 +391,7 @@ def capture(
     if not second.decrypted:
         raise UsageError(f"'{name}' decrypts nothing, so that it has no output: end it with ev.decrypt(result)")
     course.shorten_outputs(returned_lengths(returned, second.decrypted))
-    return course.finish(name, params, constants, description=description, provenance=provenance)
+    return course.finish(name, params, sink, description=description, provenance=provenance)
 
 
 def run_captured(

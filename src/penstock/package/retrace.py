@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.errors import PenstockError, TraceError
 from penstock.operations import OpKind
@@ -55,8 +55,7 @@ class _NoConstants:
         raise PenstockError("a trace has no constants: a package that was made of one is priced, and cannot be run")
 
 
-@dataclass(frozen=True, slots=True)
-class Retraced:
+class Retraced(NamedTuple):
     """A trace at other parameters, and what could not be carried over."""
 
     trace: Trace

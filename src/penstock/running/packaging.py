@@ -9,8 +9,9 @@ from typing import Any
 
 from penstock import workloads
 from penstock.errors import CheckFailed
-from penstock.package.capture import CaptureEvaluator, Course, DigestSink, capture, run_captured
-from penstock.package.content import ConstantSink, ConstantsInMemory, Package
+from penstock.package.capture import CaptureEvaluator, Course, DigestSink, Kept, capture, run_captured
+from penstock.package.content import ConstantsInMemory, Package
+from penstock.package.file import ConstantsInFile
 from penstock.params.ckks import CkksParameters
 from penstock.running.reading import resolve
 from penstock.version import __version__
@@ -26,29 +27,27 @@ def package_workload(
     seed: int = 0,
     data: Any = None,
     *,
-    sink: ConstantSink | None = None,
+    sink: Kept | None = None,
     on_call: Callable[[int], None] | None = None,
 ) -> Package:
     """The package of a workload, of a Python file, or of a package at another set.
 
-    Args:   data: default: the workload's own, by the seed; sink: takes the constants, which are in memory without one;
+    Args:   data: default: the workload's own, by the seed; sink: takes and has the constants (default: memory);
             on_call(count): called after each call.
-    Returns: the package; with a sink, `sink` has its constants.
     Raises: NotOblivious: its calls, constants or inputs depend on what it decrypts; ParamsError: it is deeper than the
             set; as the program.
     """
     workload, size_name, checked = resolve(name, params, size)
-    constants = ConstantsInMemory()
-    taken = constants if sink is None else sink
     if hasattr(workload, "PACKAGE"):
-        return _copied(workload.at(checked), taken)
+        package: Package = workload.at(checked)
+        return package if sink is None else _copied(package, sink)
+    taken = ConstantsInMemory() if sink is None else sink
     chosen = workload.SIZES[size_name]
     given = workload.data(chosen, checked.slots, seed) if data is None else data
     return capture(
         lambda ev: workload.program(ev, given, chosen),
         checked,
         taken,
-        constants,
         str(workload.NAME).removesuffix(workloads.own.SUFFIX),
         source=_file_of(workload),
         description=str(workload.DESCRIPTION),
@@ -57,14 +56,13 @@ def package_workload(
     )
 
 
-def _copied(package: Package, sink: ConstantSink) -> Package:
+def _copied(package: Package, sink: Kept) -> Package:
     """A package whose constants are given to a sink, in their order."""
     numbers = [sink.add(package.constants.values(number)) for number in range(len(package.constants))]
     renumbered = [
         each._replace(constants=tuple(numbers[number] for number in each.constants)) for each in package.instructions
     ]
-    constants = sink if isinstance(sink, ConstantsInMemory) else ConstantsInMemory()
-    return replace(package, instructions=renumbered, constants=constants)
+    return replace(package, instructions=renumbered, constants=sink)
 
 
 def _file_of(workload: Any) -> str:
@@ -157,14 +155,13 @@ def _with_parts(given: Any, other: Any) -> Iterator[tuple[str, Any]]:
             yield f"data[{at}]", type(given)([*given[:at], other[at], *given[at + 1 :]])
 
 
-def describe_package(package: Package, constant_bytes: int | None = None) -> dict[str, Any]:
-    """What `penstock package` prints of a package.
-
-    Args:   constant_bytes: bytes of the constants' values; counted if it is not given.
-    """
+def describe_package(package: Package) -> dict[str, Any]:
+    """What `penstock package` prints of a package."""
     params, constants = package.params, package.constants
     counts = Counter(each.verb.value for each in package.instructions)
-    if constant_bytes is None:
+    if isinstance(constants, ConstantsInFile):
+        constant_bytes = sum(stored for stored, *_ in constants.reader.entries())
+    else:
         constant_bytes = sum(constants.values(number).nbytes for number in range(len(constants)))
     return {
         "name": package.name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,17 @@ def check_form(path: Path) -> None:
         raise UsageError(f"{path}: vectors are in {', '.join(FORMS[:-1])} or {FORMS[-1]} files: choose such a name")
 
 
+def check_room(path: Path, names: Sequence[str]) -> None:
+    """Raises: UsageError: more vectors than a file of that name holds; as `check_form`."""
+    check_form(path)
+    form = path.suffix.lower()
+    if form in _OF_ONE and len(names) != 1:
+        raise UsageError(
+            f"{path}: a {form} file holds one vector and there are {len(names)}: {', '.join(names)}. Write a .npz "
+            "file, or name=FILE for each"
+        )
+
+
 def read_vectors(path: Path) -> dict[str | None, Vector]:
     """The vectors of a file by name; one without a name has the name `None`.
 
@@ -47,13 +58,8 @@ def write_vectors(vectors: Mapping[str, Vector], path: Path, *, force: bool = Fa
     Raises: UsageError: more vectors than the file holds, complex ones where it holds real numbers, or another kind of
             file; as `write_atomic`.
     """
-    check_form(path)
+    check_room(path, list(vectors))
     form = path.suffix.lower()
-    if form in _OF_ONE and len(vectors) != 1:
-        raise UsageError(
-            f"{path}: a {form} file holds one vector and there are {len(vectors)}: {', '.join(vectors)}. Write a .npz "
-            "file, or name=FILE for each"
-        )
     if form in (".csv", ".json"):
         for name, values in vectors.items():
             if values.dtype.kind == "c":

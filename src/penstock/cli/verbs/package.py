@@ -11,7 +11,6 @@ from rich.console import Console
 from penstock.cli.options import data_option, params_option, quiet_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.errors import UsageError
-from penstock.package.content import ConstantsInMemory
 from penstock.running.packaging import Swapped, describe_package, package_workload, verify_inputs
 from penstock.system.files import check_target
 from penstock.system.progress import Progress
@@ -63,7 +62,7 @@ def command(
       penstock package score.pkg
       penstock package score.pkg --params sharp -o score-sharp.pkg
     """
-    from penstock.package.file import PackageFile
+    from penstock.package.file import PackageFile, open_package
     from penstock.running.reading import resolve
 
     if output is not None:
@@ -86,15 +85,13 @@ def command(
                 stage.update(count)
 
         if output is None:
-            package = package_workload(workload, params, size, seed, data, sink=ConstantsInMemory(), on_call=on_call)
-            said = describe_package(package)
+            said = describe_package(package_workload(workload, params, size, seed, data, on_call=on_call))
         else:
             with PackageFile(output, force=force) as file:
                 package = package_workload(workload, params, size, seed, data, sink=file, on_call=on_call)
                 file.finish(package)
-            from penstock.package.file import open_package
-
-            said = {"file": str(output), "file_bytes": output.stat().st_size, **describe_package(open_package(output))}
+            said = describe_package(open_package(output))
+            said = {"file": str(output), "file_bytes": output.stat().st_size, **said}
     if swapped is not None:
         said["verified"] = True
         said["from_data"] = [{"part": each.part, "calls": list(each.changed)} for each in swapped]

@@ -11,6 +11,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from penstock import workloads
 from penstock.cli.client_library import client_library_option
 from penstock.cli.options import (
     data_option,
@@ -31,7 +32,7 @@ from penstock.running.readings import DEFAULT_READING, READINGS
 from penstock.simulation.spelling import OPTIONS
 from penstock.system.files import check_target, write_atomic
 from penstock.system.progress import Progress
-from penstock.system.vectors import check_form, write_vectors
+from penstock.system.vectors import check_form, check_room, write_vectors
 from penstock.traces.io import write_trace
 from penstock.traces.schema import Trace
 
@@ -142,14 +143,10 @@ def command(
         common: dict[str, Any] = {"threads": threads, "quiet": quiet, "output_format": output_format}
         run_tenants(tenants_path, jobs_path, scheduling, library=client_library, **common)
         return
-    if workload is None:
-        raise UsageError("name a WORKLOAD ('penstock workloads' lists them), or a queue with --tenants and --jobs")
-    if scheduling is not None:
-        raise UsageError("--scheduling orders the jobs of a queue: name it with --tenants and --jobs")
-    _check_files(reading, [trace_path, timings_path], force=force)
+    workload = _named(workload, scheduling)
     targets = output_files(outputs)
-    for target in targets.values():
-        check_target(target, force=force)
+    _check_files(reading, [trace_path, timings_path], force=force)
+    _check_outputs(workload, targets, force=force)
     differs = None
     with Progress(quiet=quiet).stage(f"{workload} encrypted") as stage:
         try:
@@ -175,13 +172,20 @@ def command(
             done, differs = error.run, error
     if done.trace is not None:
         _write(done.trace, trace_path, timings_path, threads, force=force, quiet=quiet)
-    for path in write_outputs(done.outputs, targets, force=force):
-        if not quiet:
-            progress_console.print(f"output written to {path}", highlight=False)
+    write_outputs(done.outputs, targets, force=force, quiet=quiet)
     result = dict(done.numbers)
     emit(result, output_format, table=lambda console: draw_run(console, result))
     if differs is not None:
         raise differs
+
+
+def _named(workload: str | None, scheduling: str | None) -> str:
+    """The workload of one run. Raises: UsageError: none, or an option of a queue."""
+    if workload is None:
+        raise UsageError("name a WORKLOAD ('penstock workloads' lists them), or a queue with --tenants and --jobs")
+    if scheduling is not None:
+        raise UsageError("--scheduling orders the jobs of a queue: name it with --tenants and --jobs")
+    return workload
 
 
 def output_files(words: Sequence[str]) -> dict[str | None, Path]:
@@ -205,18 +209,12 @@ def output_files(words: Sequence[str]) -> dict[str | None, Path]:
     return found
 
 
-def write_outputs(outputs: Mapping[str, Any], targets: Mapping[str | None, Path], *, force: bool) -> list[Path]:
-    """Write what a run decrypted.
-
-    Returns: the files.
-    Raises: UsageError: no such output, or more than the file holds; WouldOverwrite.
-    """
-    for name in targets:
-        if name is not None and name not in outputs:
-            raise UnknownName("output", name, outputs)
+def write_outputs(outputs: Mapping[str, Any], targets: Mapping[str | None, Path], *, force: bool, quiet: bool) -> None:
+    """Write what a run decrypted. Raises: UsageError: numbers that the file does not hold; WouldOverwrite."""
     for name, path in targets.items():
         write_vectors(outputs if name is None else {name: outputs[name]}, path, force=force)
-    return list(targets.values())
+        if not quiet:
+            progress_console.print(f"output written to {path}", highlight=False)
 
 
 def _write(
@@ -246,6 +244,19 @@ def _check_files(reading: str, paths: Sequence[Path | None], *, force: bool) -> 
             raise UsageError(f"the {reading} reading records no trace; make one with 'penstock trace', or run native")
         if path is not None:
             check_target(path, force=force)
+
+
+def _check_outputs(workload: str, targets: Mapping[str | None, Path], *, force: bool) -> None:
+    """Ahead of a run. Raises: UsageError: no such output, or more of them than a file holds; WouldOverwrite."""
+    if not targets:
+        return
+    package = getattr(workloads.get(workload), "PACKAGE", None)
+    names = ["output"] if package is None else [each.name for each in package.outputs]
+    for name, path in targets.items():
+        if name is not None and name not in names:
+            raise UnknownName("output", name, names)
+        check_room(path, names if name is None else [name])
+        check_target(path, force=force)
 
 
 def _refuse_beside_a_queue(workload: str | None) -> None:
