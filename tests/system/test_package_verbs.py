@@ -139,7 +139,7 @@ def test_programs_of_ones_own_write_what_they_return(here):
         (("score.pkg", "--output", "new.npy"), "holds one vector and there are 2: output[0], output[1]"),
         (("score.pkg", "--output", "output[2]=new.npy"), "did you mean 'output[1]'"),
         (("score.pkg", "--output", "y.txt"), "vectors are in"),
-        (("score.pkg", "--output", "x.npy"), "x.npy exists"),
+        (("one.pkg", "--output", "x.npy"), "x.npy exists"),
         (("score.pkg", "--output", "a.npz", "--output", "output[0]=b.npy"), "is for all outputs"),
         (("score.py", "--input", "x.npy"), "has no inputs by name: a package has"),
         (("none.pkg",), "none.pkg: no such file; 'penstock package' makes a package"),
