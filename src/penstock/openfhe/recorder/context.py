@@ -16,6 +16,7 @@ from penstock.errors import PenstockError, UsageError
 from penstock.openfhe.evaluator import load_openfhe
 from penstock.openfhe.recorder.recording import Recording
 from penstock.openfhe.recorder.tap import TAP, script_name
+from penstock.package.content import ConstantsInMemory
 from penstock.system.files import WouldOverwrite, check_target
 from penstock.traces.io import write_trace
 
@@ -42,13 +43,14 @@ _targets: dict[int, tuple[Recording, _Target]] = {}
 _process = 0
 
 
-def record(cc: CC, path: str | os.PathLike[str] | None = None, *, force: bool = False) -> CC:
+def record(cc: CC, path: str | os.PathLike[str] | None = None, *, force: bool = False, constants: bool = False) -> CC:
     """Record every operation of a CKKS CryptoContext from now on; the context itself is returned.
 
     The trace is written when the program ends, to `path` or, without one, to `<script>.trace.parquet` in the current
     folder (numbered if that exists); `cc.save_trace(path)` writes it at once. The program's results do not change.
 
-    Args:   cc: an OpenFHE CryptoContext; path: of the trace file; force: replace an existing file.
+    Args:   cc: an OpenFHE CryptoContext; path: of the trace file; force: replace an existing file;
+            constants: keep the values of plaintext operands, which `cc.save_package(path)` needs.
     Raises: NotRecordable: a BGV or BFV context. WouldOverwrite: `path` exists and not `force`. FileError: it could not
             be written.
             CapabilityMissing: OpenFHE cannot be imported.
@@ -69,6 +71,8 @@ def record(cc: CC, path: str | os.PathLike[str] | None = None, *, force: bool = 
         TAP.stop(cc)
         raise
     TAP.add_method("save_trace", save_trace)
+    if constants:
+        TAP.keep_constants(recording, ConstantsInMemory)
     if TAP.everything and path is None:
         return cc  # 'penstock record' writes it
     if not _targets:
@@ -106,12 +110,18 @@ def stop(cc: Any) -> Recording | None:
 
 
 @contextmanager
-def recorded(cc: Any) -> Iterator[Recording]:
-    """Record `cc` inside the block; afterwards `.trace()` has it. Nothing is written."""
+def recorded(cc: Any, *, constants: bool = False) -> Iterator[Recording]:
+    """Record `cc` inside the block; afterwards `.trace()` has it. Nothing is written.
+
+    With `constants` the values of plaintext operands are kept, and `.packaging` makes the package.
+    """
     TAP.open(load_openfhe())
     already = id(cc) in TAP.recordings
     try:
-        yield TAP.start(cc)
+        recording = TAP.start(cc)
+        if constants:
+            TAP.keep_constants(recording, ConstantsInMemory)
+        yield recording
     finally:
         if not already:
             TAP.stop(cc)
