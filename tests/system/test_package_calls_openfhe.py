@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import penstock.openfhe.recorder as recorder
-from penstock.openfhe.recorder.packaging import Packaging
 from penstock.openfhe.recorder.tap import TAP
 from penstock.package.content import Package
 from penstock.package.replay import run_package
 from penstock.program.clear import ClearEvaluator
+from recorded_natively import packagings_of
 
 TECHNIQUES = ("FIXEDMANUAL", "FIXEDAUTO", "FLEXIBLEAUTO", "FLEXIBLEAUTOEXT")
 X, Y = (0.5, -0.25, 0.75, 1.0, -0.5, 0.125, 0.0, 0.375), (0.25, 0.5, -1.0, 0.5, 0.75, -0.125, 1.0, 0.5)
@@ -83,8 +83,8 @@ def packaged(script: Script, program: Callable[[Script], Any]) -> tuple[Package,
     with recorder.recorded(script.cc, constants=True) as recording:
         found = script.decrypted(program(script))
         assert recording.problems == []
-        assert isinstance(recording.packaging, Packaging)
-        return recording.packaging.package(), found
+        (packaging,) = packagings_of(recording)
+        return packaging.package(), found
 
 
 def replayed(script: Script, package: Package) -> Any:

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 from penstock.openfhe.recorder.decrypted import marked
 from penstock.openfhe.recorder.identity import Identities, Known
-from penstock.openfhe.recorder.packaging import Packaging
-from penstock.openfhe.recorder.plaintexts import values_copy
+from penstock.openfhe.recorder.packagings import Packagings
+from penstock.openfhe.recorder.plaintexts import Encoded, values_copy
 from penstock.openfhe.recorder.recording import Recording
 
 _READS = (
@@ -50,7 +50,7 @@ class Capture:
 
     def __init__(self, tap: Tapped, fhe: Any) -> None:
         self._tap, self._fhe = tap, fhe
-        self._packagings: list[Packaging] = []
+        self._packagings: list[Packagings] = []
         self._ciphertexts: dict[str, Known] = {}
         self._contexts: dict[str, Recording] = {}
 
@@ -73,7 +73,7 @@ class Capture:
             for name, from_file in ((f"Deserialize{kind}", True), (f"Deserialize{kind}String", False)):
                 replaced(fhe, name, self._reading_back(getattr(fhe, name), from_file=from_file))
 
-    def add(self, packaging: Packaging) -> None:
+    def add(self, packaging: Packagings) -> None:
         """Plaintexts of this packaging's context are its own."""
         self._packagings.append(packaging)
 
@@ -86,7 +86,7 @@ class Capture:
             made = original(cc, *args, **kwargs)
             recording = recording_of(cc)
             packaging = None if recording is None else recording.packaging
-            if recording is not None and isinstance(packaging, Packaging) and packaging.refusal is None:
+            if recording is not None and isinstance(packaging, Packagings) and packaging.refusal is None:
                 start = perf_counter()
                 packaging.encoded(made, values_copy(args[0] if args else kwargs["value"]))
                 recording.overhead_s += perf_counter() - start
@@ -94,11 +94,11 @@ class Capture:
 
         return method
 
-    def _known(self, plaintext: Any) -> Any:
+    def _known(self, plaintext: Any) -> tuple[Packagings, Encoded] | None:
         for packaging in self._packagings:
             known = packaging.plaintexts.get(plaintext)
             if known is not None:
-                return known
+                return packaging, known
         return None
 
     def _shortening(self, original: Any) -> Any:
@@ -106,8 +106,8 @@ class Capture:
         def method(plaintext: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(plaintext, *args, **kwargs)
             known = self._known(plaintext)
-            if known is not None and known.decrypted:
-                known.packaging.shorten(known, plaintext.GetLength())
+            if known is not None:
+                known[0].shorten(known[1], plaintext.GetLength())
             return result
 
         return method
@@ -117,7 +117,7 @@ class Capture:
         def method(plaintext: Any, *args: Any, **kwargs: Any) -> Any:
             found = original(plaintext, *args, **kwargs)
             known = self._known(plaintext)
-            if known is None or not known.decrypted:
+            if known is None or not known[1].decrypted:
                 return found
             for packaging in self._packagings:
                 packaging.read_decrypted = True
@@ -128,7 +128,7 @@ class Capture:
     def _forget_plaintext(self, plaintext: Any) -> None:
         known = self._known(plaintext)
         if known is not None:
-            known.values = None
+            known[1].values = None
 
     def _editing(self, original: Any, forget: Callable[[Any], None]) -> Any:
         @functools.wraps(original)

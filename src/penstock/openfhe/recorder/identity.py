@@ -19,7 +19,9 @@ class Known:
     state: ScaleState
     polynomials: int = 2
     value: int | None = None
-    """The value of a package that it is, where one is recorded."""
+    """Its number in the package of its owner."""
+    owner: Any = None
+    """The packaging of the key pair that encrypted it, where one is recorded."""
 
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ Values that a script encrypts are never kept: a plaintext's values reach the pac
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import FrameType
 from typing import Any
@@ -16,13 +16,11 @@ import numpy as np
 from penstock.errors import PenstockError
 from penstock.openfhe.recorder import emission
 from penstock.openfhe.recorder.calls import Call, Form
-from penstock.openfhe.recorder.decrypted import is_decrypted
 from penstock.openfhe.recorder.identity import Identities, Known
-from penstock.openfhe.recorder.names import InputNames, name_of, stored_name
-from penstock.openfhe.recorder.parameters import context_primes
-from penstock.openfhe.recorder.plaintexts import Encoded, GivenValues, as_vector
+from penstock.openfhe.recorder.names import Names, name_of, stored_name
+from penstock.openfhe.recorder.plaintexts import Encoded, as_vector
 from penstock.openfhe.recorder.recording import Recording
-from penstock.openfhe.recorder.refusals import DECRYPTED, OUTSIDE, NotPackaged, Place, Refused
+from penstock.openfhe.recorder.refusals import DECRYPTED, OUTSIDE, NotPackaged, Place, Refused, place_of
 from penstock.openfhe.recorder.stated import Stated
 from penstock.operations import OpKind
 from penstock.package.builder import PackageBuilder
@@ -37,122 +35,89 @@ from penstock.package.content import (
     Verb,
 )
 from penstock.params.ckks import BootstrapPlan
-from penstock.params.spec import openfhe_primes
 from penstock.program.evaluator import Values
 from penstock.program.scaling import ScaleState
 from penstock.system.host import installed_version
 from penstock.version import __version__
 
-_NO_VALUES = Form.KEYS, Form.BOOTSTRAP_SETUP, Form.FORGET, Form.CLONE, Form.ENCRYPT
 Handler = Callable[["Packaging", Call, tuple[Any, ...], Any, Sequence[Known]], None]
 
 
 class Packaging:
-    """One package in the making. After the first call that it cannot hold it keeps nothing more.
+    """One package in the making: of the calls on what one key pair encrypted.
 
-    The script and the trace do not depend on it. Its methods are called under the recording's lock.
+    After the first call that it cannot hold it keeps nothing more. The script and the trace do not depend on it. Its
+    methods are called under the recording's lock.
 
-    Args:   sink: makes what takes the constants, when the first one comes.
+    Args:   plaintexts: those of the context. sink: makes what takes the constants, when the first one comes.
     """
 
-    def __init__(self, recording: Recording, identities: Identities[Known], sink: Callable[[], ConstantSink]) -> None:
-        self.recording, self.params, self.fhe = recording, recording.params, recording.fhe
-        self.plaintexts: Identities[Encoded] = Identities()
+    def __init__(
+        self,
+        name: str,
+        recording: Recording,
+        identities: Identities[Known],
+        plaintexts: Identities[Encoded],
+        sink: Callable[[], ConstantSink],
+    ) -> None:
+        self.name, self.recording = name, recording
+        self.params, self.fhe = recording.params, recording.fhe
         self.refusal: NotPackaged | None = None
         self.places: list[Place] = []
         """Of each instruction."""
-        self.read_decrypted = False
-        """Whether the script has asked for decrypted numbers: before that none can be marked."""
-        self.differ = 0
-        """Calls whose result has other limbs or another scale in the package than in OpenFHE; known at its end."""
-        self._identities = identities
-        self._sink = sink
         self.constants: ConstantSink | None = None
         self.builder = PackageBuilder(_LateSink(self))
+        self._identities, self._plaintexts, self._sink = identities, plaintexts, sink
         self._place = Place("", 0, "")
         self._frame: FrameType | None = None
         self._slots = 0
-        self._key_tag: str | None = None
         self._plan: BootstrapPlan | None = None
-        self._inputs, self._outputs = InputNames(), InputNames()
+        self._inputs, self._outputs = Names(), Names()
         self._ciphertext, self._plaintext = self.fhe.Ciphertext, self.fhe.Plaintext
         self._complex = recording.cc.GetCKKSDataType() == self.fhe.COMPLEX
-        if not self.params.num_p:
-            self.refusal = NotPackaged(
-                f"{recording.workload}: key switching is BV, which packages do not have: take HYBRID"
-            )
-        elif context_primes(recording.cc, recording.fhe) != openfhe_primes(self.params)[0]:
-            self.refusal = NotPackaged(
-                f"{recording.workload}: the primes of the context are not those that OpenFHE 1.6 derives from "
-                "its sizes; make the context in the script"
-            )
 
-    # What the recording calls.
-    def operands(self, args: Sequence[Any]) -> list[Known | None]:
-        if self.refusal is not None:
-            return []
-        return [self._identities.get(each) for each in self.recording.ciphertexts(args)]
-
+    # What the group calls.
     def note(
-        self, call: Call, args: tuple[Any, ...], result: Any, before: Sequence[Known | None], frame: FrameType
+        self,
+        call: Call,
+        args: tuple[Any, ...],
+        result: Any,
+        before: Sequence[Known | None],
+        frame: FrameType,
+        *,
+        decrypted: bool,
     ) -> None:
+        """One finished call. `decrypted`: a number among its arguments was decrypted."""
         if self.refusal is not None:
             return
-        self._frame = frame
-        self._place = Place(frame.f_code.co_filename, frame.f_lineno, call.name)
+        self._frame, self._place = frame, place_of(call.name, frame)
         try:
-            handler = _HANDLERS.get(call.form)
-            if handler is None:
-                raise Refused("this version does not package the call; compute it by calls that docs name")
-            if call.form in _NO_VALUES:
-                known = [each for each in before if each is not None]
-            else:
-                known = [self._checked(each) for each in before]
-                if self.read_decrypted and any(map(is_decrypted, args)):
-                    raise Refused(DECRYPTED)
-            handler(self, call, args, result, known)
+            if decrypted:
+                raise Refused(DECRYPTED)
+            known = [] if call.form is Form.ENCRYPT else [self._checked(each) for each in before]
+            HANDLERS[call.form](self, call, args, result, known)
         except Refused as reason:
-            self._refuse(str(reason))
+            self.refuse(self._place, str(reason))
         except PenstockError as error:
-            self._refuse(str(error))
+            self.refuse(self._place, str(error))
         except Exception as error:
-            self._refuse(f"{type(error).__name__}: {error}")
+            self.refuse(self._place, f"{type(error).__name__}: {error}")
         finally:
             self._frame = None
 
-    def lose(self, call: Call, frame: FrameType) -> None:
+    def refuse(self, place: Place, reason: str) -> None:
+        """Make no package; the first reason counts."""
         if self.refusal is None:
-            self._place = Place(frame.f_code.co_filename, frame.f_lineno, call.name)
-            self._refuse("the call was not recorded")
-
-    def _refuse(self, reason: str) -> None:
-        self.refusal = NotPackaged(f"{self._place}: {reason}")
-        self.plaintexts = Identities()
+            self.refusal = NotPackaged(f"{place}: {reason}")
 
     def _checked(self, known: Known | None) -> Known:
-        if known is None or known.value is None or known.recording is not self.recording:
+        if known is None or known.value is None or known.owner is not self:
             raise Refused(OUTSIDE)
         return known
 
     # Plaintexts.
-    def encoded(self, plaintext: Any, values: GivenValues) -> None:
-        """A plaintext that the script made, with a copy of its values."""
-        level = plaintext.GetLevel()
-        self.plaintexts.set(
-            plaintext,
-            Encoded(
-                self,
-                values,
-                self.params.num_q - level,
-                plaintext.GetNoiseScaleDeg(),
-                plaintext.GetSlots(),
-                is_complex=self._complex,
-                decrypted=self.read_decrypted and is_decrypted(values),
-            ),
-        )
-
     def _operand(self, plaintext: Any) -> Encoded:
-        known = self.plaintexts.get(plaintext)
+        known = self._plaintexts.get(plaintext)
         if known is not None and known.decrypted:
             raise Refused(DECRYPTED)
         if known is None or known.values is None:
@@ -168,14 +133,14 @@ class Packaging:
 
     def constant(self, known: Encoded) -> int:
         """The number of a plaintext's values, written the first time that it is an operand."""
-        if known.constant < 0:
+        if known.owner is not self:
             assert known.values is not None
-            vector = as_vector(known.values, known.is_complex)
+            vector = as_vector(known.values, is_complex=self._complex)
             if known.slots < self._slots:
                 short = np.zeros(known.slots, dtype=vector.dtype)
                 short[: len(vector)] = vector
                 vector = np.tile(short, self._slots // known.slots)
-            known.constant = self.builder.constant(vector)
+            known.owner, known.constant = self, self.builder.constant(vector)
         return known.constant
 
     # Instructions.
@@ -209,14 +174,14 @@ class Packaging:
         known = self._identities.get(target)
         if known is None or known.recording is not self.recording:
             raise Refused("the result of the call is not known")
-        known.value = value
+        known.value, known.owner = value, self
 
     def _did_nothing(self, call: Call, target: Any, before: Known) -> bool:
         """Whether a product in place left its operand alone: some of the wheel's assign to a copy of the pointer."""
         known = self._identities.get(target)
         if not call.in_place or known is None or (known.state != before.state and known.state.degree > 1):
             return False
-        known.value, known.polynomials = before.value, before.polynomials
+        known.value, known.owner, known.polynomials = before.value, self, before.polynomials
         return True
 
     def _pair(self, call: Call, args: tuple[Any, ...], result: Any, before: Sequence[Known]) -> None:
@@ -344,9 +309,8 @@ class Packaging:
 
     # Client side.
     def _encrypt(self, call: Call, args: tuple[Any, ...], result: Any, before: Sequence[Known]) -> None:
-        key, plaintext = args[0], args[1]
-        self._one_key(key)
-        known = self.plaintexts.get(plaintext)
+        plaintext = args[1]
+        known = self._plaintexts.get(plaintext)
         if known is not None and known.decrypted:
             raise Refused(DECRYPTED.replace("an operand is", "what is encrypted is"))
         slots = plaintext.GetSlots()
@@ -369,29 +333,17 @@ class Packaging:
     def _decrypt(self, call: Call, args: tuple[Any, ...], result: Any, before: Sequence[Known]) -> None:
         if call.name != "Decrypt":
             raise Refused("the secret key has several owners; packages have one: decrypt by Decrypt")
-        ciphertext, key = (args[0], args[1]) if type(args[0]) is self._ciphertext else (args[1], args[0])
-        self._one_key(key)
+        ciphertext = args[0] if type(args[0]) is self._ciphertext else args[1]
         if before[0].polynomials > 2:
             raise Refused("a product is decrypted before it is relinearized: call Relinearize first")
         assert self._frame is not None
         name = self._outputs.free(name_of(ciphertext, self._frame), "output")
         self.places.append(self._place)
         number = self.builder.output(_value(before[0]), Output(name, self._slots))
-        self.plaintexts.set(
+        self._plaintexts.set(
             result,
-            Encoded(self, None, before[0].state.limbs, 1, self._slots, decrypted=True, output=number),
+            Encoded(None, before[0].state.limbs, 1, self._slots, decrypted=True, owner=self, output=number),
         )
-
-    def shorten(self, known: Encoded, length: int) -> None:
-        """`SetLength` of a plaintext that was decrypted."""
-        if known.output >= 0 and self.refusal is None:
-            self.builder.shorten(known.output, max(1, min(length, self._slots)))
-
-    def _one_key(self, key: Any) -> None:
-        tag = key.GetKeyTag()
-        if self._key_tag not in (None, tag):
-            raise Refused("the script uses several key pairs in one context; a package has one: make two scripts")
-        self._key_tag = tag
 
     # Composites.
     def _composite(self, call: Call, args: tuple[Any, ...], result: Any, before: Sequence[Known]) -> None:
@@ -427,7 +379,7 @@ class Packaging:
             constants = self.constants if isinstance(self.constants, ConstantsInMemory) else ConstantsInMemory()
         params = replace(self.params, slots=self._slots or self.params.slots, bootstrap=self._plan)
         made = self.builder.unkeyed(
-            self.recording.workload,
+            self.name,
             params,
             constants,
             provenance={
@@ -438,8 +390,7 @@ class Packaging:
         )
         if not made.outputs:
             raise NotPackaged(
-                f"{self.recording.workload}: nothing is decrypted, so a package would have no output: Decrypt what the "
-                "program is for"
+                f"{self.name}: nothing is decrypted, so a package would have no output: Decrypt what the program is for"
             )
         run = Stated(made)
         try:
@@ -478,7 +429,7 @@ def _check_unchecked(call: Call, operands: Sequence[Known]) -> None:
         raise Refused(f"{call.name} leaves out what brings its operands together: call {call.name[:-7]}")
 
 
-_HANDLERS: Mapping[Form, Handler] = {
+HANDLERS: dict[Form, Handler] = {
     Form.PAIR: Packaging._pair,
     Form.ONE: Packaging._one,
     Form.ROTATE: Packaging._rotate,
@@ -491,8 +442,4 @@ _HANDLERS: Mapping[Form, Handler] = {
     Form.ENCRYPT: Packaging._encrypt,
     Form.DECRYPT: Packaging._decrypt,
     Form.COMPOSITE: Packaging._composite,
-    Form.CLONE: lambda self, call, args, result, before: None,
-    Form.FORGET: lambda self, call, args, result, before: None,
-    Form.KEYS: lambda self, call, args, result, before: None,
-    Form.BOOTSTRAP_SETUP: lambda self, call, args, result, before: None,
 }

@@ -19,19 +19,19 @@ GivenValues = list[Any] | npt.NDArray[Any]
 class Encoded:
     """What is known of one plaintext of the script."""
 
-    packaging: Any
-    """The packaging of its context."""
     values: GivenValues | None
     """`None`: it was decrypted, or edited by hand."""
     limbs: int
     degree: int
     slots: int
-    is_complex: bool = False
     decrypted: bool = False
+    """Whether it, or a number in it, was decrypted."""
+    owner: Any = None
+    """The packaging in which it is an output, or has a number."""
     output: int = -1
     """The number of the output that it is."""
     constant: int = -1
-    """Its number in the package, once it was an operand."""
+    """Its number in the owner's package, once it was an operand."""
 
 
 def values_copy(values: Any) -> GivenValues:

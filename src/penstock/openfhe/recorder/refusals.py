@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 from penstock.errors import PenstockError
 
@@ -26,6 +27,11 @@ class Place:
 
     def __str__(self) -> str:
         return f"{Path(self.file).name}, line {self.line}: {self.call}"
+
+
+def place_of(call: str, frame: FrameType) -> Place:
+    """Where a call was made."""
+    return Place(frame.f_code.co_filename, frame.f_lineno, call)
 
 
 OUTSIDE = (

@@ -21,6 +21,7 @@ from penstock.errors import CapabilityMissing, UsageError
 from penstock.openfhe.recorder.parameters import NotRecordable
 from penstock.openfhe.recorder.recording import Recording
 from penstock.openfhe.recorder.tap import TAP
+from penstock.package.content import ConstantSink
 from penstock.system.probe import try_openfhe
 from penstock.system.remedy import install
 
@@ -40,13 +41,19 @@ class ScriptRun:
 
 
 def run_script(
-    script: Path, args: Sequence[str] = (), *, on_refused: Callable[[NotRecordable], None] | None = None
+    script: Path,
+    args: Sequence[str] = (),
+    *,
+    on_refused: Callable[[NotRecordable], None] | None = None,
+    sinks: Callable[[], ConstantSink] | None = None,
 ) -> ScriptRun:
     """Run `script` as `python script args` would, and record it. Its standard output is its own.
 
     A script that raises, exits or is interrupted ends the run, not the recording: what ran before is kept.
 
     Args:   on_refused: called at once for a context that is not recorded; it works on unrecorded.
+            sinks: makes, for each context that has constants, what takes them: its recording's `packaging` makes a
+            package. Without it no values are kept.
     Raises: UsageError: no such script. CapabilityMissing: OpenFHE cannot be imported here.
     """
     _check_script(script)
@@ -59,7 +66,7 @@ def run_script(
             on_refused(error)
 
     TAP.workload, TAP.on_refused = script.stem, refuse
-    TAP.everything = True
+    TAP.everything, TAP.sinks = True, sinks
     try:
         with _opened_at_import(), _as_main(script, args):
             process = os.getpid()

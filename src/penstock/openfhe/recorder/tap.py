@@ -27,7 +27,7 @@ from penstock.openfhe.recorder.calls import (
 from penstock.openfhe.recorder.capture import Capture
 from penstock.openfhe.recorder.emission import NotedFunction
 from penstock.openfhe.recorder.identity import Identities, Known
-from penstock.openfhe.recorder.packaging import Packaging
+from penstock.openfhe.recorder.packagings import Packagings
 from penstock.openfhe.recorder.parameters import NotRecordable
 from penstock.openfhe.recorder.recording import HANDLERS, Recording
 from penstock.package.content import ConstantSink
@@ -115,17 +115,17 @@ class Tap:
                     self.keep_constants(recording, self.sinks)
             return recording
 
-    def keep_constants(self, recording: Recording, sink: Callable[[], ConstantSink]) -> Packaging:
+    def keep_constants(self, recording: Recording, sink: Callable[[], ConstantSink]) -> Packagings:
         """From now on the recording makes a package, too. Made already: it goes on.
 
         Args:   sink: makes what takes its constants, when the first one comes.
         """
         with self._lock:
-            if not isinstance(recording.packaging, Packaging):
+            if not isinstance(recording.packaging, Packagings):
                 if self._capture is None:
                     self._capture = Capture(self, self._fhe)
                     self._capture.open()
-                recording.packaging = made = Packaging(recording, self.identities, sink)
+                recording.packaging = made = Packagings(recording, self.identities, sink)
                 self._capture.add(made)
             return recording.packaging
 
