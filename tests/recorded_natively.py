@@ -100,7 +100,7 @@ def packagings_of(recording: Recording) -> list[Packaging]:
 def recorded(fhe: Any, script: Path) -> Recorded:
     """Run a script, with constants in memory."""
     with _watched(fhe) as seen:
-        run = run_script(script, sinks=ConstantsInMemory)
+        run = run_script(script, sinks=lambda number: ConstantsInMemory())
     found = [package for each in run.recordings for package in packagings_of(each)]
     packagings = [each for each in found if each.refusal is None]
     return Recorded(run, [each.package() for each in packagings], [seen[id(each)] for each in packagings])

@@ -14,9 +14,12 @@ from typing import Any, TypeVar
 
 from penstock.errors import PenstockError, UsageError
 from penstock.openfhe.evaluator import load_openfhe
+from penstock.openfhe.recorder.packagings import Packagings
 from penstock.openfhe.recorder.recording import Recording
+from penstock.openfhe.recorder.refusals import NotPackaged
 from penstock.openfhe.recorder.tap import TAP, script_name
 from penstock.package.content import ConstantsInMemory
+from penstock.package.file import write_package
 from penstock.system.files import WouldOverwrite, check_target
 from penstock.traces.io import write_trace
 
@@ -71,8 +74,9 @@ def record(cc: CC, path: str | os.PathLike[str] | None = None, *, force: bool = 
         TAP.stop(cc)
         raise
     TAP.add_method("save_trace", save_trace)
+    TAP.add_method("save_package", save_package)
     if constants:
-        TAP.keep_constants(recording, ConstantsInMemory)
+        TAP.keep_constants(recording, lambda number: ConstantsInMemory())
     if TAP.everything and path is None:
         return cc  # 'penstock record' writes it
     if not _targets:
@@ -100,6 +104,30 @@ def save_trace(cc: Any, path: str | os.PathLike[str] | None = None, *, force: bo
     return where
 
 
+def save_package(cc: Any, path: str | os.PathLike[str], *, force: bool = False) -> Path:
+    """Write the program that `cc` has run so far as a package; the recording goes on.
+
+    Raises: UsageError: `cc` is not recorded with its constants. NotPackaged: a call that a package cannot hold, with
+            its line, or several key pairs. WouldOverwrite: the file exists, not `force`.
+    """
+    recording = TAP.recordings.get(id(cc))
+    packagings = None if recording is None else recording.packaging
+    if not isinstance(packagings, Packagings):
+        raise UsageError(
+            "save_package: the constants of this context are not kept; call penstock.record(cc, constants=True) first"
+        )
+    if packagings.refusals:
+        raise packagings.refusals[0]
+    if len(packagings.packages) != 1:
+        raise NotPackaged(
+            f"save_package: {len(packagings.packages)} key pairs encrypted in this context, and a package has one: "
+            "take a script for each"
+        )
+    where = Path(path).absolute()
+    write_package(packagings.packages[0].package(), where, force=force)
+    return where
+
+
 def stop(cc: Any) -> Recording | None:
     """End the recording of `cc` without writing it; OpenFHE's classes are put back with the last one."""
     recording, _ = _targets.pop(id(cc), (TAP.recordings.get(id(cc)), None))
@@ -120,7 +148,7 @@ def recorded(cc: Any, *, constants: bool = False) -> Iterator[Recording]:
     try:
         recording = TAP.start(cc)
         if constants:
-            TAP.keep_constants(recording, ConstantsInMemory)
+            TAP.keep_constants(recording, lambda number: ConstantsInMemory())
         yield recording
     finally:
         if not already:

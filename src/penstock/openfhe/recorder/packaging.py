@@ -40,6 +40,8 @@ from penstock.program.scaling import ScaleState
 from penstock.system.host import installed_version
 from penstock.version import __version__
 
+SinkMaker = Callable[[int], ConstantSink]
+"""Makes what takes the constants of a package, from its number in the run, 1 for the first."""
 Handler = Callable[["Packaging", Call, tuple[Any, ...], Any, Sequence[Known]], None]
 
 
@@ -54,13 +56,14 @@ class Packaging:
 
     def __init__(
         self,
+        number: int,
         name: str,
         recording: Recording,
         identities: Identities[Known],
         plaintexts: Identities[Encoded],
-        sink: Callable[[], ConstantSink],
+        sink: SinkMaker,
     ) -> None:
-        self.name, self.recording = name, recording
+        self.number, self.name, self.recording = number, name, recording
         self.params, self.fhe = recording.params, recording.fhe
         self.refusal: NotPackaged | None = None
         self.places: list[Place] = []
@@ -166,7 +169,7 @@ class Packaging:
     def open_sink(self) -> ConstantSink:
         """Where constants go; made when the first one comes."""
         if self.constants is None:
-            self.constants = self._sink()
+            self.constants = self._sink(self.number)
         return self.constants
 
     def _made(self, target: Any, value: int) -> None:
@@ -367,6 +370,10 @@ class Packaging:
         self._plan = plan
 
     # The end.
+    def collected(self) -> Package:
+        """The calls so far, unchecked and without constants."""
+        return self.builder.unkeyed(self.name, self.params, ConstantsInMemory())
+
     def package(self, constants: Constants | None = None) -> Package:
         """The package of what was recorded so far.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any
 
@@ -10,12 +10,11 @@ from penstock.errors import PenstockError
 from penstock.openfhe.recorder.calls import Call, Form
 from penstock.openfhe.recorder.decrypted import is_decrypted
 from penstock.openfhe.recorder.identity import Identities, Known
-from penstock.openfhe.recorder.packaging import Packaging
+from penstock.openfhe.recorder.packaging import Packaging, SinkMaker
 from penstock.openfhe.recorder.parameters import context_primes
 from penstock.openfhe.recorder.plaintexts import Encoded, GivenValues
 from penstock.openfhe.recorder.recording import Recording
 from penstock.openfhe.recorder.refusals import OUTSIDE, NotPackaged, place_of
-from penstock.package.content import ConstantSink
 from penstock.params.spec import openfhe_primes
 
 _NOTHING = Form.KEYS, Form.BOOTSTRAP_SETUP, Form.FORGET, Form.CLONE
@@ -25,7 +24,9 @@ _NOTHING = Form.KEYS, Form.BOOTSTRAP_SETUP, Form.FORGET, Form.CLONE
 class Packagings:
     """Sees every call of a recording, and gives it to the package whose key pair encrypted its operands."""
 
-    def __init__(self, recording: Recording, identities: Identities[Known], sink: Callable[[], ConstantSink]) -> None:
+    def __init__(
+        self, recording: Recording, identities: Identities[Known], sink: SinkMaker, numbers: Iterator[int]
+    ) -> None:
         self.packages: list[Packaging] = []
         """In the order of their first encryption. Some may be refused."""
         self.plaintexts: Identities[Encoded] = Identities()
@@ -33,7 +34,8 @@ class Packagings:
         """Why nothing of the context becomes a package."""
         self.read_decrypted = False
         """Whether the script has asked for decrypted numbers: before that none can be marked."""
-        self._recording, self._identities, self._sink = recording, identities, sink
+        self._recording, self._identities = recording, identities
+        self._sink, self._numbers = sink, numbers
         self._by_key: dict[str, Packaging] = {}
         self._num_q = recording.params.num_q
         try:
@@ -82,15 +84,12 @@ class Packagings:
 
     def _owner(self, call: Call, args: tuple[Any, ...], before: Sequence[Known | None], frame: FrameType) -> Packaging:
         if call.form is Form.ENCRYPT:
-            tag = args[0].GetKeyTag()
-            if tag not in self._by_key:
-                self._by_key[tag] = self._new()
-            return self._by_key[tag]
+            return self._of_key(args[0].GetKeyTag())
         owners = {id(each.owner): each.owner for each in before if each is not None and each.owner is not None}
         found: list[Packaging] = list(owners.values())
         place = place_of(call.name, frame)
         if not found:
-            found = [self._new()]
+            found = [self._of_key(each.GetKeyTag()) for each in self._recording.ciphertexts(args)[:1]] or [self._new()]
             found[0].refuse(place, OUTSIDE)
         for each in found if len(found) > 1 else ():
             each.refuse(
@@ -98,11 +97,16 @@ class Packagings:
             )
         return found[0]
 
+    def _of_key(self, tag: str) -> Packaging:
+        if tag not in self._by_key:
+            self._by_key[tag] = self._new()
+        return self._by_key[tag]
+
     def _new(self) -> Packaging:
         name = self._recording.workload
         if self.packages:
             name = f"{name}#{len(self.packages) + 1}"
-        made = Packaging(name, self._recording, self._identities, self.plaintexts, self._sink)
+        made = Packaging(next(self._numbers), name, self._recording, self._identities, self.plaintexts, self._sink)
         self.packages.append(made)
         return made
 

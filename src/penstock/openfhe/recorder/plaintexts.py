@@ -36,7 +36,7 @@ class Encoded:
 
 def values_copy(values: Any) -> GivenValues:
     """The values of a plaintext as they are now: cheap, since most are never looked at again."""
-    return np.array(values) if isinstance(values, np.ndarray) else list(values)
+    return np.array(values, subok=True) if isinstance(values, np.ndarray) else list(values)
 
 
 def as_vector(values: GivenValues, is_complex: bool) -> Values:

@@ -18,10 +18,10 @@ from types import ModuleType, TracebackType
 from typing import NoReturn
 
 from penstock.errors import CapabilityMissing, UsageError
+from penstock.openfhe.recorder.packaging import SinkMaker
 from penstock.openfhe.recorder.parameters import NotRecordable
 from penstock.openfhe.recorder.recording import Recording
 from penstock.openfhe.recorder.tap import TAP
-from penstock.package.content import ConstantSink
 from penstock.system.probe import try_openfhe
 from penstock.system.remedy import install
 
@@ -45,7 +45,7 @@ def run_script(
     args: Sequence[str] = (),
     *,
     on_refused: Callable[[NotRecordable], None] | None = None,
-    sinks: Callable[[], ConstantSink] | None = None,
+    sinks: SinkMaker | None = None,
 ) -> ScriptRun:
     """Run `script` as `python script args` would, and record it. Its standard output is its own.
 
@@ -73,7 +73,9 @@ def run_script(
             code, shown, reason = _outcome(script)
             if os.getpid() != process:
                 _end_child(code, shown)
-        recordings = [r for r in TAP.recordings.values() if r is not None and r.num_operations]
+        # A context that was written and read again is there twice.
+        found = dict.fromkeys(r for r in TAP.recordings.values() if r is not None)
+        recordings = [r for r in found if r.num_operations]
     finally:
         TAP.close()
     for recording in recordings:

@@ -11,6 +11,7 @@ import functools
 import sys
 import threading
 from collections.abc import Callable
+from itertools import count
 from time import perf_counter
 from types import ModuleType
 from typing import Any
@@ -27,10 +28,10 @@ from penstock.openfhe.recorder.calls import (
 from penstock.openfhe.recorder.capture import Capture
 from penstock.openfhe.recorder.emission import NotedFunction
 from penstock.openfhe.recorder.identity import Identities, Known
+from penstock.openfhe.recorder.packaging import SinkMaker
 from penstock.openfhe.recorder.packagings import Packagings
 from penstock.openfhe.recorder.parameters import NotRecordable
 from penstock.openfhe.recorder.recording import HANDLERS, Recording
-from penstock.package.content import ConstantSink
 
 
 class Tap:
@@ -46,9 +47,10 @@ class Tap:
         self._kept: list[Any] = []
         self.everything = False
         """Whether contexts that nobody asked for are recorded too."""
-        self.sinks: Callable[[], ConstantSink] | None = None
+        self.sinks: SinkMaker | None = None
         """Makes what takes the constants of a package; `None`: contexts that are met get no package."""
         self._capture: Capture | None = None
+        self._numbers = count(1)
         self._fhe: ModuleType | None = None
         self._originals: list[tuple[Any, str, Any]] = []
         self._lock = threading.RLock()
@@ -71,6 +73,9 @@ class Tap:
             for name, call in CIPHERTEXT_CALLS.items():
                 if name in vars(ciphertext):
                     self.replace_method(ciphertext, name, self._recorded_ciphertext(call, vars(ciphertext)[name]))
+            if self.sinks is not None:
+                # Now: `from openfhe import *` takes functions as they are then.
+                self._captured()
 
     def close(self) -> None:
         """Put every original method back, and forget contexts and ciphertexts."""
@@ -88,6 +93,7 @@ class Tap:
             self._kept.clear()
             self.identities = Identities()
             self.everything, self.sinks, self._capture = False, None, None
+            self._numbers = count(1)
             self._fhe = None
 
     def add_method(self, name: str, function: Any) -> None:
@@ -115,19 +121,22 @@ class Tap:
                     self.keep_constants(recording, self.sinks)
             return recording
 
-    def keep_constants(self, recording: Recording, sink: Callable[[], ConstantSink]) -> Packagings:
+    def keep_constants(self, recording: Recording, sink: SinkMaker) -> Packagings:
         """From now on the recording makes a package, too. Made already: it goes on.
 
         Args:   sink: makes what takes its constants, when the first one comes.
         """
         with self._lock:
             if not isinstance(recording.packaging, Packagings):
-                if self._capture is None:
-                    self._capture = Capture(self, self._fhe)
-                    self._capture.open()
-                recording.packaging = made = Packagings(recording, self.identities, sink)
-                self._capture.add(made)
+                recording.packaging = made = Packagings(recording, self.identities, sink, self._numbers)
+                self._captured().add(made)
             return recording.packaging
+
+    def _captured(self) -> Capture:
+        if self._capture is None:
+            self._capture = Capture(self, self._fhe)
+            self._capture.open()
+        return self._capture
 
     def recording_of(self, cc: Any) -> Recording | None:
         """The recording of a context, which begins now where everything is recorded."""
