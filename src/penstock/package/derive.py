@@ -97,7 +97,9 @@ class Derivation:
         self.package, self.params = package, params
         self._same_ring = package.params.ring_dim == params.ring_dim
         self._manual = not params.scaling.automatic
-        self._before = _Dry(package, package.inputs, package.params)
+        stated = all(each.state for each in package.instructions if each.verb in (Verb.ENCRYPT, Verb.MOD_DROP))
+        self._before = None if stated else _Dry(package, package.inputs, package.params)
+        """The package at its own set, where it does not state the levels that are asked for."""
         self._inputs = list(package.inputs)
         self._after = _Dry(package, self._inputs, params)
         self._number: dict[int, int] = {}
@@ -109,9 +111,10 @@ class Derivation:
     def run(self) -> Package:
         """The derived package. Raises: as `derive`."""
         package = self.package
+        first = 0
         for at, each in enumerate(package.instructions):
-            first = self._before.made
-            self._before.add(each)
+            if self._before is not None:
+                self._before.add(each)
             try:
                 results = self._derived(each, first)
             except ParamsError as error:
@@ -119,6 +122,7 @@ class Derivation:
                 raise
             for number, result in enumerate(results):
                 self._number[first + number] = result
+            first += each.results
         ev = self._after.ev
         assert isinstance(ev, SymbolicEvaluator)
         trace = ev.builder.finish(TraceMeta(workload=package.name, params=self.params.to_dict(), reading="trace"))
@@ -134,7 +138,7 @@ class Derivation:
         """The numbers of an instruction's results."""
         operands = [self._number[value] for value in each.operands]
         if each.verb is Verb.ENCRYPT:
-            return self._encrypted(each, self._levels(first))
+            return self._encrypted(each, first)
         if each.verb is Verb.RESCALE:
             return [self._rescale(operands[0], each.scope)]
         if each.verb is Verb.MOD_DROP:
@@ -160,14 +164,16 @@ class Derivation:
         found: ScaleState = self._after.values[value].state
         return found
 
-    def _levels(self, value: int) -> int:
-        """Levels of a value of the package, at its own set."""
-        state: ScaleState = self._before.values[value].state
-        return state.limbs - state.degree
+    def _levels(self, value: int, each: Instruction) -> int:
+        """Levels of the value that an instruction of the package makes, at its own set."""
+        state = each.state if self._before is None else self._before.values[value].state
+        assert state is not None
+        return int(state.limbs - state.degree)
 
-    def _encrypted(self, each: Instruction, levels: int) -> Sequence[int]:
+    def _encrypted(self, each: Instruction, first: int) -> Sequence[int]:
         given = self._inputs[each.argument]
         if given.limbs:
+            levels = self._levels(first, each)
             limbs = levels + 1 if levels < self.params.depth else 0
             self._inputs[each.argument] = replace(given, limbs=limbs)
             self._after.package = replace(self._after.package, inputs=tuple(self._inputs))
@@ -187,7 +193,7 @@ class Derivation:
         if self.package.params.scaling.automatic:
             value = self._rescale(value, each.scope)
         state = self._state(value)
-        limbs = self._levels(result) + (state.degree if self._manual else 1)
+        limbs = self._levels(result, each) + (state.degree if self._manual else 1)
         if limbs >= state.limbs:
             return value
         return self._emit(each._replace(operands=(value,), argument=limbs))[0]

@@ -22,6 +22,8 @@ from penstock.package.derive import derive, fitted
 from penstock.package.replay import trace_package
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
+from penstock.program.rows import MULTIPLICATIONS
+from penstock.program.scaling import ScaleState
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.traces.schema import ORIGIN_COMPOSITE, ORIGIN_MODELLED, Trace
 
@@ -99,6 +101,8 @@ class _Reader:
             zip(trace.objects["id"].to_pylist(), trace.objects["limbs"].to_pylist(), strict=True)
         )
         self._used_names: set[str] = set()
+        self._products: set[int] = set()
+        """Values with the scale of a product."""
         self._scopes = _Scopes(self.builder)
         self._outputs = 0
 
@@ -107,7 +111,7 @@ class _Reader:
         for group in _groups(rows):
             self._group(group)
         meta = self.trace.meta
-        found = self.builder.finish(meta.workload, self.params, _NoConstants(len(self._constants)))
+        found = self.builder.unkeyed(meta.workload, self.params, _NoConstants(len(self._constants)))
         return found, [f"{what} ({count} times)" if count > 1 else what for what, count in self.notes.items()]
 
     def _group(self, rows: Sequence[dict[str, Any]]) -> None:
@@ -164,7 +168,8 @@ class _Reader:
         value = self._operand(call["operands"][0])
         with self._scopes.at(scope):
             if call["limbs_out"] < call["limbs_in"]:
-                value = self.builder.add(Verb.MOD_DROP, [value], argument=call["limbs_out"])
+                state = ScaleState(call["limbs_out"])
+                value = self.builder.add(Verb.MOD_DROP, [value], argument=call["limbs_out"], state=state)
         self._value[call["output"]] = value
 
     def _row(self, row: dict[str, Any]) -> None:
@@ -185,8 +190,26 @@ class _Reader:
                 operands = operands * 2
             constants = [] if row["plaintext"] is None else [self._constant(row["plaintext"])]
             argument = row["limbs_out"] if kind is OpKind.MOD_DROP else row["step"] or 0
-            made = self.builder.add(verb, operands, constants=constants, argument=argument, number=_some_number(kind))
+            product = self._is_product(kind, operands)
+            made = self.builder.add(
+                verb,
+                operands,
+                constants=constants,
+                argument=argument,
+                number=_some_number(kind),
+                state=ScaleState(row["limbs_out"], 2 if product else 1),
+            )
             self._value[row["output"]] = made
+            if product:
+                self._products.add(made)
+
+    def _is_product(self, kind: OpKind, operands: Sequence[int]) -> bool:
+        """Whether the result has the scale of a product."""
+        if kind in MULTIPLICATIONS:
+            return True
+        if kind is OpKind.RESCALE or (kind is OpKind.MOD_DROP and self.params.scaling.automatic):
+            return False
+        return any(value in self._products for value in operands)
 
     def _input(self, object_id: int, limbs: int) -> int:
         stem = self._names.get(object_id) or f"input[{len(self.builder.inputs)}]"
@@ -196,7 +219,7 @@ class _Reader:
             name = f"{stem}[{again}]"
         self._used_names.add(name)
         given = Input(name, self.params.slots, limbs=limbs if limbs < self.params.num_q else 0)
-        self._value[object_id] = self.builder.encrypt(given)
+        self._value[object_id] = self.builder.encrypt(given, ScaleState.encrypted(self.params, limbs))
         return self._value[object_id]
 
     def _operand(self, object_id: int) -> int:
