@@ -12,8 +12,11 @@ import numpy as np
 import pytest
 
 from penstock.package.content import Verb
+from penstock.package.derive import derive, fitted
 from penstock.package.file import open_package
-from penstock.package.replay import run_package
+from penstock.package.replay import run_package, trace_package
+from penstock.package.retrace import retrace
+from penstock.params import catalogue
 from penstock.program.clear import ClearEvaluator
 from penstock.traces.io import read_trace
 
@@ -305,3 +308,16 @@ def test_a_script_saves_its_package_itself(tmp_path: Path) -> None:
     package = open_package(tmp_path / "mine.pkg")
     found = run_package(ClearEvaluator(package.params), package, {"x": np.array([0.1, 0.2, 0.3])})
     assert np.allclose(found["y"], [0.2, 0.4, 0.6, 0])
+
+
+@pytest.mark.parametrize("name", ["real_numbers", "functions", "refresh"])
+def test_a_trace_and_its_package_are_the_same_at_an_accelerators_set(tmp_path: Path, name: str) -> None:
+    script = ROOT / "tests" / "scripts" / f"{name}.py"
+    done = run(script, "-o", str(tmp_path / "t.parquet"), "--package", str(tmp_path / "p.pkg"), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    package, there = open_package(tmp_path / "p.pkg"), catalogue.get("sharp")
+    found = retrace(read_trace(tmp_path / "t.parquet"), there)
+    expected = trace_package(derive(package, fitted(package, there)))
+    assert not found.notes
+    for column in ("kind", "limbs_in", "limbs_out", "key", "step", "scope"):
+        assert found.trace.operations[column].equals(expected.operations[column]), column

@@ -31,6 +31,8 @@ MOST_DEGREE = 1023
 """Of the series that are tried."""
 _NEAR = 12
 """Degrees that are tried on both sides of the likeliest."""
+_INTERVALS = ((-1.0, 1.0), (-2.0, 2.0), (-2.0, 1.0))
+"""What is done to the operand first: nothing, a product, a product and a sum."""
 _VERBS: dict[OpKind, Verb] = {
     kind: Verb(kind.value)
     for kind in (
@@ -306,11 +308,13 @@ def series_of(params: CkksParameters, limbs: int, kinds: tuple[str, ...]) -> Ser
     >>> series_of(catalogue.get("openfhe-demo"), 10, ("mult", "add")) is None
     True
     """
-    for lower, (every, first) in product((-1.0, -2.0), ((1, 0), (2, 1), (2, 0))):
+    for (lower, upper), (every, first) in product(_INTERVALS, ((1, 0), (2, 1), (2, 0))):
 
-        def of(degree: int, lower: float = lower, every: int = every, first: int = first) -> Series:
+        def of(
+            degree: int, lower: float = lower, upper: float = upper, every: int = every, first: int = first
+        ) -> Series:
             kept = {*range(first, degree + 1, every), degree}
-            return Series(tuple(1.0 / (k + 2) if k in kept else 0.0 for k in range(degree + 1)), lower, 1.0)
+            return Series(tuple(1.0 / (k + 2) if k in kept else 0.0 for k in range(degree + 1)), lower, upper)
 
         # Nearly as many steps as terms: the degree is near where their number is right.
         low, high = 1, MOST_DEGREE
