@@ -1,4 +1,5 @@
-"""The engine: simulation (crates/penstock-sim), the key store (penstock-store), the native evaluator (penstock-ckks).
+"""The engine: simulation (crates/penstock-sim), the key store (penstock-store), the native evaluator (penstock-ckks),
+packages (penstock-package).
 
 Use it through `hierarchy`, `penstock.keystore` and the native reading, which check and convert.
 Arrays are one-dimensional, contiguous, of the stated dtype, and must not be written to during a call. The interpreter's
@@ -9,6 +10,7 @@ days); ConservationError: a broken account, which is a defect of the engine.
 """
 
 from collections.abc import Callable, Sequence
+from os import PathLike
 from typing import Any, final
 
 import numpy as np
@@ -34,6 +36,9 @@ __all__ = [
     "KeySession",
     "KeyStore",
     "ManyTimes",
+    "PackageColumns",
+    "PackageReader",
+    "PackageWriter",
     "PinnedKey",
     "Policy",
     "Replay",
@@ -51,6 +56,8 @@ __all__ = [
     "dispatch",
     "export_openfhe_keys",
     "key_digest",
+    "package_limits",
+    "package_verbs",
     "play_drive",
     "play_rounds",
     "play_stages",
@@ -747,3 +754,144 @@ def ckks_key_words(
 
 def ckks_key_rows(context: CkksContext, words: npt.NDArray[np.uint64], limbs: int) -> CkksKeyRows:
     """A key of what `ckks_key_words` gives, each word checked against its modulus."""
+
+@final
+class PackageColumns:
+    """The instructions of a package; one element each, but where it says otherwise."""
+
+    def __new__(
+        cls,
+        *,
+        verbs: npt.NDArray[np.uint8],
+        arguments: npt.NDArray[np.int32],
+        limbs: npt.NDArray[np.uint16],
+        degrees: npt.NDArray[np.uint8],
+        scopes: npt.NDArray[np.uint32],
+        many: npt.NDArray[np.uint32],
+        operands: npt.NDArray[np.uint32],
+        constants: npt.NDArray[np.uint32],
+        numbers: npt.NDArray[np.complex128],
+    ) -> PackageColumns: ...
+    @property
+    def verbs(self) -> npt.NDArray[np.uint8]:
+        """Codes: places in `package_verbs`."""
+    @property
+    def arguments(self) -> npt.NDArray[np.int32]: ...
+    @property
+    def limbs(self) -> npt.NDArray[np.uint16]:
+        """Of the (first) result; 0: not stated."""
+    @property
+    def degrees(self) -> npt.NDArray[np.uint8]:
+        """Of its scale; 0: not stated."""
+    @property
+    def scopes(self) -> npt.NDArray[np.uint32]: ...
+    @property
+    def many(self) -> npt.NDArray[np.uint32]:
+        """How many operands, for each instruction whose verb takes many."""
+    @property
+    def operands(self) -> npt.NDArray[np.uint32]:
+        """Numbers of values, of all instructions in order."""
+    @property
+    def constants(self) -> npt.NDArray[np.uint32]:
+        """Numbers of constants, of all instructions in order."""
+    @property
+    def numbers(self) -> npt.NDArray[np.complex128]:
+        """One for each instruction whose verb takes a number."""
+
+@final
+class PackageReader:
+    """A package whose tables were read and checked. Several threads may read constants at the same time.
+
+    Raises: PackageError of `penstock.package.content`: damaged, or a rule of the format is broken. OSError.
+    """
+
+    VERSION: int
+    """The number of the format."""
+
+    def __new__(cls, path: str | PathLike[str]) -> PackageReader: ...
+    @property
+    def file_bytes(self) -> int: ...
+    @property
+    def ring_dim(self) -> int: ...
+    @property
+    def slots(self) -> int: ...
+    @property
+    def num_q(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def description(self) -> str: ...
+    @property
+    def params(self) -> str:
+        """JSON."""
+    @property
+    def provenance(self) -> str:
+        """JSON."""
+    @property
+    def num_instructions(self) -> int: ...
+    def columns(self) -> PackageColumns: ...
+    def scopes(self) -> list[tuple[str, int]]:
+        """Name and parent."""
+    def series(self) -> list[tuple[list[float], float, float]]:
+        """Coefficients, and the interval."""
+    def inputs(self) -> list[tuple[str, int, int, bool]]:
+        """Name, length, limbs (0: the full chain), whether complex."""
+    def outputs(self) -> list[tuple[str, int]]:
+        """Name and length."""
+    def keys(self) -> list[tuple[str, int]]:
+        """Name and limbs."""
+    def entries(self) -> list[tuple[int, int, str, str]]:
+        """Of each constant: stored bytes, values, kind (real, complex, coefficients), outermost form."""
+    def __len__(self) -> int:
+        """Constants."""
+    def constant(self, number: int) -> npt.NDArray[Any]:
+        """(n,) float64 or complex128, without zeros at the end; of coefficients: the values in all slots."""
+    def coefficients(self, number: int) -> tuple[npt.NDArray[np.int64], int] | None:
+        """The integers of a constant that is coefficients, and its exponent; `None`: it is a vector."""
+    def constant_bytes(self, number: int) -> bytes:
+        """As stored, checked against their digest."""
+    def check(self) -> None:
+        """Read all constants."""
+
+@final
+class PackageWriter:
+    """A package that is being written to `path`, which nobody reads before `finish`.
+
+    Raises: PackageError: a rule of the format is broken. OSError.
+    """
+
+    def __new__(cls, path: str | PathLike[str]) -> PackageWriter: ...
+    def __len__(self) -> int:
+        """Constants so far."""
+    def add(self, values: npt.NDArray[Any]) -> int:
+        """The number of a vector, (n,) float64 or complex128; equal vectors have one."""
+    def add_coefficients(self, integers: npt.NDArray[np.int64], exponent: int) -> int:
+        """The number of a constant that comes as coefficients."""
+    def constant(self, number: int) -> npt.NDArray[Any]:
+        """A vector that was added."""
+    def finish(
+        self,
+        *,
+        ring_dim: int,
+        slots: int,
+        num_q: int,
+        name: str,
+        description: str,
+        params: str,
+        provenance: str,
+        columns: PackageColumns,
+        scopes: Sequence[tuple[str, int]],
+        series: Sequence[tuple[Sequence[float], float, float]],
+        inputs: Sequence[tuple[str, int, int, bool]],
+        outputs: Sequence[tuple[str, int]],
+        keys: Sequence[tuple[str, int]],
+    ) -> int:
+        """Write the tables and wait for the disk; the bytes of the file. Then the writer is closed."""
+    def close(self) -> None:
+        """Close the file without its tables."""
+
+def package_verbs() -> list[tuple[str, int, int, int, bool, str]]:
+    """Name, operands, results, constants (-1: many), whether with a number, argument; by code."""
+
+def package_limits() -> list[tuple[str, int]]:
+    """The limits of the format: what of, how many."""

@@ -52,7 +52,7 @@ def completed(line: str, **options: object) -> list[str]:
         ("penstock simulate inner-product --time", ["--timeline", "--timeline-events"]),
         ("penstock params show openfhe-de", ["openfhe-deep", "openfhe-demo"]),
         ("penstock run cnn --size ", ["ci", "full"]),
-        ("penstock run --reading n", ["native"]),
+        ("penstock run --reading n", ["noisy", "native"]),
         ("penstock ssd scan --drive ssd", ["ssd-l", "ssd-s"]),
         ("penstock trace info ", ["file"]),
         ("penstock record ", ["file"]),

@@ -28,7 +28,7 @@ QUICK = (
 )
 """Verbs whose examples are run; the others encrypt, measure, serve or read what takes minutes to make."""
 NEEDS = re.compile(
-    r"\b(run|measured|recorded|symbolic|mine|counts|my_?\w*|program_trace|helr\.jsonl|pir-drive|database|resnet20)\b[\w.-]*"
+    r"\b(run|measured|recorded|symbolic|mine|counts|my_?\w*|program_trace|model|helr\.jsonl|pir-drive|database|resnet20)\b[\w.-]*"
 )
 """Files of the reader's, and programs that take long."""
 MADE = {"helr.parquet": ["trace", "logistic-regression", "--params", "sharp", "-o", "helr.parquet"]}

@@ -18,7 +18,8 @@ pub struct SlotTables {
 }
 
 impl SlotTables {
-    pub(crate) fn new(ring_dim: usize) -> Self {
+    /// The tables for a ring of `ring_dim` dimensions, a power of two.
+    pub fn new(ring_dim: usize) -> Self {
         let order = 2 * ring_dim;
         let powers = std::iter::successors(Some(1u64), |power| Some(power * 5 % order as u64));
         let powers = powers.take(ring_dim / 2).map(|power| power as u32).collect();

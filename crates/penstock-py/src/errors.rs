@@ -3,9 +3,10 @@
 use std::convert::Infallible;
 
 use penstock_ckks as ckks;
+use penstock_package as package;
 use penstock_sim as sim;
 use penstock_store as store;
-use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError};
 use pyo3::import_exception;
 use pyo3::prelude::*;
 
@@ -20,6 +21,7 @@ import_exception!(penstock.errors, ParamsError);
 import_exception!(penstock.errors, SimulationInputError);
 import_exception!(penstock.errors, StoreUnusable);
 import_exception!(penstock.errors, UsageError);
+import_exception!(penstock.package.content, PackageError);
 
 /// Characters of a refused argument that a message repeats.
 const SHOWN: usize = 60;
@@ -88,6 +90,22 @@ impl Raised for ckks::Error {
 
     fn refused(message: String) -> PyErr {
         EvaluationRefused::new_err(format!("the native evaluator refuses: {message}"))
+    }
+}
+
+impl Raised for package::Error {
+    fn raised(self) -> PyErr {
+        match self {
+            // `penstock.system.files.os_errors` says its remedy.
+            package::Error::Io { path, source, .. } if source.raw_os_error().is_some() => {
+                PyOSError::new_err((source.raw_os_error(), source.to_string(), path))
+            }
+            error => Self::refused(error.to_string()),
+        }
+    }
+
+    fn refused(message: String) -> PyErr {
+        PackageError::new_err(message)
     }
 }
 

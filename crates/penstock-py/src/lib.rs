@@ -9,6 +9,7 @@ mod cluster;
 mod errors;
 mod export;
 mod keys;
+mod package;
 mod program;
 mod rows;
 mod ssd;
@@ -362,6 +363,10 @@ mod _engine {
     #[pymodule_export]
     #[pymodule_export]
     use super::export::export_openfhe_keys;
+
+    #[pymodule_export]
+    use super::package::{PackageColumns, PackageReader, PackageWriter, package_limits, package_verbs};
+
     #[pymodule_export]
     use super::store::{KeyCache, KeyPlan, KeySession, KeyStore, PinnedKey, StoredKey, check_tenant, key_digest};
 

@@ -37,7 +37,7 @@ FOLDERS = {
     "architecture": "machines/data/instorage",
 }
 """Kind of a value -> the folder whose TOML files have the names."""
-SUFFIXES = {"program": (".py", ".parquet"), "workload": (".py",)}
+SUFFIXES = {"program": (".py", ".pkg", ".parquet"), "workload": (".py", ".pkg")}
 """Kind of a value -> files that stand for one; TOML files elsewhere."""
 
 

@@ -25,6 +25,7 @@ VERBS: dict[str, str] = {
     "run": "Run a workload: in the clear, with OpenFHE, or on penstock's own evaluator.",
     "trace": "Trace a workload without cryptography; inspect, compare and export traces.",
     "record": "Record any OpenFHE Python script as a trace.",
+    "package": "A program as one file that runs wherever penstock does: calls and constants, no code.",
     "analyze": "The main job: run encrypted, check, record, fit, simulate, report.",
     "bench": "The benchmark suite: run it, compare two runs, export results.",
     "predict": "Fit a machine to measurements, predict programs on it, and validate that.",

@@ -32,6 +32,9 @@ def draw_run(console: Console, row: Mapping[str, Any]) -> None:
     )
     if "wall_s" not in row:
         line(f"{format_seconds(row['clear_s'])} in the clear, nothing encrypted")
+        if "passed" in row:
+            outcome = "passed" if row["passed"] else "FAILED"
+            line(f"check {outcome}: largest error {row['max_abs_error']:.2g}, bound {row['tolerance']:g}", "predicted")
     else:
         line(
             f"{format_seconds(row['wall_s'])} encrypted ({format_seconds(row['setup_s'])} set-up), "

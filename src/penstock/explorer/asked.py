@@ -84,7 +84,7 @@ class Asked:
         """The words of the command that prints the same rows."""
         state = self.state
         traced = library.trace_path(state.workload)
-        words = ["penstock", "simulate", state.workload if traced is None else str(traced)]
+        words = ["penstock", "simulate", library.program(state.workload) if traced is None else str(traced)]
         if traced is None and state.params:
             words += ["--params", state.params]
         for machine in self.machines:

@@ -72,7 +72,16 @@ class Engine:
         params = state.params or None
         if params is not None:
             self.library.check_params(params)
-        return self._traces.get(_trace_key(path, state), lambda: trace_workload(state.workload, params, None, 0))
+        program = self.library.program(state.workload)
+        return self._traces.get(self._trace_key(state), lambda: trace_workload(program, params, None, 0))
+
+    def _trace_key(self, state: State) -> Hashable:
+        """What tells the program of a state from others: a file by its present state."""
+        path = self.library.trace_path(state.workload)
+        if path is not None:
+            return _stamp(path)
+        package = self.library.package_path(state.workload)
+        return state.workload, state.params, None if package is None else _stamp(package)
 
     def settled(self, state: State) -> State:
         """The state with a parameter set where the visitor names none: the machine's own, as in every verb.
@@ -84,7 +93,8 @@ class Engine:
                 return state
             machine = self.machine(state.machine)
             key = state.workload, self._machine_key(state.machine)
-            taken = self._sets.get(key, lambda: set_for(state.workload, None, None, [machine]).params or "")
+            program = self.library.program(state.workload)
+            taken = self._sets.get(key, lambda: set_for(program, None, None, [machine]).params or "")
         except PenstockError:
             return state
         return replace(state, params=taken)
@@ -116,12 +126,12 @@ class Engine:
 
     def num_keys(self, state: State) -> int:
         """Evaluation keys of that program."""
-        key = _trace_key(self.library.trace_path(state.workload), state)
+        key = self._trace_key(state)
         return self._num_keys.get(key, lambda: len(self.trace(state).key_ids()))
 
     def kinds(self, state: State) -> tuple[Ints, list[str]]:
         """(n,) code of each priced operation's kind, and the names of the codes."""
-        key = _trace_key(self.library.trace_path(state.workload), state)
+        key = self._trace_key(state)
         return self._kinds.get(key, lambda: codes(server_rows(self.trace(state).view().operations)["kind"]))
 
     def play(self, asked: Asked) -> tuple[list[Row], list[str]]:
@@ -156,7 +166,7 @@ class Engine:
         return name if text == name else _stamp(Path(text))
 
     def _key(self, state: State, machine: str) -> Hashable:
-        trace = _trace_key(self.library.trace_path(state.workload), state)
+        trace = self._trace_key(state)
         return trace, self._machine_key(machine), state.class_names, state.key_form
 
     # Measurements.
@@ -195,10 +205,6 @@ class Engine:
     def warm_hosts(self, state: State) -> None:
         """Prepare the first answer on several hosts."""
         self.play(Asked.of(state, tier=self.tier_text(state), hosts=sorted({*COUNTS, state.hosts})))
-
-
-def _trace_key(path: Path | None, state: State) -> Hashable:
-    return (state.workload, state.params) if path is None else _stamp(path)
 
 
 def _stamp(path: Path) -> Hashable:

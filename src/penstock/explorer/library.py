@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +36,7 @@ from penstock.system.outside import TooLarge, content_of, json_of
 from penstock.traces.inspect import read_program
 from penstock.traces.schema import Trace
 from penstock.workloads import names as workload_names
+from penstock.workloads.packaged import is_package
 
 DEFAULT_RUNS = Path("runs")
 RUN, FILE = "run:", "file:"
@@ -58,6 +60,7 @@ class Library:
     machine_files: dict[str, Path] = field(default_factory=dict)
     """Name -> path of the machine files that were named at the start."""
     trace_files: dict[str, Path] = field(default_factory=dict)
+    package_files: dict[str, Path] = field(default_factory=dict)
     prediction_files: dict[str, Path] = field(default_factory=dict)
     """Rows of `penstock predict validate --format json`."""
 
@@ -65,7 +68,7 @@ class Library:
     def of(
         cls, runs: Path, machines: Iterable[Path] = (), traces: Iterable[Path] = (), predictions: Iterable[Path] = ()
     ) -> Library:
-        """A library with these files. Traces, which may be long, are read when they are asked for.
+        """A library with these files. Traces and packages, which may be long, are read when they are asked for.
 
         Raises: UsageError: two files of one name; MachineError: of a machine file; FileError; TooLarge.
         """
@@ -73,8 +76,12 @@ class Library:
         for path in machines:
             _add(found.machine_files, _machine(path).name, path)
         for path in traces:
-            _check_file(path, MAX_TRACE_BYTES)
-            _add(found.trace_files, readable(path.stem), path)
+            if is_package(path.name):
+                _check_file(path, sys.maxsize)  # constants, the most of a package, are not read here
+                _add(found.package_files, readable(path.name), path)
+            else:
+                _check_file(path, MAX_TRACE_BYTES)
+                _add(found.trace_files, readable(path.stem), path)
         for path in predictions:
             _add(found.prediction_files, readable(path.stem), path)
             found.predictions(readable(path.stem))
@@ -95,7 +102,8 @@ class Library:
 
     def workloads(self) -> list[str]:
         traced = [RUN + name for name, path in self._run_paths().items() if (path / "trace.parquet").is_file()]
-        return [*workload_names(), *(FILE + name for name in self.trace_files), *traced]
+        files = [*self.trace_files, *self.package_files]
+        return [*workload_names(), *(FILE + name for name in files), *traced]
 
     def machines(self) -> list[str]:
         file = f"{FITTED_MACHINE}.toml"
@@ -188,6 +196,8 @@ class Library:
 
         Raises: UnknownName: neither a workload nor a trace.
         """
+        if self.package_path(workload) is not None:
+            return None
         if workload.startswith(FILE):
             return _known("trace", workload, FILE, self.trace_files)
         if workload.startswith(RUN):
@@ -195,6 +205,15 @@ class Library:
         if workload not in workload_names():
             raise UnknownName("workload", workload, self.workloads())
         return None
+
+    def package_path(self, workload: str) -> Path | None:
+        """The file of a workload that is a package."""
+        return self.package_files.get(workload[len(FILE) :]) if workload.startswith(FILE) else None
+
+    def program(self, workload: str) -> str:
+        """A workload that is traced here, as verbs name it."""
+        package = self.package_path(workload)
+        return workload if package is None else str(package)
 
     def read_trace(self, path: Path) -> Trace:
         """Raises: TooLarge; TraceError; FileError."""

@@ -80,19 +80,29 @@ def trace(
 ) -> Traced:
     """Trace a program. Nothing is encrypted, no values are read.
 
-    Args:   program: a workload's name, a .py file of your own, a .parquet trace, a trace, or an OpenFHE context that
-            `penstock.record` records; params: a parameter set, its name or file (default: the size's own); size: of a
-            workload (default: the one that the parameters imply); seed: noted in the trace.
-    Returns: counts by kind, keys and bytes; pass `.trace` to `simulate` and `predict`.
+    Args:   program: a workload's name, a .py file of your own, a package, a .parquet trace, a trace, or an OpenFHE
+            context that `penstock.record` records; params: a parameter set, its name or file (default: the size's own,
+            or the trace's); size: of a workload (default: the one that the parameters imply); seed: noted in the trace.
+    Returns: counts by kind, keys and bytes; pass `.trace` to `simulate` and `predict`. A trace that is taken to other
+            parameters has `warnings` of what could not be.
     Raises: UnknownName: no such workload, set or size; ParamsError: the program is deeper than the parameters;
-            UsageError: parameters for a program that has its own.
+            UsageError: a size for a trace.
     """
-    found = trace_of(program, params, size, seed)
+    warnings: tuple[str, ...] = ()
+    if params is not None and size is None and not _is_traced_here(program):
+        from penstock.package.retrace import retrace
+
+        chosen = set_of(params)
+        assert chosen is not None
+        found, warnings = retrace(trace_of(program, None, None), chosen)
+    else:
+        found = trace_of(program, params, size, seed)
     said = summary(found)
     return Traced(
         rows=tuple({"operation": kind, "count": count} for kind, count in said["by_kind"].items()),
         title=f"{said['workload']} ({said['size'] or 'recorded'}) at {said['params']}",
         provenance=said["provenance"],
+        warnings=warnings,
         trace=found,
         params=found.parameters(),
         num_operations=said["num_operations"],
@@ -100,6 +110,11 @@ def trace(
         key_bytes=said["key_bytes_unique"],
         key_bytes_touched=said["key_bytes_touched"],
     )
+
+
+def _is_traced_here(program: Any) -> bool:
+    """Whether a program is a workload or a file of one, and no trace."""
+    return isinstance(program, str | Path) and not is_trace_file(str(program))
 
 
 def trace_of(
@@ -124,7 +139,8 @@ def trace_of(
     if params is not None or size is not None:
         what = text or "a trace"
         raise UsageError(
-            f"{what} is a trace and has its parameters and size: leave {spelled('params')} and {spelled('size')} out"
+            f"{what} is a trace and has its parameters and size: leave {spelled('params')} and {spelled('size')} out; "
+            "'penstock trace' and penstock.trace() take a trace to other parameters"
         )
     if text is not None:
         from penstock.traces.inspect import read_program
@@ -135,8 +151,7 @@ def trace_of(
 
 def trace_beside(program: Any, params: str | Path | CkksParameters | None, size: str | None, seed: int) -> Trace:
     """The trace of a second program: a trace has its own parameters, a workload takes those of the first."""
-    named = isinstance(program, str | Path) and not is_trace_file(str(program))
-    return trace_of(program, params, size, seed) if named else trace_of(program, None, None)
+    return trace_of(program, params, size, seed) if _is_traced_here(program) else trace_of(program, None, None)
 
 
 class Home(NamedTuple):

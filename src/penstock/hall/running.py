@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,8 @@ class Ran(Result):
     """All that was measured, as `penstock run --format json` prints it."""
     check: Check | None = None
     """The comparison of both; `None` in the clear."""
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+    """The vectors that a package decrypts, by name; of another program `output`, what it returned."""
     trace: Trace | None = None
     """The recorded operations; `None` where the reading records none."""
 
@@ -80,6 +82,7 @@ def run(
     params: str | Path | CkksParameters | None = None,
     size: str | None = None,
     data: Any = None,
+    inputs: Mapping[str, Any] | str | Path | Sequence[str] | None = None,
     seed: int = 0,
     threads: int | None = None,
     key_budget: str | int | None = None,
@@ -93,38 +96,35 @@ def run(
 ) -> Ran:
     """Run a program in the clear, or encrypted and checked against the clear result.
 
-    Args:   program: a workload's name or a .py file; reading: "native", "openfhe" or "clear"; data: the user's own
-            (default: the workload's; a path names a folder or file of them); key_budget: bytes of evaluation keys in
-            memory ("1 GiB"), the others lie on disk; keys, tenant: a key store that is kept; input_budget: bytes of
-            encrypted inputs in memory; client: "process" or "inside"; client_library: makes keys, encrypts and decrypts
-            (default: that of the kept keys, else the first that is installed); on_operation(done, total): called after
-            each operation; spelled: a front end's spelling of a word.
+    Args:   program: a workload's name, a .py file or a package; reading: "native", "openfhe", "noisy" or "clear"; data:
+            the user's own (default: the workload's; a path names a folder or file of them); inputs: of a package,
+            vectors by name, or files ("x.npy", "name=x.npy"; default: drawn by the seed); key_budget: bytes of
+            evaluation keys in memory ("1 GiB"), the others lie on disk; keys, tenant: a key store that is kept;
+            input_budget: bytes of encrypted inputs in memory; client: "process" or "inside"; client_library: makes
+            keys, encrypts and decrypts (default: that of the kept keys, else the first that is installed);
+            on_operation(done, total): called after each operation; spelled: a front end's spelling of a word.
     Returns: the values, the check, the trace, and the measurements.
-    Raises: RunDiffers: the check fails (`error.run` has the run); CapabilityMissing: the library of the reading is not
+    Raises: RunDiffers: the check fails (`error.run` has the run); UsageError: inputs that are missing, unknown or of
+            another shape; CapabilityMissing: the library of the reading is not
             there; UsageError: an option that is not of this reading.
     """
     chosen = READINGS[one_of("reading", reading, RUN_READINGS)]
     name = name_of(program, "run")
     options = options_of(
-        chosen,
-        key_budget=key_budget,
-        keys=keys,
-        tenant=tenant,
-        input_budget=input_budget,
-        client=client,
-        client_library=client_library,
-        spelled=spelled,
-    )
+        chosen, key_budget=key_budget, keys=keys, tenant=tenant, input_budget=input_budget, client=client,
+        client_library=client_library, spelled=spelled,
+    )  # fmt: skip
     workload, size_name, checked = resolve(name, set_of(params), size)
     sized = workload.SIZES[size_name]
-    if data is None or isinstance(data, str | Path):
-        data = workload.data(sized, checked.slots, seed, None if data is None else Path(data))
+    data = _data_of(name, workload, sized, checked, seed, data, inputs, spelled)
     started = time.perf_counter()
     clear = run_clear(name, checked, size_name, seed, data)
     numbers: dict[str, Any] = {
         "workload": workload.NAME, "size": size_name, "params": checked.name, "security_bits": checked.security_bits,
         "reading": reading, "provenance": "measured", "clear_s": time.perf_counter() - started,
     }  # fmt: skip
+    if hasattr(workload, "PACKAGE"):
+        numbers["inputs"] = data.description
     common = {
         "title": f"{workload.NAME} ({size_name}) at {checked.name}, {reading}", "provenance": "measured",
         "workload": workload.NAME, "size": size_name, "params": checked, "reading": reading, "clear": clear,
@@ -133,25 +133,78 @@ def run(
         got = clear if reading == "clear" else chosen.read(name, checked, size_name, seed, data, **options)
         if isinstance(got, Mapping):  # a reading's own numbers
             numbers |= got
-        else:
-            numbers |= {"result_norm": float(np.linalg.norm(got)), **workload.check(clear, got, data, sized).numbers}
-        return Ran(rows=(), values=got, numbers=numbers, **common)
+            return Ran(rows=(), values=got, numbers=numbers, **common)
+        check: Check = workload.check(clear, got, data, sized)
+        numbers |= {"result_norm": float(np.linalg.norm(got))}
+        numbers |= check.numbers if reading == "clear" else checked_numbers(check)
+        found = Ran(
+            rows=(), values=got, numbers=numbers, check=None if reading == "clear" else check,
+            outputs=outputs_of(workload, got), **common,
+        )  # fmt: skip
+        return _held(found, name)
     options |= {"threads": threads}
     if on_operation is not None:
         options["on_operation"] = on_operation
     done: Run = chosen.read(name, checked, size_name, seed, data, **options)
-    check: Check = workload.check(clear, done.result, data, sized)
+    check = workload.check(clear, done.result, data, sized)
     found = Ran(
-        rows=tuple(_by_kind(done.trace)),
-        values=done.result,
-        numbers=numbers | measured_numbers(done, check),
-        check=check,
-        trace=done.trace,
-        **common,
-    )
-    if not check.passed:
-        raise RunDiffers(f"{name} encrypted differs from clear: {'; '.join(check.rules)}", found)
+        rows=tuple(_by_kind(done.trace)), values=done.result, outputs=outputs_of(workload, done.result),
+        numbers=numbers | measured_numbers(done, check), check=check, trace=done.trace, **common,
+    )  # fmt: skip
+    return _held(found, name)
+
+
+def _held(found: Ran, name: str) -> Ran:
+    """The run. Raises: RunDiffers."""
+    if found.check is not None and not found.passed:
+        how = "encrypted" if READINGS[found.reading].keys else "with noise"
+        raise RunDiffers(f"{name} {how} differs from clear: {'; '.join(found.check.rules)}", found)
     return found
+
+
+def _data_of(
+    name: str,
+    workload: Any,
+    size: Any,
+    params: CkksParameters,
+    seed: int,
+    data: Any,
+    inputs: Mapping[str, Any] | str | Path | Sequence[str] | None,
+    spelled: Callable[[str], str],
+) -> Any:
+    """The data of a run: what is given, else the workload's own."""
+    if inputs is not None:
+        if not hasattr(workload, "PACKAGE"):
+            raise UsageError(
+                f"{name} has no inputs by name: a package has ('penstock package {name} -o model.pkg' makes one). This "
+                f"program takes {spelled('data')}"
+            )
+        if data is not None:
+            raise UsageError(f"inputs are given and {spelled('data')} too, which says the same of a package: give one")
+        if isinstance(inputs, Mapping):
+            return workload.given(inputs)
+        return workload.read([str(inputs)] if isinstance(inputs, str | Path) else [str(each) for each in inputs])
+    if data is None or isinstance(data, str | Path):
+        return workload.data(size, params.slots, seed, None if data is None else Path(data))
+    return data
+
+
+def outputs_of(workload: Any, values: Any) -> dict[str, Any]:
+    """What a program returned as vectors by name."""
+    if hasattr(workload, "PACKAGE"):
+        named: dict[str, Any] = workload.outputs(values)
+        return named
+    return {"output": np.asarray(values)}
+
+
+def checked_numbers(check: Check) -> dict[str, Any]:
+    """The outcome of a check, as columns."""
+    return {
+        "passed": check.passed,
+        "max_abs_error": check.max_abs_error,
+        "tolerance": check.tolerance,
+        **check.numbers,
+    }
 
 
 def measured_numbers(done: Run, check: Check) -> dict[str, Any]:
@@ -166,10 +219,7 @@ def measured_numbers(done: Run, check: Check) -> dict[str, Any]:
         "peak_rss_bytes": peak_resident_bytes(),
         "num_operations": len(done.trace.view().server_operations()),
         **done.own_numbers(),
-        "passed": check.passed,
-        "max_abs_error": check.max_abs_error,
-        "tolerance": check.tolerance,
-        **check.numbers,
+        **checked_numbers(check),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from penstock.package.content import (
     SHAPES,
@@ -40,12 +41,25 @@ class PackageBuilder:
     def num_instructions(self) -> int:
         return len(self._instructions)
 
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        return tuple(self._inputs)
+
     @contextmanager
     def open_scope(self, name: str) -> Iterator[None]:
         """Instructions inside are in scope `name`."""
-        outside = self._scope
-        self._scope = len(self._scopes)
-        self._scopes.append(Scope(name, outside))
+        with self.in_scope(self.new_scope(Scope(name, self._scope))):
+            yield
+
+    def new_scope(self, scope: Scope) -> int:
+        """The number of a scope that is opened for the first time."""
+        self._scopes.append(scope)
+        return len(self._scopes) - 1
+
+    @contextmanager
+    def in_scope(self, number: int) -> Iterator[None]:
+        """Instructions inside are in the scope of that number."""
+        outside, self._scope = self._scope, number
         try:
             yield
         finally:
@@ -79,10 +93,15 @@ class PackageBuilder:
         self._inputs.append(given)
         return self.add(Verb.ENCRYPT, argument=len(self._inputs) - 1, state=state)
 
-    def output(self, value: int, wanted: Output) -> None:
-        """A value that the client decrypts."""
+    def output(self, value: int, wanted: Output) -> int:
+        """A value that the client decrypts; the number of the output."""
         self._outputs.append(wanted)
         self.add(Verb.OUTPUT, [value], results=0, argument=len(self._outputs) - 1)
+        return len(self._outputs) - 1
+
+    def shorten(self, output: int, length: int) -> None:
+        """Fewer values of an output count."""
+        self._outputs[output] = replace(self._outputs[output], length=length)
 
     def series(self, verb: Verb, operand: int, series: Series, state: ScaleState | None = None) -> int:
         """A Chebyshev or power series of a value."""
@@ -105,17 +124,27 @@ class PackageBuilder:
         """
         from penstock.package.replay import with_keys
 
-        return with_keys(
-            Package(
-                name=name,
-                params=params,
-                inputs=tuple(self._inputs),
-                outputs=tuple(self._outputs),
-                instructions=self._instructions,
-                scopes=tuple(self._scopes),
-                series=tuple(self._series),
-                constants=constants,
-                description=description,
-                provenance=dict(provenance or {}),
-            )
+        return with_keys(self.unkeyed(name, params, constants, description=description, provenance=provenance))
+
+    def unkeyed(
+        self,
+        name: str,
+        params: CkksParameters,
+        constants: Constants,
+        *,
+        description: str = "",
+        provenance: dict[str, str] | None = None,
+    ) -> Package:
+        """The package as it was collected: nothing is checked, and its keys are not known."""
+        return Package(
+            name=name,
+            params=params,
+            inputs=tuple(self._inputs),
+            outputs=tuple(self._outputs),
+            instructions=self._instructions,
+            scopes=tuple(self._scopes),
+            series=tuple(self._series),
+            constants=constants,
+            description=description,
+            provenance=dict(provenance or {}),
         )

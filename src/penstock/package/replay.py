@@ -67,20 +67,19 @@ class Replay:
         turning.turns = package.params.ring_dim // 2 if package.params.ring_dim == ev.params.ring_dim else None
 
     def run(self) -> dict[str, Values]:
-        package, made, scope = self.package, 0, 0
+        package, made, scope, entered_up_to = self.package, 0, 0, 0
         opened: list[ExitStack] = []
         try:
             for at, freed in enumerate(package.last_uses()):
                 each = package.instructions[at]
+                # Scopes without an instruction are entered too, since repeated names are numbered.
+                for new in range(entered_up_to + 1, each.scope):
+                    self._move(opened, scope, new)
+                    scope = new
                 if each.scope != scope:
-                    left, entered = scope_moves(package.scopes, scope, each.scope)
-                    for _ in range(left):
-                        opened.pop().close()
-                    for inner in entered:
-                        stack = ExitStack()
-                        stack.enter_context(self.ev.scope(package.scopes[inner].name))
-                        opened.append(stack)
+                    self._move(opened, scope, each.scope)
                     scope = each.scope
+                entered_up_to = max(entered_up_to, scope)
                 for number, value in enumerate(self.results(each)):
                     self.values[made + number] = value
                 made += each.results
@@ -90,6 +89,16 @@ class Replay:
             while opened:
                 opened.pop().close()
         return self.outputs
+
+    def _move(self, opened: list[ExitStack], before: int, after: int) -> None:
+        """Leave and enter scopes."""
+        left, entered = scope_moves(self.package.scopes, before, after)
+        for _ in range(left):
+            opened.pop().close()
+        for inner in entered:
+            stack = ExitStack()
+            stack.enter_context(self.ev.scope(self.package.scopes[inner].name))
+            opened.append(stack)
 
     def plain(self, number: int) -> Plain:
         """A constant, read when it is encoded; one that is used again stays."""

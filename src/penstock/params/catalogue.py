@@ -5,6 +5,7 @@ A new set is one file. Sets of a paper say where values come from (`source`) and
 
 from __future__ import annotations
 
+import hashlib
 from functools import cache
 from importlib import resources
 
@@ -14,6 +15,8 @@ from penstock.params.spec import CkksSpec
 from penstock.system import toml
 
 _registered: dict[str, CkksSpec] = {}
+_adopted: dict[str, CkksParameters] = {}
+"""Sets that came with files, by the names that `adopt` gave them."""
 
 
 @cache
@@ -72,7 +75,21 @@ def get(name: str) -> CkksParameters:
     >>> get("sharp").num_p
     12
     """
-    return _built(spec(name))
+    return _adopted[name] if name in _adopted else _built(spec(name))
+
+
+def adopt(params: CkksParameters) -> str:
+    """A name by which `get` gives a set that came with a file: its own, if no other set has it.
+
+    >>> adopt(get("sharp"))
+    'sharp'
+    """
+    if params.name in names() and get(params.name) == params:
+        return params.name
+    digest = hashlib.sha256(repr(params).encode()).hexdigest()[:8]
+    name = f"{params.name}@{digest}"
+    _adopted[name] = params
+    return name
 
 
 @cache

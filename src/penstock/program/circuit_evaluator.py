@@ -21,7 +21,7 @@ class CircuitEvaluator(RowWriter):
 
     def rotation(self, step: int) -> tuple[int, str]:
         """The one name of a rotation, and its key."""
-        normal = self._normal_step(step)
+        normal = self.normal_step(step)
         return normal, self._rotation_key(normal)
 
     @abstractmethod

@@ -125,7 +125,7 @@ class RowWriter(ABC):
         if not isinstance(a, Cipher):
             if isinstance(a, Plain) or not isinstance(b, Cipher):
                 raise PenstockError("sub: the first operand is a ciphertext or a number")
-            return self._one(OpKind.SUB_SCALAR, b, scalar=_number(a), how=Manner.REVERSED)
+            return self._one(OpKind.SUB_SCALAR, b, scalar=number_of(a), how=Manner.REVERSED)
         return self._sum(a, b, subtract=True)
 
     def _sum(self, a: Cipher, b: Operand, *, subtract: bool) -> Cipher:
@@ -134,7 +134,7 @@ class RowWriter(ABC):
             return self._two(pair, a, b)
         if isinstance(b, Plain):
             return self._one(with_plain, a, plain=b)
-        return self._one(with_scalar, a, scalar=_number(b))
+        return self._one(with_scalar, a, scalar=number_of(b))
 
     def negate(self, a: Cipher) -> Cipher:
         return self._one(OpKind.NEGATE, a)
@@ -145,7 +145,7 @@ class RowWriter(ABC):
             return self._two(OpKind.MULT, a, b, key=RELIN_KEY)
         if isinstance(b, Plain):
             return self._one(OpKind.MULT_PLAIN, a, plain=b)
-        return self._one(OpKind.MULT_SCALAR, a, scalar=_number(b))
+        return self._one(OpKind.MULT_SCALAR, a, scalar=number_of(b))
 
     def weighted_sum(self, terms: Iterable[Cipher], weights: Iterable[Weight]) -> Cipher:
         encoded = (each if isinstance(each, Plain) else self.encode(each) for each in weights)
@@ -162,11 +162,11 @@ class RowWriter(ABC):
 
     # Automorphisms.
     def rotate(self, a: Cipher, step: int) -> Cipher:
-        step = self._normal_step(step)
+        step = self.normal_step(step)
         return self._one(OpKind.ROTATE, a, key=self._rotation_key(step), step=step) if step else a
 
     def rotate_many(self, a: Cipher, steps: Sequence[int]) -> list[Cipher]:
-        wanted = [self._normal_step(step) for step in steps]
+        wanted = [self.normal_step(step) for step in steps]
         if sum(step != 0 for step in wanted) < 2:
             return [self.rotate(a, step) for step in wanted]
         digits = self._decompose(a)
@@ -176,7 +176,7 @@ class RowWriter(ABC):
         return self._decompose(a)
 
     def rotate_hoisted(self, a: Cipher, digits: Cipher, step: int) -> Cipher:
-        step = self._normal_step(step)
+        step = self.normal_step(step)
         return self._rotate_hoisted(a, digits, step) if step else a
 
     def _decompose(self, a: Cipher) -> Cipher:
@@ -198,7 +198,7 @@ class RowWriter(ABC):
     def conjugate(self, a: Cipher) -> Cipher:
         return self._one(OpKind.CONJUGATE, a, key=CONJ_KEY)
 
-    def _normal_step(self, step: int) -> int:
+    def normal_step(self, step: int) -> int:
         """The step in (-slots/2, slots/2], so that one rotation has one name and one key."""
         slots = self.turns or self.params.slots
         step = index(step) % slots
@@ -325,7 +325,7 @@ class RowWriter(ABC):
         )
 
 
-def _number(operand: Any) -> complex:
+def number_of(operand: Any) -> complex:
     """An operand that is neither ciphertext nor plaintext.
 
     Raises: PenstockError: a vector, which the clear reading cannot tell from a ciphertext; TypeError: no number.

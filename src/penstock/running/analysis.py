@@ -78,7 +78,7 @@ class Request:
 
     def config(self, command: str) -> dict[str, Any]:
         """The resolved configuration that the run folder stores."""
-        own = workloads.own.identity(self.workload)
+        own = workloads.identity(self.workload)
         return {
             **({} if own is None else {"program": own}),
             "workload": self.name,

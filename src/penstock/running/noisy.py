@@ -29,7 +29,7 @@ READING = Reading(
     meaning="on plain vectors, with the noise that each operation would add",
     returns="the result of one draw of the noise",
     expands=True,
-    verb="predict precision",
+    verb="run",
     read=run_noisy,
     evaluator=lambda params, expected: nullcontext(NoisyEvaluator(params)),
 )

@@ -91,7 +91,8 @@ def resolve(name: str, params: str | CkksParameters | None, size: str | None) ->
     checked = catalogue.get(params) if isinstance(params, str) else params
     size_name = size or (workloads.implied_size(workload, checked) if checked is not None else workload.DEFAULT_SIZE)
     chosen = workloads.size_of(workload, size_name)
-    return workload, size_name, checked if checked is not None else catalogue.get(chosen.params)
+    found = checked if checked is not None else catalogue.get(chosen.params)
+    return workload, size_name, workloads.params_at(workload, found)
 
 
 def report_to(report: Callable[[int, int], None], total: int) -> Callable[[int], None]:

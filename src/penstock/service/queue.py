@@ -25,7 +25,7 @@ from penstock.errors import UnknownName, UsageError
 from penstock.keystore import check_tenant, local_folder
 from penstock.system import toml
 from penstock.units import parse_bytes
-from penstock.workloads import own
+from penstock.workloads import is_file
 
 
 class Scheduling(str, Enum):
@@ -149,7 +149,7 @@ def parse_jobs(written: Path | str, where: str, tenants: Sequence[str], folder: 
         if spec.tenant not in tenants:
             raise UnknownName(f"tenant of job {number} in {where}", spec.tenant, tenants)
         fields = spec.model_dump()
-        if own.is_own(spec.workload):
+        if is_file(spec.workload):
             fields["workload"] = str(folder / spec.workload)
         jobs.append(Job(number=number, **fields))
     return tuple(jobs)

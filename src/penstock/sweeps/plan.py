@@ -32,7 +32,7 @@ from penstock.sweeps.points import Chunk, Plan, Program, SweepPoint, digest, no_
 from penstock.sweeps.spec import SweepSpec, TableSpec
 from penstock.traces import is_trace_file
 from penstock.traces.schema import Trace
-from penstock.workloads import own
+from penstock.workloads import identity, is_file
 
 NATIVE = "native"
 MAX_POINTS = 2_000_000
@@ -308,11 +308,11 @@ def _read(
 
     workload, size_name, checked = resolve(text, params, size)
     said = [text, size_name, checked.to_dict()]
-    if not own.is_own(text):
+    if not is_file(text):
         return text, size_name, checked, None, said
     # Workers need no file of the user's: its trace goes to them.
     trace = trace_workload(text, checked, size_name, seed)
-    return workload.NAME, size_name, checked, trace, [*said, own.identity(text)]
+    return workload.NAME, size_name, checked, trace, [*said, identity(text)]
 
 
 def _params(

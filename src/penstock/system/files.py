@@ -103,10 +103,7 @@ def write_atomic(path: Path, write: Callable[[Path], None] | bytes, *, force: bo
     """
     path = Path(path)
     with os_errors(path):
-        _check_links(path)
-        there = _mode(path)
-        if there is not None and stat.S_ISDIR(there):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        there = _target_mode(path)
         if there is not None and not stat.S_ISREG(there):
             device = _opened(path, os.O_WRONLY, kind=stat.S_IFMT(there))
             try:
@@ -114,26 +111,62 @@ def write_atomic(path: Path, write: Callable[[Path], None] | bytes, *, force: bo
             finally:
                 os.close(device)
             return
-        if there is not None and not force:
-            raise WouldOverwrite(path)
-        target = path.resolve() if path.is_symlink() else path
-        remove_dead_files(target.parent.absolute())
-        temporary = target.with_name(f"{TEMPORARY_PREFIX}{os.getpid()}-{os.urandom(6).hex()}{target.suffix}")
-        descriptor = None
-        try:
+        with UnfinishedFile(path, force=force, mode=mode) as file:
+            _fill(file.temporary, write, file.descriptor)
+            file.publish()
+
+
+class UnfinishedFile:
+    """A file that is written under a temporary name, and has its own once it is whole; as `write_atomic`, in steps.
+
+    A context manager. Write `temporary`, then call `publish`; without it the end removes what was written.
+    """
+
+    def __init__(self, path: Path, *, force: bool = False, mode: int = 0o666) -> None:
+        """Args: as of `write_atomic`. Raises: WouldOverwrite; ForeignLink; UsageError: a device; FileError."""
+        self.path, self.force = path, force
+        with os_errors(path):
+            there = _target_mode(path)
+            if there is not None and not stat.S_ISREG(there):
+                raise UsageError(f"cannot write {path}: it is a device or a pipe; name an ordinary file")
+            if there is not None and not force:
+                raise WouldOverwrite(path)
+            self._target = path.resolve() if path.is_symlink() else path
+            remove_dead_files(self._target.parent.absolute())
+            name = f"{TEMPORARY_PREFIX}{os.getpid()}-{os.urandom(6).hex()}{self._target.suffix}"
+            self.temporary = self._target.with_name(name)
             # A name that is there already, a link above all, is never written to.
-            descriptor = _opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+            self.descriptor = _opened(self.temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
             with suppress(OSError):  # some file systems lock nothing
-                fcntl.flock(descriptor, fcntl.LOCK_EX)  # says to other machines' processes, too, that it is in use
-            _fill(temporary, write, descriptor)
-            sync(temporary)
-            _publish(temporary, target, force)
-        finally:
-            if descriptor is not None:  # else what has that name is somebody else's
-                with suppress(OSError):
-                    temporary.unlink(missing_ok=True)
-                os.close(descriptor)
-        sync_folder(target.parent)
+                fcntl.flock(self.descriptor, fcntl.LOCK_EX)  # says to other machines' processes, too, that it is in use
+
+    def publish(self) -> None:
+        """Sync the file and give it its name. Raises: WouldOverwrite; FileError."""
+        with os_errors(self.path):
+            sync(self.temporary)
+            _publish(self.temporary, self._target, self.force)
+            with suppress(OSError):
+                self.temporary.unlink(missing_ok=True)
+            sync_folder(self._target.parent)
+
+    def __enter__(self) -> UnfinishedFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.descriptor >= 0:
+            with suppress(OSError):
+                self.temporary.unlink(missing_ok=True)
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+
+def _target_mode(path: Path) -> int | None:
+    """The mode of the file at a name to write, `None` where there is none."""
+    _check_links(path)
+    mode = _mode(path)
+    if mode is not None and stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    return mode
 
 
 def check_target(path: Path, *, force: bool = False) -> None:
@@ -144,10 +177,7 @@ def check_target(path: Path, *, force: bool = False) -> None:
             into.
     """
     with os_errors(path):
-        _check_links(path)
-        mode = _mode(path)
-        if mode is not None and stat.S_ISDIR(mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        mode = _target_mode(path)
         if mode is not None and not stat.S_ISREG(mode):
             return
         if mode is not None and not force:

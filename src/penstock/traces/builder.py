@@ -43,6 +43,10 @@ class TraceBuilder:
     def num_operations(self) -> int:
         return len(self._ops)
 
+    def kinds(self) -> list[str]:
+        """The kinds of all operations, in order."""
+        return [row[1] for row in self._ops]
+
     @contextmanager
     def open_scope(self, name: str, *, modelled: bool = False) -> Iterator[str]:
         """Operations inside carry `name` in their scope path; repeated names are numbered: `iteration[1]`."""

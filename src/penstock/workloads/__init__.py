@@ -5,7 +5,8 @@
 shapes without values; `program(ev, data, size)` the computation, once, against `Evaluator`;
 `check(clear, got, data, size)` the comparison of an encrypted run with the clear one.
 
-A Python file of the user's own, `path/to/mine.py`, is a workload too (`penstock.workloads.own`).
+A Python file of the user's own, `path/to/mine.py`, is a workload too (`penstock.workloads.own`), and so is a program
+package, `path/to/model.pkg` (`penstock.workloads.packaged`).
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from typing import Any
 
 from penstock.errors import UnknownName
 from penstock.params.ckks import CkksParameters
-from penstock.workloads import own
+from penstock.workloads import own, packaged
 from penstock.workloads.parts.check import Check as Check
 
-_BESIDE = ("own",)
+_BESIDE = ("own", "packaged")
 """Modules of this folder that are not workloads. Parts of workloads are in `parts/`."""
 
 
@@ -39,15 +40,36 @@ def names() -> list[str]:
 
 
 def get(name: str) -> ModuleType:
-    """The module of a workload, or of a Python file, which is run for this.
+    """The module of a workload, of a Python file, which is run for this, or of a package.
 
-    Raises: UnknownName: no such workload; the message names the nearest. UsageError: of a file.
+    Raises: UnknownName: no such workload; the message names the nearest. UsageError, PackageError: of a file.
     """
     if own.is_own(name):
         return own.load(name)
+    if packaged.is_package(name):
+        return packaged.load(name)
     if name not in _modules():
         raise UnknownName("workload", name, _modules())
     return importlib.import_module(_modules()[name])
+
+
+def is_file(name: str) -> bool:
+    """Whether the name of a workload is a file of the user's: a program or a package."""
+    return own.is_own(name) or packaged.is_package(name)
+
+
+def identity(name: str) -> dict[str, str] | None:
+    """What tells one state of a user's file from another: path and SHA-256. `None` for a workload of penstock's."""
+    return packaged.identity(name) if packaged.is_package(name) else own.identity(name)
+
+
+def params_at(workload: ModuleType, params: CkksParameters) -> CkksParameters:
+    """The set that a workload runs on where a user names `params`: a package keeps its number of slots.
+
+    Raises: ParamsError: the set has not as many.
+    """
+    fitted: CkksParameters = workload.fitted(params) if hasattr(workload, "fitted") else params
+    return fitted
 
 
 def size_of(workload: ModuleType, size: str) -> Any:

@@ -32,7 +32,7 @@ from penstock.system.limits import shortage
     "traces",
     multiple=True,
     type=click.Path(path_type=Path, dir_okay=False),
-    help="A trace to offer next to the workloads; may be repeated.",
+    help="A trace or a package (.pkg) to offer next to the workloads; may be repeated.",
 )
 @click.option(
     "--predictions",

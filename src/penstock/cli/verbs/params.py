@@ -97,7 +97,8 @@ def size(
 ) -> None:
     """Show the sizes of keys, ciphertexts and plaintexts of a set without making any.
 
-    Without --rotations or --workload only the relinearization key is counted. With --workload the keys are counted in
+    SET is a name, a .toml file, or a package (.pkg), whose keys are counted. Without --rotations or --workload only the
+    relinearization key of another set is counted. With --workload the keys are counted in
     every form: truncated keys have only the rows that the workload reads.
 
     \b
@@ -106,8 +107,15 @@ def size(
       penstock params size openfhe-bench --rotations 1,2,4,8
       penstock params size sharp --workload logistic-regression --size helr --format json
       penstock params size openfhe-bootstrap --workload bootstrapping --key-form seeded+truncated
+      penstock params size model.pkg
     """
-    params = catalogue.get(name)
+    if name.endswith(".pkg"):
+        from penstock.workloads import packaged
+
+        workload = name if workload is None else workload
+        params = packaged.load(name).PACKAGE.params
+    else:
+        params = catalogue.get(name)
     if size is not None and workload is None:
         raise UsageError("--size names the size of a workload: add --workload")
     trace = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import click
@@ -11,6 +12,8 @@ from penstock.cli.output import progress_console, table_of
 from penstock.errors import PenstockError, UsageError
 from penstock.openfhe.recorder import Recording, ScriptRun, run_script
 from penstock.openfhe.recorder.context import free_path
+from penstock.openfhe.recorder.oblivious import check_oblivious
+from penstock.openfhe.recorder.package_files import PackageFiles
 from penstock.operations import TRAITS, OpKind
 from penstock.system.files import check_target
 from penstock.traces.inspect import summary
@@ -31,44 +34,98 @@ class _Record(click.Command):
         return rest
 
 
-@click.command(cls=_Record, context_settings={"allow_interspersed_args": False}, options_metavar="[-o FILE] [--force]")
+@click.command(
+    cls=_Record,
+    context_settings={"allow_interspersed_args": False},
+    options_metavar="[-o FILE] [--package FILE] [--force]",
+)
 @click.argument("script", type=click.Path(path_type=Path))
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="The trace file. Default: <script>.trace.parquet here."
 )
+@click.option(
+    "--package",
+    type=click.Path(path_type=Path),
+    help="A package as well: the program as data, with its constants, for other runs.",
+)
+@click.option(
+    "--verify", is_flag=True, help="Run SCRIPT twice; refuse a package that depends on keys, noise or chance."
+)
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @click.option("--quiet", "-q", is_flag=True, help="No summary on stderr.")
-def command(script: Path, args: tuple[str, ...], output: Path | None, force: bool, quiet: bool) -> int:
+def command(
+    script: Path,
+    args: tuple[str, ...],
+    output: Path | None,
+    package: Path | None,
+    verify: bool,
+    force: bool,
+    quiet: bool,
+) -> int:
     """Run SCRIPT with its ARGS, unchanged, and record every CKKS operation that it executes with OpenFHE.
 
     Standard output is the script's own, and so is the exit code. A script that fails or is interrupted keeps its trace
-    up to there. All words after SCRIPT belong to the script, except -o FILE, --force and --quiet. After '--', before
-    SCRIPT or behind it, all words belong to the script. A script with several CryptoContexts gives one trace each, the
-    others numbered.
+    up to there. All words after SCRIPT belong to the script, except -o FILE, --package FILE, --verify, --force and
+    --quiet. After '--', before SCRIPT or behind it, all words belong to the script. A script with several
+    CryptoContexts gives one trace each, the others numbered, and one package for each key pair. A call that a package
+    cannot hold is named with its line, and the exit code is 1.
 
     \b
     Examples:
       penstock record my_model.py --layers 3 -o my_model.parquet
+      penstock record my_model.py --package my_model.pkg --verify
       penstock trace info my_model.parquet
     """
     own, args = split_options(args)
-    force, quiet = force or "force" in own, quiet or "quiet" in own
+    force, quiet, verify = force or "force" in own, quiet or "quiet" in own, verify or "verify" in own
     target = Path(own["output"]) if "output" in own else output or Path(f"{script.stem}.trace.parquet")
+    package = Path(own["package"]) if "package" in own else package
+    if verify and package is None:
+        raise UsageError("--verify compares packages: give --package FILE as well")
     check_target(target, force=force)
     # The script may change the current folder.
     here = Path.cwd()
     target = here / target
-    run = run_script(script, args, on_refused=lambda error: _say(f"not recorded: {error}"))
-    if run.shown:
-        click.echo(run.shown, err=True, nl=False)
-    if not run.recordings:
-        _nothing(run, script)
-    else:
+    with ExitStack() as opened:
+        files = None if package is None else PackageFiles(here / package, opened, force=force, verify=verify)
+        run = run_script(
+            script,
+            args,
+            on_refused=lambda error: _say(f"not recorded: {error}"),
+            sinks=None if files is None else files.sink,
+        )
+        if run.shown:
+            click.echo(run.shown, err=True, nl=False)
+        if not run.recordings:
+            _nothing(run, script)
+            return run.exit_code
         for number, recording in enumerate(run.recordings, 1):
             path = target if number == 1 else free_path(target)
             _write(recording, path, here, force and number == 1, quiet)
-    return run.exit_code
+        if files is None or run.exit_code:
+            if files is not None:
+                _say("no package: the script ended early")
+            return run.exit_code
+        if verify:
+            check_oblivious(run, here / script, args, here)
+        return _write_packages(files, run, here, quiet)
+
+
+def _write_packages(files: PackageFiles, run: ScriptRun, here: Path, quiet: bool) -> int:
+    """Exit code 1 if a part of the script is in none."""
+    made, refusals = files.write(run)
+    for each in made if not quiet else ():
+        package = each.package
+        path = each.path.relative_to(here) if each.path.is_relative_to(here) else each.path
+        _say(
+            f"package in {path} ({format_bytes(each.num_bytes)}): {len(package.instructions)} instructions, "
+            f"{each.num_constants} constants; inputs {', '.join(i.name for i in package.inputs)}; outputs "
+            f"{', '.join(o.name for o in package.outputs)}"
+        )
+    for refusal in refusals:
+        _say(f"no package: {refusal}")
+    return 1 if refusals else 0
 
 
 def split_options(args: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -77,21 +134,24 @@ def split_options(args: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]
     >>> split_options(["--layers", "3", "-o", "t.parquet", "--", "-o", "mine"])
     ({'output': 't.parquet'}, ('--layers', '3', '-o', 'mine'))
     """
+    values = {"-o": "output", "--output": "output", "--package": "package"}
+    flags = {"--force": "force", "--quiet": "quiet", "-q": "quiet", "--verify": "verify"}
     own: dict[str, str] = {}
     rest: list[str] = []
     waiting = iter(args)
     for arg in waiting:
         if arg == "--":
             rest += waiting
-        elif arg in ("-o", "--output"):
+        elif arg in values:
             value = next(waiting, None)
             if value is None:
                 raise UsageError(f"{arg} needs a file name")
-            own["output"] = value
-        elif arg.startswith("--output="):
-            own["output"] = arg.partition("=")[2]
-        elif arg in ("--force", "--quiet", "-q"):
-            own["quiet" if arg in ("--quiet", "-q") else "force"] = "yes"
+            own[values[arg]] = value
+        elif arg.partition("=")[0] in ("--output", "--package"):
+            name, _, value = arg.partition("=")
+            own[values[name]] = value
+        elif arg in flags:
+            own[flags[arg]] = "yes"
         else:
             rest.append(arg)
     return own, tuple(rest)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
+from penstock import workloads
 from penstock.cli.client_library import client_library_option
 from penstock.cli.options import (
     data_option,
@@ -23,7 +24,7 @@ from penstock.cli.options import (
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.cli.run_tables import draw_run
 from penstock.cli.tenant_queue import run_tenants, tenant_options
-from penstock.errors import UsageError
+from penstock.errors import UnknownName, UsageError
 from penstock.hall.running import RunDiffers, run
 from penstock.measure.timings import benchmark_of
 from penstock.native.prepared import ClientPlace
@@ -31,6 +32,7 @@ from penstock.running.readings import DEFAULT_READING, READINGS
 from penstock.simulation.spelling import OPTIONS
 from penstock.system.files import check_target, write_atomic
 from penstock.system.progress import Progress
+from penstock.system.vectors import check_form, check_room, write_vectors
 from penstock.traces.io import write_trace
 from penstock.traces.schema import Trace
 
@@ -46,6 +48,20 @@ _OF_A_QUEUE = {"tenants_path", "jobs_path", "scheduling", "client_library", "thr
 @params_option
 @size_option
 @data_option
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="[NAME=]FILE",
+    help="Inputs of a package (.npy, .npz, .csv, .json), repeated for several. Default: drawn by the seed.",
+)
+@click.option(
+    "--output",
+    "outputs",
+    multiple=True,
+    metavar="[NAME=]FILE",
+    help="Write what is decrypted here (.npy, .npz, .csv, .json); repeated, one output of a package each.",
+)
 @seed_option
 @threads_option
 @click.option(
@@ -86,6 +102,8 @@ def command(
     params: str | None,
     size: str | None,
     data_path: Path | None,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
     seed: int,
     threads: int | None,
     key_budget: str | None,
@@ -103,17 +121,19 @@ def command(
     quiet: bool,
     output_format: str,
 ) -> None:
-    """Run WORKLOAD, or a program of your own (a .py file): in the clear, or encrypted and checked against the clear
-    result.
+    """Run WORKLOAD, a program of your own (a .py file) or a package (.pkg): in the clear, or encrypted and checked
+    against the clear result.
 
-    Readings: `clear`, on plain vectors; `native`, each operation by penstock's own evaluator, word for word as
-    OpenFHE's, while a client library makes keys, encrypts and decrypts; `openfhe`, all by OpenFHE.
+    Readings: `clear`, on plain vectors; `noisy`, with the noise that operations would add; `native`, each operation by
+    penstock's own evaluator, word for word as OpenFHE's, while a client library makes keys, encrypts and decrypts;
+    `openfhe`, all by OpenFHE.
 
     \b
     Examples:
       penstock run inner-product --size ci
       penstock run logistic-regression --reading clear --size helr
       penstock run score.py
+      penstock run model.pkg --input x.npy --output y.npy
       penstock run matrix-multiplication --threads 1 --trace matrix.parquet
       penstock run logistic-regression --key-budget "256 MiB"
       penstock run --tenants tenants.toml --jobs jobs.toml --scheduling locality
@@ -123,11 +143,10 @@ def command(
         common: dict[str, Any] = {"threads": threads, "quiet": quiet, "output_format": output_format}
         run_tenants(tenants_path, jobs_path, scheduling, library=client_library, **common)
         return
-    if workload is None:
-        raise UsageError("name a WORKLOAD ('penstock workloads' lists them), or a queue with --tenants and --jobs")
-    if scheduling is not None:
-        raise UsageError("--scheduling orders the jobs of a queue: name it with --tenants and --jobs")
+    workload = _named(workload, scheduling)
+    targets = output_files(outputs)
     _check_files(reading, [trace_path, timings_path], force=force)
+    _check_outputs(workload, targets, force=force)
     differs = None
     with Progress(quiet=quiet).stage(f"{workload} encrypted") as stage:
         try:
@@ -137,6 +156,7 @@ def command(
                 params=params,
                 size=size,
                 data=data_path,
+                inputs=inputs or None,
                 seed=seed,
                 threads=threads,
                 key_budget=key_budget,
@@ -152,10 +172,49 @@ def command(
             done, differs = error.run, error
     if done.trace is not None:
         _write(done.trace, trace_path, timings_path, threads, force=force, quiet=quiet)
+    write_outputs(done.outputs, targets, force=force, quiet=quiet)
     result = dict(done.numbers)
     emit(result, output_format, table=lambda console: draw_run(console, result))
     if differs is not None:
         raise differs
+
+
+def _named(workload: str | None, scheduling: str | None) -> str:
+    """The workload of one run. Raises: UsageError: none, or an option of a queue."""
+    if workload is None:
+        raise UsageError("name a WORKLOAD ('penstock workloads' lists them), or a queue with --tenants and --jobs")
+    if scheduling is not None:
+        raise UsageError("--scheduling orders the jobs of a queue: name it with --tenants and --jobs")
+    return workload
+
+
+def output_files(words: Sequence[str]) -> dict[str | None, Path]:
+    """Name of an output -> its file; `None`: all outputs.
+
+    Raises: UsageError: a file of another kind, a name that comes twice, or a file for all next to others.
+    """
+    found: dict[str | None, Path] = {}
+    for word in words:
+        name, equals, path = word.partition("=")
+        target = Path(path if equals else word)
+        check_form(target)
+        key = name if equals else None
+        if key in found or target in found.values():
+            raise UsageError(
+                f"--output {word}: it is named twice; write NAME=FILE for each output, or one file for all"
+            )
+        found[key] = target
+    if None in found and len(found) > 1:
+        raise UsageError(f"--output {found[None]} is for all outputs: write NAME=FILE for each, or this file alone")
+    return found
+
+
+def write_outputs(outputs: Mapping[str, Any], targets: Mapping[str | None, Path], *, force: bool, quiet: bool) -> None:
+    """Write what a run decrypted. Raises: UsageError: numbers that the file does not hold; WouldOverwrite."""
+    for name, path in targets.items():
+        write_vectors(outputs if name is None else {name: outputs[name]}, path, force=force)
+        if not quiet:
+            progress_console.print(f"output written to {path}", highlight=False)
 
 
 def _write(
@@ -185,6 +244,19 @@ def _check_files(reading: str, paths: Sequence[Path | None], *, force: bool) -> 
             raise UsageError(f"the {reading} reading records no trace; make one with 'penstock trace', or run native")
         if path is not None:
             check_target(path, force=force)
+
+
+def _check_outputs(workload: str, targets: Mapping[str | None, Path], *, force: bool) -> None:
+    """Ahead of a run. Raises: UsageError: no such output, or more of them than a file holds; WouldOverwrite."""
+    if not targets:
+        return
+    package = getattr(workloads.get(workload), "PACKAGE", None)
+    names = ["output"] if package is None else [each.name for each in package.outputs]
+    for name, path in targets.items():
+        if name is not None and name not in names:
+            raise UnknownName("output", name, names)
+        check_room(path, names if name is None else [name])
+        check_target(path, force=force)
 
 
 def _refuse_beside_a_queue(workload: str | None) -> None:

@@ -18,6 +18,7 @@ from penstock.cli.verbs.trace_rewrite import command as rewrite_command
 from penstock.errors import CheckFailed, UsageError
 from penstock.system.files import check_target
 from penstock.system.progress import Progress
+from penstock.traces import is_trace_file
 from penstock.traces.export import EXPORTERS, export
 from penstock.traces.inspect import differences, problems, summary
 from penstock.traces.io import read_trace, write_trace
@@ -57,6 +58,7 @@ def command() -> None:
     \b
     Examples:
       penstock trace logistic-regression --params sharp -o helr.parquet
+      penstock trace recorded.parquet --params sharp -o at-sharp.parquet
       penstock trace info helr.parquet
       penstock trace diff measured.parquet symbolic.parquet
       penstock trace export helr.parquet --to jsonl -o helr.jsonl
@@ -84,13 +86,26 @@ def make(
     quiet: bool,
     output_format: str,
 ) -> None:
-    """Trace WORKLOAD by the `trace` reading: nothing is encrypted, any parameters, seconds at most."""
-    from penstock.running.trace import trace_workload
+    """Trace WORKLOAD by the `trace` reading: nothing is encrypted, any parameters, seconds at most.
+
+    WORKLOAD may be a recorded trace (.parquet), which is taken to other parameters: levels, rescales and composites are
+    derived anew, as the program would have them there.
+    """
+    from penstock.hall.programs import trace as trace_program
 
     if output is not None:
         check_target(output, force=force)
+    if is_trace_file(workload) and params is None:
+        raise UsageError(
+            f"{workload} is a trace: name the parameters to take it to with --params, or look at it with "
+            f"'penstock trace info {workload}'"
+        )
     started = time.perf_counter()
-    trace = trace_workload(workload, params, size, seed)
+    traced = trace_program(workload, params, size=size, seed=seed)
+    trace = traced.trace
+    if not quiet:
+        for warning in traced.warnings:
+            progress_console.print(f"note: {warning}", highlight=False)
     if output is not None:
         write_trace(trace, output, force=force)
         if not quiet:

@@ -425,7 +425,7 @@ def _program_points(
     from penstock import workloads
     from penstock.running.reading import resolve
 
-    if workloads.own.is_own(table.workload):
+    if workloads.is_file(table.workload):
         raise UsageError(
             f"{table.workload}: a suite runs penstock's own workloads, so that results can be compared; time a program "
             f"of your own with 'penstock run {table.workload}', or 'penstock analyze'"

@@ -14,8 +14,12 @@ from typing import Any, TypeVar
 
 from penstock.errors import PenstockError, UsageError
 from penstock.openfhe.evaluator import load_openfhe
+from penstock.openfhe.recorder.packagings import Packagings
 from penstock.openfhe.recorder.recording import Recording
+from penstock.openfhe.recorder.refusals import NotPackaged
 from penstock.openfhe.recorder.tap import TAP, script_name
+from penstock.package.content import ConstantsInMemory
+from penstock.package.file import write_package
 from penstock.system.files import WouldOverwrite, check_target
 from penstock.traces.io import write_trace
 
@@ -42,13 +46,14 @@ _targets: dict[int, tuple[Recording, _Target]] = {}
 _process = 0
 
 
-def record(cc: CC, path: str | os.PathLike[str] | None = None, *, force: bool = False) -> CC:
+def record(cc: CC, path: str | os.PathLike[str] | None = None, *, force: bool = False, constants: bool = False) -> CC:
     """Record every operation of a CKKS CryptoContext from now on; the context itself is returned.
 
     The trace is written when the program ends, to `path` or, without one, to `<script>.trace.parquet` in the current
     folder (numbered if that exists); `cc.save_trace(path)` writes it at once. The program's results do not change.
 
-    Args:   cc: an OpenFHE CryptoContext; path: of the trace file; force: replace an existing file.
+    Args:   cc: an OpenFHE CryptoContext; path: of the trace file; force: replace an existing file;
+            constants: keep the values of plaintext operands, which `cc.save_package(path)` needs.
     Raises: NotRecordable: a BGV or BFV context. WouldOverwrite: `path` exists and not `force`. FileError: it could not
             be written.
             CapabilityMissing: OpenFHE cannot be imported.
@@ -69,6 +74,9 @@ def record(cc: CC, path: str | os.PathLike[str] | None = None, *, force: bool = 
         TAP.stop(cc)
         raise
     TAP.add_method("save_trace", save_trace)
+    TAP.add_method("save_package", save_package)
+    if constants:
+        TAP.keep_constants(recording, lambda number: ConstantsInMemory())
     if TAP.everything and path is None:
         return cc  # 'penstock record' writes it
     if not _targets:
@@ -96,6 +104,30 @@ def save_trace(cc: Any, path: str | os.PathLike[str] | None = None, *, force: bo
     return where
 
 
+def save_package(cc: Any, path: str | os.PathLike[str], *, force: bool = False) -> Path:
+    """Write the program that `cc` has run so far as a package; the recording goes on.
+
+    Raises: UsageError: `cc` is not recorded with its constants. NotPackaged: a call that a package cannot hold, with
+            its line, or several key pairs. WouldOverwrite: the file exists, not `force`.
+    """
+    recording = TAP.recordings.get(id(cc))
+    packagings = None if recording is None else recording.packaging
+    if not isinstance(packagings, Packagings):
+        raise UsageError(
+            "save_package: the constants of this context are not kept; call penstock.record(cc, constants=True) first"
+        )
+    if packagings.refusals:
+        raise packagings.refusals[0]
+    if len(packagings.packages) != 1:
+        raise NotPackaged(
+            f"save_package: {len(packagings.packages)} key pairs encrypted in this context, and a package has one: "
+            "take a script for each"
+        )
+    where = Path(path).absolute()
+    write_package(packagings.packages[0].package(), where, force=force)
+    return where
+
+
 def stop(cc: Any) -> Recording | None:
     """End the recording of `cc` without writing it; OpenFHE's classes are put back with the last one."""
     recording, _ = _targets.pop(id(cc), (TAP.recordings.get(id(cc)), None))
@@ -106,12 +138,18 @@ def stop(cc: Any) -> Recording | None:
 
 
 @contextmanager
-def recorded(cc: Any) -> Iterator[Recording]:
-    """Record `cc` inside the block; afterwards `.trace()` has it. Nothing is written."""
+def recorded(cc: Any, *, constants: bool = False) -> Iterator[Recording]:
+    """Record `cc` inside the block; afterwards `.trace()` has it. Nothing is written.
+
+    With `constants` the values of plaintext operands are kept, and `.packaging` makes the package.
+    """
     TAP.open(load_openfhe())
     already = id(cc) in TAP.recordings
     try:
-        yield TAP.start(cc)
+        recording = TAP.start(cc)
+        if constants:
+            TAP.keep_constants(recording, lambda number: ConstantsInMemory())
+        yield recording
     finally:
         if not already:
             TAP.stop(cc)

@@ -64,6 +64,10 @@ class Expander:
                 (0, 0) if baby_steps is OMITTED else (int(baby_steps[0]), int(baby_steps[1])),
             )
 
+    def setup(self, slots: int) -> BootstrapSetup | None:
+        """What was remembered for a number of slots."""
+        return self._setups.get(slots)
+
     def expand(
         self,
         builder: TraceBuilder,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from penstock.program.scaling import ScaleState
 
@@ -18,6 +18,13 @@ class Known:
     object_id: int
     state: ScaleState
     polynomials: int = 2
+    value: int | None = None
+    """Its number in the package of its owner."""
+    owner: Any = None
+    """The packaging of the key pair that encrypted it, where one is recorded."""
+
+
+T = TypeVar("T")
 
 
 class _Reference(weakref.ref[Any]):
@@ -25,23 +32,24 @@ class _Reference(weakref.ref[Any]):
     key: int
 
 
-class Identities:
-    """Object of the script -> `Known`. An entry goes when its object goes, before its address is used again.
+class Identities(Generic[T]):
+    """Object of the script -> what is known of it. An entry goes when its object goes, before its address is used
+    again.
 
-    A call that changes a ciphertext in place gives the same object another `Known`.
+    A call that changes a ciphertext in place gives the same object another entry.
     """
 
     def __init__(self) -> None:
-        self._entries: dict[int, tuple[_Reference, Known]] = {}
+        self._entries: dict[int, tuple[_Reference, T]] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def get(self, thing: Any) -> Known | None:
+    def get(self, thing: Any) -> T | None:
         entry = self._entries.get(id(thing))
         return entry[1] if entry is not None else None
 
-    def set(self, thing: Any, known: Known) -> None:
+    def set(self, thing: Any, known: T) -> None:
         """Raises: TypeError: `thing` cannot be referenced weakly."""
         key = id(thing)
         entry = self._entries.get(key)

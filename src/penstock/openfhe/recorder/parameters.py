@@ -37,7 +37,7 @@ def context_parameters(cc: Any, fhe: ModuleType) -> CkksParameters:
     scheme = cc.getSchemeId().name.removesuffix("_SCHEME").removesuffix("RNS")
     if scheme != "CKKS":
         raise NotRecordable(f"a {scheme} context is not recorded: this version records CKKS only")
-    rns = _pointed(_pointed(json.loads(fhe.Serialize(cc, fhe.JSON))["value0"])["cc"])["value0"]
+    rns = _serialized(cc, fhe)
     rlwe, ring = rns["value0"], rns["value0"]["value0"]
     technique = fhe.ScalingTechnique(rns["rs"]).name
     if technique not in _SCALING:
@@ -45,7 +45,7 @@ def context_parameters(cc: Any, fhe: ModuleType) -> CkksParameters:
             f"a context with scaling technique {technique} is not recorded: this version records {', '.join(_SCALING)}"
         )
     ring_dim = cc.GetRingDimension()
-    q = tuple(_pointed(limb)["value0"]["cm"]["v"] for limb in _pointed(ring["elp"])["p"])
+    q = _primes(ring)
     dnum: int = rns["dnum"]
     p: tuple[int, ...] = ()
     if fhe.KeySwitchTechnique(rns["ks"]).name == "HYBRID":
@@ -79,6 +79,21 @@ def context_parameters(cc: Any, fhe: ModuleType) -> CkksParameters:
         security_asked=0 if asked == "HEStd_NotSet" else int(asked.split("_")[1]),
         source="the CryptoContext of the recorded script",
     )
+
+
+def context_primes(cc: Any, fhe: ModuleType) -> tuple[int, ...]:
+    """The primes of Q of a CKKS context, q_0 first."""
+    return _primes(_serialized(cc, fhe)["value0"]["value0"])
+
+
+def _serialized(cc: Any, fhe: ModuleType) -> Any:
+    # Not the recorder's own function, which would ask for the recording of the context.
+    written = getattr(fhe.Serialize, "__wrapped__", fhe.Serialize)(cc, fhe.JSON)
+    return _pointed(_pointed(json.loads(written)["value0"])["cc"])["value0"]
+
+
+def _primes(ring: Any) -> tuple[int, ...]:
+    return tuple(_pointed(limb)["value0"]["cm"]["v"] for limb in _pointed(ring["elp"])["p"])
 
 
 def _pointed(pointer: Mapping[str, Any]) -> Any:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import platform
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from types import ModuleType
-from typing import Any
+from dataclasses import replace
+from types import FrameType, ModuleType
+from typing import Any, Protocol
 
 from penstock.errors import ParamsError
 from penstock.openfhe.recorder.calls import Call, Form
@@ -15,6 +17,7 @@ from penstock.openfhe.recorder.expansions import Expander
 from penstock.openfhe.recorder.identity import Identities, Known
 from penstock.openfhe.recorder.parameters import context_parameters
 from penstock.operations import CONJ_KEY, RELIN_KEY, OpKind, rotation_key
+from penstock.program.circuits.openfhe.bootstrapping import BootstrapSetup
 from penstock.program.scaling import Aligned, ScaleState, align_pair
 from penstock.system.host import installed_version
 from penstock.traces.builder import TraceBuilder
@@ -26,13 +29,31 @@ _MULT, _MULT_PLAIN, _MULT_NO_RELIN = OpKind.MULT, OpKind.MULT_PLAIN, OpKind.MULT
 Handler = Callable[["Recording", Call, tuple[Any, ...], Any, float, float], None]
 
 
+class Observer(Protocol):
+    """Sees every call, before and after it becomes a row. It never raises."""
+
+    def operands(self, args: Sequence[Any]) -> list[Known | None]:
+        """What is known of the ciphertexts among the arguments, before the call's results take their places."""
+        ...
+
+    def note(
+        self, call: Call, args: tuple[Any, ...], result: Any, before: Sequence[Known | None], frame: FrameType
+    ) -> None:
+        """One finished call, and the frame of the script that made it."""
+        ...
+
+    def lose(self, call: Call, frame: FrameType) -> None:
+        """A call that did not become a row."""
+        ...
+
+
 class Recording:
     """The operations that one context executes, with the limbs of the real ciphertexts and the time of each call.
 
     Thread safe: calls may come from several threads; rows are in the order in which calls end.
     """
 
-    def __init__(self, cc: Any, fhe: ModuleType, identities: Identities, workload: str) -> None:
+    def __init__(self, cc: Any, fhe: ModuleType, identities: Identities[Known], workload: str) -> None:
         """Raises: NotRecordable: the context is of a kind that this version does not record."""
         self.cc = cc
         self.fhe = fhe
@@ -45,6 +66,8 @@ class Recording:
         """Seconds that recording itself took."""
         self.calls = 0
         self.active = True
+        self.packaging: Observer | None = None
+        """What makes a package of the calls, where one is wanted."""
         self.ended = ""
         """How the program ended early, if it did."""
         self._identities = identities
@@ -85,6 +108,10 @@ class Recording:
             )
             return self.builder.finish(meta)
 
+    def bootstrap_setup(self, slots: int) -> BootstrapSetup | None:
+        """How EvalBootstrapSetup was called for so many slots; `None`: not at all, or in a way that is not known."""
+        return self._expander.setup(slots)
+
     @property
     def num_automorphism_keys(self) -> int:
         """Automorphism keys that the script generated."""
@@ -112,18 +139,26 @@ class Recording:
     def meet(self, args: tuple[Any, ...]) -> None:
         """Before a call that changes operands in place: operands of unknown origin become inputs in their present
         state."""
-        for ciphertext in self._ciphertexts(args):
+        for ciphertext in self.ciphertexts(args):
             with self._lock:
                 self._known(ciphertext)
 
     def note(self, handler: Handler, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
         """One finished call. A failure here is kept for the notes: the script goes on."""
+        packaging = self.packaging
         try:
             with self._lock:
                 self.calls += 1
-                handler(self, call, args, result, start - self._origin, end - self._origin)
+                if packaging is None:
+                    handler(self, call, args, result, start - self._origin, end - self._origin)
+                else:
+                    before = packaging.operands(args)
+                    handler(self, call, args, result, start - self._origin, end - self._origin)
+                    packaging.note(call, args, result, before, sys._getframe(2))
         except Exception as error:
             self.problems.append(f"{call.name}: {type(error).__name__}: {error}")
+            if packaging is not None:
+                packaging.lose(call, sys._getframe(2))
         self.overhead_s += time.perf_counter() - end
 
     # Objects.
@@ -169,7 +204,7 @@ class Recording:
             key = self._galois[step] = rotation_key(step, self.params.ring_dim)
         return key
 
-    def _step_of(self, galois_element: int) -> int | None:
+    def step_of(self, galois_element: int) -> int | None:
         """The rotation that an automorphism is, if it is one: nearest to zero."""
         half = self.params.ring_dim // 2
         if self._steps is None:
@@ -284,7 +319,7 @@ class Recording:
         """A mutable call may have rescaled its operand: the same object, in its new state."""
         known = self._identities.get(operand) if type(operand) is self._ciphertext else None
         if known is not None:
-            self._identities.set(operand, Known(self, known.object_id, self._state(operand), known.polynomials))
+            self._identities.set(operand, replace(known, state=self._state(operand)))
 
     def _one(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
         (kind,) = call.kinds
@@ -313,7 +348,7 @@ class Recording:
 
     def _automorphism(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
         element = int(args[1])
-        conjugates, step = element == 2 * self.params.ring_dim - 1, self._step_of(element)
+        conjugates, step = element == 2 * self.params.ring_dim - 1, self.step_of(element)
         if step is None and not conjugates:  # a rotation of the conjugate, by a key of its own
             self._composite(call, args, result, start, end)
             return
@@ -371,7 +406,7 @@ class Recording:
         self._row(OpKind.ENCRYPT, (), self._made(result, 2), start, end)
 
     def _decrypt(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
-        operands = [self._known(c) for c in self._ciphertexts(args)]
+        operands = [self._known(c) for c in self.ciphertexts(args)]
         limbs = operands[0].state.limbs
         self.builder.add(
             OpKind.DECRYPT,
@@ -386,7 +421,7 @@ class Recording:
     # Composites.
     def _composite(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
         kind = call.kinds[0] if call.form is Form.COMPOSITE else OpKind.COMPOSITE
-        operands = [self._known(c) for c in self._ciphertexts(args)] or [
+        operands = [self._known(c) for c in self.ciphertexts(args)] or [
             known for known in map(self._identities.get, args) if known is not None and known.recording is self
         ]
         target = args[0] if result is None else result
@@ -417,14 +452,14 @@ class Recording:
             elif thing is not None:
                 self._identities.set(thing, made)
 
-    def _ciphertexts(self, args: Sequence[Any]) -> list[Any]:
+    def ciphertexts(self, args: Sequence[Any]) -> list[Any]:
         """The ciphertexts among arguments and in lists of them, in order."""
         found: list[Any] = []
         for arg in args:
             if type(arg) is self._ciphertext:
                 found.append(arg)
             elif isinstance(arg, list | tuple) and arg and not isinstance(arg[0], int | float | complex):
-                found += self._ciphertexts(arg)
+                found += self.ciphertexts(arg)
         return found
 
     # Calls that are not operations.

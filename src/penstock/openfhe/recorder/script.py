@@ -18,6 +18,7 @@ from types import ModuleType, TracebackType
 from typing import NoReturn
 
 from penstock.errors import CapabilityMissing, UsageError
+from penstock.openfhe.recorder.packaging import SinkMaker
 from penstock.openfhe.recorder.parameters import NotRecordable
 from penstock.openfhe.recorder.recording import Recording
 from penstock.openfhe.recorder.tap import TAP
@@ -40,13 +41,19 @@ class ScriptRun:
 
 
 def run_script(
-    script: Path, args: Sequence[str] = (), *, on_refused: Callable[[NotRecordable], None] | None = None
+    script: Path,
+    args: Sequence[str] = (),
+    *,
+    on_refused: Callable[[NotRecordable], None] | None = None,
+    sinks: SinkMaker | None = None,
 ) -> ScriptRun:
     """Run `script` as `python script args` would, and record it. Its standard output is its own.
 
     A script that raises, exits or is interrupted ends the run, not the recording: what ran before is kept.
 
     Args:   on_refused: called at once for a context that is not recorded; it works on unrecorded.
+            sinks: makes, for each context that has constants, what takes them: its recording's `packaging` makes a
+            package. Without it no values are kept.
     Raises: UsageError: no such script. CapabilityMissing: OpenFHE cannot be imported here.
     """
     _check_script(script)
@@ -59,14 +66,16 @@ def run_script(
             on_refused(error)
 
     TAP.workload, TAP.on_refused = script.stem, refuse
-    TAP.everything = True
+    TAP.everything, TAP.sinks = True, sinks
     try:
         with _opened_at_import(), _as_main(script, args):
             process = os.getpid()
             code, shown, reason = _outcome(script)
             if os.getpid() != process:
                 _end_child(code, shown)
-        recordings = [r for r in TAP.recordings.values() if r is not None and r.num_operations]
+        # A context that was written and read again is there twice.
+        found = dict.fromkeys(r for r in TAP.recordings.values() if r is not None)
+        recordings = [r for r in found if r.num_operations]
     finally:
         TAP.close()
     for recording in recordings:

@@ -11,6 +11,7 @@ import functools
 import sys
 import threading
 from collections.abc import Callable
+from itertools import count
 from time import perf_counter
 from types import ModuleType
 from typing import Any
@@ -24,7 +25,11 @@ from penstock.openfhe.recorder.calls import (
     positional,
     signatures,
 )
-from penstock.openfhe.recorder.identity import Identities
+from penstock.openfhe.recorder.capture import Capture
+from penstock.openfhe.recorder.emission import NotedFunction
+from penstock.openfhe.recorder.identity import Identities, Known
+from penstock.openfhe.recorder.packaging import SinkMaker
+from penstock.openfhe.recorder.packagings import Packagings
 from penstock.openfhe.recorder.parameters import NotRecordable
 from penstock.openfhe.recorder.recording import HANDLERS, Recording
 
@@ -35,15 +40,19 @@ class Tap:
     def __init__(self) -> None:
         self.recordings: dict[int, Recording | None] = {}
         """Context, by address -> its recording (which keeps it alive), `None` for one that is passed through."""
-        self.identities = Identities()
+        self.identities: Identities[Known] = Identities()
         self.workload = "script"
         self.on_refused: Callable[[NotRecordable], None] = lambda error: None
         """Told of each context that could not be recorded, while everything is."""
         self._kept: list[Any] = []
         self.everything = False
         """Whether contexts that nobody asked for are recorded too."""
+        self.sinks: SinkMaker | None = None
+        """Makes what takes the constants of a package; `None`: contexts that are met get no package."""
+        self._capture: Capture | None = None
+        self._numbers = count(1)
         self._fhe: ModuleType | None = None
-        self._originals: list[tuple[type, str, Any]] = []
+        self._originals: list[tuple[Any, str, Any]] = []
         self._lock = threading.RLock()
 
     @property
@@ -60,10 +69,13 @@ class Tap:
             for name, method in list(vars(context).items()):
                 call = context_call(name, method)
                 if call is not None:
-                    self._replace(context, name, self._recorded(call, method))
+                    self.replace_method(context, name, self._recorded(call, method))
             for name, call in CIPHERTEXT_CALLS.items():
                 if name in vars(ciphertext):
-                    self._replace(ciphertext, name, self._recorded_ciphertext(call, vars(ciphertext)[name]))
+                    self.replace_method(ciphertext, name, self._recorded_ciphertext(call, vars(ciphertext)[name]))
+            if self.sinks is not None:
+                # Now: `from openfhe import *` takes functions as they are then.
+                self._captured()
 
     def close(self) -> None:
         """Put every original method back, and forget contexts and ciphertexts."""
@@ -80,7 +92,8 @@ class Tap:
             self.recordings.clear()
             self._kept.clear()
             self.identities = Identities()
-            self.everything = False
+            self.everything, self.sinks, self._capture = False, None, None
+            self._numbers = count(1)
             self._fhe = None
 
     def add_method(self, name: str, function: Any) -> None:
@@ -88,7 +101,7 @@ class Tap:
         with self._lock:
             assert self._fhe is not None
             if name not in vars(self._fhe.CryptoContext):
-                self._replace(self._fhe.CryptoContext, name, function)
+                self.replace_method(self._fhe.CryptoContext, name, function)
 
     def start(self, cc: Any) -> Recording:
         """The recording of `cc`, which begins now if there is none.
@@ -104,7 +117,40 @@ class Tap:
             if recording is None:
                 recording = Recording(cc, fhe, self.identities, self._name())
                 self.recordings[id(cc)] = recording
+                if self.sinks is not None:
+                    self.keep_constants(recording, self.sinks)
             return recording
+
+    def keep_constants(self, recording: Recording, sink: SinkMaker) -> Packagings:
+        """From now on the recording makes a package, too. Made already: it goes on.
+
+        Args:   sink: makes what takes its constants, when the first one comes.
+        """
+        with self._lock:
+            if not isinstance(recording.packaging, Packagings):
+                recording.packaging = made = Packagings(recording, self.identities, sink, self._numbers)
+                self._captured().add(made)
+            return recording.packaging
+
+    def _captured(self) -> Capture:
+        if self._capture is None:
+            self._capture = Capture(self, self._fhe)
+            self._capture.open()
+        return self._capture
+
+    def recording_of(self, cc: Any) -> Recording | None:
+        """The recording of a context, which begins now where everything is recorded."""
+        try:
+            return self.recordings[id(cc)]
+        except KeyError:
+            return self._met(cc)
+
+    def same_context(self, cc: Any, recording: Recording) -> None:
+        """Another object for a context that is recorded: it was written and read again."""
+        with self._lock:
+            if id(cc) not in self.recordings:
+                self.recordings[id(cc)] = recording
+                self._kept.append(cc)
 
     def stop(self, cc: Any) -> None:
         """End the recording of `cc`; with the last one the classes are put back."""
@@ -139,7 +185,7 @@ class Tap:
             self.on_refused(refusal)
             return None
 
-    def _replace(self, owner: type, name: str, function: Any) -> None:
+    def replace_method(self, owner: Any, name: str, function: Any) -> None:
         self._originals.append((owner, name, vars(owner).get(name, _ABSENT)))
         setattr(owner, name, function)
 
@@ -148,6 +194,7 @@ class Tap:
         names = [parameter_names(signature) for signature in signatures(original)]
         # The operands of a call must be known in their state before it.
         meet_first = call.in_place or call.mutable
+        takes_function = call.name == "EvalChebyshevFunction"
 
         @functools.wraps(original)
         def method(cc: Any, *args: Any, **kwargs: Any) -> Any:
@@ -159,6 +206,9 @@ class Tap:
                 return original(cc, *args, **kwargs)
             if meet_first:
                 recording.meet((*args, *kwargs.values()))
+            if takes_function and recording.packaging is not None:
+                args, kwargs = positional(names, args, kwargs) if kwargs else args, {}
+                args = (NotedFunction(args[0]), *args[1:])
             start = perf_counter()
             result = original(cc, *args, **kwargs)
             end = perf_counter()

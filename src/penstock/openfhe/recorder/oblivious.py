@@ -1,0 +1,133 @@
+"""Whether a script does the same with other keys and noise: it is recorded twice, and the packages are compared.
+
+python -m penstock.openfhe.recorder.oblivious OUT SCRIPT [ARGS…]    # the second run, in a process of its own
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from penstock.openfhe.recorder.packaging import Packaging
+from penstock.openfhe.recorder.packagings import Packagings
+from penstock.openfhe.recorder.refusals import NotPackaged
+from penstock.openfhe.recorder.script import ScriptRun, run_script
+from penstock.package.content import SHAPES, Argument, ConstantSink, trimmed
+from penstock.program.evaluator import Values
+from penstock.system.files import os_errors
+from penstock.system.temporary import temporary_folder
+
+Fingerprint = list[dict[str, Any]]
+"""One entry an instruction: what must be the same in each run, by what it is, and its place."""
+_RULE = (
+    "a package does not depend on decrypted values, time or chance: take the same constants in each run, from a fixed "
+    "seed, say"
+)
+
+
+class Digested:
+    """A sink that knows the digest of each constant. Without another sink it keeps nothing else."""
+
+    def __init__(self, sink: ConstantSink | None = None) -> None:
+        self.sink = sink
+        self.digests: dict[int, str] = {}
+        self._numbers: dict[str, int] = {}
+
+    def add(self, values: Values) -> int:
+        values = trimmed(values)
+        digest = hashlib.sha256(values.dtype.str.encode() + values.tobytes()).hexdigest()
+        number = self._numbers.setdefault(digest, len(self._numbers)) if self.sink is None else self.sink.add(values)
+        self.digests[number] = digest
+        return number
+
+
+def fingerprint(packaging: Packaging) -> Fingerprint:
+    """Of what was recorded. The sink of the packaging is `Digested`; values that are encrypted are not in it."""
+    made = packaging.collected()
+    sink = packaging.constants
+    digests = sink.digests if isinstance(sink, Digested) else {}
+    found = []
+    for each, place in zip(made.instructions, packaging.places, strict=True):
+        entry: dict[str, Any] = {"call": [each.verb.value, list(each.operands)], "place": str(place)}
+        entry["constant"] = [digests[number] for number in each.constants]
+        entry["number"] = repr(each.number)
+        argument = SHAPES[each.verb].argument
+        if argument is Argument.SERIES:
+            entry["series"] = repr(made.series[each.argument])
+        elif argument is Argument.INPUT:
+            given = made.inputs[each.argument]
+            entry["input"] = [given.length, given.limbs]
+        elif argument is Argument.OUTPUT:
+            entry["output"] = made.outputs[each.argument].length
+        else:
+            entry["step or limbs"] = each.argument
+        found.append(entry)
+    return found
+
+
+def fingerprints(run: ScriptRun) -> list[Fingerprint]:
+    """Of every package of a run."""
+    found = []
+    for recording in run.recordings:
+        if isinstance(recording.packaging, Packagings):
+            found += [fingerprint(each) for each in recording.packaging.packages if each.refusal is None]
+    return found
+
+
+def check_oblivious(run: ScriptRun, script: Path, args: Sequence[str], folder: Path) -> None:
+    """Run the script again, in a process of its own, and compare.
+
+    Args:   folder: where the script was started.
+    Raises: NotPackaged: what differs first, with its line.
+    """
+    with temporary_folder("penstock-verify-") as scratch:
+        out = scratch / "fingerprints.json"
+        command = [sys.executable, "-m", "penstock.openfhe.recorder.oblivious", str(out), str(script), *args]
+        again = subprocess.run(
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+        if not out.exists():
+            shown = again.stderr.decode(errors="replace").strip().splitlines()
+            last = f": {shown[-1]}" if shown else ""
+            raise NotPackaged(f"{script.name}: the second run ended with exit code {again.returncode}{last}")
+        with os_errors(out, "read"):
+            second: list[Fingerprint] = json.loads(out.read_text(encoding="utf-8"))
+    first = fingerprints(run)
+    for ours, theirs in zip(first, second, strict=False):
+        compare(ours, theirs)
+    if len(first) != len(second):
+        raise NotPackaged(f"{script.name}: not oblivious: {len(first)} packages in one run, {len(second)} in the other")
+
+
+def compare(first: Fingerprint, second: Fingerprint) -> None:
+    """Raises: NotPackaged: the first difference."""
+    for ours, theirs in zip(first, second, strict=False):
+        for what in ours:
+            if what != "place" and ours[what] != theirs.get(what):
+                shown = "" if what in ("constant", "call") else f" ({ours[what]} and {theirs.get(what)})"
+                raise NotPackaged(f"{ours['place']}: not oblivious: its {what} differs in a second run{shown}; {_RULE}")
+    if len(first) != len(second):
+        longer = max(first, second, key=len)
+        place = longer[min(len(first), len(second))]["place"]
+        raise NotPackaged(f"{place}: not oblivious: only one of two runs makes the call; {_RULE}")
+
+
+def main(out: str, script: str, *args: str) -> int:
+    """The second run: its fingerprints go to a file."""
+    run = run_script(Path(script), args, sinks=lambda number: Digested())
+    Path(out).write_text(json.dumps(fingerprints(run)), encoding="utf-8")
+    return run.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

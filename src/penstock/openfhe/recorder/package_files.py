@@ -1,0 +1,75 @@
+"""The files of the packages of one run of a script: constants are written while it runs."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.errors import PenstockError
+from penstock.openfhe.recorder.oblivious import Digested
+from penstock.openfhe.recorder.packaging import Packaging
+from penstock.openfhe.recorder.packagings import Packagings
+from penstock.openfhe.recorder.script import ScriptRun
+from penstock.package.content import ConstantSink, Package
+from penstock.package.file import PackageFile
+from penstock.system.files import check_target
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A package and its file."""
+
+    path: Path
+    package: Package
+    """Its constants are in the file."""
+    num_constants: int
+    num_bytes: int
+
+
+class PackageFiles:
+    """`model.pkg` for the first package, `model-2.pkg` for the second, … Files without a package disappear.
+
+    Args:   opened: closes the files. verify: sinks know the digests of constants.
+    Raises: WouldOverwrite: the first file exists, not `force`.
+    """
+
+    def __init__(self, target: Path, opened: ExitStack, *, force: bool, verify: bool) -> None:
+        check_target(target, force=force)
+        self._target, self._opened, self._force, self._verify = target, opened, force, verify
+        self._files: dict[int, PackageFile] = {}
+
+    def sink(self, number: int) -> ConstantSink:
+        """What takes the constants of a package."""
+        file = self._file(number)
+        return Digested(file) if self._verify else file
+
+    def write(self, run: ScriptRun) -> tuple[list[Written], list[PenstockError]]:
+        """The packages of a run, each in its file, and why others are none."""
+        made: list[Written] = []
+        refusals: list[PenstockError] = list(run.refused)
+        for recording in run.recordings:
+            if not isinstance(recording.packaging, Packagings):
+                continue
+            refusals += recording.packaging.refusals
+            for each in recording.packaging.packages:
+                if each.refusal is None:
+                    try:
+                        made.append(self._written(each))
+                    except PenstockError as error:
+                        refusals.append(error)
+        return made, refusals
+
+    def _file(self, number: int) -> PackageFile:
+        known = self._files.get(number)
+        if known is None:
+            stem, dot, suffixes = self._target.name.partition(".")
+            path = self._target if number == 1 else self._target.with_name(f"{stem}-{number}{dot}{suffixes}")
+            known = self._files[number] = self._opened.enter_context(PackageFile(path, force=self._force))
+        return known
+
+    def _written(self, packaging: Packaging) -> Written:
+        file = self._file(packaging.number)
+        package = packaging.package(file)
+        num_constants = len(file)
+        return Written(file.path, package, num_constants, file.finish(package))

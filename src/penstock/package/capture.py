@@ -1,0 +1,442 @@
+"""Makes a package of a program of ours: an evaluator that writes down each call of the protocol.
+
+A package has the same calls whatever its inputs are. A program that goes on by what `decrypt` returns has not, so each
+program runs twice, with other decrypted values: zeros, then random ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from penstock.errors import UsageError
+from penstock.package.builder import PackageBuilder
+from penstock.package.content import (
+    SHAPES,
+    Argument,
+    Constants,
+    ConstantSink,
+    Input,
+    Instruction,
+    Output,
+    Package,
+    Series,
+    Verb,
+    trimmed,
+)
+from penstock.params.ckks import CkksParameters
+from penstock.program.call import Cipher
+from penstock.program.evaluator import Evaluator, Operand, Plain, Values, Weight, chebyshev_coefficients
+from penstock.program.rows import number_of
+from penstock.program.symbolic import SymbolicEvaluator
+
+_NUMBER = "package number"
+"""Of a plaintext's constant, among its encodings."""
+
+
+class NotOblivious(UsageError):
+    """A program whose calls, constants or inputs depend on the values that it decrypts: it is no package."""
+
+
+@dataclass(eq=False, slots=True)
+class Captured:
+    """A ciphertext: its limbs and scale, and the number of the value that it is."""
+
+    cipher: Cipher
+    number: int
+
+
+class CaptureEvaluator:
+    """Follows limbs and scales as the `trace` reading does, and gives each call to a `PackageBuilder`.
+
+    Vectors of inputs are not kept: their lengths are. `decrypted` has what `decrypt` returned, in order.
+    """
+
+    def __init__(
+        self, params: CkksParameters, builder: PackageBuilder, decrypts: Callable[[], Values] | None = None
+    ) -> None:
+        self.params, self.builder = params, builder
+        self.turns: int | None = None
+        self.inner = SymbolicEvaluator(params)
+        self.decrypted: list[Values] = []
+        self.input_digests: list[bytes] = []
+        """Of the encrypted vectors, to compare two runs by; never written."""
+        self._decrypts = (lambda: np.zeros(params.slots)) if decrypts is None else decrypts
+        self._names: dict[str, int] = {}
+
+    def encrypt(self, values: Values, *, name: str | None = None) -> Captured:
+        found = np.asarray(values)
+        fresh = self.inner.encrypt(found, name=name)  # which checks the shape
+        self.input_digests.append(_digest(found))
+        given = Input(self._input_name(name), len(found), is_complex=found.dtype.kind == "c")
+        return Captured(fresh, self.builder.encrypt(given, fresh.state))
+
+    def _input_name(self, name: str | None) -> str:
+        """The name of an input; a name that comes again is numbered."""
+        if name is None:
+            return self._input_name(f"input[{len(self.input_digests) - 1}]")
+        times = self._names.get(name, 0)
+        self._names[name] = times + 1
+        return f"{name}[{times}]" if times else name
+
+    def encode(self, values: Values | Callable[[], Values], *, name: str | None = None) -> Plain:
+        return Plain.of(values, self.params.slots, name)
+
+    def decrypt(self, a: Captured) -> Values:
+        self.inner.decrypt(a.cipher)
+        self.builder.output(a.number, Output(f"output[{len(self.decrypted)}]", self.params.slots))
+        self.decrypted.append(self._decrypts())
+        return self.decrypted[-1].copy()
+
+    def add(self, a: Captured, b: Operand) -> Captured:
+        return self._sum((Verb.ADD, Verb.ADD_PLAIN, Verb.ADD_SCALAR), self.inner.add, a, b)
+
+    def sub(self, a: Operand, b: Operand) -> Captured:
+        if not isinstance(a, Captured):
+            inner = self.inner.sub(a, b.cipher if isinstance(b, Captured) else b)  # refuses a plaintext
+            return self._made(Verb.SCALAR_SUB, inner, [b], number=number_of(a))
+        return self._sum((Verb.SUB, Verb.SUB_PLAIN, Verb.SUB_SCALAR), self.inner.sub, a, b)
+
+    def mult(self, a: Captured, b: Operand) -> Captured:
+        return self._sum((Verb.MULT, Verb.MULT_PLAIN, Verb.MULT_SCALAR), self.inner.mult, a, b)
+
+    def _sum(self, verbs: tuple[Verb, Verb, Verb], call: Callable[..., Cipher], a: Captured, b: Operand) -> Captured:
+        """A sum or product with a ciphertext, a plaintext or a number: each has a verb."""
+        pair, with_plain, with_number = verbs
+        if isinstance(b, Captured):
+            return self._made(pair, call(a.cipher, b.cipher), [a, b])
+        if isinstance(b, Plain):
+            return self._made(with_plain, call(a.cipher, b), [a], constants=[self._constant(b)])
+        return self._made(with_number, call(a.cipher, b), [a], number=number_of(b))
+
+    def negate(self, a: Captured) -> Captured:
+        return self._made(Verb.NEGATE, self.inner.negate(a.cipher), [a])
+
+    def weighted_sum(self, terms: Iterable[Captured], weights: Iterable[Weight]) -> Captured:
+        summed: list[Captured] = []
+        plains: list[Plain] = []
+        constants: list[int] = []
+        for term, weight in zip(terms, weights, strict=True):
+            plain = weight if isinstance(weight, Plain) else self.encode(weight)
+            constants.append(self._constant(plain))
+            summed.append(term)
+            # A vector that was made for one use is not kept.
+            plains.append(Plain(_nothing, plain.name, plain.encoded))
+        if not summed:
+            raise ValueError("a weighted sum has at least one term")
+        inner = self.inner.weighted_sum([term.cipher for term in summed], plains)
+        return self._made(Verb.WEIGHTED_SUM, inner, summed, constants=constants)
+
+    def mult_no_relin(self, a: Captured, b: Captured) -> Captured:
+        return self._made(Verb.MULT_NO_RELIN, self.inner.mult_no_relin(a.cipher, b.cipher), [a, b])
+
+    def relinearize(self, a: Captured) -> Captured:
+        return self._made(Verb.RELINEARIZE, self.inner.relinearize(a.cipher), [a])
+
+    def square(self, a: Captured) -> Captured:
+        return self._made(Verb.SQUARE, self.inner.square(a.cipher), [a])
+
+    def conjugate(self, a: Captured) -> Captured:
+        return self._made(Verb.CONJUGATE, self.inner.conjugate(a.cipher), [a])
+
+    def rotate(self, a: Captured, step: int) -> Captured:
+        step = self._step(step)
+        return self._made(Verb.ROTATE, self.inner.rotate(a.cipher, step), [a], argument=step) if step else a
+
+    def rotate_many(self, a: Captured, steps: Sequence[int]) -> list[Captured]:
+        wanted = [self._step(step) for step in steps]
+        if sum(step != 0 for step in wanted) < 2:
+            return [self.rotate(a, step) for step in wanted]
+        digits = self.decompose(a)
+        return [self.rotate_hoisted(a, digits, step) for step in wanted]
+
+    def decompose(self, a: Captured) -> Captured:
+        return self._made(Verb.DECOMPOSE, self.inner.decompose(a.cipher), [a])
+
+    def rotate_hoisted(self, a: Captured, digits: Captured, step: int) -> Captured:
+        step = self._step(step)
+        if not step:
+            return a
+        inner = self.inner.rotate_hoisted(a.cipher, digits.cipher, step)
+        return self._made(Verb.ROTATE_HOISTED, inner, [a, digits], argument=step)
+
+    def _step(self, step: int) -> int:
+        self.inner.turns = self.turns
+        return self.inner.normal_step(step)
+
+    def rescale(self, a: Captured) -> Captured:
+        return self._changed(Verb.RESCALE, self.inner.rescale(a.cipher), a)
+
+    def mod_drop(self, a: Captured, limbs: int) -> Captured:
+        return self._changed(Verb.MOD_DROP, self.inner.mod_drop(a.cipher, limbs), a, argument=limbs)
+
+    def bootstrap(self, a: Captured, slots: int | None = None) -> Captured:
+        return self._made(Verb.BOOTSTRAP, self.inner.bootstrap(a.cipher, slots), [a], argument=slots or 0)
+
+    def bootstrap_many(self, operands: Sequence[Captured], slots: int | None = None) -> list[Captured]:
+        if not operands:
+            return []
+        inner = self.inner.bootstrap_many([a.cipher for a in operands], slots)
+        numbers = [a.number for a in operands]
+        first = self.builder.add(
+            Verb.BOOTSTRAP, numbers, results=len(numbers), argument=slots or 0, state=inner[0].state
+        )
+        return [Captured(cipher, first + at) for at, cipher in enumerate(inner)]
+
+    def chebyshev_series(self, a: Captured, coefficients: Sequence[float], lower: float, upper: float) -> Captured:
+        series = Series(tuple(float(c) for c in coefficients), float(lower), float(upper))
+        inner = self.inner.chebyshev_series(a.cipher, series.coefficients, lower, upper)
+        return Captured(inner, self.builder.series(Verb.CHEBYSHEV, a.number, series, inner.state))
+
+    def chebyshev_function(
+        self, a: Captured, function: Callable[[Values], Values], lower: float, upper: float, degree: int
+    ) -> Captured:
+        return self.chebyshev_series(a, chebyshev_coefficients(function, lower, upper, degree), lower, upper)
+
+    def polynomial(self, a: Captured, coefficients: Sequence[float]) -> Captured:
+        series = Series(tuple(float(c) for c in coefficients))
+        inner = self.inner.polynomial(a.cipher, series.coefficients)
+        return Captured(inner, self.builder.series(Verb.POLYNOMIAL, a.number, series, inner.state))
+
+    def mult_by_i(self, a: Captured) -> Captured:
+        return self._made(Verb.MULT_BY_I, self.inner.mult_by_i(a.cipher), [a])
+
+    def scaled(self, a: Captured, factor: float) -> Captured:
+        return self._made(Verb.SCALED, self.inner.scaled(a.cipher, factor), [a], number=float(factor))
+
+    def levels(self, a: Captured) -> int:
+        return self.inner.levels(a.cipher)
+
+    def scope(self, name: str) -> AbstractContextManager[None]:
+        return self.builder.open_scope(name)
+
+    def _made(self, verb: Verb, inner: Cipher, operands: Sequence[Captured], **rest: Any) -> Captured:
+        number = self.builder.add(verb, [each.number for each in operands], state=inner.state, **rest)
+        return Captured(inner, number)
+
+    def _changed(self, verb: Verb, inner: Cipher, a: Captured, **rest: Any) -> Captured:
+        """The result of a call that may have nothing to do, and then is none."""
+        return a if inner is a.cipher else self._made(verb, inner, [a], **rest)
+
+    def _constant(self, plain: Plain) -> int:
+        known = plain.encoded.get(_NUMBER)
+        if known is None:
+            values = plain.source() if callable(plain.source) else plain.source
+            known = plain.encoded[_NUMBER] = self.builder.constant(values)
+        return int(known)
+
+
+def _nothing() -> Values:
+    raise AssertionError("the symbolic reading reads no vectors")
+
+
+def _digest(values: Values) -> bytes:
+    values = trimmed(values)
+    return hashlib.sha256(values.dtype.str.encode() + values.tobytes()).digest()
+
+
+class Kept(ConstantSink, Constants, Protocol):
+    """A sink that gives its constants back, such as `ConstantsInMemory` and `PackageFile`."""
+
+
+class DigestSink:
+    """Constants as digests alone, of vectors that go on to `sink` where there is one."""
+
+    def __init__(self, sink: ConstantSink | None = None) -> None:
+        self.digests: dict[int, bytes] = {}
+        self.num_bytes = 0
+        """Of the vectors, each once, without the zeros at their ends."""
+        self._known: dict[bytes, int] = {}
+        self._sink = sink
+
+    def add(self, values: Values) -> int:
+        digest = _digest(values)
+        number = len(self._known) if self._sink is None else self._sink.add(values)
+        if digest not in self._known:
+            self._known[digest] = number
+            self.digests[number] = digest
+            self.num_bytes += trimmed(values).nbytes
+        return self._known[digest]
+
+
+class Course(PackageBuilder):
+    """A builder that keeps the line of each call, and compares the calls with those of another run.
+
+    Args:   program: the program's file, whose lines errors name; on_call(count): called after each call.
+    """
+
+    def __init__(
+        self,
+        sink: DigestSink,
+        program: str = "",
+        expected: Course | None = None,
+        on_call: Callable[[int], None] | None = None,
+        differing: Callable[[int, str], None] | None = None,
+    ) -> None:
+        super().__init__(sink)
+        self.sink = sink
+        self.lines: list[int] = []
+        """For each instruction the line of the program that called; 0 where it is not known."""
+        self._program, self._expected, self._on_call, self._differing = program, expected, on_call, differing
+
+    def add(self, verb: Verb, operands: Sequence[int] = (), **rest: Any) -> int:
+        first = super().add(verb, operands, **rest)
+        at = len(self._instructions) - 1
+        self.lines.append(self._line())
+        if self._expected is not None and (what := self._difference(self._expected, at)):
+            self._refuse(at, what)
+        if self._on_call is not None:
+            self._on_call(at + 1)
+        return first
+
+    def where(self, at: int) -> str:
+        """A call and its line, in words."""
+        verb = self._instructions[at].verb if at < len(self._instructions) else "end"
+        line = self.lines[at] if at < len(self.lines) else 0
+        return f"call {at} ({verb})" + (f", line {line}" if line else "")
+
+    def _refuse(self, at: int, what: str) -> None:
+        if self._differing is not None:
+            self._differing(at, what)
+            return
+        raise NotOblivious(
+            f"{self.where(at)}: its {what} depends on values that the program decrypted. A package has the same calls "
+            "and constants whatever its inputs are: leave out what follows the decryption, or run the program itself"
+        )
+
+    def _difference(self, other: Course, at: int) -> str:
+        """The part of a call that differs from the other run's; empty: none."""
+        if at >= len(other._instructions):
+            return "presence"
+        mine, theirs = self._instructions[at], other._instructions[at]
+        if mine.verb is not theirs.verb:
+            return f"kind ({theirs.verb} in another run)"
+        if mine._replace(constants=(), argument=0, scope=0) != theirs._replace(constants=(), argument=0, scope=0):
+            return "number" if mine.number != theirs.number else "operands"
+        if _path(self._scopes, mine.scope) != _path(other._scopes, theirs.scope):
+            return "scope"
+        if self._argument(mine) != other._argument(theirs):
+            return {Argument.SERIES: "series", Argument.INPUT: "length"}.get(SHAPES[mine.verb].argument, "argument")
+        ours = [self.sink.digests[number] for number in mine.constants]
+        return "" if ours == [other.sink.digests[number] for number in theirs.constants] else "constant"
+
+    def _argument(self, each: Instruction) -> Any:
+        takes = SHAPES[each.verb].argument
+        if takes is Argument.SERIES:
+            return list(self._series)[each.argument]
+        return self._inputs[each.argument] if takes is Argument.INPUT else each.argument
+
+    def _line(self) -> int:
+        frame = sys._getframe(2)
+        while frame is not None and self._program:
+            if frame.f_code.co_filename == self._program:
+                return frame.f_lineno
+            frame = frame.f_back  # type: ignore[assignment]
+        return 0
+
+    def shorten_outputs(self, lengths: Sequence[int]) -> None:
+        """Outputs hold that many values each."""
+        self._outputs = [Output(each.name, length) for each, length in zip(self._outputs, lengths, strict=True)]
+
+
+def _path(scopes: Sequence[Any], scope: int) -> tuple[str, ...]:
+    names = []
+    while scope:
+        names.append(scopes[scope].name)
+        scope = scopes[scope].parent
+    return tuple(names)
+
+
+def capture(
+    program: Callable[[Evaluator], Any],
+    params: CkksParameters,
+    sink: Kept,
+    name: str,
+    *,
+    source: str = "",
+    description: str = "",
+    provenance: dict[str, str] | None = None,
+    on_call: Callable[[int], None] | None = None,
+) -> Package:
+    """The package of a program.
+
+    Args:   program: called twice, with evaluators that write its calls down; sink: takes its constants
+            and has them; source: the program's file; on_call(count): called after each call of the first run.
+    Raises: NotOblivious: calls, constants or inputs depend on decrypted values; ParamsError: the program is deeper
+            than the parameters; as the program.
+    """
+    course = Course(DigestSink(sink), source, on_call=on_call)
+    first, _ = run_captured(program, params, course)
+    again = Course(DigestSink(), source, expected=course)
+    second, returned = run_captured(program, params, again, drawn(params))
+    if again.num_instructions < course.num_instructions:
+        raise NotOblivious(
+            f"{course.where(again.num_instructions)}: its presence depends on values that the program decrypted. A "
+            "package has the same calls and constants whatever its inputs are: leave out what follows the decryption, "
+            "or run the program itself"
+        )
+    for given, other, named in zip(first.input_digests, second.input_digests, course.inputs, strict=True):
+        if given != other:
+            raise NotOblivious(
+                f"input '{named.name}' depends on values that the program decrypted: a package takes all inputs at "
+                "once. Leave out what follows the decryption, or run the program itself"
+            )
+    if not second.decrypted:
+        raise UsageError(f"'{name}' decrypts nothing, so that it has no output: end it with ev.decrypt(result)")
+    course.shorten_outputs(returned_lengths(returned, second.decrypted))
+    return course.finish(name, params, sink, description=description, provenance=provenance)
+
+
+def run_captured(
+    program: Callable[[Evaluator], Any],
+    params: CkksParameters,
+    course: Course,
+    decrypts: Callable[[], Values] | None = None,
+) -> tuple[CaptureEvaluator, Any]:
+    """One run of a program: its evaluator, and what it returned.
+
+    Args:   decrypts: draws what `decrypt` returns; zeros if it is not given.
+    """
+    ev = CaptureEvaluator(params, course, decrypts)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # of what a program does with values that mean nothing
+        returned = program(ev)
+    return ev, returned
+
+
+def drawn(params: CkksParameters) -> Callable[[], Values]:
+    """Draws of vectors in [-1, 1], the same in each process."""
+    rng = np.random.default_rng(20)
+    return lambda: rng.uniform(-1.0, 1.0, params.slots)
+
+
+def returned_lengths(returned: Any, decrypted: Sequence[Values]) -> list[int]:
+    """How many values of each output a program returns, by the values: all, unless it returns the first of each alone.
+
+    >>> one, two = np.array([0.25, 0.5, 0.75]), np.array([3.5, 4.5, 5.5])
+    >>> returned_lengths(np.concatenate([one[:2], two[:1]]), [one, two])
+    [2, 1]
+    >>> returned_lengths(one.sum(), [one, two]), returned_lengths(one[1:], [one])
+    ([3, 3], [3])
+    """
+    whole = [len(values) for values in decrypted]
+    try:
+        found = np.real(np.asarray(returned)).ravel().astype(np.float64)
+    except (TypeError, ValueError):
+        return whole
+    place = {float(value): (at, slot) for at, values in enumerate(decrypted) for slot, value in enumerate(values)}
+    used: list[list[int]] = [[] for _ in decrypted]
+    for value in found.tolist():
+        if value not in place:
+            return whole
+        at, slot = place[value]
+        used[at].append(slot)
+    prefixes = all(slots and slots == list(range(len(slots))) for slots in used)
+    return [len(slots) for slots in used] if prefixes else whole
