@@ -89,6 +89,7 @@ def run(
     keys: str | Path | None = None,
     tenant: str | None = None,
     input_budget: str | int | None = None,
+    memory: str | int | None = None,
     client: str | None = None,
     client_library: str | None = None,
     on_operation: Callable[[int, int], None] | None = None,
@@ -100,7 +101,8 @@ def run(
             the user's own (default: the workload's; a path names a folder or file of them); inputs: of a package,
             vectors by name, or files ("x.npy", "name=x.npy"; default: drawn by the seed); key_budget: bytes of
             evaluation keys in memory ("1 GiB"), the others lie on disk; keys, tenant: a key store that is kept;
-            input_budget: bytes of encrypted inputs in memory; client: "process" or "inside"; client_library: makes
+            input_budget: bytes of encrypted inputs in memory; memory: bytes of the evaluating process, for a package:
+            keys, constants, inputs and values together; client: "process" or "inside"; client_library: makes
             keys, encrypts and decrypts (default: that of the kept keys, else the first that is installed);
             on_operation(done, total): called after each operation; spelled: a front end's spelling of a word.
     Returns: the values, the check, the trace, and the measurements.
@@ -111,8 +113,8 @@ def run(
     chosen = READINGS[one_of("reading", reading, RUN_READINGS)]
     name = name_of(program, "run")
     options = options_of(
-        chosen, key_budget=key_budget, keys=keys, tenant=tenant, input_budget=input_budget, client=client,
-        client_library=client_library, spelled=spelled,
+        chosen, key_budget=key_budget, keys=keys, tenant=tenant, input_budget=input_budget, memory=memory,
+        client=client, client_library=client_library, spelled=spelled,
     )  # fmt: skip
     workload, size_name, checked = resolve(name, set_of(params), size)
     sized = workload.SIZES[size_name]
@@ -232,6 +234,7 @@ def options_of(
     input_budget: str | int | None,
     client: str | None,
     client_library: str | None = None,
+    memory: str | int | None = None,
     spelled: Callable[[str], str] = str,
 ) -> dict[str, Any]:
     """The options of a reading.
@@ -242,6 +245,7 @@ def options_of(
     both = f"{spelled('keys')} and {spelled('tenant')} are"
     given = {
         "input_budget_bytes": (input_budget, f"{spelled('input_budget')} is"),
+        "memory_bytes": (memory, f"{spelled('memory')} is"),
         "store": (keys, both),
         "tenant": (tenant, both),
         "client": (client, f"{spelled('client')} is"),
@@ -262,6 +266,7 @@ def options_of(
     read = {
         "key_budget_bytes": _bytes(key_budget, spelled("key_budget")),
         "input_budget_bytes": _bytes(input_budget, spelled("input_budget")),
+        "memory_bytes": _bytes(memory, spelled("memory")),
         "store": None if keys is None else local_folder(str(keys), spelled("keys")),
         "tenant": tenant,
         "client": client,

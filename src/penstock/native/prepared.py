@@ -121,10 +121,12 @@ class KeyPlace:
     tenant: str = DEFAULT_TENANT
     input_budget_bytes: int | None = None
     """Bytes of encrypted inputs in memory besides the used ones; the others lie in files. `None`: all in memory."""
+    memory_bytes: int | None = None
+    """Of the evaluating process, for keys, constants, inputs and values together: of a package, which runs whole."""
 
     @property
     def on_disk(self) -> bool:
-        return self.store is not None or self.budget_bytes is not None
+        return any(each is not None for each in (self.store, self.budget_bytes, self.memory_bytes))
 
 
 def key_uses(trace: Trace) -> list[tuple[str, int]]:

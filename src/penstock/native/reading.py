@@ -10,19 +10,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from penstock.errors import UsageError
 from penstock.native.engine import EngineHere
 from penstock.native.evaluator import NativeEvaluator
 from penstock.native.plans import choose_plan, refreshes_real_values
 from penstock.native.prepared import ClientPlace, KeyPlace, NativeRun, Prepared
 from penstock.native.store import DEFAULT_TENANT
+from penstock.native.whole import WholeBudget, run_whole
+from penstock.package.replay import run_package
 from penstock.params.ckks import CkksParameters
 from penstock.running.reading import Reading, describe, resolve
 from penstock.running.trace import trace_workload
 from penstock.system.host import installed_memory_bytes
-from penstock.traces.schema import Trace
+from penstock.traces.schema import Trace, TraceMeta
 
 _KEPT_UNDER_BUDGET = 1
 """As `KEPT_CIPHERTEXTS`, for runs that save memory: not even their inputs stay."""
+_KEYS_OF_MEMORY = 0.5
+"""Of a budget for all memory: so much is assumed for keys where a plan of refreshes is chosen."""
 _MEMORY_OF_KEYS = 0.4
 """Of the machine's memory: whole keys may take so much before a plan of fewer keys is preferred."""
 _WAKING_SHARE = 0.05
@@ -65,12 +70,19 @@ def run_native(
     store: Path | None = None,
     tenant: str = DEFAULT_TENANT,
     input_budget_bytes: int | None = None,
+    memory_bytes: int | None = None,
     client: str = ClientPlace.PROCESS.value,
     client_library: str | None = None,
     on_operation: Callable[[int, int], None] | None = None,
 ) -> NativeRun:
     """As `record_native`, with the fields of `KeyPlace` and the name of a `ClientPlace` as separate options."""
-    place = KeyPlace(budget_bytes=key_budget_bytes, store=store, tenant=tenant, input_budget_bytes=input_budget_bytes)
+    place = KeyPlace(
+        budget_bytes=key_budget_bytes,
+        store=store,
+        tenant=tenant,
+        input_budget_bytes=input_budget_bytes,
+        memory_bytes=memory_bytes,
+    )
     where = ClientPlace(client)
     chosen: dict[str, Any] = {"threads": threads, "keys": place, "client": where, "library": client_library}
     with prepared_native(name, params, size, seed, data, **chosen) as run:
@@ -99,6 +111,12 @@ def prepared_native(
     workload, size_name, checked = resolve(name, params, size)
     chosen = workload.SIZES[size_name]
     place = KeyPlace() if keys is None else keys
+    is_package = hasattr(workload, "PACKAGE")
+    if place.memory_bytes is not None and not is_package:
+        raise UsageError(
+            f"a budget for all memory needs a program that is known as a whole, a package: 'penstock package {name} -o "
+            "model.pkg' makes one"
+        )
     if not place.on_disk:
         # A size whose keys outgrow common memory says so.
         place = replace(place, budget_bytes=getattr(chosen, "key_budget_bytes", None))
@@ -107,7 +125,7 @@ def prepared_native(
     choice = choose_plan(
         checked,
         lambda params: trace_workload(name, params, size_name, seed, data),
-        budget_bytes=place.budget_bytes,
+        budget_bytes=place.budget_bytes if place.memory_bytes is None else int(_KEYS_OF_MEMORY * place.memory_bytes),
         memory_bytes=None if memory is None else int(_MEMORY_OF_KEYS * memory),
         threads=threads or len(os.sched_getaffinity(0)),
         is_real=lambda: refreshes_real_values(lambda ev: workload.program(ev, given, chosen), checked),
@@ -119,9 +137,31 @@ def prepared_native(
 
         def run(other: Any = None, **options: Any) -> NativeRun:
             taken = given if other is None else other
+            if is_package:
+                return _run_package(prepared, workload, taken, meta, **options)
             return prepared.run(lambda ev: workload.program(ev, taken, chosen), meta, **options)
 
         yield run
+
+
+def _run_package(
+    prepared: Prepared,
+    workload: Any,
+    data: Any,
+    meta: TraceMeta,
+    budget_bytes: int | None = None,
+    on_operation: Callable[[int, int], None] | None = None,
+) -> NativeRun:
+    """A package runs whole."""
+    place = prepared.place
+    package = workload.at(prepared.params)
+    budget = WholeBudget(
+        memory_bytes=place.memory_bytes,
+        key_bytes=budget_bytes if budget_bytes is not None else place.budget_bytes,
+        input_bytes=place.input_budget_bytes,
+    )
+    done = run_whole(prepared, lambda ev: run_package(ev, package, data.inputs), meta, budget, on_operation)
+    return replace(done, result=workload.joined(done.result))
 
 
 @contextmanager

@@ -103,11 +103,13 @@ def wanted_vectors(compiled: Compiled, encode_s: float, ahead_bytes: int) -> Wan
     return Wanted(all_bytes=least + compiled.repeated_bytes, least_bytes=least, saved_s=encode_s * again)
 
 
-def wanted_inputs(compiled: Compiled, *, on_disk: bool) -> Wanted:
-    """Encrypted inputs, which are used once each; on disk they are read then."""
-    sizes = [compiled.params.ciphertext_bytes(compiled.params.num_q)] * len(compiled.inputs)
-    least = max(sizes, default=0) if on_disk else sum(sizes)
-    return Wanted(all_bytes=sum(sizes), least_bytes=least, saved_s=(sum(sizes) - least) / INPUT_BYTES_PER_S)
+def wanted_inputs(compiled: Compiled, *, on_disk: bool, most_bytes: int | None = None) -> Wanted:
+    """Encrypted inputs, which are used once each; on disk they are read then. `most_bytes`: in memory, if stated."""
+    one = compiled.params.ciphertext_bytes(compiled.params.num_q)
+    whole = one * len(compiled.inputs)
+    least = min(one, whole) if on_disk else whole
+    most = whole if most_bytes is None else min(whole, max(least, most_bytes))
+    return Wanted(all_bytes=most, least_bytes=least, saved_s=(most - least) / INPUT_BYTES_PER_S)
 
 
 def least_bytes(fixed: Room, parts: Mapping[str, Wanted]) -> int:

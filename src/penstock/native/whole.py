@@ -210,8 +210,15 @@ class WholeBudget:
     """Of this process at most; `None`: what it takes."""
     key_bytes: int | None = None
     """Of keys in memory; `None`: what the other budget leaves."""
+    input_bytes: int | None = None
+    """Of encrypted inputs that wait in memory; `None`: all, or what the other budget leaves."""
     lanes: int | None = None
     """Operations side by side; `None`: by cost."""
+
+    @property
+    def inputs_on_disk(self) -> bool:
+        """Whether inputs may wait in files."""
+        return self.memory_bytes is not None or self.input_bytes is not None
 
 
 def run_whole(
@@ -234,7 +241,7 @@ def run_whole(
     compile_s = time.perf_counter() - begun
     context, beside = prepared.context, prepared.beside
     keys = prepared.source(room.key_bytes or None)
-    folder = prepared.temporary("inputs") if budget.memory_bytes is not None else None
+    folder = prepared.temporary("inputs") if budget.inputs_on_disk else None
     total = len(compiled.tasks)
 
     def encrypted() -> None:
@@ -313,7 +320,6 @@ def _room(prepared: Prepared, compiled: Compiled, budget: WholeBudget) -> Room:
         input_bytes=0,
         ahead_bytes=_AHEAD_VECTORS * 8 * params.ring_dim if compiled.vectors and prepared.threads > 1 else 0,
     )
-    on_disk = budget.memory_bytes is not None
     keys = Wanted(all_bytes=0, least_bytes=0, saved_s=0.0)
     if prepared.memory is None:
         keys = wanted_keys(compiled, {use: params.key_bytes(use[1], key=use[0]) for use in compiled.key_uses})
@@ -322,7 +328,7 @@ def _room(prepared: Prepared, compiled: Compiled, budget: WholeBudget) -> Room:
     parts = {
         "keys": keys,
         "vectors": wanted_vectors(compiled, _encode_s_per_byte(context, compiled), fixed.ahead_bytes),
-        "inputs": wanted_inputs(compiled, on_disk=on_disk),
+        "inputs": wanted_inputs(compiled, on_disk=budget.inputs_on_disk, most_bytes=budget.input_bytes),
     }
     if budget.memory_bytes is not None and least_bytes(fixed, parts) > budget.memory_bytes:
         # Kept memory only saves time.

@@ -89,7 +89,7 @@ def workload_of(package: Package, path: Path) -> ModuleType:
 
     Besides: `PACKAGE`, and `at(params)`, derived; `given(inputs)` checks vectors, and `read(words)` reads them from
     files; `fitted(params)` is the set that the package runs on where a user names `params`; `outputs(values)` are the
-    outputs by name in what `program` returns.
+    outputs by name in what `program` returns, and `joined(outputs)` the other way round.
     """
     own: Any = ModuleType(f"penstock_package_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}")
 
@@ -103,10 +103,11 @@ def workload_of(package: Package, path: Path) -> ModuleType:
     def blank(size: Any, slots: int) -> Given:
         return Given({each.name: np.zeros(each.length) for each in package.inputs})
 
+    def joined(found: Mapping[str, Values]) -> Values:
+        return np.concatenate([np.zeros(0), *(found[each.name] for each in package.outputs)])
+
     def program(ev: Evaluator, data: Given, size: Any) -> Values:
-        found = run_package(ev, at(ev.params), data.inputs)
-        parts = [np.zeros(0), *(found[each.name] for each in package.outputs)]
-        return np.concatenate(parts)
+        return joined(run_package(ev, at(ev.params), data.inputs))
 
     def given(inputs: Mapping[str, Any]) -> Given:
         named = {name: np.asarray(values) for name, values in inputs.items()}
@@ -123,6 +124,7 @@ def workload_of(package: Package, path: Path) -> ModuleType:
     own.DEFAULT_SIZE = own.ACCELERATOR_SIZE = "package"
     own.SIZES = {"package": PackageSize(catalogue.adopt(package.params))}
     own.data, own.blank, own.program, own.given, own.outputs = data, blank, program, given, outputs
+    own.joined = joined
     own.read = lambda words: read_inputs(package, words)
     own.fitted = lambda params: fitted(package, params)
     own.check = _comparison

@@ -80,6 +80,11 @@ _OF_A_QUEUE = {"tenants_path", "jobs_path", "scheduling", "client_library", "thr
     help="Bytes of encrypted inputs in memory, those in use included; the others are read when they are used.",
 )
 @click.option(
+    "--memory",
+    metavar="SIZE",
+    help="Bytes of the evaluating process, for a package: keys, constants, inputs and values together.",
+)
+@click.option(
     "--client",
     type=click.Choice([each.value for each in ClientPlace]),
     help="Place of the client and its secret key in the native reading: a separate process (default), or inside.",
@@ -110,6 +115,7 @@ def command(
     store: str | None,
     tenant: str | None,
     input_budget: str | None,
+    memory: str | None,
     client: str | None,
     client_library: str | None,
     tenants_path: Path | None,
@@ -163,6 +169,7 @@ def command(
                 keys=store,
                 tenant=tenant,
                 input_budget=input_budget,
+                memory=memory,
                 client=client,
                 client_library=client_library,
                 on_operation=lambda n, total: stage.update(n, total=total),
