@@ -15,7 +15,8 @@ _TOLD = frozenset({
     "max_abs_error", "tolerance", "kernels", "transfer_s", "key_budget_bytes", "key_bytes", "key_read_bytes",
     "key_requested_bytes", "key_hits", "key_late_hits", "key_misses", "key_evictions", "key_peak_resident_bytes",
     "key_read_s", "num_keys_made", "refresh_plan", "input_bytes", "input_read_bytes", "input_peak_resident_bytes",
-    "client_library", "client_peak_rss_bytes", "standing_rss_bytes",
+    "client_library", "client_peak_rss_bytes", "standing_rss_bytes", "memory_plan", "predicted_peak_bytes",
+    "evaluator_peak_bytes", "operations_abreast", "abreast_why",
 })  # fmt: skip
 """Numbers shown in separate lines; all others belong to the program."""
 
@@ -62,6 +63,11 @@ def _keys(row: Mapping[str, Any], line: Any) -> None:
     line(f"keys of {_b(row['key_bytes'])}, {where}; {row['num_keys_made']} made now, kernels {row['kernels']}")
     if row.get("refresh_plan"):
         line(row["refresh_plan"], "predicted")
+    if row.get("memory_plan"):
+        line(row["memory_plan"], "predicted")
+        line(f"peak memory while the program ran: {_b(row['evaluator_peak_bytes'])}")
+    if row.get("abreast_why"):
+        line(row["abreast_why"], "predicted")
     if budget is not None:
         line(
             f"keys asked for {row['key_hits'] + row['key_misses']:,} times: {row['key_hits']:,} were there "

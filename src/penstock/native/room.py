@@ -67,8 +67,8 @@ class Room:
             "constants": self.vector_bytes,
             "inputs": self.input_bytes,
         }
-        shares = ", ".join(f"{name} {format_bytes(size)}" for name, size in parts.items() if size)
-        return f"predicted peak memory {format_bytes(self.total_bytes)}: {shares}"
+        shares = ", ".join(f"{name} {_short(size)}" for name, size in parts.items() if size)
+        return f"peak memory {_short(self.total_bytes)}: {shares}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +141,11 @@ def share(fixed: Room, parts: Mapping[str, Wanted], memory_bytes: int | None) ->
         given[name] += more
         left -= more
     return _with(fixed, given, _why(parts, ranked, given))
+
+
+def _short(size: int) -> str:
+    """In decimal units only."""
+    return format_bytes(size).partition(" (")[0]
 
 
 def _with(fixed: Room, given: Mapping[str, int], why: str) -> Room:
