@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import struct
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from docs_blocks import ROOT
 from penstock._engine import PackageReader, package_limits, package_verbs
 from penstock.package.builder import PackageBuilder
 from penstock.package.content import (
@@ -291,4 +293,27 @@ def test_information_counts_what_is_there(tmp_path: Path) -> None:
     assert info["inputs"][1] == {"name": "z", "length": 5, "limbs": 6, "is_complex": True}
     assert info["provenance"] == package.provenance
     assert len(check_package(path).instructions) == len(package.instructions)
-    assert dict(package_limits())["instructions"] == 10**7
+
+
+def test_the_page_of_the_format_has_the_limits_and_the_verbs() -> None:
+    page = (ROOT / "docs" / "package-format.md").read_text()
+    limits = re.findall(r"^\| ([^|]+) \| (\d+) \|$", page.split("## Limits")[1].split("##")[0], re.M)
+    assert [(what, int(most)) for what, most in limits] == package_limits()
+    rows = re.findall(
+        r"^\| ([\d, to]+) \| (`.+`) \| (\d|\*n\*)[^|]* \| (\S+) \| (\S+) \| (yes)? ?\| ?([^|]*)\|$",
+        page.split("## Verbs")[1].split("##")[0],
+        re.M,
+    )
+    stated = [(name, *row[2:]) for row in rows for name in re.findall("`(.+?)`", row[1])]
+    for (name, *counts, number, argument), found in zip(package_verbs(), stated, strict=True):
+        numbers = ["*n*" if each == -1 else str(each) for each in counts]
+        assert list(found[:5]) == [name, *numbers, "yes" if number else ""]
+        assert bool(found[5].strip()) == (argument != "none")
+    codes = [code for row in rows for code in _codes(row[0])]
+    assert codes == list(range(len(package_verbs())))
+
+
+def _codes(text: str) -> list[int]:
+    """The codes of a row: one, several with commas, or the first and the last."""
+    found = [int(each) for each in re.findall(r"\d+", text)]
+    return list(range(found[0], found[-1] + 1)) if "to" in text else found
