@@ -61,7 +61,10 @@ enum Values<'py> {
 impl Values<'_> {
     fn constant(&self) -> Constant {
         match self {
-            Values::Real(values) => Constant::real(&values.as_array().to_vec()),
+            Values::Real(values) => match values.as_slice() {
+                Ok(values) => Constant::real(values),
+                Err(_) => Constant::real(&values.as_array().to_vec()),
+            },
             Values::Complex(values) => {
                 Constant::complex(&values.as_array().iter().map(|value| [value.re, value.im]).collect::<Vec<_>>())
             }
@@ -314,7 +317,7 @@ impl PackageWriter {
             let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
             writer.as_mut().map(work)
         })
-        .ok_or_else(|| Error::refused("the package was written already: begin another one".to_owned()))?
+        .ok_or_else(|| Error::refused("the file of the package is closed: begin another one".to_owned()))?
         .map_err(Raised::raised)
     }
 }
@@ -391,7 +394,7 @@ impl PackageWriter {
         };
         let taken = py.detach(|| self.writer.lock().unwrap_or_else(PoisonError::into_inner).take());
         let writer =
-            taken.ok_or_else(|| Error::refused("the package was written already: begin another one".to_owned()))?;
+            taken.ok_or_else(|| Error::refused("the file of the package is closed: begin another one".to_owned()))?;
         free(py, || writer.finish(content))
     }
 
