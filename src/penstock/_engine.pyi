@@ -643,6 +643,11 @@ class CkksContext:
         """Memory of dropped results that is kept for new ones, at most."""
         ...
 
+    @property
+    def kept_bytes(self) -> int:
+        """Memory of dropped results that is kept now."""
+        ...
+
     def set_keep_bytes(self, bytes: int) -> None:
         """Keep so much from now on."""
         ...

@@ -14,7 +14,7 @@ from penstock.errors import BudgetTooSmall
 from penstock.native.client_process import ClientProcess
 from penstock.native.ends import Decrypted, Encrypted
 from penstock.native.prepared import ClientPlace, KeyPlace, Prepared
-from penstock.native.whole import WholeBudget, run_whole
+from penstock.native.whole import WholeBudget, compile_whole, run_whole
 from penstock.program.evaluator import Evaluator, Values
 from penstock.running import trace_workload
 from penstock.running.reading import describe, resolve
@@ -60,9 +60,10 @@ class Opened:
         self.client.begin()
         return self.prepared.run(self.program, self.meta)
 
-    def whole(self, **budget: Any) -> Any:
+    def whole(self, lanes: int | None = None, **budget: Any) -> Any:
         self.client.begin()
-        return run_whole(self.prepared, self.program, self.meta, WholeBudget(**budget))
+        whole = compile_whole(self.prepared, self.program, self.meta, lanes)
+        return run_whole(self.prepared, whole, WholeBudget(**budget))
 
 
 @contextmanager
@@ -153,12 +154,9 @@ def test_the_client_rests_while_a_whole_program_computes() -> None:
         assert isinstance(client, ClientProcess)
         seen: list[int | None] = []
         chosen = workload.SIZES[size]
-        found = run_whole(
-            prepared,
-            lambda ev: workload.program(ev, data, chosen),
-            describe(workload.NAME, params, "native", size, 3),
-            on_operation=lambda done, total: seen.append(client.pid),
-        )
+        meta = describe(workload.NAME, params, "native", size, 3)
+        whole = compile_whole(prepared, lambda ev: workload.program(ev, data, chosen), meta)
+        found = run_whole(prepared, whole, on_operation=lambda done, total: seen.append(client.pid))
         assert seen
         assert set(seen) == {None}
         assert found.client_peak_rss_bytes > 0

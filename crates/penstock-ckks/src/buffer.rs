@@ -74,8 +74,7 @@ impl Arena {
     }
 
     /// Bytes that are kept for later.
-    #[cfg(test)]
-    fn kept_bytes(&self) -> usize {
+    pub fn kept_bytes(&self) -> usize {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).bytes
     }
 

@@ -191,6 +191,11 @@ impl CkksContext {
         self.0.arena().keep_bytes()
     }
 
+    #[getter]
+    fn kept_bytes(&self) -> usize {
+        self.0.arena().kept_bytes()
+    }
+
     fn set_keep_bytes(&self, bytes: Arg<usize>) -> PyResult<()> {
         self.0.arena().set_keep_bytes(bytes.of::<ckks::Error>("bytes")?);
         Ok(())

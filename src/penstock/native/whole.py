@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from penstock import _engine
 from penstock.errors import PenstockError
@@ -31,9 +32,8 @@ from penstock.native.room import (
     wanted_keys,
     wanted_vectors,
 )
-from penstock.program.evaluator import Plain
+from penstock.program.evaluator import Plain, Values
 from penstock.system.files import os_errors
-from penstock.traces.builder import TraceBuilder
 from penstock.traces.schema import Trace, TraceMeta
 
 _AHEAD_VECTORS = 8
@@ -185,7 +185,7 @@ def _values(plain: Plain) -> npt.NDArray[np.complex128]:
     return np.ascontiguousarray(source, dtype=np.complex128)
 
 
-def timed_trace(builder: TraceBuilder, meta: TraceMeta, compiled: Compiled, run: WholeRun) -> Trace:
+def timed_trace(trace: Trace, compiled: Compiled, run: WholeRun) -> Trace:
     """The trace of a program with the times of its run: rows of one task share its time in equal parts."""
     rows = np.asarray(compiled.row_tasks, dtype=np.int64)
     times = run.times[rows, :2].copy()
@@ -199,7 +199,11 @@ def timed_trace(builder: TraceBuilder, meta: TraceMeta, compiled: Compiled, run:
     for own_rows, own in ((compiled.input_rows, run.encryptions), (compiled.output_rows, run.decryptions)):
         if own:
             start[own_rows], end[own_rows] = np.transpose(own)
-    return builder.finish(meta, times=(start, end))
+    operations = trace.operations
+    for name, values in (("start_s", start), ("end_s", end)):
+        place_of = operations.schema.get_field_index(name)
+        operations = operations.set_column(place_of, operations.schema.field(name), pa.array(values, pa.float64()))
+    return replace(trace, operations=operations)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,8 +216,6 @@ class WholeBudget:
     """Of keys in memory; `None`: what the other budget leaves."""
     input_bytes: int | None = None
     """Of encrypted inputs that wait in memory; `None`: all, or what the other budget leaves."""
-    lanes: int | None = None
-    """Operations side by side; `None`: by cost."""
 
     @property
     def inputs_on_disk(self) -> bool:
@@ -221,24 +223,61 @@ class WholeBudget:
         return self.memory_bytes is not None or self.input_bytes is not None
 
 
-def run_whole(
-    prepared: Prepared,
-    program: Callable[[CompilingEvaluator], Any],
-    meta: TraceMeta,
-    budget: WholeBudget | None = None,
-    on_operation: Callable[[int, int], None] | None = None,
-) -> NativeRun:
-    """Run a program that does not depend on what it decrypts: it is compiled first, then runs in one call.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """A program compiled for one set of keys: it runs again and again, on inputs of the same shapes."""
 
-    Raises: BudgetTooSmall: it does not fit in the memory; as the keys, the client and the engine.
+    compiled: Compiled
+    result: Any
+    """What the program returned: views of its outputs, which each run replaces."""
+    trace: Trace
+    """Without times."""
+    lanes: Lanes
+    encode_s_per_byte: float
+    """Measured, to encode a vector again."""
+    compile_s: float
+
+
+def compile_whole(
+    prepared: Prepared, program: Callable[[CompilingEvaluator], Any], meta: TraceMeta, lanes: int | None = None
+) -> Whole:
+    """Compile a program that does not depend on what it decrypts.
+
+    Args:   lanes: operations side by side; `None`: by cost.
     """
-    budget = budget or WholeBudget()
     begun = time.perf_counter()
     compiled, result, builder = compile_program(program, prepared.params, prepared.context)
     trace = builder.finish(meta)
-    room = _room(prepared, compiled, budget)
-    lanes = _lanes(prepared, compiled, trace, budget)
-    compile_s = time.perf_counter() - begun
+    if lanes is None:
+        chosen = choose_lanes(compiled, trace, prepared.threads, keys_in_order=prepared.memory is None)
+    else:
+        chosen = Lanes(lanes, "")
+    return Whole(
+        compiled=compiled,
+        result=result,
+        trace=trace,
+        lanes=chosen,
+        encode_s_per_byte=_encode_s_per_byte(prepared.context, compiled),
+        compile_s=time.perf_counter() - begun,
+    )
+
+
+def run_whole(
+    prepared: Prepared,
+    whole: Whole,
+    budget: WholeBudget | None = None,
+    inputs: Sequence[Values] | None = None,
+    on_operation: Callable[[int, int], None] | None = None,
+) -> NativeRun:
+    """Run a compiled program. The next run replaces the values of its result.
+
+    Args:   inputs: (slots,) each, in the order of encryption; those that it was compiled with if omitted.
+    Raises: BudgetTooSmall: it does not fit in the memory; as the keys, the client and the engine.
+    """
+    compiled, budget = whole.compiled, budget or WholeBudget()
+    if inputs is not None:
+        compiled.inputs = list(inputs)
+    room = _room(prepared, whole, budget)
     context, beside = prepared.context, prepared.beside
     keys = prepared.source(room.key_bytes or None)
     folder = prepared.temporary("inputs") if budget.inputs_on_disk else None
@@ -256,7 +295,7 @@ def run_whole(
             context.release_memory()
 
     options = WholeOptions(
-        lanes=lanes.count,
+        lanes=whole.lanes.count,
         keep_bytes=max(0, room.vector_bytes - room.ahead_bytes - compiled.most_vector_bytes),
         ahead_bytes=room.ahead_bytes,
         inputs=folder,
@@ -280,10 +319,10 @@ def run_whole(
     if beside is not None:
         beside.rest()
     return prepared.result(
-        result=result,
-        trace=timed_trace(builder, meta, compiled, run),
+        result=whole.result,
+        trace=timed_trace(whole.trace, compiled, run),
         wall_s=wall_s,
-        setup_s={**prepared.setup_s, "compile_s": compile_s},
+        setup_s={**prepared.setup_s, "compile_s": whole.compile_s},
         encode_s=run.client_encode_s + float(run.times[:, 3].sum()),
         transfer_s=run.transfer_s,
         keys=keys,
@@ -292,26 +331,21 @@ def run_whole(
         memory_why="; ".join(filter(None, (room.words(), room.why))),
         predicted_peak_bytes=room.total_bytes,
         peak_bytes=watch.standing_bytes,
-        lanes=lanes.count,
-        lanes_why=lanes.why,
+        lanes=whole.lanes.count,
+        lanes_why=whole.lanes.why,
     )
 
 
-def _lanes(prepared: Prepared, compiled: Compiled, trace: Trace, budget: WholeBudget) -> Lanes:
-    """Operations side by side, as asked for or by cost."""
-    if budget.lanes is not None:
-        return Lanes(budget.lanes, "")
-    return choose_lanes(compiled, trace, prepared.threads, keys_in_order=prepared.memory is None)
-
-
-def _room(prepared: Prepared, compiled: Compiled, budget: WholeBudget) -> Room:
+def _room(prepared: Prepared, whole: Whole, budget: WholeBudget) -> Room:
     """The memory that the run takes, and how a budget is shared."""
-    params, context = compiled.params, prepared.context
-    context.release_memory()
+    compiled, context = whole.compiled, prepared.context
+    params = compiled.params
+    if budget.memory_bytes is not None:
+        context.release_memory()
     values, held = compiled.held_bytes(context.keep_bytes)
     rotations = len({key for key, _ in compiled.key_uses if key.startswith("rot")})
     fixed = Room(
-        process_bytes=resident_bytes(os.getpid()),
+        process_bytes=resident_bytes(os.getpid()) - context.kept_bytes,
         table_bytes=4 * params.ring_dim * min(rotations, KEPT_AUTOMORPHISMS),
         value_bytes=values,
         kept_bytes=held - values,
@@ -327,7 +361,7 @@ def _room(prepared: Prepared, compiled: Compiled, budget: WholeBudget) -> Room:
             keys = replace(keys, all_bytes=budget.key_bytes, least_bytes=min(keys.least_bytes, budget.key_bytes))
     parts = {
         "keys": keys,
-        "vectors": wanted_vectors(compiled, _encode_s_per_byte(context, compiled), fixed.ahead_bytes),
+        "vectors": wanted_vectors(compiled, whole.encode_s_per_byte, fixed.ahead_bytes),
         "inputs": wanted_inputs(compiled, on_disk=budget.inputs_on_disk, most_bytes=budget.input_bytes),
     }
     if budget.memory_bytes is not None and least_bytes(fixed, parts) > budget.memory_bytes:

@@ -100,5 +100,5 @@ class TallyBuilder(TraceBuilder):
         self.step += 1
         return self.step
 
-    def finish(self, meta: TraceMeta, *, times: object = None) -> Trace:
+    def finish(self, meta: TraceMeta) -> Trace:
         raise PenstockError("the counting reading keeps no rows: read the program with the trace reading for a trace")

@@ -138,15 +138,9 @@ class TraceBuilder:
             self.on_add(op_id)
         return op_id
 
-    def finish(self, meta: TraceMeta, *, times: tuple[Any, Any] | None = None) -> Trace:
-        """The tables of everything that was added. The builder may go on afterwards.
-
-        Args:   times: (operations,) seconds of start and of end, in place of those that were added.
-        """
+    def finish(self, meta: TraceMeta) -> Trace:
+        """The tables of everything that was added. The builder may go on afterwards."""
         operations = rows_to_table(self._ops, OPERATIONS_SCHEMA)
-        for name, values in zip(("start_s", "end_s"), times or (), strict=False):
-            place = OPERATIONS_SCHEMA.get_field_index(name)
-            operations = operations.set_column(place, OPERATIONS_SCHEMA.field(name), pa.array(values, pa.float64()))
         trace = Trace(meta, operations, rows_to_table(self._objects, OBJECTS_SCHEMA))
         if not self.params.key_form.is_truncated:
             return trace
