@@ -184,7 +184,10 @@ class Packaging:
         known = self._identities.get(target)
         if not call.in_place or known is None or (known.state != before.state and known.state.degree > 1):
             return False
-        known.value, known.owner, known.polynomials = before.value, self, before.polynomials
+        value = _value(before)
+        if known.state.limbs < before.state.limbs:  # an operand that may be rescaled was
+            value = self.emit(Verb.MOD_DROP, [value], argument=known.state.limbs)
+        known.value, known.owner, known.polynomials = value, self, before.polynomials
         return True
 
     def _pair(self, call: Call, args: tuple[Any, ...], result: Any, before: Sequence[Known]) -> None:
