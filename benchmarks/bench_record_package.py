@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from penstock.openfhe.evaluator import load_openfhe, set_threads
+from penstock.openfhe.recorder.behind import Behind
 from penstock.openfhe.recorder.tap import TAP
 from penstock.package.file import PackageFile
 
@@ -74,7 +75,8 @@ def main() -> None:
                 opened.callback(TAP.stop, cc)
             if mode == "package":
                 file = opened.enter_context(PackageFile(folder / "model.pkg"))
-                packagings = TAP.keep_constants(recording, lambda number: file)
+                behind = opened.enter_context(Behind(file))
+                packagings = TAP.keep_constants(recording, lambda number: behind)
             started = time.perf_counter()
             program(cc, keys, x, vectors)
             elapsed = time.perf_counter() - started
