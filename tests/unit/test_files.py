@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.main import main
+from penstock.errors import UsageError
 from penstock.system import files
 from penstock.system.files import (
     TEMPORARY_PREFIX,
     FileError,
     ForeignLink,
+    UnfinishedFile,
     WouldOverwrite,
     check_target,
     unfinished_folder,
@@ -325,3 +327,34 @@ def test_an_interrupt_while_a_folder_is_removed_does_not_leave_the_rest_of_it(tm
         (made / "secret.key").touch()
         monkeypatch.setattr(os, "unlink", unlink)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_in_steps_has_its_name_when_it_is_published(tmp_path: Path) -> None:
+    path = tmp_path / "new.txt"
+    with UnfinishedFile(path) as file:
+        assert file.temporary.name.startswith(TEMPORARY_PREFIX)
+        file.temporary.write_text("whole")
+        assert not path.exists()
+        file.publish()
+        assert [each.name for each in tmp_path.iterdir()] == ["new.txt"]
+    assert path.read_text() == "whole"
+    with UnfinishedFile(path, force=True) as file:
+        file.temporary.write_text("half")
+    assert path.read_text() == "whole"
+    with pytest.raises(ValueError, match="stop"), UnfinishedFile(tmp_path / "other") as file:
+        raise ValueError("stop")
+    assert [each.name for each in tmp_path.iterdir()] == ["new.txt"]
+
+
+def test_a_file_in_steps_is_no_device_and_replaces_nothing_unasked(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="it is a device or a pipe"):
+        UnfinishedFile(Path("/dev/null"), force=True)
+    (tmp_path / "old").write_text("mine")
+    with pytest.raises(WouldOverwrite):
+        UnfinishedFile(tmp_path / "old")
+    (tmp_path / "link").symlink_to(tmp_path / "old")
+    with UnfinishedFile(tmp_path / "link", force=True) as file:
+        file.temporary.write_text("new")
+        file.publish()
+    assert (tmp_path / "old").read_text() == "new"
+    assert (tmp_path / "link").is_symlink()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import struct
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from docs_blocks import ROOT
 from penstock._engine import PackageReader, package_limits, package_verbs
 from penstock.package.builder import PackageBuilder
 from penstock.package.content import (
@@ -28,56 +30,12 @@ from penstock.package.content import (
 )
 from penstock.package.file import PackageFile, check_package, open_package, package_info, write_package
 from penstock.package.replay import run_package
-from penstock.params import catalogue
 from penstock.program.clear import ClearEvaluator
 from penstock.program.scaling import ScaleState
 from penstock.system.files import FileError, WouldOverwrite
+from small_packages import PARAMS, every_verb
 
-PARAMS = catalogue.get("openfhe-demo")
 RNG = np.random.default_rng(26)
-
-
-def every_verb() -> Package:
-    """A program that has each verb, two inputs, two outputs, scopes, series and constants of three kinds."""
-    constants = ConstantsInMemory()
-    builder = PackageBuilder(constants)
-    x = builder.encrypt(Input("x", 8), ScaleState(PARAMS.num_q))
-    z = builder.encrypt(Input("z", 5, limbs=6, is_complex=True))
-    ramp, complex_one = builder.constant(np.arange(8.0)), builder.constant(RNG.standard_normal(9) * 1j)
-    with builder.open_scope("all"):
-        for verb in (Verb.ADD, Verb.SUB, Verb.MULT):
-            builder.add(verb, [x, z], state=ScaleState(6, 2))
-        builder.add(Verb.RELINEARIZE, [builder.add(Verb.MULT_NO_RELIN, [x, x])])
-        for verb in (Verb.ADD_PLAIN, Verb.SUB_PLAIN, Verb.MULT_PLAIN):
-            builder.add(verb, [x], constants=[complex_one])
-        for verb in (Verb.ADD_SCALAR, Verb.SUB_SCALAR, Verb.SCALAR_SUB, Verb.MULT_SCALAR, Verb.SCALED):
-            builder.add(verb, [x], number=0.1)
-        builder.add(Verb.MULT_SCALAR, [x], number=0.5 - 2j)
-        for verb in (Verb.NEGATE, Verb.SQUARE, Verb.CONJUGATE, Verb.RESCALE, Verb.MULT_BY_I):
-            builder.add(verb, [x])
-        with builder.open_scope("turns"):
-            builder.add(Verb.ROTATE, [x], argument=-3)
-            builder.add(Verb.ROTATE_HOISTED, [x, builder.add(Verb.DECOMPOSE, [x])], argument=2)
-    builder.add(Verb.MOD_DROP, [x], argument=2)
-    builder.add(Verb.BOOTSTRAP, [x, z], results=2, argument=8)
-    builder.series(Verb.CHEBYSHEV, x, Series((1.0, 0.25, 1 / 3), -2.0, 3.0))
-    builder.series(Verb.POLYNOMIAL, x, Series((0.5, 2.0)))
-    total = builder.add(Verb.WEIGHTED_SUM, [x, z, x], constants=[ramp, complex_one, ramp])
-    builder.output(total, Output("sum", 8))
-    builder.output(x, Output("same", 3))
-    return Package(
-        name="every verb",
-        params=PARAMS,
-        inputs=tuple(builder._inputs),
-        outputs=tuple(builder._outputs),
-        instructions=builder._instructions,
-        scopes=tuple(builder._scopes),
-        series=tuple(builder._series),
-        constants=constants,
-        keys={"relin": 14, "rot:5": 6},
-        description="two\nlines, größer",
-        provenance={"penstock": "0.1.0", "openfhe": "1.6.1"},
-    )
 
 
 def equal_but_constants(a: Package, b: Package) -> bool:
@@ -297,7 +255,7 @@ def test_a_package_that_is_left_unfinished_leaves_nothing(tmp_path: Path) -> Non
         file.add(RNG.standard_normal(100))
         assert len(list(tmp_path.iterdir())) == 1
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(PackageError, match="already"):
+    with pytest.raises(PackageError, match="is closed"):
         file.add(np.ones(3))
 
 
@@ -335,4 +293,27 @@ def test_information_counts_what_is_there(tmp_path: Path) -> None:
     assert info["inputs"][1] == {"name": "z", "length": 5, "limbs": 6, "is_complex": True}
     assert info["provenance"] == package.provenance
     assert len(check_package(path).instructions) == len(package.instructions)
-    assert dict(package_limits())["instructions"] == 10**7
+
+
+def test_the_page_of_the_format_has_the_limits_and_the_verbs() -> None:
+    page = (ROOT / "docs" / "package-format.md").read_text()
+    limits = re.findall(r"^\| ([^|]+) \| (\d+) \|$", page.split("## Limits")[1].split("##")[0], re.M)
+    assert [(what, int(most)) for what, most in limits] == package_limits()
+    rows = re.findall(
+        r"^\| ([\d, to]+) \| (`.+`) \| (\d|\*n\*)[^|]* \| (\S+) \| (\S+) \| (yes)? ?\| ?([^|]*)\|$",
+        page.split("## Verbs")[1].split("##")[0],
+        re.M,
+    )
+    stated = [(name, *row[2:]) for row in rows for name in re.findall("`(.+?)`", row[1])]
+    for (name, *counts, number, argument), found in zip(package_verbs(), stated, strict=True):
+        numbers = ["*n*" if each == -1 else str(each) for each in counts]
+        assert list(found[:5]) == [name, *numbers, "yes" if number else ""]
+        assert bool(found[5].strip()) == (argument != "none")
+    codes = [code for row in rows for code in _codes(row[0])]
+    assert codes == list(range(len(package_verbs())))
+
+
+def _codes(text: str) -> list[int]:
+    """The codes of a row: one, several with commas, or the first and the last."""
+    found = [int(each) for each in re.findall(r"\d+", text)]
+    return list(range(found[0], found[-1] + 1)) if "to" in text else found

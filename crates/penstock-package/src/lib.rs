@@ -4,6 +4,8 @@
 //! [`Reader`] checks everything that a file declares before it allocates memory for it, and reads constants when they
 //! are used, from several threads if need be. [`Writer`] streams constants to a file and then writes the tables.
 
+#![forbid(unsafe_code)]
+
 mod bits;
 mod constant;
 mod cursor;

@@ -314,7 +314,7 @@ impl PackageWriter {
             let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
             writer.as_mut().map(work)
         })
-        .ok_or_else(|| Error::refused("the package was written already: begin another one".to_owned()))?
+        .ok_or_else(|| Error::refused("the file of the package is closed: begin another one".to_owned()))?
         .map_err(Raised::raised)
     }
 }
@@ -391,7 +391,7 @@ impl PackageWriter {
         };
         let taken = py.detach(|| self.writer.lock().unwrap_or_else(PoisonError::into_inner).take());
         let writer =
-            taken.ok_or_else(|| Error::refused("the package was written already: begin another one".to_owned()))?;
+            taken.ok_or_else(|| Error::refused("the file of the package is closed: begin another one".to_owned()))?;
         free(py, || writer.finish(content))
     }
 
