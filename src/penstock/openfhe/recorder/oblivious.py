@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from penstock.openfhe.recorder.behind import Behind
 from penstock.openfhe.recorder.packaging import Packaging
 from penstock.openfhe.recorder.packagings import Packagings
 from penstock.openfhe.recorder.refusals import NotPackaged
@@ -49,7 +50,7 @@ class Digested:
 def fingerprint(packaging: Packaging) -> Fingerprint:
     """Of what was recorded. The sink of the packaging is `Digested`; values that are encrypted are not in it."""
     made = packaging.collected()
-    sink = packaging.constants
+    sink = packaging.constants.sink if isinstance(packaging.constants, Behind) else packaging.constants
     digests = sink.digests if isinstance(sink, Digested) else {}
     found = []
     for each, place in zip(made.instructions, packaging.places, strict=True):

@@ -15,6 +15,7 @@ import numpy as np
 
 from penstock.errors import PenstockError
 from penstock.openfhe.recorder import emission
+from penstock.openfhe.recorder.behind import Behind
 from penstock.openfhe.recorder.calls import Call, Form
 from penstock.openfhe.recorder.identity import Identities, Known
 from penstock.openfhe.recorder.names import Names, name_of, stored_name
@@ -184,7 +185,10 @@ class Packaging:
         known = self._identities.get(target)
         if not call.in_place or known is None or (known.state != before.state and known.state.degree > 1):
             return False
-        known.value, known.owner, known.polynomials = before.value, self, before.polynomials
+        value = _value(before)
+        if known.state.limbs < before.state.limbs:  # an operand that may be rescaled was
+            value = self.emit(Verb.MOD_DROP, [value], argument=known.state.limbs)
+        known.value, known.owner, known.polynomials = value, self, before.polynomials
         return True
 
     def _pair(self, call: Call, args: tuple[Any, ...], result: Any, before: Sequence[Known]) -> None:
@@ -371,8 +375,22 @@ class Packaging:
 
     # The end.
     def collected(self) -> Package:
-        """The calls so far, unchecked and without constants."""
-        return self.builder.unkeyed(self.name, self.params, ConstantsInMemory())
+        """The calls so far, unchecked and without constants; those that the sink has are all written.
+
+        Raises: PenstockError: one could not be.
+        """
+        return self._settled(self.builder.unkeyed(self.name, self.params, ConstantsInMemory()))
+
+    def _settled(self, package: Package) -> Package:
+        """With the numbers that the sink gave in the end."""
+        if not isinstance(self.constants, Behind):
+            return package
+        numbers = self.constants.settled()
+        instructions = [
+            each._replace(constants=tuple(numbers[k] for k in each.constants)) if each.constants else each
+            for each in package.instructions
+        ]
+        return replace(package, instructions=instructions)
 
     def package(self, constants: Constants | None = None) -> Package:
         """The package of what was recorded so far.
@@ -399,7 +417,7 @@ class Packaging:
             raise NotPackaged(
                 f"{self.name}: nothing is decrypted, so a package would have no output: Decrypt what the program is for"
             )
-        run = Stated(made)
+        run = Stated(self._settled(made))
         try:
             run.run()
         except PenstockError as error:

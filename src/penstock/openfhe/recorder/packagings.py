@@ -111,11 +111,10 @@ class Packagings:
         return made
 
     # What the capture calls.
-    def encoded(self, plaintext: Any, values: GivenValues) -> None:
-        """A plaintext that the script made, with a copy of its values."""
+    def encoded(self, plaintext: Any, values: GivenValues, *, decrypted: bool) -> None:
+        """A plaintext that the script made, with a copy of its values, and whether one of them was decrypted."""
         if self.refusal is None:
             limbs, degree = self._num_q - plaintext.GetLevel(), plaintext.GetNoiseScaleDeg()
-            decrypted = self.read_decrypted and is_decrypted(values)
             self.plaintexts.set(plaintext, Encoded(values, limbs, degree, plaintext.GetSlots(), decrypted=decrypted))
 
     def shorten(self, known: Encoded, length: int) -> None:

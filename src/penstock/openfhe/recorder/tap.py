@@ -162,7 +162,7 @@ class Tap:
                 self.close()
 
     def _name(self) -> str:
-        number = sum(r is not None for r in self.recordings.values()) + 1
+        number = len({id(r) for r in self.recordings.values() if r is not None}) + 1
         return self.workload if number == 1 else f"{self.workload}#{number}"
 
     def _met(self, cc: Any) -> Recording | None:
