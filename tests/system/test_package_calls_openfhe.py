@@ -243,3 +243,39 @@ def test_a_call_replays_to_what_openfhe_computes(fhe: ModuleType, technique: str
         assert np.allclose(seen.decrypt(ours)[:8], expected, atol=1e-6)
     else:
         assert difference(package, ours, *seen.results) == ""
+
+
+COMPLEX: dict[str, Callable[[Script], Any]] = {
+    "plaintext": lambda s: s.cc.EvalMult(s.encrypted(Z), s.plain(Z)),
+    "array": lambda s: s.cc.EvalAdd(s.encrypted(Z), s.plain(np.array(Z))),
+    "number": lambda s: s.cc.EvalMult(s.encrypted(Z), 2 - 1j),
+    "sum": lambda s: s.cc.EvalAdd(1j, s.cc.EvalSub(s.encrypted(Z), 2 - 1j)),
+    "reversed": lambda s: s.cc.EvalSub(1 + 0.5j, s.encrypted(Z)),
+}
+Z = tuple(0.5 * x + 1j * y for x, y in zip(X, Y, strict=True))
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex_values_are_complex_constants(fhe: ModuleType, name: str) -> None:
+    script = Script(fhe, "FLEXIBLEAUTO", CKKSDataType=fhe.COMPLEX)
+    package, expected, seen = packaged(script, COMPLEX[name])
+    assert package.inputs[0].is_complex
+    assert np.max(np.abs(expected.imag)) > 0.1
+    assert np.allclose(replayed(script, package), expected, atol=1e-6)
+    assert seen.decrypt is not None
+    assert np.allclose(seen.decrypt(*run_natively(package, seen))[:8], expected, atol=1e-6)
+
+
+def test_a_plaintext_of_fewer_slots_repeats(fhe: ModuleType) -> None:
+    script = Script(fhe, "FLEXIBLEAUTO")
+    package, expected, seen = packaged(script, lambda s: s.cc.EvalMult(s.encrypted(), s.plain((0.5, 2.0), slots=2)))
+    assert np.allclose(expected.real, np.array(X) * np.tile([0.5, 2.0], 4))
+    assert np.allclose(replayed(script, package), expected, atol=1e-6)
+    assert difference(package, *run_natively(package, seen), *seen.results) == ""
+
+
+def test_the_slots_of_the_plaintexts_are_those_of_the_package(fhe: ModuleType) -> None:
+    script = Script(fhe, "FLEXIBLEAUTO", BatchSize=16)
+    package, expected, _ = packaged(script, lambda s: s.cc.EvalRotate(s.encrypted(slots=8), 3))
+    assert package.params.slots == 8
+    assert np.allclose(replayed(script, package), expected, atol=1e-6)

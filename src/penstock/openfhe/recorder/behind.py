@@ -1,4 +1,4 @@
-"""Constants that are written while the script goes on: digests and compression take a thread of their own."""
+"""Writes constants while the script goes on: a second thread computes digests and compresses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_WAITING = 64
 
 
 class Behind:
-    """A sink that hands vectors to another one. Numbers are provisional: `settled` has those of the other sink."""
+    """A sink that hands vectors to another one. `add` returns provisional numbers, and `settled` the final ones."""
 
     def __init__(self, sink: ConstantSink) -> None:
         self.sink = sink

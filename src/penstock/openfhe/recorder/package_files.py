@@ -41,7 +41,7 @@ class PackageFiles:
         self._files: dict[int, PackageFile] = {}
 
     def sink(self, number: int) -> ConstantSink:
-        """What takes the constants of a package."""
+        """Return a new sink for the constants of a package."""
         file = self._file(number)
         return self._opened.enter_context(Behind(Digested(file) if self._verify else file))
 

@@ -17,7 +17,7 @@ GivenValues = list[Any] | npt.NDArray[Any]
 
 @dataclass(eq=False, slots=True)
 class Encoded:
-    """What is known of one plaintext of the script."""
+    """One plaintext of the script."""
 
     values: GivenValues | None
     """`None`: it was decrypted, or edited by hand."""
@@ -45,7 +45,7 @@ def as_array(values: Any) -> Any:
 
 
 def values_copy(values: Any) -> GivenValues:
-    """The values of a plaintext as they are now: cheap, since most are never looked at again."""
+    """Copy the values of a plaintext, cheaply: most are never needed."""
     return np.array(values, subok=True) if isinstance(values, np.ndarray) else list(values)
 
 

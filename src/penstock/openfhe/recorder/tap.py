@@ -74,7 +74,7 @@ class Tap:
                 if name in vars(ciphertext):
                     self.replace_method(ciphertext, name, self._recorded_ciphertext(call, vars(ciphertext)[name]))
             if self.sinks is not None:
-                # Now: `from openfhe import *` takes functions as they are then.
+                # Before the script runs `from openfhe import *`, which copies functions.
                 self._captured()
 
     def close(self) -> None:
