@@ -104,7 +104,8 @@ def main() -> None:
     bare, bare_cpu = (statistics.median(each[k] for each in samples["bare"]) for k in (0, 1))
     result: dict[str, Any] = {
         "log_ring_dim": options.log_ring_dim, "depth": options.depth, "products": options.products,
-        "values": options.values, "threads": options.threads, "runs": options.runs, "bare_s": bare, "bare_cpu_s": bare_cpu,
+        "values": options.values, "threads": options.threads, "runs": options.runs, "bare_s": bare,
+        "bare_cpu_s": bare_cpu,
     }  # fmt: skip
     for mode in modes[1:]:
         whole, cpu, own = (statistics.median(each[k] for each in samples[mode]) for k in range(3))
