@@ -52,7 +52,7 @@ class Recorded:
 
 
 @contextmanager
-def _watched(fhe: Any) -> Iterator[dict[int, Seen]]:
+def watched(fhe: Any) -> Iterator[dict[int, Seen]]:
     """Notes what is encrypted and decrypted, by packaging."""
     seen: dict[int, Seen] = {}
     handlers: dict[Form, Any] = dict(module.HANDLERS)
@@ -99,7 +99,7 @@ def packagings_of(recording: Recording) -> list[Packaging]:
 
 def recorded(fhe: Any, script: Path) -> Recorded:
     """Run a script, with constants in memory."""
-    with _watched(fhe) as seen:
+    with watched(fhe) as seen:
         run = run_script(script, sinks=lambda number: ConstantsInMemory())
     found = [package for each in run.recordings for package in packagings_of(each)]
     packagings = [each for each in found if each.refusal is None]

@@ -46,7 +46,7 @@ class Ran(Result):
     check: Check | None = None
     """The comparison of both; `None` in the clear."""
     outputs: Mapping[str, Any] = field(default_factory=dict)
-    """The vectors that a package decrypts, by name; of another program `output`, what it returned."""
+    """The vectors that a package decrypts, by name; `output` is the result of another program."""
     trace: Trace | None = None
     """The recorded operations; `None` where the reading records none."""
 
@@ -174,7 +174,7 @@ def _data_of(
     inputs: Mapping[str, Any] | str | Path | Sequence[str] | None,
     spelled: Callable[[str], str],
 ) -> Any:
-    """The data of a run: what is given, else the workload's own."""
+    """The given data of a run, else the workload's own."""
     if inputs is not None:
         if not hasattr(workload, "PACKAGE"):
             raise UsageError(

@@ -42,7 +42,7 @@ _NUMBER = "package number"
 
 
 class NotOblivious(UsageError):
-    """A program whose calls, constants or inputs depend on the values that it decrypts: it is no package."""
+    """A program that cannot be a package: its calls, constants or inputs depend on decrypted values."""
 
 
 @dataclass(eq=False, slots=True)
@@ -267,7 +267,7 @@ class DigestSink:
 
 
 class Course(PackageBuilder):
-    """A builder that keeps the line of each call, and compares the calls with those of another run.
+    """A builder that keeps the line of each call, and compares each with the same call of another run.
 
     Args:   program: the program's file, whose lines errors name; on_call(count): called after each call.
     """
@@ -400,13 +400,13 @@ def run_captured(
     course: Course,
     decrypts: Callable[[], Values] | None = None,
 ) -> tuple[CaptureEvaluator, Any]:
-    """One run of a program: its evaluator, and what it returned.
+    """Run a program once; return its evaluator and its result.
 
     Args:   decrypts: draws what `decrypt` returns; zeros if it is not given.
     """
     ev = CaptureEvaluator(params, course, decrypts)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # of what a program does with values that mean nothing
+        warnings.simplefilter("ignore")  # programs get numbers without meaning here
         returned = program(ev)
     return ev, returned
 

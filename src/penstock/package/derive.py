@@ -1,8 +1,8 @@
 """Takes a package to another parameter set: limbs, rescales and steps derived anew from its calls.
 
 A value keeps its levels: the multiplications in sequence that it still carries, limbs less the degree of its scale.
-Where the other set rescales by itself, calls of `rescale` are left out. Where the program must, a product is rescaled
-before it is used as a factor, once, however often it is used.
+An automatic set rescales by itself, so calls of `rescale` are left out there. At a manual set a product is rescaled
+before its first use as a factor; later uses share the result.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Derivation:
         self._number: dict[int, int] = {}
         """Value of the package -> value here."""
         self._rescaled: dict[int, int] = {}
-        """Product here -> what it is after its rescale."""
+        """Product here -> its rescaled value."""
         self._made: list[Instruction] = []
 
     def run(self) -> Package:

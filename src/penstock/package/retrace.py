@@ -32,7 +32,7 @@ MOST_DEGREE = 1023
 _NEAR = 12
 """Degrees that are tried on both sides of the likeliest."""
 _INTERVALS = ((-1.0, 1.0), (-2.0, 2.0), (-2.0, 1.0))
-"""What is done to the operand first: nothing, a product, a product and a sum."""
+"""Steps before the series: none; a product; a product and a sum."""
 _VERBS: dict[OpKind, Verb] = {
     kind: Verb(kind.value)
     for kind in (
@@ -69,7 +69,7 @@ class Retraced(NamedTuple):
 def retrace(trace: Trace, params: CkksParameters) -> Retraced:
     """A recorded trace as its program would have it at another set.
 
-    Raises: TraceError: it has steps of our own circuits without the call that they belong to; ParamsError: the program
+    Raises: TraceError: it has steps of circuits without their call; ParamsError: the program
             does not fit the set.
     """
     package, notes = package_of_trace(trace)
@@ -79,7 +79,7 @@ def retrace(trace: Trace, params: CkksParameters) -> Retraced:
 
 
 def package_of_trace(trace: Trace) -> tuple[Package, list[str]]:
-    """A package with the calls of a trace, whose vectors are not known, and notes of what was left out.
+    """A package with the calls of a trace, without its vectors, and notes of all calls that were left out.
 
     Raises: TraceError: steps of circuits without their call.
     """
@@ -161,7 +161,7 @@ class _Reader:
             return None
         found = series_of(self.params, call["limbs_in"], tuple(row["kind"] for row in inside))
         if found is None:
-            self.notes["a series whose degree the trace does not tell is taken step by step, as it was recorded"] += 1
+            self.notes["the trace does not tell the degree of a series: its recorded steps are taken"] += 1
         return found
 
     def _unknown(self, call: dict[str, Any], scope: str) -> None:
@@ -187,7 +187,7 @@ class _Reader:
                 return
             verb = _VERBS.get(kind)
             if verb is None:
-                raise TraceError(f"operation {row['id']} ({kind}) is no call of a program: it is a step of a circuit")
+                raise TraceError(f"operation {row['id']} ({kind}) is a step of a circuit, not a call of a program")
             if kind in (OpKind.ADD, OpKind.SUB, OpKind.MULT, OpKind.MULT_NO_RELIN) and len(operands) == 1:
                 operands = operands * 2
             constants = [] if row["plaintext"] is None else [self._constant(row["plaintext"])]
@@ -262,7 +262,7 @@ class _Scopes:
 
 
 def _groups(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Rows one by one, or those of a composite together: the rows below its scope, its own at the end."""
+    """Rows one by one, and the rows of a composite together: its inside, then the call."""
     at = 0
     ends = _composite_ends(rows)
     while at < len(rows):

@@ -34,7 +34,7 @@ def package_workload(
 
     Args:   data: default: the workload's own, by the seed; sink: takes and has the constants (default: memory);
             on_call(count): called after each call.
-    Raises: NotOblivious: its calls, constants or inputs depend on what it decrypts; ParamsError: it is deeper than the
+    Raises: NotOblivious: its calls, constants or inputs depend on decrypted values; ParamsError: it is deeper than the
             set; as the program.
     """
     workload, size_name, checked = resolve(name, params, size)
@@ -71,7 +71,7 @@ def _file_of(workload: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Swapped:
-    """What changes in a package where one part of the program's data is another: inputs, and calls or constants."""
+    """The inputs and calls of a package that change with one part of the program's data."""
 
     part: str
     inputs: tuple[str, ...]
@@ -82,11 +82,12 @@ class Swapped:
 def verify_inputs(
     name: str, params: str | CkksParameters | None = None, size: str | None = None, seed: int = 0, data: Any = None
 ) -> list[Swapped]:
-    """Whether a package stays the same when what is encrypted changes: a program is captured with the data of another
-    seed, part by part (the fields of a dataclass, the entries of a dictionary or a list).
+    """Capture a program with the data of another seed, part by part, and compare calls and constants.
+
+    Parts are the fields of a dataclass and the entries of a dictionary or a list.
 
     Returns: the parts that reach the package's constants: a model's weights, where no input depends on them.
-    Raises: CheckFailed: a part changes inputs and constants, so that constants hold what is encrypted.
+    Raises: CheckFailed: a part changes inputs and constants, so that constants may hold encrypted values.
     """
     workload, size_name, checked = resolve(name, params, size)
     if hasattr(workload, "PACKAGE"):
@@ -130,8 +131,8 @@ def verify_inputs(
             raise CheckFailed(
                 f"{name}: {each.part} is encrypted as input '{each.inputs[0]}' and changes constants of the package "
                 f"too: {shown}{more}. The package would hold what depends on an input. Encrypt these vectors. If they "
-                "are a model's, return inputs and model from data() as parts of their own: fields of a dataclass, or "
-                "entries of a dictionary"
+                "are a model's, let data() return inputs and model as separate fields of a dataclass or entries of a "
+                "dictionary"
             )
     return found
 

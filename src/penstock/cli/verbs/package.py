@@ -52,8 +52,8 @@ def command(
     """Make a package of WORKLOAD: a program of your own (.py), one of penstock's, or a package at another set.
 
     A package holds calls, constants, names and lengths of inputs and outputs, and the parameter set. It holds no key,
-    no code, and nothing of what is encrypted: everything else that a program computes with, such as a model's weights,
-    is a constant. A program whose calls depend on decrypted values is refused, with its line.
+    no code and no encrypted values. Everything else that a program computes with, such as a model's weights, is a
+    constant. A program whose calls depend on decrypted values is refused, with its line.
 
     \b
     Examples:

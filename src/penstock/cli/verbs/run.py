@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,13 @@ from penstock.cli.output import emit, format_option, progress_console
 from penstock.cli.run_tables import draw_run
 from penstock.cli.tenant_queue import run_tenants, tenant_options
 from penstock.errors import UnknownName, UsageError
-from penstock.hall.running import RunDiffers, run
+from penstock.hall.running import Ran, RunDiffers, run
 from penstock.measure.timings import benchmark_of
 from penstock.native.prepared import ClientPlace
 from penstock.running.readings import DEFAULT_READING, READINGS
 from penstock.simulation.spelling import OPTIONS
 from penstock.system.files import check_target, write_atomic
-from penstock.system.progress import Progress
+from penstock.system.progress import Progress, StageProgress
 from penstock.system.vectors import check_form, check_room, write_vectors
 from penstock.traces.io import write_trace
 from penstock.traces.schema import Trace
@@ -60,7 +61,7 @@ _OF_A_QUEUE = {"tenants_path", "jobs_path", "scheduling", "client_library", "thr
     "outputs",
     multiple=True,
     metavar="[NAME=]FILE",
-    help="Write what is decrypted here (.npy, .npz, .csv, .json); repeated, one output of a package each.",
+    help="Write the decrypted values to this file (.npy, .npz, .csv, .json); repeat it for several outputs.",
 )
 @seed_option
 @threads_option
@@ -153,37 +154,45 @@ def command(
     targets = output_files(outputs)
     _check_files(reading, [trace_path, timings_path], force=force)
     _check_outputs(workload, targets, force=force)
-    differs = None
-    with Progress(quiet=quiet).stage(f"{workload} encrypted") as stage:
-        try:
-            done = run(
-                workload,
-                reading=reading,
-                params=params,
-                size=size,
-                data=data_path,
-                inputs=inputs or None,
-                seed=seed,
-                threads=threads,
-                key_budget=key_budget,
-                keys=store,
-                tenant=tenant,
-                input_budget=input_budget,
-                memory=memory,
-                client=client,
-                client_library=client_library,
-                on_operation=lambda n, total: stage.update(n, total=total),
-                spelled=OPTIONS,
-            )
-        except RunDiffers as error:
-            done, differs = error.run, error
+    done, differs = _done(
+        lambda on_operation: run(
+            workload,
+            reading=reading,
+            params=params,
+            size=size,
+            data=data_path,
+            inputs=inputs or None,
+            seed=seed,
+            threads=threads,
+            key_budget=key_budget,
+            keys=store,
+            tenant=tenant,
+            input_budget=input_budget,
+            memory=memory,
+            client=client,
+            client_library=client_library,
+            on_operation=on_operation,
+            spelled=OPTIONS,
+        ),
+        Progress(quiet=quiet).stage(f"{workload} encrypted"),
+    )
     if done.trace is not None:
         _write(done.trace, trace_path, timings_path, threads, force=force, quiet=quiet)
     write_outputs(done.outputs, targets, force=force, quiet=quiet)
-    result = dict(done.numbers)
-    emit(result, output_format, table=lambda console: draw_run(console, result))
+    emit(dict(done.numbers), output_format, table=lambda console: draw_run(console, done.numbers))
     if differs is not None:
         raise differs
+
+
+def _done(
+    start: Callable[[Callable[[int, int], None]], Ran], progress: AbstractContextManager[StageProgress]
+) -> tuple[Ran, RunDiffers | None]:
+    """A run with its progress, and the error of a result that differs."""
+    with progress as stage:
+        try:
+            return start(lambda n, total: stage.update(n, total=total)), None
+        except RunDiffers as error:
+            return error.run, error
 
 
 def _named(workload: str | None, scheduling: str | None) -> str:
@@ -217,7 +226,7 @@ def output_files(words: Sequence[str]) -> dict[str | None, Path]:
 
 
 def write_outputs(outputs: Mapping[str, Any], targets: Mapping[str | None, Path], *, force: bool, quiet: bool) -> None:
-    """Write what a run decrypted. Raises: UsageError: numbers that the file does not hold; WouldOverwrite."""
+    """Write the outputs of a run. Raises: UsageError: numbers that the file does not hold; WouldOverwrite."""
     for name, path in targets.items():
         write_vectors(outputs if name is None else {name: outputs[name]}, path, force=force)
         if not quiet:

@@ -12,10 +12,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
 
-from penstock.openfhe.recorder.decrypted import marked
+from penstock.openfhe.recorder.decrypted import is_decrypted, marked
 from penstock.openfhe.recorder.identity import Identities, Known
 from penstock.openfhe.recorder.packagings import Packagings
-from penstock.openfhe.recorder.plaintexts import Encoded, values_copy
+from penstock.openfhe.recorder.plaintexts import Encoded, as_array, values_copy
 from penstock.openfhe.recorder.recording import Recording
 
 _READS = (
@@ -83,13 +83,19 @@ class Capture:
 
         @functools.wraps(original)
         def method(cc: Any, *args: Any, **kwargs: Any) -> Any:
-            made = original(cc, *args, **kwargs)
             recording = recording_of(cc)
             packaging = None if recording is None else recording.packaging
-            if recording is not None and isinstance(packaging, Packagings) and packaging.refusal is None:
-                start = perf_counter()
-                packaging.encoded(made, values_copy(args[0] if args else kwargs["value"]))
-                recording.overhead_s += perf_counter() - start
+            if recording is None or not isinstance(packaging, Packagings) or packaging.refusal is not None:
+                return original(cc, *args, **kwargs)
+            start = perf_counter()
+            given = args[0] if args else kwargs.pop("value")
+            decrypted = packaging.read_decrypted and is_decrypted(given)
+            values = as_array(given)
+            called = perf_counter()
+            made = original(cc, values, *args[1:], **kwargs)
+            end = perf_counter()
+            packaging.encoded(made, values_copy(values) if values is given else values, decrypted=decrypted)
+            recording.overhead_s += perf_counter() - end + called - start
             return made
 
         return method

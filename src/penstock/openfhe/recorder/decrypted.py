@@ -13,14 +13,14 @@ import numpy as np
 
 
 class DecryptedFloat(float):
-    """A real number of a decrypted plaintext, or what was computed from one."""
+    """A decrypted real number, or a number computed from one."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return float, (float(self),)
 
 
 class DecryptedComplex(complex):
-    """A complex number of a decrypted plaintext, or what was computed from one."""
+    """A decrypted complex number, or a number computed from one."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return complex, (complex(self),)
@@ -46,7 +46,10 @@ def _through(base: type, name: str) -> Callable[..., Any]:
     plain = getattr(base, name)
 
     def operation(*args: Any) -> Any:
-        return marked(plain(*args))
+        found = plain(*args)
+        if found is NotImplemented and base is float and isinstance(args[-1], complex):
+            found = getattr(complex, name)(complex(args[0]), args[-1])
+        return marked(found)
 
     operation.__name__ = name
     return operation

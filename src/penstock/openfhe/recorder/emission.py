@@ -42,7 +42,7 @@ class Term:
 
 
 class Emitter(Protocol):
-    """What writes the instructions of the call that is noted now."""
+    """Writes the instructions of the current call."""
 
     params: CkksParameters
     recording: Recording
@@ -127,7 +127,7 @@ def _inner_product(to: Emitter, args: Sequence[Any], terms: Sequence[Term], plai
 def _sum_slots(to: Emitter, total: int, count: int) -> int:
     """Rotations by 1, 2 and 3 times a power of four, the digits shared, as EvalSum has them."""
     if count < 1 or count & (count - 1):
-        raise Unknown(f"a sum over {count} slots, which is no power of two, has steps that are not known: take one")
+        raise Unknown(f"a sum over {count} slots has unknown steps: take a power of two")
     step = 1
     while step < count:
         if 2 * step < count:
@@ -166,7 +166,7 @@ def _of_function(to: Emitter, args: Sequence[Any], terms: Sequence[Term], plain:
     if not isinstance(function, NotedFunction) or len(function.samples) != int(degree) + 1:
         raise Unknown("the function was not asked for one value at each node: pass a Python function of one number")
     if np.isnan(function.samples).any():
-        raise Unknown("the function gives what is not a number, or what was decrypted: make it of constants")
+        raise Unknown("the function returns a decrypted number, or none: make it of constants")
     samples = iter(function.samples)
     return _by_function(to, lambda x: next(samples), terms[0].value, lower, upper, degree)
 

@@ -65,7 +65,7 @@ class Expander:
             )
 
     def setup(self, slots: int) -> BootstrapSetup | None:
-        """What was remembered for a number of slots."""
+        """Return the setup for a number of slots."""
         return self._setups.get(slots)
 
     def expand(

@@ -33,7 +33,7 @@ class _Reference(weakref.ref[Any]):
 
 
 class Identities(Generic[T]):
-    """Object of the script -> what is known of it. An entry goes when its object goes, before its address is used
+    """Maps an object of the script to its record. An entry goes when its object goes, before its address is used
     again.
 
     A call that changes a ciphertext in place gives the same object another entry.

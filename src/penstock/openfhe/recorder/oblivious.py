@@ -1,6 +1,6 @@
 """Whether a script does the same with other keys and noise: it is recorded twice, and the packages are compared.
 
-python -m penstock.openfhe.recorder.oblivious OUT SCRIPT [ARGS…]    # the second run, in a process of its own
+python -m penstock.openfhe.recorder.oblivious OUT SCRIPT [ARGS…]    # the second run
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from penstock.openfhe.recorder.behind import Behind
 from penstock.openfhe.recorder.packaging import Packaging
 from penstock.openfhe.recorder.packagings import Packagings
 from penstock.openfhe.recorder.refusals import NotPackaged
@@ -23,7 +24,7 @@ from penstock.system.files import os_errors
 from penstock.system.temporary import temporary_folder
 
 Fingerprint = list[dict[str, Any]]
-"""One entry an instruction: what must be the same in each run, by what it is, and its place."""
+"""One entry an instruction: its place, and by name each thing that must be equal in two runs."""
 _RULE = (
     "a package does not depend on decrypted values, time or chance: take the same constants in each run, from a fixed "
     "seed, say"
@@ -47,9 +48,9 @@ class Digested:
 
 
 def fingerprint(packaging: Packaging) -> Fingerprint:
-    """Of what was recorded. The sink of the packaging is `Digested`; values that are encrypted are not in it."""
+    """The fingerprint of a package whose sink is `Digested`. It has no values that are encrypted."""
     made = packaging.collected()
-    sink = packaging.constants
+    sink = packaging.constants.sink if isinstance(packaging.constants, Behind) else packaging.constants
     digests = sink.digests if isinstance(sink, Digested) else {}
     found = []
     for each, place in zip(made.instructions, packaging.places, strict=True):
@@ -80,7 +81,7 @@ def fingerprints(run: ScriptRun) -> list[Fingerprint]:
 
 
 def check_oblivious(run: ScriptRun, script: Path, args: Sequence[str], folder: Path) -> None:
-    """Run the script again, in a process of its own, and compare.
+    """Run the script again, in a new process, and compare.
 
     Args:   folder: where the script was started.
     Raises: NotPackaged: what differs first, with its line.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.errors import PenstockError
+from penstock.openfhe.recorder.behind import Behind
 from penstock.openfhe.recorder.oblivious import Digested
 from penstock.openfhe.recorder.packaging import Packaging
 from penstock.openfhe.recorder.packagings import Packagings
@@ -40,9 +41,9 @@ class PackageFiles:
         self._files: dict[int, PackageFile] = {}
 
     def sink(self, number: int) -> ConstantSink:
-        """What takes the constants of a package."""
+        """Return a new sink for the constants of a package."""
         file = self._file(number)
-        return Digested(file) if self._verify else file
+        return self._opened.enter_context(Behind(Digested(file) if self._verify else file))
 
     def write(self, run: ScriptRun) -> tuple[list[Written], list[PenstockError]]:
         """The packages of a run, each in its file, and why others are none."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from penstock.errors import PenstockError
 from penstock.openfhe.recorder import emission
+from penstock.openfhe.recorder.behind import Behind
 from penstock.openfhe.recorder.calls import Call, Form
 from penstock.openfhe.recorder.identity import Identities, Known
 from penstock.openfhe.recorder.names import Names, name_of, stored_name
@@ -46,12 +47,12 @@ Handler = Callable[["Packaging", Call, tuple[Any, ...], Any, Sequence[Known]], N
 
 
 class Packaging:
-    """One package in the making: of the calls on what one key pair encrypted.
+    """A package in the making: the calls on ciphertexts of one key pair.
 
     After the first call that it cannot hold it keeps nothing more. The script and the trace do not depend on it. Its
     methods are called under the recording's lock.
 
-    Args:   plaintexts: those of the context. sink: makes what takes the constants, when the first one comes.
+    Args:   plaintexts: known plaintexts of the context. sink: makes the sink of constants, when it is first needed.
     """
 
     def __init__(
@@ -167,7 +168,7 @@ class Packaging:
         return self.builder.series(verb, operand, series)
 
     def open_sink(self) -> ConstantSink:
-        """Where constants go; made when the first one comes."""
+        """Return the sink of constants. The first call makes it."""
         if self.constants is None:
             self.constants = self._sink(self.number)
         return self.constants
@@ -184,7 +185,10 @@ class Packaging:
         known = self._identities.get(target)
         if not call.in_place or known is None or (known.state != before.state and known.state.degree > 1):
             return False
-        known.value, known.owner, known.polynomials = before.value, self, before.polynomials
+        value = _value(before)
+        if known.state.limbs < before.state.limbs:  # an operand that may be rescaled was
+            value = self.emit(Verb.MOD_DROP, [value], argument=known.state.limbs)
+        known.value, known.owner, known.polynomials = value, self, before.polynomials
         return True
 
     def _pair(self, call: Call, args: tuple[Any, ...], result: Any, before: Sequence[Known]) -> None:
@@ -292,7 +296,7 @@ class Packaging:
         else:
             rescales = a.state.degree - out.state.degree
             if kind is OpKind.RESCALE and (rescales != 1 or a.state.degree != 2):
-                raise Refused("a ciphertext that is no product is rescaled, which loses its scale: leave it out")
+                raise Refused("a ciphertext is rescaled that is not a product: leave the call out")
             for _ in range(rescales):
                 value = self.emit(Verb.RESCALE, [value])
             if out.state.limbs < a.state.limbs - rescales:
@@ -371,13 +375,27 @@ class Packaging:
 
     # The end.
     def collected(self) -> Package:
-        """The calls so far, unchecked and without constants."""
-        return self.builder.unkeyed(self.name, self.params, ConstantsInMemory())
+        """Return the calls so far, unchecked. All constants are written when it returns.
+
+        Raises: PenstockError: one could not be.
+        """
+        return self._settled(self.builder.unkeyed(self.name, self.params, ConstantsInMemory()))
+
+    def _settled(self, package: Package) -> Package:
+        """With the numbers that the sink gave in the end."""
+        if not isinstance(self.constants, Behind):
+            return package
+        numbers = self.constants.settled()
+        instructions = [
+            each._replace(constants=tuple(numbers[k] for k in each.constants)) if each.constants else each
+            for each in package.instructions
+        ]
+        return replace(package, instructions=instructions)
 
     def package(self, constants: Constants | None = None) -> Package:
-        """The package of what was recorded so far.
+        """Return the package of the calls so far.
 
-        Args:   constants: what the sink holds; if omitted, the sink itself, which keeps them in memory.
+        Args:   constants: read access to the sink; an in-memory sink if omitted.
         Raises: NotPackaged: a call was refused; nothing was decrypted; the program breaks a rule of the evaluator.
         """
         if self.refusal is not None:
@@ -396,10 +414,8 @@ class Packaging:
             },
         )
         if not made.outputs:
-            raise NotPackaged(
-                f"{self.name}: nothing is decrypted, so a package would have no output: Decrypt what the program is for"
-            )
-        run = Stated(made)
+            raise NotPackaged(f"{self.name}: nothing is decrypted, so the package has no output: decrypt the results")
+        run = Stated(self._settled(made))
         try:
             run.run()
         except PenstockError as error:

@@ -49,7 +49,7 @@ class Packagings:
             raise NotPackaged("key switching is BV, which packages do not have: take HYBRID")
         if context_primes(recording.cc, recording.fhe) != openfhe_primes(recording.params)[0]:
             raise NotPackaged(
-                "the primes of the context are not those that OpenFHE 1.6 derives from its sizes: make the context by "
+                "the primes of the context differ from those that OpenFHE 1.6 derives from its sizes: call "
                 "GenCryptoContext in the script"
             )
 
@@ -72,7 +72,7 @@ class Packagings:
         decrypted = self.read_decrypted and any(map(is_decrypted, args))
         owner.note(call, args, result, before, frame, decrypted=decrypted)
         if owner.refusal is not None:
-            # What follows belongs to the package that there is not.
+            # Later calls on its results are refused with it.
             for each in self._recording.ciphertexts((*args, result)):
                 known = self._identities.get(each)
                 if known is not None and known.owner is None:
@@ -111,11 +111,10 @@ class Packagings:
         return made
 
     # What the capture calls.
-    def encoded(self, plaintext: Any, values: GivenValues) -> None:
-        """A plaintext that the script made, with a copy of its values."""
+    def encoded(self, plaintext: Any, values: GivenValues, *, decrypted: bool) -> None:
+        """A plaintext that the script made, with a copy of its values, and whether one of them was decrypted."""
         if self.refusal is None:
             limbs, degree = self._num_q - plaintext.GetLevel(), plaintext.GetNoiseScaleDeg()
-            decrypted = self.read_decrypted and is_decrypted(values)
             self.plaintexts.set(plaintext, Encoded(values, limbs, degree, plaintext.GetSlots(), decrypted=decrypted))
 
     def shorten(self, known: Encoded, length: int) -> None:

@@ -17,7 +17,7 @@ GivenValues = list[Any] | npt.NDArray[Any]
 
 @dataclass(eq=False, slots=True)
 class Encoded:
-    """What is known of one plaintext of the script."""
+    """One plaintext of the script."""
 
     values: GivenValues | None
     """`None`: it was decrypted, or edited by hand."""
@@ -34,8 +34,18 @@ class Encoded:
     """Its number in the owner's package, once it was an operand."""
 
 
+def as_array(values: Any) -> Any:
+    """A list of real numbers as an array, which OpenFHE takes as well, so that it is converted once; else `values`."""
+    if type(values) is not list:
+        return values
+    try:
+        return np.frombuffer(array("d", values), dtype=np.float64) if values else values
+    except TypeError:
+        return values
+
+
 def values_copy(values: Any) -> GivenValues:
-    """The values of a plaintext as they are now: cheap, since most are never looked at again."""
+    """Copy the values of a plaintext, cheaply: most are never needed."""
     return np.array(values, subok=True) if isinstance(values, np.ndarray) else list(values)
 
 

@@ -33,7 +33,7 @@ class Observer(Protocol):
     """Sees every call, before and after it becomes a row. It never raises."""
 
     def operands(self, args: Sequence[Any]) -> list[Known | None]:
-        """What is known of the ciphertexts among the arguments, before the call's results take their places."""
+        """Return the known state of each ciphertext argument, before results replace operands."""
         ...
 
     def note(
@@ -67,7 +67,7 @@ class Recording:
         self.calls = 0
         self.active = True
         self.packaging: Observer | None = None
-        """What makes a package of the calls, where one is wanted."""
+        """Makes packages of the calls; `None`: only a trace is wanted."""
         self.ended = ""
         """How the program ended early, if it did."""
         self._identities = identities
@@ -109,7 +109,7 @@ class Recording:
             return self.builder.finish(meta)
 
     def bootstrap_setup(self, slots: int) -> BootstrapSetup | None:
-        """How EvalBootstrapSetup was called for so many slots; `None`: not at all, or in a way that is not known."""
+        """Return the arguments of EvalBootstrapSetup for a number of slots; `None`: no call, or an unknown form."""
         return self._expander.setup(slots)
 
     @property

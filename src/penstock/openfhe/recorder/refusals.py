@@ -39,6 +39,6 @@ OUTSIDE = (
     "began, or edited by hand; encrypt it in the script"
 )
 DECRYPTED = (
-    "an operand is a number that was decrypted: a package holds no step that the key's owner takes in between; compute "
-    "it on ciphertexts, or make one script of what comes before and one of what follows"
+    "an operand is a number that was decrypted: a package has no step of the key's owner in between; compute it on "
+    "ciphertexts, or make a script of each part"
 )

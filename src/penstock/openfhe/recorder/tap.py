@@ -74,7 +74,7 @@ class Tap:
                 if name in vars(ciphertext):
                     self.replace_method(ciphertext, name, self._recorded_ciphertext(call, vars(ciphertext)[name]))
             if self.sinks is not None:
-                # Now: `from openfhe import *` takes functions as they are then.
+                # Before the script runs `from openfhe import *`, which copies functions.
                 self._captured()
 
     def close(self) -> None:
@@ -162,7 +162,7 @@ class Tap:
                 self.close()
 
     def _name(self) -> str:
-        number = sum(r is not None for r in self.recordings.values()) + 1
+        number = len({id(r) for r in self.recordings.values() if r is not None}) + 1
         return self.workload if number == 1 else f"{self.workload}#{number}"
 
     def _met(self, cc: Any) -> Recording | None:

@@ -1,0 +1,145 @@
+"""Pieces of recorded packages without OpenFHE: marks, names, digests, the thread that writes constants."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from penstock.errors import PenstockError
+from penstock.openfhe.recorder.behind import Behind
+from penstock.openfhe.recorder.decrypted import DecryptedFloat, is_decrypted, marked
+from penstock.openfhe.recorder.names import Names, name_of, stored_name
+from penstock.openfhe.recorder.oblivious import Digested, compare
+from penstock.openfhe.recorder.plaintexts import as_array, as_vector
+from penstock.openfhe.recorder.refusals import NotPackaged
+from penstock.package.content import ConstantsInMemory
+
+
+@pytest.mark.parametrize(
+    "computed",
+    [
+        lambda x: x + 1,
+        lambda x: 2 - x,
+        lambda x: 3.0 * x / 2,
+        lambda x: x**2,
+        lambda x: -abs(x),
+        lambda x: [0.0, x],
+        lambda x: x * 1j,
+        lambda x: np.exp(marked(np.array([float(x)]))) + 1,
+    ],
+)
+def test_what_is_computed_of_a_decrypted_number_is_marked(computed: Any) -> None:
+    (x,) = marked([0.5])
+    assert is_decrypted(computed(x))
+    assert not is_decrypted(computed(0.5)) or isinstance(computed(0.5), np.ndarray)
+
+
+def test_a_marked_number_is_the_number() -> None:
+    x = marked(0.25)
+    assert (repr(x), f"{x:.3f}", hash(x), x == 0.25) == ("0.25", "0.250", hash(0.25), True)
+    for made in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x)):
+        assert type(made) is float
+    assert type(pickle.loads(pickle.dumps(marked([0.5])))) is list
+    assert isinstance(x + 1, DecryptedFloat)
+
+
+def here() -> str | None:
+    return stored_name(sys._getframe(1))
+
+
+def through() -> str | None:
+    return here()
+
+
+def test_a_result_has_the_name_of_its_variable() -> None:
+    first = here()
+    second = through()
+    listed = [here()]
+    held: dict[str, Any] = {}
+    held["key"] = here()
+    assert (first, second) == ("first", "second")
+    assert listed == [None]
+    assert held["key"] is None
+
+
+def test_a_parameter_has_the_name_of_the_callers_variable() -> None:
+    def shown(ciphertext: object) -> str | None:
+        return name_of(ciphertext, sys._getframe())
+
+    score = object()
+    assert shown(score) == "score"
+    assert shown(object()) == "ciphertext"
+
+
+def test_names_are_numbered() -> None:
+    names = Names()
+    assert [names.free(each, "input") for each in ("x", "x", None, None, "y")] == [
+        "x",
+        "x[1]",
+        "input[0]",
+        "input[1]",
+        "y",
+    ]
+
+
+def test_lists_of_real_numbers_are_converted_once() -> None:
+    assert as_array([1, 2.5]).tolist() == [1.0, 2.5]
+    given = [1 + 1j]
+    assert as_array(given) is given
+    assert as_vector(given, is_complex=False).tolist() == [1.0]
+    assert as_vector(given, is_complex=True).tolist() == [1 + 1j]
+
+
+def test_constants_written_behind_have_the_numbers_of_the_other_sink() -> None:
+    held = ConstantsInMemory()
+    vectors = [np.array([float(k % 3), 1.0]) for k in range(300)]
+    with Behind(held) as sink:
+        assert [sink.add(each) for each in vectors] == list(range(300))
+        assert sink.settled() == [k % 3 for k in range(300)]
+    assert len(held) == 3
+    assert "penstock-constants" not in {each.name for each in threading.enumerate()}
+
+
+def test_a_constant_that_cannot_be_written_is_told() -> None:
+    class Full:
+        def add(self, values: Any) -> int:
+            raise OSError("the disk is full")
+
+    with Behind(Full()) as sink:
+        sink.add(np.zeros(1))
+        with pytest.raises(PenstockError, match="the disk is full"):
+            sink.settled()
+        with pytest.raises(PenstockError, match="the disk is full"):
+            sink.add(np.zeros(1))
+
+
+def test_equal_constants_have_one_digest() -> None:
+    sink = Digested()
+    assert [sink.add(np.array(each)) for each in ([1.0, 0.0], [1.0], [2.0])] == [0, 0, 1]
+    assert len(set(sink.digests.values())) == 2
+
+
+def entry(place: str, **more: Any) -> dict[str, Any]:
+    return {"call": ["add", [0, 1]], "place": place, "constant": [], "number": "0j", **more}
+
+
+@pytest.mark.parametrize(
+    ("second", "says"),
+    [
+        ([entry("a"), entry("b", number="1j")], r"b: not oblivious: its number differs in a second run \(0j and 1j\)"),
+        ([entry("a"), entry("b", constant=["ff"])], "b: not oblivious: its constant differs in a second run;"),
+        ([entry("a")], "b: not oblivious: only one of two runs makes the call"),
+        ([entry("a"), entry("b"), entry("c")], "c: not oblivious: only one of two runs makes the call"),
+        ([entry("a", call=["sub", [0, 1]]), entry("b")], "a: not oblivious: its call differs"),
+    ],
+)
+def test_the_first_difference_of_two_runs_is_named(second: Any, says: str) -> None:
+    compare([entry("a"), entry("b")], [entry("elsewhere"), entry("b")])
+    with pytest.raises(NotPackaged, match=says):
+        compare([entry("a"), entry("b")], second)
