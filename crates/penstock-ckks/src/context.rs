@@ -135,6 +135,12 @@ impl Context {
         self.kernels.path()
     }
 
+    /// Runs `work` so many times at once on the threads of this context, where its operations need not be handed over.
+    /// `work` does not wait for anything but [`crate::help`].
+    pub fn abreast(&self, count: usize, work: impl Fn() + Sync) {
+        self.workers.abreast(count, work);
+    }
+
     /// The kernels, for work on bare rows.
     pub fn kernels(&self) -> Kernels {
         self.kernels

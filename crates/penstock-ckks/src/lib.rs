@@ -53,4 +53,4 @@ pub use rows::{CiphertextHeader, KeyAtLimbs};
 pub use scaling::Scaling;
 pub use seeded::{SeededBytes, is_seeded};
 pub use slots::{Complex, SlotTables};
-pub use workers::on_this_thread;
+pub use workers::{help, on_this_thread};

@@ -1,6 +1,7 @@
 //! Threads of one context: a list of independent jobs, done by 1 to n of them.
 
 use std::cell::Cell;
+use std::sync::Barrier;
 
 use rayon::prelude::*;
 
@@ -20,6 +21,11 @@ pub fn on_this_thread<R>(work: impl FnOnce() -> R) -> R {
     }
     let _restored = Restored(ALONE.replace(true));
     work()
+}
+
+/// Takes a part of an operation that another thread of the same context has begun, if there is one.
+pub fn help() -> bool {
+    rayon::yield_now() == Some(rayon::Yield::Executed)
 }
 
 /// A separate pool, so that a context has the requested threads, whoever calls it.
@@ -50,13 +56,36 @@ impl Workers {
         self.threads
     }
 
+    /// Runs `work` so many times at once, at most once on each thread: operations inside need not be handed over.
+    /// Returns when all are over.
+    pub fn abreast(&self, count: usize, work: impl Fn() + Sync) {
+        let count = count.clamp(1, self.threads);
+        match &self.pool {
+            // None begins before all have a thread: one that waits for another would never end on its thread.
+            Some(pool) => {
+                let begun = Barrier::new(count);
+                pool.scope(|scope| {
+                    for _ in 0..count {
+                        scope.spawn(|_| {
+                            begun.wait();
+                            work();
+                        });
+                    }
+                });
+            }
+            None => work(),
+        }
+    }
+
     /// Does every job. The first error stops the items that have not begun.
     ///
     /// # Errors
     /// That of a job.
     pub fn each<T: Send>(&self, jobs: Vec<T>, work: impl Fn(T) -> Result<(), Error> + Sync) -> Result<(), Error> {
         match &self.pool {
-            Some(pool) if jobs.len() > 1 && !ALONE.get() => pool.install(|| jobs.into_par_iter().with_max_len(1).try_for_each(&work)),
+            Some(pool) if jobs.len() > 1 && !ALONE.get() => {
+                pool.install(|| jobs.into_par_iter().with_max_len(1).try_for_each(&work))
+            }
             _ => jobs.into_iter().try_for_each(work),
         }
     }

@@ -14,6 +14,10 @@ use crate::perform::{Value, perform};
 use crate::program::{Program, Task, Work};
 use crate::{AsKey, Supply};
 
+/// How long an idle lane looks for work before it sleeps: about the time of a short task.
+const SPIN: Duration = Duration::from_micros(100);
+const NAP: Duration = Duration::from_micros(20);
+
 /// How a run uses the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
@@ -109,9 +113,7 @@ pub fn run<S: Supply>(
 ) -> Result<Outcome, S::Error> {
     let lanes = Lanes::new(context, program, supply, options);
     let watched = thread::scope(|scope| {
-        for _ in 0..options.lanes.max(1) {
-            scope.spawn(|| lanes.work());
-        }
+        scope.spawn(|| context.abreast(options.lanes, || lanes.work()));
         if options.ahead_bytes > 0 {
             scope.spawn(|| lanes.vectors.read_ahead(supply));
         }
@@ -236,17 +238,34 @@ impl<'a, S: Supply> Lanes<'a, S> {
                 return None;
             }
             if let Some(at) = self.pick(&mut state) {
-                let beside = state.running > 0 || (self.options.lanes > 1 && !state.ready.is_empty());
+                let others = state.running;
                 state.running += 1;
-                state.beside += u64::from(state.running > 1);
+                state.beside += u64::from(others > 0);
                 if self.program.tasks()[at].key.is_some() {
                     state.keyed += 1;
                     state.keyed_running += 1;
                 }
-                return Some((at, beside));
+                // A free lane will take another one, if one may run now.
+                let another = if others + 1 < self.options.lanes { self.pick(&mut state) } else { None };
+                state.ready.extend(another.map(|other| Reverse(other as u32)));
+                return Some((at, others > 0 || another.is_some()));
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            drop(state);
+            self.idle();
+            state = self.state();
         }
+    }
+
+    /// Nothing may run now: help with what others do, then look again.
+    fn idle(&self) {
+        let begun = Instant::now();
+        while begun.elapsed() < SPIN {
+            if ckks::help() {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        thread::sleep(NAP);
     }
 
     /// The first ready task that keeps to the options.
