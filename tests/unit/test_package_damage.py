@@ -100,7 +100,7 @@ def test_a_parameter_set_that_is_none_is_refused(tmp_path: Path, params: str, sa
 
 
 @pytest.mark.parametrize(
-    ("provenance", "says"), [("[]", "no.* object"), ('{"a": 1}', "'a' is no text"), ("{'a'}", "not JSON")]
+    ("provenance", "says"), [("[]", "no.* object"), ('{"a": 1}', "'a' is not a text"), ("{'a'}", "not JSON")]
 )
 def test_a_provenance_that_is_none_is_refused(tmp_path: Path, provenance: str, says: str) -> None:
     written(tmp_path / "a.pkg", json.dumps(RECORD), provenance)

@@ -1,9 +1,12 @@
 //! Constants and their stored bytes.
 
+use bytemuck::cast_slice;
+
 use crate::bits::{pack, packed_bytes, unpack, width};
 use crate::cursor::Cursor;
 use crate::error::Fault;
 use crate::forms::{self, Form, MAX_EXPONENT, MIN_EXPONENT};
+use crate::frame::sha256;
 use crate::tables::{Entry, Kind};
 
 /// A vector that a program uses as a plaintext. Vectors of values have no zeros at their end.
@@ -101,18 +104,15 @@ impl Constant {
         Ok(read)
     }
 
-    /// Bytes that are the same for the same vector only.
-    pub(crate) fn canonical(&self) -> Vec<u8> {
-        let mut bytes = vec![self.kind().code()];
-        match self {
-            Constant::Real(values) => bytes.extend(values.iter().flat_map(|value| value.to_le_bytes())),
-            Constant::Complex(values) => bytes.extend(values.iter().flatten().flat_map(|part| part.to_le_bytes())),
-            Constant::Coefficients(Coefficients { integers, exponent }) => {
-                bytes.extend(exponent.to_le_bytes());
-                bytes.extend(integers.iter().flat_map(|each| each.to_le_bytes()));
-            }
-        }
-        bytes
+    /// A digest that only the same vector has, in this process.
+    pub(crate) fn identity(&self) -> [u8; 32] {
+        let (exponent, bytes) = match self {
+            Constant::Real(values) => (0, cast_slice(values)),
+            Constant::Complex(values) => (0, cast_slice(values)),
+            Constant::Coefficients(Coefficients { integers, exponent }) => (*exponent, cast_slice(integers)),
+        };
+        let head = [&[self.kind().code()][..], &exponent.to_le_bytes()].concat();
+        sha256(&[&head, bytes])
     }
 
     /// Values, or coefficients.

@@ -6,7 +6,7 @@ use crate::constant::Coefficients;
 use crate::error::Fault;
 use crate::forms::power_of_two;
 
-/// The values in at least `slots` slots: those of the polynomial, repeated.
+/// The values of a polynomial in its slots, repeated to at least `slots` values.
 ///
 /// # Errors
 /// A value is too large for float64.

@@ -19,13 +19,13 @@ pub fn header() -> [u8; HEADER_BYTES] {
     bytes
 }
 
-/// The version of a header; `None`: it is not that of a package.
+/// The version of a header; `None`: the file is not a package.
 pub fn version(header: &[u8; HEADER_BYTES]) -> Option<u32> {
     let [a, b, c, d] = [header[8], header[9], header[10], header[11]];
     header.starts_with(&MAGIC).then(|| u32::from_le_bytes([a, b, c, d]))
 }
 
-/// Where the tables are.
+/// The place and the digest of the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Footer {
     pub offset: u64,
@@ -55,7 +55,11 @@ impl Footer {
     }
 }
 
-/// SHA-256.
-pub fn sha256(bytes: &[u8]) -> [u8; 32] {
-    Sha256::digest(bytes).into()
+/// SHA-256 of parts, one after another.
+pub fn sha256(parts: &[&[u8]]) -> [u8; 32] {
+    let mut digest = Sha256::new();
+    for part in parts {
+        digest.update(part);
+    }
+    digest.finalize().into()
 }

@@ -74,13 +74,13 @@ impl Reader {
     pub fn constant_bytes(&self, number: u32) -> Result<Vec<u8>> {
         let entry = self.entry(number)?;
         let bytes = read_at(&self.file, &self.path, entry.offset, entry.bytes as usize)?;
-        if sha256(&bytes) != entry.digest {
+        if sha256(&[&bytes]) != entry.digest {
             return Err(Error::damaged(&self.path, format!("constant {number} differs from its digest")));
         }
         Ok(bytes)
     }
 
-    /// A constant as it was given to the writer.
+    /// Reads a constant.
     ///
     /// # Errors
     /// Those of [`Reader::constant_bytes`]; [`Error::Rule`]: the bytes are not a constant.
@@ -167,7 +167,7 @@ fn read_tables(file: &File, path: &Path, footer: &Footer) -> Result<Tables> {
         return Err(Error::damaged(path, what));
     }
     let bytes = read_at(file, path, footer.offset, footer.length as usize)?;
-    if sha256(&bytes) != footer.digest {
+    if sha256(&[&bytes]) != footer.digest {
         return Err(Error::damaged(path, "its tables differ from their digest"));
     }
     // Its own head, in case the file was changed between the two reads.

@@ -1,4 +1,4 @@
-//! The rules that the tables of a package keep, besides those of its values.
+//! The rules of the tables. Those of values are in `rules_values`.
 
 use std::collections::HashSet;
 

@@ -13,7 +13,7 @@ pub struct Instructions {
     /// Its degree, 1 or 2; 0: not stated.
     pub degrees: Vec<u8>,
     pub scopes: Vec<u32>,
-    /// How many operands there are, for each instruction whose verb takes many.
+    /// Numbers of operands, for each instruction whose verb takes many.
     pub many: Vec<u32>,
     /// Numbers of values, of all instructions in order.
     pub operands: Vec<u32>,
@@ -145,7 +145,7 @@ pub struct Key {
     pub limbs: u16,
 }
 
-/// What a constant is.
+/// The kinds of constants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -165,7 +165,7 @@ impl Kind {
     }
 }
 
-/// Where a constant is.
+/// The index entry of a constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     pub offset: u64,

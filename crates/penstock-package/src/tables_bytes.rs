@@ -13,7 +13,7 @@ type Result<T> = std::result::Result<T, Fault>;
 const HEAD_NUMBERS: usize = 18;
 /// Bytes of the head.
 pub const HEAD_BYTES: usize = 4 * HEAD_NUMBERS;
-/// Names besides those of scopes, inputs, outputs and keys: the package's, and its description.
+/// Texts that every package has: its name and its description.
 const OWN_TEXTS: u64 = 2;
 
 /// The counts of the head, each within its limit.
@@ -217,7 +217,7 @@ pub fn write(tables: &Tables) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Reads tables of [`Head::tables_bytes`] bytes. Their content is not checked, but for what a type cannot hold.
+/// Reads tables of [`Head::tables_bytes`] bytes. Checks only codes and texts; `rules` checks the rest.
 pub fn read(head: &Head, bytes: &[u8]) -> Result<Tables> {
     let mut cursor = Cursor::new(bytes);
     cursor.take(HEAD_BYTES)?;

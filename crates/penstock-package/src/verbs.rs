@@ -36,7 +36,7 @@ impl Argument {
     }
 }
 
-/// What an instruction of one verb takes and makes.
+/// The operands, results and constants of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     pub operands: u32,

@@ -17,7 +17,7 @@ use crate::tables_bytes;
 
 const WRITE_BUFFER_BYTES: usize = 1 << 20;
 
-/// Tables to write; those of constants are the writer's.
+/// Tables to write. The writer adds the index of constants.
 pub type Content = Tables;
 
 /// A package that is being written. A writer that is dropped leaves a file that no reader opens.
@@ -54,7 +54,7 @@ impl Writer {
         self.entries.is_empty()
     }
 
-    /// Where a constant is.
+    /// The index entry of a constant.
     pub fn entry(&self, number: u32) -> Option<&Entry> {
         self.entries.get(number as usize)
     }
@@ -76,7 +76,7 @@ impl Writer {
                 "constants have at most 2^17 values, or 2^18 coefficients",
             )));
         }
-        let identity = sha256(&constant.canonical());
+        let identity = constant.identity();
         if let Some(known) = self.known.get(&identity) {
             return Ok(*known);
         }
@@ -91,7 +91,7 @@ impl Writer {
             values: constant.len() as u32,
             kind: constant.kind(),
             form,
-            digest: sha256(&bytes),
+            digest: sha256(&[&bytes]),
         });
         self.offset += bytes.len() as u64;
         self.known.insert(identity, number);
@@ -115,7 +115,7 @@ impl Writer {
         let mut bytes = vec![0; entry.bytes as usize];
         let read = self.file.get_ref().read_exact_at(&mut bytes, entry.offset);
         read.map_err(|error| Error::io(&self.path, "read", error))?;
-        if sha256(&bytes) != entry.digest {
+        if sha256(&[&bytes]) != entry.digest {
             return Err(Error::damaged(&self.path, format!("constant {number} differs from its digest")));
         }
         Constant::read(&bytes, &entry).map_err(|fault| Error::rule(&self.path, fault.of_constant(number)))
@@ -129,7 +129,7 @@ impl Writer {
         let tables = Tables { constants: std::mem::take(&mut self.entries), ..content };
         rules::check(&tables, HEADER_BYTES as u64, self.offset).map_err(Error::Refused)?;
         let bytes = tables_bytes::write(&tables).map_err(Error::Refused)?;
-        let footer = Footer { offset: self.offset, length: bytes.len() as u64, digest: sha256(&bytes) }.write();
+        let footer = Footer { offset: self.offset, length: bytes.len() as u64, digest: sha256(&[&bytes]) }.write();
         self.write(&bytes)?;
         self.write(&footer)?;
         let io = |error| Error::io(&self.path, "write", error);

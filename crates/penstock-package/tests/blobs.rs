@@ -6,7 +6,7 @@ mod common;
 use common::{TemporaryFile, columns, resealed, sealed, small, tables};
 use penstock_package::{Form, Reader};
 
-/// What reading constant 0 says when its stored bytes, kind and number of values are these.
+/// Reads constant 0 with these stored bytes, kind and number of values; returns it or the message.
 fn refusal(kind: u8, values: u32, blob: &[u8]) -> String {
     let file = small();
     let mut changed = file[tables(&file)].to_vec();

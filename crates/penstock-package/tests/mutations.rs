@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use common::{FOOTER, HEAD, Random, TemporaryFile, columns, resealed, sealed, small, tables};
 use penstock_package::{Error, Kind, Reader, Result};
 
-/// The system's allocator, which counts what each thread holds and the most that it held.
+/// The system's allocator with two counters for each thread: bytes held, and the most so far.
 struct Counting;
 
 thread_local! {
@@ -61,12 +61,12 @@ fn measured<T>(work: impl FnOnce() -> T) -> (T, u64) {
     (done, (PEAK.get() - before) as u64)
 }
 
-/// What an opening may hold: tables are a few times as large in memory as in the file.
+/// The most that an opening may hold: a few times the size of the file.
 fn opening_bytes(file: usize) -> u64 {
     (1 << 14) + 16 * file as u64
 }
 
-/// What reading one constant may hold: its vectors in up to four forms, twice for complex ones; and the roots of unity.
+/// The most that reading one constant may hold: its vectors in up to four forms, twice for complex ones; and the roots of unity.
 fn reading_bytes(reader: &Reader, number: u32) -> u64 {
     let entry = reader.tables().constants[number as usize];
     let roots = if entry.kind == Kind::Coefficients { 128 * u64::from(reader.tables().ring_dim) } else { 0 };

@@ -187,9 +187,9 @@ fn codes_that_the_format_does_not_have_are_refused() {
         ("bytes of constants", 0, 0, "constant 0: 0 bytes at offset 16"),
         ("bytes of constants", 36, 2, "the constants: they end at offset"),
         ("lengths of series", 0, 4, "the series: 4 coefficients, and the head has 3"),
-        ("lengths of texts", 0, 6, "the names: 51 bytes, and the head has 50"),
+        ("lengths of texts", 0, 6, "the names: 52 bytes, and the head has 51"),
         ("texts", 0, 0xff, "the name: invalid utf-8"),
-        ("texts", 26, 0xff, "the name of scope 1: invalid utf-8"),
+        ("texts", 28, 0xff, "the name of scope 1: invalid utf-8"),
         ("params", 0, 0xff, "the parameter set: invalid utf-8"),
         ("provenance", 3, 0x80, "the provenance: invalid utf-8"),
     ] {
@@ -223,7 +223,7 @@ fn counts_above_their_limits_are_refused_before_anything_is_read() {
         changed[place.start + 4 * number..place.start + 4 * number + 4].fill(0xff);
         let message = refusal(&changed);
         assert!(message.contains(says), "{message} instead of {says}");
-        // Within the limit, and not what the tables have.
+        // Within the limit, but another number than in the tables.
         changed[place.start + 4 * number..place.start + 4 * number + 4].fill(0);
         let message = refusal(&changed);
         assert!(message.contains("by their counts") || message.contains("the limit is 0"), "{message}");

@@ -61,7 +61,10 @@ enum Values<'py> {
 impl Values<'_> {
     fn constant(&self) -> Constant {
         match self {
-            Values::Real(values) => Constant::real(&values.as_array().to_vec()),
+            Values::Real(values) => match values.as_slice() {
+                Ok(values) => Constant::real(values),
+                Err(_) => Constant::real(&values.as_array().to_vec()),
+            },
             Values::Complex(values) => {
                 Constant::complex(&values.as_array().iter().map(|value| [value.re, value.im]).collect::<Vec<_>>())
             }

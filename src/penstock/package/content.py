@@ -204,13 +204,15 @@ class ConstantsInMemory:
 def trimmed(values: Values) -> Values:
     """A vector as packages hold it: float64, or complex128 where an imaginary part is not 0; no zeros at its end.
 
-    >>> trimmed(np.array([1 + 0j, 2, 0]))
-    array([1., 2.])
+    Zeros lose their sign, which no encoding keeps: masks times weights have many of both.
+
+    >>> trimmed(np.array([1 + 0j, -0.0, 2, 0]))
+    array([1., 0., 2.])
     """
     values = np.asarray(values)
     if values.dtype.kind == "c" and not np.any(values.imag):
         values = values.real
-    values = np.array(values, dtype=np.complex128 if values.dtype.kind == "c" else np.float64)
+    values = np.asarray(values, dtype=np.complex128 if values.dtype.kind == "c" else np.float64) + 0.0
     used = np.flatnonzero(values)
     return values[: int(used[-1]) + 1 if len(used) else 0]
 

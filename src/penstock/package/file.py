@@ -43,8 +43,7 @@ _LARGEST = {np.uint8: 2**8 - 1, np.uint16: 2**16 - 1, np.uint32: 2**32 - 1, np.i
 class PackageFile:
     """A package that is being written: a context manager, a sink of constants, and the constants so far.
 
-    The file appears under its name at `finish`, whole; without it the end of the context removes what was written.
-    Constants are not kept in memory.
+    `finish` gives the file its name. A context that ends without it removes the file. Constants are not kept in memory.
     """
 
     def __init__(self, path: Path | str, force: bool = False) -> None:
@@ -100,7 +99,7 @@ class PackageFile:
             return self._writer.constant(number)
 
     def finish(self, package: Package) -> int:
-        """Write the tables, and give the file its name; return its bytes. Numbers of constants are those of `add`.
+        """Write the tables, and give the file its name; return its bytes. `add` gave the constants their numbers.
 
         Raises: PackageError: the package breaks a rule of the format; nothing is left. WouldOverwrite: the file was
                 made in the meantime. FileError: the file system refused.
@@ -125,7 +124,7 @@ class PackageFile:
                     keys=list(package.keys.items()),
                 )
         except (OverflowError, TypeError, UnicodeEncodeError) as error:
-            raise PackageError(f"the package is not written: a field of it is no number or text ({error})") from error
+            raise PackageError(f"the package is not written: a field has another type ({error})") from error
         self._file.publish()
         return written
 
@@ -145,7 +144,7 @@ def write_package(package: Package, path: Path | str, force: bool = False) -> in
 def _provenance_of(package: Package) -> dict[str, str]:
     for name, text in package.provenance.items():
         if not (isinstance(name, str) and isinstance(text, str)):
-            raise PackageError(f"the package is not written: provenance '{name}' is no text: give texts")
+            raise PackageError(f"the package is not written: provenance '{name}' is not a text; give texts")
     return package.provenance
 
 
@@ -246,7 +245,7 @@ def check_package(path: Path | str) -> Package:
 
 
 def package_info(path: Path | str) -> dict[str, Any]:
-    """What a package has: counts, bytes of its constants as stored and as float64, forms, keys, provenance.
+    """Count the parts of a package: instructions, constants and their bytes, as stored and as float64, forms, keys.
 
     Raises: as `open_package`.
     """
@@ -316,7 +315,9 @@ def _stored_provenance(reader: PackageReader, path: Path) -> dict[str, str]:
     found = _stored(reader.provenance, "the provenance", path)
     wrong = [name for name, text in found.items() if not isinstance(text, str)]
     if wrong:
-        raise PackageError(f"{path}: provenance '{cut(wrong[0])}' is no text: the package is not used; make it again")
+        raise PackageError(
+            f"{path}: provenance '{cut(wrong[0])}' is not a text: the package is not used; make it again"
+        )
     return dict(found)
 
 

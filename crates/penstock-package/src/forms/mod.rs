@@ -8,7 +8,7 @@ pub use integers::{MAX_EXPONENT, MIN_EXPONENT, power_of_two};
 pub use read::read;
 pub use write::write;
 
-/// How a vector is stored. The number is the code in files.
+/// The way in which a vector is stored. The number is the code in files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Form {
@@ -20,7 +20,7 @@ pub enum Form {
     Integers = 2,
     /// A shorter vector, repeated; of one value for a constant one.
     Period = 3,
-    /// Places and values of those that are not 0.
+    /// Places and values of the elements other than 0.
     Sparse = 4,
     /// Lengths and values of runs.
     Runs = 5,

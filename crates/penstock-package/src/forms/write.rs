@@ -19,7 +19,7 @@ fn nested(values: &[f64], inside: u32) -> Vec<u8> {
         return best;
     }
     if let Some(length) = period(values) {
-        // Other forms of a vector that repeats are no smaller, but for a few bytes.
+        // Of a vector that repeats, other forms save a few bytes at most.
         let mut bytes = head(Form::Period, length);
         bytes.extend(nested(&values[..length], inside - 1));
         return if bytes.len() < best.len() { bytes } else { best };
@@ -118,7 +118,23 @@ fn places_and_values(form: Form, places: &[u64], inner: &[f64], inside: u32, bes
     (bytes.len() < best).then_some(bytes)
 }
 
+/// Values that show whether a vector has few different ones.
+const SAMPLED: usize = 256;
+
+/// Whether some values of the vector, evenly spaced, are mostly different: it has no small dictionary then.
+fn mostly_differ(values: &[f64]) -> bool {
+    let mut sample: Vec<u64> =
+        values.iter().step_by((values.len() / SAMPLED).max(1)).map(|value| value.to_bits()).collect();
+    let drawn = sample.len();
+    sample.sort_unstable();
+    sample.dedup();
+    drawn >= SAMPLED && sample.len() > drawn - drawn / 8
+}
+
 fn dictionary(values: &[f64], inside: u32, best: usize) -> Option<Vec<u8>> {
+    if mostly_differ(values) {
+        return None;
+    }
     let most = (values.len() / 2).min(MAX_DICTIONARY as usize);
     let mut known: HashMap<u64, u64> = HashMap::new();
     let (mut table, mut places) = (Vec::new(), Vec::with_capacity(values.len()));

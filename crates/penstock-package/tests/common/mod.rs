@@ -173,7 +173,7 @@ fn word(bytes: &[u8], at: usize) -> usize {
     u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize
 }
 
-/// Where the tables are.
+/// The place of the tables.
 pub fn tables(file: &[u8]) -> std::ops::Range<usize> {
     let footer = file.len() - FOOTER;
     word(file, footer)..footer
@@ -255,7 +255,7 @@ pub fn sealed(before: &[u8], tables: &[u8]) -> Vec<u8> {
     file
 }
 
-/// Makes the digests of constants those of their bytes, where their places lie in the file, then seals the tables.
+/// Computes the digests of constants anew, if their places are inside the file, then seals the tables.
 pub fn resealed(before: &[u8], tables: &[u8]) -> Vec<u8> {
     if tables.len() < HEAD {
         return sealed(before, tables);
