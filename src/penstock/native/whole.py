@@ -352,7 +352,7 @@ def _room(prepared: Prepared, whole: Whole, budget: WholeBudget) -> Room:
         key_bytes=0,
         vector_bytes=0,
         input_bytes=0,
-        ahead_bytes=_AHEAD_VECTORS * 8 * params.ring_dim if compiled.vectors and prepared.threads > 1 else 0,
+        ahead_bytes=_AHEAD_VECTORS * 8 * params.ring_dim if _encodes_ahead(prepared, whole) else 0,
     )
     keys = Wanted(all_bytes=0, least_bytes=0, saved_s=0.0)
     if prepared.memory is None:
@@ -369,6 +369,12 @@ def _room(prepared: Prepared, whole: Whole, budget: WholeBudget) -> Room:
         context.set_keep_bytes(params.ciphertext_bytes(params.num_q + params.num_p))
         fixed = replace(fixed, kept_bytes=compiled.held_bytes(context.keep_bytes)[1] - values)
     return share(fixed, parts, budget.memory_bytes)
+
+
+def _encodes_ahead(prepared: Prepared, whole: Whole) -> bool:
+    """Whether a thread makes vectors ahead: the first half of an encoding takes one thread, beside which one operation
+    leaves another idle. Operations side by side leave none."""
+    return bool(whole.compiled.vectors) and prepared.threads > 1 and whole.lanes.count == 1
 
 
 def _encode_s_per_byte(context: _engine.CkksContext, compiled: Compiled) -> float:
