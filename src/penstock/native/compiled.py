@@ -108,6 +108,8 @@ class Compiled:
     """Of each task, bytes of each block of memory besides its operands and results."""
     value_rows: list[list[int]] = field(default_factory=list)
     """Of each value, bytes of each of its polynomials, or of its digits."""
+    is_input: list[bool] = field(default_factory=list)
+    """Of each task, whether it takes an input."""
     operands: list[tuple[int, ...]] = field(default_factory=list)
     """Of each task, the values that it takes."""
     makers: list[int] = field(default_factory=list)
@@ -124,11 +126,14 @@ class Compiled:
                 consumers[maker].append(task)
         return consumers, missing
 
-    def held_bytes(self, keep_bytes: int) -> tuple[int, int]:
-        """The most bytes of values at one time, and of values, scratch and memory that waits for new ones together.
+    def held_bytes(self, keep_bytes: int) -> tuple[int, int, int]:
+        """The most bytes at one time: of values; of values, scratch and memory that waits for new ones together; and of
+        all that with the inputs that wait for their use.
 
         Args:   keep_bytes: of dropped values, which the engine keeps for new ones.
         """
+        waiting = self.params.ciphertext_bytes(self.params.num_q) * len(self.inputs)
+        most_all = waiting
         uses = [0] * len(self.value_rows)
         for values in self.operands:
             for value in values:
@@ -142,13 +147,17 @@ class Compiled:
                 live += sum(self.value_rows[made])
                 made += 1
             most_live = max(most_live, live)
-            arena.give(arena.take(self.scratch_rows[task]))
+            scratch = arena.take(self.scratch_rows[task])
+            most_all = max(most_all, arena.held_bytes + waiting)
+            if self.is_input[task]:
+                waiting -= sum(self.value_rows[made - 1])
+            arena.give(scratch)
             for value in values:
                 uses[value] -= 1
                 if not uses[value]:
                     arena.give(rows.pop(value))
                     live -= sum(self.value_rows[value])
-        return most_live, arena.most_bytes
+        return most_live, arena.most_bytes, most_all
 
     @property
     def repeated_bytes(self) -> int:
@@ -311,6 +320,7 @@ class CompilingEngine:
         compiled.makers.extend([self.task] * len(sizes))
         compiled.value_rows.extend(sizes)
         compiled.scratch_rows.append([])
+        compiled.is_input.append(work == "input")
         return compiled.tasks.add(work, operands, [sum(rows) for rows in sizes], **rest)
 
     def input(self, values: Values, state: ScaleState) -> Awaited:

@@ -342,7 +342,7 @@ def _room(prepared: Prepared, whole: Whole, budget: WholeBudget) -> Room:
     params = compiled.params
     if budget.memory_bytes is not None:
         context.release_memory()
-    values, held = compiled.held_bytes(context.keep_bytes)
+    values, held, with_inputs = compiled.held_bytes(context.keep_bytes)
     rotations = len({key for key, _ in compiled.key_uses if key.startswith("rot")})
     fixed = Room(
         process_bytes=resident_bytes(os.getpid()) - context.kept_bytes,
@@ -364,6 +364,9 @@ def _room(prepared: Prepared, whole: Whole, budget: WholeBudget) -> Room:
         "vectors": wanted_vectors(compiled, whole.encode_s_per_byte, fixed.ahead_bytes),
         "inputs": wanted_inputs(compiled, on_disk=budget.inputs_on_disk, most_bytes=budget.input_bytes),
     }
+    if not budget.inputs_on_disk:
+        at_peak = with_inputs - held
+        parts["inputs"] = Wanted(all_bytes=at_peak, least_bytes=at_peak, saved_s=0.0)
     if budget.memory_bytes is not None and least_bytes(fixed, parts) > budget.memory_bytes:
         # Kept memory only saves time.
         context.set_keep_bytes(params.ciphertext_bytes(params.num_q + params.num_p))
