@@ -243,9 +243,9 @@ def from_heracles(data: bytes, params: CkksParameters | None = None, *, name: st
         raise TraceError(f"a HERACLES trace of scheme '{scheme}'; penstock prices CKKS: 'ckks' or 'openfhe_ckks'")
     if not found.instructions:
         raise TraceError("a HERACLES trace without instructions, or another message; give its program trace")
-    chosen = _assumed(found) if params is None else _checked(found, params)
+    chosen = assumed_set(found) if params is None else checked_set(found, params)
     reader = _Reader(chosen)
-    for index, each in enumerate(_merged(found.instructions)):
+    for index, each in enumerate(merged(found.instructions)):
         reader.add(index, *each)
     notes = [f"read from a HERACLES trace of {len(found.instructions)} instructions"]
     if params is None:
@@ -259,7 +259,7 @@ SHORTEST = 20
 """Bits of the primes that a program may have."""
 
 
-def _assumed(found: HeraclesTrace) -> CkksParameters:
+def assumed_set(found: HeraclesTrace) -> CkksParameters:
     from penstock.params.spec import CkksSpec
 
     every = [one for each in found.instructions for one in (*each.dests, *each.srcs)]
@@ -302,7 +302,7 @@ def _assumed(found: HeraclesTrace) -> CkksParameters:
         ) from error
 
 
-def _checked(found: HeraclesTrace, params: CkksParameters) -> CkksParameters:
+def checked_set(found: HeraclesTrace, params: CkksParameters) -> CkksParameters:
     stated = {
         "N": found.ring_dim,
         "primes of Q": found.q_size,
@@ -316,7 +316,7 @@ def _checked(found: HeraclesTrace, params: CkksParameters) -> CkksParameters:
     return params
 
 
-def _merged(instructions: list[Instruction]) -> Iterator[tuple[Instruction, OpKind | None]]:
+def merged(instructions: list[Instruction]) -> Iterator[tuple[Instruction, OpKind | None]]:
     """Instructions; a product and the `relin` of it that follows at once are one, of kind `mult` or `square`."""
     uses = Counter(one.symbol for each in instructions for one in each.srcs)
     at = 0

@@ -85,6 +85,19 @@ def _read_varint(view: memoryview, at: int) -> tuple[int, int]:
     raise TraceError(f"byte {at}: a number of more than {_MOST_BYTES} bytes; this is not a protocol buffer")
 
 
+def packed(value: memoryview) -> list[int]:
+    """Numbers that stand one behind another, as a repeated number is written.
+
+    >>> packed(memoryview(bytes.fromhex("01ac02")))
+    [1, 300]
+    """
+    found, at = [], 0
+    while at < len(value):
+        number, at = _read_varint(value, at)
+        found.append(number)
+    return found
+
+
 def whole(value: int | memoryview) -> int:
     """A field that has to be a number."""
     if isinstance(value, int):

@@ -12,7 +12,7 @@ from penstock.cli.options import data_option, params_option, quiet_option, seed_
 from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.errors import UsageError
 from penstock.running.packaging import Swapped, describe_package, package_workload, verify_inputs
-from penstock.system.files import check_target
+from penstock.system.files import check_target, os_errors
 from penstock.system.progress import Progress
 from penstock.units import format_bytes
 from penstock.workloads.packaged import SUFFIX
@@ -33,6 +33,12 @@ SHOWN = 12
 @size_option
 @data_option
 @seed_option
+@click.option(
+    "--values",
+    "values_path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="WORKLOAD is a HERACLES program trace, and this its file of values.",
+)
 @click.option("--verify", is_flag=True, help="Capture again with other inputs: constants that change are refused.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @quiet_option
@@ -44,6 +50,7 @@ def command(
     size: str | None,
     data_path: Path | None,
     seed: int,
+    values_path: Path | None,
     verify: bool,
     force: bool,
     quiet: bool,
@@ -61,6 +68,7 @@ def command(
       penstock package resnet20 -o resnet20.pkg
       penstock package score.pkg
       penstock package score.pkg --params sharp -o score-sharp.pkg
+      penstock package program.heracles --values testvec.bin -o program.pkg
     """
     from penstock.package.file import PackageFile, open_package
     from penstock.running.reading import resolve
@@ -69,6 +77,10 @@ def command(
         if output.suffix != SUFFIX:
             raise UsageError(f"{output}: the name of a package ends in {SUFFIX}")
         check_target(output, force=force)
+    if values_path is not None:
+        said = _from_heracles(Path(workload), values_path, params, output, force=force)
+        emit(said, output_format, table=lambda console: _draw(console, said))
+        return
     found, size_name, checked = resolve(workload, params, size)
     data = None
     if data_path is not None and not hasattr(found, "PACKAGE"):
@@ -98,6 +110,30 @@ def command(
     if output is not None and not quiet:
         progress_console.print(f"package written to {output}", highlight=False)
     emit(said, output_format, table=lambda console: _draw(console, said))
+
+
+def _from_heracles(
+    trace: Path, values: Path, params: str | None, output: Path | None, *, force: bool
+) -> dict[str, Any]:
+    """The package of another tool's trace and values, written and described."""
+    from penstock.package.file import PackageFile, open_package
+    from penstock.package.heracles import package_of_heracles
+    from penstock.params import catalogue
+
+    if output is None:
+        raise UsageError("--values: name the package with -o; constants are not kept in memory")
+    with os_errors(trace, "read"):
+        content = trace.read_bytes()
+    with os_errors(values, "read"):
+        given = values.read_bytes()
+    chosen = None if params is None else catalogue.get(params)
+    with PackageFile(output, force=force) as file:
+        file.finish(package_of_heracles(content, given, file, chosen, name=trace.stem))
+    return {
+        "file": str(output),
+        "file_bytes": output.stat().st_size,
+        **describe_package(open_package(output)),
+    }
 
 
 def _draw(console: Console, said: dict[str, Any]) -> None:
