@@ -50,7 +50,7 @@ impl From<PyErr> for Failure {
     }
 }
 
-/// Keys by number: those of a store's session, by name, or those in memory.
+/// Keys by number: by name in a store's session, or in memory.
 #[derive(FromPyObject)]
 enum KeysIn<'py> {
     Session((PyRef<'py, KeySession>, Vec<String>)),
@@ -121,7 +121,7 @@ impl Keys {
     }
 }
 
-/// What a run takes from Python, and what it brings back.
+/// A run's functions in Python, and its results.
 struct Supply<'a> {
     context: &'a ckks::Context,
     keys: Keys,

@@ -32,7 +32,7 @@ impl Encoded {
     }
 }
 
-/// Where a vector is.
+/// The place of a vector.
 enum Place {
     /// Coefficients that were made ahead of the use.
     Ahead(ckks::Coefficients),
@@ -201,7 +201,7 @@ impl<'a> Vectors<'a> {
         uses.get(uses.partition_point(|at| (*at as usize) < from)).copied()
     }
 
-    /// Makes coefficients for the tasks to come, until the run is over: the work of a thread of its own.
+    /// Makes coefficients for the tasks to come, until the run is over. It has its own thread.
     pub fn read_ahead<S: Supply>(&self, supply: &S) {
         for (at, task) in self.program.tasks().iter().enumerate() {
             for vector in &task.vectors {

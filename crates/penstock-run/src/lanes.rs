@@ -75,7 +75,7 @@ struct State {
     done: usize,
     running: usize,
     keyed_running: usize,
-    /// How many tasks with keys were begun.
+    /// Tasks with keys that were begun.
     keyed: usize,
     live_bytes: u64,
     peak_bytes: u64,
@@ -229,7 +229,7 @@ impl<'a, S: Supply> Lanes<'a, S> {
         }
     }
 
-    /// The next task that may run, and whether others run beside it.
+    /// The next task that may run, and whether others run at the same time.
     fn begin(&self) -> Option<(usize, bool)> {
         let all = self.program.tasks().len();
         let mut state = self.state();

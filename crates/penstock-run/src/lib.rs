@@ -3,7 +3,7 @@
 //! that do not depend on each other run side by side.
 //!
 //! [`Program`] is the tasks in an order that respects their operands; [`run`] executes it with evaluation keys, vectors
-//! and inputs from a [`Supply`]. What the supply does (read a disk, wait for a key) is up to the caller.
+//! and inputs from a [`Supply`]. The caller decides how: from a disk, say.
 
 mod encoded;
 mod error;
@@ -19,7 +19,7 @@ pub use program::{Form, Program, Task, Vector, Work};
 
 use penstock_ckks as ckks;
 
-/// Where a run gets what it does not make itself. Called from several threads.
+/// The source of keys, vectors and inputs of a run. Called from several threads.
 pub trait Supply: Sync {
     /// What can go wrong.
     type Error: From<ckks::Error> + From<Error> + Send;
@@ -54,7 +54,7 @@ pub trait Supply: Sync {
     fn output(&self, number: u32, result: &ckks::Ciphertext) -> Result<(), Self::Error>;
 }
 
-/// What has the rows of a key.
+/// The rows of a key.
 pub trait AsKey {
     /// The rows.
     fn view(&self) -> &dyn ckks::KeyView;

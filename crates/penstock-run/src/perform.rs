@@ -130,7 +130,7 @@ fn keyed(context: &ckks::Context, given: &Operands<'_>, key: &dyn ckks::KeyView)
     }
 }
 
-/// Sums over Q and P: operands are the terms of each sum, and what it adds.
+/// Sums over Q and P: operands are the terms of each sum, and one more that is added.
 fn weighted(
     context: &ckks::Context,
     given: &Operands<'_>,

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 
-/// How a vector is encoded for a task.
+/// The form of an encoded vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Form {
     /// Over the limbs of Q.
@@ -20,7 +20,7 @@ pub struct Vector {
     pub form: Form,
 }
 
-/// What a task does. Operands are those of the method of [`penstock_ckks::Context`] with this name.
+/// What a task does. The method of [`penstock_ckks::Context`] with this name says the operands.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Work {
     Input(u32),
@@ -222,7 +222,7 @@ impl Program {
         &self.value_bytes
     }
 
-    /// How often each value is an operand.
+    /// The uses of each value as an operand.
     pub(crate) fn uses(&self) -> Vec<u32> {
         let mut uses = vec![0; self.value_bytes.len()];
         for value in self.tasks.iter().flat_map(|task| &task.operands) {

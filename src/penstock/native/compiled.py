@@ -1,7 +1,7 @@
 """A program compiled for the native evaluator: all calls of a run as one list of tasks, before anything is computed.
 
 The program runs once on an engine that only notes its calls. States of ciphertexts follow the scaling rules, so that
-circuits, plans of refreshes and rotations are those of a run that computes.
+a run that computes has the same circuits, plans of refreshes and rotations.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Compiled:
     """Of each value, the task that makes it."""
 
     def graph(self) -> tuple[list[list[int]], list[int]]:
-        """Of each task the tasks that take what it makes, and the number of tasks that it waits for."""
+        """Of each task: the tasks that take its results, and the number of tasks that it waits for."""
         consumers: list[list[int]] = [[] for _ in self.operands]
         missing = []
         for task, values in enumerate(self.operands):
@@ -161,7 +161,7 @@ class Compiled:
 
     @property
     def repeated_bytes(self) -> int:
-        """Of all encoded vectors that are used more than once: what is worth keeping."""
+        """Of all encoded vectors that are used more than once, and so are worth keeping."""
         return sum(self.encoded_bytes(name) for name, uses in self.encoded.items() if uses > 1)
 
 
@@ -409,10 +409,10 @@ class CompilingEvaluator(NativeEvaluator):
 def compile_program(
     program: Callable[[CompilingEvaluator], Any], params: CkksParameters, context: _engine.CkksContext
 ) -> tuple[Compiled, Any, TraceBuilder]:
-    """The tasks of a program, what it returned, and the rows of its trace, without times.
+    """The tasks of a program, its return value, and the rows of its trace, without times.
 
-    Args:   program: nothing that it encrypts, encodes or decides on depends on what it decrypts; its result holds views
-            of the vectors that it decrypted. context: its scales are asked for.
+    Args:   program: no decrypted value changes what it encrypts, encodes or decides; its result holds views of the
+            decrypted vectors. context: its scales are asked for.
     """
     engine = CompilingEngine(params, context.scale_at)
     ev = CompilingEvaluator(engine)

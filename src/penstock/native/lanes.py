@@ -43,7 +43,7 @@ class Lanes:
 def choose_lanes(compiled: Compiled, trace: Trace, threads: int, *, keys_in_order: bool) -> Lanes:
     """The operations side by side that take the least predicted time.
 
-    Args:   trace: of the program, row by row as it was compiled. keys_in_order: whether key switches run one at a time.
+    Args:   trace: with the rows of the compilation. keys_in_order: whether key switches run one at a time.
     """
     if threads < 2:
         return Lanes(1, "")
@@ -76,7 +76,7 @@ def task_times(compiled: Compiled, trace: Trace, params: CkksParameters, threads
 def play(compiled: Compiled, alone_s: Floats, together_s: Floats, lanes: int, *, keys_in_order: bool) -> float:
     """Seconds of a list schedule: the first ready task of the program to the next free lane.
 
-    A task that finds no other one to run beside it takes all threads.
+    A task that runs alone takes all threads.
     """
     consumers, missing = compiled.graph()
     keyed = np.zeros(len(missing), dtype=bool)

@@ -1,7 +1,7 @@
-"""The memory of a whole program before it runs: what it takes, and how a byte budget is shared.
+"""The memory of a whole program before it runs, and the shares of a byte budget.
 
-Values in use, their scratch and the process itself are needed as they are. Keys, encoded vectors and encrypted inputs
-share what is left: each can be read or encoded again at each use, so bytes go first where a byte saves most seconds.
+Values in use, their scratch and the process itself are always needed. Keys, encoded vectors and encrypted inputs share
+the rest: each can be read or encoded again at each use, so bytes go first where a byte saves most seconds.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a program could use, and what each part costs to do without."""
+    """The bytes that a program could use, and the seconds that they save."""
 
     all_bytes: int
     """With which nothing is read or encoded twice."""

@@ -211,11 +211,11 @@ class WholeBudget:
     """What a run of a whole program may take."""
 
     memory_bytes: int | None = None
-    """Of this process at most; `None`: what it takes."""
+    """Of this process at most; `None`: no limit."""
     key_bytes: int | None = None
-    """Of keys in memory; `None`: what the other budget leaves."""
+    """Of keys in memory; `None`: all, or the rest of the other budget."""
     input_bytes: int | None = None
-    """Of encrypted inputs that wait in memory; `None`: all, or what the other budget leaves."""
+    """Of encrypted inputs that wait in memory; `None`: all, or the rest of the other budget."""
 
     @property
     def inputs_on_disk(self) -> bool:
@@ -241,7 +241,7 @@ class Whole:
 def compile_whole(
     prepared: Prepared, program: Callable[[CompilingEvaluator], Any], meta: TraceMeta, lanes: int | None = None
 ) -> Whole:
-    """Compile a program that does not depend on what it decrypts.
+    """Compile a program that does not depend on its decrypted values.
 
     Args:   lanes: operations side by side; `None`: by cost.
     """
@@ -271,7 +271,7 @@ def run_whole(
 ) -> NativeRun:
     """Run a compiled program. The next run replaces the values of its result.
 
-    Args:   inputs: (slots,) each, in the order of encryption; those that it was compiled with if omitted.
+    Args:   inputs: (slots,) each, in the order of encryption; default: the compiled ones.
     Raises: BudgetTooSmall: it does not fit in the memory; as the keys, the client and the engine.
     """
     compiled, budget = whole.compiled, budget or WholeBudget()
@@ -375,8 +375,8 @@ def _room(prepared: Prepared, whole: Whole, budget: WholeBudget) -> Room:
 
 
 def _encodes_ahead(prepared: Prepared, whole: Whole) -> bool:
-    """Whether a thread makes vectors ahead: the first half of an encoding takes one thread, beside which one operation
-    leaves another idle. Operations side by side leave none."""
+    """Whether a thread makes vectors ahead. The first half of an encoding takes one thread, and one operation leaves
+    another thread idle meanwhile. Operations side by side leave none."""
     return bool(whole.compiled.vectors) and prepared.threads > 1 and whole.lanes.count == 1
 
 

@@ -1,7 +1,7 @@
 """What a program package holds, in memory: instructions, constants, inputs, outputs and the parameter set.
 
-An instruction is one call of `penstock.program.evaluator.Evaluator`. Values are numbered in the order in which
-instructions make them: the results of an instruction follow those of the one before it.
+An instruction is one call of `penstock.program.evaluator.Evaluator`. Values are numbered in the
+order in which instructions make them.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ MANY = -1
 
 
 class Shape(NamedTuple):
-    """What an instruction of one verb takes and makes."""
+    """The operands and results of an instruction of one verb."""
 
     operands: int
     results: int = 1
@@ -172,7 +172,7 @@ class Constants(Protocol):
 
 
 class ConstantSink(Protocol):
-    """What takes a program's constants while it is recorded."""
+    """Takes a program's constants while it is recorded."""
 
     def add(self, values: Values) -> int:
         """The number of a vector; vectors with the same values have one number."""

@@ -1,7 +1,7 @@
 """HERACLES' program traces with their file of values as packages.
 
 The trace names operands by symbols; the other file, the message `heracles.data.TestVector`, holds polynomials by
-symbol. Those of plaintexts become constants; those of ciphertexts, which it may hold as well, are not read.
+symbol. Plaintexts become constants; ciphertexts, which it may hold too, are not read.
 Source: github.com/IntelLabs/encrypted-computing-sdk, file p-isa_tools/data_formats/proto/heracles/data.proto, commit
 69becbf.
 """
@@ -54,7 +54,7 @@ _PAIRS = {
 
 
 class CoefficientSink(Constants, Protocol):
-    """What takes constants as coefficients: a package file."""
+    """Takes constants as coefficients: a package file."""
 
     def add_coefficients(self, integers: npt.NDArray[np.int64], exponent: int) -> int:
         """The number of a constant."""
@@ -149,13 +149,13 @@ def integers(residues: Residues, symbol: str, ring_dim: int) -> npt.NDArray[np.i
         raise TraceError(f"value '{symbol}': a limb has {ring_dim} coefficients, as N of the trace says")
     modulus, total = 1, np.zeros(ring_dim, dtype=object)
     for prime, row in residues.rows:
-        # Garner: what is known modulo the primes so far, and one more.
+        # Garner: from the residue modulo the primes so far to one prime more.
         missing = (row.astype(object) - total) * pow(modulus, -1, prime) % prime
         total = total + missing * modulus
         modulus *= prime
     centred = np.where(total > modulus // 2, total - modulus, total)
     if any(abs(each) >= 1 << 62 for each in centred):
-        raise TraceError(f"value '{symbol}' has coefficients of more than 62 bits: it is no encoded plaintext")
+        raise TraceError(f"value '{symbol}' has coefficients of more than 62 bits: no encoded plaintext has")
     return centred.astype(np.int64)
 
 
@@ -241,7 +241,7 @@ class _Builder:
         if element == 2 * self.params.ring_dim - 1:
             return self._builder.add(Verb.CONJUGATE, cipher)
         if element not in self._steps:
-            raise TraceError(f"{where}: '{GALOIS}' is '{text[:40]}', which is no rotation of the slots")
+            raise TraceError(f"{where}: '{GALOIS}' is '{text[:40]}', and no rotation of the slots has it")
         return self._builder.add(Verb.ROTATE, cipher, argument=self._steps[element])
 
     def _scalar(self, each: Instruction, where: str) -> float:
