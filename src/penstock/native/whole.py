@@ -35,6 +35,7 @@ from penstock.native.room import (
 from penstock.program.evaluator import Plain, Values
 from penstock.system.files import os_errors
 from penstock.traces.schema import Trace, TraceMeta
+from penstock.units import format_seconds
 
 _AHEAD_VECTORS = 8
 """So many vectors are encoded ahead of their use at most."""
@@ -328,7 +329,7 @@ def run_whole(
         keys=keys,
         budget_bytes=room.key_bytes or None,
         inputs=run.inputs,
-        memory_why="; ".join(filter(None, (room.words(), room.why))),
+        memory_why="; ".join(filter(None, (room.words(), room.why, _constants(whole, room)))),
         predicted_peak_bytes=room.total_bytes,
         peak_bytes=watch.standing_bytes,
         lanes=whole.lanes.count,
@@ -372,6 +373,17 @@ def _room(prepared: Prepared, whole: Whole, budget: WholeBudget) -> Room:
         context.set_keep_bytes(params.ciphertext_bytes(params.num_q + params.num_p))
         fixed = replace(fixed, kept_bytes=compiled.held_bytes(context.keep_bytes)[1] - values)
     return share(fixed, parts, budget.memory_bytes)
+
+
+def _constants(whole: Whole, room: Room) -> str:
+    """How constants come into memory, in words."""
+    compiled = whole.compiled
+    if not compiled.encoded:
+        return ""
+    uses = sum(compiled.encoded.values())
+    one_s = whole.encode_s_per_byte * compiled.params.plaintext_bytes(compiled.params.num_q)
+    when = "ahead, by a thread that would be idle" if room.ahead_bytes else "at their use"
+    return f"{uses:,} uses of constants, encoded {when} ({format_seconds(one_s)} for one at all limbs)"
 
 
 def _encodes_ahead(prepared: Prepared, whole: Whole) -> bool:
