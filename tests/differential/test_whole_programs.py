@@ -8,13 +8,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from penstock.errors import BudgetTooSmall
+from penstock.errors import BudgetTooSmall, EvaluationRefused
 from penstock.native.client_process import ClientProcess
 from penstock.native.ends import Decrypted, Encrypted
+from penstock.native.engine import make_context
 from penstock.native.prepared import ClientPlace, KeyPlace, Prepared
 from penstock.native.whole import WholeBudget, compile_whole, run_whole
+from penstock.params import catalogue
 from penstock.program.evaluator import Evaluator, Values
 from penstock.running import trace_workload
 from penstock.running.reading import describe, resolve
@@ -160,3 +163,11 @@ def test_the_client_rests_while_a_whole_program_computes() -> None:
         assert seen
         assert set(seen) == {None}
         assert found.client_peak_rss_bytes > 0
+
+
+def test_a_constant_too_large_for_its_modulus_is_refused() -> None:
+    context = make_context(catalogue.get("insecure-ci"))
+    for limbs, value in ((1, 2.0**21), (2, 2.0**60)):
+        with pytest.raises(EvaluationRefused, match=r"values whose coefficients have .* bits at .* limbs of .* bits"):
+            context.encode(np.full(4, value, dtype=np.complex128), limbs, 1, 4)
+    context.encode(np.full(4, 100.0, dtype=np.complex128), 1, 1, 4)

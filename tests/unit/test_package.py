@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.errors import UsageError
+from penstock.errors import ParamsError, UsageError
 from penstock.package.builder import PackageBuilder
 from penstock.package.content import (
     ConstantsInMemory,
@@ -91,3 +91,14 @@ def test_values_are_freed_after_their_last_use() -> None:
     freed = small().last_uses()
     assert sorted(value for each in freed for value in each) == list(range(7))
     assert freed[1] == (0,)  # the input, after its only product
+
+
+def test_an_operand_of_another_scale_is_named_with_its_instruction() -> None:
+    params = catalogue.get("openfhe-demo")
+    constants = ConstantsInMemory()
+    builder = PackageBuilder(constants)
+    x = builder.encrypt(Input("x", 8))
+    product = builder.add(Verb.MULT, [x, x])
+    builder.output(builder.add(Verb.ADD, [x, product]), Output("y", 8))
+    with pytest.raises(ParamsError, match=r"'wrong', instruction 2 \(add\): operands of a sum differ in scale"):
+        builder.finish("wrong", params, constants)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.errors import UsageError
+from penstock.errors import EvaluationRefused, ParamsError, UsageError
 from penstock.package.content import Input, Instruction, Package, Verb, scope_moves
 from penstock.program.evaluator import Evaluator, Plain, Values
 from penstock.program.symbolic import SymbolicEvaluator
@@ -80,7 +80,7 @@ class Replay:
                     self._move(opened, scope, each.scope)
                     scope = each.scope
                 entered_up_to = max(entered_up_to, scope)
-                for number, value in enumerate(self.results(each)):
+                for number, value in enumerate(self._named(at, each)):
                     self.values[made + number] = value
                 made += each.results
                 for value in freed:
@@ -89,6 +89,16 @@ class Replay:
             while opened:
                 opened.pop().close()
         return self.outputs
+
+    def _named(self, at: int, each: Instruction) -> Sequence[Any]:
+        """The results of an instruction, whose errors say which it is."""
+        try:
+            return self.results(each)
+        except (ParamsError, EvaluationRefused) as error:
+            if not hasattr(error, "instruction"):
+                error.args = (f"'{self.package.name}', instruction {at} ({each.verb}): {error}",)
+                vars(error)["instruction"] = at
+            raise
 
     def _move(self, opened: list[ExitStack], before: int, after: int) -> None:
         """Leave and enter scopes."""
