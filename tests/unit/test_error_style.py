@@ -42,7 +42,7 @@ def test_an_unknown_option_is_one_line_that_names_it_and_the_help(
     [
         (["simulate"], "penstock: missing argument 'TRACE|WORKLOAD'; see 'penstock simulate --help'"),
         (["simulate", "--machin", "sharp"], "--machine"),
-        (["run", "inner-product", "--reading", "x"], "'x' is not one of 'clear', 'openfhe', 'native'"),
+        (["run", "inner-product", "--reading", "x"], "'x' is not one of 'clear', 'noisy', 'openfhe', 'native'"),
         (["run", "inner-product", "--threads", "0"], "0 is not in the range 1<=x<=4096"),
         (["bnch"], "did you mean 'bench'?"),
     ],
