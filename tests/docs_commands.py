@@ -66,7 +66,7 @@ def redirected(line: Sequence[str]) -> tuple[list[str], str | None]:
 
 def is_served(line: Sequence[str]) -> bool:
     """Whether a command listens until it is interrupted."""
-    return line[1:3] == ["keys", "serve"] or (line[1] == "explore" and "--print" not in line)
+    return line[1:3] == ["keys", "node"] or (line[1] == "explore" and "--print" not in line)
 
 
 def served(line: Sequence[str], timeout_s: float = 30) -> tuple[int, str, str]:
