@@ -32,6 +32,7 @@ VERBS: dict[str, str] = {
     "profile": "Count events, energy and call stacks of an encrypted run, and draw a flame graph.",
     "client": "Your key pair: make it and evaluation keys, encrypt and decrypt, without OpenFHE.",
     "keys": "Evaluation keys on disk: import from OpenFHE, list, verify, remove.",
+    "load": "Send jobs to a service at their own times, and report latencies and goodput.",
     "simulate": "Play a trace on a machine whose keys do not fit in fast memory.",
     "sweep": "Many simulated points from one file, on all cores or on a cluster.",
     "ssd": "A solid-state drive: scans of a database, by the host or inside the drive.",
