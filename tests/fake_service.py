@@ -55,8 +55,11 @@ class FakeService:
         self.keys: dict[str, int] = {}
         self.pair: str | None = None
         self.cut_after: list[int] = []
+        self.cuts = 0
         self.busy: list[str] = []
         self.lost: list[tuple[str, str]] = []
+        self.still_writing = 0
+        """So often is a piece after a cut refused, since the one that was cut off is still being written."""
         self.slow_s = 0.0
         self.polls_before_done = 1
         self.end_state = "done"
@@ -76,7 +79,10 @@ class FakeService:
         package = open_package(path)
         self.programs[name] = {
             "name": name,
-            "inputs": [{"name": each.name, "length": each.length, "limbs": each.limbs} for each in package.inputs],
+            "inputs": [
+                {"name": each.name, "length": each.length, "limbs": each.limbs, "complex": False}
+                for each in package.inputs
+            ],
             "outputs": [{"name": each.name, "length": each.length} for each in package.outputs],
             "params": package.params.to_dict(),
             "keys": [{"key": key, "limbs": limbs, "bytes": 0} for key, limbs in package.keys.items()],
@@ -91,7 +97,7 @@ class FakeService:
 
     def needed(self, name: str) -> dict[str, Any]:
         needed = self.described(name)["keys"]
-        lacking = [each["key"] for each in needed if self.keys.get(each["key"], 0) < each["limbs"]]
+        lacking = [each for each in needed if self.keys.get(each["key"], 0) < each["limbs"]]
         return {"needed": needed, "lacking": lacking, "pair": self.pair, "tenant": self.tenant}
 
     def begin(self, asked: dict[str, Any]) -> tuple[int, dict[str, Any]]:
@@ -122,6 +128,8 @@ class FakeService:
         if found["kind"] == "key":
             self.import_key(content, found["params"])
         del self.uploads[name]
+        if found["kind"] == "key":  # it is the tenant's, and no blob any more
+            return {"blob": found["sha256"], "kind": "key"}
         self.blobs[found["sha256"]] = content
         return {"blob": found["sha256"], "kind": found["kind"]}
 
@@ -140,7 +148,7 @@ class FakeService:
         if not {"job", "program", "inputs", "priority"} <= asked.keys():
             raise Problem(400, "a job has job, program, inputs and priority")
         if lacking := self.needed(asked["program"])["lacking"]:
-            raise Problem(424, "keys are lacking", ", ".join(lacking), lacking=lacking)
+            raise Problem(424, "keys are lacking", ", ".join(each["key"] for each in lacking), lacking=lacking)
         program = self.described(asked["program"])
         if set(asked["inputs"]) != {each["name"] for each in program["inputs"]}:
             raise Problem(422, "other inputs than the program's")
@@ -261,6 +269,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def put(self, upload: dict[str, Any], offset: int, length: int) -> tuple[int, Any]:
         service, content = self.service, upload["content"]
+        if service.still_writing and service.cuts:
+            service.still_writing -= 1
+            self.rfile.read(length)
+            raise Problem(409, "another piece of this upload is arriving")
         if offset != len(content):
             self.rfile.read(length)
             raise Problem(409, "another offset", f"the upload is at {len(content)}")
@@ -274,6 +286,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 service.received += len(piece)
                 if service.cut_after and service.received >= service.cut_after[0]:
                     service.cut_after.pop(0)
+                    service.cuts += 1
                     raise ConnectionAbortedError
             time.sleep(service.slow_s)
         return 200, {"offset": len(content)}

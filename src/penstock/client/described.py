@@ -63,7 +63,7 @@ def program_of(told: Mapping[str, Any]) -> Program:
     try:
         params = checked_set(CkksParameters.from_dict(told["params"]))
         inputs = tuple(
-            Input(str(each["name"]), int(each["length"]), int(each.get("limbs") or 0), bool(each.get("is_complex")))
+            Input(str(each["name"]), int(each["length"]), int(each.get("limbs") or 0), bool(each.get("complex")))
             for each in told["inputs"]
         )
         outputs = tuple(Output(str(each["name"]), int(each["length"])) for each in told["outputs"])

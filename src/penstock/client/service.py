@@ -178,6 +178,7 @@ class Service:
                 "key",
                 digest=(record["sha256"], record["bytes"]),
                 on_bytes=told,
+                is_there=lambda key=key: key not in self.needed_keys(name).lacking,  # type: ignore[misc]
                 params=name,
                 name=key,
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,15 @@ from penstock.errors import PenstockError
 from penstock.system.files import os_errors
 from penstock.system.web import PIECE_BYTES, Patience, ServiceError, ServiceRefused, Web
 
-_FORGOTTEN = (404, 409, 410)
-"""An upload that the service does not know any more, or that is at another offset."""
+_FORGOTTEN = (404, 410)
+"""The service does not know the upload any more."""
 _ELSEWHERE = 409
-"""The upload is at another offset."""
+"""The upload is at another offset, or a piece that was cut off is still being written."""
 _MOST_ROUNDS = 3
 """An upload begins so often anew before it counts as failed."""
+_MOST_ELSEWHERE = 12
+_LONGEST_LOOK_S = 2.0
+"""From one look at an offset that moves to the next."""
 _COMMIT_S = 600.0
 """The longest silence while the service checks a whole key."""
 
@@ -51,12 +55,14 @@ class Uploads:
         *,
         digest: tuple[str, int] | None = None,
         on_bytes: OnBytes | None = None,
+        is_there: Callable[[], bool] = lambda: False,
         **about: Any,
     ) -> str:
         """Send a file, and return its name at the service: its SHA-256.
 
-        Args:   kind: `package`, `key`, `input` or `ciphertext`. digest: of the file, where it is known. about: further
-                fields of the upload.
+        Args:   kind: `package`, `key`, `input` or `ciphertext`. digest: of the file, where it is known. is_there: asked
+                when the service has forgotten an upload, perhaps since its commit was carried out and not answered.
+                about: further fields of the upload.
         Raises: ServiceRefused; ServiceUnreachable; FileError; PenstockError: the file changes while it is sent.
         """
         sha256, size = digest or digest_of(path)
@@ -72,14 +78,18 @@ class Uploads:
             try:
                 self._pieces(path, upload, offset, size, told)
                 self._web.ask("POST", f"/v1/uploads/{quote(upload, safe='')}/commit", wait_s=_COMMIT_S)
-                self._journal.note("upload", kept, upload=None)
-                return sha256
             except ServiceRefused as error:
-                # Perhaps the answer to a commit was lost; the next round finds the content there.
+                last = error
+                if error.status == _ELSEWHERE:
+                    continue
                 self._journal.note("upload", kept, upload=None)
                 if error.status not in _FORGOTTEN:
                     raise
-                last = error
+                if is_there():
+                    return sha256
+            else:
+                self._journal.note("upload", kept, upload=None)
+                return sha256
         raise last
 
     def _begun(self, kept: str, asked: dict[str, Any]) -> tuple[str, int] | None:
@@ -119,8 +129,10 @@ class Uploads:
                 except ServiceError as error:
                     if not isinstance(error, ServiceRefused) or error.status != _ELSEWHERE:
                         patience.pause(error)
-                    elif (elsewhere := elsewhere + 1) > _MOST_ROUNDS:
+                    elif (elsewhere := elsewhere + 1) > _MOST_ELSEWHERE:
                         raise
+                    else:
+                        time.sleep(min(_LONGEST_LOOK_S, 0.01 * 2**elsewhere))
                     # What was cut off in the middle may have arrived in part.
                     moved = self._offset(upload, size)
                 else:
