@@ -10,6 +10,7 @@ import http.server
 import json
 import re
 import socket
+import ssl
 import threading
 import time
 from collections import Counter
@@ -312,14 +313,18 @@ class _Server(http.server.ThreadingHTTPServer):
 
 
 @contextmanager
-def fake_service(folder: Path) -> Iterator[FakeService]:
-    """A service at `url`, until the block ends."""
+def fake_service(folder: Path, certificate: tuple[Path, Path] | None = None) -> Iterator[FakeService]:
+    """A service at `url`, until the block ends. `certificate`: with its key, for TLS."""
     service = FakeService(folder)
     handler = type("OneHandler", (Handler,), {"service": service})
     with _Server(("127.0.0.1", 0), handler) as server:
+        if certificate is not None:
+            tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            tls.load_cert_chain(*certificate)
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
-        service.url = f"http://127.0.0.1:{server.server_address[1]}"
+        service.url = f"http{'' if certificate is None else 's'}://127.0.0.1:{server.server_address[1]}"
         try:
             yield service
         finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -300,6 +301,30 @@ def test_a_service_that_is_not_there_is_said_so_in_time(tmp_path: Path) -> None:
     with service, pytest.raises(ServiceUnreachable, match="refused"):
         service.programs()
     assert time.monotonic() - begun < 2.0
+
+
+def test_a_certificate_is_checked_before_the_token_is_shown(tmp_path: Path) -> None:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is not there to make a certificate")
+    files = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    subprocess.run(
+        [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost",
+         "-addext", "subjectAltName=IP:127.0.0.1", "-out", files[0], "-keyout", files[1]],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    with fake_service(tmp_path, files) as fake:
+        with Service(fake.url, token=TOKEN, ca=files[0]) as service:
+            assert service.programs() == []
+        begun = time.monotonic()
+        strict = Service(fake.url, token=TOKEN)
+        with strict, pytest.raises(ServiceUnreachable, match="not trusted") as caught:
+            strict.programs()
+        assert not caught.value.passing
+        assert time.monotonic() - begun < 2.0
+        assert len(fake.requests) == 1
+    with pytest.raises(UsageError, match="no certificate"):
+        Service("https://127.0.0.1", token=TOKEN, ca=Path(__file__))
 
 
 # The verbs
