@@ -64,7 +64,8 @@ class FakeService:
         self.slow_s = 0.0
         self.polls_before_done = 1
         self.end_state = "done"
-        self.garbage_results = False
+        self.garbage: bytes | None = None
+        """What results are, instead of ciphertexts."""
         self.received = 0
         """Bytes of bodies of uploads."""
         self.requests: list[tuple[str, str]] = []
@@ -179,7 +180,7 @@ class FakeService:
         program = self.described(job["asked"]["program"])
         at = [each["name"] for each in program["outputs"]].index(output)
         content = self.blobs[job["asked"]["inputs"][program["inputs"][at]["name"]]]
-        return b"no ciphertext" if self.garbage_results else content
+        return content if self.garbage is None else self.garbage
 
 
 class Handler(http.server.BaseHTTPRequestHandler):

@@ -27,7 +27,7 @@ from penstock.package.content import ConstantsInMemory, Input, Output, Verb
 from penstock.package.file import write_package
 from penstock.params import catalogue
 from penstock.system import web
-from penstock.system.web import ServiceRefused, ServiceUnreachable
+from penstock.system.web import ServiceError, ServiceRefused, ServiceUnreachable
 
 PARAMS = catalogue.get("insecure-ci")
 X = np.linspace(-1.0, 1.0, 8)
@@ -245,7 +245,7 @@ def test_an_expired_token_is_refused_and_shown_nowhere(
 
 
 def test_a_failed_decryption_is_not_told_to_the_service(fake: FakeService, tmp_path: Path) -> None:
-    fake.garbage_results = True
+    fake.garbage = b"no ciphertext"
     with client(fake, tmp_path / "alice") as service:
         service.make_keys("echo")
         job = _submitted(service)
@@ -278,6 +278,28 @@ def test_parameters_without_a_level_of_security_need_a_word(fake: FakeService, t
     fake.programs["echo"]["params"]["q_bits"] = [60] * 40
     with client(fake, tmp_path / "alice") as service, pytest.raises(PenstockError, match="q_bits"):
         service.make_keys("echo")
+
+
+def test_a_service_that_lies_writes_no_file_outside_and_fills_no_disk(fake: FakeService, tmp_path: Path) -> None:
+    with client(fake, tmp_path / "alice") as service:
+        service.make_keys("echo")
+        job = _submitted(service)
+        fake.garbage = bytes(64 << 20)
+        with pytest.raises(ServiceUnreachable, match="no ciphertext"):
+            service.result(job)
+        assert sum(path.stat().st_size for path in (tmp_path / "alice").rglob("*") if path.is_file()) < 8 << 20
+        for key in ("../../relin", "rot:5/../x", "rot:-1", "secret", "rot:"):
+            fake.programs["echo"]["keys"] = [{"key": key, "limbs": 3, "bytes": 0}]
+            with pytest.raises(ServiceError, match="is no key"):
+                service.make_keys("echo")
+        fake.programs["echo"]["keys"] = [{"key": "rot:25", "limbs": PARAMS.num_q + 1, "bytes": 0}]
+        with pytest.raises(ServiceError, match="the set has"):
+            service.make_keys("echo")
+        fake.programs["echo"]["name"] = "other"
+        with pytest.raises(ServiceError, match="was asked for"):
+            service.program("echo")
+    names = {path.name for path in tmp_path.rglob("*.pkey") if "store" not in path.parts}
+    assert names == {"relin.pkey", "rot-5.pkey", "one.pkey"}
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.errors import ParamsError, UsageError
+from penstock.errors import ParamsError, UsageError, cut
 from penstock.package.content import Input, Output, Package
 from penstock.package.replay import checked_inputs
 from penstock.params.ckks import CkksParameters
 from penstock.params.spec import spec_of
 from penstock.program.evaluator import Values
 from penstock.system.web import ServiceError
+
+_KEY = re.compile(r"relin|conj|rot:[1-9][0-9]{0,9}|to-sparse|to-dense", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +127,8 @@ def security_bits(params: CkksParameters) -> int:
 def _limbs(told: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     found = {str(each["key"]): int(each["limbs"]) for each in told}
     for key, limbs in found.items():
+        if _KEY.fullmatch(key) is None:  # it becomes the name of a file
+            raise ValueError(f"'{cut(key)}' is no key")
         if not 1 <= limbs <= 255:
             raise ValueError(f"'{key}' at {limbs} limbs")
     return found

@@ -37,6 +37,8 @@ JOBS = "jobs"
 ENDED = ("done", "failed", "cancelled", "expired")
 """States in which a job stays."""
 LONGEST_POLL_S = 20.0
+_HEAD_BYTES = 1 << 20
+"""Of a result besides its rows; more is none."""
 _JOB = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
 _SAME = 1e-3
 """Inputs of a job that goes on differ from those of its first submission by at most this share."""
@@ -75,6 +77,7 @@ class Service:
         self._folder, self._passphrase = folder, passphrase
         self._tenant, self._threads, self._allow_insecure = tenant, threads, allow_insecure
         self._pair: KeyPair | None = None
+        self._begun: Journal | None = None
 
     def __repr__(self) -> str:
         return f"Service({self._web.url!r})"
@@ -104,7 +107,10 @@ class Service:
 
         Raises: ParamsError: its set is malformed.
         """
-        return program_of(self._web.ask("GET", f"/v1/programs/{quote(name, safe='')}").content)
+        found = program_of(self._web.ask("GET", f"/v1/programs/{quote(name, safe='')}").content)
+        if found.name != name:
+            raise ServiceError(f"the service describes '{found.name}' where '{name}' was asked for: tell its operator")
+        return found
 
     def needed_keys(self, name: str) -> NeededKeys:
         """The keys of a program, and which of them the service lacks."""
@@ -281,9 +287,11 @@ class Service:
             if found["state"] != "done":
                 why = str(found.get("reason") or found.get("detail") or "no reason is given")
                 raise CheckFailed(f"job '{job}' {found['state']}: {why}")
+            params = CkksParameters.from_dict(record["params"])
+            most = _HEAD_BYTES + 2 * params.ciphertext_bytes(params.num_q, 3)
             for at, name in enumerate(record["outputs"]):
                 path = f"/v1/jobs/{quote(job, safe='')}/outputs/{quote(name, safe='')}"
-                self._web.download(path, self._job_folder(job) / f"output-{at}.ct")
+                self._web.download(path, self._job_folder(job) / f"output-{at}.ct", most_bytes=most)
             self._journal.note("job", key, state="fetched")
             for each in record["inputs"].values():
                 (self._job_folder(job) / each["file"]).unlink(missing_ok=True)
@@ -318,7 +326,8 @@ class Service:
 
     @property
     def _journal(self) -> Journal:
-        return Journal(self.folder / JOURNAL)
+        self._begun = self._begun or Journal(self.folder / JOURNAL)
+        return self._begun
 
     def _take_folder(self, folder: Path | None) -> Path:
         if folder is not None and self._folder not in (None, folder):

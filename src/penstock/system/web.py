@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -174,12 +175,15 @@ class Web:
         response = self._sent(method, path, body, wait_s)
         return Answer(response.status, self._object(response))
 
-    def download(self, path: str, target: Path) -> int:
-        """Write the content of an answer to a file, which appears whole or not at all; its bytes. Raises: as `ask`."""
+    def download(self, path: str, target: Path, *, most_bytes: int) -> int:
+        """Write the content of an answer to a file, which appears whole or not at all; its bytes.
+
+        Raises: ServiceError: it is longer than `most_bytes`; as `ask`.
+        """
         patience = Patience(self.patience_s)
         while True:
             try:
-                return self._download_once(path, target)
+                return self._download_once(path, target, most_bytes)
             except ServiceError as error:
                 patience.pause(error)
 
@@ -187,11 +191,19 @@ class Web:
         """Receive the content of an answer and drop it; its bytes. One try. Raises: as `ask`."""
         return self._received(self._sent("GET", path, None, 0.0), lambda piece: None)
 
-    def _download_once(self, path: str, target: Path) -> int:
+    def _download_once(self, path: str, target: Path, most_bytes: int) -> int:
         response = self._sent("GET", path, None, 0.0)
+        room = most_bytes
         with UnfinishedFile(target, force=True, mode=0o600) as file:
 
             def write(piece: memoryview) -> None:
+                nonlocal room
+                room -= len(piece)
+                if room < 0:
+                    raise ServiceUnreachable(
+                        f"{self.url}: a result of more than {most_bytes} bytes is no ciphertext of this program",
+                        passing=False,
+                    )
                 with os_errors(target):
                     rest = piece
                     while rest:
@@ -338,7 +350,9 @@ def _is_loopback(host: str) -> bool:
     return host == "localhost"
 
 
+@lru_cache(maxsize=8)
 def _tls(ca: Path | None) -> ssl.SSLContext:
+    """What connections share: reading the certificates takes longer than a request."""
     if ca is None:
         return ssl.create_default_context()
     with os_errors(ca, "read"):
