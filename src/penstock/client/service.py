@@ -39,7 +39,7 @@ ENDED = ("done", "failed", "cancelled", "expired")
 LONGEST_POLL_S = 20.0
 _HEAD_BYTES = 1 << 20
 """Of a result besides its rows; more is none."""
-_JOB = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
+_JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _SAME = 1e-3
 """Inputs of a job that goes on differ from those of its first submission by at most this share."""
 
@@ -479,5 +479,7 @@ def _limbs_of(key: str, limbs: int, params: CkksParameters) -> int:
 
 def _checked_job(job: str) -> str:
     if _JOB.fullmatch(job) is None:
-        raise UsageError(f"'{job}' is no identity of a job: up to 64 letters, digits, '.', '_' and '-'")
+        raise UsageError(
+            f"'{job}' is no identity of a job: up to 64 letters, digits, '.', '_' and '-', a letter or a digit first"
+        )
     return job

@@ -31,7 +31,7 @@ PIECE_BYTES = 4 << 20
 _MOST_ANSWER_BYTES = 64 << 20
 """Of an answer in JSON."""
 _MOST_TOKEN_BYTES = 4096
-_PASSING = (429, 502, 503, 504)
+_PASSING = (408, 429, 502, 503, 504)
 """Statuses that go away by waiting."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 10.0
 
