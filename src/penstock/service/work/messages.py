@@ -5,8 +5,7 @@ Nothing here imports an evaluator: the front process has none.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -42,6 +41,22 @@ class JobSpec:
     memory_bytes: int = 0
     """Predicted, keys aside; 0: unknown."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        fields = asdict(self)
+        for name in ("package", "store"):
+            fields[name] = str(fields[name])
+        for name in ("inputs", "outputs"):
+            fields[name] = {key: str(path) for key, path in fields[name].items()}
+        return fields
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> JobSpec:
+        """Of `to_dict`."""
+        paths = {name: Path(fields[name]) for name in ("package", "store")}
+        named = {name: {key: Path(path) for key, path in fields[name].items()} for name in ("inputs", "outputs")}
+        return cls(**{**fields, **paths, **named})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFigures:
@@ -58,7 +73,7 @@ class JobFigures:
     hits: int
     misses: int
     peak_bytes: int
-    """Most bytes of the worker while the job ran, those of jobs at its side included."""
+    """Most bytes of the job's values and encoded vectors, each at its most; keys aside."""
 
 
 class Refused(PenstockError):
@@ -69,20 +84,13 @@ class Refused(PenstockError):
         self.retry_after_s, self.why = retry_after_s, why
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Callbacks:
-    """What a `Computing` says of its jobs, from a thread of its own, one call at a time."""
-
-    on_started: Callable[[str], object] = lambda job: None
-    """(job). Again where a job starts again after its worker died."""
-    on_done: Callable[[str, JobFigures], object] = lambda job, figures: None
-    """(job, figures). Its outputs are on disk."""
-    on_failed: Callable[[str, str, bool], object] = lambda job, reason, retry: None
-    """(job, reason, whether another try may succeed)."""
-
-
 class Computing(Protocol):
-    """Computes jobs. Thread safe."""
+    """Computes jobs. Thread safe.
+
+    Its constructor takes the callbacks `on_started(job)`, `on_done(job, figures)`, `on_failed(job, reason, retry)`. They
+    are called from one thread, one at a time. A job starts again where its worker died; its outputs are on disk when it
+    is done; `retry` says whether the same job may succeed another time.
+    """
 
     def start(self) -> None:
         """Start the workers."""
@@ -104,3 +112,38 @@ class Computing(Protocol):
 
     def close(self) -> None:
         """Stop at once. Jobs that did not end are the caller's to submit again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """What a worker process is told at its start."""
+
+    store: Path
+    budget_bytes: int
+    """Of keys in memory, of all tenants together."""
+    floor_bytes: int = 0
+    """Of each tenant, that the keys of others do not displace."""
+    abreast: int = 1
+    """Jobs at the same time."""
+    threads: int = 1
+    """Of each job."""
+    policy: str = "future"
+    """As of `KeyCache`."""
+    readable: tuple[Path, ...] = ()
+    """Folders of packages and inputs; the store is one besides."""
+    writable: tuple[Path, ...] = ()
+    """Folders of outputs."""
+    memory_bytes: int | None = None
+    """Of addresses of the process; `None`: no limit."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        fields = asdict(self)
+        folders = {name: [str(path) for path in fields[name]] for name in ("readable", "writable")}
+        return {**fields, "store": str(self.store), **folders}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> WorkerSettings:
+        """Of `to_dict`."""
+        folders = {name: tuple(map(Path, fields[name])) for name in ("readable", "writable")}
+        return cls(**{**fields, "store": Path(fields["store"]), **folders})
