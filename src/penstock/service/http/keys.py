@@ -34,7 +34,9 @@ class Keys:
         """
         program = self._state.program(tenant, upload["params"] or "")
         if program is None:
-            raise no_such("program", upload["params"] or "", "deploy it, then name it as 'params' of the upload of its keys")
+            raise no_such(
+                "program", upload["params"] or "", "deploy it, then name it as 'params' of the upload of its keys"
+            )
         params = CkksParameters.from_dict(program["description"]["params"])
         try:
             if is_segment(file):

@@ -97,9 +97,7 @@ def problem_of(error: Exception) -> Problem:
                 507, "the server's disk is full", remedy="wait until the operator freed some space, then send it again",
                 kind="disk-full", retry_after_s=30,
             )  # fmt: skip
-        return Problem(
-            503, "the server's storage refused", remedy="come again later", kind="storage", retry_after_s=5
-        )
+        return Problem(503, "the server's storage refused", remedy="come again later", kind="storage", retry_after_s=5)
     if isinstance(error, UsageError):
         return Problem(422, str(error), remedy="correct the content")
     return Problem(500, "the request failed in the server", remedy="report it with its request identity", kind="failed")

@@ -16,7 +16,18 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from penstock.errors import PenstockError
 from penstock.service.http.problems import Problem
-from penstock.service.http.schema import VERSION, about, audit, blobs, jobs, metadata, programs, tenants, tokens, uploads
+from penstock.service.http.schema import (
+    VERSION,
+    about,
+    audit,
+    blobs,
+    jobs,
+    metadata,
+    programs,
+    tenants,
+    tokens,
+    uploads,
+)
 from penstock.service.http.tokens import Caller, is_right, parse_token
 
 Row = dict[str, Any]

@@ -93,7 +93,7 @@ class Uploads:
         if asked["bytes"] > self._limits.upload_bytes:
             raise Problem(
                 413, f"{asked['bytes']} bytes: an upload has at most {self._limits.upload_bytes}",
-                remedy="send it in several uploads, or ask the operator to raise limits.upload_bytes", kind="upload-size",
+                remedy="send it in several uploads, or ask the operator for more", kind="upload-size",
             )  # fmt: skip
         self.check_quota(tenant, asked["bytes"])
         row = {
@@ -118,7 +118,7 @@ class Uploads:
         if used + more > self._limits.tenant_bytes:
             raise Problem(
                 507, f"the tenant uses {used} of {self._limits.tenant_bytes} bytes, and {more} more do not fit",
-                remedy="delete keys, ciphertexts, results or unfinished uploads, or ask for a larger quota", kind="quota",
+                remedy="delete keys, ciphertexts, results or uploads, or ask for a larger quota", kind="quota",
             )  # fmt: skip
 
     def _row(self, caller: Caller, upload: str) -> Row:
@@ -217,7 +217,9 @@ class Uploads:
     def commit(self, caller: Caller, upload: str) -> Row:
         """Check the whole content, and take it: a blob, or keys of the tenant. Idempotent only through its content."""
         if upload in self._busy:
-            raise Problem(409, "a piece of this upload is arriving", remedy="commit it after the last piece", kind="busy")
+            raise Problem(
+                409, "a piece of this upload is arriving", remedy="commit it after the last piece", kind="busy"
+            )
         self._busy.add(upload)
         try:
             row = self._row(caller, upload)
