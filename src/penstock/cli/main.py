@@ -39,6 +39,7 @@ VERBS: dict[str, str] = {
     "database": "Encrypted databases on disk: make, check and query them, measured and simulated.",
     "reproduce": "Published results next to our own.",
     "report": "Write a run's report again, compare runs, draw figures for a paper.",
+    "serve": "Encrypted programs as a service: packages, keys and jobs of many tenants over HTTP.",
     "explore": "Runs and what-if questions in a browser on this machine.",
     "completion": "The script with which bash, zsh or fish completes words of penstock.",
 }
