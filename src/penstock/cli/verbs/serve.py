@@ -67,6 +67,27 @@ def command(config_path: Path | None, folder: Path, port: int, admin_port: int, 
 
 def _pool(config: Any, callbacks: Any) -> Any:
     """The pool of workers."""
-    from penstock.service.work.pool import WorkerPool
+    import os
 
-    return WorkerPool(config.work, callbacks)
+    from penstock.service.work.messages import WorkerSettings
+    from penstock.service.work.pool import Isolation, WorkerPool
+
+    work, tenants = config.work, config.folder / "tenants"
+    # A worker may use folders that are there when it starts.
+    tenants.mkdir(parents=True, exist_ok=True, mode=0o700)
+    settings = WorkerSettings(
+        store=config.folder / "keys",
+        budget_bytes=work.key_bytes,
+        threads=work.threads or len(os.sched_getaffinity(0)),
+        readable=(tenants,),
+        writable=(tenants,),
+        memory_bytes=work.memory_bytes,
+    )
+    return WorkerPool(
+        settings,
+        on_started=callbacks.on_started,
+        on_done=callbacks.on_done,
+        on_failed=callbacks.on_failed,
+        isolation=Isolation(work.isolation),
+        max_workers=work.workers,
+    )
