@@ -162,7 +162,7 @@ def _allow(library: ctypes.CDLL, ruleset: int, path: Path, rights: int) -> None:
 def _libraries() -> Iterable[Path]:
     """What the interpreter and its libraries read."""
     own = Path(__file__).resolve().parents[3]
-    entries = [*sys.path, sys.prefix, sys.base_prefix, sys.exec_prefix, own]
+    entries = [*sys.path, sys.prefix, sys.base_prefix, sys.exec_prefix, str(own)]
     system = ["/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/proc/self", "/proc/cpuinfo"]
     machine = ["/proc/meminfo", "/proc/mounts", "/sys/devices/system", "/sys/fs/cgroup", "/sys/kernel/mm"]
     return [Path(each) for each in (*entries, *system, *machine) if str(each) and Path(each) != Path("/")]

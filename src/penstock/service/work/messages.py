@@ -87,9 +87,9 @@ class Refused(PenstockError):
 class Computing(Protocol):
     """Computes jobs. Thread safe.
 
-    Its constructor takes the callbacks `on_started(job)`, `on_done(job, figures)`, `on_failed(job, reason, retry)`. They
-    are called from one thread, one at a time. A job starts again where its worker died; its outputs are on disk when it
-    is done; `retry` says whether the same job may succeed another time.
+    Its constructor takes the callbacks `on_started(job)`, `on_done(job, figures)`, `on_failed(job, reason, retry)`.
+    They are called from one thread, one at a time. A job starts again where its worker died; its outputs are on disk
+    when it is done; `retry` says whether the same job may succeed another time.
     """
 
     def start(self) -> None:
