@@ -47,9 +47,12 @@ def needs(scope: str) -> Callable[..., Caller]:
     return caller
 
 
-Reads, Runs, Deploys, Keeps, Any_ = (
-    Annotated[Caller, Depends(needs(scope))] for scope in ("read", "run", "deploy", "keys", "")
-)
+Reads = Annotated[Caller, Depends(needs("read"))]
+Runs = Annotated[Caller, Depends(needs("run"))]
+Deploys = Annotated[Caller, Depends(needs("deploy"))]
+Keeps = Annotated[Caller, Depends(needs("keys"))]
+Sends = Annotated[Caller, Depends(needs(""))]
+"""Of uploads: each kind has a scope, which they check."""
 
 
 def application(service: Service) -> Application:
@@ -130,7 +133,7 @@ def _of_uploads(app: FastAPI, service: Service) -> None:
     uploads = service.uploads
 
     @app.post("/v1/uploads", status_code=201, responses={200: {"description": "The tenant has this content already"}})
-    def begin(form: UploadForm, caller: Any_, response: Response) -> dict[str, Any]:
+    def begin(form: UploadForm, caller: Sends, response: Response) -> dict[str, Any]:
         """Begin an upload. Scope: `deploy` for packages, `keys` for keys, `run` for inputs and ciphertexts."""
         found = uploads.begin(caller, form.model_dump())
         if "blob" in found:
@@ -138,31 +141,31 @@ def _of_uploads(app: FastAPI, service: Service) -> None:
         return found
 
     @app.get("/v1/uploads")
-    def listed(caller: Any_) -> dict[str, Any]:
+    def listed(caller: Sends) -> dict[str, Any]:
         """The unfinished uploads."""
-        return {"uploads": uploads.list(caller)}
+        return {"uploads": uploads.listed(caller)}
 
     @app.put("/v1/uploads/{upload}", openapi_extra={"requestBody": _RAW})
     async def receive(
-        request: Request, upload: Identity, caller: Any_, offset: Annotated[int, Query(ge=0, le=1 << 50)]
+        request: Request, upload: Identity, caller: Sends, offset: Annotated[int, Query(ge=0, le=1 << 50)]
     ) -> dict[str, Any]:
         """Send the next piece as raw bytes; the answer has the next offset."""
         return await uploads.receive(caller, upload, offset, request.stream())
 
     @app.get("/v1/uploads/{upload}")
-    def look(upload: Identity, caller: Any_) -> dict[str, Any]:
+    def look(upload: Identity, caller: Sends) -> dict[str, Any]:
         """Where an upload stands."""
         return uploads.look(caller, upload)
 
     @app.post("/v1/uploads/{upload}/commit")
-    def commit(upload: Identity, caller: Any_) -> dict[str, Any]:
+    def commit(upload: Identity, caller: Sends) -> dict[str, Any]:
         """Check the whole content and take it. Keys are imported whole or not at all."""
         found = uploads.commit(caller, upload)
         service.state.record(caller, f"commit {found['kind']}", found["blob"])
         return found
 
     @app.delete("/v1/uploads/{upload}")
-    def drop(upload: Identity, caller: Any_) -> dict[str, Any]:
+    def drop(upload: Identity, caller: Sends) -> dict[str, Any]:
         """Give an upload up."""
         uploads.drop(caller, upload)
         return {"upload": upload, "state": "removed"}
@@ -184,7 +187,7 @@ def _of_programs(app: FastAPI, service: Service) -> None:
     @app.get("/v1/programs")
     def listed(caller: Reads) -> dict[str, Any]:
         """The programs of the tenant."""
-        return {"programs": programs.list(caller.tenant)}
+        return {"programs": programs.listed(caller.tenant)}
 
     @app.get("/v1/programs/{name}")
     def show(name: PathName, caller: Reads) -> dict[str, Any]:
@@ -239,7 +242,7 @@ def _of_jobs(app: FastAPI, service: Service) -> None:
     @app.get("/v1/jobs")
     def listed(caller: Reads) -> dict[str, Any]:
         """The latest 1,000 jobs, the newest first."""
-        return {"jobs": jobs.list(caller.tenant)}
+        return {"jobs": jobs.listed(caller.tenant)}
 
     @app.get("/v1/jobs/{job}")
     async def show(

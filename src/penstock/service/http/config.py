@@ -29,11 +29,11 @@ class LimitsSpec(Strict):
 
     tenant_bytes: str = "100 GB"
     upload_bytes: str = "64 GB"
-    unfinished_uploads: int = Field(32, ge=1)
-    unfinished_jobs: int = Field(1000, ge=1)
-    connections: int = Field(256, ge=8)
-    tenant_requests: int = Field(64, ge=1)
-    requests_per_s: float = Field(200.0, gt=0)
+    unfinished_uploads: int = Field(default=32, ge=1)
+    unfinished_jobs: int = Field(default=1000, ge=1)
+    connections: int = Field(default=256, ge=8)
+    tenant_requests: int = Field(default=64, ge=1)
+    requests_per_s: float = Field(default=200.0, gt=0)
     slowest_upload: str = "1 kB/s"
     program_seconds: str = "1 h"
     program_bytes: str = "16 GB"
@@ -53,11 +53,11 @@ class RetentionSpec(Strict):
 class WorkSpec(Strict):
     """The processes that compute."""
 
-    workers: int = Field(1, ge=1)
-    threads: int = Field(0, ge=0)
+    workers: int = Field(default=1, ge=1)
+    threads: int = Field(default=0, ge=0)
     key_bytes: str = "2 GB"
     memory: str = "8 GB"
-    isolation: str = Field("shared", pattern="^(shared|process)$")
+    isolation: str = Field(default="shared", pattern="^(shared|process)$")
     machine: str = ""
 
 

@@ -51,7 +51,7 @@ def describe(package: Package, machine: str = "") -> dict[str, Any]:
             "seconds": predict(tally, load_machine(machine)).predicted_s if machine else _rough_s(tally),
             "basis": f"machine {machine}" if machine else "assumed rates of one core",
             "memory_bytes": PROCESS_BYTES + tables + tally.live_bytes * 9 // 8,
-            "key_bytes": sum(int(each["bytes"]) for each in keys),
+            "key_bytes": sum(params.key_bytes(n, key=key) for key, n in tally.keys.items()),
             "key_bytes_read": tally.key_bytes_touched(),
             "operations": tally.num_operations,
         },

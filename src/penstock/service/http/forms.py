@@ -28,9 +28,11 @@ class UploadForm(Form):
     bytes: int = Field(ge=1, le=1 << 50)
     sha256: Sha256 = Field(description="Of the whole content.")
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9:._-]{1,100}$")] | None = Field(
-        None, description="The key of a file with a single one: relin, conj, rot:GALOIS_ELEMENT."
+        default=None, description="The key of a file with a single one: relin, conj, rot:GALOIS_ELEMENT."
     )
-    params: Name | None = Field(None, description="Of keys: the name of the deployed program that they are for.")
+    params: Name | None = Field(
+        default=None, description="Of keys: the name of the deployed program that they are for."
+    )
 
 
 class ProgramForm(Form):
@@ -46,8 +48,8 @@ class JobForm(Form):
     job: Name = Field(description="The client's own identity of this job.")
     program: Name
     inputs: dict[Word, Sha256] = Field(max_length=10_000)
-    priority: int = Field(0, ge=0, le=9)
-    deadline_s: float | None = Field(None, gt=0, le=1e8, allow_inf_nan=False, description="From submission.")
+    priority: int = Field(default=0, ge=0, le=9)
+    deadline_s: float | None = Field(default=None, gt=0, le=1e8, allow_inf_nan=False, description="From submission.")
 
 
 class TenantForm(Form):
@@ -60,10 +62,12 @@ class TokenForm(Form):
     """A new token."""
 
     scopes: list[Literal["deploy", "keys", "run", "read"]] = Field(min_length=1, max_length=4)
-    lasts_s: float | None = Field(None, gt=0, le=1e10, allow_inf_nan=False, description="Omitted: until it is ended.")
+    lasts_s: float | None = Field(
+        default=None, gt=0, le=1e10, allow_inf_nan=False, description="Omitted: until it is ended."
+    )
 
 
 class RotationForm(Form):
     """How long the old token still works."""
 
-    overlap_s: float = Field(0.0, ge=0, le=1e8, allow_inf_nan=False)
+    overlap_s: float = Field(default=0.0, ge=0, le=1e8, allow_inf_nan=False)

@@ -306,7 +306,7 @@ class Jobs:
     def show(self, tenant: str, client_job: str) -> Row:
         return _shown(self.row(tenant, client_job))
 
-    def list(self, tenant: str) -> list[Row]:
+    def listed(self, tenant: str) -> list[Row]:
         return [_shown(row) for row in self._state.jobs(tenant)]
 
     async def wait(self, tenant: str, client_job: str, wait_s: float) -> Row:

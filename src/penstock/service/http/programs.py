@@ -104,7 +104,7 @@ class Programs:
         """The description of a program."""
         return self._shown(self.row(tenant, name))
 
-    def list(self, tenant: str) -> list[Row]:
+    def listed(self, tenant: str) -> list[Row]:
         return [self._shown(row) for row in self._state.programs(tenant)]
 
     def remove(self, tenant: str, name: str) -> None:

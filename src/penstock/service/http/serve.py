@@ -132,7 +132,7 @@ def _settings(app: Application, config: Config, notices: Notices) -> uvicorn.Con
     if config.certificate is not None and config.key is not None:
         more = {"ssl_certfile": str(config.certificate), "ssl_keyfile": str(config.key)}
     return uvicorn.Config(
-        app,  # type: ignore[arg-type]
+        app,
         log_level="critical",
         access_log=False,
         server_header=False,

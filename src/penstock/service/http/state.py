@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, Select, create_engine, delete, event, func, insert, select, update
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from penstock.errors import PenstockError
 from penstock.service.http.problems import Problem
@@ -61,9 +61,11 @@ class State:
                 found = connection.execute(select(about.c.value).where(about.c.name == "version")).scalar()
                 if found is None:
                     connection.execute(insert(about).values(name="version", value=str(VERSION)))
-        except (DBAPIError, Problem) as error:
+        except (SQLAlchemyError, Problem) as error:
+            self._engine.dispose()
             raise StateUnusable(f"the state's database cannot be used ({_said(error)}); check its address") from error
         if found not in (None, str(VERSION)):
+            self._engine.dispose()
             raise StateUnusable(f"the state has tables of version {found}, and this penstock reads version {VERSION}")
 
     def close(self) -> None:
@@ -342,7 +344,7 @@ def _outages() -> Iterator[None]:
         yield
     except IntegrityError:
         raise
-    except DBAPIError as error:
+    except SQLAlchemyError as error:
         full = "disk is full" in str(error)
         raise Problem(
             507 if full else 503,

@@ -96,7 +96,7 @@ class Uploads:
                 remedy="send it in several uploads, or ask the operator for more", kind="upload-size",
             )  # fmt: skip
         self.check_quota(tenant, asked["bytes"])
-        row = {
+        row: Row = {
             **{name: asked.get(name) for name in ("kind", "bytes", "sha256", "name", "params")},
             "upload": secrets.token_hex(16),
             "tenant": tenant,
@@ -140,7 +140,7 @@ class Uploads:
         row = self._row(caller, upload)
         return {"upload": upload, "offset": self._offset(row), **{k: row[k] for k in ("bytes", "kind", "sha256")}}
 
-    def list(self, caller: Caller) -> list[Row]:
+    def listed(self, caller: Caller) -> list[Row]:
         """All unfinished uploads of a tenant."""
         return [
             {"upload": row["upload"], "offset": self._offset(row), **{k: row[k] for k in ("bytes", "kind", "sha256")}}
