@@ -87,6 +87,11 @@ def served(line: Sequence[str], timeout_s: float = 30) -> tuple[int, str, str]:
     try:
         ready, _, _ = select.select([process.stdout], [], [], timeout_s)
         first = process.stdout.readline() if ready else f"silent for {timeout_s} s"
+        while first.startswith(("token of", "tenants:")) and "operators:" not in first:
+            more = process.stdout.readline()  # the service says its addresses last
+            if not more:
+                break
+            first += more
         if process.poll() is None:
             time.sleep(0.1)  # what it says comes before it waits for an interrupt
             process.send_signal(signal.SIGINT)

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from docs_blocks import blocks
 from penstock.cli.main import main
 from penstock.client import Service
 from penstock.package.builder import PackageBuilder
@@ -22,6 +23,7 @@ from penstock.package.replay import run_package
 from penstock.params import catalogue
 from penstock.program.clear import ClearEvaluator
 
+read_config = pytest.importorskip("penstock.service.http.config").read_config
 pytest.importorskip("sqlalchemy", reason="the service is not installed: pip install 'penstock[serve]'")
 pytest.importorskip("uvicorn", reason="the service is not installed: pip install 'penstock[serve]'")
 pytest.importorskip("penstock_client", reason="penstock's client is not installed")
@@ -87,6 +89,24 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("package") / "score.pkg"
     write_package(builder.finish("score", catalogue.get("insecure-ci"), constants), path)
     return path
+
+
+def test_the_configurations_of_the_page_are_read(tmp_path: Path) -> None:
+    for name in ("certificate.pem", "key.pem"):
+        (tmp_path / name).write_text("")
+        (tmp_path / name).chmod(0o600)
+    found = {}
+    for block in blocks():
+        if block.page == "docs/serve.md" and block.file not in (None, "load.toml"):
+            path = tmp_path / str(block.file)
+            path.write_text(block.text)
+            found[path.stem] = read_config(path)
+    assert found.keys() == {"serve", "tls", "postgresql"}
+    # The page shows the values that hold without it.
+    (tmp_path / "least.toml").write_text('folder = "service"\n')
+    assert found["serve"] == read_config(tmp_path / "least.toml")
+    assert found["tls"].scheme == "https"
+    assert found["postgresql"].database.startswith("postgresql+pg8000://")
 
 
 def test_results_decrypt_to_the_clear_values(running: Running, package: Path, tmp_path: Path) -> None:
