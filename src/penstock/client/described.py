@@ -20,7 +20,7 @@ _KEY = re.compile(r"relin|conj|rot:[1-9][0-9]{0,9}|to-sparse|to-dense", re.ASCII
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """A deployed program: what a client needs to know of it."""
+    """A deployed program, as far as a client needs to know it."""
 
     name: str
     params: CkksParameters
@@ -47,7 +47,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeededKeys:
-    """The evaluation keys of a program, and those that the service lacks."""
+    """The evaluation keys of a program, and the lacking ones."""
 
     needed: Mapping[str, int]
     """Key -> limbs of its highest use."""

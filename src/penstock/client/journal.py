@@ -1,4 +1,4 @@
-"""What a client has begun at a service, so that a killed one goes on: one JSON object a line, only ever appended."""
+"""The journal of a client, with which a killed one goes on: one JSON object a line, only ever appended."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Journal:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
                 size = os.fstat(descriptor).st_size
-                # A line that a killed process left unfinished stays a line of its own.
+                # The unfinished line of a killed process is ended first.
                 cut = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
                 line = json.dumps({"kind": kind, "name": name, **fields}).encode() + b"\n"
                 os.write(descriptor, b"\n" * cut + line)

@@ -41,7 +41,7 @@ _HEAD_BYTES = 1 << 20
 """Of a result besides its rows; more is none."""
 _JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _SAME = 1e-3
-"""Inputs of a job that goes on differ from those of its first submission by at most this share."""
+"""Inputs of a job that goes on differ from the first ones by at most this share."""
 
 OnKey = Callable[[str, int, int], None]
 """Called with a key, how many are there, and how many there will be."""
@@ -52,7 +52,7 @@ class Service:
 
     Args:   url: `https://host:port`; `http` for this machine only. token: the tenant's; it never shows in messages.
             ca: file of certificates to trust instead of the system's. folder: holds the key pair, its evaluation keys,
-            what the client has begun, and its jobs, for this user alone; `make_keys` makes it. passphrase: seals the
+            the journal and the jobs, for this user alone; `make_keys` makes it. passphrase: seals the
             secret key. tenant: name at the service, where the service does not say it. allow_insecure: take programs
             whose parameter set states no level of security. patience_s: longest wait for a service that is down or
             refuses for now.
@@ -152,7 +152,7 @@ class Service:
         return rows
 
     def upload_keys(self, name: str, *, on_bytes: OnBytes | None = None) -> list[str]:
-        """Upload the keys that the service lacks for a program; their names. What the service has is not sent again.
+        """Upload the keys that the service lacks for a program; their names. Keys that are there are not sent again.
 
         Args:   on_bytes: called with the bytes of these keys that the service has, and all of them.
         Raises: UsageError: a key was not made, or the service has keys of another pair.
@@ -253,7 +253,7 @@ class Service:
         return files
 
     def wait(self, job: str, *, timeout_s: float | None = None) -> dict[str, Any]:
-        """Wait until a job has ended, and return what the service says of it: state, times, figures.
+        """Wait until a job has ended, and return its state, times and figures.
 
         Raises: ServiceError: it has not ended in `timeout_s`.
         """
@@ -480,6 +480,7 @@ def _limbs_of(key: str, limbs: int, params: CkksParameters) -> int:
 def _checked_job(job: str) -> str:
     if _JOB.fullmatch(job) is None:
         raise UsageError(
-            f"'{job}' is no identity of a job: up to 64 letters, digits, '.', '_' and '-', a letter or a digit first"
+            f"'{job}' cannot be the identity of a job: take up to 64 letters, digits, '.', '_' and '-', "
+            "a letter or a digit first"
         )
     return job

@@ -133,7 +133,7 @@ class Uploads:
                         raise
                     else:
                         time.sleep(min(_LONGEST_LOOK_S, 0.01 * 2**elsewhere))
-                    # What was cut off in the middle may have arrived in part.
+                    # A part of the piece may have arrived.
                     moved = self._offset(upload, size)
                 else:
                     if moved <= offset:

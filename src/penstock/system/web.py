@@ -96,7 +96,7 @@ def read_token(file: Path | None = None, environ: Mapping[str, str] = os.environ
 
 
 class Patience:
-    """Pauses between tries: those that the service names, else doubling ones with chance in them.
+    """Pauses between tries: as the service names them, else doubling ones with chance in them.
 
     Args:   limit_s: longest time from the first failure to the last try; `done` ends the count.
     """
@@ -201,7 +201,7 @@ class Web:
                 room -= len(piece)
                 if room < 0:
                     raise ServiceUnreachable(
-                        f"{self.url}: a result of more than {most_bytes} bytes is no ciphertext of this program",
+                        f"{self.url}: a result of more than {most_bytes} bytes cannot be a ciphertext of this program",
                         passing=False,
                     )
                 with os_errors(target):
@@ -277,7 +277,7 @@ class Web:
 
     def _broken(self, error: Exception) -> ServiceUnreachable:
         self.close()
-        # Words of http.client repeat what was sent or received; those of the system do not.
+        # Words of http.client repeat parts of requests and answers; the system's do not.
         why = (error.strerror or str(error)) if isinstance(error, OSError) else type(error).__name__
         why = self._hidden(why) or type(error).__name__
         return ServiceUnreachable(f"{self.url} does not answer ({why}): is it running, and is the address right?")
@@ -352,7 +352,7 @@ def _is_loopback(host: str) -> bool:
 
 @lru_cache(maxsize=8)
 def _tls(ca: Path | None) -> ssl.SSLContext:
-    """What connections share: reading the certificates takes longer than a request."""
+    """Connections share it, since reading certificates takes longer than a request."""
     if ca is None:
         return ssl.create_default_context()
     with os_errors(ca, "read"):

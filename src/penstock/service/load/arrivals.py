@@ -91,7 +91,7 @@ def _rows(path: Path, places: dict[str, int]) -> Iterator[Arrival]:
                     raise UnknownName("tenant", str(row["tenant"]), places, where=f"{path}, line {line}")
                 yield Arrival(at_s, places[row["tenant"]])
         except (UnicodeDecodeError, csv.Error) as error:
-            raise UsageError(f"{path}: it is no CSV file ({error})") from error
+            raise UsageError(f"{path}: it cannot be read as CSV ({error})") from error
 
 
 def _check_count(expected: float) -> None:

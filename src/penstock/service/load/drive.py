@@ -124,7 +124,7 @@ class Load:
         }
         if self._deadline_s is not None:
             request["deadline_s"] = self._deadline_s
-        # One try: an open loop counts what is refused, and does not come back with it.
+        # One try: an open loop counts a refused job, and does not come back with it.
         web.once("POST", "/v1/jobs", request)
         times["accepted_s"] = time.monotonic() - begun
         state = ""

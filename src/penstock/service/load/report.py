@@ -1,4 +1,4 @@
-"""Jobs of a load in numbers: percentiles, goodput, and what was refused."""
+"""Jobs of a load in numbers: percentiles, goodput, refusals."""
 
 from __future__ import annotations
 

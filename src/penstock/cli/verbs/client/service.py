@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.client import Service
 
 folder_argument = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-program_option = click.option("--program", metavar="NAME", required=True, help="Program, as it was deployed.")
+program_option = click.option("--program", metavar="NAME", required=True, help="Name of the deployed program.")
 tenant_option = click.option("--tenant", metavar="NAME", help="Your name at the service, where it does not say it.")
 
 
@@ -57,7 +57,7 @@ def opened(
 
 @contextmanager
 def bytes_shown(name: str, quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """What takes the bytes of an upload that are there, and draws them."""
+    """Takes the bytes of an upload that are there, and draws them."""
     with Progress(quiet=quiet).stage(name) as stage:
         yield lambda done, total: stage.update(done, total=total)
 
@@ -284,8 +284,8 @@ def result(
 ) -> None:
     """Fetch the outputs of a job and decrypt them. They are for the owner of the key alone.
 
-    The service is told nothing of the decryption. A second call decrypts what was
-    fetched, and asks the service nothing.
+    The service is told nothing of the decryption. A second call decrypts the
+    files of the first, and asks the service nothing.
 
     \b
     Examples:
