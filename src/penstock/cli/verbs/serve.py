@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from penstock.cli.options import is_given
 from penstock.errors import CapabilityMissing, UsageError
+
+if TYPE_CHECKING:
+    from penstock.service.http.config import Config
+    from penstock.service.http.jobs import Callbacks
+    from penstock.service.work.messages import Computing
 
 
 @click.command("serve")
@@ -65,29 +71,28 @@ def command(config_path: Path | None, folder: Path, port: int, admin_port: int, 
         serve(config, _pool, say=lambda line: click.echo(line), log=Log(stream))
 
 
-def _pool(config: Any, callbacks: Any) -> Any:
-    """The pool of workers."""
-    import os
-
+def _pool(config: Config, callbacks: Callbacks) -> Computing:
+    """The workers."""
+    from penstock.service.work.admission import Limits
     from penstock.service.work.messages import WorkerSettings
     from penstock.service.work.pool import Isolation, WorkerPool
 
     work, tenants = config.work, config.folder / "tenants"
-    # A worker may use folders that are there when it starts.
-    tenants.mkdir(parents=True, exist_ok=True, mode=0o700)
-    settings = WorkerSettings(
-        store=config.folder / "keys",
-        budget_bytes=work.key_bytes,
-        threads=work.threads or len(os.sched_getaffinity(0)),
-        readable=(tenants,),
-        writable=(tenants,),
-        memory_bytes=work.memory_bytes,
-    )
+    threads = work.threads or max(1, len(os.sched_getaffinity(0)) // work.abreast)
     return WorkerPool(
-        settings,
+        WorkerSettings(
+            store=config.folder / "keys",
+            budget_bytes=work.key_bytes,
+            floor_bytes=work.key_floor_bytes,
+            abreast=work.abreast,
+            threads=threads,
+            readable=(tenants,),
+            writable=(tenants,),
+        ),
         on_started=callbacks.on_started,
         on_done=callbacks.on_done,
         on_failed=callbacks.on_failed,
+        limits=Limits(jobs=work.jobs, backlog_s=work.backlog_s, memory_bytes=work.memory_bytes),
         isolation=Isolation(work.isolation),
         max_workers=work.workers,
     )

@@ -53,11 +53,15 @@ class RetentionSpec(Strict):
 class WorkSpec(Strict):
     """The processes that compute."""
 
-    workers: int = Field(default=1, ge=1)
+    abreast: int = Field(default=1, ge=1)
     threads: int = Field(default=0, ge=0)
     key_bytes: str = "2 GB"
+    key_floor: str = "0 B"
     memory: str = "8 GB"
+    jobs: int = Field(default=10_000, ge=1)
+    backlog: str = "10 min"
     isolation: str = Field(default="shared", pattern="^(shared|process)$")
+    workers: int = Field(default=4, ge=1)
     machine: str = ""
 
 
@@ -109,14 +113,24 @@ class Retention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """The processes that compute. `threads` 0: all cores, shared by the workers."""
+    """The processes that compute."""
 
-    workers: int
+    abreast: int
+    """Jobs at the same time."""
     threads: int
+    """Of each job; 0: the cores, shared by the jobs abreast."""
     key_bytes: int
+    key_floor_bytes: int
+    """Of each tenant, that keys of others do not displace."""
     memory_bytes: int
+    """Of the values of all jobs that run at the same time."""
+    jobs: int
+    backlog_s: float
     isolation: str
+    workers: int
+    """Processes at most, under `process`."""
     machine: str
+    """A fitted machine for predictions; empty: assumed rates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,11 +214,15 @@ def config_of(spec: ServeSpec, base: Path, where: str, first_tenant: str | None 
             jobs_s=parse_seconds(kept.jobs, f"{where}: retention.jobs"),
         ),
         work=Work(
-            workers=work.workers,
+            abreast=work.abreast,
             threads=work.threads,
             key_bytes=parse_bytes(work.key_bytes, f"{where}: work.key_bytes"),
+            key_floor_bytes=parse_bytes(work.key_floor, f"{where}: work.key_floor"),
             memory_bytes=parse_bytes(work.memory, f"{where}: work.memory"),
+            jobs=work.jobs,
+            backlog_s=parse_seconds(work.backlog, f"{where}: work.backlog"),
             isolation=work.isolation,
+            workers=work.workers,
             machine=work.machine,
         ),
         first_tenant=first_tenant,

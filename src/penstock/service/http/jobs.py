@@ -19,6 +19,7 @@ from pathlib import Path
 
 from sqlalchemy.exc import IntegrityError
 
+from penstock.errors import UsageError
 from penstock.service.http.config import Config
 from penstock.service.http.keys import Keys
 from penstock.service.http.metrics import Metrics
@@ -189,6 +190,8 @@ class Jobs:
             if problem.status >= 500:
                 raise
             self._end(row, "failed", str(problem))
+        except UsageError as error:
+            self._end(row, "failed", str(error))
 
     def submit(self, caller: Caller, asked: Row) -> tuple[bool, Row]:
         """Whether the job is new, and the job. `asked`: job, program, inputs, priority, deadline_s.
@@ -242,6 +245,12 @@ class Jobs:
                 429, refused.why, remedy="come again when the answer says", kind="admission",
                 retry_after_s=refused.retry_after_s,
             ) from refused  # fmt: skip
+        except UsageError as error:
+            self._state.remove_job(row["job"])
+            raise Problem(
+                422, str(error), remedy="submit a smaller program, or ask the operator to raise work.memory",
+                kind="job-size",
+            ) from error  # fmt: skip
         return True, self.show(caller.tenant, asked["job"])
 
     def _same(self, caller: Caller, client_job: str, digest: str) -> Row | None:
