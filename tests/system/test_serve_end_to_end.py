@@ -96,7 +96,7 @@ def _one_job(service: Caller, folder: Path) -> None:
     submitted = service("POST", "/v1/jobs", form)
     assert submitted.status == 202, submitted
     ended = service.ended("one", 60)
-    assert ended["state"] == "done", ended
+    assert ended["state"] == "done", str(ended)
     clear = run_package(ClearEvaluator(PARAMS), made, values)
     for name, expected in clear.items():
         found = client.decrypt(service("GET", f"/v1/jobs/one/outputs/{name}").body).values[: len(expected)]

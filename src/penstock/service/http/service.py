@@ -39,6 +39,8 @@ class Service:
         config.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.state = State(config.database)
         self.files = Files(config.folder)
+        # Workers confine themselves to it when they start.
+        self.files.tenants.mkdir(exist_ok=True, mode=0o700)
         self.keys = Keys(KeyStore(self.files.store), self.state)
         self.uploads = Uploads(config, self.state, self.files, self.keys)
         self.programs = Programs(config, self.state, self.files)
