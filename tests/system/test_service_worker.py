@@ -93,7 +93,7 @@ def test_jobs_of_two_tenants_interleave_under_one_budget_and_each_gets_its_own_k
 
 
 def test_the_bounds_of_a_worker_are_in_force_and_reported(site: Site) -> None:
-    with opened(site) as (pool, told):
+    with opened(site) as (pool, _):
         spec, clear = site.job("alice", SHORT)
         pool.submit(spec)
         pool.drain(30)
