@@ -70,9 +70,7 @@ def test_jobs_of_two_tenants_interleave_under_one_budget_and_each_gets_its_own_k
     # Less than both tenants' keys: rows leave and come back.
     budget = int(1.2 * needs)
     with opened(site, abreast=2, budget_bytes=budget) as (pool, told):
-        jobs = [
-            site.job(tenant, program) for _ in range(3) for tenant in ("alice", "bob") for program in (SHORT, OTHER)
-        ]
+        jobs = [site.job(tenant, program) for _ in range(3) for tenant in ("alice", "bob") for program in (SHORT, OTHER)]
         for spec, _ in jobs:
             pool.submit(spec)
         pool.drain(30)
