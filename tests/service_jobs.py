@@ -49,7 +49,7 @@ def refreshed(params: CkksParameters) -> Package:
     constants = ConstantsInMemory()
     builder = PackageBuilder(constants)
     x = builder.encrypt(Input("x", LENGTH))
-    low = builder.add(Verb.MOD_DROP, [x], argument=1)
+    low = builder.add(Verb.MOD_DROP, [x], argument=3)
     builder.output(builder.add(Verb.BOOTSTRAP, [low]), Output("y", LENGTH))
     return builder.finish("refreshed", params, constants)
 

@@ -27,13 +27,13 @@ from penstock.service.work.programs import plan_program
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     made = Site(tmp_path_factory.mktemp("site"))
-    short, other, long = (made.deploy(package(made.params, *each)) for each in ((2, 3), (3, 5), (200, 3)))
+    short, other, long = (made.deploy(package(made.params, *each)) for each in ((2, 3), (3, 5), (120, 3)))
     for tenant in ("alice", "bob"):
         made.join(tenant, short, other, long)
     return made
 
 
-SHORT, OTHER, LONG = "turns-2-3", "turns-3-5", "turns-200-3"
+SHORT, OTHER, LONG = "turns-2-3", "turns-3-5", "turns-120-3"
 
 
 @contextmanager
@@ -314,7 +314,7 @@ def test_first_come_first_served_keeps_the_order_of_arrival(site: Site) -> None:
 
 
 def test_a_package_that_refreshes_runs_by_the_plan_of_least_cost(tmp_path: Path) -> None:
-    params = catalogue.get("insecure-ci")
+    params = catalogue.get("insecure-resnet20")
     site = Site(tmp_path, params)
     program = site.deploy(refreshed(params))
     path, made = site.packages[program]
