@@ -14,14 +14,17 @@ from penstock.native.store import add_missing_keys
 from penstock.package.builder import PackageBuilder
 from penstock.package.content import ConstantsInMemory, Input, Output, Package, Verb
 from penstock.package.file import write_package
-from penstock.package.replay import run_package, trace_package
+from penstock.package.replay import run_package
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.program.clear import ClearEvaluator
 from penstock.service.work.messages import JobSpec
+from penstock.service.work.programs import plan_program
 
 PARAMS = catalogue.get("insecure-cryptoracle")
 LENGTH = 16
+BUDGET = 64 << 20
+"""Bytes of keys."""
 
 
 def package(params: CkksParameters, repeats: int = 1, rotations: int = 3) -> Package:
@@ -39,6 +42,16 @@ def package(params: CkksParameters, repeats: int = 1, rotations: int = 3) -> Pac
     builder.output(total, Output("total", LENGTH))
     builder.output(builder.add(Verb.SQUARE, [y]), Output("square", LENGTH))
     return builder.finish(f"turns-{repeats}-{rotations}", params, constants)
+
+
+def refreshed(params: CkksParameters) -> Package:
+    """One refresh."""
+    constants = ConstantsInMemory()
+    builder = PackageBuilder(constants)
+    x = builder.encrypt(Input("x", LENGTH))
+    low = builder.add(Verb.MOD_DROP, [x], argument=3)
+    builder.output(builder.add(Verb.BOOTSTRAP, [low]), Output("y", LENGTH))
+    return builder.finish("refreshed", params, constants)
 
 
 class Site:
@@ -59,11 +72,11 @@ class Site:
         self.packages[made.name] = path, made
         return made.name
 
-    def join(self, tenant: str, *programs: str, without: str = "") -> None:
+    def join(self, tenant: str, *programs: str, without: str = "", budget_bytes: int = BUDGET) -> None:
         """A tenant with a key pair of its own, and the keys of the programs."""
         client = self.clients.setdefault(tenant, open_client(self.params, library="penstock"))
         for program in programs:
-            keys = dict(trace_package(self.packages[program][1]).view().key_limbs())
+            keys = dict(plan_program(self.packages[program][0], budget_bytes).keys)
             keys.pop(without, None)
             add_missing_keys(client, self.store, tenant, keys)
 
@@ -94,11 +107,11 @@ class Site:
         )
         return spec, run_package(ClearEvaluator(self.params), made, values)
 
-    def check(self, spec: JobSpec, clear: Mapping[str, np.ndarray]) -> None:
+    def check(self, spec: JobSpec, clear: Mapping[str, np.ndarray], tolerance: float = 1e-5) -> None:
         """The outputs decrypt to the clear result, with the tenant's own key."""
         for name, path in spec.outputs.items():
             found = self.clients[spec.tenant].decrypt(path.read_bytes()).values[:LENGTH]
-            np.testing.assert_allclose(found.real, clear[name], atol=1e-5)
+            np.testing.assert_allclose(found.real, clear[name], atol=tolerance)
 
     def leftovers(self) -> list[str]:
         """Files in the folder of outputs that are no outputs."""

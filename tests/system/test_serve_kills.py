@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import http.client
 import json
+import shutil
 import socket
+import ssl
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -236,3 +240,21 @@ def test_a_job_is_tried_again_and_fails_with_the_reason(tmp_path):
     assert (refused.value.status, refused.value.retry_after_s) == (429, 7)
     assert service.state.job_of("a", "late") is None
     service.close()
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl, which makes a certificate")
+def test_with_a_certificate_it_speaks_tls_only(tmp_path):
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=localhost -keyout key.pem -out cert.pem"
+    names = ["-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*command.split(), *names], cwd=tmp_path, check=True, capture_output=True)
+    (tmp_path / "key.pem").chmod(0o600)
+    site = Site(tmp_path, settings='[tls]\ncertificate = "cert.pem"\nkey = "key.pem"\n')
+    trusted = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
+    connection = http.client.HTTPSConnection("127.0.0.1", site.ports[0], context=trusted, timeout=20)
+    connection.request("GET", "/v1/ready")
+    assert connection.getresponse().read() == b'{"status":"ready"}'
+    connection.close()
+    with pytest.raises((http.client.HTTPException, OSError)):
+        Caller(site.ports[0], None)("GET", "/v1/ready")
+    assert all(":https:" in line.replace(" ", "") for line in site.said if line.startswith(("tenants", "operators")))
+    assert site.stop() == 0

@@ -13,27 +13,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.service_jobs import Site, Told, package
+from tests.service_jobs import BUDGET, Site, Told, package, refreshed
 
 from penstock.errors import UsageError
+from penstock.params import catalogue
 from penstock.service.work.admission import Limits
 from penstock.service.work.messages import Refused, WorkerSettings
 from penstock.service.work.order import Order
 from penstock.service.work.pool import Isolation, WorkerPool
-
-BUDGET = 64 << 20
+from penstock.service.work.programs import plan_program
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     made = Site(tmp_path_factory.mktemp("site"))
-    short, other, long = (made.deploy(package(made.params, *each)) for each in ((2, 3), (3, 5), (2500, 3)))
+    short, other, long = (made.deploy(package(made.params, *each)) for each in ((2, 3), (3, 5), (120, 3)))
     for tenant in ("alice", "bob"):
         made.join(tenant, short, other, long)
     return made
 
 
-SHORT, OTHER, LONG = "turns-2-3", "turns-3-5", "turns-2500-3"
+SHORT, OTHER, LONG = "turns-2-3", "turns-3-5", "turns-120-3"
 
 
 @contextmanager
@@ -70,9 +70,8 @@ def test_jobs_of_two_tenants_interleave_under_one_budget_and_each_gets_its_own_k
     # Less than both tenants' keys: rows leave and come back.
     budget = int(1.2 * needs)
     with opened(site, abreast=2, budget_bytes=budget) as (pool, told):
-        jobs = [
-            site.job(tenant, program) for _ in range(3) for tenant in ("alice", "bob") for program in (SHORT, OTHER)
-        ]
+        pairs = [(tenant, program) for tenant in ("alice", "bob") for program in (SHORT, OTHER)] * 3
+        jobs = [site.job(tenant, program) for tenant, program in pairs]
         for spec, _ in jobs:
             pool.submit(spec)
         pool.drain(30)
@@ -312,3 +311,19 @@ def test_first_come_first_served_keeps_the_order_of_arrival(site: Site) -> None:
             pool.submit(spec)
         pool.drain(30)
         assert told.started == [spec.job for spec in jobs]
+
+
+def test_a_package_that_refreshes_runs_by_the_plan_of_least_cost(tmp_path: Path) -> None:
+    params = catalogue.get("insecure-resnet20")
+    site = Site(tmp_path, params)
+    program = site.deploy(refreshed(params))
+    path, made = site.packages[program]
+    largest = max(params.key_bytes(limbs, key=key) for key, limbs in made.keys.items())
+    assert plan_program(path, 100 * largest).keys
+    site.join("alice", program, budget_bytes=100 * largest)
+    with opened(site, budget_bytes=100 * largest) as (pool, told):
+        spec, clear = site.job("alice", program)
+        pool.submit(spec)
+        pool.drain(60)
+        assert told.failed == {}
+        site.check(spec, clear, tolerance=1e-3)

@@ -309,6 +309,9 @@ fn objects_at(url: &str, _: HashMap<String, String>) -> store::Result<Arc<dyn st
     Err(Error::Value { what: "objects".into(), value: format!("'{url}'"), rule: RULE })
 }
 
+/// Tenant, digest, key, pair.
+type OwnName = (String, String, String, u32);
+
 #[pyclass(frozen, module = "penstock._engine")]
 pub struct KeyCache(store::Cache);
 
@@ -383,7 +386,7 @@ impl KeyCache {
     }
 
     /// Keys with rows in memory: `((tenant, digest, key, pair), limbs, bytes)`.
-    fn residents(&self) -> Vec<((String, String, String, u32), usize, u64)> {
+    fn residents(&self) -> Vec<(OwnName, usize, u64)> {
         let found = self.0.residents().into_iter();
         let named = |name: store::KeyName| {
             (name.tenant.as_str().to_owned(), name.digest.to_string(), name.key.to_string(), name.pair)

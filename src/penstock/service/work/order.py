@@ -28,7 +28,7 @@ class Rule:
 
     read_bytes_per_s: float = 1.5e9
     """Keys from the disk."""
-    age_share: float = 0.05
+    age_share: float = 0.2
     """Of its waiting, that a job counts as reading saved."""
     amortize: float = 8.0
     """A tenant may be ahead of the others by this many times the seconds of reading its keys."""
