@@ -160,7 +160,7 @@ def serving(folder: Path, params: str, path: str, link: str | None) -> Iterator[
             "-c",
             "import sys; from penstock.cli.main import main; sys.exit(main())",
             "keys",
-            "serve",
+            "node",
             "-q",
             "--store",
             str(folder),

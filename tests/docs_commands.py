@@ -66,7 +66,7 @@ def redirected(line: Sequence[str]) -> tuple[list[str], str | None]:
 
 def is_served(line: Sequence[str]) -> bool:
     """Whether a command listens until it is interrupted."""
-    return line[1:3] == ["keys", "serve"] or (line[1] == "explore" and "--print" not in line)
+    return line[1:3] == ["keys", "node"] or line[1] == "serve" or (line[1] == "explore" and "--print" not in line)
 
 
 def served(line: Sequence[str], timeout_s: float = 30) -> tuple[int, str, str]:
@@ -74,6 +74,8 @@ def served(line: Sequence[str], timeout_s: float = 30) -> tuple[int, str, str]:
     if line[0] == "explore":
         pytest.importorskip("uvicorn", reason="the explorer's server is not installed: pip install 'penstock[explore]'")
         line = [*line, "--port", "0", "--no-browser"]
+    if list(line) == ["serve"]:
+        line = [*line, "--port", "0", "--admin-port", "0"]
     process = subprocess.Popen(
         [*COMMAND, *line],
         stdout=subprocess.PIPE,
@@ -85,6 +87,11 @@ def served(line: Sequence[str], timeout_s: float = 30) -> tuple[int, str, str]:
     try:
         ready, _, _ = select.select([process.stdout], [], [], timeout_s)
         first = process.stdout.readline() if ready else f"silent for {timeout_s} s"
+        while first.startswith(("token of", "tenants:")) and "operators:" not in first:
+            more = process.stdout.readline()  # the service says its addresses last
+            if not more:
+                break
+            first += more
         if process.poll() is None:
             time.sleep(0.1)  # what it says comes before it waits for an interrupt
             process.send_signal(signal.SIGINT)
@@ -92,7 +99,7 @@ def served(line: Sequence[str], timeout_s: float = 30) -> tuple[int, str, str]:
     finally:
         if process.poll() is None:
             process.kill()
-    assert re.match(r"http://127\.0\.0\.1:\d+/|serving ", first), first + rest
+    assert re.match(r"http://127\.0\.0\.1:\d+/|serving |token of |tenants: ", first), first + rest
     return process.returncode, re.sub(r"(?<=127\.0\.0\.1:)\d+", "8765", first + rest), ""
 
 

@@ -5,6 +5,8 @@ A page names it ahead of a block (`<!-- the reader has: NAME, … -->`); it is m
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -12,8 +14,10 @@ from pathlib import Path
 from shutil import copytree
 from typing import Any
 
+import pytest
+
 from bench_rows import folder_of, points_of, rows_of
-from docs_commands import carried_out
+from docs_commands import COMMAND, carried_out
 from penstock.cli.main import main
 
 SCRIPT = """
@@ -174,6 +178,31 @@ def node(reader: Reader) -> None:
     }
 
 
+def service(reader: Reader) -> None:
+    """A service with the tenant `default`; its address and token in the environment, and the token in a file."""
+    words = ["serve", "--folder", "service", "--port", "0", "--admin-port", "0", "--log", "serve.log"]
+    process = reader.ending.enter_context(
+        subprocess.Popen(
+            [*COMMAND, *words], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+        )
+    )
+    reader.ending.callback(process.terminate)
+    assert process.stdout is not None
+    found: dict[str, str] = {}
+    for line in process.stdout:
+        said, _, last = line.strip().rpartition(" ")
+        found[said] = last
+        if said == "operators:":
+            break
+    given = {
+        "PENSTOCK_SERVICE": found["tenants:"],
+        "PENSTOCK_TOKEN": found["token of the tenant 'default', shown once:"],
+    }
+    reader.ending.enter_context(pytest.MonkeyPatch.context()).setenv("PENSTOCK_SERVICE", given["PENSTOCK_SERVICE"])
+    reader.ending.enter_context(pytest.MonkeyPatch.context()).setenv("PENSTOCK_TOKEN", given["PENSTOCK_TOKEN"])
+    reader.text("token", given["PENSTOCK_TOKEN"]).chmod(0o600)
+
+
 def secret(reader: Reader) -> None:
     """The file of a node's secret."""
     reader.text("secret", "0123456789abcdef0123456789abcdef").chmod(0o600)
@@ -257,6 +286,7 @@ THINGS: dict[str, Callable[[Reader], object]] = {
     "mine.toml": machine,
     "people": people,
     "secret": secret,
+    "service": service,
     "context": context,
     "key files": key_files,
     "new keys": new_keys,

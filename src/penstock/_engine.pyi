@@ -452,9 +452,15 @@ class KeyStore:
 class KeyCache:
     """Rows of keys in memory under a budget."""
 
-    def __new__(cls, store: KeyStore, budget_bytes: int, policy: str, prefetch_uses: int) -> KeyCache: ...
+    def __new__(
+        cls, store: KeyStore, budget_bytes: int, policy: str, prefetch_uses: int, floor_bytes: int | None = None
+    ) -> KeyCache: ...
     def reserve(self, ring_dim: int, bytes: int) -> None: ...
-    def plan(self, uses: Sequence[tuple[_KeyName, int]]) -> KeyPlan: ...
+    def plan(self, uses: Sequence[tuple[_KeyName, int]], lead: int | None = None) -> KeyPlan: ...
+    def residents(self) -> list[tuple[tuple[str, str, str, int], int, int]]:
+        """Keys with rows in memory: name, limbs, bytes."""
+    def forget_tenant(self, tenant: str) -> None:
+        """Let go of a tenant's keys; those in use go after their use."""
     def session(
         self, tenant: str, digest: str, plan: KeyPlan | None = None, secret_tag: str | None = None
     ) -> KeySession: ...
@@ -473,6 +479,8 @@ class KeySession:
     """One tenant's access."""
 
     def get(self, key: str, limbs: int) -> PinnedKey: ...
+    def counts(self) -> tuple[int, int, int]:
+        """Of this session's gets: hits, misses, and bytes that misses read or expanded."""
 
 @final
 class PinnedKey:

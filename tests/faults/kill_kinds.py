@@ -415,7 +415,7 @@ def _stores() -> list[Kind]:
         Kind("keys bench", ("keys", "bench", "--params", "insecure-small", "--num-keys", "5", "--rounds", "1",
              "--folder", ".", "-q", *JSON), nothing, weight=0.7),
         Kind("keys study", study, rows_of("run/results.csv", "stage", "quantity", "unit", "kind"), (), RUN_READS),
-        Kind("keys serve", ("keys", "serve", "--params", "insecure-ci", "--listen", "unix:node.sock", "--secret-file",
+        Kind("keys node", ("keys", "node", "--params", "insecure-ci", "--listen", "unix:node.sock", "--secret-file",
              "secret", "--store", "keys", "--threads", "1"), nothing, ("stored", "secret"), STORE_READS,
              ready="serving '"),
         Kind("database make", made, answer, (), DATABASE_READS, weight=2),

@@ -207,7 +207,7 @@ def key_node(folder: Path) -> Node:
     secret.write_text(os.urandom(16).hex())
     server = start(
         "key node-0",
-        ["keys", "serve", "--store", str(store), "--params", params.name, "--listen", "127.0.0.1:0", "--secret-file",
+        ["keys", "node", "--store", str(store), "--params", params.name, "--listen", "127.0.0.1:0", "--secret-file",
          str(secret), "--threads", "1", "--max-clients", str(CLIENTS), "--budget", f"{4 * params.key_bytes()} B"],
         folder,
         lambda _, errors: bool(port_in(errors)),

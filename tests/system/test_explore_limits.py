@@ -20,11 +20,11 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="the explorer's server is not installed: pip install 'penstock[explore]'")
 
-from penstock.explorer.connections import MOST_CONNECTIONS, QUIET_S, Notices, most_connections
+from penstock.system.connections import MOST_CONNECTIONS, QUIET_S, Notices, most_connections
 
 COMMAND = (
     "import sys, resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({files}, {files}));"
-    "from functools import partial; from penstock.explorer import connections;"
+    "from functools import partial; from penstock.system import connections;"
     "connections.bounded = partial(connections.bounded, head_s=2, unread_s=2);"
     "from penstock.cli.main import main;"
     "sys.exit(main(['explore', '--port', '0', '--no-browser', '--runs', {runs!r}]))"

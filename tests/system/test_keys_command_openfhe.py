@@ -242,7 +242,7 @@ def test_a_folder_without_a_store_is_no_empty_store(tmp_path: Path, capsys: pyte
 
 
 @pytest.mark.parametrize(
-    "verb", [["ls"], ["stat"], ["verify"], ["gc"], ["serve", "--params", SET, "--listen", "unix:n"]]
+    "verb", [["ls"], ["stat"], ["verify"], ["gc"], ["node", "--params", SET, "--listen", "unix:n"]]
 )
 def test_only_an_import_makes_a_store_of_a_folder(
     verb: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -321,3 +321,16 @@ def test_a_store_that_may_only_be_read_is_listed_and_verified_and_says_so_to_who
     assert json.JSONDecoder().raw_decode(done.stdout)[0] == expected
     assert done.stderr.count(f"{keys.folder}: this store is read-only here") == 2
     assert done.stderr.count("keys are listed, verified and read; to import or remove some") == 2
+
+
+def test_the_former_name_of_the_node_warns_and_does_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = []
+    for name in ("node", "serve"):
+        code, _, err = Keys(tmp_path / "nothing", capsys)(name, "--params", SET, "--listen", "unix:n")
+        said.append(err)
+        assert code == 2
+    assert "there is no key store" in said[0]
+    assert "'penstock keys serve' is now 'penstock keys node'" in said[1]
+    assert said[1].endswith(said[0])

@@ -476,7 +476,7 @@ def test_the_command_serves_until_it_is_interrupted(made: Any, tmp_path: Path) -
         "-c",
         "import sys; from penstock.cli.main import main; sys.exit(main())",
         "keys",
-        "serve",
+        "node",
         "--store",
         str(made[0]),
         "--params",

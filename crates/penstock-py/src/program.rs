@@ -154,7 +154,15 @@ impl runs::Supply for Supply<'_> {
         let bytes: PyResult<PyBackedBytes> =
             Python::attach(|py| Ok(self.input.bind(py).call1((number,))?.extract::<PyBackedBytes>()?));
         let bytes = bytes?;
-        Ok(self.context.import(&bytes)?)
+        let made = self.context.import(&bytes)?;
+        let (limbs, fresh) = (made.limbs(), self.context.parameters().moduli_q.len());
+        if limbs != fresh || made.polynomials() != 2 {
+            let found = format!("input {number} has {limbs} limbs and {} polynomials", made.polynomials());
+            return Err(
+                ckks::Error::refused(format!("{found}, and a fresh one has {fresh} and 2: encrypt it again")).into()
+            );
+        }
+        Ok(made)
     }
 
     fn output(&self, number: u32, result: &ckks::Ciphertext) -> Result<(), Failure> {

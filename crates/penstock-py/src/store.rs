@@ -309,6 +309,9 @@ fn objects_at(url: &str, _: HashMap<String, String>) -> store::Result<Arc<dyn st
     Err(Error::Value { what: "objects".into(), value: format!("'{url}'"), rule: RULE })
 }
 
+/// Tenant, digest, key, pair.
+type OwnName = (String, String, String, u32);
+
 #[pyclass(frozen, module = "penstock._engine")]
 pub struct KeyCache(store::Cache);
 
@@ -325,7 +328,14 @@ pub struct PinnedKey(Mutex<Option<Arc<store::PinnedKey>>>);
 #[pymethods]
 impl KeyCache {
     #[new]
-    fn new(store: &KeyStore, budget_bytes: Arg<u64>, policy: &str, prefetch_uses: Arg<usize>) -> PyResult<Self> {
+    #[pyo3(signature = (store, budget_bytes, policy, prefetch_uses, floor_bytes = None))]
+    fn new(
+        store: &KeyStore,
+        budget_bytes: Arg<u64>,
+        policy: &str,
+        prefetch_uses: Arg<usize>,
+        floor_bytes: Option<Arg<u64>>,
+    ) -> PyResult<Self> {
         let policy = match policy {
             "lru" => store::Policy::Lru,
             "future" => store::Policy::Future,
@@ -333,7 +343,8 @@ impl KeyCache {
         };
         let budget_bytes = budget_bytes.of::<Error>("budget_bytes")?;
         let prefetch_uses = prefetch_uses.of::<Error>("prefetch_uses")?;
-        let options = store::Options { policy, prefetch_uses, ..store::Options::new(budget_bytes) };
+        let floor_bytes = Arg::optional::<Error>(floor_bytes, "floor_bytes")?.unwrap_or(0);
+        let options = store::Options { policy, prefetch_uses, floor_bytes, ..store::Options::new(budget_bytes) };
         store::Cache::new(store.store.clone(), options).map(Self).map_err(Error::raised)
     }
 
@@ -344,13 +355,15 @@ impl KeyCache {
         Ok(())
     }
 
-    /// Makes a future known: `((tenant, digest, key), limbs)` of each use, in order.
-    fn plan(&self, uses: Vec<(GivenName, Arg<usize>)>) -> PyResult<KeyPlan> {
+    /// Makes a future known: `((tenant, digest, key), limbs)` of each use, in order, after `lead` uses of others.
+    #[pyo3(signature = (uses, lead = None))]
+    fn plan(&self, uses: Vec<(GivenName, Arg<usize>)>, lead: Option<Arg<usize>>) -> PyResult<KeyPlan> {
+        let lead = Arg::optional::<Error>(lead, "lead")?.unwrap_or(0);
         let uses = uses
             .into_iter()
             .map(|(name, limbs)| Ok(store::Use { name: name_in(name)?, limbs: limbs.of::<Error>("limbs")? }));
         let uses = uses.collect::<PyResult<_>>()?;
-        Ok(KeyPlan(Mutex::new(Some(self.0.plan(uses)))))
+        Ok(KeyPlan(Mutex::new(Some(self.0.plan_after(uses, lead)))))
     }
 
     #[pyo3(signature = (tenant, digest, plan = None, secret_tag = None))]
@@ -370,6 +383,21 @@ impl KeyCache {
         let plan = plan.0.lock().unwrap_or_else(PoisonError::into_inner);
         let plan = plan.as_ref().ok_or_else(|| Error::refused("the plan is closed".into()))?;
         Ok(KeySession(session.following(plan)))
+    }
+
+    /// Keys with rows in memory: `((tenant, digest, key, pair), limbs, bytes)`.
+    fn residents(&self) -> Vec<(OwnName, usize, u64)> {
+        let found = self.0.residents().into_iter();
+        let named = |name: store::KeyName| {
+            (name.tenant.as_str().to_owned(), name.digest.to_string(), name.key.to_string(), name.pair)
+        };
+        found.map(|(name, limbs, bytes)| (named(name), limbs, bytes)).collect()
+    }
+
+    /// Lets go of a tenant's keys.
+    fn forget_tenant(&self, tenant: Arg<String>) -> PyResult<()> {
+        self.0.forget_tenant(&tenant_in(tenant)?);
+        Ok(())
     }
 
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -426,6 +454,11 @@ impl KeySession {
         let (key, limbs) = (key.of::<Error>("key")?, limbs.of::<Error>("limbs")?);
         let pinned = free(py, || self.0.get(key.parse()?, limbs))?;
         Ok(PinnedKey(Mutex::new(Some(Arc::new(pinned)))))
+    }
+
+    /// Hits, misses, and bytes of misses.
+    fn counts(&self) -> (u64, u64, u64) {
+        self.0.counts()
     }
 }
 

@@ -304,3 +304,60 @@ fn what_is_reserved_counts_as_nothing_and_holds_the_rows_that_come() {
     }
     assert_eq!((cache.stats().misses, cache.stats().resident_bytes), (4, 2 * all));
 }
+
+fn bytes_of(cache: &Cache, owner: &str) -> u64 {
+    cache.residents().iter().filter(|(name, ..)| name.tenant == tenant(owner)).map(|(.., bytes)| bytes).sum()
+}
+
+#[test]
+fn the_keys_of_others_leave_a_tenant_its_floor() {
+    let (_folder, store) = store(&["alice", "mallory"], 8);
+    let key = small().bytes_needed(6);
+    for policy in [Policy::Lru, Policy::Future] {
+        for floor_keys in [0, 2] {
+            let given = Options { floor_bytes: floor_keys * key, ..options(4 * key, policy, 0) };
+            let cache = Cache::new(store.clone(), given).unwrap();
+            let (alice, mallory) = (session(&cache, "alice"), session(&cache, "mallory"));
+            for number in 0..3 {
+                alice.get(rot(number), 6).unwrap();
+            }
+            for number in 0..16 {
+                check(&mallory.get(rot(number % 8), 6).unwrap(), "mallory", rot(number % 8));
+                assert!(cache.stats().resident_bytes <= 4 * key);
+            }
+            assert_eq!(bytes_of(&cache, "alice"), floor_keys * key, "{policy:?}");
+            // Its own keys displace its own, and a floor that leaves no room at all gives way.
+            for number in 0..8 {
+                check(&alice.get(rot(number), 6).unwrap(), "alice", rot(number));
+            }
+            let narrow = Options { floor_bytes: 9 * key, ..options(2 * key, policy, 0) };
+            let cache = Cache::new(store.clone(), narrow).unwrap();
+            for owner in ["alice", "mallory", "alice"] {
+                for number in 0..2 {
+                    check(&session(&cache, owner).get(rot(number), 6).unwrap(), owner, rot(number));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_tenant_that_is_forgotten_has_no_rows_and_the_others_theirs() {
+    let (_folder, store) = store(&["alice", "bob"], 2);
+    let cache = Cache::new(store, options(1 << 30, Policy::Future, 0)).unwrap();
+    let (alice, bob) = (session(&cache, "alice"), session(&cache, "bob"));
+    let in_use = alice.get(rot(0), 6).unwrap();
+    alice.clone().get(rot(1), 6).unwrap();
+    bob.get(rot(1), 6).unwrap();
+    alice.get(rot(1), 5).unwrap();
+    // Each session counts its own gets.
+    assert_eq!(alice.counts(), (1, 2, 2 * small().bytes_needed(6)));
+    assert_eq!(bob.counts(), (0, 1, small().bytes_needed(6)));
+    cache.forget_tenant(&tenant("alice"));
+    assert_eq!(bytes_of(&cache, "alice"), 0);
+    assert_eq!(bytes_of(&cache, "bob"), small().bytes_needed(6));
+    check(&in_use, "alice", rot(0));
+    drop(in_use);
+    assert_eq!(cache.stats().resident_bytes, small().bytes_needed(6));
+    check(&session(&cache, "alice").get(rot(0), 6).unwrap(), "alice", rot(0));
+}

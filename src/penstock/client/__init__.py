@@ -6,3 +6,4 @@ evaluates or serves imports this room.
 
 from penstock.client.pair import KeyPair as KeyPair
 from penstock.client.public import PublicKey as PublicKey
+from penstock.client.service import Service as Service

@@ -15,10 +15,10 @@ import uvicorn
 
 from penstock.errors import PenstockError, UsageError
 from penstock.explorer.app import application
-from penstock.explorer.connections import BACKLOG, Notices, bounded, most_connections
 from penstock.explorer.engine import Engine
 from penstock.explorer.library import Library
 from penstock.explorer.state import State
+from penstock.system.connections import BACKLOG, Notices, bounded, most_connections
 from penstock.system.limits import shortage
 
 ADDRESS = "127.0.0.1"

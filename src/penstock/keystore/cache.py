@@ -23,6 +23,24 @@ class KeyUse(NamedTuple):
     limbs: int
 
 
+class SessionCounts(NamedTuple):
+    """The gets of one session."""
+
+    hits: int
+    """Found every row there, or on its way."""
+    misses: int
+    miss_bytes: int
+    """That misses read or expanded."""
+
+
+class ResidentKey(NamedTuple):
+    """A key with rows in memory."""
+
+    name: KeyName
+    limbs: int
+    num_bytes: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheStats:
     """Sums since the cache was made; `hits + misses` is the number of gets that succeeded."""
@@ -63,12 +81,19 @@ class KeyCache:
     Args:   budget_bytes: most bytes of rows in memory, in use or not; a key in use must fit.
             policy: `future` gives up what the plans use last, limb by limb; `lru` the key used longest ago, whole.
             prefetch_uses: how many uses ahead a thread reads along the plans; 0: never ahead.
+            floor_bytes: bytes of each tenant that the keys of others do not displace, unless a get finds no other room.
     """
 
     def __init__(
-        self, store: KeyStore, budget_bytes: int, *, policy: str = "future", prefetch_uses: int = DEFAULT_PREFETCH_USES
+        self,
+        store: KeyStore,
+        budget_bytes: int,
+        *,
+        policy: str = "future",
+        prefetch_uses: int = DEFAULT_PREFETCH_USES,
+        floor_bytes: int = 0,
     ) -> None:
-        self.handle = _engine.KeyCache(store.handle, budget_bytes, policy, prefetch_uses)
+        self.handle = _engine.KeyCache(store.handle, budget_bytes, policy, prefetch_uses, floor_bytes)
 
     def reserve(self, ring_dim: int, num_bytes: int) -> None:
         """Take memory for so many bytes of rows of `ring_dim` words from the system now, as far as the budget allows.
@@ -77,9 +102,17 @@ class KeyCache:
         """
         self.handle.reserve(ring_dim, num_bytes)
 
-    def plan(self, uses: Iterable[KeyUse]) -> KeyPlan:
-        """Make a future known, until the plan is closed."""
-        return KeyPlan(self.handle.plan([(use.name, use.limbs) for use in uses]))
+    def plan(self, uses: Iterable[KeyUse], *, lead: int = 0) -> KeyPlan:
+        """Make a future known, until the plan is closed. It begins once `lead` uses of other plans are over."""
+        return KeyPlan(self.handle.plan([(use.name, use.limbs) for use in uses], lead))
+
+    def residents(self) -> list[ResidentKey]:
+        """The keys with rows in memory."""
+        return [ResidentKey(KeyName(*name), limbs, size) for name, limbs, size in self.handle.residents()]
+
+    def forget_tenant(self, tenant: str) -> None:
+        """Let go of a tenant's keys; those in use go after their use. Its plans and sessions are to be closed first."""
+        self.handle.forget_tenant(tenant)
 
     def session(
         self, tenant: str, digest: str, plan: KeyPlan | None = None, *, secret_tag: str | None = None
@@ -130,6 +163,10 @@ class KeySession:
         Raises: KeyMissing, KeyRefused, KeyDamaged, BudgetTooSmall, StoreUnusable: an error of this get alone.
         """
         return PinnedKey(self.handle.get(key, limbs))
+
+    def counts(self) -> SessionCounts:
+        """The counters of this session alone."""
+        return SessionCounts(*self.handle.counts())
 
 
 class PinnedKey:

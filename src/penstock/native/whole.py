@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,11 @@ import pyarrow as pa
 from penstock import _engine
 from penstock.errors import PenstockError
 from penstock.native.compiled import Compiled, CompilingEvaluator, compile_program
+from penstock.native.compute import Waiting, WholeOptions, compute_compiled
 from penstock.native.ends import Ends
 from penstock.native.inputs import InputTraffic
-from penstock.native.keys import KeysInMemory, KeysOnDisk, ProgramKeys
-from penstock.native.lanes import WINDOW, Lanes, choose_lanes
+from penstock.native.keys import KeysOnDisk, ProgramKeys
+from penstock.native.lanes import Lanes, choose_lanes
 from penstock.native.memory import MemoryWatch, resident_bytes
 from penstock.native.prepared import NativeRun, Prepared
 from penstock.native.room import (
@@ -32,31 +32,12 @@ from penstock.native.room import (
     wanted_keys,
     wanted_vectors,
 )
-from penstock.program.evaluator import Plain, Values
-from penstock.system.files import os_errors
+from penstock.program.evaluator import Values
 from penstock.traces.schema import Trace, TraceMeta
 from penstock.units import format_seconds
 
 _AHEAD_VECTORS = 8
 """So many vectors are encoded ahead of their use at most."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WholeOptions:
-    """How a program uses the machine."""
-
-    lanes: int = 1
-    """Tasks side by side. Beside others, a task computes on one thread."""
-    value_bytes: int = 0
-    """Bytes of ciphertexts at which no task is begun out of order; 0: the program's own peak and an eighth."""
-    keep_bytes: int = 0
-    """Bytes of encoded vectors that are kept for their next use."""
-    ahead_bytes: int = 0
-    """Bytes of vectors that are encoded ahead of their use."""
-    inputs: Path | None = None
-    """An empty folder for encrypted inputs that wait for their use; `None`: they wait in memory."""
-    input_bytes: int = 0
-    """Of those, in memory besides."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,44 +53,6 @@ class WholeRun:
     decryptions: list[tuple[float, float]]
     client_encode_s: float
     inputs: InputTraffic
-
-
-class Waiting:
-    """Encrypted inputs until their use, each once: in memory up to a limit, the others in files."""
-
-    def __init__(self, folder: Path | None, memory_bytes: int) -> None:
-        self._folder, self._memory_bytes = folder, memory_bytes
-        self._contents: list[bytes | Path | None] = []
-        self._resident_bytes = 0
-        self.traffic = InputTraffic()
-
-    def put(self, content: bytes) -> None:
-        """Take the next input. Raises: FileError: the disk is full."""
-        self.traffic.input_bytes += len(content)
-        if self._folder is None or self._resident_bytes + len(content) <= self._memory_bytes:
-            self._contents.append(content)
-            self._resident_bytes += len(content)
-            self.traffic.peak_resident_bytes = self._resident_bytes
-            return
-        path = self._folder / f"input-{len(self._contents)}"
-        with os_errors(path):
-            path.write_bytes(content)
-        self._contents.append(path)
-
-    def take(self, number: int) -> bytes:
-        """The input of a number, which is given up here. Raises: FileError."""
-        content, self._contents[number] = self._contents[number], None
-        if isinstance(content, Path):
-            started = time.perf_counter()
-            path = content
-            with os_errors(path, "read"):
-                content = path.read_bytes()
-                path.unlink()
-            self.traffic.read_bytes += len(content)
-            self.traffic.read_s += time.perf_counter() - started
-        if content is None:
-            raise PenstockError(f"input {number} is used twice: it was given up at its first use")
-        return content
 
 
 def run_compiled(
@@ -144,24 +87,10 @@ def run_compiled(
     encrypted()
 
     started = time.perf_counter() - origin
-    outputs, times, counts = compiled.tasks.run(
-        context,
-        keys.of_program(compiled.keys),
-        lambda number: _values(compiled.vectors[number]),
-        waiting.take,
-        progress,
-        lanes=options.lanes,
-        keys_in_order=not isinstance(keys, KeysInMemory),
-        value_bytes=options.value_bytes or compiled.tasks.peak_value_bytes() * 9 // 8,
-        keep_bytes=options.keep_bytes,
-        ahead_bytes=options.ahead_bytes,
-        window=WINDOW,
-    )
-    times[:, :2] += started
-    keys.ran(compiled.key_uses, times[compiled.key_tasks, 2].tolist())
+    done = compute_compiled(compiled, context, keys, waiting.take, options, progress)
+    done.times[:, :2] += started
     computed()
-    for place, result in zip(compiled.outputs, outputs, strict=True):
-        assert result is not None
+    for place, result in zip(compiled.outputs, done.outputs, strict=True):
         if writer is None:
             raise PenstockError("decrypt: nothing was encrypted in this run")
         start = time.perf_counter()
@@ -170,20 +99,14 @@ def run_compiled(
         decryptions.append((found.begun_s - origin, found.ended_s - origin))
         place[:] = found.values
     return WholeRun(
-        times=times,
-        counts=counts,
+        times=done.times,
+        counts=done.counts,
         transfer_s=transfer_s,
         encryptions=encryptions,
         decryptions=decryptions,
         client_encode_s=encode_s,
         inputs=waiting.traffic,
     )
-
-
-def _values(plain: Plain) -> npt.NDArray[np.complex128]:
-    """A vector, which is not kept."""
-    source = plain.source() if callable(plain.source) else plain.source
-    return np.ascontiguousarray(source, dtype=np.complex128)
 
 
 def timed_trace(trace: Trace, compiled: Compiled, run: WholeRun) -> Trace:

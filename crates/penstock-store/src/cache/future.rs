@@ -21,6 +21,8 @@ pub(super) struct Future {
     uses: Vec<Use>,
     done: Vec<bool>,
     cursor: usize,
+    /// Uses of other futures that come before the first of this one.
+    lead: usize,
     by_key: HashMap<KeyName, Places>,
     pub(super) pace: Pace,
 }
@@ -33,7 +35,13 @@ struct Places {
 }
 
 impl Future {
+    #[cfg(test)]
     pub(super) fn new(uses: Vec<Use>) -> Self {
+        Self::after(uses, 0)
+    }
+
+    /// A future that begins once `lead` uses of others are over.
+    pub(super) fn after(uses: Vec<Use>, lead: usize) -> Self {
         let mut by_key: HashMap<KeyName, Places> = HashMap::new();
         for (position, each) in uses.iter().enumerate() {
             let places = by_key
@@ -49,14 +57,14 @@ impl Future {
                 *limbs = most;
             }
         }
-        Self { done: vec![false; uses.len()], uses, cursor: 0, by_key, pace: Pace::default() }
+        Self { done: vec![false; uses.len()], uses, cursor: 0, lead, by_key, pace: Pace::default() }
     }
 
     /// The number of uses until the key is used with at least `limbs` limbs, without the first `after` uses; `None`:
     /// never.
     pub(super) fn next_use(&self, name: &KeyName, limbs: usize, after: usize) -> Option<usize> {
         let places = self.by_key.get(name)?;
-        let start = self.cursor.saturating_add(after);
+        let start = self.cursor.saturating_add(after.saturating_sub(self.lead));
         let first = places.positions.partition_point(|&position| (position as usize) < start);
         for (&position, &most) in places.positions[first..].iter().zip(&places.most_limbs_after[first..]) {
             if (most as usize) < limbs {
@@ -64,7 +72,7 @@ impl Future {
             }
             let position = position as usize;
             if !self.done[position] && self.uses[position].limbs >= limbs {
-                return Some(position - self.cursor);
+                return Some(position - self.cursor + self.lead);
             }
         }
         None
@@ -88,7 +96,8 @@ impl Future {
 
     /// The next uses, `(how many uses from now, use)`, nearest first.
     pub(super) fn coming(&self) -> impl Iterator<Item = (usize, &Use)> {
-        (self.cursor..self.uses.len()).filter(|&at| !self.done[at]).map(|at| (at - self.cursor, &self.uses[at]))
+        let coming = (self.cursor..self.uses.len()).filter(|&at| !self.done[at]);
+        coming.map(|at| (at - self.cursor + self.lead, &self.uses[at]))
     }
 }
 
@@ -123,6 +132,19 @@ mod tests {
         }
         assert_eq!(future.coming().count(), 0);
         assert!(!future.advance(&uses[0].name, uses[0].limbs));
+    }
+
+    #[test]
+    fn a_future_after_others_is_as_far_away_as_they_are_long() {
+        let uses = uses(60, 7, 3);
+        let (now, later) = (Future::new(uses.clone()), Future::after(uses.clone(), 25));
+        for each in &uses {
+            for after in [0, 10, 25, 40] {
+                let expected = now.next_use(&each.name, each.limbs, after.max(25) - 25).map(|distance| distance + 25);
+                assert_eq!(later.next_use(&each.name, each.limbs, after), expected);
+            }
+        }
+        assert_eq!(later.coming().next(), Some((25, &uses[0])));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
 use crate::buffer::Pool;
-use crate::{Digest, Result, Store, Tenant};
+use crate::{Digest, KeyName, Result, Store, Tenant};
 
 pub use future::Use;
 pub use options::{Options, Policy};
@@ -45,7 +45,7 @@ impl Cache {
             store,
             options,
             pool: Pool::new(options.budget_bytes),
-            state: Mutex::new(State::new(options.budget_bytes, options.policy)),
+            state: Mutex::new(State::new(options.budget_bytes, options.policy, options.floor_bytes)),
             opened: Mutex::default(),
             changed: Condvar::new(),
         });
@@ -66,11 +66,34 @@ impl Cache {
 
     /// Makes a future known. It counts, and is read ahead of, until the plan is dropped.
     pub fn plan(&self, uses: Vec<Use>) -> Plan {
+        self.plan_after(uses, 0)
+    }
+
+    /// As [`Cache::plan`], of a future that begins once `lead` uses of others are over.
+    pub fn plan_after(&self, uses: Vec<Use>, lead: usize) -> Plan {
         let mut state = self.shared.state();
         let id = state.tick();
-        state.futures.insert(id, Future::new(uses));
+        state.futures.insert(id, Future::after(uses, lead));
         self.shared.changed.notify_all();
         Plan { shared: self.shared.clone(), id }
+    }
+
+    /// The keys with rows in memory: name, limbs, bytes.
+    pub fn residents(&self) -> Vec<(KeyName, usize, u64)> {
+        let state = self.shared.state();
+        let there = state.residents.iter().filter(|(_, resident)| resident.limbs > 0);
+        there.map(|(name, each)| (name.clone(), each.limbs, each.shape.bytes_needed(each.limbs))).collect()
+    }
+
+    /// Lets go of all keys of a tenant; those in use go after their use.
+    pub fn forget_tenant(&self, tenant: &Tenant) {
+        let mut state = self.shared.state();
+        let own = |(name, each): (&KeyName, &state::Resident)| {
+            (name.tenant == *tenant && !each.loading).then(|| name.clone())
+        };
+        let names: Vec<KeyName> = state.residents.iter().filter_map(own).collect();
+        names.iter().for_each(|name| state.forget(name));
+        self.shared.changed.notify_all();
     }
 
     /// The counters so far.

@@ -20,12 +20,20 @@ pub struct Options {
     pub policy: Policy,
     /// The number of uses that a separate thread reads ahead of the program; 0: never ahead.
     pub prefetch_uses: usize,
+    /// Bytes of each tenant that the keys of others do not displace, as far as the budget allows that.
+    pub floor_bytes: u64,
     /// The longest wait of a get for rows in use by others, before it fails.
     pub patience: Duration,
 }
 
 impl Options {
     pub fn new(budget_bytes: u64) -> Self {
-        Self { budget_bytes, policy: Policy::Future, prefetch_uses: 64, patience: Duration::from_secs(60) }
+        Self {
+            budget_bytes,
+            policy: Policy::Future,
+            prefetch_uses: 64,
+            floor_bytes: 0,
+            patience: Duration::from_secs(60),
+        }
     }
 }

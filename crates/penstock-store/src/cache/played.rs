@@ -140,7 +140,7 @@ impl Player {
 
 /// Plays a program: `compute_s` seconds with each use.
 fn play(uses: &[Use], compute_s: &[f64], budget: u64, reading: Reading) -> Played {
-    let mut state = State::new(budget, Policy::Future);
+    let mut state = State::new(budget, Policy::Future, 0);
     state.futures.insert(PLAN, Future::new(uses.to_vec()));
     let shape = key_shape();
     state.shapes.insert((shape.digest(), false), shape.clone());

@@ -1,6 +1,7 @@
 //! Getting keys: the program's side of the cache.
 
 use std::fs::File;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -21,6 +22,15 @@ pub struct Session {
     secret: Option<Arc<str>>,
     /// The pair in use: its keys are not retired meanwhile.
     held: Arc<Mutex<Option<Held>>>,
+    counts: Arc<Counts>,
+}
+
+/// The gets of one session and its clones.
+#[derive(Default)]
+struct Counts {
+    hits: AtomicU64,
+    misses: AtomicU64,
+    miss_bytes: AtomicU64,
 }
 
 struct Held {
@@ -30,7 +40,7 @@ struct Held {
 
 impl Session {
     pub(super) fn new(shared: Arc<Shared>, tenant: Tenant, digest: Digest) -> Self {
-        Self { shared, tenant, digest, plan: None, secret: None, held: Arc::default() }
+        Self { shared, tenant, digest, plan: None, secret: None, held: Arc::default(), counts: Arc::default() }
     }
 
     /// Each get of the returned session moves `plan` on.
@@ -41,6 +51,13 @@ impl Session {
     /// The returned session hands out keys of the secret key with this tag, and refuses others.
     pub fn of_secret(&self, tag: &str) -> Self {
         Self { secret: Some(tag.into()), held: Arc::default(), ..self.clone() }
+    }
+
+    /// Of this session and its clones: gets that found every row there or on its way, gets that read rows themselves, and
+    /// the bytes of those.
+    pub fn counts(&self) -> (u64, u64, u64) {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        (of(&self.counts.hits), of(&self.counts.misses), of(&self.counts.miss_bytes))
     }
 
     /// Uses this session's key pair from now on: it is not retired until the session and its clones are dropped. A get
@@ -217,8 +234,11 @@ impl Session {
         state.stats.miss_bytes += miss_bytes;
         if miss_bytes > 0 {
             state.stats.misses += 1;
+            self.counts.misses.fetch_add(1, Ordering::Relaxed);
+            self.counts.miss_bytes.fetch_add(miss_bytes, Ordering::Relaxed);
         } else {
             state.stats.hits += 1;
+            self.counts.hits.fetch_add(1, Ordering::Relaxed);
             state.stats.late_hits += u64::from(waited);
         }
         Ok(PinnedKey { shared: self.shared.clone(), name: name.clone(), id, limbs, shape, rows })

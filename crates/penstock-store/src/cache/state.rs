@@ -9,7 +9,7 @@ use super::pace::Moving;
 use super::stats::Stats;
 use crate::buffer::Row;
 use crate::index::Identity;
-use crate::{Digest, KeyName, Shape};
+use crate::{Digest, KeyName, Shape, Tenant};
 
 /// A key with some rows in memory: the rows of its first `limbs` limbs; or with rows being read.
 pub(super) struct Resident {
@@ -42,6 +42,7 @@ impl Resident {
 pub(super) struct State {
     budget_bytes: u64,
     policy: Policy,
+    floor_bytes: u64,
     /// In the order of names, so that ties are decided the same way every time.
     pub(super) residents: BTreeMap<KeyName, Resident>,
     /// Keys that were imported again while they were in use: `id -> (pins, bytes)`.
@@ -83,10 +84,11 @@ impl Need {
 }
 
 impl State {
-    pub(super) fn new(budget_bytes: u64, policy: Policy) -> Self {
+    pub(super) fn new(budget_bytes: u64, policy: Policy, floor_bytes: u64) -> Self {
         Self {
             budget_bytes,
             policy,
+            floor_bytes,
             residents: BTreeMap::new(),
             detached: HashMap::new(),
             futures: BTreeMap::new(),
@@ -147,7 +149,23 @@ impl State {
     /// Early room for a read ahead leaves less choice: rows used until then cannot leave, though they would be the best
     /// to give up after their use. The row that leaves instead is read once more. So a read that can wait takes only
     /// what Belady's rule gives up at its use.
+    ///
+    /// A tenant's rows up to the floor of bytes leave for its own keys only, unless a get finds no other room.
     pub(super) fn make_room(&mut self, name: &KeyName, needed: u64, need: Need) -> bool {
+        self.make_room_above(name, needed, need, self.floor_bytes)
+            || (self.floor_bytes > 0 && need == Need::Now && self.make_room_above(name, needed, need, 0))
+    }
+
+    /// Resident bytes by tenant.
+    fn tenant_bytes(&self) -> HashMap<Tenant, u64> {
+        let mut found = HashMap::new();
+        for (name, each) in &self.residents {
+            *found.entry(name.tenant.clone()).or_default() += each.shape.bytes_needed(each.limbs);
+        }
+        found
+    }
+
+    fn make_room_above(&mut self, name: &KeyName, needed: u64, need: Need, floor_bytes: u64) -> bool {
         let Some(room) = self.budget_bytes.checked_sub(needed) else { return false };
         let waits = match need {
             Need::Later(distance) if self.policy == Policy::Future => Some(distance),
@@ -155,11 +173,16 @@ impl State {
         };
         let mut kept: BTreeMap<KeyName, usize> = BTreeMap::new(); // limbs left of those that lose some
         let mut used = self.used_bytes;
+        let mut of_tenants = if floor_bytes > 0 && used > room { self.tenant_bytes() } else { HashMap::new() };
         while used > room {
             let mut victim: Option<((Distance, bool, u64), &KeyName, usize)> = None;
             for (other, resident) in &self.residents {
                 let limbs = kept.get(other).copied().unwrap_or(resident.limbs);
                 if other == name || limbs == 0 {
+                    continue;
+                }
+                let held = of_tenants.get(&other.tenant).copied().unwrap_or(0);
+                if floor_bytes > 0 && other.tenant != name.tenant && held <= floor_bytes {
                     continue;
                 }
                 let next = self.next_use(other, limbs, 0);
@@ -180,7 +203,11 @@ impl State {
             }
             let resident = &self.residents[victim];
             let left = if self.policy == Policy::Lru { self.floor(victim, resident) } else { limbs - 1 };
-            used -= resident.shape.bytes_needed(limbs) - resident.shape.bytes_needed(left);
+            let freed = resident.shape.bytes_needed(limbs) - resident.shape.bytes_needed(left);
+            used -= freed;
+            if let Some(held) = of_tenants.get_mut(&victim.tenant) {
+                *held -= freed;
+            }
             kept.insert(victim.clone(), left);
         }
         for (name, limbs) in kept {

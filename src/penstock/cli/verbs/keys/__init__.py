@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 
 from penstock.cli.output import emit, format_option, progress_console, table_of
-from penstock.cli.verbs.keys import bench, pairs, serve
+from penstock.cli.verbs.keys import bench, node, pairs
 from penstock.cli.verbs.keys.store import open_store, removed_row, store_options
 from penstock.errors import PenstockError, UnknownName, UsageError
 from penstock.keystore import (
@@ -66,8 +66,9 @@ def command() -> None:
 
 command.add_command(bench.command)
 command.add_command(bench.study)
-command.add_command(serve.serve)
-command.add_command(serve.token)
+command.add_command(node.node)
+command.add_command(node.serve)
+command.add_command(node.token)
 command.add_command(pairs.replace)
 command.add_command(pairs.retire)
 command.add_command(pairs.export)

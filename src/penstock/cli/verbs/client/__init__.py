@@ -15,7 +15,17 @@ import numpy as np
 from penstock.cli.key_pair import open_pair, passphrase_from, passphrase_option, warn
 from penstock.cli.options import quiet_option, threads_option
 from penstock.cli.output import emit, format_option
-from penstock.cli.verbs import client_keys
+from penstock.cli.service_options import ca_option, insecure_option, patience_option, service_option, token_option
+from penstock.cli.verbs.client.keys import keys
+from penstock.cli.verbs.client.service import (
+    deploy,
+    made_for_program,
+    result,
+    submit,
+    tenant_option,
+    upload,
+    wait,
+)
 from penstock.cli.verbs.keys import NamedVerbs
 from penstock.errors import UsageError
 from penstock.keystore import parameter_digest
@@ -48,6 +58,7 @@ def command() -> None:
     """The owner of a secret key: a pair in a folder, evaluation keys for others, encryption and decryption.
 
     Everything has the words of OpenFHE 1.6.1, without OpenFHE. FOLDER holds the pair, readable by its owner only.
+    With --service, it is a tenant of 'penstock serve': the secret key stays in FOLDER.
 
     \b
     Examples:
@@ -59,15 +70,34 @@ def command() -> None:
     no_core_files()
 
 
-command.add_command(client_keys.keys)
+for _each in (keys, deploy, upload, submit, wait, result):
+    command.add_command(_each)
 
 
 @command.command()
-@pair_options
+@folder_argument
+@click.option("--params", "name", metavar="SET", help="Parameter set of the pair ('penstock params list').")
+@click.option("--program", metavar="NAME", help="With --service: the pair and the keys of this program.")
+@tenant_option
+@insecure_option
+@service_option(required=False)
+@token_option
+@ca_option
+@patience_option
+@passphrase_option
+@threads_option
+@quiet_option
 @format_option
 def keygen(
     folder: Path,
-    name: str,
+    name: str | None,
+    program: str | None,
+    tenant: str | None,
+    allow_insecure: bool,
+    service: str | None,
+    token_file: Path | None,
+    ca: Path | None,
+    patience: str,
     passphrase_file: Path | None,
     threads: int | None,
     quiet: bool,
@@ -77,14 +107,30 @@ def keygen(
 
     Without a passphrase, whoever reads the file of the secret key decrypts everything.
 
+    With --service and --program: a pair with the program's parameters, or the one that is there, and the evaluation
+    keys that the program needs, seeded and cut to the limbs of their highest use. Whole keys stay: run it again after
+    an interrupt, or for another program with the same parameters. 'penstock client upload' sends them.
+
     \b
     Examples:
       penstock client keygen alice --params openfhe-bench
       penstock client keygen alice --params openfhe-bench --passphrase-file phrase
+      penstock client keygen alice --service https://fhe.example.org --program scores --token-file token
     """
     from penstock.client import KeyPair
 
-    params = catalogue.get(name)
+    if (name is None) == (program is None):
+        raise UsageError("name the parameters in one way: --params SET, or --service URL with --program NAME")
+    if program is not None:
+        if service is None:
+            raise UsageError("--program names a program of a service: add --service URL")
+        access: dict[str, Any] = {"token_file": token_file, "ca": ca, "patience": patience}
+        access["passphrase_file"] = passphrase_file
+        options: dict[str, Any] = {"threads": threads, "tenant": tenant, "quiet": quiet}
+        options["allow_insecure"] = allow_insecure
+        emit(made_for_program(folder, program, service=service, **access, **options), output_format)
+        return
+    params = catalogue.get(name or "")
     _require_new(folder)
     passphrase = passphrase_from(passphrase_file, quiet)
     pair = KeyPair.generate(params, threads=threads)

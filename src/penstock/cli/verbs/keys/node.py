@@ -1,4 +1,4 @@
-"""`penstock keys serve`: a storage node that owns keys and executes the operations that read them.
+"""`penstock keys node`: a storage node that owns keys and executes the operations that read them.
 
 `penstock keys token` prints the token that one tenant shows to the node.
 """
@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import click
 
+from penstock.cli.key_pair import warn
 from penstock.cli.options import THREADS, quiet_option
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import UnknownName, UsageError
@@ -43,7 +44,7 @@ def secret_option(*names: str) -> Callable[[F], F]:
     )
 
 
-@click.command("serve")
+@click.command("node")
 @store_option
 @click.option("--params", metavar="SET", required=True, help="Parameter set that is served ('penstock params list').")
 @click.option("--listen", "address", metavar="ADDRESS", required=True, help="unix:PATH, or 127.0.0.1:PORT (0: any).")
@@ -57,7 +58,7 @@ def secret_option(*names: str) -> Callable[[F], F]:
 @click.option("--link", metavar="RATE", help="Send no faster than this ('10 Gb/s'): a slower network, for measuring.")
 @quiet_option
 @format_option
-def serve(
+def node(
     folder: Path,
     params: str,
     address: str,
@@ -78,8 +79,8 @@ def serve(
 
     \b
     Examples:
-      PENSTOCK_NODE_SECRET=$(cat secret) penstock keys serve --params openfhe-bench --listen unix:node.sock
-      penstock keys serve --params openfhe-bench --listen 127.0.0.1:7000 --secret-file secret --link "10 Gb/s"
+      PENSTOCK_NODE_SECRET=$(cat secret) penstock keys node --params openfhe-bench --listen unix:node.sock
+      penstock keys node --params openfhe-bench --listen 127.0.0.1:7000 --secret-file secret --link "10 Gb/s"
     """
     from penstock.keystore import KeyStore, require_store
     from penstock.service.near.node import KeyNode, NodeOptions
@@ -93,15 +94,15 @@ def serve(
         max_per_tenant=max_per_tenant,
         bytes_per_s=None if link is None else parse_rate(link, "--link"),
     )
-    with KeyNode(catalogue.get(params), KeyStore(folder), read_secret(secret_file), address, options) as node:
+    with KeyNode(catalogue.get(params), KeyStore(folder), read_secret(secret_file), address, options) as there:
         if not quiet:
-            progress_console.print(f"serving '{params}' from {folder} at {node.address}", highlight=False)
+            progress_console.print(f"serving '{params}' from {folder} at {there.address}", highlight=False)
         with suppress(KeyboardInterrupt):
-            node.serve()
-        done = node.served
+            there.serve()
+        done = there.served
     emit(
         {
-            "address": node.address,
+            "address": there.address,
             "clients": done.clients,
             "refused": done.refused,
             "operations": done.operations,
@@ -110,6 +111,23 @@ def serve(
         },
         output_format,
     )
+
+
+class _Former(click.Command):
+    """The verb under its former name, with a warning."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Warn, also with --quiet: scripts have the old name."""
+        warn("'penstock keys serve' is now 'penstock keys node'; the old name goes with the next version")
+        return super().invoke(ctx)
+
+
+serve = _Former(
+    "serve",
+    params=node.params,
+    callback=node.callback,
+    help="The former name of 'penstock keys node', which goes with the next version.",
+)
 
 
 @click.command("token")

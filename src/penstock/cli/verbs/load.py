@@ -1,0 +1,152 @@
+"""`penstock load`: jobs at a service, at times that do not depend on it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+
+from penstock.cli.options import quiet_option, seed_option
+from penstock.cli.output import emit, format_option, plain, progress_console, table_of
+from penstock.cli.service_options import ca_option, service_option
+from penstock.errors import UsageError
+from penstock.system.files import check_target, write_atomic
+from penstock.system.progress import Progress
+from penstock.units import format_named, parse_seconds
+
+if TYPE_CHECKING:
+    from penstock.service.load.arrivals import Arrival
+    from penstock.system.web import Web
+
+
+@click.command()
+@service_option()
+@click.option(
+    "--tenants",
+    "tenants_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    help="TOML file with name, token_file, program and inputs of each [[tenant]].",
+)
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Jobs a second, in the mean.")
+@click.option("--duration", metavar="TIME", default="1 min", help="How long jobs arrive.")
+@click.option("--burst", type=click.IntRange(min=1), default=1, help="Jobs that arrive at once. 1: a Poisson process.")
+@click.option(
+    "--arrivals",
+    "arrivals_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="CSV file with at_s and tenant of each job, instead of --rate.",
+)
+@click.option("--zipf", type=click.FloatRange(min=0), default=0.0, help="Exponent of the tenants' shares. 0: equal.")
+@click.option("--within", metavar="TIME", help="A job is good if its results are there by then: goodput.")
+@click.option("--deadline", metavar="TIME", help="Deadline of each job, at the service.")
+@click.option("--results/--no-results", default=True, help="Fetch the outputs of each job.")
+@click.option("--most-open", type=click.IntRange(min=1), default=1000, help="Jobs in flight; others are not sent.")
+@click.option("--rows", type=click.Path(path_type=Path), help="Write a JSON object a job to this file.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+@ca_option
+@seed_option
+@quiet_option
+@format_option
+def command(
+    service: str,
+    tenants_file: Path,
+    rate: float | None,
+    duration: str,
+    burst: int,
+    arrivals_file: Path | None,
+    zipf: float,
+    within: str | None,
+    deadline: str | None,
+    results: bool,
+    most_open: int,
+    rows: Path | None,
+    force: bool,
+    ca: Path | None,
+    seed: int,
+    quiet: bool,
+    output_format: str,
+) -> None:
+    """Send jobs to a service, and report percentiles of their latency and the goodput.
+
+    The loop is open: jobs arrive at their times, whether or not others have ended. A latency is the time from the
+    arrival to the last byte of the results. A refused job (429, 503) is counted and not sent again.
+
+    Inputs are encrypted once for each tenant: 'penstock client submit … --prepare FOLDER'.
+
+    \b
+    Examples:
+      penstock load --service http://127.0.0.1:8700 --tenants tenants.toml --rate 5 --duration "20 min" --zipf 1
+      penstock load --service http://127.0.0.1:8700 --tenants tenants.toml --arrivals arrivals.csv --rows jobs.jsonl
+    """
+    from penstock.service.load.arrivals import read_arrivals
+    from penstock.service.load.drive import Load
+    from penstock.service.load.report import by_tenant, summary
+    from penstock.service.load.tenants import read_tenants
+
+    if (rate is None) == (arrivals_file is None):
+        raise UsageError("say when jobs arrive in one way: --rate, or --arrivals FILE")
+    within_s = None if within is None else parse_seconds(within, "--within")
+    if rows is not None:
+        check_target(rows, force=force)
+    tenants = read_tenants(tenants_file)
+    if arrivals_file is not None:
+        arrivals = read_arrivals(arrivals_file, [each.name for each in tenants])
+    else:
+        arrivals = _drawn(rate or 0.0, parse_seconds(duration, "--duration"), burst, len(tenants), zipf, seed)
+    deadline_s = None if deadline is None else parse_seconds(deadline, "--deadline")
+    load = Load(service, tenants, ca=ca, most_open=most_open, results=results, deadline_s=deadline_s)
+    try:
+        with Progress(quiet=quiet).stage("inputs") as stage:
+            load.prepare(_upload, stage.update)
+        with Progress(quiet=quiet).stage("jobs", total=len(arrivals)) as stage:
+            took_s = load.play(arrivals, stage.update)
+    except KeyboardInterrupt:
+        if not quiet:
+            progress_console.print(f"interrupted: {len(load.rows)} jobs had ended")
+        raise
+    finally:
+        load.close()
+    found = sorted(load.rows, key=lambda each: each.due_s)
+    if rows is not None:
+        lines = "".join(json.dumps(plain(each.as_row())) + "\n" for each in found)
+        write_atomic(rows, lines.encode(), force=force)
+    result = {**summary(found, took_s, within_s), "seed": seed, "tenants": by_tenant(found)}
+    emit(result, output_format, table=lambda console: _draw(console, result))
+
+
+def _drawn(rate: float, duration_s: float, burst: int, tenants: int, zipf: float, seed: int) -> list[Arrival]:
+    import numpy as np
+
+    from penstock.service.load.arrivals import bursts, drawn, poisson
+
+    rng = np.random.default_rng(seed)
+    times = poisson(rate, duration_s, rng) if burst == 1 else bursts(rate, duration_s, burst, rng)
+    if not times:
+        raise UsageError(f"no job arrives in {duration_s:g} s at {rate:g} a second: raise --rate or --duration")
+    return drawn(times, tenants, zipf, rng)
+
+
+def _upload(web: Web, path: Path) -> str:
+    from penstock.client.journal import Journal
+    from penstock.client.uploads import Uploads
+
+    return Uploads(web, Journal(None)).send(path, "input")
+
+
+def _draw(console: Console, result: dict[str, Any]) -> None:
+    drawn = table_of("what | >value", show_header=False)
+    for name, value in result.items():
+        if name != "tenants":
+            drawn.add_row(name, format_named(name, value))
+    console.print(drawn)
+    if len(result["tenants"]) > 1:
+        rows = table_of("tenant | >jobs | >done | >mean | >p50 | >p99")
+        for each in result["tenants"]:
+            times = [format_named(name, each[name]) for name in ("mean_s", "p50_s", "p99_s")]
+            rows.add_row(each["tenant"], str(each["jobs"]), str(each["done"]), *times)
+        console.print()
+        console.print(rows)

@@ -1,0 +1,98 @@
+"""`penstock serve`: encrypted programs as a service for many tenants."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from penstock.cli.options import is_given
+from penstock.errors import CapabilityMissing, UsageError
+
+if TYPE_CHECKING:
+    from penstock.service.http.config import Config
+    from penstock.service.http.jobs import Callbacks
+    from penstock.service.work.messages import Computing
+
+
+@click.command("serve")
+@click.option(
+    "--config", "config_path", type=click.Path(path_type=Path, dir_okay=False), help="A serve.toml (docs/serve.md)."
+)
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("penstock-serve"),
+    help="Without --config: where keys, ciphertexts and the state lie.",
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8700, help="Without --config: of tenants; 0: a free one."
+)
+@click.option(
+    "--admin-port", type=click.IntRange(0, 65535), default=8701, help="Without --config: of operators; 0: a free one."
+)
+@click.option(
+    "--log",
+    "log_path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Append the JSON log here, not to stderr.",
+)
+def command(config_path: Path | None, folder: Path, port: int, admin_port: int, log_path: Path | None) -> None:
+    """Serve encrypted programs over HTTP: packages, keys and jobs of many tenants.
+
+    Without --config it listens on this machine only, keeps its state in SQLite, and prints the token of the operator
+    and of the tenant 'default' once. Any other address needs TLS. SIGTERM and Ctrl-C drain it; accepted jobs survive
+    its end, and even 'kill -9'. GET /openapi.json describes every request.
+
+    \b
+    Examples:
+      penstock serve
+      penstock serve --folder /srv/penstock --port 0 --admin-port 0
+      penstock serve --config serve.toml --log serve.log
+      curl -H "Authorization: Bearer $TOKEN" http://127.0.0.1:8700/v1/programs
+    """
+    try:
+        from penstock.service.http.config import embedded, read_config
+        from penstock.service.http.logs import Log
+        from penstock.service.http.serve import serve
+    except ImportError as error:
+        raise CapabilityMissing(f"the server is not installed ({error}): pip install 'penstock[serve]'") from error
+    if config_path is not None:
+        given = [f"--{name.replace('_', '-')}" for name in ("folder", "port", "admin_port") if is_given(name)]
+        if given:
+            raise UsageError(f"{given[0]} stands in the file of --config: leave one of them out")
+    config = read_config(config_path) if config_path is not None else embedded(folder, port, admin_port)
+    if log_path is None:
+        serve(config, _pool, say=lambda line: click.echo(line))
+        return
+    with log_path.open("a", encoding="utf-8") as stream:
+        serve(config, _pool, say=lambda line: click.echo(line), log=Log(stream))
+
+
+def _pool(config: Config, callbacks: Callbacks) -> Computing:
+    """The workers."""
+    from penstock.service.work.admission import Limits
+    from penstock.service.work.messages import WorkerSettings
+    from penstock.service.work.pool import Isolation, WorkerPool
+
+    work, tenants = config.work, config.folder / "tenants"
+    threads = work.threads or max(1, len(os.sched_getaffinity(0)) // work.abreast)
+    return WorkerPool(
+        WorkerSettings(
+            store=config.folder / "keys",
+            budget_bytes=work.key_bytes,
+            floor_bytes=work.key_floor_bytes,
+            abreast=work.abreast,
+            threads=threads,
+            readable=(tenants,),
+            writable=(tenants,),
+        ),
+        on_started=callbacks.on_started,
+        on_done=callbacks.on_done,
+        on_failed=callbacks.on_failed,
+        limits=Limits(jobs=work.jobs, backlog_s=work.backlog_s, memory_bytes=work.memory_bytes),
+        isolation=Isolation(work.isolation),
+        max_workers=work.workers,
+    )

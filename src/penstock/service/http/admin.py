@@ -1,0 +1,136 @@
+"""The routes of operators, on a listener of their own: tenants, tokens, metrics, the audit trail, draining."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, Path, Query
+from fastapi.responses import Response
+
+from penstock.service.http.app import PathName, bare, needs
+from penstock.service.http.forms import RotationForm, TenantForm, TokenForm
+from penstock.service.http.limits import Application, Gate
+from penstock.service.http.problems import Problem
+from penstock.service.http.service import Service
+from penstock.service.http.tokens import ADMIN, Caller
+from penstock.version import __version__
+
+Operates = Annotated[Caller, Depends(needs(ADMIN))]
+TokenName = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")]
+
+
+def administration(service: Service) -> Application:
+    """The guarded application of operators."""
+    app = bare("penstock serve: administration")
+    _of_server(app, service)
+    _of_tenants(app, service)
+    _of_tokens(app, service)
+    return Gate(app, service.state, service.config.limits, service.metrics, service.log, admin=True)
+
+
+def _of_server(app: FastAPI, service: Service) -> None:
+    @app.get("/v1/health")
+    async def health() -> dict[str, Any]:
+        """The process answers."""
+        return {"status": "alive", "version": __version__}
+
+    @app.get("/metrics")
+    def metrics(_: Operates) -> Response:
+        """Figures in Prometheus' text format."""
+        return Response(service.metrics_text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @app.get("/v1/work")
+    def work(_: Operates) -> dict[str, Any]:
+        """What waits, what runs, and which keys are in memory."""
+        return service.snapshot()
+
+    @app.get("/v1/audit")
+    def audit(_: Operates, after: Annotated[int, Query(ge=0, le=1 << 31)] = 0) -> dict[str, Any]:
+        """Entries of the audit trail after a number, at most 1,000."""
+        return {"entries": service.state.trail(after)}
+
+    @app.post("/v1/drain", status_code=202)
+    def drain(caller: Operates) -> dict[str, Any]:
+        """Take no more jobs, end those that run, and stop."""
+        service.state.record(caller, "drain")
+        service.jobs.draining = True
+        service.drain_asked()
+        return {"status": "draining"}
+
+
+def _of_tenants(app: FastAPI, service: Service) -> None:
+    @app.post("/v1/tenants", status_code=201)
+    def add(form: TenantForm, caller: Operates) -> dict[str, Any]:
+        """Add a tenant. Its tokens are made with POST /v1/tenants/TENANT/tokens."""
+        if not service.add_tenant(caller, form.tenant):
+            raise Problem(409, f"tenant '{form.tenant}' is there", remedy="choose another name", kind="tenant")
+        return {"tenant": form.tenant}
+
+    @app.get("/v1/tenants")
+    def listed(_: Operates) -> dict[str, Any]:
+        """The tenants and the bytes that they use."""
+        rows = [
+            {
+                **row,
+                "used_bytes": service.state.used_bytes(row["tenant"]),
+                "key_bytes": service.keys.used_bytes(row["tenant"]),
+            }
+            for row in service.state.tenants()
+        ]
+        return {"tenants": rows}
+
+    @app.delete("/v1/tenants/{tenant}")
+    def remove(tenant: PathName, caller: Operates) -> dict[str, Any]:
+        """Remove a tenant with its tokens and all its data."""
+        _check(service, tenant)
+        return service.forget_tenant(caller, tenant, keep_tokens=False)
+
+
+def _of_tokens(app: FastAPI, service: Service) -> None:
+    @app.post("/v1/tenants/{tenant}/tokens", status_code=201)
+    def make(tenant: PathName, form: TokenForm, caller: Operates) -> dict[str, Any]:
+        """Make a token. Its text is shown now, and never again."""
+        _check(service, tenant)
+        made = service.make_token(caller, tenant, tuple(form.scopes), form.lasts_s)
+        return {"token": made.text, "identity": made.identity, "scopes": sorted(form.scopes)}
+
+    @app.get("/v1/tenants/{tenant}/tokens")
+    def listed(tenant: PathName, _: Operates) -> dict[str, Any]:
+        """The identities, scopes and times of a tenant's tokens."""
+        _check(service, tenant)
+        return {"tokens": service.state.tokens(tenant)}
+
+    @app.post("/v1/tenants/{tenant}/tokens/{identity}/rotate", status_code=201)
+    def rotate(tenant: PathName, identity: TokenName, form: RotationForm, caller: Operates) -> dict[str, Any]:
+        """Make a token with the same scopes; the old one ends after `overlap_s`."""
+        row = _token(service, tenant, identity)
+        now = service.state.clock()
+        if row["expires_s"] is not None and row["expires_s"] <= now:
+            raise Problem(409, "this token has ended", remedy="make a new one", kind="token-ended")
+        lasts_s = None if row["expires_s"] is None else row["expires_s"] - row["created_s"]
+        made = service.make_token(caller, tenant, tuple(row["scopes"].split()), lasts_s)
+        service.state.end_token(tenant, identity, now + form.overlap_s)
+        return {"token": made.text, "identity": made.identity, "scopes": row["scopes"].split()}
+
+    @app.delete("/v1/tenants/{tenant}/tokens/{identity}")
+    def end(tenant: PathName, identity: TokenName, caller: Operates) -> dict[str, Any]:
+        """End a token now."""
+        _token(service, tenant, identity)
+        service.state.end_token(tenant, identity, service.state.clock())
+        service.state.record(caller, "end token", f"{identity} of {tenant}")
+        return {"identity": identity, "state": "ended"}
+
+
+def _check(service: Service, tenant: str) -> None:
+    if all(row["tenant"] != tenant for row in service.state.tenants()):
+        raise Problem(404, f"there is no tenant '{tenant}'", remedy="GET /v1/tenants lists them", kind="no-tenant")
+
+
+def _token(service: Service, tenant: str, identity: str) -> dict[str, Any]:
+    for row in service.state.tokens(tenant):
+        if row["token"] == identity:
+            return row
+    raise Problem(
+        404, f"tenant '{tenant}' has no token {identity}", remedy="GET /v1/tenants/TENANT/tokens lists them",
+        kind="no-token",
+    )  # fmt: skip

@@ -1,0 +1,264 @@
+"""The routes of tenants. Each checks its scope; `penstock.service.http.limits` has checked the token before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, Path, Query, Request, Security
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, JSONResponse, Response
+from fastapi.security import HTTPBearer
+from starlette.exceptions import HTTPException
+
+from penstock.errors import PenstockError
+from penstock.service.http.forms import NAME, JobForm, ProgramForm, UploadForm
+from penstock.service.http.limits import Application, Gate
+from penstock.service.http.problems import MEDIA_TYPE, Problem, problem_of
+from penstock.service.http.service import Service
+from penstock.service.http.tokens import Caller
+from penstock.version import __version__
+
+MOST_WAIT_S = 60.0
+_BEARER = HTTPBearer(auto_error=False, description="A token: pst_… An operator makes it.")
+_RAW = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}, "required": True}
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    "default": {
+        "description": "A refusal (RFC 9457): type, title, status, detail, rule, remedy",
+        "content": {MEDIA_TYPE: {"schema": {"type": "object"}}},
+    }
+}
+PathName = Annotated[str, Path(pattern=NAME)]
+Identity = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")]
+
+
+def needs(scope: str) -> Callable[..., Caller]:
+    """A dependency: the caller, whose token has this scope."""
+
+    def caller(request: Request, _: Annotated[Any, Security(_BEARER)]) -> Caller:
+        found: Caller = request.state.caller
+        if scope and scope not in found.scopes:
+            raise Problem(
+                403, f"this needs the scope '{scope}', and the token has {sorted(found.scopes)}", kind="scope",
+                remedy="use a token that has it",
+            )  # fmt: skip
+        return found
+
+    return caller
+
+
+Reads = Annotated[Caller, Depends(needs("read"))]
+Runs = Annotated[Caller, Depends(needs("run"))]
+Deploys = Annotated[Caller, Depends(needs("deploy"))]
+Keeps = Annotated[Caller, Depends(needs("keys"))]
+Sends = Annotated[Caller, Depends(needs(""))]
+"""Of uploads: each kind has a scope, which they check."""
+
+
+def application(service: Service) -> Application:
+    """The guarded application of tenants."""
+    app = bare("penstock serve")
+    _of_health(app, service)
+    _of_uploads(app, service)
+    _of_programs(app, service)
+    _of_keys(app, service)
+    _of_jobs(app, service)
+    return Gate(app, service.state, service.config.limits, service.metrics, service.log)
+
+
+def bare(title: str) -> FastAPI:
+    """An application without routes, whose errors are problems."""
+    app = FastAPI(
+        title=title,
+        version=__version__,
+        description="Encrypted programs as a service. Every refusal is application/problem+json with a remedy.",
+        docs_url=None,
+        redoc_url=None,
+        responses=PROBLEMS,
+        redirect_slashes=False,
+    )
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _unrouted)
+    for kind in (PenstockError, OSError):
+        app.add_exception_handler(kind, _refused)
+    return app
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    problem = problem_of(error)
+    return JSONResponse(problem.body(), problem.status, problem.headers(), MEDIA_TYPE)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])[:200]
+    is_json = first["type"] != "json_invalid"
+    detail = f"{place}: {first['msg']}"[:500] if is_json else "the body is not JSON"
+    problem = Problem(
+        422 if is_json else 400, detail, remedy="GET /openapi.json describes the members and their rules", kind="form"
+    )
+    return await _refused(request, problem)
+
+
+async def _unrouted(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    remedy = "GET /openapi.json lists the addresses and their methods"
+    if error.status_code == 400:
+        return await _refused(request, Problem(400, "the body cannot be read as JSON", remedy=remedy, kind="form"))
+    return await _refused(request, Problem(error.status_code, str(error.detail)[:200], remedy=remedy, kind="route"))
+
+
+def _of_health(app: FastAPI, service: Service) -> None:
+    @app.get("/v1/health")
+    async def health() -> dict[str, Any]:
+        """The process answers."""
+        return {"status": "alive", "version": __version__}
+
+    @app.get("/v1/ready")
+    def ready() -> dict[str, Any]:
+        """Jobs are taken: the database answers, and the server does not drain."""
+        if service.jobs.draining:
+            raise Problem(503, "the server is draining", remedy="use another server", kind="draining", retry_after_s=10)
+        service.state.check()
+        return {"status": "ready"}
+
+    @app.delete("/v1/tenant")
+    def forget(caller: Keeps) -> dict[str, Any]:
+        """Remove all keys, programs, ciphertexts, results and jobs of the tenant; its tokens stay."""
+        return service.forget_tenant(caller, caller.tenant, keep_tokens=True)
+
+
+def _of_uploads(app: FastAPI, service: Service) -> None:
+    uploads = service.uploads
+
+    @app.post("/v1/uploads", status_code=201, responses={200: {"description": "The tenant has this content already"}})
+    def begin(form: UploadForm, caller: Sends, response: Response) -> dict[str, Any]:
+        """Begin an upload. Scope: `deploy` for packages, `keys` for keys, `run` for inputs and ciphertexts."""
+        found = uploads.begin(caller, form.model_dump())
+        if "blob" in found:
+            response.status_code = 200
+        return found
+
+    @app.get("/v1/uploads")
+    def listed(caller: Sends) -> dict[str, Any]:
+        """The unfinished uploads."""
+        return {"uploads": uploads.listed(caller)}
+
+    @app.put("/v1/uploads/{upload}", openapi_extra={"requestBody": _RAW})
+    async def receive(
+        request: Request, upload: Identity, caller: Sends, offset: Annotated[int, Query(ge=0, le=1 << 50)]
+    ) -> dict[str, Any]:
+        """Send the next piece as raw bytes; the answer has the next offset."""
+        return await uploads.receive(caller, upload, offset, request.stream())
+
+    @app.get("/v1/uploads/{upload}")
+    def look(upload: Identity, caller: Sends) -> dict[str, Any]:
+        """Where an upload stands."""
+        return uploads.look(caller, upload)
+
+    @app.post("/v1/uploads/{upload}/commit")
+    def commit(upload: Identity, caller: Sends) -> dict[str, Any]:
+        """Check the whole content and take it. Keys are imported whole or not at all."""
+        found = uploads.commit(caller, upload)
+        service.state.record(caller, f"commit {found['kind']}", found["blob"])
+        return found
+
+    @app.delete("/v1/uploads/{upload}")
+    def drop(upload: Identity, caller: Sends) -> dict[str, Any]:
+        """Give an upload up."""
+        uploads.drop(caller, upload)
+        return {"upload": upload, "state": "removed"}
+
+
+def _of_programs(app: FastAPI, service: Service) -> None:
+    programs = service.programs
+
+    @app.post("/v1/programs", status_code=201, responses={200: {"description": "It is deployed already"}})
+    def deploy(form: ProgramForm, caller: Deploys, response: Response) -> dict[str, Any]:
+        """Deploy a package under a name; the answer predicts seconds and memory."""
+        is_new, found = programs.deploy(caller, form.name, form.package)
+        if is_new:
+            service.state.record(caller, "deploy", f"{form.name} {form.package}")
+        else:
+            response.status_code = 200
+        return found
+
+    @app.get("/v1/programs")
+    def listed(caller: Reads) -> dict[str, Any]:
+        """The programs of the tenant."""
+        return {"programs": programs.listed(caller.tenant)}
+
+    @app.get("/v1/programs/{name}")
+    def show(name: PathName, caller: Reads) -> dict[str, Any]:
+        """Inputs, outputs, parameters, keys and predictions."""
+        return programs.show(caller.tenant, name)
+
+    @app.delete("/v1/programs/{name}")
+    def remove(name: PathName, caller: Deploys) -> dict[str, Any]:
+        """Remove a program and its package."""
+        programs.remove(caller.tenant, name)
+        service.state.record(caller, "remove program", name)
+        return {"program": name, "state": "removed"}
+
+    @app.get("/v1/programs/{name}/keys")
+    def keys(name: PathName, caller: Reads) -> dict[str, Any]:
+        """Keys that the program needs, and those that the tenant lacks."""
+        found = service.keys.needs(caller.tenant, programs.row(caller.tenant, name)["description"])
+        # A segment is bound to its tenant's name, and the client makes segments.
+        return {**found, "tenant": caller.tenant}
+
+
+def _of_keys(app: FastAPI, service: Service) -> None:
+    @app.get("/v1/keys")
+    def listed(caller: Reads) -> dict[str, Any]:
+        """The tenant's evaluation keys."""
+        return {"keys": service.keys.listed(caller.tenant)}
+
+    @app.delete("/v1/keys")
+    def remove(caller: Keeps) -> dict[str, Any]:
+        """Remove all evaluation keys of the tenant."""
+        if any(job["tenant"] == caller.tenant for job in service.state.open_jobs()):
+            raise Problem(409, "jobs wait or run", remedy="cancel them, or wait", kind="keys-busy")
+        service.computing.forget_tenant(caller.tenant)
+        removed = service.keys.forget(caller.tenant)
+        service.state.record(caller, "remove keys", str(removed))
+        return {"removed": removed}
+
+
+def _of_jobs(app: FastAPI, service: Service) -> None:
+    jobs = service.jobs
+
+    @app.post("/v1/jobs", status_code=202, responses={200: {"description": "The same job again"}})
+    def submit(form: JobForm, caller: Runs, response: Response) -> dict[str, Any]:
+        """Submit a job. 424 names lacking keys; 429 and 503 say in Retry-After when to come again."""
+        is_new, found = jobs.submit(caller, form.model_dump())
+        if is_new:
+            service.state.record(caller, "submit", f"{form.job} {form.program}")
+        else:
+            response.status_code = 200
+        return found
+
+    @app.get("/v1/jobs")
+    def listed(caller: Reads) -> dict[str, Any]:
+        """The latest 1,000 jobs, the newest first."""
+        return {"jobs": jobs.listed(caller.tenant)}
+
+    @app.get("/v1/jobs/{job}")
+    async def show(
+        job: PathName, caller: Reads, wait: Annotated[float, Query(ge=0, le=MOST_WAIT_S, allow_inf_nan=False)] = 0.0
+    ) -> dict[str, Any]:
+        """A job: at once, or when it ended, or after `wait` seconds."""
+        return await jobs.wait(caller.tenant, job, wait)
+
+    @app.delete("/v1/jobs/{job}")
+    def cancel(job: PathName, caller: Runs) -> dict[str, Any]:
+        """Cancel a job, or remove the results of one that is done."""
+        found = jobs.cancel(caller, job)
+        service.state.record(caller, "cancel", job)
+        return found
+
+    @app.get("/v1/jobs/{job}/outputs/{name:path}", responses={200: {"content": {"application/octet-stream": {}}}})
+    def output(job: PathName, name: Annotated[str, Path(max_length=200)], caller: Reads) -> FileResponse:
+        """A result: one ciphertext in OpenFHE's serialized bytes."""
+        return FileResponse(jobs.output(caller.tenant, job, name), media_type="application/octet-stream")

@@ -1,0 +1,414 @@
+"""Jobs: accepted once by the client's own identity, kept in the state, computed by `penstock.service.work`.
+
+A job that was accepted is in the database before it is submitted, so it is submitted again after the server was killed.
+Its outputs are on disk before its state says `done`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from sqlalchemy.exc import IntegrityError
+
+from penstock.errors import UsageError
+from penstock.service.http.config import Config
+from penstock.service.http.keys import Keys
+from penstock.service.http.metrics import Metrics
+from penstock.service.http.problems import Problem, no_such
+from penstock.service.http.programs import Programs
+from penstock.service.http.state import OPEN_STATES, Row, State
+from penstock.service.http.tokens import Caller
+from penstock.service.http.uploads import Files, Uploads
+from penstock.service.work.messages import Computing, JobFigures, JobSpec, Refused
+
+MOST_ATTEMPTS = 3
+"""How often a job is computed before it fails."""
+_LATER_S = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Callbacks:
+    """What a `Computing` says of its jobs, from a thread of its own."""
+
+    on_started: Callable[[str], object]
+    on_done: Callable[[str, JobFigures], object]
+    on_failed: Callable[[str, str, bool], object]
+    """(job, reason, whether another try may succeed)."""
+
+
+class Jobs:
+    """The jobs of all tenants. Call `connect` once, then `resume`."""
+
+    def __init__(
+        self,
+        config: Config,
+        state: State,
+        files: Files,
+        keys: Keys,
+        programs: Programs,
+        uploads: Uploads,
+        metrics: Metrics,
+    ) -> None:
+        self._config, self._state, self._files = config, state, files
+        self._keys, self._programs, self._uploads, self._metrics = keys, programs, uploads, metrics
+        self._computing: Computing | None = None
+        self._later: list[Callable[[], object]] = []
+        self._lock, self._ended = threading.Lock(), threading.Event()
+        self._waiting: dict[str, list[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
+        self._retrying = threading.Thread(target=self._retry, name="jobs-later", daemon=True)
+        self.draining = False
+
+    # What the workers say
+
+    def callbacks(self) -> Callbacks:
+        """For the constructor of a `Computing`."""
+        return Callbacks(
+            on_started=lambda job: self._surely(lambda: self._started(job, self._state.clock())),
+            on_done=lambda job, figures: self._surely(lambda: self._done(job, figures)),
+            on_failed=lambda job, reason, retry: self._surely(lambda: self._failed(job, reason, retry)),
+        )
+
+    def connect(self, computing: Computing) -> None:
+        """Begin to submit jobs to `computing`, which has started."""
+        self._computing = computing
+        self._retrying.start()
+
+    def close(self) -> None:
+        """End the thread that tries again."""
+        self._ended.set()
+        if self._retrying.is_alive():
+            self._retrying.join(5)
+
+    def _surely(self, action: Callable[[], object]) -> None:
+        """Do it, or do it again later where the database is away."""
+        try:
+            action()
+        except Problem:
+            with self._lock:
+                self._later.append(action)
+
+    def _retry(self) -> None:
+        while not self._ended.wait(_LATER_S):
+            with self._lock:
+                actions, self._later = self._later, []
+            for action in actions:
+                self._surely(action)
+
+    def _started(self, job: str, at_s: float) -> None:
+        self._state.move_job(job, "running", only=("queued",), started_s=at_s)
+        self._changed(job)
+
+    def _done(self, job: str, figures: JobFigures) -> None:
+        row = self._state.job(job)
+        if row is None or row["state"] not in OPEN_STATES:
+            self._drop_results(row)
+            return
+        folder = self._files.results(row["tenant"], job)
+        outputs = {path.name: path.stat().st_size for path in sorted(folder.iterdir())} if folder.is_dir() else {}
+        program = self._state.program(row["tenant"], row["program"])
+        named = [] if program is None else [each["name"] for each in program["description"]["outputs"]]
+        if len(outputs) < len(named):
+            self._failed(job, "the worker said that the job was done, and results are missing", True)
+            return
+        now = self._state.clock()
+        moved = self._state.move_job(
+            job,
+            "done",
+            ended_s=now,
+            figures=asdict(figures),
+            outputs={name: outputs[_file_of(at)] for at, name in enumerate(named)},
+            output_bytes=sum(outputs.values()),
+            expires_s=now + self._config.retention.results_s,
+        )
+        if moved:
+            self._metrics.job_ended(row["program"], "done", now - row["submitted_s"])
+        else:
+            self._drop_results(row)
+        self._changed(job)
+
+    def _failed(self, job: str, reason: str, retry: bool) -> None:
+        row = self._state.job(job)
+        if row is None:
+            return
+        if retry and row["attempts"] < MOST_ATTEMPTS:
+            if self._state.move_job(job, "queued", attempts=row["attempts"] + 1):
+                self._submit_again(job)
+            return
+        self._end(row, "expired" if "deadline" in reason else "failed", reason)
+
+    def _end(self, row: Row, state: str, reason: str) -> bool:
+        now = self._state.clock()
+        kept_s = now + self._config.retention.jobs_s
+        moved = self._state.move_job(row["job"], state, ended_s=now, reason=reason[:2000], expires_s=kept_s)
+        if moved:
+            self._metrics.job_ended(row["program"], state, now - row["submitted_s"])
+            self._drop_results(row)
+        self._changed(row["job"])
+        return moved
+
+    def _drop_results(self, row: Row | None) -> None:
+        if row is not None:
+            shutil.rmtree(self._files.results(row["tenant"], row["job"]), ignore_errors=True)
+
+    # Submission
+
+    def resume(self) -> int:
+        """Submit the accepted jobs of an earlier server again; how many."""
+        rows = self._state.open_jobs()
+        for row in rows:
+            self._drop_results(row)
+            self._state.move_job(row["job"], "queued", started_s=None)
+            self._submit_again(row["job"])
+        return len(rows)
+
+    def _submit_again(self, job: str) -> None:
+        """Submit an accepted job, later where the workers take none now."""
+        row = self._state.job(job)
+        if row is None or row["state"] not in OPEN_STATES or self._ended.is_set():
+            return
+        deadline_s = row["request"].get("deadline_s")
+        if deadline_s is not None and row["submitted_s"] + deadline_s <= self._state.clock():
+            self._end(row, "expired", "its deadline passed while it waited")
+            return
+        try:
+            spec = self._spec(row)
+            assert self._computing is not None
+            self._computing.submit(spec)
+        except Refused:
+            with self._lock:
+                self._later.append(lambda: self._submit_again(job))
+        except Problem as problem:
+            if problem.status >= 500:
+                raise
+            self._end(row, "failed", str(problem))
+        except UsageError as error:
+            self._end(row, "failed", str(error))
+
+    def submit(self, caller: Caller, asked: Row) -> tuple[bool, Row]:
+        """Whether the job is new, and the job. `asked`: job, program, inputs, priority, deadline_s.
+
+        Raises: Problem: 409 for another job of this identity, 424 with the keys that are lacking, 429, 503.
+        """
+        request = {name: value for name, value in asked.items() if name != "job"}
+        digest = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
+        there = self._same(caller, asked["job"], digest)
+        if there is not None:
+            return False, there
+        if self.draining or self._computing is None:
+            raise Problem(503, "the server is draining", remedy="come again later", kind="draining", retry_after_s=10)
+        program = self._programs.row(caller.tenant, asked["program"])
+        self._check_inputs(caller.tenant, program["description"], asked["inputs"])
+        needs = self._keys.needs(caller.tenant, program["description"])
+        if needs["lacking"]:
+            raise Problem(
+                424, f"{len(needs['lacking'])} of {len(needs['needed'])} keys are lacking", kind="keys-lacking",
+                remedy='make them and send them with "kind": "key", then submit the job again', more=needs,
+            )  # fmt: skip
+        row = {
+            "job": secrets.token_hex(16),
+            "tenant": caller.tenant,
+            "client_job": asked["job"],
+            "digest": digest,
+            "request": json.dumps(request),
+            "program": asked["program"],
+            "package": program["package"],
+            "state": "queued",
+            "attempts": 1,
+            "submitted_s": self._state.clock(),
+            "output_bytes": 0,
+        }
+        most = self._config.limits.unfinished_jobs
+        try:
+            if not self._state.add_job(row, most=most):
+                raise Problem(
+                    429, f"this tenant has {most} jobs that did not end", remedy="wait for some of them",
+                    kind="jobs", retry_after_s=max(1.0, program["description"]["predicted"]["seconds"]),
+                )  # fmt: skip
+        except IntegrityError:  # the same job came twice at once
+            found = self._same(caller, asked["job"], digest)
+            assert found is not None
+            return False, found
+        try:
+            self._computing.submit(self._spec({**row, "request": request}, needs["pair"]))
+        except Refused as refused:
+            self._state.remove_job(row["job"])
+            raise Problem(
+                429, refused.why, remedy="come again when the answer says", kind="admission",
+                retry_after_s=refused.retry_after_s,
+            ) from refused  # fmt: skip
+        except UsageError as error:
+            self._state.remove_job(row["job"])
+            raise Problem(
+                422, str(error), remedy="submit a smaller program, or ask the operator to raise work.memory",
+                kind="job-size",
+            ) from error  # fmt: skip
+        return True, self.show(caller.tenant, asked["job"])
+
+    def _same(self, caller: Caller, client_job: str, digest: str) -> Row | None:
+        there = self._state.job_of(caller.tenant, client_job)
+        if there is not None and there["digest"] != digest:
+            raise Problem(
+                409, f"job '{client_job}' is there with another content", remedy="give each job its own identity",
+                rule="the same identity is the same job", kind="job-differs",
+            )  # fmt: skip
+        return None if there is None else _shown(there)
+
+    def _check_inputs(self, tenant: str, description: Row, inputs: Mapping[str, str]) -> None:
+        wanted = {each["name"] for each in description["inputs"]}
+        if set(inputs) != wanted:
+            raise Problem(
+                422, f"the inputs are {sorted(inputs)}, and the program takes {sorted(wanted)}",
+                remedy="name each input once, with the SHA-256 of its upload", kind="inputs",
+            )  # fmt: skip
+        for name, sha256 in inputs.items():
+            blob = self._state.blob(tenant, sha256)
+            if blob is None or blob["kind"] not in ("input", "ciphertext"):
+                raise Problem(
+                    422, f"input '{name}': this tenant has no ciphertext {sha256}", kind="inputs",
+                    remedy='send it with POST /v1/uploads and "kind": "input"; inputs expire', more={"input": name},
+                )  # fmt: skip
+
+    def _spec(self, row: Row, pair: str | None = None) -> JobSpec:
+        """A job for the workers. Raises: Problem: its program is gone."""
+        tenant, request = row["tenant"], row["request"]
+        description = self._programs.row(tenant, row["program"])["description"]
+        predicted = description["predicted"]
+        folder = self._files.results(tenant, row["job"])
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        deadline_s = request.get("deadline_s")
+        if deadline_s is not None:
+            deadline_s = max(0.001, row["submitted_s"] + deadline_s - self._state.clock())
+        return JobSpec(
+            job=row["job"],
+            tenant=tenant,
+            program=row["program"],
+            package=self._files.blob(tenant, row["package"]),
+            store=self._files.store,
+            secret_tag=pair or self._keys.needs(tenant, description)["pair"],
+            inputs={name: self._files.blob(tenant, sha256) for name, sha256 in request["inputs"].items()},
+            outputs={each["name"]: folder / _file_of(at) for at, each in enumerate(description["outputs"])},
+            priority=request.get("priority", 0),
+            deadline_s=deadline_s,
+            key_bytes=predicted["key_bytes"],
+            compute_s=predicted["seconds"],
+            memory_bytes=predicted["memory_bytes"],
+        )
+
+    # Questions
+
+    def row(self, tenant: str, client_job: str) -> Row:
+        """Raises: Problem: there is none."""
+        row = self._state.job_of(tenant, client_job)
+        if row is None:
+            raise no_such("job", client_job, "GET /v1/jobs lists them; jobs are forgotten after a while")
+        return row
+
+    def show(self, tenant: str, client_job: str) -> Row:
+        return _shown(self.row(tenant, client_job))
+
+    def listed(self, tenant: str) -> list[Row]:
+        return [_shown(row) for row in self._state.jobs(tenant)]
+
+    async def wait(self, tenant: str, client_job: str, wait_s: float) -> Row:
+        """The job when it ended, or after so many seconds."""
+        row = await asyncio.to_thread(self.row, tenant, client_job)
+        ends = time.monotonic() + wait_s
+        watched = (asyncio.get_running_loop(), asyncio.Event())
+        with self._lock:
+            self._waiting.setdefault(row["job"], []).append(watched)
+        try:
+            while True:
+                watched[1].clear()
+                row = await asyncio.to_thread(self.row, tenant, client_job)
+                left = ends - time.monotonic()
+                if row["state"] not in OPEN_STATES or left <= 0 or self.draining:
+                    return _shown(row)
+                try:
+                    # Another process may have ended it: the state is read again now and then.
+                    await asyncio.wait_for(watched[1].wait(), min(left, 2.0))
+                except asyncio.TimeoutError:
+                    continue
+        finally:
+            with self._lock:
+                others = self._waiting[row["job"]]
+                others.remove(watched)
+                if not others:
+                    del self._waiting[row["job"]]
+
+    def _changed(self, job: str) -> None:
+        with self._lock:
+            waiting = list(self._waiting.get(job, ()))
+        for loop, event in waiting:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(event.set)
+
+    def output(self, tenant: str, client_job: str, name: str) -> Path:
+        """The file of a result."""
+        row = self.row(tenant, client_job)
+        if row["state"] != "done":
+            raise Problem(
+                409, f"job '{client_job}' is {row['state']}: it has no results", kind="job-not-done",
+                remedy="wait until it is done (GET /v1/jobs/JOB?wait=30)" if row["state"] in OPEN_STATES
+                else "submit it again under another identity", more={"state": row["state"]},
+            )  # fmt: skip
+        names = list(row["outputs"])
+        if name not in names:
+            raise no_such("output", name, f"the job has {names}")
+        return self._files.results(tenant, row["job"]) / _file_of(names.index(name))
+
+    def cancel(self, caller: Caller, client_job: str) -> Row:
+        """Cancel a job that did not end, or remove the results of one that did."""
+        row = self.row(caller.tenant, client_job)
+        if row["state"] in OPEN_STATES:
+            if self._computing is not None:
+                self._computing.cancel(row["job"])
+            self._end(row, "cancelled", "cancelled by the client")
+        elif row["state"] == "done":
+            self.expire([row])
+        return self.show(caller.tenant, client_job)
+
+    def forget_tenant(self, tenant: str) -> None:
+        """Cancel the jobs of a tenant, and let the workers forget it."""
+        for row in self._state.open_jobs():
+            if row["tenant"] == tenant:
+                if self._computing is not None:
+                    self._computing.cancel(row["job"])
+                self._end(row, "cancelled", "the tenant was deleted")
+        if self._computing is not None:
+            self._computing.forget_tenant(tenant)
+
+    # The end of things
+
+    def in_use(self) -> set[tuple[str, str]]:
+        """Tenant and SHA-256 of the inputs of jobs that did not end."""
+        return {(row["tenant"], sha) for row in self._state.open_jobs() for sha in row["request"]["inputs"].values()}
+
+    def expire(self, rows: list[Row]) -> int:
+        """Remove results whose time is over, and later the rows of their jobs; how many."""
+        for row in rows:
+            if row["state"] == "done":
+                ends = self._state.clock() + self._config.retention.jobs_s
+                self._state.move_job(row["job"], "expired", only=("done",), output_bytes=0, expires_s=ends)
+                self._drop_results(row)
+            elif row["state"] not in OPEN_STATES:
+                self._state.remove_job(row["job"])
+        return len(rows)
+
+
+def _file_of(number: int) -> str:
+    """The name of an output's file: names of outputs are anything."""
+    return f"{number:04}.ciphertext"
+
+
+def _shown(row: Row) -> Row:
+    names = ("state", "program", "submitted_s", "started_s", "ended_s", "expires_s", "figures", "outputs", "reason")
+    return {"job": row["client_job"], **{name: row.get(name) for name in names}}

@@ -1,0 +1,92 @@
+"""Evaluation keys of tenants: imported into the key store, listed, and held against what a program needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import KeyDamaged, KeyRefused, PenstockError
+from penstock.keystore import KeyStore, StoredKey, is_segment, parameter_digest
+from penstock.params.ckks import CkksParameters
+from penstock.service.http.problems import Problem, no_such, problem_of
+from penstock.service.http.state import Row, State
+
+
+class Keys:
+    """The keys of all tenants in one store."""
+
+    def __init__(self, store: KeyStore, state: State) -> None:
+        self._store, self._state = store, state
+        self._used: dict[str, int] = {}
+
+    def used_bytes(self, tenant: str) -> int:
+        """Bytes of a tenant's keys on disk."""
+        if tenant not in self._used:
+            self._used[tenant] = sum(key.file_bytes for key in self._store.list_keys(tenant=tenant))
+        return self._used[tenant]
+
+    def take(self, tenant: str, file: Path, upload: Mapping[str, Any]) -> list[Row]:
+        """Import the keys in a file, all or none.
+
+        Args:   upload: `params`, the program that they are for; `name`, the key of a file with a single one.
+        Raises: Problem: bytes that are no keys of this tenant, pair and set.
+        """
+        program = self._state.program(tenant, upload["params"] or "")
+        if program is None:
+            raise no_such(
+                "program", upload["params"] or "", "deploy it, then name it as 'params' of the upload of its keys"
+            )
+        params = CkksParameters.from_dict(program["description"]["params"])
+        try:
+            if is_segment(file):
+                imported = [self._store.import_segment(file, tenant=tenant, params=params)]
+            else:
+                imported = self._store.import_openfhe(tenant, file, params=params, key=upload["name"])
+        except (KeyRefused, KeyDamaged) as error:
+            said = str(error).replace(f"{file}: ", "").replace(str(file), "the upload")
+            raise Problem(
+                422, said, kind="key-refused", rule="keys are of this tenant, of one pair, and of the program's set",
+                remedy="make the keys again for this program with the tenant's key pair; a new pair needs "
+                "DELETE /v1/keys first",
+            ) from error  # fmt: skip
+        except PenstockError as error:
+            raise problem_of(error) from error
+        self._used.pop(tenant, None)
+        return [{"key": each.name.key, "bytes": each.file_bytes, "replaced": each.replaced} for each in imported]
+
+    def listed(self, tenant: str) -> list[Row]:
+        """The keys of a tenant."""
+        return [
+            {
+                "key": key.name.key,
+                "set": key.name.digest,
+                "pair": key.secret_tag,
+                "limbs": key.limbs,
+                "form": key.form,
+                "bytes": key.file_bytes,
+            }
+            for key in self._store.list_keys(tenant=tenant)
+        ]
+
+    def forget(self, tenant: str) -> int:
+        """Remove all keys of a tenant; how many."""
+        count = len(self._store.list_keys(tenant=tenant))
+        self._store.gc(tenant=tenant)
+        self._used.pop(tenant, None)
+        return count
+
+    def needs(self, tenant: str, description: Mapping[str, Any]) -> Row:
+        """Which keys a program needs, which of them the tenant lacks, and its key pair."""
+        digest = parameter_digest(CkksParameters.from_dict(description["params"]))
+        pairs: dict[str, dict[str, StoredKey]] = {}
+        for key in self._store.list_keys(tenant=tenant, digest=digest):
+            pairs.setdefault(key.secret_tag, {})[key.name.key] = key
+        needed = description["keys"]
+        best: str | None = None
+        lacking: list[Row] = list(needed)
+        for tag, there in pairs.items():
+            short = [each for each in needed if each["key"] not in there or there[each["key"]].limbs < each["limbs"]]
+            if best is None or len(short) < len(lacking):
+                best, lacking = tag, short
+        return {"needed": needed, "lacking": lacking, "pair": best}

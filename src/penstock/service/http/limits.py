@@ -1,0 +1,316 @@
+"""The gate in front of every route: who sends the request, how much of it there may be, and how slowly it may come.
+
+A token is checked before anything of a body is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from penstock.service.http.config import Limits
+from penstock.service.http.logs import Log
+from penstock.service.http.metrics import Metrics
+from penstock.service.http.problems import MEDIA_TYPE, Problem, problem_of
+from penstock.service.http.state import State
+from penstock.service.http.tokens import ADMIN, Caller
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+OPEN_PATHS = ("/v1/health", "/v1/ready", "/openapi.json")
+"""Answered without a token: they tell nothing of a tenant."""
+BODY_BYTES = 1 << 16
+"""The most of a body that is not an upload."""
+_QUERY_BYTES = 4096
+_WINDOW_S = 10.0
+"""A body shows its rate within so long."""
+_DRAINED_BYTES, _DRAINED_S = 1 << 18, 1.0
+"""Read of a refused request, so that its sender reads the answer."""
+_WRONG_PER_S, _WRONG_AT_ONCE = 10.0, 50.0
+"""Requests of one address without a valid token."""
+_HEADERS = (
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"default-src 'none'"),
+)
+
+
+class Bucket:
+    """Tokens that refill: a rate with bursts."""
+
+    def __init__(self, per_s: float, at_once: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._per_s, self._most, self._left, self._clock = per_s, at_once, at_once, clock
+        self._at = clock()
+
+    def take(self) -> float:
+        """Take one; 0, or the seconds until there is one."""
+        now = self._clock()
+        self._left = min(self._most, self._left + (now - self._at) * self._per_s)
+        self._at = now
+        if self._left >= 1:
+            self._left -= 1
+            return 0.0
+        return (1 - self._left) / self._per_s
+
+
+class Buckets:
+    """A bucket for each name; the ones used longest ago are forgotten, which only refills them."""
+
+    def __init__(self, per_s: float, at_once: float, most: int = 10_000) -> None:
+        self._per_s, self._at_once, self._most = per_s, at_once, most
+        self._buckets: OrderedDict[str, Bucket] = OrderedDict()
+
+    def take(self, name: str) -> float:
+        """As of `Bucket`."""
+        bucket = self._buckets.get(name)
+        if bucket is None:
+            bucket = self._buckets[name] = Bucket(self._per_s, self._at_once)
+            if len(self._buckets) > self._most:
+                self._buckets.popitem(last=False)
+        self._buckets.move_to_end(name)
+        return bucket.take()
+
+
+class Body:
+    """The body of one request as it arrives: no more than `most` bytes, and no slower than `slowest_bytes_per_s`."""
+
+    def __init__(self, receive: Receive, most: int, slowest_bytes_per_s: float) -> None:
+        self._receive, self._most, self._slowest = receive, most, slowest_bytes_per_s
+        self._whole, self._window_s, self._window_bytes = False, 0.0, 0
+        self.received_bytes = 0
+        self.refusal: Problem | None = None
+        """Why the rest was not taken."""
+
+    async def receive(self) -> Message:
+        """The next message; a refused body looks like a broken connection."""
+        if self._whole:
+            return await self._receive()
+        begun = time.monotonic()
+        while True:
+            try:
+                message = await asyncio.wait_for(self._receive(), max(0.01, _WINDOW_S - self._window_s))
+            except asyncio.TimeoutError:
+                message = None
+            self._window_s += time.monotonic() - begun
+            begun = time.monotonic()
+            if message is not None:
+                break
+            if self._is_slow():
+                return self._refused(408, f"fewer than {self._slowest:g} bytes arrived a second", "slow")
+        piece = len(message.get("body", b""))
+        self.received_bytes += piece
+        self._window_bytes += piece
+        self._whole = not message.get("more_body", False)
+        if self.received_bytes > self._most:
+            return self._refused(413, f"the body has more than {self._most} bytes", "body-size")
+        if not self._whole and self._is_slow():
+            return self._refused(408, f"fewer than {self._slowest:g} bytes arrived a second", "slow")
+        return message
+
+    def _is_slow(self) -> bool:
+        """Whether a full window brought too little."""
+        if self._window_s < _WINDOW_S:
+            return False
+        slow = self._window_bytes < self._slowest * self._window_s
+        self._window_s, self._window_bytes = 0.0, 0
+        return slow
+
+    def _refused(self, status: int, detail: str, kind: str) -> Message:
+        remedy = "send it again faster; an upload goes on at its offset" if status == 408 else "send less"
+        self.refusal = Problem(status, detail, remedy=remedy, kind=kind)
+        return {"type": "http.disconnect"}
+
+    async def drain(self) -> None:
+        """Read a little of the rest, so that the sender gets to the answer."""
+        if self._whole or self.refusal is not None:
+            return
+        left, ends = _DRAINED_BYTES, time.monotonic() + _DRAINED_S
+        while left > 0 and time.monotonic() < ends:
+            try:
+                message = await asyncio.wait_for(self._receive(), max(0.01, ends - time.monotonic()))
+            except asyncio.TimeoutError:
+                return
+            left -= len(message.get("body", b""))
+            if not message.get("more_body", False):
+                self._whole = True
+                return
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of it was read."""
+        return self._whole
+
+
+class Gate:
+    """Middleware (ASGI) around the application of one listener.
+
+    Args:   admin: of the administration, which takes operators' tokens only; other listeners take tenants' only.
+    """
+
+    def __init__(
+        self, app: Application, state: State, limits: Limits, metrics: Metrics, log: Log, *, admin: bool = False
+    ) -> None:
+        self._app, self._state, self._limits = app, state, limits
+        self._metrics, self._log, self._admin = metrics, log, admin
+        self._rates = Buckets(limits.requests_per_s, 2 * limits.requests_per_s)
+        self._wrong = Buckets(_WRONG_PER_S, _WRONG_AT_ONCE)
+        self._active: dict[str, int] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1008})
+            return
+        request = _Request(scope, receive, send, self._limits)
+        caller: Caller | None = None
+        held = False
+        try:
+            caller = await self._caller(scope)
+            if caller is not None:
+                self._take_turn(caller)
+                held = True
+                scope.setdefault("state", {})["caller"] = caller
+            await self._app(scope, request.body.receive, request.send)
+            if not request.started:
+                await request.refuse(Problem(500, "no answer was made", remedy="report it", kind="failed"))
+        except Exception as error:
+            await self._after(error, request)
+        finally:
+            if held and caller is not None:
+                self._active[_name(caller)] -= 1
+                if not self._active[_name(caller)]:
+                    del self._active[_name(caller)]
+            self._say(scope, request, caller)
+
+    async def _after(self, error: Exception, request: _Request) -> None:
+        """Answer a request that failed outside of a route."""
+        problem = request.body.refusal or problem_of(error)
+        if type(error).__name__ == "ClientDisconnect" and request.body.refusal is None:
+            request.status = 499
+            return
+        if problem.status == 500:
+            self._log.write("failure", request=request.identity, error=type(error).__name__, detail=str(error)[:300])
+        if not request.started:
+            await request.refuse(problem)
+
+    async def _caller(self, scope: Scope) -> Caller | None:
+        """Who sends it; `None` on paths that are open. Raises: Problem."""
+        if len(scope.get("query_string", b"")) > _QUERY_BYTES or len(scope["path"]) > _QUERY_BYTES:
+            raise Problem(414, f"an address has at most {_QUERY_BYTES} bytes", remedy="shorten it", kind="address")
+        if scope["path"] in OPEN_PATHS:
+            return None
+        text = _bearer(scope)
+        found = await asyncio.to_thread(self._state.caller, text) if text else None
+        if found is None:
+            wait_s = self._wrong.take(str((scope.get("client") or ("",))[0]))
+            if wait_s:
+                raise Problem(
+                    429, "too many requests without a valid token", remedy="send a valid one", kind="tokens",
+                    retry_after_s=wait_s,
+                )  # fmt: skip
+            raise Problem(
+                401, "the token is wrong or has expired" if text else "there is no token", kind="token",
+                remedy="send the header 'Authorization: Bearer TOKEN'; an operator makes tokens",
+            )  # fmt: skip
+        if self._admin != (ADMIN in found.scopes and not found.tenant):
+            where = "operators" if self._admin else "tenants"
+            raise Problem(403, f"this address is for {where}", remedy="use the other address or token", kind="scope")
+        return found
+
+    def _take_turn(self, caller: Caller) -> None:
+        """Raises: Problem: the tenant sends too much."""
+        name = _name(caller)
+        wait_s = self._rates.take(name)
+        if wait_s:
+            raise Problem(
+                429, f"more than {self._limits.requests_per_s:g} requests a second", remedy="send fewer", kind="rate",
+                retry_after_s=wait_s,
+            )  # fmt: skip
+        if self._active.get(name, 0) >= self._limits.tenant_requests:
+            raise Problem(
+                429, f"{self._limits.tenant_requests} requests of this tenant are being answered", kind="requests",
+                remedy="wait for some of them", retry_after_s=1,
+            )  # fmt: skip
+        self._active[name] = self._active.get(name, 0) + 1
+
+    def _say(self, scope: Scope, request: _Request, caller: Caller | None) -> None:
+        route = getattr(scope.get("route"), "path", "none")
+        seconds = time.monotonic() - request.begun
+        method = scope["method"] if scope["method"] in ("GET", "PUT", "POST", "DELETE", "HEAD") else "other"
+        self._metrics.count("penstock_requests_total", route=route, method=method, status=str(request.status))
+        self._metrics.count("penstock_received_bytes_total", request.body.received_bytes)
+        self._metrics.time("penstock_request_seconds", seconds, route=route)
+        self._log.write(
+            "request",
+            request=request.identity,
+            listener="admin" if self._admin else "tenants",
+            method=method,
+            path=scope["path"][:200],
+            status=request.status,
+            seconds=round(seconds, 6),
+            bytes=request.body.received_bytes,
+            tenant=caller and caller.tenant,
+            token=caller and caller.token,
+        )
+
+
+class _Request:
+    """One request on its way through the gate."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits) -> None:
+        is_upload = scope["method"] == "PUT" and scope["path"].startswith("/v1/uploads/")
+        most = limits.upload_bytes if is_upload else BODY_BYTES
+        self.body = Body(receive, most, limits.slowest_bytes_per_s)
+        self.identity, self.begun = secrets.token_hex(8), time.monotonic()
+        self.status, self.started = 0, False
+        self._send = send
+        self._replaced = False
+
+    async def send(self, message: Message) -> None:
+        """Pass an answer on; that to a refused body is the refusal."""
+        if self.body.refusal is not None and not self.started:
+            self._replaced = True
+            await self.refuse(self.body.refusal)
+        if self._replaced:
+            return
+        if message["type"] == "http.response.start":
+            if not self.body.whole and message["status"] >= 400:
+                await self.body.drain()
+            self.started, self.status = True, message["status"]
+            more = [*_HEADERS, (b"x-request-id", self.identity.encode())]
+            if not self.body.whole:
+                more.append((b"connection", b"close"))
+            message = {**message, "headers": [*message.get("headers", []), *more]}
+        await self._send(message)
+
+    async def refuse(self, problem: Problem) -> None:
+        """Answer with a refusal."""
+        await self.body.drain()
+        self.started, self.status = True, problem.status
+        content = json.dumps({**problem.body(), "request": self.identity}).encode()
+        said = {"content-type": MEDIA_TYPE, "content-length": str(len(content)), "x-request-id": self.identity}
+        if not self.body.whole:
+            said["connection"] = "close"
+        headers = [(name.encode(), value.encode()) for name, value in (said | problem.headers()).items()]
+        await self._send({"type": "http.response.start", "status": problem.status, "headers": [*headers, *_HEADERS]})
+        await self._send({"type": "http.response.body", "body": content})
+
+
+def _bearer(scope: Scope) -> str:
+    """The token of a request; empty: none, or several."""
+    found = [value for name, value in scope["headers"] if name == b"authorization"]
+    kind, _, text = found[0].decode("latin-1").partition(" ") if len(found) == 1 else ("", "", "")
+    return text.strip() if kind.lower() == "bearer" else ""
+
+
+def _name(caller: Caller) -> str:
+    return caller.tenant or f"operator {caller.token}"

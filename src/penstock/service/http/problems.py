@@ -1,0 +1,103 @@
+"""Refusals of the service: each has a status, the rule and the remedy (RFC 9457, `application/problem+json`)."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.errors import (
+    BudgetTooSmall,
+    KeyDamaged,
+    KeyMissing,
+    KeyRefused,
+    PenstockError,
+    StoreUnusable,
+    UsageError,
+)
+from penstock.system.files import FileError
+
+MEDIA_TYPE = "application/problem+json"
+_TITLES = {
+    400: "The request is wrong",
+    401: "No valid token",
+    403: "The token does not allow this",
+    404: "There is no such thing",
+    405: "Not a method of this address",
+    408: "The request arrived too slowly",
+    409: "It contradicts what is there",
+    411: "The length is missing",
+    413: "The body is too large",
+    414: "The address is too long",
+    422: "The content breaks a rule",
+    424: "Keys are lacking",
+    429: "Too much at once",
+    431: "The headers are too large",
+    500: "The server failed",
+    503: "The server cannot do this now",
+    507: "The quota or the disk is full",
+}
+
+
+class Problem(PenstockError):
+    """A refusal. `more`: further members of the answer. `retry_after_s`: when to come again."""
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        remedy: str,
+        rule: str = "",
+        kind: str = "",
+        retry_after_s: float | None = None,
+        more: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.status, self.detail, self.remedy, self.rule = status, detail, remedy, rule
+        self.kind, self.retry_after_s, self.more = kind, retry_after_s, dict(more or {})
+        super().__init__(f"{detail}; {remedy}")
+
+    def body(self) -> dict[str, Any]:
+        """The members of the answer."""
+        said = {
+            "type": f"urn:penstock:{self.kind or self.status}",
+            "title": _TITLES.get(self.status, "The request is refused"),
+            "status": self.status,
+            "detail": self.detail,
+            "rule": self.rule,
+            "remedy": self.remedy,
+        }
+        return {**self.more, **{name: value for name, value in said.items() if value != ""}}
+
+    def headers(self) -> dict[str, str]:
+        """The headers that the status asks for."""
+        found = {}
+        if self.retry_after_s is not None:
+            found["retry-after"] = str(max(1, round(self.retry_after_s)))
+        if self.status == 401:
+            found["www-authenticate"] = 'Bearer realm="penstock"'
+        return found
+
+
+def no_such(what: str, name: str, remedy: str) -> Problem:
+    """404 for something that this tenant does not have. It tells nothing of other tenants."""
+    return Problem(404, f"this tenant has no {what} '{name[:100]}'", remedy=remedy, kind=f"no-{what.split()[0]}")
+
+
+def problem_of(error: Exception) -> Problem:
+    """The refusal for an error of penstock. Messages that may hold paths of the server are not repeated."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, KeyRefused | KeyDamaged | KeyMissing | BudgetTooSmall):
+        return Problem(422, str(error), remedy="send keys of this tenant's pair and set", kind="key-refused")
+    if isinstance(error, FileError | StoreUnusable | OSError):
+        number = getattr(error, "errno", None)
+        if number in (errno.ENOSPC, errno.EDQUOT) or "disk is full" in str(error) or "No space left" in str(error):
+            return Problem(
+                507, "the server's disk is full", remedy="wait until the operator freed some space, then send it again",
+                kind="disk-full", retry_after_s=30,
+            )  # fmt: skip
+        return Problem(503, "the server's storage refused", remedy="come again later", kind="storage", retry_after_s=5)
+    if isinstance(error, UsageError):
+        return Problem(422, str(error), remedy="correct the content")
+    return Problem(500, "the request failed in the server", remedy="report it with its request identity", kind="failed")

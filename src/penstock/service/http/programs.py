@@ -1,0 +1,122 @@
+"""Deployed programs: packages that were examined and found within the limits."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+from penstock.service.http.config import Config
+from penstock.service.http.problems import Problem, no_such
+from penstock.service.http.state import Row, State
+from penstock.service.http.tokens import Caller
+from penstock.service.http.uploads import Files
+from penstock.system.workers import python_module
+
+
+class Programs:
+    """The programs of all tenants."""
+
+    def __init__(self, config: Config, state: State, files: Files) -> None:
+        self._limits, self._machine = config.limits, config.work.machine
+        self._state, self._files = state, files
+        self._turn = threading.Lock()
+
+    def deploy(self, caller: Caller, name: str, sha256: str) -> tuple[bool, Row]:
+        """Whether the program is new under this name, and its description.
+
+        Raises: Problem: no such package, bytes that are no package, a program beyond the limits.
+        """
+        there = self._state.program(caller.tenant, name)
+        if there is not None and there["package"] == sha256:
+            return False, self._shown(there)
+        blob = self._state.blob(caller.tenant, sha256)
+        if blob is None or blob["kind"] != "package":
+            raise no_such("package", sha256, 'send it with POST /v1/uploads and "kind": "package"')
+        if there is not None:
+            raise Problem(
+                409, f"program '{name}' is another package", remedy="delete it first, or deploy under another name",
+                kind="program-differs",
+            )  # fmt: skip
+        with self._turn:  # one examination at a time: each may take its whole memory
+            found = self._examine(self._files.blob(caller.tenant, sha256))
+        self._check_limits(found)
+        self._state.put_program(caller.tenant, name, sha256, found)
+        return True, self.show(caller.tenant, name)
+
+    def _examine(self, path: Path) -> Row:
+        command = [*python_module("penstock.service.http.examine"), str(path), str(self._limits.examine_bytes)]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        remedy = "deploy a smaller program, or ask the operator to raise limits.examine_seconds and examine_bytes"
+        try:
+            ended = subprocess.run(
+                [*command, self._machine],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                env=environment,
+                timeout=self._limits.examine_s,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise Problem(
+                422, f"the package was not examined within {self._limits.examine_s:g} s", remedy=remedy,
+                kind="package-size",
+            ) from error  # fmt: skip
+        try:
+            said: dict[str, Any] = json.loads(ended.stdout)
+        except ValueError as error:
+            raise Problem(
+                422, "the package could not be examined in the memory given", remedy=remedy, kind="package-size"
+            ) from error
+        if "refused" in said:
+            raise Problem(
+                422, said["refused"], remedy="make the package again with 'penstock package' or 'penstock record'",
+                kind="package-refused",
+            )  # fmt: skip
+        found: Row = said["found"]
+        return found
+
+    def _check_limits(self, found: Row) -> None:
+        predicted, limits = found["predicted"], self._limits
+        memory = predicted["memory_bytes"] + max((each["bytes"] for each in found["keys"]), default=0)
+        for what, value, most, setting in (
+            ("seconds", predicted["seconds"], limits.program_s, "limits.program_seconds"),
+            ("bytes of memory", memory, limits.program_bytes, "limits.program_bytes"),
+        ):
+            if value > most:
+                raise Problem(
+                    422, f"the program is predicted to take {value:g} {what}: this server runs at most {most:g}",
+                    remedy=f"deploy a smaller program, or ask the operator to raise {setting}", kind="program-limit",
+                    more={"predicted": predicted},
+                )  # fmt: skip
+
+    def row(self, tenant: str, name: str) -> Row:
+        """Raises: Problem: there is none."""
+        row = self._state.program(tenant, name)
+        if row is None:
+            raise no_such("program", name, "GET /v1/programs lists them, POST /v1/programs deploys one")
+        return row
+
+    def show(self, tenant: str, name: str) -> Row:
+        """The description of a program."""
+        return self._shown(self.row(tenant, name))
+
+    def listed(self, tenant: str) -> list[Row]:
+        return [self._shown(row) for row in self._state.programs(tenant)]
+
+    def remove(self, tenant: str, name: str) -> None:
+        """Remove a program, and its package where no other one uses it."""
+        row = self.row(tenant, name)
+        if any(job["program"] == name and job["tenant"] == tenant for job in self._state.open_jobs()):
+            raise Problem(409, "jobs of this program wait or run", remedy="cancel them first", kind="program-busy")
+        self._state.remove_program(tenant, name)
+        if not any(each["package"] == row["package"] for each in self._state.programs(tenant)):
+            self._state.remove_blob(tenant, row["package"])
+            self._files.blob(tenant, row["package"]).unlink(missing_ok=True)
+
+    @staticmethod
+    def _shown(row: Row) -> Row:
+        return {**row["description"], "name": row["program"], "package": row["package"]}

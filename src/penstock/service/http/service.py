@@ -1,0 +1,139 @@
+"""The parts of a server put together, and what happens at its start, its end, and from time to time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from penstock.errors import PenstockError
+from penstock.keystore import KeyStore, check_tenant
+from penstock.service.http.config import Config
+from penstock.service.http.jobs import Callbacks, Jobs
+from penstock.service.http.keys import Keys
+from penstock.service.http.logs import Log
+from penstock.service.http.metrics import Labels, Metrics, numbers_of
+from penstock.service.http.programs import Programs
+from penstock.service.http.state import Row, State
+from penstock.service.http.tokens import ADMIN, SCOPES, Caller, NewToken, new_token
+from penstock.service.http.uploads import Files, Uploads
+from penstock.service.work.messages import Computing
+
+SWEEP_S = 30.0
+SERVER = Caller(tenant="", token="server", scopes=frozenset())
+BACKUPS = (
+    "Backups of the server's folder and database that were made earlier still hold these data, encrypted under the "
+    "tenant's key; the audit trail keeps the tenant's name and the identities of its tokens."
+)
+
+
+class Service:
+    """A server without its listeners.
+
+    Args:   make_computing: from the callbacks to what computes.
+    Raises: StateUnusable; StoreUnusable; FileError: the folder cannot be used.
+    """
+
+    def __init__(self, config: Config, make_computing: Callable[[Callbacks], Computing], log: Log) -> None:
+        self.config, self.log, self.metrics = config, log, Metrics()
+        config.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.state = State(config.database)
+        self.files = Files(config.folder)
+        # Workers confine themselves to it when they start.
+        self.files.tenants.mkdir(exist_ok=True, mode=0o700)
+        self.keys = Keys(KeyStore(self.files.store), self.state)
+        self.uploads = Uploads(config, self.state, self.files, self.keys)
+        self.programs = Programs(config, self.state, self.files)
+        self.jobs = Jobs(config, self.state, self.files, self.keys, self.programs, self.uploads, self.metrics)
+        self.computing = make_computing(self.jobs.callbacks())
+        self._ended = threading.Event()
+        self._sweeper = threading.Thread(target=self._sweep_often, name="sweeper", daemon=True)
+        self.drain_asked: Callable[[], object] = lambda: None
+        """What an operator's request to drain calls."""
+
+    def start(self) -> int:
+        """Start the workers and submit the accepted jobs again; how many."""
+        self.computing.start()
+        self.jobs.connect(self.computing)
+        resumed = self.jobs.resume()
+        self._sweeper.start()
+        return resumed
+
+    def drain(self, timeout_s: float) -> None:
+        """Take no more jobs, and wait for those that run."""
+        self.jobs.draining = True
+        self.computing.drain(timeout_s)
+
+    def close(self) -> None:
+        """Stop. Jobs that did not end are submitted again at the next start."""
+        self._ended.set()
+        self.jobs.close()
+        self.computing.close()
+        self.state.close()
+
+    def first_tokens(self) -> dict[str, NewToken]:
+        """Tokens of a new state, by whose they are; later none."""
+        if self.state.tokens(""):
+            return {}
+        made = {"operator": self.make_token(SERVER, "", (ADMIN,), None)}
+        if self.config.first_tenant is not None:
+            self.add_tenant(SERVER, self.config.first_tenant)
+            made[f"tenant '{self.config.first_tenant}'"] = self.make_token(
+                SERVER, self.config.first_tenant, SCOPES, None
+            )
+        return made
+
+    def add_tenant(self, caller: Caller, tenant: str) -> bool:
+        """Whether the tenant is new. Raises: KeyRefused: not a name of a tenant."""
+        check_tenant(tenant, "tenant")
+        added = self.state.add_tenant(tenant)
+        if added:
+            self.state.record(caller, "add tenant", tenant)
+        return added
+
+    def make_token(self, caller: Caller, tenant: str, scopes: tuple[str, ...], lasts_s: float | None) -> NewToken:
+        """A new token; only now its text is known."""
+        made = new_token()
+        expires_s = None if lasts_s is None else self.state.clock() + lasts_s
+        self.state.add_token(made.identity, made.digest, tenant, scopes, expires_s)
+        self.state.record(caller, "make token", f"{made.identity} of {tenant or 'operators'}: {' '.join(scopes)}")
+        return made
+
+    def forget_tenant(self, caller: Caller, tenant: str, *, keep_tokens: bool) -> Row:
+        """Remove all data of a tenant, and say what a backup may hold."""
+        self.jobs.forget_tenant(tenant)
+        keys = self.keys.forget(tenant)
+        self.state.forget_tenant(tenant, keep_tokens=keep_tokens)
+        self.files.forget(tenant)
+        self.state.record(caller, "forget tenant", tenant)
+        return {"tenant": tenant, "removed": {"keys": keys}, "remains": BACKUPS}
+
+    def sweep(self) -> int:
+        """Remove what has expired; how many things."""
+        uploads, blobs, jobs = self.state.expired()
+        return self.uploads.expire(uploads, blobs, self.jobs.in_use()) + self.jobs.expire(jobs)
+
+    def _sweep_often(self) -> None:
+        while not self._ended.wait(SWEEP_S):
+            try:
+                gone = self.sweep()
+            except (PenstockError, OSError) as error:
+                self.log.write("sweep failed", error=type(error).__name__)
+            else:
+                if gone:
+                    self.log.write("sweep", removed=gone)
+
+    def snapshot(self) -> dict[str, Any]:
+        """What the workers do."""
+        return self.computing.snapshot()
+
+    def metrics_text(self) -> str:
+        """For Prometheus."""
+        states: dict[Labels, float] = {(("state", k),): float(n) for k, n in self.state.job_counts().items()}
+        return self.metrics.text(
+            {
+                "penstock_up": {(): float(not self.jobs.draining)},
+                "penstock_jobs": states,
+                "penstock_work": numbers_of(self.snapshot()),
+            }
+        )

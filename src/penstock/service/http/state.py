@@ -1,0 +1,355 @@
+"""The state of the service in SQLite or PostgreSQL, behind one interface.
+
+A method is one transaction. Rows come back as dictionaries. Every query names its tenant.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, Select, create_engine, delete, event, func, insert, select, update
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+
+from penstock.errors import PenstockError
+from penstock.service.http.problems import Problem
+from penstock.service.http.schema import (
+    VERSION,
+    about,
+    audit,
+    blobs,
+    jobs,
+    metadata,
+    programs,
+    tenants,
+    tokens,
+    uploads,
+)
+from penstock.service.http.tokens import Caller, is_right, parse_token
+
+Row = dict[str, Any]
+OPEN_STATES = ("queued", "running")
+BUSY_S = 10.0
+"""The longest wait for a lock of SQLite."""
+
+
+class StateUnusable(PenstockError):
+    """The database cannot be used: its server is gone, or its tables are of another version."""
+
+
+class State:
+    """The state. Thread safe.
+
+    Args:   url: of SQLAlchemy; clock: seconds since 1970.
+    Raises: StateUnusable: no database, or one of another version.
+    """
+
+    def __init__(self, url: str, clock: Callable[[], float] = time.time) -> None:
+        self.clock = clock
+        self._is_sqlite = url.startswith("sqlite")
+        more: dict[str, Any] = {"connect_args": {"timeout": BUSY_S}} if self._is_sqlite else {"pool_pre_ping": True}
+        self._engine = create_engine(url, pool_size=8, max_overflow=24, **more)
+        if self._is_sqlite:
+            event.listen(self._engine, "connect", _as_we_use_sqlite)
+            event.listen(self._engine, "begin", _begin_sqlite)
+        try:
+            metadata.create_all(self._engine)
+            with self._writing() as connection:
+                found = connection.execute(select(about.c.value).where(about.c.name == "version")).scalar()
+                if found is None:
+                    connection.execute(insert(about).values(name="version", value=str(VERSION)))
+        except (SQLAlchemyError, Problem) as error:
+            self._engine.dispose()
+            raise StateUnusable(f"the state's database cannot be used ({_said(error)}); check its address") from error
+        if found not in (None, str(VERSION)):
+            self._engine.dispose()
+            raise StateUnusable(f"the state has tables of version {found}, and this penstock reads version {VERSION}")
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._engine.dispose()
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with _outages(), self._engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with _outages(), self._engine.connect().execution_options(writes=True) as connection, connection.begin():
+            yield connection
+
+    def _rows(self, query: Select[Any]) -> list[Row]:
+        with self._reading() as connection:
+            return [dict(row) for row in connection.execute(query).mappings()]
+
+    def check(self) -> None:
+        """Raises: Problem: the database does not answer."""
+        self._rows(select(about.c.value))
+
+    # Tenants and tokens
+
+    def add_tenant(self, tenant: str) -> bool:
+        """Whether it is new."""
+        try:
+            with self._writing() as connection:
+                connection.execute(insert(tenants).values(tenant=tenant, created_s=self.clock()))
+        except IntegrityError:
+            return False
+        return True
+
+    def tenants(self) -> list[Row]:
+        return self._rows(select(tenants).order_by(tenants.c.tenant))
+
+    def add_token(
+        self, identity: str, digest: str, tenant: str, scopes: Sequence[str], expires_s: float | None
+    ) -> None:
+        """Keep a token of a tenant, or of operators (an empty tenant)."""
+        with self._writing() as connection:
+            connection.execute(
+                insert(tokens).values(
+                    token=identity,
+                    tenant=tenant,
+                    digest=digest,
+                    scopes=" ".join(sorted(scopes)),
+                    created_s=self.clock(),
+                    expires_s=expires_s,
+                )
+            )
+
+    def tokens(self, tenant: str) -> list[Row]:
+        """Without digests."""
+        columns = (tokens.c.token, tokens.c.tenant, tokens.c.scopes, tokens.c.created_s, tokens.c.expires_s)
+        return self._rows(select(*columns).where(tokens.c.tenant == tenant).order_by(tokens.c.created_s))
+
+    def end_token(self, tenant: str, identity: str, at_s: float) -> bool:
+        """Let a token end at a time, or earlier where it does already; whether there is one."""
+        mine = (tokens.c.tenant == tenant) & (tokens.c.token == identity)
+        with self._writing() as connection:
+            row = connection.execute(select(tokens.c.expires_s).where(mine)).first()
+            if row is None:
+                return False
+            ends = at_s if row[0] is None else min(at_s, row[0])
+            connection.execute(update(tokens).where(mine).values(expires_s=ends))
+        return True
+
+    def caller(self, text: str) -> Caller | None:
+        """Who has this token; `None`: nobody, or it ended."""
+        parsed = parse_token(text)
+        if parsed is None:
+            return None
+        rows = self._rows(select(tokens).where(tokens.c.token == parsed[0]))
+        if not rows or not is_right(parsed[1], rows[0]["digest"]):
+            return None
+        ends = rows[0]["expires_s"]
+        if ends is not None and ends <= self.clock():
+            return None
+        return Caller(tenant=rows[0]["tenant"], token=parsed[0], scopes=frozenset(rows[0]["scopes"].split()))
+
+    def record(self, caller: Caller, action: str, subject: str = "") -> None:
+        """Add an entry to the audit trail."""
+        entry = {"tenant": caller.tenant, "token": caller.token, "action": action, "subject": subject[:500]}
+        with self._writing() as connection:
+            connection.execute(insert(audit).values(at_s=self.clock(), **entry))
+
+    def trail(self, after: int = 0, most: int = 1000) -> list[Row]:
+        """Entries of the audit trail, the oldest first."""
+        return self._rows(select(audit).where(audit.c.entry > after).order_by(audit.c.entry).limit(most))
+
+    def forget_tenant(self, tenant: str, *, keep_tokens: bool) -> None:
+        """Remove every row of a tenant's data; with `keep_tokens` the tenant stays."""
+        with self._writing() as connection:
+            for table in (uploads, blobs, programs, jobs, *(() if keep_tokens else (tokens, tenants))):
+                connection.execute(delete(table).where(table.c.tenant == tenant))
+
+    # Uploads and blobs
+
+    def used_bytes(self, tenant: str) -> int:
+        """Blobs, results, and uploads as large as they are announced."""
+        parts = ((uploads, uploads.c.bytes), (blobs, blobs.c.bytes), (jobs, jobs.c.output_bytes))
+        with self._reading() as connection:
+            return sum(
+                int(connection.execute(select(func.sum(column)).where(table.c.tenant == tenant)).scalar() or 0)
+                for table, column in parts
+            )
+
+    def add_upload(self, row: Mapping[str, Any], *, most: int) -> bool:
+        """Whether the tenant has fewer than `most` unfinished uploads, and has this one now."""
+        with self._writing() as connection:
+            query = select(func.count()).select_from(uploads).where(uploads.c.tenant == row["tenant"])
+            if int(connection.execute(query).scalar() or 0) >= most:
+                return False
+            connection.execute(insert(uploads).values(**row))
+        return True
+
+    def upload(self, tenant: str, upload: str) -> Row | None:
+        rows = self._rows(select(uploads).where(uploads.c.tenant == tenant, uploads.c.upload == upload))
+        return rows[0] if rows else None
+
+    def uploads(self, tenant: str) -> list[Row]:
+        return self._rows(select(uploads).where(uploads.c.tenant == tenant).order_by(uploads.c.upload))
+
+    def touch_upload(self, tenant: str, upload: str, expires_s: float) -> None:
+        with self._writing() as connection:
+            mine = (uploads.c.tenant == tenant) & (uploads.c.upload == upload)
+            connection.execute(update(uploads).where(mine).values(expires_s=expires_s))
+
+    def end_upload(self, tenant: str, upload: str, blob: Mapping[str, Any] | None = None) -> bool:
+        """Remove an upload, and in the same transaction add the blob that it became."""
+        with self._writing() as connection:
+            mine = (uploads.c.tenant == tenant) & (uploads.c.upload == upload)
+            gone = connection.execute(delete(uploads).where(mine)).rowcount
+            if blob is not None:
+                same = (blobs.c.tenant == tenant) & (blobs.c.sha256 == blob["sha256"])
+                connection.execute(delete(blobs).where(same))
+                connection.execute(insert(blobs).values(**blob))
+        return bool(gone)
+
+    def blob(self, tenant: str, sha256: str) -> Row | None:
+        rows = self._rows(select(blobs).where(blobs.c.tenant == tenant, blobs.c.sha256 == sha256))
+        return rows[0] if rows else None
+
+    def blobs(self, tenant: str, kind: str | None = None) -> list[Row]:
+        query = select(blobs).where(blobs.c.tenant == tenant).order_by(blobs.c.sha256)
+        return self._rows(query if kind is None else query.where(blobs.c.kind == kind))
+
+    def keep_blob(self, tenant: str, sha256: str, kind: str, expires_s: float | None) -> None:
+        """Let a blob stay as one of this kind would."""
+        with self._writing() as connection:
+            same = (blobs.c.tenant == tenant) & (blobs.c.sha256 == sha256)
+            connection.execute(update(blobs).where(same).values(kind=kind, expires_s=expires_s))
+
+    def remove_blob(self, tenant: str, sha256: str) -> None:
+        with self._writing() as connection:
+            connection.execute(delete(blobs).where((blobs.c.tenant == tenant) & (blobs.c.sha256 == sha256)))
+
+    def expired(self) -> tuple[list[Row], list[Row], list[Row]]:
+        """Uploads, blobs and ended jobs whose time is over."""
+        now = self.clock()
+        return (
+            self._rows(select(uploads).where(uploads.c.expires_s <= now)),
+            self._rows(select(blobs).where(blobs.c.expires_s <= now)),
+            self._rows(select(jobs).where(jobs.c.expires_s <= now)),
+        )
+
+    # Programs
+
+    def put_program(self, tenant: str, program: str, package: str, description: Mapping[str, Any]) -> None:
+        """Add a program, or replace it."""
+        with self._writing() as connection:
+            mine = (programs.c.tenant == tenant) & (programs.c.program == program)
+            connection.execute(delete(programs).where(mine))
+            connection.execute(
+                insert(programs).values(
+                    tenant=tenant,
+                    program=program,
+                    package=package,
+                    description=json.dumps(description),
+                    created_s=self.clock(),
+                )
+            )
+
+    def programs(self, tenant: str) -> list[Row]:
+        return [_read(row) for row in self._rows(select(programs).where(programs.c.tenant == tenant))]
+
+    def program(self, tenant: str, program: str) -> Row | None:
+        mine = (programs.c.tenant == tenant) & (programs.c.program == program)
+        rows = self._rows(select(programs).where(mine))
+        return _read(rows[0]) if rows else None
+
+    def remove_program(self, tenant: str, program: str) -> bool:
+        with self._writing() as connection:
+            mine = (programs.c.tenant == tenant) & (programs.c.program == program)
+            return bool(connection.execute(delete(programs).where(mine)).rowcount)
+
+    # Jobs
+
+    def add_job(self, row: Mapping[str, Any], *, most: int) -> bool:
+        """Whether the tenant has fewer than `most` jobs that did not end, and has this one now.
+
+        Raises: IntegrityError: the tenant has a job of this name.
+        """
+        with self._writing() as connection:
+            unfinished = (jobs.c.tenant == row["tenant"]) & jobs.c.state.in_(OPEN_STATES)
+            if int(connection.execute(select(func.count()).select_from(jobs).where(unfinished)).scalar() or 0) >= most:
+                return False
+            connection.execute(insert(jobs).values(**row))
+        return True
+
+    def job_of(self, tenant: str, client_job: str) -> Row | None:
+        rows = self._rows(select(jobs).where(jobs.c.tenant == tenant, jobs.c.client_job == client_job))
+        return _read(rows[0]) if rows else None
+
+    def job(self, job: str) -> Row | None:
+        rows = self._rows(select(jobs).where(jobs.c.job == job))
+        return _read(rows[0]) if rows else None
+
+    def jobs(self, tenant: str, most: int = 1000) -> list[Row]:
+        """The latest jobs of a tenant, the newest first."""
+        query = select(jobs).where(jobs.c.tenant == tenant).order_by(jobs.c.submitted_s.desc()).limit(most)
+        return [_read(row) for row in self._rows(query)]
+
+    def open_jobs(self) -> list[Row]:
+        """Of all tenants, in the order of submission."""
+        query = select(jobs).where(jobs.c.state.in_(OPEN_STATES)).order_by(jobs.c.submitted_s)
+        return [_read(row) for row in self._rows(query)]
+
+    def move_job(self, job: str, state: str, *, only: Sequence[str] = OPEN_STATES, **values: Any) -> bool:
+        """Give a job another state, where it has one of `only` now; whether it had."""
+        written = {name: json.dumps(v) if isinstance(v, dict) else v for name, v in values.items()}
+        with self._writing() as connection:
+            mine = (jobs.c.job == job) & jobs.c.state.in_(only)
+            return bool(connection.execute(update(jobs).where(mine).values(state=state, **written)).rowcount)
+
+    def remove_job(self, job: str) -> None:
+        with self._writing() as connection:
+            connection.execute(delete(jobs).where(jobs.c.job == job))
+
+    def job_counts(self) -> dict[str, int]:
+        """State -> jobs."""
+        with self._reading() as connection:
+            query = select(jobs.c.state, func.count()).group_by(jobs.c.state)
+            return {str(state): int(count) for state, count in connection.execute(query)}
+
+
+def _read(row: Row) -> Row:
+    """A row with its JSON read."""
+    names = ("description", "request", "figures", "outputs")
+    return {name: json.loads(v) if name in names and v is not None else v for name, v in row.items()}
+
+
+def _as_we_use_sqlite(connection: Any, _: object) -> None:
+    connection.isolation_level = None  # transactions begin where `_begin_sqlite` says
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # A writer takes its lock at once: a transaction that reads first could not wait for it later.
+    writes = connection.get_execution_options().get("writes")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _said(error: Exception) -> str:
+    return str(getattr(error, "orig", error))[:200]
+
+
+@contextmanager
+def _outages() -> Iterator[None]:
+    """A database that is gone, locked or full is a refusal of this request alone."""
+    try:
+        yield
+    except IntegrityError:
+        raise
+    except SQLAlchemyError as error:
+        full = "disk is full" in str(error)
+        raise Problem(
+            507 if full else 503,
+            "the server's database is full" if full else "the server's database does not answer",
+            remedy="come again later",
+            kind="database",
+            retry_after_s=5,
+        ) from error

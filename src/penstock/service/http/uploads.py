@@ -1,0 +1,294 @@
+"""Uploads: content arrives in pieces, is addressed by its SHA-256 within its tenant, and appears whole or not at all.
+
+The file of an upload holds what arrived; its size is the offset. So an upload goes on after the server was killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import re
+import secrets
+import shutil
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from penstock.service.http.config import Config
+from penstock.service.http.keys import Keys
+from penstock.service.http.problems import Problem, no_such
+from penstock.service.http.state import Row, State
+from penstock.service.http.tokens import Caller
+from penstock.system.files import sync_folder
+
+KINDS = {"package": "deploy", "key": "keys", "input": "run", "ciphertext": "run"}
+"""Kind -> the scope that may send it."""
+_PIECE_BYTES = 1 << 18
+"""Written at a time: with its digest, the memory that an arriving piece takes."""
+_MOST_DIGESTS = 1024
+"""Digests under way that are kept in memory. Others are computed again from the file."""
+_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+
+def is_sha256(text: str) -> bool:
+    """Whether this is a SHA-256 in small hexadecimal digits."""
+    return _SHA256.fullmatch(text) is not None
+
+
+class Files:
+    """Where the content of tenants lies."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tenants = folder / "tenants"
+        self.store = folder / "keys"
+
+    def blob(self, tenant: str, sha256: str) -> Path:
+        return self.tenants / tenant / "blobs" / sha256
+
+    def upload(self, tenant: str, upload: str) -> Path:
+        return self.tenants / tenant / "uploads" / upload
+
+    def results(self, tenant: str, job: str) -> Path:
+        return self.tenants / tenant / "results" / job
+
+    def make(self, path: Path) -> None:
+        """Make the folder of a file, for this user alone."""
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def forget(self, tenant: str) -> None:
+        """Remove all files of a tenant."""
+        shutil.rmtree(self.tenants / tenant, ignore_errors=True)
+
+
+class Uploads:
+    """The unfinished uploads of all tenants."""
+
+    def __init__(self, config: Config, state: State, files: Files, keys: Keys) -> None:
+        self._limits, self._kept = config.limits, config.retention
+        self._state, self._files, self._keys = state, files, keys
+        self._digests: OrderedDict[str, tuple[Any, int]] = OrderedDict()
+        self._busy: set[str] = set()
+
+    def begin(self, caller: Caller, asked: Row) -> Row:
+        """Begin an upload, or name the blob that is there. `asked`: kind, bytes, sha256, name, params."""
+        tenant, kind = caller.tenant, asked["kind"]
+        if KINDS[kind] not in caller.scopes:
+            raise Problem(
+                403, f"uploads of kind '{kind}' need the scope '{KINDS[kind]}'", remedy="use a token that has it",
+                kind="scope",
+            )  # fmt: skip
+        there = self._state.blob(tenant, asked["sha256"])
+        if there is not None and kind != "key" and self._files.blob(tenant, asked["sha256"]).exists():
+            if there["bytes"] != asked["bytes"]:
+                raise Problem(
+                    422, f"this content has {there['bytes']} bytes, not {asked['bytes']}", remedy="state its own size"
+                )
+            if kind != there["kind"] or there["expires_s"] is not None:
+                longest = "ciphertext" if "ciphertext" in (kind, there["kind"]) else kind
+                self._state.keep_blob(tenant, asked["sha256"], longest, self._end_of(longest))
+            return {"blob": asked["sha256"]}
+        if asked["bytes"] > self._limits.upload_bytes:
+            raise Problem(
+                413, f"{asked['bytes']} bytes: an upload has at most {self._limits.upload_bytes}",
+                remedy="send it in several uploads, or ask the operator for more", kind="upload-size",
+            )  # fmt: skip
+        self.check_quota(tenant, asked["bytes"])
+        row: Row = {
+            **{name: asked.get(name) for name in ("kind", "bytes", "sha256", "name", "params")},
+            "upload": secrets.token_hex(16),
+            "tenant": tenant,
+            "expires_s": self._state.clock() + self._kept.uploads_s,
+        }
+        if not self._state.add_upload(row, most=self._limits.unfinished_uploads):
+            raise Problem(
+                429, f"this tenant has {self._limits.unfinished_uploads} unfinished uploads",
+                remedy="commit or delete some (GET /v1/uploads lists them)", kind="uploads", retry_after_s=60,
+            )  # fmt: skip
+        path = self._files.upload(tenant, row["upload"])
+        self._files.make(path)
+        path.touch(mode=0o600)
+        return {"upload": row["upload"], "offset": 0}
+
+    def check_quota(self, tenant: str, more: int) -> None:
+        """Raises: Problem: so many bytes more are beyond the tenant's quota."""
+        used = self._state.used_bytes(tenant) + self._keys.used_bytes(tenant)
+        if used + more > self._limits.tenant_bytes:
+            raise Problem(
+                507, f"the tenant uses {used} of {self._limits.tenant_bytes} bytes, and {more} more do not fit",
+                remedy="delete keys, ciphertexts, results or uploads, or ask for a larger quota", kind="quota",
+            )  # fmt: skip
+
+    def _row(self, caller: Caller, upload: str) -> Row:
+        row = self._state.upload(caller.tenant, upload)
+        if row is None:
+            raise no_such("upload", upload, "begin one with POST /v1/uploads: uploads expire, and end when committed")
+        if KINDS[row["kind"]] not in caller.scopes:
+            raise Problem(403, "the upload is of another scope", remedy="use the token that began it", kind="scope")
+        return row
+
+    def _offset(self, row: Row) -> int:
+        try:
+            return self._files.upload(row["tenant"], row["upload"]).stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def look(self, caller: Caller, upload: str) -> Row:
+        """Offset and size of an upload."""
+        row = self._row(caller, upload)
+        return {"upload": upload, "offset": self._offset(row), **{k: row[k] for k in ("bytes", "kind", "sha256")}}
+
+    def listed(self, caller: Caller) -> list[Row]:
+        """All unfinished uploads of a tenant."""
+        return [
+            {"upload": row["upload"], "offset": self._offset(row), **{k: row[k] for k in ("bytes", "kind", "sha256")}}
+            for row in self._state.uploads(caller.tenant)
+        ]
+
+    async def receive(self, caller: Caller, upload: str, offset: int, pieces: AsyncIterator[bytes]) -> Row:
+        """Write what arrives, from `offset` on. A broken connection leaves what arrived before."""
+        if upload in self._busy:
+            raise Problem(409, "another piece of this upload is arriving", remedy="send one at a time", kind="busy")
+        self._busy.add(upload)
+        try:
+            row = await asyncio.to_thread(self._row, caller, upload)
+            have = self._offset(row)
+            if offset != have:
+                raise Problem(
+                    409, f"the next piece begins at {have}, not at {offset}", remedy=f"send it with ?offset={have}",
+                    rule="pieces follow each other without gap or overlap", kind="offset", more={"offset": have},
+                )  # fmt: skip
+            buffer = bytearray()
+            async for piece in pieces:
+                buffer += piece
+                if have + len(buffer) > row["bytes"]:
+                    raise Problem(
+                        413, f"the upload has {row['bytes']} bytes, and more arrive", kind="upload-size",
+                        remedy="send the stated bytes, or begin an upload of the right size", more={"offset": have},
+                    )  # fmt: skip
+                if len(buffer) >= _PIECE_BYTES:
+                    have = await asyncio.to_thread(self._write, row, have, buffer)
+                    buffer = bytearray()
+            if buffer:
+                have = await asyncio.to_thread(self._write, row, have, buffer)
+            await asyncio.to_thread(
+                self._state.touch_upload, caller.tenant, upload, self._state.clock() + self._kept.uploads_s
+            )
+            return {"upload": upload, "offset": have}
+        finally:
+            self._busy.discard(upload)
+
+    def _write(self, row: Row, have: int, content: bytearray) -> int:
+        """Append to the file of an upload; returns the new offset."""
+        digest = self._digest(row, have)
+        self._digests.pop(row["upload"], None)  # until the content is written
+        descriptor = os.open(self._files.upload(row["tenant"], row["upload"]), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        try:
+            left = memoryview(content)
+            while left:
+                left = left[os.write(descriptor, left) :]
+        finally:
+            os.close(descriptor)
+        digest.update(content)
+        self._remember(row["upload"], digest, have + len(content))
+        return have + len(content)
+
+    def _remember(self, upload: str, digest: Any, offset: int) -> None:
+        self._digests[upload] = (digest, offset)
+        while len(self._digests) > _MOST_DIGESTS:
+            with suppress(KeyError):
+                self._digests.popitem(last=False)
+
+    def _digest(self, row: Row, have: int) -> Any:
+        """The digest of the first `have` bytes: as it went, or from the file."""
+        known, offset = self._digests.get(row["upload"], (None, 0))
+        if known is not None and offset == have:
+            return known
+        digest, left = hashlib.sha256(), have
+        if have:
+            with self._files.upload(row["tenant"], row["upload"]).open("rb") as file:
+                while left and (piece := file.read(min(left, _PIECE_BYTES))):
+                    digest.update(piece)
+                    left -= len(piece)
+        return digest
+
+    def commit(self, caller: Caller, upload: str) -> Row:
+        """Check the whole content, and take it: a blob, or keys of the tenant. Idempotent only through its content."""
+        if upload in self._busy:
+            raise Problem(
+                409, "a piece of this upload is arriving", remedy="commit it after the last piece", kind="busy"
+            )
+        self._busy.add(upload)
+        try:
+            row = self._row(caller, upload)
+            have = self._offset(row)
+            if have != row["bytes"]:
+                raise Problem(
+                    409, f"{have} of {row['bytes']} bytes are there", remedy=f"send the rest with ?offset={have}",
+                    rule="an upload is committed when it is whole", kind="incomplete", more={"offset": have},
+                )  # fmt: skip
+            if self._digest(row, have).hexdigest() != row["sha256"]:
+                self._drop(row)
+                raise Problem(
+                    422, "the content has another SHA-256 than stated: it was damaged on its way",
+                    remedy="begin the upload again", kind="digest",
+                )  # fmt: skip
+            return self._taken(row)
+        finally:
+            self._busy.discard(upload)
+
+    def _taken(self, row: Row) -> Row:
+        tenant, path = row["tenant"], self._files.upload(row["tenant"], row["upload"])
+        found: Row = {"blob": row["sha256"], "kind": row["kind"], "bytes": row["bytes"]}
+        if row["kind"] == "key":
+            try:
+                found["keys"] = self._keys.take(tenant, path, row)
+            except Problem as problem:
+                if problem.status == 422:
+                    self._drop(row)
+                raise
+            self._drop(row)
+            return found
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+        target = self._files.blob(tenant, row["sha256"])
+        self._files.make(target)
+        # Both names until the state says which counts: a killed server finds one of them.
+        target.unlink(missing_ok=True)
+        target.hardlink_to(path)
+        sync_folder(target.parent)
+        blob = {k: row[k] for k in ("tenant", "sha256", "kind", "bytes")}
+        self._state.end_upload(tenant, row["upload"], {**blob, "expires_s": self._end_of(row["kind"])})
+        self._digests.pop(row["upload"], None)
+        path.unlink(missing_ok=True)
+        return found
+
+    def _end_of(self, kind: str) -> float | None:
+        return self._state.clock() + self._kept.inputs_s if kind == "input" else None
+
+    def drop(self, caller: Caller, upload: str) -> None:
+        """Give an upload up."""
+        if upload in self._busy:
+            raise Problem(409, "a piece of this upload is arriving", remedy="delete it after that", kind="busy")
+        self._drop(self._row(caller, upload))
+
+    def _drop(self, row: Row) -> None:
+        self._state.end_upload(row["tenant"], row["upload"])
+        self._digests.pop(row["upload"], None)
+        self._files.upload(row["tenant"], row["upload"]).unlink(missing_ok=True)
+
+    def expire(self, uploads: list[Row], blobs: list[Row], in_use: set[tuple[str, str]]) -> int:
+        """Remove expired uploads, and blobs that no job waits for; how many."""
+        gone = 0
+        for row in uploads:
+            if row["upload"] not in self._busy:
+                self._drop(row)
+                gone += 1
+        for row in blobs:
+            if (row["tenant"], row["sha256"]) not in in_use:
+                self._state.remove_blob(row["tenant"], row["sha256"])
+                self._files.blob(row["tenant"], row["sha256"]).unlink(missing_ok=True)
+                gone += 1
+        return gone

@@ -1,0 +1,329 @@
+"""Runs jobs on packages inside a worker: files of ciphertexts in, files of ciphertexts out.
+
+One cache holds the keys of all tenants under one budget. Each job follows a plan of its own key uses; the jobs that
+come next are planned behind them, anew at each arrival. Jobs side by side have an evaluator each.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from penstock import _engine
+from penstock.errors import BudgetTooSmall, KeyMissing, KeyRefused, PenstockError, StoreUnusable, UsageError
+from penstock.keystore import KeyCache, KeyPlan, KeySession, KeyStore, KeyUse
+from penstock.native.compute import Computed, WholeOptions, compute_compiled
+from penstock.native.engine import make_context
+from penstock.params.ckks import CkksParameters
+from penstock.service.work.messages import JobFigures, JobSpec, WorkerSettings
+from penstock.service.work.programs import Program, compile_planned, parameter_name, plan_program
+from penstock.system.files import FileError, os_errors, write_atomic
+
+_HEADER_BYTES = 4096
+"""OpenFHE writes the key's tag before the first row of a ciphertext; its own header is about 1 kB."""
+_MORE_INPUT = 65536
+"""Bytes that an input may have above its words."""
+_KEPT_CIPHERTEXTS = 16
+"""Memory of dropped results that one job leaves to the next, in fresh ciphertexts."""
+_PROGRAMS_KEPT = 64
+_COMING_USES = 4096
+"""Key uses of coming jobs that are planned at most."""
+
+FileState = tuple[str, int, int]
+
+
+class Cancelled(PenstockError):
+    """Nobody wants the results any more."""
+
+
+class JobKeys:
+    """The keys of one job, and the plan of its uses."""
+
+    def __init__(self, session: KeySession, plan: KeyPlan | None) -> None:
+        self.session, self.plan = session, plan
+        self.waits_s: list[float] = []
+
+    def of_program(self, names: Sequence[str]) -> Any:
+        return self.session.handle, list(names)
+
+    def ran(self, uses: Sequence[tuple[str, int]], waits_s: Sequence[float]) -> None:
+        self.waits_s.extend(waits_s)
+
+
+class Computer:
+    """The worker's side of the messages: one method for each, and threads that compute."""
+
+    def __init__(self, settings: WorkerSettings, say: Callable[..., None]) -> None:
+        self.settings, self._say = settings, say
+        # A filter refuses io_uring, where there is one.
+        self.store = KeyStore(settings.store, reader="pread")
+        self.cache = KeyCache(
+            self.store,
+            settings.budget_bytes,
+            policy=settings.policy,
+            prefetch_uses=64 if settings.policy == "future" else 0,
+            floor_bytes=settings.floor_bytes,
+        )
+        self._programs: OrderedDict[FileState, Program] = OrderedDict()
+        self._compiling = threading.Lock()
+        self._lock = threading.Lock()
+        self._running: dict[str, tuple[JobSpec, threading.Event]] = {}
+        self._plans: dict[str, KeyPlan] = {}
+        self._forgotten: set[str] = set()
+        self._coming: KeyPlan | None = None
+        self._jobs: SimpleQueue[JobSpec] = SimpleQueue()
+        for _ in range(settings.abreast):
+            threading.Thread(target=self._slot, daemon=True).start()
+
+    # Messages.
+    def do_run(self, job: dict[str, Any]) -> None:
+        spec = JobSpec.from_dict(job)
+        with self._lock:
+            self._running[spec.job] = spec, threading.Event()
+        self._jobs.put(spec)
+
+    def do_cancel(self, job: str) -> None:
+        with self._lock:
+            if job in self._running:
+                self._running[job][1].set()
+
+    def do_forget(self, tenant: str) -> None:
+        with self._lock:
+            self._forgotten.add(tenant)
+            for spec, cancelled in self._running.values():
+                if spec.tenant == tenant:
+                    cancelled.set()
+        self._forget_idle()
+
+    def do_coming(self, jobs: list[dict[str, Any]]) -> None:
+        """The jobs that run next, in order: their keys are kept, and read ahead, behind those of the running ones."""
+        uses: list[KeyUse] = []
+        for fields in jobs:
+            spec = JobSpec.from_dict(fields)
+            # One that fails says so when it runs; one that was never compiled has no known uses yet.
+            with suppress(PenstockError, OSError):
+                program = self._programs.get(_state(spec.package))
+                if program is not None:
+                    uses += self._uses(spec, program)
+            if len(uses) > _COMING_USES:
+                break
+        with self._lock:
+            lead = sum(plan.remaining for plan in self._plans.values())
+            before, self._coming = self._coming, None
+            if uses and self.settings.policy == "future":
+                self._coming = self.cache.plan(uses[:_COMING_USES], lead=lead)
+        if before is not None:
+            before.close()
+
+    # Threads.
+    def _slot(self) -> None:
+        """One job after another, on evaluators of this thread's own."""
+        contexts: dict[Hashable, _engine.CkksContext] = {}
+        while True:
+            spec = self._jobs.get()
+            cancelled = self._running[spec.job][1]
+            try:
+                figures = self._compute(spec, cancelled, contexts)
+                answer: dict[str, Any] = {"said": "done", "figures": asdict(figures)}
+            except Cancelled:
+                answer = {"said": "failed", "reason": "cancelled", "retry": False}
+            except PenstockError as error:
+                again = isinstance(error, (BudgetTooSmall, StoreUnusable, FileError))
+                answer = {"said": "failed", "reason": str(error), "retry": again}
+            except MemoryError:
+                answer = {"said": "failed", "reason": "out of memory", "retry": True}
+            except BaseException as error:  # a panic of the engine is no `Exception`
+                answer = {"said": "failed", "reason": f"{type(error).__name__}: {error}", "retry": False}
+            with self._lock:
+                self._running.pop(spec.job)
+            self._forget_idle()
+            self._say(**answer, job=spec.job, cache=self.cache_figures())
+
+    def cache_figures(self) -> dict[str, Any]:
+        """Counters of the cache, and the resident bytes: tenant -> key with its digest -> bytes."""
+        stats = self.cache.stats()
+        residents: dict[str, dict[str, int]] = {}
+        for name, _, size in self.cache.residents():
+            residents.setdefault(name.tenant, {})[f"{name.digest}/{name.key}"] = size
+        counters = ("hits", "late_hits", "misses", "read_bytes", "evictions", "evicted_bytes", "resident_bytes")
+        return {**{name: getattr(stats, name) for name in counters}, "residents": residents}
+
+    def _forget_idle(self) -> None:
+        """Let go of the keys of forgotten tenants that no job uses any more."""
+        with self._lock:
+            busy = {spec.tenant for spec, _ in self._running.values()}
+            now = self._forgotten - busy
+            self._forgotten -= now
+        for tenant in now:
+            self.cache.forget_tenant(tenant)
+
+    # One job.
+    def _compute(
+        self, spec: JobSpec, cancelled: threading.Event, contexts: dict[Hashable, _engine.CkksContext]
+    ) -> JobFigures:
+        begun = time.perf_counter()
+        program = self._program(spec, contexts)
+        context = self._context(program.package.params, program.context_name, contexts)
+        self._check(spec, program)
+        plan = self.cache.plan(self._uses(spec, program)) if self.settings.policy == "future" else None
+        keys = JobKeys(self.cache.session(spec.tenant, program.digest, plan, secret_tag=spec.secret_tag), plan)
+        try:
+            if plan is not None:
+                with self._lock:
+                    self._plans[spec.job] = plan
+            contents = _Inputs(spec, program)
+            done = compute_compiled(
+                program.compiled,
+                context,
+                keys,  # type: ignore[arg-type]  # a whole program asks for no single key
+                contents.take,
+                WholeOptions(lanes=program.lanes.count, keep_bytes=program.compiled.repeated_bytes),
+                lambda _: _go_on(cancelled),
+            )
+            self._write(spec, program, context, done, contents, cancelled)
+        finally:
+            with self._lock:
+                self._plans.pop(spec.job, None)
+            if plan is not None:
+                plan.close()
+        counts = keys.session.counts()
+        return JobFigures(
+            queue_s=0.0,
+            key_wait_s=sum(keys.waits_s),
+            compute_s=time.perf_counter() - begun,
+            read_bytes=counts.miss_bytes,
+            hits=counts.hits,
+            misses=counts.misses,
+            peak_bytes=done.counts["peak_value_bytes"] + done.counts["peak_vector_bytes"],
+        )
+
+    def _context(
+        self, params: CkksParameters, name: Hashable, contexts: dict[Hashable, _engine.CkksContext]
+    ) -> _engine.CkksContext:
+        if name not in contexts:
+            contexts[name] = make_context(params, self.settings.threads, kept_ciphertexts=_KEPT_CIPHERTEXTS)
+        return contexts[name]
+
+    def _program(self, spec: JobSpec, contexts: dict[Hashable, _engine.CkksContext]) -> Program:
+        with os_errors(spec.package, "read"):
+            state = _state(spec.package)
+        with self._compiling:
+            known = self._programs.get(state)
+            if known is None:
+                planned = plan_program(spec.package, self.settings.budget_bytes)
+                params = planned.params
+                context = self._context(params, parameter_name(params), contexts)
+                known = compile_planned(planned, context, self.settings.threads)
+                self._say(
+                    "program",
+                    package=str(spec.package),
+                    needs={f"{known.digest}/{key}": size for key, size in known.needs.items()},
+                    compute_s=planned.compute_s,
+                )
+                self._programs[state] = known
+                while len(self._programs) > _PROGRAMS_KEPT:
+                    self._programs.popitem(last=False)
+            return known
+
+    def _uses(self, spec: JobSpec, program: Program) -> list[KeyUse]:
+        """The job's key uses, of its own pair."""
+        names = {
+            key: self.store.name_for(spec.tenant, program.digest, key, secret_tag=spec.secret_tag)
+            for key in program.compiled.keys
+        }
+        return [KeyUse(names[key], limbs) for key, limbs in program.compiled.key_uses]
+
+    def _check(self, spec: JobSpec, program: Program) -> None:
+        """Ahead of all work: every input and output by its name, every key with enough limbs.
+
+        Raises: UsageError, KeyMissing, KeyRefused, FileError.
+        """
+        if spec.store.resolve() != self.store.folder.resolve():
+            raise UsageError(f"job {spec.job} names another key store ({spec.store}) than its worker's")
+        _same_names("inputs", program.package.name, spec.inputs, program.inputs)
+        _same_names("outputs", program.package.name, spec.outputs, program.outputs)
+        lacking = []
+        for key, limbs in sorted(program.keys.items()):
+            name = self.store.name_for(spec.tenant, program.digest, key, secret_tag=spec.secret_tag)
+            try:
+                stored = self.store.key(name)
+            except KeyMissing:
+                lacking.append(key)
+                continue
+            if spec.secret_tag is not None and stored.secret_tag != spec.secret_tag:
+                raise KeyRefused(
+                    f"key {key} of tenant '{spec.tenant}' is of another secret key ({stored.secret_tag}) than the job "
+                    f"({spec.secret_tag}): upload the keys of that pair, or encrypt with the other one"
+                )
+            if stored.limbs < limbs:
+                lacking.append(f"{key} (it has {stored.limbs} limbs, and {limbs} are needed)")
+        if lacking:
+            raise KeyMissing(
+                f"tenant '{spec.tenant}' lacks {len(lacking)} keys of '{program.package.name}': {', '.join(lacking)}; "
+                "make and upload them"
+            )
+
+    def _write(
+        self,
+        spec: JobSpec,
+        program: Program,
+        context: _engine.CkksContext,
+        done: Computed,
+        contents: _Inputs,
+        cancelled: threading.Event,
+    ) -> None:
+        """The outputs, each whole or not at all."""
+        writer = _engine.CkksWriter(contents.first)
+        for name, result in zip(program.outputs, done.outputs, strict=True):
+            _go_on(cancelled)
+            write_atomic(spec.outputs[name], context.export_ciphertext(result, writer), force=True, mode=0o600)
+
+
+class _Inputs:
+    """The inputs of a job, read when they are used."""
+
+    def __init__(self, spec: JobSpec, program: Program) -> None:
+        params = program.package.params
+        self._paths = [spec.inputs[name] for name in program.inputs]
+        self._names, self._tag = program.inputs, spec.secret_tag
+        self._most_bytes = params.ciphertext_bytes(params.num_q) + _MORE_INPUT
+        if not self._paths:
+            raise UsageError(f"'{program.package.name}' takes no input, so that nothing says how results are written")
+        self.first = self.take(0)
+
+    def take(self, number: int) -> bytes:
+        """Raises: FileError. KeyRefused: it is larger than a ciphertext, or of another key."""
+        path, name = self._paths[number], self._names[number]
+        with os_errors(path, "read"), path.open("rb") as file:
+            content = file.read(self._most_bytes + 1)
+        if len(content) > self._most_bytes:
+            raise KeyRefused(
+                f"input '{name}' is larger than a fresh ciphertext, {self._most_bytes} bytes: encrypt anew"
+            )
+        if self._tag is not None and self._tag.encode() not in content[:_HEADER_BYTES]:
+            raise KeyRefused(f"input '{name}' is not encrypted with the job's key ({self._tag}): encrypt it anew")
+        return content
+
+
+def _state(path: Path) -> FileState:
+    found = path.stat()
+    return str(path), found.st_mtime_ns, found.st_size
+
+
+def _go_on(cancelled: threading.Event) -> None:
+    if cancelled.is_set():
+        raise Cancelled("cancelled")
+
+
+def _same_names(what: str, package: str, given: Mapping[str, Path], wanted: Sequence[str]) -> None:
+    if set(given) != set(wanted):
+        raise UsageError(
+            f"'{package}' has the {what} {', '.join(wanted)}, and the job names {', '.join(given) or 'none'}"
+        )

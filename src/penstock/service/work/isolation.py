@@ -1,0 +1,210 @@
+"""What a worker may not do, by the kernel's word: applied at its start, before it reads anything of others.
+
+Each measure is taken where the kernel has it, and never fails where it has not; `apply` says which hold. They bind the
+calling thread and all that it starts later, so nothing else may run before.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import resource
+import struct
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_PR_SET_NO_NEW_PRIVS = 38
+_PR_SET_DUMPABLE = 4
+_MOST_FILES = 1024
+"""Descriptors: a store opens segments as it reads."""
+
+# Landlock; the numbers are those of all architectures.
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_RULESET_VERSION = 1
+_PATH_BENEATH = 1
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 1 << 1, 1 << 2, 1 << 3
+_REMOVE_FILE, _MAKE_REG, _REFER, _TRUNCATE = 1 << 5, 1 << 8, 1 << 13, 1 << 14
+_FILE_RIGHTS_BY_ABI = {1: 13, 2: 14, 3: 15, 5: 16}
+"""Kernel interface -> how many rights of files it knows, from bit 0 on."""
+_ON_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
+_READ = _READ_FILE | _READ_DIR
+_CHANGE = _READ | _WRITE_FILE | _TRUNCATE | _MAKE_REG | _REMOVE_FILE | _REFER
+_NET_ABI, _SCOPE_ABI = 4, 6
+_TCP = 0b11
+_SCOPES = 0b11
+"""Abstract sockets, and signals to processes outside."""
+
+# Seccomp.
+_SECCOMP, _SET_MODE_FILTER, _TSYNC = {"x86_64": 317, "aarch64": 277}, 1, 1
+_AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+_ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+_EPERM, _ENOSYS = 1, 38
+_X32 = 0x40000000
+_CLONE_THREAD = 0x00010000
+_CLONE = {"x86_64": 56, "aarch64": 220}
+_CLONE3 = 435
+"""Its flags lie in memory, which a filter cannot read: the C library falls back to `clone`."""
+_DENIED: dict[str, dict[str, int]] = {
+    "x86_64": {
+        "socket": 41, "connect": 42, "accept": 43, "sendto": 44, "sendmsg": 46, "bind": 49, "listen": 50,
+        "socketpair": 53, "accept4": 288, "sendmmsg": 307,
+        "fork": 57, "vfork": 58, "execve": 59, "execveat": 322, "kill": 62, "tkill": 200,
+        "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "kcmp": 312,
+        "chroot": 161, "mount": 165, "umount2": 166, "pivot_root": 155, "unshare": 272, "setns": 308,
+        "swapon": 167, "swapoff": 168, "reboot": 169, "sethostname": 170, "iopl": 172, "ioperm": 173,
+        "init_module": 175, "delete_module": 176, "finit_module": 313, "kexec_load": 246, "kexec_file_load": 320,
+        "add_key": 248, "request_key": 249, "keyctl": 250, "perf_event_open": 298, "open_by_handle_at": 304,
+        "bpf": 321, "userfaultfd": 323,
+    },
+    "aarch64": {
+        "socket": 198, "socketpair": 199, "bind": 200, "listen": 201, "accept": 202, "connect": 203, "sendto": 206,
+        "sendmsg": 211, "accept4": 242, "sendmmsg": 269,
+        "execve": 221, "execveat": 281, "kill": 129, "tkill": 130,
+        "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272,
+        "chroot": 51, "mount": 40, "umount2": 39, "pivot_root": 41, "unshare": 97, "setns": 268,
+        "swapon": 224, "swapoff": 225, "reboot": 142, "sethostname": 161,
+        "init_module": 105, "delete_module": 106, "finit_module": 273, "kexec_load": 104, "kexec_file_load": 294,
+        "add_key": 217, "request_key": 218, "keyctl": 219, "perf_event_open": 241, "open_by_handle_at": 265,
+        "bpf": 280, "userfaultfd": 282,
+    },
+}  # fmt: skip
+_DENIED_EVERYWHERE = {
+    "pidfd_send_signal": 424, "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427,
+    "open_tree": 428, "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "pidfd_getfd": 438,
+    "process_madvise": 440, "mount_setattr": 442,
+}  # fmt: skip
+"""`io_uring` opens sockets past the filter; keys are read by `pread` then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What one worker needs."""
+
+    readable: Sequence[Path] = ()
+    """Files and folders with all below them."""
+    writable: Sequence[Path] = ()
+    memory_bytes: int | None = None
+    """Of addresses; `None`: as many as there are."""
+
+
+def apply(bounds: Bounds) -> dict[str, str]:
+    """Take all measures that this kernel has: name -> `in force`, or why not."""
+    found = {"limits": _limits(bounds.memory_bytes)}
+    if not sys.platform.startswith("linux"):
+        return {**found, **dict.fromkeys(("no_new_privs", "landlock", "seccomp"), "not on this system")}
+    library = ctypes.CDLL(None, use_errno=True)
+    privileges = library.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    library.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    found["no_new_privs"] = "in force" if privileges == 0 else _why("prctl")
+    found["landlock"] = _landlock(library, bounds)
+    found["seccomp"] = _seccomp(library)
+    return found
+
+
+def _why(what: str) -> str:
+    return f"{what}: {os.strerror(ctypes.get_errno())}"
+
+
+def _limits(memory_bytes: int | None) -> str:
+    taken = ["core files", "descriptors"]
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _MOST_FILES if hard == resource.RLIM_INFINITY else min(_MOST_FILES, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    if memory_bytes is not None:
+        with suppress(ValueError, OSError):  # a lower one holds already
+            resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+        taken.append("addresses")
+    return f"in force: {', '.join(taken)}"
+
+
+def _landlock(library: ctypes.CDLL, bounds: Bounds) -> str:
+    abi = library.syscall(_CREATE_RULESET, None, 0, _RULESET_VERSION)
+    if abi < 1:
+        return _why("this kernel has no Landlock")
+    rights = (1 << _FILE_RIGHTS_BY_ABI[max(each for each in _FILE_RIGHTS_BY_ABI if each <= abi)]) - 1
+    handled = struct.pack("QQQ", rights, _TCP if abi >= _NET_ABI else 0, _SCOPES if abi >= _SCOPE_ABI else 0)
+    # Older kernels refuse a larger structure than they know, unless its end is zeros.
+    size = 8 if abi < _NET_ABI else 16 if abi < _SCOPE_ABI else 24
+    ruleset = library.syscall(_CREATE_RULESET, handled, size, 0)
+    if ruleset < 0:
+        return _why("Landlock")
+    try:
+        for paths, wanted in ((_libraries(), _READ | _EXECUTE), (bounds.readable, _READ), (bounds.writable, _CHANGE)):
+            for path in paths:
+                _allow(library, ruleset, path, wanted & rights)
+        for device in (Path("/dev/null"), Path("/dev/urandom"), Path("/dev/zero")):
+            _allow(library, ruleset, device, (_READ_FILE | _WRITE_FILE) & rights)
+        if library.syscall(_RESTRICT_SELF, ruleset, 0):
+            return _why("Landlock")
+    finally:
+        os.close(ruleset)
+    return f"in force, version {abi}"
+
+
+def _allow(library: ctypes.CDLL, ruleset: int, path: Path, rights: int) -> None:
+    try:
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return  # it is not there, and so is never read
+    try:
+        if not path.is_dir():
+            rights &= _ON_FILES
+        library.syscall(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", rights, place), 0)
+    finally:
+        os.close(place)
+
+
+def _libraries() -> Iterable[Path]:
+    """What the interpreter and its libraries read."""
+    own = Path(__file__).resolve().parents[3]
+    entries = [*sys.path, sys.prefix, sys.base_prefix, sys.exec_prefix, str(own)]
+    system = ["/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/proc/self", "/proc/cpuinfo"]
+    machine = ["/proc/meminfo", "/proc/mounts", "/sys/devices/system", "/sys/fs/cgroup", "/sys/kernel/mm"]
+    return [Path(each) for each in (*entries, *system, *machine) if str(each) and Path(each) != Path("/")]
+
+
+def _seccomp(library: ctypes.CDLL) -> str:
+    machine = platform.machine()
+    if machine not in _DENIED or sys.byteorder != "little":
+        return f"no filter is written for {machine}"
+    program = _filter(machine, {**_DENIED[machine], **_DENIED_EVERYWHERE})
+    content = ctypes.create_string_buffer(program, len(program))
+
+    class Program(ctypes.Structure):
+        _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
+
+    given = Program(len(program) // 8, ctypes.addressof(content))
+    if library.syscall(_SECCOMP[machine], _SET_MODE_FILTER, _TSYNC, ctypes.byref(given)):
+        return _why("seccomp")
+    return f"in force: {len(_DENIED[machine]) + len(_DENIED_EVERYWHERE)} calls refused"
+
+
+def _filter(machine: str, denied: Mapping[str, int]) -> bytes:
+    """A BPF program: other architectures are killed, denied calls and new processes get EPERM, all else goes on."""
+    load, equal, at_least, bits, answer = 0x20, 0x15, 0x35, 0x45, 0x06
+    steps = [
+        (load, 0, 0, 4),
+        (equal, 1, 0, _AUDIT_ARCH[machine]),
+        (answer, 0, 0, _KILL),
+        (load, 0, 0, 0),
+        (at_least, 0, 1, _X32),
+        (answer, 0, 0, _ERRNO | _EPERM),
+        (equal, 0, 1, _CLONE3),
+        (answer, 0, 0, _ERRNO | _ENOSYS),
+    ]
+    for number in sorted(denied.values()):
+        steps += [(equal, 0, 1, number), (answer, 0, 0, _ERRNO | _EPERM)]
+    # Only threads: the flags are the first argument, its lower half.
+    steps += [
+        (equal, 0, 3, _CLONE[machine]),
+        (load, 0, 0, 16),
+        (bits, 1, 0, _CLONE_THREAD),
+        (answer, 0, 0, _ERRNO | _EPERM),
+        (answer, 0, 0, _ALLOW),
+    ]
+    return b"".join(struct.pack("=HBBI", *step) for step in steps)

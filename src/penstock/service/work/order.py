@@ -1,0 +1,125 @@
+"""Which waiting job runs next, where jobs arrive when they like.
+
+The job of the least cost goes first: seconds to read what memory lacks of its keys, less a share of its waiting, plus
+what its tenant has had ahead of the others beyond what pays for reading its keys. Above that stand priorities, and
+among jobs of one priority those that just meet their deadline. No job waits without end: once `max_overtaken` later
+jobs have gone first it is overdue, and at least each `overdue_every`-th choice is the oldest overdue one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Order(str, Enum):
+    """How the next job is chosen."""
+
+    WEIGHED = "weighed"
+    """By `choose`."""
+    FCFS = "fcfs"
+    """The one that came first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """The weights."""
+
+    read_bytes_per_s: float = 1.5e9
+    """Keys from the disk."""
+    age_share: float = 0.2
+    """Of its waiting, that a job counts as reading saved."""
+    amortize: float = 8.0
+    """A tenant may be ahead of the others by this many times the seconds of reading its keys."""
+    max_overtaken: int = 64
+    overdue_every: int = 4
+    urgent_s: float = 1.0
+    """A job with less time than that to spare before its deadline goes first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A waiting job."""
+
+    number: int
+    """In the order of arrival."""
+    tenant: str
+    waited_s: float
+    missing_bytes: int
+    """Of its keys, that are not in memory."""
+    key_bytes: int
+    """Of its keys in all."""
+    compute_s: float
+    priority: int = 0
+    """0 to 9; a higher one goes first."""
+    left_s: float | None = None
+    """Until its deadline; `None`: it has none."""
+    overtaken: int = 0
+    """Later jobs that went first."""
+
+
+def choose(candidates: Sequence[Candidate], ahead_s: Mapping[str, float], rule: Rule, *, since_overdue: int = 0) -> int:
+    """The position of the job that runs next.
+
+    Args:   ahead_s: seconds of machine that each tenant has had beyond the one that has had least (`Shares.ahead_s`).
+            since_overdue: choices since the last overdue job was chosen.
+
+    >>> from dataclasses import replace
+    >>> far = Candidate(number=0, tenant="a", waited_s=1, missing_bytes=10**9, key_bytes=10**9, compute_s=1)
+    >>> near = replace(far, number=1, missing_bytes=0)
+    >>> choose([far, near], {}, Rule()), choose([replace(far, priority=1), near], {}, Rule())
+    (1, 0)
+    """
+    if since_overdue + 1 >= rule.overdue_every:
+        overdue = [(each.number, at) for at, each in enumerate(candidates) if each.overtaken >= rule.max_overtaken]
+        if overdue:
+            return min(overdue)[1]
+    return min(range(len(candidates)), key=lambda at: rank(candidates[at], ahead_s, rule))
+
+
+def rank(each: Candidate, ahead_s: Mapping[str, float], rule: Rule) -> tuple[int, int, float, int]:
+    """The least goes first."""
+    service_s = max(each.compute_s, each.missing_bytes / rule.read_bytes_per_s)
+    if each.left_s is not None and service_s <= each.left_s <= service_s + max(rule.urgent_s, service_s):
+        return -each.priority, 0, each.left_s - service_s, each.number
+    return -each.priority, 1, cost_s(each, ahead_s, rule), each.number
+
+
+def cost_s(each: Candidate, ahead_s: Mapping[str, float], rule: Rule) -> float:
+    """Seconds of reading, less a share of the waiting, plus the tenant's lead beyond what pays for reading its keys."""
+    allowed_s = rule.amortize * each.key_bytes / rule.read_bytes_per_s
+    lead_s = max(0.0, ahead_s.get(each.tenant, 0.0) - allowed_s)
+    return each.missing_bytes / rule.read_bytes_per_s - rule.age_share * each.waited_s + lead_s
+
+
+class Shares:
+    """The seconds of machine that each tenant has had. One that comes back after a pause has saved nothing up."""
+
+    def __init__(self) -> None:
+        self._had_s: dict[str, float] = {}
+        self._waiting: set[str] = set()
+
+    def waits(self, tenants: Iterable[str]) -> None:
+        """The tenants with waiting jobs now."""
+        now = set(tenants)
+        floor = min((self._had_s.get(each, 0.0) for each in self._waiting & now), default=None)
+        if floor is None:
+            floor = max(self._had_s.values(), default=0.0)
+        for tenant in now - self._waiting:
+            self._had_s[tenant] = max(self._had_s.get(tenant, 0.0), floor)
+        self._waiting = now
+
+    def had(self, tenant: str, seconds: float) -> None:
+        """A job of the tenant took so long."""
+        self._had_s[tenant] = self._had_s.get(tenant, 0.0) + seconds
+
+    def ahead_s(self) -> dict[str, float]:
+        """Of each tenant with waiting jobs: what it has had beyond the one that has had least."""
+        least = min((self._had_s[each] for each in self._waiting), default=0.0)
+        return {each: self._had_s[each] - least for each in self._waiting}
+
+    def forget(self, tenant: str) -> None:
+        """The tenant is gone."""
+        self._had_s.pop(tenant, None)
+        self._waiting.discard(tenant)

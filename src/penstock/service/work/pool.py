@@ -1,0 +1,336 @@
+"""The front's side of the workers: takes jobs, orders them, hands them out, and starts dead workers again."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from enum import Enum
+from multiprocessing.connection import wait
+from typing import Any
+
+from penstock.errors import UsageError
+from penstock.service.work.admission import Limits, Load, admit
+from penstock.service.work.messages import JobFigures, JobSpec, WorkerSettings
+from penstock.service.work.order import Order, Rule
+from penstock.service.work.process import WorkerProcess
+from penstock.service.work.waiting import Entry, Queue
+
+MOST_DEATHS = 3
+"""Workers that one job may take with it."""
+_COMING = 4
+"""Jobs whose keys are planned behind those that run."""
+_TICK_S = 0.25
+_BACK_OFF_S = (0.0, 0.1, 0.5, 2.0, 5.0)
+"""Before a worker is started again that has died that often without a finished job."""
+
+
+class Isolation(str, Enum):
+    """Who shares a process."""
+
+    SHARED = "shared"
+    """All tenants, and one budget of keys."""
+    PROCESS = "process"
+    """Each tenant has its own, which is stopped when it has nothing to do; the budget is dealt in equal parts."""
+
+
+class WorkerPool:
+    """Implements `penstock.service.work.messages.Computing`.
+
+    Args:   settings: of a worker; under `process` each gets the budget over `max_workers`. order: `fcfs` for
+            comparison. idle_s: after which a tenant's own worker is stopped.
+    """
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        *,
+        on_started: Callable[[str], object] = lambda job: None,
+        on_done: Callable[[str, JobFigures], object] = lambda job, figures: None,
+        on_failed: Callable[[str, str, bool], object] = lambda job, reason, retry: None,
+        limits: Limits | None = None,
+        isolation: Isolation = Isolation.SHARED,
+        max_workers: int = 4,
+        idle_s: float = 60.0,
+        order: Order = Order.WEIGHED,
+        rule: Rule | None = None,
+    ) -> None:
+        self.settings, self.isolation = settings, Isolation(isolation)
+        self.limits = limits or Limits()
+        self._max_workers = max_workers if self.isolation is Isolation.PROCESS else 1
+        self._idle_s = idle_s
+        self._on_started, self._on_done, self._on_failed = on_started, on_done, on_failed
+        self._lock = threading.Condition()
+        self._queue = Queue(Order(order), rule or Rule())
+        self._workers: dict[str, WorkerProcess] = {}
+        """By tenant; of all tenants under ``."""
+        self._deaths, self._died_in_row, self._not_before_s = 0, 0, 0.0
+        self._draining = self._closed = self._calling = False
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_write, False)
+        self._thread: threading.Thread | None = None
+
+    # The interface.
+    def start(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._serve, name="penstock-pool", daemon=True)
+                if self.isolation is Isolation.SHARED:
+                    self._worker_of("")
+                self._thread.start()
+
+    def submit(self, job: JobSpec) -> None:
+        with self._lock:
+            if job.job in self._queue:
+                raise UsageError(f"job {job.job} is here already: each has an identity of its own")
+            load = Load(
+                jobs=len(self._queue),
+                backlog_s=self._queue.backlog_s() / self.settings.abreast,
+                is_draining=self._draining or self._closed,
+            )
+            admit(self.limits, load, self._queue.service_s(job), job.memory_bytes)
+            self._queue.add(job, time.monotonic())
+        self._wake()
+
+    def cancel(self, job: str) -> bool:
+        with self._lock:
+            entry = self._queue.get(job)
+            if entry is None or entry.is_cancelled:
+                return False
+            self._cancel(entry)
+        self._wake()
+        return True
+
+    def forget_tenant(self, tenant: str) -> None:
+        with self._lock:
+            for entry in self._queue.of_tenant(tenant):
+                if not entry.is_cancelled:
+                    self._cancel(entry)
+            self._queue.forget(tenant)
+            for worker in self._workers.values():
+                worker.say("forget", tenant=tenant)
+        self._wake()
+
+    def snapshot(self) -> dict[str, Any]:
+        with self._lock:
+            caches = [worker.cache for worker in self._workers.values()]
+            key_bytes: dict[str, int] = {}
+            for cache in caches:
+                for tenant, keys in cache.get("residents", {}).items():
+                    key_bytes[tenant] = key_bytes.get(tenant, 0) + sum(keys.values())
+            now = time.monotonic()
+            return {
+                "queue": [entry.figures(now) for entry in self._queue.waiting()],
+                "running": [entry.figures(now) for entry in self._queue.running()],
+                "backlog_s": self._queue.backlog_s() / self.settings.abreast,
+                "key_bytes": key_bytes,
+                "budget_bytes": self.settings.budget_bytes,
+                **{
+                    name: sum(cache.get(name, 0) for cache in caches)
+                    for name in ("hits", "late_hits", "misses", "read_bytes", "evictions", "resident_bytes")
+                },
+                "workers": [worker.figures() for worker in self._workers.values()],
+                "worker_deaths": self._deaths,
+                "isolation": self.isolation.value,
+                "draining": self._draining,
+            }
+
+    def drain(self, timeout_s: float) -> None:
+        with self._lock:
+            self._draining = True
+            self._lock.wait_for(lambda: self._closed or not (len(self._queue) or self._calling), timeout_s)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            self._lock.notify_all()
+        self._wake()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        for worker in self._workers.values():
+            worker.end()
+        self._workers.clear()
+
+    # The thread.
+    def _wake(self) -> None:
+        with suppress(BlockingIOError):
+            os.write(self._wake_write, b"\0")
+
+    def _serve(self) -> None:
+        """Hear the workers, hand out jobs, until it is closed. Callbacks are called without the lock."""
+        while True:
+            with self._lock:
+                if self._closed:
+                    return
+                connections = {worker.connection: name for name, worker in self._workers.items()}
+            ready = wait([self._wake_read, *connections], _TICK_S)
+            calls: list[Callable[[], object]] = []
+            if self._wake_read in ready:
+                os.read(self._wake_read, 65536)
+            with self._lock:
+                for connection in ready:
+                    if connection in connections:
+                        calls += self._heard(connections[connection])
+                calls += self._expired()
+                calls += self._hand_out()
+                self._stop_idle()
+                self._calling = bool(calls)
+            for call in calls:
+                call()
+            with self._lock:
+                self._calling = False
+                self._lock.notify_all()
+
+    def _heard(self, name: str) -> list[Callable[[], object]]:
+        worker = self._workers[name]
+        try:
+            said = worker.hear()
+        except (EOFError, OSError):
+            return self._died(name)
+        calls: list[Callable[[], object]] = []
+        for each in said:
+            what = each.pop("said")
+            if what == "ready":
+                worker.isolation = each["isolation"]
+            elif what == "program":
+                self._queue.learn(each["package"], each["needs"])
+            elif what in ("done", "failed"):
+                calls += self._ended(worker, what, each)
+        return calls
+
+    def _ended(self, worker: WorkerProcess, what: str, said: dict[str, Any]) -> list[Callable[[], object]]:
+        worker.cache, worker.idle_since_s = said["cache"], time.monotonic()
+        self._died_in_row = 0
+        job = said["job"]
+        worker.jobs.discard(job)
+        entry = self._queue.remove(job)
+        if entry is None or entry.is_cancelled:
+            return []
+        if what == "failed":
+            reason, retry = said["reason"], said["retry"]
+            return [lambda: self._on_failed(job, reason, retry)]
+        figures = replace(JobFigures(**said["figures"]), queue_s=entry.queue_s)
+        self._queue.measured(entry, figures)
+        return [lambda: self._on_done(job, figures)]
+
+    def _died(self, name: str) -> list[Callable[[], object]]:
+        """The worker is gone: its jobs wait again, in their places, or have taken too many workers with them."""
+        worker = self._workers.pop(name)
+        worker.end()
+        self._deaths += 1
+        self._died_in_row += 1
+        pause_s = _BACK_OFF_S[min(self._died_in_row, len(_BACK_OFF_S)) - 1]
+        self._not_before_s = time.monotonic() + pause_s
+        calls: list[Callable[[], object]] = []
+        for job in sorted(worker.jobs):
+            entry = self._queue.get(job)
+            if entry is None:
+                continue
+            entry.deaths += 1
+            if entry.is_cancelled:
+                self._queue.remove(job)
+            elif entry.deaths >= MOST_DEATHS:
+                self._queue.remove(job)
+                reason = f"the worker died {entry.deaths} times while it ran this job: {worker.ending}"
+                calls.append(lambda job=job, reason=reason: self._on_failed(job, reason, False))  # type: ignore[misc]
+            else:
+                entry.started_s = None
+        if self.isolation is Isolation.SHARED and not self._closed and not pause_s:
+            self._worker_of("")
+        return calls
+
+    def _cancel(self, entry: Entry) -> None:
+        """No callback follows. A job that runs is told to end."""
+        if entry.started_s is None:
+            self._queue.remove(entry.spec.job)
+            return
+        entry.is_cancelled = True
+        for worker in self._workers.values():
+            if entry.spec.job in worker.jobs:
+                worker.say("cancel", job=entry.spec.job)
+
+    def _expired(self) -> list[Callable[[], object]]:
+        """Waiting jobs whose deadline is over."""
+        now = time.monotonic()
+        calls: list[Callable[[], object]] = []
+        for entry in self._queue.waiting():
+            if entry.deadline_at_s is not None and now > entry.deadline_at_s:
+                job = entry.spec.job
+                self._queue.remove(job)
+                reason = f"expired: its deadline of {entry.spec.deadline_s} s was over before it began"
+                calls.append(lambda job=job, reason=reason: self._on_failed(job, reason, False))  # type: ignore[misc]
+        return calls
+
+    def _hand_out(self) -> list[Callable[[], object]]:
+        """Give jobs to workers that have room."""
+        calls: list[Callable[[], object]] = []
+        while time.monotonic() >= self._not_before_s:
+            if len(self._queue.running()) >= self.settings.abreast:
+                break
+            entry = self._queue.next(self._residents(), self._may_run, time.monotonic())
+            if entry is None:
+                break
+            worker = self._worker_of(self._owner(entry.spec.tenant))
+            self._queue.started(entry, time.monotonic())
+            worker.jobs.add(entry.spec.job)
+            worker.say("run", job=entry.spec.to_dict())
+            job = entry.spec.job
+            calls.append(lambda job=job: self._on_started(job))  # type: ignore[misc]
+        self._tell_coming()
+        return calls
+
+    def _tell_coming(self) -> None:
+        """The plan of the next jobs, where it has changed: after arrivals, starts and ends."""
+        for name, worker in self._workers.items():
+            own = [each for each in self._queue.waiting() if self._owner(each.spec.tenant) == name]
+            coming = self._queue.coming(own, self._residents(), time.monotonic(), _COMING) if own else []
+            names = [each.spec.job for each in coming]
+            if names != worker.coming:
+                worker.coming = names
+                worker.say("coming", jobs=[each.spec.to_dict() for each in coming])
+
+    def _may_run(self, entry: Entry) -> bool:
+        """Whether a job may begin now. One that has taken a worker with it runs alone."""
+        running = self._queue.running()
+        if running and (entry.deaths or any(each.deaths for each in running)):
+            return False
+        memory = self.limits.memory_bytes
+        if memory is not None and running:
+            taken = sum(each.spec.memory_bytes for each in running)
+            if taken + entry.spec.memory_bytes > memory:
+                return False
+        owner = self._owner(entry.spec.tenant)
+        if owner in self._workers or len(self._workers) < self._max_workers:
+            return True
+        return self._stop_one_idle()
+
+    def _stop_one_idle(self) -> bool:
+        idle = [(worker.idle_since_s, name) for name, worker in self._workers.items() if not worker.jobs]
+        if idle:
+            self._workers.pop(min(idle)[1]).end()
+        return bool(idle)
+
+    def _stop_idle(self) -> None:
+        if self.isolation is Isolation.PROCESS:
+            now = time.monotonic()
+            for name, worker in list(self._workers.items()):
+                if not worker.jobs and now - worker.idle_since_s > self._idle_s:
+                    self._workers.pop(name).end()
+
+    def _residents(self) -> dict[str, dict[str, int]]:
+        found: dict[str, dict[str, int]] = {}
+        for worker in self._workers.values():
+            found.update(worker.cache.get("residents", {}))
+        return found
+
+    def _owner(self, tenant: str) -> str:
+        return tenant if self.isolation is Isolation.PROCESS else ""
+
+    def _worker_of(self, name: str) -> WorkerProcess:
+        if name not in self._workers:
+            settings = replace(self.settings, budget_bytes=self.settings.budget_bytes // self._max_workers)
+            self._workers[name] = WorkerProcess(settings, name)
+        return self._workers[name]

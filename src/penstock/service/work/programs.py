@@ -1,0 +1,131 @@
+"""Packages as workers run them: parameter set, keys, and the compiled tasks.
+
+The front process may call `plan_program` too, and so says the same keys to its clients as the workers will use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from penstock import _engine
+from penstock.errors import UsageError
+from penstock.keystore import parameter_digest
+from penstock.native.compiled import Compiled, compile_program
+from penstock.native.lanes import Lanes, choose_lanes
+from penstock.native.plans import choose_plan, nominal_s
+from penstock.package.content import Package, Verb
+from penstock.package.derive import derive
+from penstock.package.file import open_package
+from penstock.package.replay import run_package, trace_package
+from penstock.params.ckks import CkksParameters
+from penstock.traces.schema import Trace, TraceMeta
+from penstock.work.shapes import Objects, server_rows, shape_work, shapes_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """A package with the plan of its refreshes."""
+
+    package: Package
+    trace: Trace
+
+    @property
+    def params(self) -> CkksParameters:
+        """The set that it runs on."""
+        return self.package.params
+
+    @cached_property
+    def keys(self) -> dict[str, int]:
+        """Evaluation key -> limbs of its highest use."""
+        return dict(self.trace.view().key_limbs())
+
+    @cached_property
+    def needs(self) -> dict[str, int]:
+        """Evaluation key -> the bytes of it that a job has in memory at most."""
+        return {key: self.params.key_bytes(limbs, key=key) for key, limbs in self.keys.items()}
+
+    @property
+    def key_bytes(self) -> int:
+        """Of all keys, as far as they are used."""
+        return sum(self.needs.values())
+
+    @cached_property
+    def compute_s(self) -> float:
+        """On one nominal core, keys in memory."""
+        rows = shapes_of(server_rows(self.trace.view().operations), Objects(self.trace, self.params))
+        counted = zip(rows.distinct, rows.counts.tolist(), strict=True)
+        return sum(nominal_s(shape_work(shape, self.params)) * count for shape, count in counted)
+
+
+def plan_program(path: Path, key_budget_bytes: int) -> Planned:
+    """A package file, with the plan of refreshes that costs least under a budget of keys.
+
+    Raises: PackageError: no package, or a damaged one. UsageError: the budget does not hold one key of it.
+    """
+    package = open_package(path)
+    found = choose_plan(
+        package.params, lambda params: trace_package(derive(package, params)), budget_bytes=key_budget_bytes
+    )
+    return Planned(package=derive(package, found.plan.params), trace=found.plan.trace)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A compiled package. Many jobs may run it at once."""
+
+    package: Package
+    digest: str
+    """Of its parameters, as the key store names keys."""
+    compiled: Compiled
+    lanes: Lanes
+    inputs: tuple[str, ...]
+    """The name of each compiled input."""
+    outputs: tuple[str, ...]
+    value_bytes: int
+    """Of values, scratch and inputs at the peak."""
+    keys: dict[str, int]
+    needs: dict[str, int]
+    """Both as of `Planned`."""
+
+    @property
+    def context_name(self) -> Hashable:
+        """As `parameter_name`."""
+        return parameter_name(self.package.params)
+
+
+def parameter_name(params: CkksParameters) -> Hashable:
+    """What tells the evaluator of one set from that of another: sets of one digest may share keys, and yet scale
+    otherwise."""
+    return parameter_digest(params), params.scaling, params.scale_bits
+
+
+def compile_planned(planned: Planned, context: _engine.CkksContext, threads: int) -> Program:
+    """The tasks of a planned package. Raises: UsageError: it makes an output twice."""
+    package, params = planned.package, planned.params
+    blank = {each.name: np.zeros(each.length) for each in package.inputs}
+    compiled, _, builder = compile_program(lambda ev: run_package(ev, package, blank), params, context)
+    trace = builder.finish(TraceMeta(workload=package.name, params=params.to_dict(), reading="native"))
+    inputs = _named(package, Verb.ENCRYPT, [each.name for each in package.inputs])
+    outputs = _named(package, Verb.OUTPUT, [each.name for each in package.outputs])
+    if len(set(outputs)) < len(outputs):
+        raise UsageError(f"'{package.name}' makes an output twice: a service gives each once")
+    return Program(
+        package=package,
+        digest=parameter_digest(params),
+        compiled=compiled,
+        lanes=choose_lanes(compiled, trace, threads, keys_in_order=True),
+        inputs=inputs,
+        outputs=outputs,
+        value_bytes=compiled.held_bytes(context.keep_bytes)[2],
+        keys=planned.keys,
+        needs=planned.needs,
+    )
+
+
+def _named(package: Package, verb: Verb, names: list[str]) -> tuple[str, ...]:
+    return tuple(names[each.argument] for each in package.instructions if each.verb is verb)

@@ -1,0 +1,254 @@
+"""The state of the service: SQLite and PostgreSQL keep the same promises."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("sqlalchemy")
+
+from sqlalchemy import create_engine, text
+from sqlalchemy.exc import IntegrityError
+
+from penstock.service.http.problems import Problem
+from penstock.service.http.state import State, StateUnusable
+from penstock.service.http.tokens import Caller, new_token
+
+CALLER = Caller(tenant="a", token="t", scopes=frozenset())
+
+
+class Postgres:
+    """A cluster in a folder, reached through a port of this machine."""
+
+    def __init__(self, folder: Path) -> None:
+        import socket
+
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.folder = folder / "cluster"
+        folder.chmod(0o777)
+        self._as("initdb", "-D", str(self.folder), "-U", "penstock", "--auth=trust", "--no-sync")
+        self.start()
+
+    def _as(self, *command: str) -> None:
+        import os
+
+        user = {"user": "nobody"} if os.geteuid() == 0 else {}
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", **user)
+
+    def start(self) -> None:
+        log = str(self.folder / "log")
+        options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off"
+        self._as("pg_ctl", "-D", str(self.folder), "-w", "-l", log, "-o", options, "start")
+
+    def stop(self) -> None:
+        self._as("pg_ctl", "-D", str(self.folder), "-w", "-m", "immediate", "stop")
+
+    @property
+    def url(self) -> str:
+        return f"postgresql+pg8000://penstock@127.0.0.1:{self.port}/postgres"
+
+
+@pytest.fixture(scope="module")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    if shutil.which("initdb") is None or shutil.which("pg_ctl") is None:
+        pytest.skip("needs PostgreSQL: initdb and pg_ctl are not on PATH")
+    pytest.importorskip("pg8000")
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="penstock-pg-") as folder:
+        cluster = Postgres(Path(folder))
+        yield cluster
+        cluster.stop()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'state.sqlite'}"
+    return emptied(request.getfixturevalue("postgres").url)
+
+
+def emptied(url: str) -> str:
+    """A database without tables."""
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(text("drop schema public cascade"))
+        connection.execute(text("create schema public"))
+    engine.dispose()
+    return url
+
+
+@pytest.fixture
+def state(url: str) -> Iterator[State]:
+    found = State(url)
+    yield found
+    found.close()
+
+
+def job_row(job: str, client_job: str = "j", tenant: str = "a", **more: object) -> dict[str, object]:
+    row = {"job": job, "tenant": tenant, "client_job": client_job, "digest": "d", "request": '{"inputs": {}}'}
+    return {
+        **row, "program": "p", "package": "k", "state": "queued", "attempts": 1, "submitted_s": 1.0, "output_bytes": 0,
+        **more,
+    }  # fmt: skip
+
+
+def blob_row(sha256: str, size: int, tenant: str = "a", expires_s: float | None = None) -> dict[str, object]:
+    return {"tenant": tenant, "sha256": sha256, "kind": "input", "bytes": size, "expires_s": expires_s}
+
+
+def upload_row(upload: str, size: int = 5, tenant: str = "a") -> dict[str, object]:
+    return {"upload": upload, "tenant": tenant, "kind": "input", "bytes": size, "sha256": "s", "expires_s": 9e9}
+
+
+def test_a_token_is_known_until_it_ends_and_never_stored(state, url):
+    now = [100.0]
+    state.clock = lambda: now[0]
+    state.add_tenant("a")
+    made = new_token()
+    state.add_token(made.identity, made.digest, "a", ("run", "read"), 200.0)
+    assert state.caller(made.text) == Caller(tenant="a", token=made.identity, scopes=frozenset({"run", "read"}))
+    assert state.caller(made.text[:-1] + ("0" if made.text[-1] != "0" else "1")) is None
+    assert state.caller(new_token().text) is None
+    now[0] = 199.9
+    assert state.caller(made.text)
+    now[0] = 200.0
+    assert state.caller(made.text) is None
+    now[0] = 100.0
+    assert state.end_token("a", made.identity, 150.0)
+    assert not state.end_token("b", made.identity, 150.0)
+    assert state.tokens("a")[0]["expires_s"] == 150.0
+    assert "digest" not in state.tokens("a")[0]
+    if url.startswith("sqlite"):
+        secret = made.text.rpartition("_")[2].encode()
+        for file in Path(url.removeprefix("sqlite:///")).parent.iterdir():
+            assert secret not in file.read_bytes()
+
+
+def test_a_tenant_is_added_once(state):
+    assert state.add_tenant("a")
+    assert not state.add_tenant("a")
+    assert [row["tenant"] for row in state.tenants()] == ["a"]
+
+
+def test_uploads_are_bounded_and_count_as_large_as_they_are_announced(state):
+    assert state.add_upload(upload_row("u1", 5), most=2)
+    assert state.add_upload(upload_row("u2", 7), most=2)
+    assert not state.add_upload(upload_row("u3", 1), most=2)
+    assert state.add_upload(upload_row("u4", 50, tenant="b"), most=2)
+    assert state.used_bytes("a") == 12
+    assert state.end_upload("a", "u1", blob_row("s1", 5))
+    assert state.used_bytes("a") == 12
+    assert state.blob("a", "s1")["bytes"] == 5
+    assert state.blob("b", "s1") is None
+    assert not state.end_upload("b", "u2")
+    assert [row["upload"] for row in state.uploads("a")] == ["u2"]
+
+
+def test_a_job_is_accepted_once_and_moves_only_from_the_states_that_are_named(state):
+    assert state.add_job(job_row("1"), most=2)
+    with pytest.raises(IntegrityError):
+        state.add_job(job_row("2"), most=2)
+    assert state.add_job(job_row("3", "k"), most=2)
+    assert not state.add_job(job_row("4", "l"), most=2)
+    assert state.add_job(job_row("5", "j", tenant="b"), most=2)
+    assert state.move_job("1", "done", figures={"read_bytes": 1}, outputs={"y": 2}, output_bytes=2)
+    assert not state.move_job("1", "failed")
+    assert state.job_of("a", "j")["figures"] == {"read_bytes": 1}
+    assert [row["job"] for row in state.open_jobs()] == ["3", "5"]
+    assert state.used_bytes("a") == 2
+    assert state.job_counts() == {"done": 1, "queued": 2}
+
+
+def test_twenty_threads_that_submit_the_same_job_make_one(state):
+    accepted, refused = [], []
+
+    def submit(number: int) -> None:
+        try:
+            accepted.append(state.add_job(job_row(str(number)), most=100))
+        except IntegrityError:
+            refused.append(number)
+
+    threads = [threading.Thread(target=submit, args=(number,)) for number in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert accepted == [True]
+    assert len(refused) == 19
+
+
+def test_what_has_expired_is_found_and_the_rest_is_not(state):
+    now = [10.0]
+    state.clock = lambda: now[0]
+    state.end_upload("a", "none", blob_row("old", 1, expires_s=10.0))
+    state.end_upload("a", "none", blob_row("new", 1, expires_s=10.1))
+    state.end_upload("a", "none", blob_row("kept", 1))
+    uploads, blobs, jobs = state.expired()
+    assert ([row["sha256"] for row in blobs], uploads, jobs) == (["old"], [], [])
+
+
+def test_a_forgotten_tenant_leaves_the_others_alone(state):
+    for tenant in ("a", "b"):
+        state.add_tenant(tenant)
+        made = new_token()
+        state.add_token(made.identity, made.digest, tenant, ("run",), None)
+        state.add_job(job_row(tenant, tenant=tenant), most=9)
+        state.put_program(tenant, "p", "k", {"keys": []})
+        state.end_upload(tenant, "none", blob_row("s", 3, tenant=tenant))
+    state.forget_tenant("a", keep_tokens=True)
+    assert len(state.tokens("a")) == 1
+    assert state.jobs("a") == state.programs("a") == state.blobs("a") == []
+    state.forget_tenant("a", keep_tokens=False)
+    assert state.tokens("a") == []
+    assert [row["tenant"] for row in state.tenants()] == ["b"]
+    assert len(state.jobs("b")) == len(state.programs("b")) == len(state.blobs("b")) == 1
+
+
+def test_the_audit_trail_is_in_order(state):
+    for number in range(5):
+        state.record(CALLER, "submit", f"job {number}")
+    entries = state.trail()
+    assert [row["subject"] for row in entries] == [f"job {number}" for number in range(5)]
+    assert [row["subject"] for row in state.trail(entries[2]["entry"])] == ["job 3", "job 4"]
+
+
+def test_the_state_is_there_when_it_is_opened_again(state, url):
+    state.add_tenant("a")
+    state.put_program("a", "p", "k", {"params": {"größe": 1}})
+    again = State(url)
+    assert again.program("a", "p")["description"] == {"params": {"größe": 1}}
+    again.close()
+
+
+def test_tables_of_another_version_are_refused(state, url):
+    from sqlalchemy import update
+
+    from penstock.service.http.schema import about
+
+    with state._writing() as connection:
+        connection.execute(update(about).values(value="99"))
+    with pytest.raises(StateUnusable, match="version 99"):
+        State(url)
+
+
+def test_a_database_that_goes_and_comes_back_refuses_in_between(postgres):
+    state = State(emptied(postgres.url))
+    postgres.stop()
+    try:
+        with pytest.raises(Problem) as refused:
+            state.tenants()
+        assert (refused.value.status, refused.value.kind) == (503, "database")
+        assert refused.value.retry_after_s
+    finally:
+        postgres.start()
+    state.add_tenant("after")
+    assert "after" in [row["tenant"] for row in state.tenants()]
+    state.close()

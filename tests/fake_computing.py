@@ -1,0 +1,81 @@
+"""Computing without cryptography, for tests of the front: the output of a job is the bytes of its first input.
+
+Run as a program it serves with it: `python tests/fake_computing.py serve.toml`. Jobs whose program is `slow` never end,
+and `FAKE_COMPUTING=instant|hold` says whether the others do.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from pathlib import Path
+
+from penstock.service.http.jobs import Callbacks
+from penstock.service.work.messages import JobFigures, JobSpec, Refused
+from penstock.system.files import write_atomic
+
+FIGURES = JobFigures(queue_s=0.0, key_wait_s=0.0, compute_s=0.001, read_bytes=7, hits=1, misses=2, peak_bytes=9)
+
+
+class FakeComputing:
+    """Computes at once, or holds jobs until `release`."""
+
+    def __init__(self, callbacks: Callbacks, *, hold: bool = False, most: int = 1000) -> None:
+        self.callbacks, self.hold, self.most = callbacks, hold, most
+        self.held: dict[str, JobSpec] = {}
+        self.seen: list[JobSpec] = []
+        self.fails: list[tuple[str, bool]] = []
+        """Reason and retry of the next jobs, which fail."""
+        self._lock = threading.Lock()
+
+    def start(self) -> None: ...
+
+    def submit(self, job: JobSpec) -> None:
+        if len(self.held) >= self.most:
+            raise Refused(7, "the queue is full")
+        with self._lock:
+            self.seen.append(job)
+            self.held[job.job] = job
+        if not self.hold:
+            threading.Thread(target=self.release, args=(job.job,), daemon=True).start()
+
+    def release(self, job: str) -> None:
+        with self._lock:
+            spec = self.held.pop(job, None)
+            failure = self.fails.pop(0) if self.fails else None
+        if spec is None:
+            return
+        self.callbacks.on_started(job)
+        if failure is not None:
+            self.callbacks.on_failed(job, *failure)
+            return
+        content = next(iter(spec.inputs.values())).read_bytes()
+        for path in spec.outputs.values():
+            write_atomic(path, content, force=True)
+        self.callbacks.on_done(job, FIGURES)
+
+    def cancel(self, job: str) -> bool:
+        return self.held.pop(job, None) is not None
+
+    def forget_tenant(self, tenant: str) -> None: ...
+
+    def snapshot(self) -> dict[str, object]:
+        return {"queued": len(self.held), "keys": {"hits": 3}}
+
+    def drain(self, timeout_s: float) -> None: ...
+
+    def close(self) -> None:
+        self.hold = True
+        self.held.clear()
+
+
+if __name__ == "__main__":
+    from penstock.service.http.config import read_config
+    from penstock.service.http.serve import serve
+
+    serve(
+        read_config(Path(sys.argv[1])),
+        lambda config, callbacks: FakeComputing(callbacks, hold=os.environ.get("FAKE_COMPUTING") == "hold"),
+        say=lambda line: print(line, flush=True),
+    )

@@ -1,0 +1,169 @@
+"""Configuration, limits and metrics of the service."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("sqlalchemy")
+
+from penstock.errors import UsageError
+from penstock.service.http import limits
+from penstock.service.http.config import ServeSpec, config_of, embedded, read_config
+from penstock.service.http.limits import Body, Bucket, Buckets
+from penstock.service.http.metrics import Metrics, numbers_of
+from penstock.service.http.tokens import is_right, new_token, parse_token
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "serve.toml"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("name", ["listen", "admin"])
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.1", "[::]", "example.org"])
+def test_another_address_than_this_machine_needs_tls(tmp_path, name, host):
+    with pytest.raises(UsageError, match="name a certificate and a key"):
+        read_config(written(tmp_path, f'folder = "state"\n{name} = "{host}:1"\n'))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "127.9.9.9"])
+def test_this_machine_needs_no_tls(tmp_path, host):
+    found = read_config(written(tmp_path, f'folder = "state"\nlisten = "{host}:1"\n'))
+    assert found.listen[1] == 1
+    assert found.folder == tmp_path / "state"
+    assert found.database == f"sqlite:///{tmp_path / 'state' / 'state.sqlite'}"
+
+
+def test_a_key_that_others_may_read_is_refused(tmp_path):
+    (tmp_path / "cert.pem").write_text("x")
+    key = tmp_path / "key.pem"
+    key.write_text("x")
+    key.chmod(0o644)
+    text = 'folder = "s"\nlisten = "0.0.0.0:1"\n[tls]\ncertificate = "cert.pem"\nkey = "key.pem"\n'
+    with pytest.raises(UsageError, match="chmod 600"):
+        read_config(written(tmp_path, text))
+    key.chmod(0o600)
+    assert read_config(written(tmp_path, text)).scheme == "https"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "'folder' is missing"),
+        ('folder = "s"\nfoldr = "t"\n', "foldr"),
+        ('folder = "s"\nlisten = "127.0.0.1"\n', "an address and a port"),
+        ('folder = "s"\nlisten = "127.0.0.1:99999"\n', "an address and a port"),
+        ('folder = "s"\ndatabase = "mysql://x"\n', "postgresql://"),
+        ('folder = "s"\n[limits]\ntenant_bytes = "80"\n', "tenant_bytes"),
+        ('folder = "s"\n[work]\nisolation = "none"\n', "isolation"),
+        ('folder = "s"\n[tls]\ncertificate = "a"\nkey = "b"\n', "there is no file"),
+    ],
+)
+def test_a_wrong_configuration_names_its_field(tmp_path, text, said):
+    with pytest.raises(UsageError, match=said):
+        read_config(written(tmp_path, text))
+
+
+def test_the_database_is_one_line_or_a_variable(tmp_path, monkeypatch):
+    path = written(tmp_path, 'folder = "s"\ndatabase = "postgresql://user@host/name"\n')
+    assert read_config(path).database == "postgresql+pg8000://user@host/name"
+    monkeypatch.setenv("PENSTOCK_DATABASE", "postgresql://other@host/name")
+    assert read_config(path).database == "postgresql+pg8000://other@host/name"
+
+
+def test_only_the_embedded_configuration_makes_a_tenant(tmp_path):
+    assert embedded(tmp_path).first_tenant == "default"
+    assert config_of(ServeSpec(folder="x"), tmp_path, "x").first_tenant is None
+
+
+def test_tokens_have_256_random_bits_and_nothing_else_passes():
+    tokens = [new_token() for _ in range(100)]
+    assert len({token.text for token in tokens}) == 100
+    for token in tokens:
+        identity, secret = parse_token(token.text) or ("", "")
+        assert (identity, len(secret)) == (token.identity, 64)
+        assert is_right(secret, token.digest)
+        assert not is_right(secret[:-1], token.digest)
+    for text in ("", "pst_", tokens[0].text + "0", tokens[0].text.upper(), " " + tokens[0].text, tokens[0].text + "\n"):
+        assert parse_token(text) is None
+
+
+def test_a_bucket_gives_its_burst_then_its_rate():
+    now = [0.0]
+    bucket = Bucket(2.0, 3.0, clock=lambda: now[0])
+    assert [bucket.take() for _ in range(4)] == [0, 0, 0, 0.5]
+    now[0] = 0.5
+    assert [bucket.take(), bucket.take()] == [0, 0.5]
+    now[0] = 100.0
+    assert [bucket.take() for _ in range(4)] == [0, 0, 0, 0.5]
+
+
+def test_buckets_of_many_names_are_bounded():
+    buckets = Buckets(1.0, 1.0, most=10)
+    for name in range(1000):
+        assert buckets.take(str(name)) == 0
+    assert len(buckets._buckets) == 10
+
+
+def body_of(messages: list[tuple[float, int, bool]], most: int, slowest: float) -> Body:
+    """A body that arrives as (seconds, bytes, more) say."""
+    coming = iter(messages)
+
+    async def receive() -> dict[str, object]:
+        wait_s, size, more = next(coming)
+        await asyncio.sleep(wait_s)
+        return {"type": "http.request", "body": b"x" * size, "more_body": more}
+
+    return Body(receive, most, slowest)
+
+
+@pytest.mark.parametrize(
+    ("messages", "status"),
+    [
+        ([(0.03, 1, True)] * 40, 408),
+        ([(9.0, 1, True)], 408),
+        ([(0.03, 1000, True)] * 10 + [(0.0, 0, False)], None),
+        ([(0.0, 60, True), (0.0, 40, False)], None),
+        ([(0.0, 60_000, True), (0.0, 60_001, True)], 413),
+    ],
+)
+def test_a_slow_or_large_body_is_refused_and_others_are_not(monkeypatch, messages, status):
+    monkeypatch.setattr(limits, "_WINDOW_S", 0.2)
+
+    async def whole() -> Body:
+        body = body_of(messages, 120_000, 1000.0)
+        while True:
+            message = await body.receive()
+            if message["type"] == "http.disconnect" or not message["more_body"]:
+                return body
+
+    body = asyncio.run(whole())
+    assert (body.refusal.status if body.refusal else None) == status
+
+
+def test_metrics_count_and_escape():
+    metrics = Metrics()
+    metrics.count("penstock_refusals_total", kind='a"b\n')
+    metrics.time("penstock_request_seconds", 0.02, route="/x")
+    metrics.time("penstock_request_seconds", 1000.0, route="/x")
+    text = metrics.text({})
+    assert 'penstock_refusals_total{kind="a\\"b\\n"} 1' in text
+    assert 'penstock_request_seconds_bucket{route="/x",le="0.01"} 0' in text
+    assert 'penstock_request_seconds_bucket{route="/x",le="0.025"} 1' in text
+    assert 'penstock_request_seconds_bucket{route="/x",le="+Inf"} 2' in text
+    assert 'penstock_request_seconds_count{route="/x"} 2' in text
+
+
+def test_programs_in_metrics_are_bounded():
+    metrics = Metrics()
+    for at in range(1000):
+        metrics.job_ended(f"p{at}", "done", 1.0)
+    assert metrics.text({}).count("penstock_job_seconds_count") == 201
+
+
+def test_the_numbers_of_a_snapshot_have_their_places():
+    assert numbers_of({"a": {"b": 1, "c": "x"}, "d": [1, 2]}) == {(("figure", "a.b"),): 1.0, (("figure", "d"),): 2.0}
