@@ -45,7 +45,7 @@ class Notices:
     def __init__(
         self, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic, who: str = "explore"
     ) -> None:
-        self._say, self._clock, self._who = say, clock, who
+        self._say, self._clock, self.who = say, clock, who
         self._said: dict[str, float] = {}
 
     def give(self, kind: str, line: str) -> None:
@@ -53,16 +53,18 @@ class Notices:
         now = self._clock()
         if now - self._said.get(kind, -QUIET_S) >= QUIET_S:
             self._said[kind] = now
-            self._say(f"{self._who}: {line}")
+            self._say(line)
 
     def of_loop(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """What the event loop could not do, in one line."""
         error = context.get("exception")
         if isinstance(error, OSError) and error.errno in _TOO_MANY_FILES:
-            self.give("files", f"connections wait, because of '{error.strerror}'; 'ulimit -n' sets the limit")
+            self.give(
+                "files", f"{self.who}: connections wait, because of '{error.strerror}'; 'ulimit -n' sets the limit"
+            )
         else:
             kind = type(error).__name__
-            self.give(kind, f"{str(context.get('message'))[:100]} ({kind}: {str(error)[:100]})")
+            self.give(kind, f"{self.who}: {str(context.get('message'))[:100]} ({kind}: {str(error)[:100]})")
 
 
 def bounded(notices: Notices, most: int, *, head_s: float = HEAD_S, unread_s: float = UNREAD_S) -> type[H11Protocol]:
@@ -79,7 +81,7 @@ def bounded(notices: Notices, most: int, *, head_s: float = HEAD_S, unread_s: fl
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             if len(self.connections) >= most:
                 self._refused = True
-                notices.give("many", f"more than {most} connections; further ones are closed")
+                notices.give("many", f"{notices.who}: more than {most} connections; further ones are closed")
                 transport.abort()
                 return
             super().connection_made(transport)
@@ -135,7 +137,9 @@ def bounded(notices: Notices, most: int, *, head_s: float = HEAD_S, unread_s: fl
         def _late(self) -> None:
             self._head = None
             if self.cycle is None or self.cycle.response_complete:
-                notices.give("late", f"a request that did not arrive within {head_s:g} s is not waited for")
+                notices.give(
+                    "late", f"{notices.who}: a request that did not arrive within {head_s:g} s is not waited for"
+                )
                 self.transport.abort()
 
     return Bounded
