@@ -1,7 +1,7 @@
 """Plays arrivals through an order on paper: one job at a time, keys under a budget, no cryptography.
 
 Two caches: LRU on request (a job reads what is missing, then computes), and the known plan (reading overlaps with
-computing, and rows leave whose next use is furthest in the order of those that wait).
+computing, and those rows leave that the waiting jobs use last).
 """
 
 from __future__ import annotations

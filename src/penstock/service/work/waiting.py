@@ -1,4 +1,4 @@
-"""The jobs of a pool: those that wait, those that run, and what is known of their costs."""
+"""The jobs of a pool, waiting and running, and the known costs of their programs."""
 
 from __future__ import annotations
 
