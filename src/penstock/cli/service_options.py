@@ -47,7 +47,7 @@ insecure_option = click.option(
 
 
 def access_options(command: F) -> F:
-    """How a service is reached: URL, token, certificates, patience."""
+    """The way to a service: URL, token, certificates, patience."""
     for option in (patience_option, ca_option, token_option, service_option()):
         command = option(command)
     return command

@@ -111,7 +111,7 @@ class KeyCache:
         return [ResidentKey(KeyName(*name), limbs, size) for name, limbs, size in self.handle.residents()]
 
     def forget_tenant(self, tenant: str) -> None:
-        """Let go of a tenant's keys; those in use go after their use. Its plans and sessions are to be closed first."""
+        """Let go of a tenant's keys; those in use go after their use. Close its plans and sessions first."""
         self.handle.forget_tenant(tenant)
 
     def session(

@@ -97,7 +97,7 @@ def compute_compiled(
     """Run the tasks.
 
     Args:   take: the bytes of an input by its number, asked for once each, from several threads. progress: as of
-            `CkksProgram.run`; what it raises ends the run.
+            `CkksProgram.run`; its exceptions end the run.
     Raises: PenstockError: the engine refuses a task, or an input; as the keys and the two functions.
     """
     outputs, times, counts = compiled.tasks.run(

@@ -1,4 +1,4 @@
-"""The routes of operators, on a listener of their own: tenants, tokens, metrics, the audit trail, draining."""
+"""The routes of operators, on a separate listener: tenants, tokens, metrics, the audit trail, draining."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _of_server(app: FastAPI, service: Service) -> None:
 
     @app.get("/v1/work")
     def work(_: Operates) -> dict[str, Any]:
-        """What waits, what runs, and which keys are in memory."""
+        """The waiting and running jobs, and the keys in memory."""
         return service.snapshot()
 
     @app.get("/v1/audit")
@@ -51,7 +51,7 @@ def _of_server(app: FastAPI, service: Service) -> None:
 
     @app.post("/v1/drain", status_code=202)
     def drain(caller: Operates) -> dict[str, Any]:
-        """Take no more jobs, end those that run, and stop."""
+        """Take no more jobs, end the running ones, and stop."""
         service.state.record(caller, "drain")
         service.jobs.draining = True
         service.drain_asked()

@@ -203,7 +203,7 @@ def _of_programs(app: FastAPI, service: Service) -> None:
 
     @app.get("/v1/programs/{name}/keys")
     def keys(name: PathName, caller: Reads) -> dict[str, Any]:
-        """Keys that the program needs, and those that the tenant lacks."""
+        """Keys that the program needs, and keys that the tenant lacks."""
         found = service.keys.needs(caller.tenant, programs.row(caller.tenant, name)["description"])
         # A segment is bound to its tenant's name, and the client makes segments.
         return {**found, "tenant": caller.tenant}

@@ -31,13 +31,13 @@ from penstock.service.http.uploads import Files, Uploads
 from penstock.service.work.messages import Computing, JobFigures, JobSpec, Refused
 
 MOST_ATTEMPTS = 3
-"""How often a job is computed before it fails."""
+"""Attempts at a job before it fails."""
 _LATER_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Callbacks:
-    """What a `Computing` says of its jobs, from a thread of its own."""
+    """What a `Computing` says of its jobs, from another thread."""
 
     on_started: Callable[[str], object]
     on_done: Callable[[str, JobFigures], object]

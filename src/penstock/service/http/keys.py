@@ -30,7 +30,7 @@ class Keys:
         """Import the keys in a file, all or none.
 
         Args:   upload: `params`, the program that they are for; `name`, the key of a file with a single one.
-        Raises: Problem: bytes that are no keys of this tenant, pair and set.
+        Raises: Problem: bytes that hold no key of this tenant, pair and set.
         """
         program = self._state.program(tenant, upload["params"] or "")
         if program is None:

@@ -28,7 +28,7 @@ class Programs:
     def deploy(self, caller: Caller, name: str, sha256: str) -> tuple[bool, Row]:
         """Whether the program is new under this name, and its description.
 
-        Raises: Problem: no such package, bytes that are no package, a program beyond the limits.
+        Raises: Problem: no such package, bytes that hold no package, a program beyond the limits.
         """
         there = self._state.program(caller.tenant, name)
         if there is not None and there["package"] == sha256:

@@ -60,7 +60,7 @@ class Service:
         return resumed
 
     def drain(self, timeout_s: float) -> None:
-        """Take no more jobs, and wait for those that run."""
+        """Take no more jobs, and wait for the running ones."""
         self.jobs.draining = True
         self.computing.drain(timeout_s)
 

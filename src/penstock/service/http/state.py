@@ -168,7 +168,7 @@ class State:
     # Uploads and blobs
 
     def used_bytes(self, tenant: str) -> int:
-        """Blobs, results, and uploads as large as they are announced."""
+        """Blobs, results, and uploads at their announced size."""
         parts = ((uploads, uploads.c.bytes), (blobs, blobs.c.bytes), (jobs, jobs.c.output_bytes))
         with self._reading() as connection:
             return sum(

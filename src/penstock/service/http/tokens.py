@@ -21,7 +21,7 @@ class Caller:
     tenant: str
     """Empty: an operator."""
     token: str
-    """The identity of the token, which is no secret."""
+    """The identity of the token. It need not be secret."""
     scopes: frozenset[str]
 
 

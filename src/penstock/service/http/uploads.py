@@ -39,7 +39,7 @@ def is_sha256(text: str) -> bool:
 
 
 class Files:
-    """Where the content of tenants lies."""
+    """The folder of the tenants' content."""
 
     def __init__(self, folder: Path) -> None:
         self.tenants = folder / "tenants"

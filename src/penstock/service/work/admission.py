@@ -1,4 +1,4 @@
-"""Which jobs are taken: refusals come early, with a time to come back."""
+"""The choice of jobs to take: refusals come early, with a time to come back."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class Computer:
         self._forget_idle()
 
     def do_coming(self, jobs: list[dict[str, Any]]) -> None:
-        """The jobs that run next, in order: their keys are kept, and read ahead, behind those of the running ones."""
+        """The jobs that run next, in order: their keys are kept, and read ahead, behind the running ones'."""
         uses: list[KeyUse] = []
         for fields in jobs:
             spec = JobSpec.from_dict(fields)
@@ -233,7 +233,7 @@ class Computer:
             return known
 
     def _uses(self, spec: JobSpec, program: Program) -> list[KeyUse]:
-        """The job's key uses, of its own pair."""
+        """The job's key uses, with names of the tenant's pair."""
         names = {
             key: self.store.name_for(spec.tenant, program.digest, key, secret_tag=spec.secret_tag)
             for key in program.compiled.keys

@@ -22,7 +22,7 @@ _PR_SET_DUMPABLE = 4
 _MOST_FILES = 1024
 """Descriptors: a store opens segments as it reads."""
 
-# Landlock; the numbers are those of all architectures.
+# Landlock; all architectures have these numbers.
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _RULESET_VERSION = 1
 _PATH_BENEATH = 1

@@ -1,4 +1,4 @@
-"""What the front process and those that compute say to each other: jobs, their figures, refusals.
+"""Messages between the front process and the workers: jobs, their figures, refusals.
 
 Nothing here imports an evaluator: the front process has none.
 """
@@ -116,7 +116,7 @@ class Computing(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
-    """What a worker process is told at its start."""
+    """The settings of a worker process, sent at its start."""
 
     store: Path
     budget_bytes: int

@@ -14,7 +14,7 @@ from enum import Enum
 
 
 class Order(str, Enum):
-    """How the next job is chosen."""
+    """The choice of the next job."""
 
     WEIGHED = "weighed"
     """By `choose`."""

@@ -22,7 +22,7 @@ from penstock.service.work.waiting import Entry, Queue
 MOST_DEATHS = 3
 """Workers that one job may take with it."""
 _COMING = 4
-"""Jobs whose keys are planned behind those that run."""
+"""Jobs whose keys are planned behind the running ones."""
 _TICK_S = 0.25
 _BACK_OFF_S = (0.0, 0.1, 0.5, 2.0, 5.0)
 """Before a worker is started again that has died that often without a finished job."""

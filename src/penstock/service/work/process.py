@@ -23,7 +23,7 @@ _PASSED = (
 
 
 class WorkerProcess:
-    """Started at once; what it is told waits until it can hear.
+    """Started at once; messages wait until it can hear.
 
     Args:   name: of the tenant that it is for; empty: all.
     """

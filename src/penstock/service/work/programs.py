@@ -51,7 +51,7 @@ class Planned:
 
     @property
     def key_bytes(self) -> int:
-        """Of all keys, as far as they are used."""
+        """Of all keys, up to their highest use."""
         return sum(self.needs.values())
 
     @cached_property

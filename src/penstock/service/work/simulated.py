@@ -58,7 +58,7 @@ class Cache:
         return sum(size for key, size in needs.items() if key not in self.keys)
 
     def use(self, needs: Mapping[Key, int], next_use: Mapping[Key, int] | None) -> int:
-        """Read what is missing; the bytes. Who leaves: the least recently used, or the one that `next_use` has last."""
+        """Read the missing rows; their bytes. The least recently used leave, or the last of `next_use`."""
         read = self.missing(needs)
         if next_use is None:
             leaving = [key for key in self.keys if key not in needs]

@@ -10,7 +10,7 @@ from penstock.service.work.messages import JobFigures, JobSpec
 from penstock.service.work.order import Candidate, Order, Rule, Shares, choose, rank
 
 _NEWEST_SHARE = 0.3
-"""Weight of a job's own time in what is known of its program."""
+"""Weight of a job's time in its program's mean."""
 
 Residents = Mapping[str, Mapping[str, int]]
 """Tenant -> key with its digest -> bytes in memory."""

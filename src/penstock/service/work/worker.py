@@ -28,7 +28,7 @@ def main() -> None:
         settings = WorkerSettings.from_dict(json.loads(connection.recv_bytes())["settings"])
         bounds = isolation.Bounds(
             readable=settings.readable,
-            # The index and the lock of a store are written to by those that read it.
+            # Readers of a store write to its index and its lock.
             writable=(*settings.writable, settings.store),
             memory_bytes=settings.memory_bytes,
         )
