@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -319,8 +320,10 @@ def test_no_evaluator_and_no_client_library_is_in_the_front(site):
 def raw(site: Site, content: bytes, wait_s: float = 5.0) -> bytes:
     """What the server answers to bytes."""
     with socket.create_connection(("127.0.0.1", site.ports[0]), timeout=wait_s) as connection:
-        connection.sendall(content)
-        connection.shutdown(socket.SHUT_WR)
+        # A server that refuses may close before it has read everything.
+        with suppress(OSError):
+            connection.sendall(content)
+            connection.shutdown(socket.SHUT_WR)
         found = b""
         try:
             while piece := connection.recv(65536):
@@ -330,12 +333,18 @@ def raw(site: Site, content: bytes, wait_s: float = 5.0) -> bytes:
         return found
 
 
+def raw_answer(site: Site, content: bytes) -> bytes:
+    """The same, again where the reset of a connection took the answer with it."""
+    return next((found for found in (raw(site, content) for _ in range(20)) if found), b"")
+
+
 def test_a_body_longer_than_allowed_is_refused_before_it_is_read(site, alice):
     head = f"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {alice.token}\r\n"
-    answer = raw(site, head.encode() + b"Content-Length: 1000000\r\n\r\n" + b"x" * 200_000)
+    answer = raw_answer(site, head.encode() + b"Content-Length: 1000000\r\n\r\n" + b"x" * 200_000)
     assert answer.startswith(b"HTTP/1.1 413")
     endless = b"".join(b"8000\r\n" + b"x" * 32768 + b"\r\n" for _ in range(6))
-    assert raw(site, head.encode() + b"Transfer-Encoding: chunked\r\n\r\n" + endless).startswith(b"HTTP/1.1 413")
+    chunked = head.encode() + b"Transfer-Encoding: chunked\r\n\r\n" + endless
+    assert raw_answer(site, chunked).startswith(b"HTTP/1.1 413")
 
 
 WORDS = st.sampled_from(
