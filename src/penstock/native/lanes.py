@@ -23,7 +23,8 @@ from penstock.work.shapes import Objects, server_rows, shape_work, shapes_of
 PASSES = 4
 """Of one operation, each of which the threads end together. Assumed."""
 PASS_S = 4e-6
-"""To hand one pass to the threads and to wait for them. Assumed."""
+"""To hand one pass to the threads and to wait for them. Calibrated, as `WORTH`, to the four small programs of
+`benchmarks/bench_packages.py`, whose choices it is therefore not scored on."""
 WORTH = 0.08
 """Side by side must save this share: it takes more memory, and operations share caches, which the rule leaves out."""
 WINDOW = 256
