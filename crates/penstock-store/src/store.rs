@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Access, AtFlags, CWD};
 use rustix::io::Errno;
@@ -20,6 +21,8 @@ use crate::{Digest, Error, KeyId, KeyName, Result, Tenant};
 
 const INDEX: &str = "index.sqlite";
 const LOCK: &str = "lock";
+/// How long `gc` waits for the lock.
+const LOCK_PATIENCE: Duration = Duration::from_millis(500);
 /// Verification and checks of headers read through a few separate buffers.
 const SCRATCH_BYTES: u64 = 64 << 20;
 
@@ -396,7 +399,14 @@ impl Store {
         if !dry_run {
             self.check_writable()?;
         }
-        let (_lock, alone) = self.try_lock()?;
+        // A child process that another thread starts has the lock, too, until it begins its own program.
+        let until = Instant::now() + LOCK_PATIENCE;
+        let (mut _lock, mut alone) = self.try_lock()?;
+        while !alone && Instant::now() < until {
+            drop(_lock);
+            std::thread::sleep(LOCK_PATIENCE / 50);
+            (_lock, alone) = self.try_lock()?;
+        }
         if !alone {
             let busy = std::io::Error::new(std::io::ErrorKind::WouldBlock, "an import is running; try again after it");
             return Err(Error::io(&self.lock, "lock", busy));
