@@ -178,6 +178,16 @@ def node(reader: Reader) -> None:
     }
 
 
+def _end(process: subprocess.Popen[str], log: Path) -> None:
+    """End a server within a minute. Raises: AssertionError: it has to be killed, with its last lines."""
+    process.terminate()
+    try:
+        process.wait(60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise AssertionError(f"the server did not end in a minute: {log.read_text()[-4000:]}") from None
+
+
 def service(reader: Reader) -> None:
     """A service with the tenant `default`; its address and token in the environment, and the token in a file."""
     words = ["serve", "--folder", "service", "--port", "0", "--admin-port", "0", "--log", "serve.log"]
@@ -186,7 +196,7 @@ def service(reader: Reader) -> None:
             [*COMMAND, *words], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
         )
     )
-    reader.ending.callback(process.terminate)
+    reader.ending.callback(partial(_end, process, reader.folder / "serve.log"))
     assert process.stdout is not None
     found: dict[str, str] = {}
     for line in process.stdout:
