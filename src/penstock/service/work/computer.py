@@ -22,7 +22,7 @@ from penstock.keystore import KeyCache, KeyPlan, KeySession, KeyStore, KeyUse
 from penstock.native.compute import Computed, WholeOptions, compute_compiled
 from penstock.native.engine import make_context
 from penstock.params.ckks import CkksParameters
-from penstock.service.work.messages import JobFigures, JobSpec, WorkerSettings
+from penstock.service.work.messages import JobFigures, JobSpec, WorkerSettings, content_of
 from penstock.service.work.programs import Program, compile_planned, parameter_name, plan_program
 from penstock.system.files import FileError, os_errors, write_atomic
 
@@ -279,11 +279,12 @@ class Computer:
         contents: _Inputs,
         cancelled: threading.Event,
     ) -> None:
-        """The outputs, each whole or not at all."""
+        """The outputs, each whole or not at all. The front syncs them."""
         writer = _engine.CkksWriter(contents.first)
         for name, result in zip(program.outputs, done.outputs, strict=True):
             _go_on(cancelled)
-            write_atomic(spec.outputs[name], context.export_ciphertext(result, writer), force=True, mode=0o600)
+            content = context.export_ciphertext(result, writer)
+            write_atomic(spec.outputs[name], content, force=True, mode=0o600, is_synced=False)
 
 
 class _Inputs:
@@ -313,8 +314,9 @@ class _Inputs:
 
 
 def _state(path: Path) -> FileState:
-    found = path.stat()
-    return str(path), found.st_mtime_ns, found.st_size
+    """What a program is known by. Tenants that deploy the same package share its compiled form."""
+    found, name = path.stat(), content_of(path)
+    return name, found.st_mtime_ns if name == str(path) else 0, found.st_size
 
 
 def _go_on(cancelled: threading.Event) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from penstock.service.work.messages import JobFigures, JobSpec
+from penstock.service.work.messages import JobFigures, JobSpec, content_of
 from penstock.service.work.order import Candidate, Order, Rule, Shares, choose, rank
 
 _NEWEST_SHARE = 0.3
@@ -60,9 +61,9 @@ class Queue:
         self._shares = Shares()
         self._since_overdue = 0
         self._needs: dict[str, dict[str, int]] = {}
-        """Package -> key with its digest -> bytes, once a worker has said so."""
+        """Content of a package -> key with its digest -> bytes, once a worker has said so."""
         self._compute_s: dict[str, float] = {}
-        """Package -> measured seconds without waiting for keys."""
+        """Content of a package -> measured seconds without waiting for keys."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -98,11 +99,11 @@ class Queue:
     # Costs.
     def learn(self, package: str, needs: dict[str, int]) -> None:
         """The keys of a package, and their bytes."""
-        self._needs[package] = needs
+        self._needs[content_of(Path(package))] = needs
 
     def measured(self, entry: Entry, figures: JobFigures) -> None:
         """What a job took."""
-        package = str(entry.spec.package)
+        package = content_of(entry.spec.package)
         own_s = max(0.0, figures.compute_s - figures.key_wait_s)
         known_s = self._compute_s.get(package, own_s)
         self._compute_s[package] = known_s + _NEWEST_SHARE * (own_s - known_s)
@@ -110,7 +111,7 @@ class Queue:
 
     def service_s(self, spec: JobSpec, missing_bytes: int = 0) -> float:
         """Predicted seconds of a job."""
-        known_s = self._compute_s.get(str(spec.package), spec.compute_s)
+        known_s = self._compute_s.get(content_of(spec.package), spec.compute_s)
         return max(known_s, missing_bytes / self._rule.read_bytes_per_s)
 
     def backlog_s(self) -> float:
@@ -120,7 +121,7 @@ class Queue:
     def candidate(self, entry: Entry, residents: Residents, now: float) -> Candidate:
         """A waiting job as the order sees it."""
         spec = entry.spec
-        needs, there = self._needs.get(str(spec.package)), residents.get(spec.tenant, {})
+        needs, there = self._needs.get(content_of(spec.package)), residents.get(spec.tenant, {})
         key_bytes = missing = spec.key_bytes
         if needs is not None:
             key_bytes = sum(needs.values())
