@@ -1,14 +1,18 @@
 """The state of the service in SQLite or PostgreSQL, behind one interface.
 
 A method is one transaction. Rows come back as dictionaries. Every query names its tenant.
+
+A transaction survives the end of this process, however it ends. One that is written `soon` survives a loss of power
+only after `settle`, or after a later transaction that is not: SQLite's log is synced then, up to there.
 """
 
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from sqlalchemy import Connection, Select, create_engine, delete, event, func, insert, select, update
@@ -50,6 +54,9 @@ class State:
     def __init__(self, url: str, clock: Callable[[], float] = time.time) -> None:
         self.clock = clock
         self._is_sqlite = url.startswith("sqlite")
+        self._turn = threading.Lock()
+        """Of writers of SQLite, which otherwise sleep between their tries."""
+        self._settling, self._asked, self._settled = threading.Lock(), 0, 0
         more: dict[str, Any] = {"connect_args": {"timeout": BUSY_S}} if self._is_sqlite else {"pool_pre_ping": True}
         self._engine = create_engine(url, pool_size=8, max_overflow=24, **more)
         if self._is_sqlite:
@@ -78,9 +85,35 @@ class State:
             yield connection
 
     @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        with _outages(), self._engine.connect().execution_options(writes=True) as connection, connection.begin():
+    def _writing(self, *, soon: bool = False) -> Iterator[Connection]:
+        options = {"writes": "soon" if soon else "now"}
+        turn = self._turn if self._is_sqlite else nullcontext()
+        with turn, _outages(), self._engine.connect().execution_options(**options) as connection, connection.begin():
             yield connection
+
+    def settle(self) -> None:
+        """Return when all that was written before is on the disk. Calls that wait together are one transaction."""
+        with self._turn:
+            self._asked += 1
+            mine = self._asked
+        with self._settling:
+            if self._settled < mine:
+                upto = self._asked
+                if self._is_sqlite:
+                    self.note("settled", str(upto))
+                self._settled = upto
+
+    def note(self, name: str, value: str, *, soon: bool = False) -> None:
+        """Keep a word about the state itself."""
+        with self._writing(soon=soon) as connection:
+            same = about.c.name == name
+            if not connection.execute(update(about).where(same).values(value=value)).rowcount:
+                connection.execute(insert(about).values(name=name, value=value))
+
+    def noted(self, name: str) -> str | None:
+        """A word that was kept; `None`: there is none."""
+        rows = self._rows(select(about.c.value).where(about.c.name == name))
+        return rows[0]["value"] if rows else None
 
     def _rows(self, query: Select[Any]) -> list[Row]:
         with self._reading() as connection:
@@ -149,10 +182,10 @@ class State:
             return None
         return Caller(tenant=rows[0]["tenant"], token=parsed[0], scopes=frozenset(rows[0]["scopes"].split()))
 
-    def record(self, caller: Caller, action: str, subject: str = "") -> None:
+    def record(self, caller: Caller, action: str, subject: str = "", *, soon: bool = False) -> None:
         """Add an entry to the audit trail."""
         entry = {"tenant": caller.tenant, "token": caller.token, "action": action, "subject": subject[:500]}
-        with self._writing() as connection:
+        with self._writing(soon=soon) as connection:
             connection.execute(insert(audit).values(at_s=self.clock(), **entry))
 
     def trail(self, after: int = 0, most: int = 1000) -> list[Row]:
@@ -193,13 +226,15 @@ class State:
         return self._rows(select(uploads).where(uploads.c.tenant == tenant).order_by(uploads.c.upload))
 
     def touch_upload(self, tenant: str, upload: str, expires_s: float) -> None:
-        with self._writing() as connection:
+        with self._writing(soon=True) as connection:
             mine = (uploads.c.tenant == tenant) & (uploads.c.upload == upload)
             connection.execute(update(uploads).where(mine).values(expires_s=expires_s))
 
-    def end_upload(self, tenant: str, upload: str, blob: Mapping[str, Any] | None = None) -> bool:
+    def end_upload(
+        self, tenant: str, upload: str, blob: Mapping[str, Any] | None = None, *, soon: bool = False
+    ) -> bool:
         """Remove an upload, and in the same transaction add the blob that it became."""
-        with self._writing() as connection:
+        with self._writing(soon=soon) as connection:
             mine = (uploads.c.tenant == tenant) & (uploads.c.upload == upload)
             gone = connection.execute(delete(uploads).where(mine)).rowcount
             if blob is not None:
@@ -268,11 +303,11 @@ class State:
     # Jobs
 
     def add_job(self, row: Mapping[str, Any], *, most: int) -> bool:
-        """Whether the tenant has fewer than `most` jobs that did not end, and has this one now.
+        """Whether the tenant has fewer than `most` jobs that did not end, and has this one now: `soon`.
 
         Raises: IntegrityError: the tenant has a job of this name.
         """
-        with self._writing() as connection:
+        with self._writing(soon=True) as connection:
             unfinished = (jobs.c.tenant == row["tenant"]) & jobs.c.state.in_(OPEN_STATES)
             if int(connection.execute(select(func.count()).select_from(jobs).where(unfinished)).scalar() or 0) >= most:
                 return False
@@ -297,10 +332,15 @@ class State:
         query = select(jobs).where(jobs.c.state.in_(OPEN_STATES)).order_by(jobs.c.submitted_s)
         return [_read(row) for row in self._rows(query)]
 
+    def done_since(self, at_s: float) -> list[Row]:
+        """Jobs of all tenants that were done at or after a time."""
+        query = select(jobs).where(jobs.c.state == "done", jobs.c.ended_s >= at_s).order_by(jobs.c.ended_s)
+        return [_read(row) for row in self._rows(query)]
+
     def move_job(self, job: str, state: str, *, only: Sequence[str] = OPEN_STATES, **values: Any) -> bool:
-        """Give a job another state, where it has one of `only` now; whether it had."""
+        """Give a job another state, where it has one of `only` now; whether it had: `soon`."""
         written = {name: json.dumps(v) if isinstance(v, dict) else v for name, v in values.items()}
-        with self._writing() as connection:
+        with self._writing(soon=True) as connection:
             mine = (jobs.c.job == job) & jobs.c.state.in_(only)
             return bool(connection.execute(update(jobs).where(mine).values(state=state, **written)).rowcount)
 
@@ -330,6 +370,8 @@ def _as_we_use_sqlite(connection: Any, _: object) -> None:
 def _begin_sqlite(connection: Connection) -> None:
     # A writer takes its lock at once: a transaction that reads first could not wait for it later.
     writes = connection.get_execution_options().get("writes")
+    if writes:
+        connection.exec_driver_sql(f"PRAGMA synchronous={'NORMAL' if writes == 'soon' else 'FULL'}")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 

@@ -11,8 +11,9 @@ import os
 import re
 import secrets
 import shutil
+import threading
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from penstock.service.http.keys import Keys
 from penstock.service.http.problems import Problem, no_such
 from penstock.service.http.state import Row, State
 from penstock.service.http.tokens import Caller
-from penstock.system.files import sync_folder
+from penstock.system.files import sync, sync_folder
 
 KINDS = {"package": "deploy", "key": "keys", "input": "run", "ciphertext": "run"}
 """Kind -> the scope that may send it."""
@@ -30,6 +31,7 @@ _PIECE_BYTES = 1 << 18
 """Written at a time: with its digest, the memory that an arriving piece takes."""
 _MOST_DIGESTS = 1024
 """Digests under way that are kept in memory. Others are computed again from the file."""
+_MOST_SYNCED = 4096
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
@@ -44,6 +46,27 @@ class Files:
     def __init__(self, folder: Path) -> None:
         self.tenants = folder / "tenants"
         self.store = folder / "keys"
+        self._synced: OrderedDict[Path, None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def settle(self, paths: Iterable[Path]) -> None:
+        """Return when files, and their names, are on the disk. Those that were settled lately are known to be."""
+        with self._lock:
+            new = [path for path in paths if path not in self._synced]
+        for path in new:
+            sync(path)
+        for folder in {path.parent for path in new}:
+            sync_folder(folder)
+        with self._lock:
+            for path in new:
+                self._synced[path] = None
+            while len(self._synced) > _MOST_SYNCED:
+                self._synced.popitem(last=False)
+
+    def changes(self, path: Path) -> None:
+        """Another file is to have this name."""
+        with self._lock:
+            self._synced.pop(path, None)
 
     def blob(self, tenant: str, sha256: str) -> Path:
         return self.tenants / tenant / "blobs" / sha256
@@ -88,6 +111,8 @@ class Uploads:
                 )
             if kind != there["kind"] or there["expires_s"] is not None:
                 longest = "ciphertext" if "ciphertext" in (kind, there["kind"]) else kind
+                if longest != "input":
+                    self._files.settle([self._files.blob(tenant, asked["sha256"])])
                 self._state.keep_blob(tenant, asked["sha256"], longest, self._end_of(longest))
             return {"blob": asked["sha256"]}
         if asked["bytes"] > self._limits.upload_bytes:
@@ -251,16 +276,18 @@ class Uploads:
                 raise
             self._drop(row)
             return found
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
         target = self._files.blob(tenant, row["sha256"])
         self._files.make(target)
+        self._files.changes(target)
         # Both names until the state says which counts: a killed server finds one of them.
         target.unlink(missing_ok=True)
         target.hardlink_to(path)
-        sync_folder(target.parent)
+        # The job that is submitted with an input settles it.
+        soon = row["kind"] == "input"
+        if not soon:
+            self._files.settle([target])
         blob = {k: row[k] for k in ("tenant", "sha256", "kind", "bytes")}
-        self._state.end_upload(tenant, row["upload"], {**blob, "expires_s": self._end_of(row["kind"])})
+        self._state.end_upload(tenant, row["upload"], {**blob, "expires_s": self._end_of(row["kind"])}, soon=soon)
         self._digests.pop(row["upload"], None)
         path.unlink(missing_ok=True)
         return found
