@@ -1,4 +1,4 @@
-"""`penstock serve` with many tenants' keys: its planned order and eviction, and the order of arrival with LRU, in one run.
+"""`penstock serve` with many tenants' keys: its planned order and eviction, and the order of arrival with LRU.
 
 `python benchmarks/bench_serve.py` prepares 100 tenants with 20 GB of keys in `--folder` (about 25 GB of disk). Then it
 runs a backlog of 2,000 jobs and 20 minutes of Poisson arrivals, each with both configurations of the same server. The
@@ -538,7 +538,8 @@ def report(found: dict[str, Any]) -> None:
     """What was measured."""
     print(
         f"measured: {found['tenants']} tenants, {found['key_bytes'] / 1e9:.1f} GB of keys in files of their own "
-        f"(made for {found['pairs']} key pairs), read {found['reads']}; budget {found['budget_bytes'] / 1e9:.2f} GB, Zipf {ZIPF}"
+        f"(made for {found['pairs']} key pairs), read {found['reads']}; budget {found['budget_bytes'] / 1e9:.2f} GB, "
+        f"Zipf {ZIPF}"
     )
     print(f"  N = {found['ring_dim']}, {found['limbs']} limbs and {found['special_limbs']} special ones, dnum "
           f"{found['dnum']}, {found['security_bits'] or 'no'} bits of security")  # fmt: skip

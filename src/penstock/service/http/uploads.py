@@ -27,8 +27,8 @@ from penstock.system.files import sync, sync_folder
 
 KINDS = {"package": "deploy", "key": "keys", "input": "run", "ciphertext": "run"}
 """Kind -> the scope that may send it."""
-_PIECE_BYTES = 1 << 18
-"""Written at a time: with its digest, the memory that an arriving piece takes."""
+_PIECE_BYTES = 1 << 21
+"""Written at a time, while the next one arrives: the memory that an upload takes is two of them."""
 _MOST_DIGESTS = 1024
 """Digests under way that are kept in memory. Others are computed again from the file."""
 _MOST_SYNCED = 4096
@@ -185,7 +185,18 @@ class Uploads:
                     409, f"the next piece begins at {have}, not at {offset}", remedy=f"send it with ?offset={have}",
                     rule="pieces follow each other without gap or overlap", kind="offset", more={"offset": have},
                 )  # fmt: skip
-            buffer = bytearray()
+            have = await self._received(row, have, pieces)
+            await asyncio.to_thread(
+                self._state.touch_upload, caller.tenant, upload, self._state.clock() + self._kept.uploads_s
+            )
+            return {"upload": upload, "offset": have}
+        finally:
+            self._busy.discard(upload)
+
+    async def _received(self, row: Row, have: int, pieces: AsyncIterator[bytes]) -> int:
+        """Append what arrives, from the offset `have`; the new one. A piece is written while the next arrives."""
+        buffer, writing = bytearray(), None
+        try:
             async for piece in pieces:
                 buffer += piece
                 if have + len(buffer) > row["bytes"]:
@@ -194,16 +205,16 @@ class Uploads:
                         remedy="send the stated bytes, or begin an upload of the right size", more={"offset": have},
                     )  # fmt: skip
                 if len(buffer) >= _PIECE_BYTES:
-                    have = await asyncio.to_thread(self._write, row, have, buffer)
-                    buffer = bytearray()
-            if buffer:
-                have = await asyncio.to_thread(self._write, row, have, buffer)
-            await asyncio.to_thread(
-                self._state.touch_upload, caller.tenant, upload, self._state.clock() + self._kept.uploads_s
-            )
-            return {"upload": upload, "offset": have}
+                    if writing is not None:
+                        await writing
+                    writing = asyncio.ensure_future(asyncio.to_thread(self._write, row, have, buffer))
+                    have, buffer = have + len(buffer), bytearray()
+            if writing is not None:
+                await writing
+            return await asyncio.to_thread(self._write, row, have, buffer) if buffer else have
         finally:
-            self._busy.discard(upload)
+            if writing is not None and not writing.done():  # nobody else writes before it has ended
+                await asyncio.wait([writing])
 
     def _write(self, row: Row, have: int, content: bytearray) -> int:
         """Append to the file of an upload; returns the new offset."""
@@ -214,6 +225,9 @@ class Uploads:
             left = memoryview(content)
             while left:
                 left = left[os.write(descriptor, left) :]
+            if hasattr(os, "posix_fadvise"):
+                # Linux begins to write these bytes to the disk now, not all at once at the commit.
+                os.posix_fadvise(descriptor, have, len(content), os.POSIX_FADV_DONTNEED)
         finally:
             os.close(descriptor)
         digest.update(content)

@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 from penstock.errors import PenstockError
 
-
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
