@@ -3,7 +3,7 @@
 `python benchmarks/bench_serve_upload.py` makes real keys, starts a real server, and uploads them with penstock's
 client: each key is sent, hashed, checked row by row, and on the disk when its commit is answered. In turn with that, it
 writes files of the same bytes and syncs them (`disk`), and sends the same bytes to a process that drops them
-(`loopback`), in pieces of the same size. Every round uses another tenant. `memory` is that of the server's front process.
+(`loopback`), in pieces of the same size. Every round uses another tenant. `memory` is that of the front process.
 
 Bounds: 0.8 of the slower of disk and loopback; 64 MB above the idle server.
 """

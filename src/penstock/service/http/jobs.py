@@ -384,6 +384,8 @@ class Jobs:
     async def wait(self, tenant: str, client_job: str, wait_s: float) -> Row:
         """The job when it ended, or after so many seconds."""
         row = await asyncio.to_thread(self.row, tenant, client_job)
+        if row["state"] not in OPEN_STATES or wait_s <= 0:
+            return _shown(row)
         ends = time.monotonic() + wait_s
         watched = (asyncio.get_running_loop(), asyncio.Event())
         with self._lock:

@@ -12,7 +12,8 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Select, create_engine, delete, event, func, insert, select, update
@@ -33,9 +34,11 @@ from penstock.service.http.schema import (
     uploads,
 )
 from penstock.service.http.tokens import Caller, is_right, parse_token
+from penstock.system.files import sync, sync_folder
 
 Row = dict[str, Any]
 OPEN_STATES = ("queued", "running")
+_MOST_KEPT = 4096
 BUSY_S = 10.0
 """The longest wait for a lock of SQLite."""
 
@@ -56,7 +59,10 @@ class State:
         self._is_sqlite = url.startswith("sqlite")
         self._turn = threading.Lock()
         """Of writers of SQLite, which otherwise sleep between their tries."""
-        self._settling, self._asked, self._settled = threading.Lock(), 0, 0
+        self._settling, self._syncing, self._asked, self._settled = threading.Lock(), threading.Lock(), 0, 0
+        self._kept: dict[Any, Row | None] = {}
+        self._changes, self._keeping = 0, threading.Lock()
+        """Rows of tokens and programs, until one of them changes: SQLite's are changed by this process alone."""
         more: dict[str, Any] = {"connect_args": {"timeout": BUSY_S}} if self._is_sqlite else {"pool_pre_ping": True}
         self._engine = create_engine(url, pool_size=8, max_overflow=24, **more)
         if self._is_sqlite:
@@ -92,15 +98,24 @@ class State:
             yield connection
 
     def settle(self) -> None:
-        """Return when all that was written before is on the disk. Calls that wait together are one transaction."""
-        with self._turn:
+        """Return when all that was written before is on the disk. Calls that wait together sync once.
+
+        SQLite's log is synced from here, since a transaction that does it keeps all other ones waiting.
+        Raises: OSError.
+        """
+        if not self._is_sqlite:
+            return
+        with self._settling:
             self._asked += 1
             mine = self._asked
-        with self._settling:
-            if self._settled < mine:
+        with self._syncing:
+            with self._settling:
                 upto = self._asked
-                if self._is_sqlite:
-                    self.note("settled", str(upto))
+            if self._settled < mine:
+                log = Path(f"{self._engine.url.database}-wal")
+                with suppress(FileNotFoundError):  # all of it is in the database's file, which SQLite has synced
+                    sync(log)
+                    sync_folder(log.parent)
                 self._settled = upto
 
     def note(self, name: str, value: str, *, soon: bool = False) -> None:
@@ -118,6 +133,28 @@ class State:
     def _rows(self, query: Select[Any]) -> list[Row]:
         with self._reading() as connection:
             return [dict(row) for row in connection.execute(query).mappings()]
+
+    def _kept_row(self, name: Any, query: Select[Any]) -> Row | None:
+        """The row of a token or a program, which requests ask for again and again."""
+        found, changes = self._kept.get(name), self._changes
+        if found is None:
+            rows = self._rows(query)
+            found = _read(rows[0]) if rows else None
+            with self._keeping:
+                if found is not None and self._is_sqlite and changes == self._changes and len(self._kept) < _MOST_KEPT:
+                    self._kept[name] = found
+        return found
+
+    @contextmanager
+    def _changing(self) -> Iterator[Connection]:
+        """As `_writing`, of tokens or programs."""
+        try:
+            with self._writing() as connection:
+                yield connection
+        finally:
+            with self._keeping:
+                self._changes += 1
+                self._kept.clear()
 
     def check(self) -> None:
         """Raises: Problem: the database does not answer."""
@@ -161,7 +198,7 @@ class State:
     def end_token(self, tenant: str, identity: str, at_s: float) -> bool:
         """Let a token end at a time, or earlier where it does already; whether there is one."""
         mine = (tokens.c.tenant == tenant) & (tokens.c.token == identity)
-        with self._writing() as connection:
+        with self._changing() as connection:
             row = connection.execute(select(tokens.c.expires_s).where(mine)).first()
             if row is None:
                 return False
@@ -174,13 +211,13 @@ class State:
         parsed = parse_token(text)
         if parsed is None:
             return None
-        rows = self._rows(select(tokens).where(tokens.c.token == parsed[0]))
-        if not rows or not is_right(parsed[1], rows[0]["digest"]):
+        row = self._kept_row(parsed[0], select(tokens).where(tokens.c.token == parsed[0]))
+        if row is None or not is_right(parsed[1], row["digest"]):
             return None
-        ends = rows[0]["expires_s"]
+        ends = row["expires_s"]
         if ends is not None and ends <= self.clock():
             return None
-        return Caller(tenant=rows[0]["tenant"], token=parsed[0], scopes=frozenset(rows[0]["scopes"].split()))
+        return Caller(tenant=row["tenant"], token=parsed[0], scopes=frozenset(row["scopes"].split()))
 
     def record(self, caller: Caller, action: str, subject: str = "", *, soon: bool = False) -> None:
         """Add an entry to the audit trail."""
@@ -194,7 +231,7 @@ class State:
 
     def forget_tenant(self, tenant: str, *, keep_tokens: bool) -> None:
         """Remove every row of a tenant's data; with `keep_tokens` the tenant stays."""
-        with self._writing() as connection:
+        with self._changing() as connection:
             for table in (uploads, blobs, programs, jobs, *(() if keep_tokens else (tokens, tenants))):
                 connection.execute(delete(table).where(table.c.tenant == tenant))
 
@@ -274,7 +311,7 @@ class State:
 
     def put_program(self, tenant: str, program: str, package: str, description: Mapping[str, Any]) -> None:
         """Add a program, or replace it."""
-        with self._writing() as connection:
+        with self._changing() as connection:
             mine = (programs.c.tenant == tenant) & (programs.c.program == program)
             connection.execute(delete(programs).where(mine))
             connection.execute(
@@ -291,12 +328,12 @@ class State:
         return [_read(row) for row in self._rows(select(programs).where(programs.c.tenant == tenant))]
 
     def program(self, tenant: str, program: str) -> Row | None:
+        """It may be kept for the next call: it is not to be changed."""
         mine = (programs.c.tenant == tenant) & (programs.c.program == program)
-        rows = self._rows(select(programs).where(mine))
-        return _read(rows[0]) if rows else None
+        return self._kept_row((tenant, program), select(programs).where(mine))
 
     def remove_program(self, tenant: str, program: str) -> bool:
-        with self._writing() as connection:
+        with self._changing() as connection:
             mine = (programs.c.tenant == tenant) & (programs.c.program == program)
             return bool(connection.execute(delete(programs).where(mine)).rowcount)
 
