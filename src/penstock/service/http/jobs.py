@@ -15,6 +15,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -70,6 +71,8 @@ class Jobs:
         self._lock, self._ended = threading.Lock(), threading.Event()
         self._waiting: dict[str, list[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
         self._retrying = threading.Thread(target=self._retry, name="jobs-later", daemon=True)
+        self._disk = ThreadPoolExecutor(4, thread_name_prefix="inputs")
+        """Syncs inputs while the state is synced: the file system makes one of both."""
         self._unsynced: list[Path] = []
         """Folders of results."""
         self.draining = False
@@ -93,6 +96,7 @@ class Jobs:
     def close(self) -> None:
         """End the thread that tries again and syncs results."""
         self._ended.set()
+        self._disk.shutdown()
         if self._retrying.is_alive():
             self._retrying.join(5)
             with suppress(Problem, OSError):
@@ -312,8 +316,9 @@ class Jobs:
             ) from error  # fmt: skip
         # It computes already; the answer waits for the disk.
         self._state.record(caller, "submit", f"{asked['job']} {asked['program']}", soon=True)
-        self._files.settle(spec.inputs.values())
+        inputs = self._disk.submit(self._files.settle, list(spec.inputs.values()))
         self._state.settle()
+        inputs.result()
         return True, self.show(caller.tenant, asked["job"])
 
     def _same(self, caller: Caller, client_job: str, digest: str) -> Row | None:

@@ -9,6 +9,7 @@ only after `settle`, or after a later transaction that is not: SQLite's log is s
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,7 +35,7 @@ from penstock.service.http.schema import (
     uploads,
 )
 from penstock.service.http.tokens import Caller, is_right, parse_token
-from penstock.system.files import sync, sync_folder
+from penstock.system.files import sync_folder
 
 Row = dict[str, Any]
 OPEN_STATES = ("queued", "running")
@@ -60,6 +61,7 @@ class State:
         self._turn = threading.Lock()
         """Of writers of SQLite, which otherwise sleep between their tries."""
         self._settling, self._syncing, self._asked, self._settled = threading.Lock(), threading.Lock(), 0, 0
+        self._log_inode = -1
         self._kept: dict[Any, Row | None] = {}
         self._changes, self._keeping = 0, threading.Lock()
         """Rows of tokens and programs, until one of them changes: SQLite's are changed by this process alone."""
@@ -114,9 +116,19 @@ class State:
             if self._settled < mine:
                 log = Path(f"{self._engine.url.database}-wal")
                 with suppress(FileNotFoundError):  # all of it is in the database's file, which SQLite has synced
-                    sync(log)
-                    sync_folder(log.parent)
+                    self._sync_log(log)
                 self._settled = upto
+
+    def _sync_log(self, log: Path) -> None:
+        descriptor = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fdatasync(descriptor)
+            inode = os.fstat(descriptor).st_ino
+        finally:
+            os.close(descriptor)
+        if inode != self._log_inode:
+            sync_folder(log.parent)
+            self._log_inode = inode
 
     def note(self, name: str, value: str, *, soon: bool = False) -> None:
         """Keep a word about the state itself."""
