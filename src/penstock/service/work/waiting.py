@@ -154,8 +154,10 @@ class Queue:
 
     def started(self, entry: Entry, now: float) -> None:
         """A job begins. Those that came before it and wait are overtaken."""
+        overdue = [each.number for each in self.waiting() if each.overtaken >= self._rule.max_overtaken]
         entry.started_s = now
-        self._since_overdue = 0 if entry.overtaken >= self._rule.max_overtaken else self._since_overdue + 1
+        # Another overdue one that went first, by its priority, leaves the oldest waiting.
+        self._since_overdue = 0 if overdue and entry.number == min(overdue) else self._since_overdue + 1
         for each in self.waiting():
             each.overtaken += each.number < entry.number
 
