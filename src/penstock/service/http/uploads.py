@@ -27,8 +27,10 @@ from penstock.system.files import sync, sync_folder
 
 KINDS = {"package": "deploy", "key": "keys", "input": "run", "ciphertext": "run"}
 """Kind -> the scope that may send it."""
-_PIECE_BYTES = 1 << 21
-"""Written at a time, while the next one arrives: the memory that an upload takes is two of them."""
+_PIECE_BYTES = 1 << 18
+"""Written at a time, if nothing is being written."""
+_MOST_PIECE_BYTES = 1 << 21
+"""Of what arrives while a piece is being written: the memory that an upload takes is two of them."""
 _MOST_DIGESTS = 1024
 """Digests under way that are kept in memory. Others are computed again from the file."""
 _MOST_SYNCED = 4096
@@ -204,7 +206,8 @@ class Uploads:
                         413, f"the upload has {row['bytes']} bytes, and more arrive", kind="upload-size",
                         remedy="send the stated bytes, or begin an upload of the right size", more={"offset": have},
                     )  # fmt: skip
-                if len(buffer) >= _PIECE_BYTES:
+                is_writing = writing is not None and not writing.done()
+                if len(buffer) >= (_MOST_PIECE_BYTES if is_writing else _PIECE_BYTES):
                     if writing is not None:
                         await writing
                     writing = asyncio.ensure_future(asyncio.to_thread(self._write, row, have, buffer))
