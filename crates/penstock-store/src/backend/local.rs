@@ -244,7 +244,8 @@ fn write_whole(folder: BorrowedFd<'_>, temporary: &str, bytes: u64, fill: Fill<'
 
 /// Renames a link to `source`, once its bytes are on the disk. `false`: the link leads to another file.
 fn adopt_linked(source: &File, folder: BorrowedFd<'_>, temporary: &str, name: &str) -> io::Result<bool> {
-    let (opened, linked) = (rustix::fs::fstat(source)?, rustix::fs::statat(folder, temporary, AtFlags::SYMLINK_NOFOLLOW)?);
+    let (opened, linked) =
+        (rustix::fs::fstat(source)?, rustix::fs::statat(folder, temporary, AtFlags::SYMLINK_NOFOLLOW)?);
     if (opened.st_dev, opened.st_ino) != (linked.st_dev, linked.st_ino) {
         return Ok(false);
     }
