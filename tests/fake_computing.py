@@ -63,6 +63,8 @@ class FakeComputing:
     def snapshot(self) -> dict[str, object]:
         return {"queued": len(self.held), "keys": {"hits": 3}}
 
+    def pause(self, is_paused: bool) -> None: ...
+
     def drain(self, timeout_s: float) -> None: ...
 
     def close(self) -> None:

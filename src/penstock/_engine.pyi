@@ -432,9 +432,9 @@ class KeyStore:
     ) -> Sequence[tuple[_KeyName, int, bool]]:
         """The same from a file, which is read row by row; `only`: of a file of many keys, these."""
     def import_segment(
-        self, path: str, tenant: str | None = None, digest: str | None = None
+        self, path: str, tenant: str | None = None, digest: str | None = None, is_given: bool = False
     ) -> tuple[_KeyName, int, bool]:
-        """A segment file that was made elsewhere."""
+        """A segment file that was made elsewhere; one that is given becomes the store's own, without a copy."""
     def replace(self, tenant: str, digest: str) -> int:
         """Begin a new key pair; its number."""
     def retire(self, tenant: str, digest: str) -> Sequence[tuple[str, int, str, bool]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -130,6 +132,73 @@ def test_a_token_is_known_until_it_ends_and_never_stored(state, url):
         secret = made.text.rpartition("_")[2].encode()
         for file in Path(url.removeprefix("sqlite:///")).parent.iterdir():
             assert secret not in file.read_bytes()
+
+
+def test_a_change_of_a_token_or_program_is_seen_at_once(state):
+    # Both are kept between requests.
+    made = new_token()
+    state.add_tenant("a")
+    state.add_token(made.identity, made.digest, "a", ("run",), None)
+    state.put_program("a", "p", "first", {"n": 1})
+    for _ in range(2):
+        assert state.caller(made.text)
+        assert state.program("a", "p")["package"] == "first"
+    state.put_program("a", "p", "second", {"n": 2})
+    assert state.program("a", "p")["description"] == {"n": 2}
+    assert state.remove_program("a", "p")
+    assert state.program("a", "p") is None
+    assert state.end_token("a", made.identity, 1.0)
+    assert state.caller(made.text) is None
+
+
+def test_words_about_the_state_are_kept_and_settled_by_many_at_once(state, url):
+    assert state.noted("boot") is None
+    state.note("boot", "one")
+    state.note("boot", "two", soon=True)
+    threads = [threading.Thread(target=state.settle) for _ in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(30)
+        assert not each.is_alive()
+    again = State(url)
+    assert again.noted("boot") == "two"
+    again.close()
+
+
+def test_settling_syncs_the_log_once_for_all_that_wait(tmp_path, monkeypatch):
+    state = State(f"sqlite:///{tmp_path / 'state.sqlite'}")
+    synced, begun = [], threading.Barrier(4)
+    real = os.fdatasync
+
+    def slow(descriptor: int) -> None:
+        synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()) if Path("/proc/self/fd").exists() else "-wal")
+        time.sleep(0.2)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", slow)
+
+    def settle() -> None:
+        begun.wait(10)
+        state.note("a", "b", soon=True)
+        state.settle()
+
+    threads = [threading.Thread(target=settle) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(30)
+    state.close()
+    assert 1 <= len(synced) <= 3
+    assert all(path.endswith("-wal") for path in synced)
+
+
+def test_jobs_that_were_done_since_a_time(state):
+    for at, name in enumerate("xyz"):
+        state.add_job(job_row(name, client_job=name), most=10)
+        state.move_job(name, "failed" if name == "y" else "done", ended_s=float(at))
+    assert [row["job"] for row in state.done_since(0.0)] == ["x", "z"]
+    assert [row["job"] for row in state.done_since(1.0)] == ["z"]
 
 
 def test_a_tenant_is_added_once(state):

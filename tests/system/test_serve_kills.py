@@ -21,6 +21,8 @@ pytest.importorskip("sqlalchemy")
 from tests.serve_site import Caller, Site, eventually, random_bytes
 from tests.small_disk import needs_mounts, on_a_small_disk
 
+from penstock.service.http.state import State
+
 
 @pytest.fixture
 def held(tmp_path: Path) -> Iterator[Site]:
@@ -60,6 +62,47 @@ def test_accepted_jobs_survive_a_kill_and_run_once(held):
     tenant = held.again(tenant)
     assert {job["state"] for job in tenant("GET", "/v1/jobs").json["jobs"]} == {"done"}
     assert tenant("GET", "/v1/jobs/job-3/outputs/y/1").body == contents["job-3"]
+
+
+def test_results_that_a_loss_of_power_may_have_taken_are_computed_again(tmp_path):
+    site = Site(tmp_path)
+    try:
+        tenant, contents = with_jobs(site, 2)
+        for job in contents:
+            assert tenant.ended(job)["state"] == "done"
+        database = f"sqlite:///{tmp_path / 'state' / 'state.sqlite'}"
+        results = sorted((tmp_path / "state" / "tenants" / "alice" / "results").glob("*/*"))
+        site.kill()
+        state = State(database)
+        state.note("results synced", "0.0")
+        state.close()
+        # The machine ran on: the results are there, and are synced now.
+        site.start()
+        tenant = site.again(tenant)
+        assert not any("submitted again" in line for line in site.said)
+        eventually(lambda: float(_noted(database, "results synced")) > 0)
+        # It started anew, and one result is not whole.
+        site.kill()
+        results[0].write_bytes(b"")
+        state = State(database)
+        state.note("results synced", "0.0")
+        state.note("boot", "another")
+        state.close()
+        site.start()
+        assert "2 accepted jobs of the last server were submitted again" in site.said
+        tenant = site.again(tenant)
+        for job, content in contents.items():
+            assert tenant.ended(job)["state"] == "done"
+            assert tenant("GET", f"/v1/jobs/{job}/outputs/y/1").body == content
+    finally:
+        site.stop()
+
+
+def _noted(database: str, name: str) -> str:
+    state = State(database)
+    found = state.noted(name)
+    state.close()
+    return found or ""
 
 
 def test_an_upload_goes_on_after_a_kill_in_its_midst(held):

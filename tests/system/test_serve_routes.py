@@ -48,6 +48,7 @@ TENANT_ROUTES = {
 ADMIN_ROUTES = [
     ("GET", "/metrics"),
     ("GET", "/v1/work"),
+    ("POST", "/v1/work"),
     ("GET", "/v1/audit"),
     ("POST", "/v1/drain"),
     ("POST", "/v1/tenants"),

@@ -39,7 +39,9 @@ SHORT, OTHER, LONG = "turns-2-3", "turns-3-5", "turns-120-3"
 @contextmanager
 def opened(site: Site, **options: Any) -> Iterator[tuple[WorkerPool, Told]]:
     told = Told()
-    fields = {name: options.pop(name) for name in ("abreast", "budget_bytes", "floor_bytes") if name in options}
+    fields = {
+        name: options.pop(name) for name in ("abreast", "budget_bytes", "floor_bytes", "policy") if name in options
+    }
     settings = WorkerSettings(
         **{"store": site.store.folder, "budget_bytes": BUDGET, **fields},
         readable=(site.folder / "packages", site.folder / "inputs"),
@@ -334,3 +336,30 @@ def test_a_package_that_refreshes_runs_by_the_plan_of_least_cost(tmp_path: Path)
         pool.drain(60)
         assert told.failed == {}
         site.check(spec, clear, tolerance=1e-3)
+
+
+def test_a_paused_pool_takes_jobs_and_begins_none(site: Site) -> None:
+    with opened(site) as (pool, told):
+        pool.pause(True)
+        spec, clear = site.job("alice", SHORT)
+        pool.submit(spec)
+        time.sleep(0.6)  # two rounds of its thread
+        assert pool.snapshot()["paused"]
+        assert told.started == []
+        assert len(pool.snapshot()["queue"]) == 1
+        pool.pause(False)
+        until(lambda: told.ended)
+        site.check(spec, clear)
+
+
+def test_first_come_first_served_with_lru_computes_the_same(site: Site) -> None:
+    with opened(site, order="fcfs", policy="lru") as (pool, told):
+        pool.pause(True)
+        jobs = [site.job(tenant, program) for tenant, program in (("bob", OTHER), ("alice", SHORT), ("bob", SHORT))]
+        for spec, _ in jobs:
+            pool.submit(spec)
+        pool.pause(False)
+        until(lambda: len(told.ended) == len(jobs))
+        assert told.started == [spec.job for spec, _ in jobs]
+        for spec, clear in jobs:
+            site.check(spec, clear)

@@ -114,6 +114,13 @@ def figures(compute_s: float) -> JobFigures:
     return JobFigures(queue_s=0.0, key_wait_s=0.0, compute_s=compute_s, read_bytes=0, hits=0, misses=0, peak_bytes=0)
 
 
+def test_an_overdue_job_of_a_higher_priority_does_not_take_the_turn_of_the_oldest():
+    rule = replace(RULE, max_overtaken=5, overdue_every=3)
+    priorities = [0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 0, 1, 2]
+    order = run_queue([spec(n, "a", priority=each) for n, each in enumerate(priorities)], rule)
+    assert order.index(1) <= 9
+
+
 @settings(max_examples=40)
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 9)), min_size=1, max_size=60))
 def test_all_jobs_run_once_and_none_is_overtaken_without_end(jobs: list[tuple[str, int]]) -> None:
@@ -238,3 +245,19 @@ def test_messages_survive_json() -> None:
     assert JobSpec.from_dict(json.loads(json.dumps(job.to_dict()))) == job
     told = WorkerSettings(store=Path("s"), budget_bytes=5, readable=(Path("r"),), writable=(Path("w"),))
     assert WorkerSettings.from_dict(json.loads(json.dumps(told.to_dict()))) == told
+
+
+def test_the_costs_of_a_package_are_known_for_every_tenant_that_has_it():
+    digest = "0123456789abcdef" * 4
+    fields = {"program": "p", "store": Path("s"), "secret_tag": None, "inputs": {}, "outputs": {}}
+    one, other = (
+        JobSpec(job=tenant, tenant=tenant, package=Path(tenant) / "blobs" / digest, **fields) for tenant in "ab"
+    )
+    queue = Queue(Order.WEIGHED, RULE)
+    queue.learn(str(one.package), {"d/relin": 5})
+    queue.add(one, 0.0)
+    queue.add(other, 0.0)
+    assert {queue.candidate(each, {"b": {"d/relin": 3}}, 1.0).missing_bytes for each in queue.waiting()} == {5, 2}
+    renamed = replace(one, job="c", package=Path("a/blobs/model.pkg"), key_bytes=7)
+    queue.add(renamed, 0.0)
+    assert queue.candidate(queue.waiting()[-1], {}, 1.0).missing_bytes == 7

@@ -205,16 +205,20 @@ impl KeyStore {
     }
 
     /// A segment file that was made elsewhere; of this tenant and these parameters if given.
-    #[pyo3(signature = (path, tenant = None, digest = None))]
+    #[pyo3(signature = (path, tenant = None, digest = None, is_given = false))]
     fn import_segment(
         &self,
         py: Python<'_>,
         path: PathBuf,
         tenant: Option<Arg<String>>,
         digest: Option<Arg<String>>,
+        is_given: bool,
     ) -> PyResult<(Name, u64, bool)> {
         let (tenant, digest) = (tenant.map(tenant_in).transpose()?, digest.map(digest_in).transpose()?);
-        let imported = free(py, || self.store.import_segment(path, tenant.as_ref(), digest))?;
+        let imported = free(py, || match is_given {
+            true => self.store.adopt_segment(path, tenant.as_ref(), digest),
+            false => self.store.import_segment(path, tenant.as_ref(), digest),
+        })?;
         Ok((name_out(&imported.name), imported.bytes, imported.replaced))
     }
 

@@ -33,6 +33,10 @@ impl KeyFile {
         Ok(Self { file, path: path.to_owned(), bytes })
     }
 
+    pub(crate) fn file(&self) -> (&File, &Path) {
+        (&self.file, &self.path)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.bytes
     }

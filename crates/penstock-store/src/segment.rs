@@ -178,6 +178,13 @@ impl SegmentFile {
         &self.header
     }
 
+    /// The file, if it is byte for byte what an import under this header would write.
+    pub(crate) fn same_as(&self, header: &Header) -> Option<(&File, &Path)> {
+        let encoded = header.encode();
+        let is_same = self.file.read_at(0, encoded.len()).is_ok_and(|own| own == encoded);
+        is_same.then(|| self.file.file())
+    }
+
     /// # Errors
     /// `Source`: it is not a key of this tenant. `OtherParameters`.
     pub(crate) fn check_owner(&self, tenant: Option<&Tenant>, digest: Option<Digest>) -> Result<()> {

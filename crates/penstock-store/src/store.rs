@@ -261,7 +261,7 @@ impl Store {
     pub fn import(&self, tenant: &Tenant, key: KeyId, content: &dyn KeyContent) -> Result<Imported> {
         self.check_writable()?;
         let name = KeyName::new(tenant.clone(), content.shape().digest(), key);
-        self.place(Checked::new(name, content)?)
+        self.place(Checked::new(name, content)?, None)
     }
 
     /// Imports a segment file that was written elsewhere ([`crate::write_segment`]), of this tenant and these parameters
@@ -276,15 +276,39 @@ impl Store {
         tenant: Option<&Tenant>,
         digest: Option<Digest>,
     ) -> Result<Imported> {
+        self.import_segment_file(path.as_ref(), tenant, digest, false)
+    }
+
+    /// [`Store::import_segment`] of a file that nobody changes any more: where the file system allows it, the file itself
+    /// becomes the store's by a second name, checked but not copied. Its old name is the caller's to remove.
+    ///
+    /// # Errors
+    /// Those of [`Store::import_segment`].
+    pub fn adopt_segment(
+        &self,
+        path: impl AsRef<Path>,
+        tenant: Option<&Tenant>,
+        digest: Option<Digest>,
+    ) -> Result<Imported> {
+        self.import_segment_file(path.as_ref(), tenant, digest, true)
+    }
+
+    fn import_segment_file(
+        &self,
+        path: &Path,
+        tenant: Option<&Tenant>,
+        digest: Option<Digest>,
+        is_given: bool,
+    ) -> Result<Imported> {
         self.check_writable()?;
         let file = SegmentFile::open(path)?;
         file.check_owner(tenant, digest)?;
         let checked = Checked::new(KeyName { pair: KeyName::FIRST_PAIR, ..file.header().name.clone() }, &file)?;
         file.check_rows(checked.header())?;
-        self.place(checked)
+        self.place(checked, is_given.then_some(&file))
     }
 
-    fn place(&self, checked: Checked<'_>) -> Result<Imported> {
+    fn place(&self, checked: Checked<'_>, given: Option<&SegmentFile>) -> Result<Imported> {
         // One import at a time, in all processes: segment and index row of one key are always of one import.
         let lock = self.open_lock()?;
         lock.lock().map_err(|error| Error::io(&self.lock, "lock", error))?;
@@ -298,7 +322,14 @@ impl Store {
             // Killed between segment and row, the next opening knows that they may be of two imports.
             self.index.replacing(&name)?;
         }
-        let written = self.backend.put(&name.path(), checked.bytes(), &mut |out| checked.write(out));
+        let adopted = match given.and_then(|file| file.same_as(checked.header())) {
+            Some((file, path)) => self.backend.adopt(file, path, &name.path()),
+            None => Ok(false),
+        };
+        let written = adopted.and_then(|adopted| match adopted {
+            true => Ok(()),
+            false => self.backend.put(&name.path(), checked.bytes(), &mut |out| checked.write(out)),
+        });
         if let Err(error) = written {
             let _ = self.settle(); // What failed is reported; the next opening settles what this did not.
             return Err(error);

@@ -241,6 +241,33 @@ fn a_seed_of_another_key_tenant_or_pair_is_not_taken_for_the_keys_own() {
 }
 
 #[test]
+fn a_given_segment_becomes_the_stores_own_file() {
+    use std::os::unix::fs::MetadataExt;
+    let folder = Folder::new();
+    let (store, _) = open(folder.path());
+    let path = folder.path().join("given.pkey");
+    write_segment(&path, &tenant("alice"), rot(1), &formed("alice", rot(1), FORMS[0])).unwrap();
+    let inode = |path: &Path| fs::metadata(path).unwrap().ino();
+    let own = file(folder.path(), "alice", rot(1));
+    for replaced in [false, true, true] {
+        let imported = store.adopt_segment(&path, Some(&tenant("alice")), Some(small().digest())).unwrap();
+        assert_eq!(imported.replaced, replaced);
+        assert_eq!(inode(&path), inode(&own));
+        assert_eq!(fs::read_dir(own.parent().unwrap()).unwrap().count(), 1);
+    }
+    assert!(store.verify(&store.entry(&name("alice", rot(1))).unwrap()).fault.is_none());
+    fs::remove_file(&path).unwrap();
+
+    // A damaged one is refused as ever.
+    let bytes = fs::read(&own).unwrap();
+    let mut damaged = bytes.clone();
+    *damaged.last_mut().unwrap() ^= 1;
+    fs::write(&path, &damaged).unwrap();
+    assert!(store.adopt_segment(&path, None, None).is_err());
+    assert!(fs::read(&own).unwrap() == bytes);
+}
+
+#[test]
 fn a_segment_from_elsewhere_is_imported_as_it_is() {
     let (folder, outside) = (Folder::new(), Folder::new());
     let (store, _) = open(folder.path());

@@ -12,12 +12,14 @@ from urllib.parse import quote
 from penstock.client.journal import Journal
 from penstock.errors import PenstockError
 from penstock.system.files import os_errors
-from penstock.system.web import PIECE_BYTES, Patience, ServiceError, ServiceRefused, Web
+from penstock.system.web import Patience, ServiceError, ServiceRefused, Web
 
 _FORGOTTEN = (404, 410)
 """The service does not know the upload any more."""
 _ELSEWHERE = 409
 """The upload is at another offset, or a piece that was cut off is still being written."""
+PIECE_BYTES = 32 << 20
+"""Of one request. Each is a round trip, and a broken one goes on at the offset that the service has."""
 _MOST_ROUNDS = 3
 """An upload begins so often anew before it counts as failed."""
 _MOST_ELSEWHERE = 12

@@ -191,8 +191,8 @@ class KeyStore:
 
     def list_keys(self, *, tenant: str | None = None, digest: str | None = None) -> list[StoredKey]:
         """Whole keys in the order of names; optionally of one tenant or one set of parameters."""
-        found = [_stored(entry) for entry in self.handle.entries()]
-        return [key for key in found if tenant in (None, key.name.tenant) and digest in (None, key.name.digest)]
+        entries = self.handle.entries()
+        return [_stored(each) for each in entries if tenant in (None, each.tenant) and digest in (None, each.digest)]
 
     def key(self, name: KeyName) -> StoredKey:
         """One key.
@@ -242,16 +242,23 @@ class KeyStore:
         return [_imported(*each) for each in imported]
 
     def import_segment(
-        self, source: Path, *, tenant: str | None = None, params: CkksParameters | None = None
+        self,
+        source: Path,
+        *,
+        tenant: str | None = None,
+        params: CkksParameters | None = None,
+        is_given: bool = False,
     ) -> ImportedKey:
         """Import a segment file that was made elsewhere, one row at a time; its header names the key.
 
-        Args:   tenant, params: whose key it must be, and of which set.
+        Args:   tenant, params: whose key it must be, and of which set. is_given: nobody changes the file any more, so
+                that it becomes the store's own by a second name where the file system allows it: it is read and
+                checked as ever, and not copied.
         Raises: KeyRefused: another secret key, a word that is not below its modulus. KeyDamaged: the file is not whole,
                 of a newer version, or another tenant's. StoreUnusable: a full disk.
         """
         digest = None if params is None else parameter_digest(params)
-        return _imported(*self.handle.import_segment(str(source), tenant, digest))
+        return _imported(*self.handle.import_segment(str(source), tenant, digest, is_given))
 
     def replace_pair(self, tenant: str, params: CkksParameters) -> int:
         """Begin a new key pair: keys of the next other secret key are imported next to the old ones.

@@ -89,7 +89,14 @@ def os_errors(path: Path, doing: str = "write") -> Iterator[None]:
         raise FileError(path, doing, error) from error
 
 
-def write_atomic(path: Path, write: Callable[[Path], None] | bytes, *, force: bool = False, mode: int = 0o666) -> None:
+def write_atomic(
+    path: Path,
+    write: Callable[[Path], None] | bytes,
+    *,
+    force: bool = False,
+    mode: int = 0o666,
+    is_synced: bool = True,
+) -> None:
     """Write a file that appears under its name only when it is whole and on the disk.
 
     The content goes to a temporary name in the same folder, is synced, and is then renamed; after any failure the final
@@ -98,7 +105,8 @@ def write_atomic(path: Path, write: Callable[[Path], None] | bytes, *, force: bo
 
     Args:   path: the final name; its folder must exist. write: the bytes, or a function that writes the file at
             the path that it is given (same suffix as `path`). force: replace an existing file. mode: who may read
-            the file, from its first byte on, less the process's mask.
+            the file, from its first byte on, less the process's mask. is_synced: without it the file is whole for every
+            process, also after this one is killed, and the caller syncs it against a loss of power.
     Raises: WouldOverwrite: `path` exists and `force` is false. ForeignLink. FileError: the file system refused.
     """
     path = Path(path)
@@ -113,7 +121,7 @@ def write_atomic(path: Path, write: Callable[[Path], None] | bytes, *, force: bo
             return
         with UnfinishedFile(path, force=force, mode=mode) as file:
             _fill(file.temporary, write, file.descriptor)
-            file.publish()
+            file.publish(is_synced=is_synced)
 
 
 class UnfinishedFile:
@@ -140,14 +148,16 @@ class UnfinishedFile:
             with suppress(OSError):  # some file systems lock nothing
                 fcntl.flock(self.descriptor, fcntl.LOCK_EX)  # says to other machines' processes, too, that it is in use
 
-    def publish(self) -> None:
+    def publish(self, *, is_synced: bool = True) -> None:
         """Sync the file and give it its name. Raises: WouldOverwrite; FileError."""
         with os_errors(self.path):
-            sync(self.temporary)
+            if is_synced:
+                sync(self.temporary)
             _publish(self.temporary, self._target, self.force)
             with suppress(OSError):
                 self.temporary.unlink(missing_ok=True)
-            sync_folder(self._target.parent)
+            if is_synced:
+                sync_folder(self._target.parent)
 
     def __enter__(self) -> UnfinishedFile:
         return self

@@ -179,6 +179,23 @@ impl Backend for LocalFolder {
         written.and_then(|()| Ok(sync_folder(folder.as_fd())?)).map_err(failed)
     }
 
+    fn adopt(&self, source: &File, from: &Path, path: &str) -> Result<bool> {
+        let failed = |error| Error::io(self.root.join(path), "write", error);
+        let (folder, name) = self.folder_of(path, true)?;
+        let temporary = temporary_name();
+        if rustix::fs::linkat(rustix::fs::CWD, from, &folder, &temporary, AtFlags::empty()).is_err() {
+            return Ok(false); // Another file system, or one without links.
+        }
+        let linked = adopt_linked(source, folder.as_fd(), &temporary, name);
+        // It is still there where two names of one file were to be renamed.
+        let _ = rustix::fs::unlinkat(&folder, &temporary, AtFlags::empty());
+        let linked = linked.map_err(failed)?;
+        if linked {
+            sync_folder(folder.as_fd()).map_err(|errno| failed(errno.into()))?;
+        }
+        Ok(linked)
+    }
+
     fn remove(&self, path: &str) -> Result<()> {
         let (folder, name) = match self.folder_of(path, false) {
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -223,6 +240,20 @@ fn write_whole(folder: BorrowedFd<'_>, temporary: &str, bytes: u64, fill: Fill<'
     #[cfg(target_os = "linux")]
     let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
     Ok(())
+}
+
+/// Renames a link to `source`, once its bytes are on the disk. `false`: the link leads to another file.
+fn adopt_linked(source: &File, folder: BorrowedFd<'_>, temporary: &str, name: &str) -> io::Result<bool> {
+    let (opened, linked) =
+        (rustix::fs::fstat(source)?, rustix::fs::statat(folder, temporary, AtFlags::SYMLINK_NOFOLLOW)?);
+    if (opened.st_dev, opened.st_ino) != (linked.st_dev, linked.st_ino) {
+        return Ok(false);
+    }
+    source.sync_all()?;
+    #[cfg(target_os = "linux")]
+    let _ = rustix::fs::fadvise(source, 0, None, rustix::fs::Advice::DontNeed);
+    rustix::fs::renameat(folder, temporary, folder, name)?;
+    Ok(true)
 }
 
 fn open_folder(at: &OwnedFd, name: &str) -> rustix::io::Result<OwnedFd> {

@@ -9,7 +9,9 @@ mod s3;
 #[cfg(target_os = "linux")]
 mod uring;
 
+use std::fs::File;
 use std::io::{self, Write};
+use std::path::Path;
 
 use crate::Result;
 use crate::buffer::Row;
@@ -74,6 +76,13 @@ pub trait Backend: Send + Sync {
     /// Writes a file of `bytes` bytes; a file of this name is replaced. After any failure, the name holds its old
     /// content.
     fn put(&self, path: &str, bytes: u64, fill: Fill<'_>) -> Result<()>;
+
+    /// Gives the regular file `source` the name `path`, too, without a copy; a file of this name is replaced. `false`:
+    /// this place cannot, and nothing has changed.
+    fn adopt(&self, source: &File, from: &Path, path: &str) -> Result<bool> {
+        let _ = (source, from, path);
+        Ok(false)
+    }
 
     /// Removes a file; nothing where there is none.
     fn remove(&self, path: &str) -> Result<()>;

@@ -75,6 +75,7 @@ def _pool(config: Config, callbacks: Callbacks) -> Computing:
     """The workers."""
     from penstock.service.work.admission import Limits
     from penstock.service.work.messages import WorkerSettings
+    from penstock.service.work.order import Order
     from penstock.service.work.pool import Isolation, WorkerPool
 
     work, tenants = config.work, config.folder / "tenants"
@@ -86,6 +87,7 @@ def _pool(config: Config, callbacks: Callbacks) -> Computing:
             floor_bytes=work.key_floor_bytes,
             abreast=work.abreast,
             threads=threads,
+            policy="lru" if work.eviction == "lru" else "future",
             readable=(tenants,),
             writable=(tenants,),
         ),
@@ -95,4 +97,5 @@ def _pool(config: Config, callbacks: Callbacks) -> Computing:
         limits=Limits(jobs=work.jobs, backlog_s=work.backlog_s, memory_bytes=work.memory_bytes),
         isolation=Isolation(work.isolation),
         max_workers=work.workers,
+        order=Order.FCFS if work.order == "arrival" else Order.WEIGHED,
     )

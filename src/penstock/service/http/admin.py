@@ -8,7 +8,7 @@ from fastapi import Depends, FastAPI, Path, Query
 from fastapi.responses import Response
 
 from penstock.service.http.app import PathName, bare, needs
-from penstock.service.http.forms import RotationForm, TenantForm, TokenForm
+from penstock.service.http.forms import RotationForm, TenantForm, TokenForm, WorkForm
 from penstock.service.http.limits import Application, Gate
 from penstock.service.http.problems import Problem
 from penstock.service.http.service import Service
@@ -43,6 +43,13 @@ def _of_server(app: FastAPI, service: Service) -> None:
     def work(_: Operates) -> dict[str, Any]:
         """The waiting and running jobs, and the keys in memory."""
         return service.snapshot()
+
+    @app.post("/v1/work")
+    def pause(form: WorkForm, caller: Operates) -> dict[str, Any]:
+        """Begin no job until the opposite is asked for, or a drain. Jobs are taken all the while."""
+        service.computing.pause(form.paused)
+        service.state.record(caller, "pause" if form.paused else "resume")
+        return {"paused": form.paused}
 
     @app.get("/v1/audit")
     def audit(_: Operates, after: Annotated[int, Query(ge=0, le=1 << 31)] = 0) -> dict[str, Any]:

@@ -161,7 +161,8 @@ def _of_uploads(app: FastAPI, service: Service) -> None:
     def commit(upload: Identity, caller: Sends) -> dict[str, Any]:
         """Check the whole content and take it. Keys are imported whole or not at all."""
         found = uploads.commit(caller, upload)
-        service.state.record(caller, f"commit {found['kind']}", found["blob"])
+        soon = found["kind"] == "input"
+        service.state.record(caller, f"commit {found['kind']}", found["blob"], soon=soon)
         return found
 
     @app.delete("/v1/uploads/{upload}")
@@ -233,9 +234,7 @@ def _of_jobs(app: FastAPI, service: Service) -> None:
     def submit(form: JobForm, caller: Runs, response: Response) -> dict[str, Any]:
         """Submit a job. 424 names lacking keys; 429 and 503 say in Retry-After when to come again."""
         is_new, found = jobs.submit(caller, form.model_dump())
-        if is_new:
-            service.state.record(caller, "submit", f"{form.job} {form.program}")
-        else:
+        if not is_new:
             response.status_code = 200
         return found
 

@@ -62,6 +62,8 @@ class WorkSpec(Strict):
     backlog: str = "10 min"
     isolation: str = Field(default="shared", pattern="^(shared|process)$")
     workers: int = Field(default=4, ge=1)
+    order: str = Field(default="planned", pattern="^(planned|arrival)$")
+    eviction: str = Field(default="planned", pattern="^(planned|lru)$")
     machine: str = ""
 
 
@@ -129,6 +131,10 @@ class Work:
     isolation: str
     workers: int
     """Processes at most, under `process`."""
+    order: str
+    """`planned`: keys to read weighed against waiting; `arrival`."""
+    eviction: str
+    """`planned`: keys that waiting jobs use last leave, and those of the next jobs are read ahead; `lru`."""
     machine: str
     """A fitted machine for predictions; empty: assumed rates."""
 
@@ -223,6 +229,8 @@ def config_of(spec: ServeSpec, base: Path, where: str, first_tenant: str | None 
             backlog_s=parse_seconds(work.backlog, f"{where}: work.backlog"),
             isolation=work.isolation,
             workers=work.workers,
+            order=work.order,
+            eviction=work.eviction,
             machine=work.machine,
         ),
         first_tenant=first_tenant,

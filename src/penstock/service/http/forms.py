@@ -52,6 +52,12 @@ class JobForm(Form):
     deadline_s: float | None = Field(default=None, gt=0, le=1e8, allow_inf_nan=False, description="From submission.")
 
 
+class WorkForm(Form):
+    """Whether jobs may begin."""
+
+    paused: bool
+
+
 class TenantForm(Form):
     """A new tenant."""
 

@@ -1,7 +1,8 @@
 """Jobs: accepted once by the client's own identity, kept in the state, computed by `penstock.service.work`.
 
-A job that was accepted is in the database before it is submitted, so it is submitted again after the server was killed.
-Its outputs are on disk before its state says `done`.
+A job that was accepted is in the database and its inputs are on the disk, so it is submitted again after the server was
+killed or the machine lost its power. Its outputs are whole before its state says `done`, and synced soon after that:
+after a start of the machine, jobs whose outputs may not have been synced are computed again.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -29,10 +32,13 @@ from penstock.service.http.state import OPEN_STATES, Row, State
 from penstock.service.http.tokens import Caller
 from penstock.service.http.uploads import Files, Uploads
 from penstock.service.work.messages import Computing, JobFigures, JobSpec, Refused
+from penstock.system.files import sync, sync_folder
 
 MOST_ATTEMPTS = 3
 """Attempts at a job before it fails."""
 _LATER_S = 0.5
+_SYNCED, _BOOT = "results synced", "boot"
+"""Words in the state: until when the results of done jobs are on the disk, and which start of the machine that was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +71,10 @@ class Jobs:
         self._lock, self._ended = threading.Lock(), threading.Event()
         self._waiting: dict[str, list[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
         self._retrying = threading.Thread(target=self._retry, name="jobs-later", daemon=True)
+        self._disk = ThreadPoolExecutor(4, thread_name_prefix="inputs")
+        """Syncs inputs while the state is synced: the file system makes one of both."""
+        self._unsynced: list[Path] = []
+        """Folders of results."""
         self.draining = False
 
     # What the workers say
@@ -80,13 +90,17 @@ class Jobs:
     def connect(self, computing: Computing) -> None:
         """Begin to submit jobs to `computing`, which has started."""
         self._computing = computing
+        self._recover_results()
         self._retrying.start()
 
     def close(self) -> None:
-        """End the thread that tries again."""
+        """End the thread that tries again and syncs results."""
         self._ended.set()
+        self._disk.shutdown()
         if self._retrying.is_alive():
             self._retrying.join(5)
+            with suppress(Problem, OSError):
+                self.sync_results()
 
     def _surely(self, action: Callable[[], object]) -> None:
         """Do it, or do it again later where the database is away."""
@@ -102,6 +116,8 @@ class Jobs:
                 actions, self._later = self._later, []
             for action in actions:
                 self._surely(action)
+            with suppress(Problem, OSError):
+                self.sync_results()
 
     def _started(self, job: str, at_s: float) -> None:
         self._state.move_job(job, "running", only=("queued",), started_s=at_s)
@@ -119,7 +135,9 @@ class Jobs:
         if len(outputs) < len(named):
             self._failed(job, "the worker said that the job was done, and results are missing", True)
             return
-        now = self._state.clock()
+        with self._lock:
+            now = self._state.clock()
+            self._unsynced.append(folder)
         moved = self._state.move_job(
             job,
             "done",
@@ -158,6 +176,50 @@ class Jobs:
     def _drop_results(self, row: Row | None) -> None:
         if row is not None:
             shutil.rmtree(self._files.results(row["tenant"], row["job"]), ignore_errors=True)
+
+    # Results on the disk
+
+    def sync_results(self) -> int:
+        """Sync the results of the jobs that are done, and note the time up to which they are; how many jobs.
+
+        Raises: OSError; Problem. What was not synced is tried again.
+        """
+        with self._lock:
+            folders, self._unsynced = self._unsynced, []
+            upto = self._state.clock()
+        if not folders:
+            return 0
+        try:
+            for folder in folders:
+                with suppress(FileNotFoundError):  # it has expired, or its job was cancelled
+                    for file in folder.iterdir():
+                        sync(file)
+                    sync_folder(folder)
+                    sync_folder(folder.parent)
+            self._state.note(_SYNCED, repr(upto), soon=True)
+        except BaseException:
+            with self._lock:
+                self._unsynced = [*folders, *self._unsynced]
+            raise
+        return len(folders)
+
+    def _recover_results(self) -> None:
+        """Look after results of the last server that it may not have synced.
+
+        They are there if the machine has run since, and are synced now. Else their jobs wait again.
+        """
+        boot, before = _boot(), self._state.noted(_BOOT)
+        if before is None:  # no server was here that left results unsynced
+            self._state.note(_BOOT, boot)
+            return
+        rows = self._state.done_since(float(self._state.noted(_SYNCED) or 0.0))
+        if boot and boot == before:
+            self._unsynced = [self._files.results(row["tenant"], row["job"]) for row in rows]
+            return
+        for row in rows:
+            empty = {"ended_s": None, "figures": None, "outputs": None, "output_bytes": 0, "expires_s": None}
+            self._state.move_job(row["job"], "queued", only=("done",), **empty)
+        self._state.note(_BOOT, boot)
 
     # Submission
 
@@ -238,7 +300,8 @@ class Jobs:
             assert found is not None
             return False, found
         try:
-            self._computing.submit(self._spec({**row, "request": request}, needs["pair"]))
+            spec = self._spec({**row, "request": request}, needs["pair"])
+            self._computing.submit(spec)
         except Refused as refused:
             self._state.remove_job(row["job"])
             raise Problem(
@@ -251,6 +314,11 @@ class Jobs:
                 422, str(error), remedy="submit a smaller program, or ask the operator to raise work.memory",
                 kind="job-size",
             ) from error  # fmt: skip
+        # It computes already; the answer waits for the disk.
+        self._state.record(caller, "submit", f"{asked['job']} {asked['program']}", soon=True)
+        inputs = self._disk.submit(self._files.settle, list(spec.inputs.values()))
+        self._state.settle()
+        inputs.result()
         return True, self.show(caller.tenant, asked["job"])
 
     def _same(self, caller: Caller, client_job: str, digest: str) -> Row | None:
@@ -321,6 +389,8 @@ class Jobs:
     async def wait(self, tenant: str, client_job: str, wait_s: float) -> Row:
         """The job when it ended, or after so many seconds."""
         row = await asyncio.to_thread(self.row, tenant, client_job)
+        if row["state"] not in OPEN_STATES or wait_s <= 0:
+            return _shown(row)
         ends = time.monotonic() + wait_s
         watched = (asyncio.get_running_loop(), asyncio.Event())
         with self._lock:
@@ -394,14 +464,26 @@ class Jobs:
 
     def expire(self, rows: list[Row]) -> int:
         """Remove results whose time is over, and later the rows of their jobs; how many."""
+        done = [row for row in rows if row["state"] == "done"]
+        for row in done:
+            ends = self._state.clock() + self._config.retention.jobs_s
+            self._state.move_job(row["job"], "expired", only=("done",), output_bytes=0, expires_s=ends)
+        if done:
+            self._state.settle()  # no row on the disk says `done` of results that are gone
         for row in rows:
             if row["state"] == "done":
-                ends = self._state.clock() + self._config.retention.jobs_s
-                self._state.move_job(row["job"], "expired", only=("done",), output_bytes=0, expires_s=ends)
                 self._drop_results(row)
             elif row["state"] not in OPEN_STATES:
                 self._state.remove_job(row["job"])
         return len(rows)
+
+
+def _boot() -> str:
+    """What tells this start of the machine from the next; empty: unknown."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
 
 
 def _file_of(number: int) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ class Keys:
     def __init__(self, store: KeyStore, state: State) -> None:
         self._store, self._state = store, state
         self._used: dict[str, int] = {}
+        self._there: dict[tuple[str, str], list[StoredKey]] = {}
+        """By tenant and set: the keys as they were listed last."""
 
     def used_bytes(self, tenant: str) -> int:
         """Bytes of a tenant's keys on disk."""
@@ -40,7 +44,7 @@ class Keys:
         params = CkksParameters.from_dict(program["description"]["params"])
         try:
             if is_segment(file):
-                imported = [self._store.import_segment(file, tenant=tenant, params=params)]
+                imported = [self._store.import_segment(file, tenant=tenant, params=params, is_given=True)]
             else:
                 imported = self._store.import_openfhe(tenant, file, params=params, key=upload["name"])
         except (KeyRefused, KeyDamaged) as error:
@@ -52,7 +56,7 @@ class Keys:
             ) from error  # fmt: skip
         except PenstockError as error:
             raise problem_of(error) from error
-        self._used.pop(tenant, None)
+        self._changed(tenant)
         return [{"key": each.name.key, "bytes": each.file_bytes, "replaced": each.replaced} for each in imported]
 
     def listed(self, tenant: str) -> list[Row]:
@@ -73,20 +77,44 @@ class Keys:
         """Remove all keys of a tenant; how many."""
         count = len(self._store.list_keys(tenant=tenant))
         self._store.gc(tenant=tenant)
-        self._used.pop(tenant, None)
+        self._changed(tenant)
         return count
 
+    def _changed(self, tenant: str) -> None:
+        self._used.pop(tenant, None)
+        for name in [name for name in list(self._there) if name[0] == tenant]:
+            self._there.pop(name, None)
+
     def needs(self, tenant: str, description: Mapping[str, Any]) -> Row:
-        """Which keys a program needs, which of them the tenant lacks, and its key pair."""
-        digest = parameter_digest(CkksParameters.from_dict(description["params"]))
-        pairs: dict[str, dict[str, StoredKey]] = {}
-        for key in self._store.list_keys(tenant=tenant, digest=digest):
-            pairs.setdefault(key.secret_tag, {})[key.name.key] = key
-        needed = description["keys"]
-        best: str | None = None
-        lacking: list[Row] = list(needed)
-        for tag, there in pairs.items():
-            short = [each for each in needed if each["key"] not in there or there[each["key"]].limbs < each["limbs"]]
-            if best is None or len(short) < len(lacking):
-                best, lacking = tag, short
-        return {"needed": needed, "lacking": lacking, "pair": best}
+        """Which keys a program needs, which of them the tenant lacks, and its key pair.
+
+        The store is asked again where keys seem to be lacking: another process may have imported them. The job finds
+        out which keys another process has removed.
+        """
+        digest = _digest_of(json.dumps(description["params"], sort_keys=True))
+        known = self._there.get((tenant, digest))
+        found = None if known is None else _held(known, description["keys"])
+        if found is None or found["lacking"]:
+            known = self._there[tenant, digest] = self._store.list_keys(tenant=tenant, digest=digest)
+            found = _held(known, description["keys"])
+        return found
+
+
+@lru_cache(maxsize=256)
+def _digest_of(params: str) -> str:
+    """The key store's digest of a set, from its JSON."""
+    return parameter_digest(CkksParameters.from_dict(json.loads(params)))
+
+
+def _held(keys: Sequence[StoredKey], needed: list[Row]) -> Row:
+    """The pair whose keys lack least, and what it lacks."""
+    pairs: dict[str, dict[str, StoredKey]] = {}
+    for key in keys:
+        pairs.setdefault(key.secret_tag, {})[key.name.key] = key
+    best: str | None = None
+    lacking: list[Row] = list(needed)
+    for tag, there in pairs.items():
+        short = [each for each in needed if each["key"] not in there or there[each["key"]].limbs < each["limbs"]]
+        if best is None or len(short) < len(lacking):
+            best, lacking = tag, short
+    return {"needed": needed, "lacking": lacking, "pair": best}

@@ -1,14 +1,20 @@
 """The state of the service in SQLite or PostgreSQL, behind one interface.
 
 A method is one transaction. Rows come back as dictionaries. Every query names its tenant.
+
+A transaction survives the end of this process, however it ends. One that is written `soon` survives a loss of power
+only after `settle`, or after a later transaction that is not: SQLite's log is synced then, up to there.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Select, create_engine, delete, event, func, insert, select, update
@@ -29,9 +35,11 @@ from penstock.service.http.schema import (
     uploads,
 )
 from penstock.service.http.tokens import Caller, is_right, parse_token
+from penstock.system.files import sync_folder
 
 Row = dict[str, Any]
 OPEN_STATES = ("queued", "running")
+_MOST_KEPT = 4096
 BUSY_S = 10.0
 """The longest wait for a lock of SQLite."""
 
@@ -50,6 +58,13 @@ class State:
     def __init__(self, url: str, clock: Callable[[], float] = time.time) -> None:
         self.clock = clock
         self._is_sqlite = url.startswith("sqlite")
+        self._turn = threading.Lock()
+        """Of writers of SQLite, which otherwise sleep between their tries."""
+        self._settling, self._syncing, self._asked, self._settled = threading.Lock(), threading.Lock(), 0, 0
+        self._log_inode = -1
+        self._kept: dict[Any, Row | None] = {}
+        self._changes, self._keeping = 0, threading.Lock()
+        """Rows of tokens and programs, until one of them changes: SQLite's are changed by this process alone."""
         more: dict[str, Any] = {"connect_args": {"timeout": BUSY_S}} if self._is_sqlite else {"pool_pre_ping": True}
         self._engine = create_engine(url, pool_size=8, max_overflow=24, **more)
         if self._is_sqlite:
@@ -78,13 +93,80 @@ class State:
             yield connection
 
     @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        with _outages(), self._engine.connect().execution_options(writes=True) as connection, connection.begin():
+    def _writing(self, *, soon: bool = False) -> Iterator[Connection]:
+        options = {"writes": "soon" if soon else "now"}
+        turn = self._turn if self._is_sqlite else nullcontext()
+        with turn, _outages(), self._engine.connect().execution_options(**options) as connection, connection.begin():
             yield connection
+
+    def settle(self) -> None:
+        """Return when all that was written before is on the disk. Calls that wait together sync once.
+
+        SQLite's log is synced from here, since a transaction that does it keeps all other ones waiting.
+        Raises: OSError.
+        """
+        if not self._is_sqlite:
+            return
+        with self._settling:
+            self._asked += 1
+            mine = self._asked
+        with self._syncing:
+            with self._settling:
+                upto = self._asked
+            if self._settled < mine:
+                log = Path(f"{self._engine.url.database}-wal")
+                with suppress(FileNotFoundError):  # all of it is in the database's file, which SQLite has synced
+                    self._sync_log(log)
+                self._settled = upto
+
+    def _sync_log(self, log: Path) -> None:
+        descriptor = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fdatasync(descriptor)
+            inode = os.fstat(descriptor).st_ino
+        finally:
+            os.close(descriptor)
+        if inode != self._log_inode:
+            sync_folder(log.parent)
+            self._log_inode = inode
+
+    def note(self, name: str, value: str, *, soon: bool = False) -> None:
+        """Keep a word about the state itself."""
+        with self._writing(soon=soon) as connection:
+            same = about.c.name == name
+            if not connection.execute(update(about).where(same).values(value=value)).rowcount:
+                connection.execute(insert(about).values(name=name, value=value))
+
+    def noted(self, name: str) -> str | None:
+        """A word that was kept; `None`: there is none."""
+        rows = self._rows(select(about.c.value).where(about.c.name == name))
+        return rows[0]["value"] if rows else None
 
     def _rows(self, query: Select[Any]) -> list[Row]:
         with self._reading() as connection:
             return [dict(row) for row in connection.execute(query).mappings()]
+
+    def _kept_row(self, name: Any, query: Select[Any]) -> Row | None:
+        """The row of a token or a program, which requests ask for again and again."""
+        found, changes = self._kept.get(name), self._changes
+        if found is None:
+            rows = self._rows(query)
+            found = _read(rows[0]) if rows else None
+            with self._keeping:
+                if found is not None and self._is_sqlite and changes == self._changes and len(self._kept) < _MOST_KEPT:
+                    self._kept[name] = found
+        return found
+
+    @contextmanager
+    def _changing(self) -> Iterator[Connection]:
+        """As `_writing`, of tokens or programs."""
+        try:
+            with self._writing() as connection:
+                yield connection
+        finally:
+            with self._keeping:
+                self._changes += 1
+                self._kept.clear()
 
     def check(self) -> None:
         """Raises: Problem: the database does not answer."""
@@ -128,7 +210,7 @@ class State:
     def end_token(self, tenant: str, identity: str, at_s: float) -> bool:
         """Let a token end at a time, or earlier where it does already; whether there is one."""
         mine = (tokens.c.tenant == tenant) & (tokens.c.token == identity)
-        with self._writing() as connection:
+        with self._changing() as connection:
             row = connection.execute(select(tokens.c.expires_s).where(mine)).first()
             if row is None:
                 return False
@@ -141,18 +223,18 @@ class State:
         parsed = parse_token(text)
         if parsed is None:
             return None
-        rows = self._rows(select(tokens).where(tokens.c.token == parsed[0]))
-        if not rows or not is_right(parsed[1], rows[0]["digest"]):
+        row = self._kept_row(parsed[0], select(tokens).where(tokens.c.token == parsed[0]))
+        if row is None or not is_right(parsed[1], row["digest"]):
             return None
-        ends = rows[0]["expires_s"]
+        ends = row["expires_s"]
         if ends is not None and ends <= self.clock():
             return None
-        return Caller(tenant=rows[0]["tenant"], token=parsed[0], scopes=frozenset(rows[0]["scopes"].split()))
+        return Caller(tenant=row["tenant"], token=parsed[0], scopes=frozenset(row["scopes"].split()))
 
-    def record(self, caller: Caller, action: str, subject: str = "") -> None:
+    def record(self, caller: Caller, action: str, subject: str = "", *, soon: bool = False) -> None:
         """Add an entry to the audit trail."""
         entry = {"tenant": caller.tenant, "token": caller.token, "action": action, "subject": subject[:500]}
-        with self._writing() as connection:
+        with self._writing(soon=soon) as connection:
             connection.execute(insert(audit).values(at_s=self.clock(), **entry))
 
     def trail(self, after: int = 0, most: int = 1000) -> list[Row]:
@@ -161,7 +243,7 @@ class State:
 
     def forget_tenant(self, tenant: str, *, keep_tokens: bool) -> None:
         """Remove every row of a tenant's data; with `keep_tokens` the tenant stays."""
-        with self._writing() as connection:
+        with self._changing() as connection:
             for table in (uploads, blobs, programs, jobs, *(() if keep_tokens else (tokens, tenants))):
                 connection.execute(delete(table).where(table.c.tenant == tenant))
 
@@ -193,13 +275,15 @@ class State:
         return self._rows(select(uploads).where(uploads.c.tenant == tenant).order_by(uploads.c.upload))
 
     def touch_upload(self, tenant: str, upload: str, expires_s: float) -> None:
-        with self._writing() as connection:
+        with self._writing(soon=True) as connection:
             mine = (uploads.c.tenant == tenant) & (uploads.c.upload == upload)
             connection.execute(update(uploads).where(mine).values(expires_s=expires_s))
 
-    def end_upload(self, tenant: str, upload: str, blob: Mapping[str, Any] | None = None) -> bool:
+    def end_upload(
+        self, tenant: str, upload: str, blob: Mapping[str, Any] | None = None, *, soon: bool = False
+    ) -> bool:
         """Remove an upload, and in the same transaction add the blob that it became."""
-        with self._writing() as connection:
+        with self._writing(soon=soon) as connection:
             mine = (uploads.c.tenant == tenant) & (uploads.c.upload == upload)
             gone = connection.execute(delete(uploads).where(mine)).rowcount
             if blob is not None:
@@ -239,7 +323,7 @@ class State:
 
     def put_program(self, tenant: str, program: str, package: str, description: Mapping[str, Any]) -> None:
         """Add a program, or replace it."""
-        with self._writing() as connection:
+        with self._changing() as connection:
             mine = (programs.c.tenant == tenant) & (programs.c.program == program)
             connection.execute(delete(programs).where(mine))
             connection.execute(
@@ -256,23 +340,23 @@ class State:
         return [_read(row) for row in self._rows(select(programs).where(programs.c.tenant == tenant))]
 
     def program(self, tenant: str, program: str) -> Row | None:
+        """It may be kept for the next call: it is not to be changed."""
         mine = (programs.c.tenant == tenant) & (programs.c.program == program)
-        rows = self._rows(select(programs).where(mine))
-        return _read(rows[0]) if rows else None
+        return self._kept_row((tenant, program), select(programs).where(mine))
 
     def remove_program(self, tenant: str, program: str) -> bool:
-        with self._writing() as connection:
+        with self._changing() as connection:
             mine = (programs.c.tenant == tenant) & (programs.c.program == program)
             return bool(connection.execute(delete(programs).where(mine)).rowcount)
 
     # Jobs
 
     def add_job(self, row: Mapping[str, Any], *, most: int) -> bool:
-        """Whether the tenant has fewer than `most` jobs that did not end, and has this one now.
+        """Whether the tenant has fewer than `most` jobs that did not end, and has this one now: `soon`.
 
         Raises: IntegrityError: the tenant has a job of this name.
         """
-        with self._writing() as connection:
+        with self._writing(soon=True) as connection:
             unfinished = (jobs.c.tenant == row["tenant"]) & jobs.c.state.in_(OPEN_STATES)
             if int(connection.execute(select(func.count()).select_from(jobs).where(unfinished)).scalar() or 0) >= most:
                 return False
@@ -297,10 +381,15 @@ class State:
         query = select(jobs).where(jobs.c.state.in_(OPEN_STATES)).order_by(jobs.c.submitted_s)
         return [_read(row) for row in self._rows(query)]
 
+    def done_since(self, at_s: float) -> list[Row]:
+        """Jobs of all tenants that were done at or after a time."""
+        query = select(jobs).where(jobs.c.state == "done", jobs.c.ended_s >= at_s).order_by(jobs.c.ended_s)
+        return [_read(row) for row in self._rows(query)]
+
     def move_job(self, job: str, state: str, *, only: Sequence[str] = OPEN_STATES, **values: Any) -> bool:
-        """Give a job another state, where it has one of `only` now; whether it had."""
+        """Give a job another state, where it has one of `only` now; whether it had: `soon`."""
         written = {name: json.dumps(v) if isinstance(v, dict) else v for name, v in values.items()}
-        with self._writing() as connection:
+        with self._writing(soon=True) as connection:
             mine = (jobs.c.job == job) & jobs.c.state.in_(only)
             return bool(connection.execute(update(jobs).where(mine).values(state=state, **written)).rowcount)
 
@@ -330,6 +419,8 @@ def _as_we_use_sqlite(connection: Any, _: object) -> None:
 def _begin_sqlite(connection: Connection) -> None:
     # A writer takes its lock at once: a transaction that reads first could not wait for it later.
     writes = connection.get_execution_options().get("writes")
+    if writes:
+        connection.exec_driver_sql(f"PRAGMA synchronous={'NORMAL' if writes == 'soon' else 'FULL'}")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 

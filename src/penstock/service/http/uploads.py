@@ -11,8 +11,9 @@ import os
 import re
 import secrets
 import shutil
+import threading
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,14 +23,17 @@ from penstock.service.http.keys import Keys
 from penstock.service.http.problems import Problem, no_such
 from penstock.service.http.state import Row, State
 from penstock.service.http.tokens import Caller
-from penstock.system.files import sync_folder
+from penstock.system.files import sync, sync_folder
 
 KINDS = {"package": "deploy", "key": "keys", "input": "run", "ciphertext": "run"}
 """Kind -> the scope that may send it."""
 _PIECE_BYTES = 1 << 18
-"""Written at a time: with its digest, the memory that an arriving piece takes."""
+"""Written at a time, if nothing is being written."""
+_MOST_PIECE_BYTES = 1 << 21
+"""Of what arrives while a piece is being written: the memory that an upload takes is two of them."""
 _MOST_DIGESTS = 1024
 """Digests under way that are kept in memory. Others are computed again from the file."""
+_MOST_SYNCED = 4096
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
@@ -44,6 +48,27 @@ class Files:
     def __init__(self, folder: Path) -> None:
         self.tenants = folder / "tenants"
         self.store = folder / "keys"
+        self._synced: OrderedDict[Path, None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def settle(self, paths: Iterable[Path]) -> None:
+        """Return when files, and their names, are on the disk. Those that were settled lately are known to be."""
+        with self._lock:
+            new = [path for path in paths if path not in self._synced]
+        for path in new:
+            sync(path)
+        for folder in {path.parent for path in new}:
+            sync_folder(folder)
+        with self._lock:
+            for path in new:
+                self._synced[path] = None
+            while len(self._synced) > _MOST_SYNCED:
+                self._synced.popitem(last=False)
+
+    def changes(self, path: Path) -> None:
+        """Another file is to have this name."""
+        with self._lock:
+            self._synced.pop(path, None)
 
     def blob(self, tenant: str, sha256: str) -> Path:
         return self.tenants / tenant / "blobs" / sha256
@@ -88,6 +113,8 @@ class Uploads:
                 )
             if kind != there["kind"] or there["expires_s"] is not None:
                 longest = "ciphertext" if "ciphertext" in (kind, there["kind"]) else kind
+                if longest != "input":
+                    self._files.settle([self._files.blob(tenant, asked["sha256"])])
                 self._state.keep_blob(tenant, asked["sha256"], longest, self._end_of(longest))
             return {"blob": asked["sha256"]}
         if asked["bytes"] > self._limits.upload_bytes:
@@ -160,7 +187,18 @@ class Uploads:
                     409, f"the next piece begins at {have}, not at {offset}", remedy=f"send it with ?offset={have}",
                     rule="pieces follow each other without gap or overlap", kind="offset", more={"offset": have},
                 )  # fmt: skip
-            buffer = bytearray()
+            have = await self._received(row, have, pieces)
+            await asyncio.to_thread(
+                self._state.touch_upload, caller.tenant, upload, self._state.clock() + self._kept.uploads_s
+            )
+            return {"upload": upload, "offset": have}
+        finally:
+            self._busy.discard(upload)
+
+    async def _received(self, row: Row, have: int, pieces: AsyncIterator[bytes]) -> int:
+        """Append what arrives, from the offset `have`; the new one. A piece is written while the next arrives."""
+        buffer, writing = bytearray(), None
+        try:
             async for piece in pieces:
                 buffer += piece
                 if have + len(buffer) > row["bytes"]:
@@ -168,17 +206,18 @@ class Uploads:
                         413, f"the upload has {row['bytes']} bytes, and more arrive", kind="upload-size",
                         remedy="send the stated bytes, or begin an upload of the right size", more={"offset": have},
                     )  # fmt: skip
-                if len(buffer) >= _PIECE_BYTES:
-                    have = await asyncio.to_thread(self._write, row, have, buffer)
-                    buffer = bytearray()
-            if buffer:
-                have = await asyncio.to_thread(self._write, row, have, buffer)
-            await asyncio.to_thread(
-                self._state.touch_upload, caller.tenant, upload, self._state.clock() + self._kept.uploads_s
-            )
-            return {"upload": upload, "offset": have}
+                is_writing = writing is not None and not writing.done()
+                if len(buffer) >= (_MOST_PIECE_BYTES if is_writing else _PIECE_BYTES):
+                    if writing is not None:
+                        await writing
+                    writing = asyncio.ensure_future(asyncio.to_thread(self._write, row, have, buffer))
+                    have, buffer = have + len(buffer), bytearray()
+            if writing is not None:
+                await writing
+            return await asyncio.to_thread(self._write, row, have, buffer) if buffer else have
         finally:
-            self._busy.discard(upload)
+            if writing is not None and not writing.done():  # nobody else writes before it has ended
+                await asyncio.wait([writing])
 
     def _write(self, row: Row, have: int, content: bytearray) -> int:
         """Append to the file of an upload; returns the new offset."""
@@ -189,6 +228,9 @@ class Uploads:
             left = memoryview(content)
             while left:
                 left = left[os.write(descriptor, left) :]
+            if hasattr(os, "posix_fadvise"):
+                # Linux begins to write these bytes to the disk now, not all at once at the commit.
+                os.posix_fadvise(descriptor, have, len(content), os.POSIX_FADV_DONTNEED)
         finally:
             os.close(descriptor)
         digest.update(content)
@@ -251,16 +293,18 @@ class Uploads:
                 raise
             self._drop(row)
             return found
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
         target = self._files.blob(tenant, row["sha256"])
         self._files.make(target)
+        self._files.changes(target)
         # Both names until the state says which counts: a killed server finds one of them.
         target.unlink(missing_ok=True)
         target.hardlink_to(path)
-        sync_folder(target.parent)
+        # The job that is submitted with an input settles it.
+        soon = row["kind"] == "input"
+        if not soon:
+            self._files.settle([target])
         blob = {k: row[k] for k in ("tenant", "sha256", "kind", "bytes")}
-        self._state.end_upload(tenant, row["upload"], {**blob, "expires_s": self._end_of(row["kind"])})
+        self._state.end_upload(tenant, row["upload"], {**blob, "expires_s": self._end_of(row["kind"])}, soon=soon)
         self._digests.pop(row["upload"], None)
         path.unlink(missing_ok=True)
         return found

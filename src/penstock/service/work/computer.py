@@ -18,11 +18,11 @@ from typing import Any
 
 from penstock import _engine
 from penstock.errors import BudgetTooSmall, KeyMissing, KeyRefused, PenstockError, StoreUnusable, UsageError
-from penstock.keystore import KeyCache, KeyPlan, KeySession, KeyStore, KeyUse
+from penstock.keystore import KeyCache, KeyName, KeyPlan, KeySession, KeyStore, KeyUse
 from penstock.native.compute import Computed, WholeOptions, compute_compiled
 from penstock.native.engine import make_context
 from penstock.params.ckks import CkksParameters
-from penstock.service.work.messages import JobFigures, JobSpec, WorkerSettings
+from penstock.service.work.messages import JobFigures, JobSpec, WorkerSettings, content_of
 from penstock.service.work.programs import Program, compile_planned, parameter_name, plan_program
 from penstock.system.files import FileError, os_errors, write_atomic
 
@@ -33,6 +33,7 @@ _MORE_INPUT = 65536
 _KEPT_CIPHERTEXTS = 16
 """Memory of dropped results that one job leaves to the next, in fresh ciphertexts."""
 _PROGRAMS_KEPT = 64
+_NAMES_KEPT = 1024
 _COMING_USES = 4096
 """Key uses of coming jobs that are planned at most."""
 
@@ -72,6 +73,8 @@ class Computer:
             floor_bytes=settings.floor_bytes,
         )
         self._programs: OrderedDict[FileState, Program] = OrderedDict()
+        self._names: OrderedDict[tuple[str, str | None, FileState], dict[str, KeyName]] = OrderedDict()
+        """Tenant, pair and program -> the names of keys that were all there."""
         self._compiling = threading.Lock()
         self._lock = threading.Lock()
         self._running: dict[str, tuple[JobSpec, threading.Event]] = {}
@@ -97,6 +100,8 @@ class Computer:
     def do_forget(self, tenant: str) -> None:
         with self._lock:
             self._forgotten.add(tenant)
+            for known in [known for known in self._names if known[0] == tenant]:
+                del self._names[known]
             for spec, cancelled in self._running.values():
                 if spec.tenant == tenant:
                     cancelled.set()
@@ -234,14 +239,19 @@ class Computer:
 
     def _uses(self, spec: JobSpec, program: Program) -> list[KeyUse]:
         """The job's key uses, with names of the tenant's pair."""
-        names = {
-            key: self.store.name_for(spec.tenant, program.digest, key, secret_tag=spec.secret_tag)
-            for key in program.compiled.keys
-        }
+        names = self._names.get((spec.tenant, spec.secret_tag, _state(spec.package)))
+        if names is None:
+            names = {
+                key: self.store.name_for(spec.tenant, program.digest, key, secret_tag=spec.secret_tag)
+                for key in program.compiled.keys
+            }
         return [KeyUse(names[key], limbs) for key, limbs in program.compiled.key_uses]
 
     def _check(self, spec: JobSpec, program: Program) -> None:
         """Ahead of all work: every input and output by its name, every key with enough limbs.
+
+        Keys that were all there for an earlier job of the tenant are not looked up again: a session refuses one that is
+        gone or of another pair since.
 
         Raises: UsageError, KeyMissing, KeyRefused, FileError.
         """
@@ -249,9 +259,12 @@ class Computer:
             raise UsageError(f"job {spec.job} names another key store ({spec.store}) than its worker's")
         _same_names("inputs", program.package.name, spec.inputs, program.inputs)
         _same_names("outputs", program.package.name, spec.outputs, program.outputs)
-        lacking = []
+        known = spec.tenant, spec.secret_tag, _state(spec.package)
+        if known in self._names:
+            return
+        lacking, names = [], {}
         for key, limbs in sorted(program.keys.items()):
-            name = self.store.name_for(spec.tenant, program.digest, key, secret_tag=spec.secret_tag)
+            name = names[key] = self.store.name_for(spec.tenant, program.digest, key, secret_tag=spec.secret_tag)
             try:
                 stored = self.store.key(name)
             except KeyMissing:
@@ -269,6 +282,14 @@ class Computer:
                 f"tenant '{spec.tenant}' lacks {len(lacking)} keys of '{program.package.name}': {', '.join(lacking)}; "
                 "make and upload them"
             )
+        for key in program.compiled.keys:
+            names[key] = names.get(key) or self.store.name_for(
+                spec.tenant, program.digest, key, secret_tag=spec.secret_tag
+            )
+        with self._lock:
+            self._names[known] = names
+            while len(self._names) > _NAMES_KEPT:
+                self._names.popitem(last=False)
 
     def _write(
         self,
@@ -279,11 +300,12 @@ class Computer:
         contents: _Inputs,
         cancelled: threading.Event,
     ) -> None:
-        """The outputs, each whole or not at all."""
+        """The outputs, each whole or not at all. The front syncs them."""
         writer = _engine.CkksWriter(contents.first)
         for name, result in zip(program.outputs, done.outputs, strict=True):
             _go_on(cancelled)
-            write_atomic(spec.outputs[name], context.export_ciphertext(result, writer), force=True, mode=0o600)
+            content = context.export_ciphertext(result, writer)
+            write_atomic(spec.outputs[name], content, force=True, mode=0o600, is_synced=False)
 
 
 class _Inputs:
@@ -313,8 +335,9 @@ class _Inputs:
 
 
 def _state(path: Path) -> FileState:
-    found = path.stat()
-    return str(path), found.st_mtime_ns, found.st_size
+    """What a program is known by. Tenants that deploy the same package share its compiled form."""
+    found, name = path.stat(), content_of(path)
+    return name, found.st_mtime_ns if name == str(path) else 0, found.st_size
 
 
 def _go_on(cancelled: threading.Event) -> None:

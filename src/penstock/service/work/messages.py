@@ -5,11 +5,23 @@ Nothing here imports an evaluator: the front process has none.
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from penstock.errors import PenstockError
+
+_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+
+def content_of(package: Path) -> str:
+    """What tells a package's content from others: its SHA-256, where the file is named by it, or else its path.
+
+    >>> content_of(Path("tenants/a/blobs") / ("ab" * 32)) == content_of(Path("tenants/b/blobs") / ("ab" * 32))
+    True
+    """
+    return package.name if _SHA256.fullmatch(package.name) else str(package)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +79,7 @@ class JobFigures:
     key_wait_s: float
     """Part of `compute_s`: its waits for keys, summed over its threads."""
     compute_s: float
-    """From the start to the last output on disk."""
+    """From the start to the last output in its file."""
     read_bytes: int
     """Rows of keys that the job had to wait for, read or expanded."""
     hits: int
@@ -106,6 +118,9 @@ class Computing(Protocol):
 
     def snapshot(self) -> dict[str, Any]:
         """Queue, running jobs, key bytes by tenant, hits, misses, budget."""
+
+    def pause(self, is_paused: bool) -> None:
+        """Take jobs, and begin none until this is called with `False`, or `drain`."""
 
     def drain(self, timeout_s: float) -> None:
         """Take no more; return when all is done, or after the time."""

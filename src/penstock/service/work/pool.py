@@ -68,7 +68,7 @@ class WorkerPool:
         self._workers: dict[str, WorkerProcess] = {}
         """By tenant; of all tenants under ``."""
         self._deaths, self._died_in_row, self._not_before_s = 0, 0, 0.0
-        self._draining = self._closed = self._calling = False
+        self._draining = self._closed = self._calling = self._paused = False
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
         self._thread: threading.Thread | None = None
@@ -136,11 +136,17 @@ class WorkerPool:
                 "worker_deaths": self._deaths,
                 "isolation": self.isolation.value,
                 "draining": self._draining,
+                "paused": self._paused,
             }
+
+    def pause(self, is_paused: bool) -> None:
+        with self._lock:
+            self._paused = is_paused
+        self._wake()
 
     def drain(self, timeout_s: float) -> None:
         with self._lock:
-            self._draining = True
+            self._draining, self._paused = True, False
             self._lock.wait_for(lambda: self._closed or not (len(self._queue) or self._calling), timeout_s)
 
     def close(self) -> None:
@@ -267,7 +273,7 @@ class WorkerPool:
     def _hand_out(self) -> list[Callable[[], object]]:
         """Give jobs to workers that have room."""
         calls: list[Callable[[], object]] = []
-        while time.monotonic() >= self._not_before_s:
+        while not self._paused and time.monotonic() >= self._not_before_s:
             if len(self._queue.running()) >= self.settings.abreast:
                 break
             entry = self._queue.next(self._residents(), self._may_run, time.monotonic())

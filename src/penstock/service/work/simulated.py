@@ -113,8 +113,9 @@ def play(
             chosen = heads[choose(candidates, ahead_s, rule, since_overdue=since_overdue)]
             ranked = sorted(candidates, key=lambda each: cost_s(each, ahead_s, rule))
             next_use = _next_uses([each.number for each in ranked if each.number != chosen], needs)
-        overtaken = waiting.pop(chosen)
-        since_overdue = 0 if overtaken >= rule.max_overtaken else since_overdue + 1
+        oldest = next((each for each, overtaken in waiting.items() if overtaken >= rule.max_overtaken), None)
+        del waiting[chosen]
+        since_overdue = 0 if chosen == oldest else since_overdue + 1
         for each in waiting:
             if each > chosen:
                 break

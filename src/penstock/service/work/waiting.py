@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from penstock.service.work.messages import JobFigures, JobSpec
+from penstock.service.work.messages import JobFigures, JobSpec, content_of
 from penstock.service.work.order import Candidate, Order, Rule, Shares, choose, rank
 
+_MOST_KEPT = 10_000
 _NEWEST_SHARE = 0.3
 """Weight of a job's time in its program's mean."""
 
@@ -31,6 +33,8 @@ class Entry:
     deaths: int = 0
     """Workers that died while it ran."""
     is_cancelled: bool = False
+    content: str = ""
+    """Of its package (`content_of`)."""
 
     @property
     def deadline_at_s(self) -> float | None:
@@ -60,9 +64,11 @@ class Queue:
         self._shares = Shares()
         self._since_overdue = 0
         self._needs: dict[str, dict[str, int]] = {}
-        """Package -> key with its digest -> bytes, once a worker has said so."""
+        """Content of a package -> key with its digest -> bytes, once a worker has said so."""
+        self._missing: dict[tuple[str, str], tuple[Mapping[str, int], int, int]] = {}
+        """Tenant and content of a package -> the tenant's keys in memory, and the bytes of `_key_bytes` under these."""
         self._compute_s: dict[str, float] = {}
-        """Package -> measured seconds without waiting for keys."""
+        """Content of a package -> measured seconds without waiting for keys."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -75,7 +81,9 @@ class Queue:
 
     def add(self, spec: JobSpec, now: float) -> None:
         """A new job."""
-        self._entries[spec.job] = Entry(spec=spec, number=self._next_number, submitted_s=now)
+        self._entries[spec.job] = Entry(
+            spec=spec, number=self._next_number, submitted_s=now, content=content_of(spec.package)
+        )
         self._next_number += 1
 
     def remove(self, job: str) -> Entry | None:
@@ -94,15 +102,18 @@ class Queue:
     def forget(self, tenant: str) -> None:
         """Nothing is kept of the tenant but jobs that still run."""
         self._shares.forget(tenant)
+        for name in [name for name in self._missing if name[0] == tenant]:
+            del self._missing[name]
 
     # Costs.
     def learn(self, package: str, needs: dict[str, int]) -> None:
         """The keys of a package, and their bytes."""
-        self._needs[package] = needs
+        self._needs[content_of(Path(package))] = needs
+        self._missing.clear()
 
     def measured(self, entry: Entry, figures: JobFigures) -> None:
         """What a job took."""
-        package = str(entry.spec.package)
+        package = entry.content
         own_s = max(0.0, figures.compute_s - figures.key_wait_s)
         known_s = self._compute_s.get(package, own_s)
         self._compute_s[package] = known_s + _NEWEST_SHARE * (own_s - known_s)
@@ -110,30 +121,38 @@ class Queue:
 
     def service_s(self, spec: JobSpec, missing_bytes: int = 0) -> float:
         """Predicted seconds of a job."""
-        known_s = self._compute_s.get(str(spec.package), spec.compute_s)
+        known_s = self._compute_s.get(content_of(spec.package), spec.compute_s)
         return max(known_s, missing_bytes / self._rule.read_bytes_per_s)
+
+    def _key_bytes(self, entry: Entry, there: Mapping[str, int]) -> tuple[int, int]:
+        """Bytes of a job's keys, and of those that memory lacks."""
+        needs = self._needs.get(entry.content)
+        if needs is None:
+            return entry.spec.key_bytes, max(0, entry.spec.key_bytes - sum(there.values()))
+        name = entry.spec.tenant, entry.content
+        known = self._missing.get(name)
+        if known is None or known[0] != there:
+            if len(self._missing) >= _MOST_KEPT:
+                self._missing.clear()
+            missing = sum(max(0, size - there.get(key, 0)) for key, size in needs.items())
+            known = self._missing[name] = there, sum(needs.values()), missing
+        return known[1:]
 
     def backlog_s(self) -> float:
         """Predicted seconds of all jobs, one after another, their keys in memory."""
-        return sum(self.service_s(each.spec) for each in self._entries.values())
+        return sum(self._compute_s.get(each.content, each.spec.compute_s) for each in self._entries.values())
 
     def candidate(self, entry: Entry, residents: Residents, now: float) -> Candidate:
         """A waiting job as the order sees it."""
         spec = entry.spec
-        needs, there = self._needs.get(str(spec.package)), residents.get(spec.tenant, {})
-        key_bytes = missing = spec.key_bytes
-        if needs is not None:
-            key_bytes = sum(needs.values())
-            missing = sum(max(0, size - there.get(key, 0)) for key, size in needs.items())
-        elif there:
-            missing = max(0, spec.key_bytes - sum(there.values()))
+        key_bytes, missing = self._key_bytes(entry, residents.get(spec.tenant, {}))
         return Candidate(
             number=entry.number,
             tenant=spec.tenant,
             waited_s=now - entry.submitted_s,
             missing_bytes=missing,
             key_bytes=key_bytes,
-            compute_s=self.service_s(spec),
+            compute_s=self._compute_s.get(entry.content, spec.compute_s),
             priority=spec.priority,
             left_s=None if entry.deadline_at_s is None else entry.deadline_at_s - now,
             overtaken=entry.overtaken,
@@ -153,8 +172,10 @@ class Queue:
 
     def started(self, entry: Entry, now: float) -> None:
         """A job begins. Those that came before it and wait are overtaken."""
+        overdue = [each.number for each in self.waiting() if each.overtaken >= self._rule.max_overtaken]
         entry.started_s = now
-        self._since_overdue = 0 if entry.overtaken >= self._rule.max_overtaken else self._since_overdue + 1
+        # Another overdue one that went first, by its priority, leaves the oldest waiting.
+        self._since_overdue = 0 if overdue and entry.number == min(overdue) else self._since_overdue + 1
         for each in self.waiting():
             each.overtaken += each.number < entry.number
 
@@ -174,6 +195,6 @@ class Queue:
         for each in entries:
             spec = each.spec
             is_own = spec.deadline_s is not None or each.deaths
-            name = each.number if is_own else (spec.tenant, spec.package, spec.priority, spec.memory_bytes)
+            name = each.number if is_own else (spec.tenant, each.content, spec.priority, spec.memory_bytes)
             alike.setdefault(name, each)
         return list(alike.values())
