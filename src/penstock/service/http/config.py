@@ -130,7 +130,12 @@ class Work:
     workers: int
     """Processes at most, under `process`."""
     machine: str
-    """A fitted machine for predictions; empty: assumed rates."""
+    """A fitted machine for predictions; empty: a nominal core."""
+
+    @property
+    def worker_key_bytes(self) -> int:
+        """The budget of keys of one worker. Under `process` the workers share the whole in equal parts."""
+        return self.key_bytes // (self.workers if self.isolation == "process" else 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
