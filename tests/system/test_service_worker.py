@@ -16,7 +16,9 @@ import pytest
 from tests.service_jobs import BUDGET, Site, Told, package, refreshed
 
 from penstock.errors import UsageError
+from penstock.package.file import write_package
 from penstock.params import catalogue
+from penstock.params.ckks import CkksParameters
 from penstock.service.work.admission import Limits
 from penstock.service.work.messages import Refused, WorkerSettings
 from penstock.service.work.order import Order
@@ -327,3 +329,23 @@ def test_a_package_that_refreshes_runs_by_the_plan_of_least_cost(tmp_path: Path)
         pool.drain(60)
         assert told.failed == {}
         site.check(spec, clear, tolerance=1e-3)
+        # The plan is that of the deployment, whatever the worker's budget is now.
+        other, _ = site.job("alice", program, planned_key_bytes=largest // 4)
+        pool.submit(other)
+        pool.drain(60)
+        assert "does not hold one key" in told.failed[other.job][0]
+
+
+@pytest.mark.parametrize("budget", [10_000_000, 1_000_000_000])
+def test_a_deployment_states_the_keys_and_seconds_that_workers_plan_with(tmp_path: Path, budget: int) -> None:
+    examine = pytest.importorskip("penstock.service.http.examine")
+    made = refreshed(catalogue.get("insecure-resnet20"))
+    path = tmp_path / "refreshed.pkg"
+    write_package(made, path)
+    found, planned = examine.describe(path, budget), plan_program(path, budget)
+    assert {each["key"]: each["limbs"] for each in found["keys"]} == planned.keys
+    assert {each["key"]: each["bytes"] for each in found["keys"]} == planned.needs
+    assert found["predicted"]["key_bytes"] == planned.key_bytes
+    assert found["predicted"]["seconds"] == planned.compute_s
+    assert CkksParameters.from_dict(found["params"]) == planned.params != made.params
+    assert found["planned_key_bytes"] == budget
