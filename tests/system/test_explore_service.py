@@ -105,6 +105,7 @@ def test_a_busy_service_fits_its_window_and_passes_the_accessibility_rules(
         assert page.locator("#queue tbody tr").count() == 50
         assert "The first 50 of 3" in page.inner_text("#queue h2")
         assert "keys: 181" in page.inner_text("#queue tbody")
+        assert page.locator("#queue .waits-memory").count() == 16
         assert page.locator("progress").get_attribute("max") == "30427"
         assert page.locator('[data-name="hit_ratio"]').inner_text().startswith("98.7")
         assert page.locator("#keys rect.key-memory").count() == 12 + 1

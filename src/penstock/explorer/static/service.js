@@ -61,9 +61,9 @@ function build() {
   };
   parts.curves = panel(left, "curves", "Jobs over time", []);
   parts.running = panel(left, "running", "Running", [["Tenant"], ["Program"], ["Since", true], ["Tasks"]]);
-  parts.queue = panel(left, "queue", "Waiting", [["Tenant"], ["Program"], ["Since", true], ["Priority", true], ["Waits for"]]);
+  parts.queue = panel(left, "queue", "Waiting", [["Tenant"], ["Program"], ["Waits for"], ["Since", true], ["Priority", true]]);
   parts.keys = panel(right, "keys", "Keys by tenant", []);
-  parts.latency = panel(right, "latency", "Latency by program", [["Program"], ["Tenant"], ["Jobs", true], ["p50", true], ["p95", true], ["p99", true], ["Queue p99", true], ["Computing p99", true]]);
+  parts.latency = panel(right, "latency", "Latency by program", [["Program"], ["Tenant"], ["Jobs", true], ["p50", true], ["p95", true], ["p99", true], ["Queue p99", true], ["Run p99", true]]);
   parts.tenants = panel(right, "tenants", "Where keys lie", [["Tenant"], ["In memory", true], ["Keys", true], ["On disk", true]]);
 }
 
@@ -84,8 +84,8 @@ function draw(work) {
     cell(each.tenant), cell(each.program), cell(seconds(each.running_s), true), el("td", {}, progress(each)))), "No job computes.");
   parts.queue.say(work.waiting > work.queue.length ? `The first ${work.queue.length} of ${digits(work.waiting)}.` : "");
   parts.queue.rows(work.queue.map((each) => el("tr", {},
-    cell(each.tenant), cell(each.program), cell(seconds(each.waited_s), true), cell(String(each.priority), true),
-    el("td", { class: `text waits-${each.waits_for}` }, reason(each)))), "No job waits.");
+    cell(each.tenant), cell(each.program), el("td", { class: `text waits-${each.waits_for}` }, reason(each)),
+    cell(seconds(each.waited_s), true), cell(String(each.priority), true))), "No job waits.");
   parts.latency.say("Measured, of the latest jobs that computed.");
   parts.latency.rows(work.programs.map((each) => el("tr", {}, cell(each.program), cell(each.tenant), cell(digits(each.jobs), true),
     ...["p50_s", "p95_s", "p99_s", "queue_p99_s", "compute_p99_s"].map((name) => cell(seconds(each[name]), true)))), "No job has computed yet.");
@@ -100,9 +100,10 @@ function progress(job) {
   return [el("progress", { max: job.tasks, value: job.tasks_ended, "aria-label": label }), ` ${digits(job.tasks_ended)} of ${digits(job.tasks)}`];
 }
 
+// Bytes of its keys that memory lacks, memory for its values, or its turn.
 function reason(job) {
-  if (job.waits_for === "memory") return "memory: too little is free";
-  return job.waits_for === "keys" ? `keys: ${bytes(job.missing_bytes)} not in memory` : "its turn";
+  if (job.waits_for === "memory") return "memory";
+  return job.waits_for === "keys" ? `keys: ${bytes(job.missing_bytes)}` : "its turn";
 }
 
 // Jobs that wait and run, over the last minutes in which the page was seen.
@@ -125,11 +126,12 @@ function drawCurves() {
     let path = "";
     let before = null;
     for (const each of points) {
-      const near = before !== null && each.at - before < 5;
+      const near = before !== null && each.at - before < 8;
       path += `${near ? "L" : "M"}${x(each.at - end).toFixed(1)} ${y(each[name]).toFixed(1)}`;
       before = each.at;
     }
     box.drawing.append(svg("path", { class: `line l-${name}`, d: path }));
+    box.drawing.append(svg("circle", { class: `f-${name}`, cx: x(0), cy: y(points.at(-1)[name]), r: 3.5 }));
   }
   legend(box, [{ name: "waiting", mark: "f-waiting" }, { name: "running", mark: "f-running" }], frame.left, box.height - 8);
 }
