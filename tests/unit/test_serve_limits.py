@@ -194,6 +194,28 @@ def test_a_feed_says_what_was_missed():
     assert [each["job"] for each in feed.after("alice", cursor)["jobs"]] == [7]
 
 
+def test_the_feed_of_all_tenants_is_bounded(monkeypatch):
+    monkeypatch.setattr("penstock.service.http.feed.MOST_OF_ALL", 100)
+    monkeypatch.setattr("penstock.service.http.feed.MOST_KEPT", 40)
+    feed = Feed()
+    cursors = {name: feed.after(name, "start")["after"] for name in ("alice", "bob", "carol")}
+    for at in range(60):  # the last 40 are kept
+        feed.add("alice", {"job": at})
+    for at in range(35):
+        feed.add("bob", {"job": at})
+    assert feed.after("bob", cursors["bob"])["missed"] is False
+    for at in range(30):
+        feed.add("carol", {"job": at})
+    told = {name: feed.after(name, cursor) for name, cursor in cursors.items()}
+    assert [told[name]["missed"] for name in cursors] == [True, False, False]
+    assert sum(len(each.events) for each in feed._tenants.values()) <= 100
+    assert [each["job"] for each in told["carol"]["jobs"]] == list(range(30))
+    for at in range(100):
+        feed.add("dora", {"job": at})
+    assert feed.after("bob", cursors["bob"])["missed"] is True
+    assert [len(feed._tenants[name].events) for name in ("alice", "bob", "carol", "dora")] == [0, 0, 0, 40]
+
+
 def test_programs_in_metrics_are_bounded():
     metrics = Metrics()
     for at in range(1000):

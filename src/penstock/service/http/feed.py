@@ -15,6 +15,8 @@ from typing import Any
 
 MOST_KEPT = 5000
 """Jobs of a tenant that are remembered."""
+MOST_OF_ALL = 100_000
+"""Jobs of all tenants together: some tens of megabytes. The oldest are forgotten first."""
 MOST_TOLD = 1000
 """Jobs in one answer."""
 
@@ -26,7 +28,7 @@ class _Tenant:
 
     def __init__(self) -> None:
         self.count = 0
-        self.events: deque[Event] = deque(maxlen=MOST_KEPT)
+        self.events: deque[Event] = deque()
         self.waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
 
@@ -37,6 +39,8 @@ class Feed:
         self._start = secrets.token_hex(6)
         self._lock = threading.Lock()
         self._tenants: dict[str, _Tenant] = {}
+        self._order: deque[tuple[str, int]] = deque()
+        """Tenant and number of each job that is kept, and of some that are not, in the order in which they ended."""
 
     def add(self, tenant: str, event: Event) -> None:
         """A job has ended."""
@@ -44,6 +48,14 @@ class Feed:
             found = self._tenants.setdefault(tenant, _Tenant())
             found.events.append(event)
             found.count += 1
+            self._order.append((tenant, found.count))
+            if len(found.events) > MOST_KEPT:
+                found.events.popleft()
+            if len(self._order) > MOST_OF_ALL:
+                oldest, number = self._order.popleft()
+                kept = self._tenants[oldest]
+                if kept.count - len(kept.events) < number:
+                    kept.events.popleft()
             waiting = list(found.waiting)
         for loop, changed in waiting:
             if not loop.is_closed():

@@ -132,13 +132,14 @@ class Computer:
     # Threads.
     def _tell(self) -> None:
         """Say now and then what memory holds and how far jobs are, where that has changed."""
-        before: dict[str, Any] = {}
+        before: Any = None
         while True:
             time.sleep(_TELL_S)
-            now = {"cache": self.cache_figures(), "progress": dict(self._progress)}
+            stats, progress = self.cache.stats(), dict(self._progress)
+            now = stats.hits, stats.misses, stats.read_bytes, stats.expanded_bytes, stats.resident_bytes, progress
             if now != before:
                 before = now
-                self._say("figures", **now, reads=self._reads())
+                self._say("figures", cache=self.cache_figures(), progress=progress, reads=self._reads())
 
     def _reads(self) -> list[tuple[Any, ...]]:
         """The latest reads of keys, as rows of `Record.read`."""
