@@ -157,7 +157,8 @@ def test_a_load_drives_a_service_and_reports_every_job(here: Path, capsys: pytes
         found = json.loads(capsys.readouterr().out)
         assert (found["expired"], found["done"], found["p50_s"], found["goodput_per_s"]) == (4, 0, None, 0.0)
 
-        fake.end_state, fake.polls_before_done = "done", 10
+        (here / "a.csv").write_text("at_s,tenant\n" + "0,alice\n" * 3 + "1.5,bob\n")
+        fake.end_state, fake.polls_before_done = "done", 4
         assert main([*words, "--arrivals", "a.csv", "--most-open", "1"]) == 0
         found = json.loads(capsys.readouterr().out)
         assert (found["unsent"], found["done"]) == (2, 2)
