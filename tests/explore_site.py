@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fake_run import write_fake_run
 from penstock.explorer.library import Library
+from penstock.explorer.live import Live
 from penstock.explorer.serve import bound, serve
 from penstock.explorer.state import State
 from penstock.runs.folder import RunFolder
@@ -20,7 +21,7 @@ EVIL = "<script>document.title='hit'</script><img src=x onerror=\"document.title
 
 
 @contextmanager
-def serving(library: Library, state: State = SMALL) -> Iterator[str]:
+def serving(library: Library, state: State = SMALL, live: Live | None = None) -> Iterator[str]:
     """The address of a running explorer."""
     listening, stop = bound(0), threading.Event()
     said: list[str] = []
@@ -31,7 +32,9 @@ def serving(library: Library, state: State = SMALL) -> Iterator[str]:
         ready.set()
 
     thread = threading.Thread(
-        target=serve, args=(library, listening, state), kwargs={"browser": False, "stop": stop, "say": say}
+        target=serve,
+        args=(library, listening, state),
+        kwargs={"browser": False, "stop": stop, "say": say, "live": live},
     )
     thread.start()
     try:

@@ -1,7 +1,7 @@
 """Computing without cryptography, for tests of the front: the output of a job is the bytes of its first input.
 
 Run as a program it serves with it: `python tests/fake_computing.py serve.toml`. Jobs whose program is `slow` never end,
-and `FAKE_COMPUTING=instant|hold` says whether the others do.
+and `FAKE_COMPUTING=instant|hold|N` says whether the others do: at once, never, or as soon as N of them are there.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from penstock.service.http.jobs import Callbacks
 from penstock.service.work.messages import JobFigures, JobSpec, Refused
+from penstock.service.work.record import Recorded
 from penstock.system.files import write_atomic
 
 FIGURES = JobFigures(queue_s=0.0, key_wait_s=0.0, compute_s=0.001, read_bytes=7, hits=1, misses=2, peak_bytes=9)
@@ -21,8 +22,8 @@ FIGURES = JobFigures(queue_s=0.0, key_wait_s=0.0, compute_s=0.001, read_bytes=7,
 class FakeComputing:
     """Computes at once, or holds jobs until `release`."""
 
-    def __init__(self, callbacks: Callbacks, *, hold: bool = False, most: int = 1000) -> None:
-        self.callbacks, self.hold, self.most = callbacks, hold, most
+    def __init__(self, callbacks: Callbacks, *, hold: bool = False, most: int = 1000, batch: int = 1) -> None:
+        self.callbacks, self.hold, self.most, self.batch = callbacks, hold, most, batch
         self.held: dict[str, JobSpec] = {}
         self.seen: list[JobSpec] = []
         self.fails: list[tuple[str, bool]] = []
@@ -37,8 +38,9 @@ class FakeComputing:
         with self._lock:
             self.seen.append(job)
             self.held[job.job] = job
-        if not self.hold:
-            threading.Thread(target=self.release, args=(job.job,), daemon=True).start()
+            ready = list(self.held) if len(self.held) >= self.batch else []
+        if not self.hold and ready:
+            threading.Thread(target=lambda: [self.release(each) for each in ready], daemon=True).start()
 
     def release(self, job: str) -> None:
         with self._lock:
@@ -60,8 +62,11 @@ class FakeComputing:
 
     def forget_tenant(self, tenant: str) -> None: ...
 
-    def snapshot(self) -> dict[str, object]:
-        return {"queued": len(self.held), "keys": {"hits": 3}}
+    def snapshot(self, most: int | None = None) -> dict[str, object]:
+        return {"waiting": len(self.held), "hits": 3, "late_hits": 1, "misses": 1}
+
+    def recorded(self) -> Recorded:
+        return Recorded()
 
     def pause(self, is_paused: bool) -> None: ...
 
@@ -76,8 +81,11 @@ if __name__ == "__main__":
     from penstock.service.http.config import read_config
     from penstock.service.http.serve import serve
 
+    mode = os.environ.get("FAKE_COMPUTING", "instant")
     serve(
         read_config(Path(sys.argv[1])),
-        lambda config, callbacks: FakeComputing(callbacks, hold=os.environ.get("FAKE_COMPUTING") == "hold"),
+        lambda config, callbacks: FakeComputing(
+            callbacks, hold=mode == "hold", batch=int(mode) if mode.isdigit() else 1, most=10_000
+        ),
         say=lambda line: print(line, flush=True),
     )

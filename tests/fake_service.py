@@ -24,6 +24,7 @@ from penstock.keystore import KeyStore, is_segment, parameter_digest
 from penstock.package.file import open_package
 
 TOKEN = "tenant-token-0123456789abcdef"
+SERVER_TIMES = {"submitted_s": 100.0, "started_s": 101.0, "ended_s": 103.5}
 EXPIRED = "tenant-token-of-last-year"
 
 
@@ -53,6 +54,9 @@ class FakeService:
         self.uploads: dict[str, dict[str, Any]] = {}
         self.programs: dict[str, dict[str, Any]] = {}
         self.jobs: dict[str, dict[str, Any]] = {}
+        self.ended: list[dict[str, Any]] = []
+        self.forgets = 0
+        """So often does the feed of ended jobs say that something is missing."""
         self.keys: dict[str, int] = {}
         self.pair: str | None = None
         self.cut_after: list[int] = []
@@ -169,9 +173,20 @@ class FakeService:
             raise Problem(404, "no such job", name)
         job = self.jobs[name]
         job["polls"] += 1
-        if job["polls"] >= self.polls_before_done:
+        if job["polls"] >= self.polls_before_done and job["state"] == "queued":
             job["state"] = self.end_state
-        return {"job": name, "state": job["state"]}
+            self.ended.append({"job": name, "state": job["state"], **SERVER_TIMES})
+        return {"job": name, "state": job["state"], **SERVER_TIMES}
+
+    def feed(self, after: str) -> dict[str, Any]:
+        """The jobs that ended after a cursor: the place in the list of ends."""
+        for name in [name for name, job in self.jobs.items() if job["state"] == "queued"]:
+            self.poll(name)
+        missed = not after.isdigit() or self.forgets > 0
+        self.forgets -= self.forgets > 0
+        told = [] if missed else self.ended[int(after) : int(after) + 1000]
+        cursor = len(self.ended) if missed else int(after) + len(told)
+        return {"jobs": told, "after": str(cursor), "missed": missed}
 
     def output(self, name: str, output: str) -> bytes:
         job = self.jobs.get(name)
@@ -263,6 +278,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
                     return 200, service.needed(name)
                 case "POST", ["jobs"]:
                     return service.submit(asked)
+                case "GET", ["jobs"]:
+                    return 200, service.feed(query["after"][0])
+                case "GET", ["keys"]:
+                    rows = [{"key": key, "limbs": limbs, "bytes": 1000} for key, limbs in service.keys.items()]
+                    return 200, {"keys": rows}
+                case "DELETE", ["keys"]:
+                    removed, service.keys, service.pair = len(service.keys), {}, None
+                    return 200, {"removed": removed}
+                case "DELETE", ["tenant"]:
+                    removed, service.keys, service.pair = len(service.keys), {}, None
+                    service.programs.clear()
+                    return 200, {"removed": {"keys": removed}, "remains": "backups"}
                 case "GET", ["jobs", name]:
                     return 200, service.poll(name)
                 case "GET", ["jobs", name, "outputs", output]:

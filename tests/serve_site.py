@@ -109,8 +109,10 @@ class Caller:
 class Site:
     """A server process. `kill` is kill -9."""
 
-    def __init__(self, folder: Path, *, hold: bool = False, settings: str = "", database: str = "") -> None:
-        self.folder, self.hold = folder, hold
+    def __init__(
+        self, folder: Path, *, hold: bool = False, settings: str = "", database: str = "", batch: int = 0
+    ) -> None:
+        self.folder, self.hold, self.batch = folder, hold, batch
         self.config = folder / "serve.toml"
         place = f'database = "{database}"\n' if database else ""
         text = f'folder = "state"\nlisten = "127.0.0.1:0"\nadmin = "127.0.0.1:0"\n{place}{settings}'
@@ -120,7 +122,8 @@ class Site:
 
     def start(self) -> None:
         """Start it, and wait until it listens."""
-        environment = {**os.environ, "FAKE_COMPUTING": "hold" if self.hold else "instant"}
+        mode = str(self.batch) if self.batch else "hold" if self.hold else "instant"
+        environment = {**os.environ, "FAKE_COMPUTING": mode}
         log = (self.folder / "serve.log").open("ab")
         self.process = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("fake_computing.py")), str(self.config)],

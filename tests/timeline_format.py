@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 from typing import Any
 
 
@@ -12,6 +13,7 @@ def check_format(drawn: dict[str, Any]) -> None:
     named: set[tuple[int, int]] = set()
     slices: dict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
     flows: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    counters: dict[tuple[int, str], list[tuple[float, set[str]]]] = defaultdict(list)
     for event in drawn["traceEvents"]:
         assert isinstance(event["name"], str)
         assert isinstance(event["pid"], int)
@@ -24,13 +26,19 @@ def check_format(drawn: dict[str, Any]) -> None:
         assert event["cat"]
         assert event["ts"] >= 0
         assert lane in named
-        if event["ph"] == "X":
+        if event["ph"] == "C":
+            assert event["args"]
+            assert all(isinstance(value, int | float) for value in event["args"].values())
+            counters[event["pid"], event["name"]].append((event["ts"], set(event["args"])))
+        elif event["ph"] == "X":
             assert event["dur"] >= 0
             slices[lane].append((event["ts"], event["ts"] + event["dur"]))
         else:
             assert event["ph"] in "sf"
             assert event["ph"] == "s" or event["bp"] == "e"
             flows[event["id"]].append(event)
+    for told in counters.values():
+        assert all(earlier[0] <= later[0] and earlier[1] == later[1] for earlier, later in pairwise(told))
     for both in flows.values():
         start, finish = both
         assert (start["ph"], finish["ph"]) == ("s", "f")

@@ -459,6 +459,9 @@ class KeyCache:
     def plan(self, uses: Sequence[tuple[_KeyName, int]], lead: int | None = None) -> KeyPlan: ...
     def residents(self) -> list[tuple[tuple[str, str, str, int], int, int]]:
         """Keys with rows in memory: name, limbs, bytes."""
+    def take_reads(self) -> list[tuple[tuple[str, str, str, int], int, int, bool, float, float]]:
+        """Reads that ended since the last call, at most the latest 4096: name, bytes read, bytes expanded from seeds,
+        whether ahead of their use, and seconds ago of beginning and end."""
     def forget_tenant(self, tenant: str) -> None:
         """Let go of a tenant's keys; those in use go after their use."""
     def session(

@@ -85,6 +85,8 @@ def test_an_answer_that_does_not_end_does_not_hold_up_the_end(tmp_path):
         (["--print"], "name one of"),
         (["--machine", "nothing.toml"], "cannot read nothing.toml"),
         (["--port", "70000"], "70000"),
+        (["--token-file", "token"], "--token-file is for --service"),
+        (["--service", "http://127.0.0.1:9", "--token-file", "nothing"], "cannot read nothing"),
     ],
 )
 def test_wrong_words_exit_2_with_the_remedy(tmp_path, arguments, reason):

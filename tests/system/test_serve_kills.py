@@ -154,6 +154,7 @@ def test_a_full_disk_refuses_the_upload_and_the_service_goes_on(tmp_path):
     from pathlib import Path
     from penstock.service.http.config import embedded
     from penstock.service.http.keys import Keys
+    from penstock.service.http.metrics import Metrics
     from penstock.service.http.problems import problem_of
     from penstock.service.http.state import State
     from penstock.service.http.tokens import Caller
@@ -164,7 +165,7 @@ def test_a_full_disk_refuses_the_upload_and_the_service_goes_on(tmp_path):
     elsewhere.mkdir()
     config = embedded(elsewhere)
     state = State(f"sqlite:///{{elsewhere / 'state.sqlite'}}")
-    uploads = Uploads(config, state, Files(disk), Keys(KeyStore(elsewhere / "keys"), state))
+    uploads = Uploads(config, state, Files(disk), Keys(KeyStore(elsewhere / "keys"), state), Metrics())
     caller = Caller(tenant="a", token="t", scopes=frozenset({{"run"}}))
 
     def begin(content):

@@ -42,6 +42,7 @@ TENANT_ROUTES = {
     ("GET", "/v1/jobs/j"): "read",
     ("DELETE", "/v1/jobs/j"): "run",
     ("GET", "/v1/jobs/j/outputs/y/1"): "read",
+    ("GET", "/v1/jobs/j/trace"): "read",
     ("DELETE", "/v1/tenant"): "keys",
 }
 """Route -> the scope that it needs; `None`: that of the upload's kind."""
@@ -49,6 +50,7 @@ ADMIN_ROUTES = [
     ("GET", "/metrics"),
     ("GET", "/v1/work"),
     ("POST", "/v1/work"),
+    ("GET", "/v1/trace"),
     ("GET", "/v1/audit"),
     ("POST", "/v1/drain"),
     ("POST", "/v1/tenants"),
@@ -295,7 +297,8 @@ def test_neither_log_nor_answers_nor_files_hold_a_token(site, alice):
 
 def test_metrics_are_in_prometheus_format(site, alice):
     text = site.operator("GET", "/metrics").body.decode()
-    assert 'penstock_work{figure="keys.hits"} 3' in text
+    assert 'penstock_key_gets_total{outcome="hit"} 2' in text
+    assert "penstock_key_hit_ratio 0.75" in text
     assert (
         'penstock_request_seconds_bucket{le="+Inf",route="/v1/jobs"}' in text
         or "penstock_request_seconds_bucket" in text

@@ -470,3 +470,32 @@ def test_no_verb_takes_a_token_as_an_argument() -> None:
     for verb in command.commands.values():
         for option in verb.params:
             assert not re.fullmatch("--token", option.opts[0])
+
+
+def test_keys_are_listed_and_removed_only_with_a_yes(
+    fake: FakeService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with client(fake, tmp_path / "alice") as service:
+        service.make_keys("echo")
+        service.upload_keys("echo")
+    words = ["--service", fake.url, "--format", "json", "-q"]
+    capsys.readouterr()
+    assert main(["client", "uploaded", *words]) == 0
+    assert {row["key"] for row in json.loads(capsys.readouterr().out)} == fake.keys.keys()
+    for what in ("keys", "everything"):
+        assert main(["client", "remove", what, *words]) == 2
+        said = capsys.readouterr().err
+        assert "2 keys of 2 kB" in said
+        assert "--yes" in said
+    assert not [method for method, _ in fake.requests if method == "DELETE"]
+    assert main(["client", "remove", "keys", "--yes", *words]) == 0
+    assert json.loads(capsys.readouterr().out)["removed"]["keys"] == 2
+    assert not fake.keys
+    # The folder's keys go up again.
+    assert main(["client", "upload", str(tmp_path / "alice"), "--program", "echo", *words]) == 0
+    assert len(fake.keys) == 2
+    capsys.readouterr()
+    assert main(["client", "remove", "everything", "--yes", *words]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["removed"]["keys"], found["remains"]) == (2, "backups")
+    assert not fake.programs

@@ -16,7 +16,9 @@ import pytest
 from tests.service_jobs import BUDGET, Site, Told, package, refreshed
 
 from penstock.errors import UsageError
+from penstock.package.file import write_package
 from penstock.params import catalogue
+from penstock.params.ckks import CkksParameters
 from penstock.service.work.admission import Limits
 from penstock.service.work.messages import Refused, WorkerSettings
 from penstock.service.work.order import Order
@@ -332,10 +334,14 @@ def test_a_package_that_refreshes_runs_by_the_plan_of_least_cost(tmp_path: Path)
     site.join("alice", program, budget_bytes=100 * largest)
     with opened(site, budget_bytes=100 * largest) as (pool, told):
         spec, clear = site.job("alice", program)
+        # The plan is that of the deployment, whatever the worker's budget is now.
+        other, _ = site.job("alice", program, planned_key_bytes=largest // 4)
         pool.submit(spec)
+        pool.submit(other)
         pool.drain(60)
-        assert told.failed == {}
+        assert told.failed.keys() == {other.job}
         site.check(spec, clear, tolerance=1e-3)
+        assert "does not hold one key" in told.failed[other.job][0]
 
 
 def test_a_paused_pool_takes_jobs_and_begins_none(site: Site) -> None:
@@ -363,3 +369,18 @@ def test_first_come_first_served_with_lru_computes_the_same(site: Site) -> None:
         assert told.started == [spec.job for spec, _ in jobs]
         for spec, clear in jobs:
             site.check(spec, clear)
+
+
+@pytest.mark.parametrize("budget", [10_000_000, 1_000_000_000])
+def test_a_deployment_states_the_keys_and_seconds_that_workers_plan_with(tmp_path: Path, budget: int) -> None:
+    examine = pytest.importorskip("penstock.service.http.examine")
+    made = refreshed(catalogue.get("insecure-resnet20"))
+    path = tmp_path / "refreshed.pkg"
+    write_package(made, path)
+    found, planned = examine.describe(path, budget), plan_program(path, budget)
+    assert {each["key"]: each["limbs"] for each in found["keys"]} == planned.keys
+    assert {each["key"]: each["bytes"] for each in found["keys"]} == planned.needs
+    assert found["predicted"]["key_bytes"] == planned.key_bytes
+    assert found["predicted"]["seconds"] == planned.compute_s
+    assert CkksParameters.from_dict(found["params"]) == planned.params != made.params
+    assert found["planned_key_bytes"] == budget

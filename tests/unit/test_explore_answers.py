@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -502,10 +503,14 @@ def test_asked_twice_a_row_is_the_same_object(engine):
 
 def test_the_page_names_all_its_modules_so_that_they_load_together():
     static = Path(__file__).parents[2] / "src/penstock/explorer/static"
-    page = (static / "index.html").read_text()
-    modules = {path.name for path in static.glob("*.js")} - {"main.js"}
-    assert all(f'<link rel="modulepreload" href="/static/{name}">' in page for name in modules)
-    assert page.count("modulepreload") == len(modules)
+    pages = {"main.js", "service.js"}
+    for page_name, used in (
+        ("index.html", {path.name for path in static.glob("*.js")} - pages),
+        ("service.html", set(re.findall(r'from "./(\w+\.js)"', (static / "service.js").read_text()))),
+    ):
+        page = (static / page_name).read_text()
+        assert all(f'<link rel="modulepreload" href="/static/{name}">' in page for name in used)
+        assert page.count("modulepreload") == len(used) > 4
 
 
 def test_every_view_is_in_the_menu_of_the_page():

@@ -18,7 +18,7 @@ from penstock.package.content import ConstantsInMemory, Input, Output
 from penstock.package.file import write_package
 from penstock.params import catalogue
 from penstock.service.load.arrivals import Arrival, bursts, drawn, poisson, read_arrivals, zipf_shares
-from penstock.service.load.report import JobRow, by_tenant, percentile, summary
+from penstock.service.load.report import JobRow, by_program, by_tenant, percentile, summary
 from penstock.service.load.tenants import read_tenants
 
 
@@ -53,7 +53,10 @@ def test_percentiles_are_values_of_jobs_that_computed() -> None:
     assert (found["done"], found["refused"], found["failed"], found["unsent"], found["jobs"]) == (100, 1, 1, 1, 103)
     assert found["goodput_per_s"] == pytest.approx(25 / 50, abs=0.021)
     assert found["done_per_s"] == 2.0
-    (tenant,) = by_tenant(rows)
+    (tenant,) = by_tenant(rows, 50.0, 0.25)
+    (program,) = by_program(rows, 50.0, None)
+    assert (program["program"], program["goodput_per_s"]) == ("p", 2.0)
+    assert tenant["goodput_per_s"] == found["goodput_per_s"]
     assert (tenant["jobs"], tenant["done"], tenant["mean_s"]) == (103, 100, pytest.approx(0.505))
     nothing = summary([_row(0, "refused", status=429)], 1.0, None)
     assert nothing["p99_s"] is None
@@ -139,8 +142,11 @@ def test_a_load_drives_a_service_and_reports_every_job(here: Path, capsys: pytes
         assert found["done"] == found["jobs"] == len(fake.jobs) > 30
         assert 0 < found["p50_s"] <= found["p99_s"] <= found["max_s"]
         assert sum(each["jobs"] for each in found["tenants"]) == found["jobs"]
+        assert [each["program"] for each in found["programs"]] == ["echo"]
+        assert found["server_p99_s"] == found["programs"][0]["server_p50_s"] == 3.5
         rows = [json.loads(line) for line in (here / "jobs.jsonl").read_text().splitlines()]
         assert {row["job"] for row in rows} == fake.jobs.keys()
+        assert {row["server_queue_s"] for row in rows} == {1.0}
         assert {row["result_bytes"] for row in rows} == {len((here / "x.ct").read_bytes())}
         # Inputs went up once.
         assert fake.received == len((here / "x.ct").read_bytes())
@@ -151,7 +157,8 @@ def test_a_load_drives_a_service_and_reports_every_job(here: Path, capsys: pytes
         found = json.loads(capsys.readouterr().out)
         assert (found["expired"], found["done"], found["p50_s"], found["goodput_per_s"]) == (4, 0, None, 0.0)
 
-        fake.end_state, fake.polls_before_done = "done", 10
+        (here / "a.csv").write_text("at_s,tenant\n" + "0,alice\n" * 3 + "1.5,bob\n")
+        fake.end_state, fake.polls_before_done = "done", 4
         assert main([*words, "--arrivals", "a.csv", "--most-open", "1"]) == 0
         found = json.loads(capsys.readouterr().out)
         assert (found["unsent"], found["done"]) == (2, 2)
@@ -171,3 +178,24 @@ def test_a_refused_job_is_counted_and_not_sent_again(here: Path) -> None:
         load.close()
     assert [(row.outcome, row.status) for row in load.rows] == [("refused", 503), ("error", 404)]
     assert [path for _, path in fake.requests] == ["/v1/jobs", "/v1/jobs"]
+
+
+@pytest.mark.parametrize("senders", [1, 8])
+def test_a_feed_that_misses_jobs_loses_none(here: Path, senders: int) -> None:
+    """Jobs in flight are many, and connections few; the feed forgets three times."""
+    from penstock.service.load.drive import Load
+
+    constants = ConstantsInMemory()
+    builder = PackageBuilder(constants)
+    builder.output(builder.encrypt(Input("x", 8)), Output("y", 8))
+    write_package(builder.finish("echo", catalogue.get("insecure-ci"), constants), here / "echo.pkg")
+    with fake_service(here) as fake:
+        fake.blobs["0" * 64] = (here / "echo.pkg").read_bytes()
+        fake.deploy("echo", "0" * 64)
+        load = Load(fake.url, read_tenants(here / "tenants.toml"), senders=senders)
+        load._blobs, load._outputs = [{"x": "0" * 64}] * 2, [["y"]] * 2
+        fake.polls_before_done, fake.forgets = 5, 3
+        load.play([Arrival(0.001 * number, number % 2) for number in range(200)])
+        load.close()
+        assert Counter(row.outcome for row in load.rows) == {"done": 200}
+        assert {row.job for row in load.rows} == fake.jobs.keys()

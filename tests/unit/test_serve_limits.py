@@ -12,8 +12,9 @@ pytest.importorskip("sqlalchemy")
 from penstock.errors import UsageError
 from penstock.service.http import limits
 from penstock.service.http.config import ServeSpec, config_of, embedded, read_config
+from penstock.service.http.feed import MOST_KEPT, Feed
 from penstock.service.http.limits import Body, Bucket, Buckets
-from penstock.service.http.metrics import Metrics, numbers_of
+from penstock.service.http.metrics import Metrics, by_tenant, work_gauges
 from penstock.service.http.tokens import is_right, new_token, parse_token
 
 
@@ -147,15 +148,72 @@ def test_a_slow_or_large_body_is_refused_and_others_are_not(monkeypatch, message
 
 def test_metrics_count_and_escape():
     metrics = Metrics()
-    metrics.count("penstock_refusals_total", kind='a"b\n')
+    metrics.count("penstock_refused_total", reason='a"b\n')
     metrics.time("penstock_request_seconds", 0.02, route="/x")
     metrics.time("penstock_request_seconds", 1000.0, route="/x")
     text = metrics.text({})
-    assert 'penstock_refusals_total{kind="a\\"b\\n"} 1' in text
+    assert 'penstock_refused_total{reason="a\\"b\\n"} 1' in text
     assert 'penstock_request_seconds_bucket{route="/x",le="0.01"} 0' in text
     assert 'penstock_request_seconds_bucket{route="/x",le="0.025"} 1' in text
     assert 'penstock_request_seconds_bucket{route="/x",le="+Inf"} 2' in text
     assert 'penstock_request_seconds_count{route="/x"} 2' in text
+
+
+def test_tenants_in_metrics_are_bounded():
+    many = {f"t{at}": at for at in range(1000)}
+    found = by_tenant(many, {"t3": 10_000})
+    assert len(found) == 2 * 201
+    assert found[("place", "memory"), ("tenant", "t999")] == 999
+    assert found[("place", "disk"), ("tenant", "t3")] == 10_000
+    assert sum(value for (place, _), value in found.items() if place[1] == "memory") == sum(many.values())
+
+
+def test_figures_that_nobody_said_are_no_metrics():
+    assert work_gauges({"waiting": 2}) == {"penstock_queue_jobs": {(): 2.0}}
+    assert "penstock_key_hit_ratio" not in work_gauges({"hits": 0, "late_hits": 0, "misses": 0})
+
+
+def test_a_feed_says_what_was_missed():
+    feed = Feed()
+    start = feed.after("alice", "start")["after"]
+    for at in range(MOST_KEPT + 2500):
+        feed.add("alice", {"job": at})
+    assert feed.after("alice", start)["missed"] is True
+    assert feed.after("bob", start) == {"jobs": [], "after": start, "missed": False}
+    cursor = feed.after("alice", "start")["after"]
+    for at in range(2500):
+        feed.add("alice", {"job": -at})
+    found: list[int] = []
+    while told := (answer := feed.after("alice", cursor))["jobs"]:
+        found, cursor = found + [each["job"] for each in told], answer["after"]
+        assert len(told) <= 1000
+    assert found == [-at for at in range(2500)]
+    feed.forget("alice")
+    assert feed.after("alice", cursor) == {"jobs": [], "after": cursor, "missed": False}
+    feed.add("alice", {"job": 7})
+    assert [each["job"] for each in feed.after("alice", cursor)["jobs"]] == [7]
+
+
+def test_the_feed_of_all_tenants_is_bounded(monkeypatch):
+    monkeypatch.setattr("penstock.service.http.feed.MOST_OF_ALL", 100)
+    monkeypatch.setattr("penstock.service.http.feed.MOST_KEPT", 40)
+    feed = Feed()
+    cursors = {name: feed.after(name, "start")["after"] for name in ("alice", "bob", "carol")}
+    for at in range(60):  # the last 40 are kept
+        feed.add("alice", {"job": at})
+    for at in range(35):
+        feed.add("bob", {"job": at})
+    assert feed.after("bob", cursors["bob"])["missed"] is False
+    for at in range(30):
+        feed.add("carol", {"job": at})
+    told = {name: feed.after(name, cursor) for name, cursor in cursors.items()}
+    assert [told[name]["missed"] for name in cursors] == [True, False, False]
+    assert sum(len(each.events) for each in feed._tenants.values()) <= 100
+    assert [each["job"] for each in told["carol"]["jobs"]] == list(range(30))
+    for at in range(100):
+        feed.add("dora", {"job": at})
+    assert feed.after("bob", cursors["bob"])["missed"] is True
+    assert [len(feed._tenants[name].events) for name in ("alice", "bob", "carol", "dora")] == [0, 0, 0, 40]
 
 
 def test_programs_in_metrics_are_bounded():
@@ -163,7 +221,3 @@ def test_programs_in_metrics_are_bounded():
     for at in range(1000):
         metrics.job_ended(f"p{at}", "done", 1.0)
     assert metrics.text({}).count("penstock_job_seconds_count") == 201
-
-
-def test_the_numbers_of_a_snapshot_have_their_places():
-    assert numbers_of({"a": {"b": 1, "c": "x"}, "d": [1, 2]}) == {(("figure", "a.b"),): 1.0, (("figure", "d"),): 2.0}

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use numpy::{IntoPyArray, PyArray1};
 use penstock_ckks::openfhe_bytes::Input;
@@ -316,6 +317,10 @@ fn objects_at(url: &str, _: HashMap<String, String>) -> store::Result<Arc<dyn st
 /// Tenant, digest, key, pair.
 type OwnName = (String, String, String, u32);
 
+fn own(name: store::KeyName) -> OwnName {
+    (name.tenant.as_str().to_owned(), name.digest.to_string(), name.key.to_string(), name.pair)
+}
+
 #[pyclass(frozen, module = "penstock._engine")]
 pub struct KeyCache(store::Cache);
 
@@ -391,11 +396,21 @@ impl KeyCache {
 
     /// Keys with rows in memory: `((tenant, digest, key, pair), limbs, bytes)`.
     fn residents(&self) -> Vec<(OwnName, usize, u64)> {
-        let found = self.0.residents().into_iter();
-        let named = |name: store::KeyName| {
-            (name.tenant.as_str().to_owned(), name.digest.to_string(), name.key.to_string(), name.pair)
-        };
-        found.map(|(name, limbs, bytes)| (named(name), limbs, bytes)).collect()
+        self.0.residents().into_iter().map(|(name, limbs, bytes)| (own(name), limbs, bytes)).collect()
+    }
+
+    /// Reads that have ended since the last call: `(name, read bytes, expanded bytes, ahead, began, ended)`, both in
+    /// seconds ago.
+    fn take_reads(&self) -> Vec<(OwnName, u64, u64, bool, f64, f64)> {
+        let (reads, now) = (self.0.take_reads(), Instant::now());
+        let ago = |at: Instant| now.duration_since(at).as_secs_f64();
+        let found = reads.into_iter();
+        found
+            .map(|each| {
+                let times = (ago(each.began), ago(each.ended));
+                (own(each.name), each.read_bytes, each.expanded_bytes, each.ahead, times.0, times.1)
+            })
+            .collect()
     }
 
     /// Lets go of a tenant's keys.

@@ -50,7 +50,7 @@ pub mod synthetic;
 pub use backend::ObjectBackend;
 pub use backend::{Backend, Done, Fill, Listed, LocalFolder, Piece, Reader, Source, TEMPORARY_PREFIX};
 pub use buffer::{Pool, Row};
-pub use cache::{Cache, Options, PinnedKey, Plan, Policy, Session, Stats, Use};
+pub use cache::{Cache, Options, PinnedKey, Plan, Policy, Read, Session, Stats, Use};
 pub use error::{Error, Result};
 pub use export::minimal_roots;
 pub use form::{Form, Layout};

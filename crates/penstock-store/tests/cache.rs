@@ -361,3 +361,22 @@ fn a_tenant_that_is_forgotten_has_no_rows_and_the_others_theirs() {
     assert_eq!(cache.stats().resident_bytes, small().bytes_needed(6));
     check(&session(&cache, "alice").get(rot(0), 6).unwrap(), "alice", rot(0));
 }
+
+#[test]
+fn reads_are_remembered_until_they_are_taken() {
+    let (_folder, store) = store(&["alice", "bob"], 2);
+    let cache = Cache::new(store, options(1 << 20, Policy::Future, 0)).unwrap();
+    for owner in ["alice", "bob", "alice"] {
+        check(&session(&cache, owner).get(rot(0), 2).unwrap(), owner, rot(0));
+    }
+    let reads = cache.take_reads();
+    let owners: Vec<String> = reads.iter().map(|each| each.name.tenant.to_string()).collect();
+    assert_eq!(owners, ["alice", "bob"], "the third get finds its rows");
+    let stats = cache.stats();
+    assert_eq!(reads.iter().map(|each| each.read_bytes).sum::<u64>(), stats.read_bytes);
+    assert_eq!(reads.iter().map(|each| each.expanded_bytes).sum::<u64>(), stats.expanded_bytes);
+    assert!(reads.iter().all(|each| !each.ahead && each.began <= each.ended));
+    let seconds: f64 = reads.iter().map(|each| each.ended.duration_since(each.began).as_secs_f64()).sum();
+    assert!((seconds - stats.read_s).abs() < 1e-9);
+    assert!(cache.take_reads().is_empty());
+}

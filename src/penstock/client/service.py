@@ -96,11 +96,7 @@ class Service:
 
     def programs(self) -> list[dict[str, Any]]:
         """The tenant's programs, as the service lists them."""
-        answer = self._web.ask("GET", "/v1/programs").content
-        found = answer.get("programs", answer.get("items"))
-        if not isinstance(found, list):
-            raise ServiceError("the service lists programs in another way than this client reads: take its version")
-        return found
+        return self._rows("/v1/programs", "programs")
 
     def program(self, name: str) -> Program:
         """A program's inputs, outputs, parameters and keys, checked.
@@ -190,6 +186,25 @@ class Service:
             )
             before += record["bytes"]
         return list(found)
+
+    def keys(self) -> list[dict[str, Any]]:
+        """The tenant's evaluation keys at the service: a row a key with key, set, pair, limbs, form, bytes."""
+        return self._rows("/v1/keys", "keys")
+
+    def remove_keys(self) -> int:
+        """Remove all of the tenant's evaluation keys from the service; how many. Those in the folder stay.
+
+        Raises: ServiceRefused: 409 while jobs of the tenant wait or run.
+        """
+        return int(self._web.ask("DELETE", "/v1/keys").content.get("removed", 0))
+
+    def remove_everything(self) -> dict[str, Any]:
+        """Remove all that the service has of the tenant: keys, programs, ciphertexts, results and jobs.
+
+        Jobs that wait or run are cancelled. The tenant's tokens stay, and so does the folder. `remains` in the answer
+        says what a backup may still hold.
+        """
+        return self._web.ask("DELETE", "/v1/tenant").content
 
     # Jobs
 
@@ -316,6 +331,13 @@ class Service:
         self._web.ask("DELETE", f"/v1/jobs/{quote(_checked_job(job), safe='')}")
 
     # Inside
+
+    def _rows(self, path: str, what: str) -> list[dict[str, Any]]:
+        answer = self._web.ask("GET", path).content
+        found = answer.get(what, answer.get("items"))
+        if not isinstance(found, list):
+            raise ServiceError(f"the service lists {what} in another way than this client reads: take its version")
+        return found
 
     @property
     def folder(self) -> Path:

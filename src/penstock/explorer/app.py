@@ -15,6 +15,7 @@ from penstock.explorer import drives
 from penstock.explorer.bounds import Busy
 from penstock.explorer.engine import Engine
 from penstock.explorer.guard import REPORT_POLICY, Application, Guard
+from penstock.explorer.live import Live
 from penstock.explorer.state import HOLDS, PATTERNS, SCAN_ENDS, State
 from penstock.explorer.view import plain
 from penstock.explorer.views import VIEWS, show
@@ -35,8 +36,8 @@ TYPES = {
 FORMATS = {"json": "application/json", "csv": "text/csv; charset=utf-8"}
 
 
-def application(engine: Engine, port: int) -> Application:
-    """The guarded application, to be served on `port` of this machine."""
+def application(engine: Engine, port: int, live: Live | None = None) -> Application:
+    """The guarded application, to be served on `port` of this machine. `live`: the service that it also shows."""
     app = FastAPI(title="penstock explore", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
     files = _files()
 
@@ -51,11 +52,19 @@ def application(engine: Engine, port: int) -> Application:
 
     @app.get("/api/catalogue")
     def catalogue() -> Response:
-        return _json(choices(engine))
+        return _json({**choices(engine), "service": live is not None})
 
     @app.get("/api/view/{name}")
     def view(name: str, request: Request) -> Response:
         return _answer(engine, name, request.query_params.multi_items())
+
+    @app.get("/service")
+    async def service() -> Response:
+        return _file(files, "service.html") if live is not None else _no_service()
+
+    @app.get("/api/service")
+    def look() -> Response:
+        return _json(live.look()) if live is not None else _no_service()
 
     @app.get("/report/{run}")
     def report(run: str) -> Response:
@@ -113,6 +122,10 @@ def _answer(engine: Engine, name: str, items: list[tuple[str, str]]) -> Response
         headers = {"content-disposition": f'attachment; filename="penstock-{name}.csv"'}
         return Response(found.to_csv(), media_type=FORMATS["csv"], headers=headers)
     return Response(found.to_json(), media_type=FORMATS["json"])
+
+
+def _no_service() -> Response:
+    return _json({"error": "no service is shown: start 'penstock explore --service URL --token-file FILE'"}, status=404)
 
 
 def _status(error: PenstockError) -> int:

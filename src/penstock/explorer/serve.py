@@ -17,6 +17,7 @@ from penstock.errors import PenstockError, UsageError
 from penstock.explorer.app import application
 from penstock.explorer.engine import Engine
 from penstock.explorer.library import Library
+from penstock.explorer.live import Live
 from penstock.explorer.state import State
 from penstock.system.connections import BACKLOG, Notices, bounded, most_connections
 from penstock.system.limits import shortage
@@ -86,17 +87,18 @@ def serve(
     say: Callable[[str], None] = print,
     complain: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
     stop: threading.Event | None = None,
+    live: Live | None = None,
 ) -> None:
     """Serve until Ctrl-C, or until `stop` is set.
 
     Args:   state: the first page; it is traced and priced while the page loads. path: the start page of a browser; say:
-            gets the address; complain: gets errors, a line at most once a minute.
+            gets the address; complain: gets errors, a line at most once a minute. live: a service to show.
     """
     port = listening.getsockname()[1]
     engine, notices = Engine(library), Notices(complain)
     server = _Server(
         uvicorn.Config(
-            application(engine, port),
+            application(engine, port, live),
             log_level="error",
             access_log=False,
             server_header=False,

@@ -41,6 +41,20 @@ class ResidentKey(NamedTuple):
     num_bytes: int
 
 
+class KeyRead(NamedTuple):
+    """One load of rows of a key into memory."""
+
+    name: KeyName
+    read_bytes: int
+    """From storage."""
+    expanded_bytes: int
+    """That seeds were expanded into."""
+    ahead: bool
+    """Whether it was read ahead of its use; else a get waited for it."""
+    began_ago_s: float
+    ended_ago_s: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheStats:
     """Sums since the cache was made; `hits + misses` is the number of gets that succeeded."""
@@ -109,6 +123,10 @@ class KeyCache:
     def residents(self) -> list[ResidentKey]:
         """The keys with rows in memory."""
         return [ResidentKey(KeyName(*name), limbs, size) for name, limbs, size in self.handle.residents()]
+
+    def take_reads(self) -> list[KeyRead]:
+        """The reads that have ended since the last call, the oldest first; at most the latest 4096."""
+        return [KeyRead(KeyName(*each[0]), *each[1:]) for each in self.handle.take_reads()]
 
     def forget_tenant(self, tenant: str) -> None:
         """Let go of a tenant's keys; those in use go after their use. Close its plans and sessions first."""

@@ -1,8 +1,9 @@
 """Timelines in the Trace Event Format, which Perfetto (ui.perfetto.dev) and chrome://tracing draw.
 
 A timeline has processes, each with lanes (its threads). A slice is a complete event (`ph` X) with `ts` and `dur` in
-microseconds; a flow is a start (`s`) and a finish (`f`, bound to the enclosing slice) with one id; names of processes
-and lanes, and their order, are metadata (`M`). Source: "Trace Event Format", Google, which chrome://tracing links.
+microseconds; a counter (`C`) has numbers from `ts` on; a flow is a start (`s`) and a finish (`f`, bound to its
+slice) with one id; names of processes and lanes, and their order, are metadata (`M`). Source: "Trace Event Format",
+Google, which chrome://tracing links.
 """
 
 from __future__ import annotations
@@ -97,6 +98,16 @@ class Timeline:
         self._events.append(
             {**shared, "ph": "f", "bp": "e", "pid": to.pid, "tid": to.tid, "ts": float(then) * MICROSECONDS}
         )
+
+    def counter(self, process: str, name: str, at_s: float, values: Mapping[str, float]) -> None:
+        """Numbers of a process from `at_s` on, which are drawn as a curve; the same names each time."""
+        lane = self.lane(process, "counters")
+        self._events.append(
+            {
+                "name": name, "cat": "counter", "ph": "C", "pid": lane.pid, "tid": lane.tid,
+                "ts": float(at_s) * MICROSECONDS, "args": dict(values),
+            }
+        )  # fmt: skip
 
     def to_dict(self, **facts: Any) -> dict[str, Any]:
         """The whole file; `facts` (workload, machine, …) go to `otherData`."""

@@ -8,6 +8,7 @@ use super::job::next_job;
 use super::pace::Moving;
 use super::shared::Shared;
 use super::state::{Resident, State};
+use super::stats::Read;
 use crate::buffer::Row;
 use crate::{Entry, Error, KeyName, Result, Segment, Shape};
 
@@ -28,7 +29,8 @@ struct Loaded {
     rows: Vec<(usize, Row)>,
     read_bytes: u64,
     expanded_bytes: u64,
-    seconds: f64,
+    began: Instant,
+    ended: Instant,
 }
 
 impl Claim {
@@ -84,8 +86,8 @@ impl Shared {
             }
         };
         let (read_bytes, expanded_bytes) = segment.read(claim.have, claim.limbs, &self.pool, keep)?;
-        let (header_checksum, seconds) = (segment.header.checksum(), started.elapsed().as_secs_f64());
-        Ok(Loaded { header_checksum, rows, read_bytes, expanded_bytes, seconds })
+        let header_checksum = segment.header.checksum();
+        Ok(Loaded { header_checksum, rows, read_bytes, expanded_bytes, began: started, ended: Instant::now() })
     }
 
     /// The open segment of a key: the one that was opened ahead, if the index still names it.
@@ -107,8 +109,9 @@ impl Shared {
     }
 
     fn install(state: &mut State, claim: &Claim, loaded: Loaded) -> Result<()> {
-        state.stats.read_s += loaded.seconds;
-        state.byte_s = Some(Moving::and(state.byte_s, loaded.seconds / claim.bytes.max(1) as f64));
+        let seconds = loaded.ended.duration_since(loaded.began).as_secs_f64();
+        state.stats.read_s += seconds;
+        state.byte_s = Some(Moving::and(state.byte_s, seconds / claim.bytes.max(1) as f64));
         let changed = || Error::Replaced { key: claim.name.to_string() };
         let resident = state.residents.get_mut(&claim.name).filter(|resident| resident.id == claim.id);
         let resident = resident.ok_or_else(changed)?;
@@ -127,6 +130,14 @@ impl Shared {
         if claim.ahead {
             state.stats.prefetched_bytes += claim.bytes;
         }
+        state.remember(Read {
+            name: claim.name.clone(),
+            read_bytes: loaded.read_bytes,
+            expanded_bytes: loaded.expanded_bytes,
+            ahead: claim.ahead,
+            began: loaded.began,
+            ended: loaded.ended,
+        });
         Ok(())
     }
 }

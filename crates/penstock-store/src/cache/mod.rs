@@ -23,7 +23,7 @@ pub use future::Use;
 pub use options::{Options, Policy};
 pub use session::{PinnedKey, Session};
 pub use shared::Plan;
-pub use stats::Stats;
+pub use stats::{Read, Stats};
 
 use future::Future;
 use shared::Shared;
@@ -94,6 +94,11 @@ impl Cache {
         let names: Vec<KeyName> = state.residents.iter().filter_map(own).collect();
         names.iter().for_each(|name| state.forget(name));
         self.shared.changed.notify_all();
+    }
+
+    /// The reads that have ended since the last call, the oldest first; at most the latest 4096.
+    pub fn take_reads(&self) -> Vec<Read> {
+        self.shared.state().reads.drain(..).collect()
     }
 
     /// The counters so far.

@@ -1,12 +1,12 @@
 //! The resident rows, and the rows that leave when room is needed. Everything here runs under the cache's lock.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::future::Future;
 use super::options::Policy;
 use super::pace::Moving;
-use super::stats::Stats;
+use super::stats::{MOST_READS, Read, Stats};
 use crate::buffer::Row;
 use crate::index::Identity;
 use crate::{Digest, KeyName, Shape, Tenant};
@@ -57,6 +57,8 @@ pub(super) struct State {
     /// Resident bytes, and bytes reserved for reads.
     pub(super) used_bytes: u64,
     pub(super) stats: Stats,
+    /// The latest ones that nobody has taken.
+    pub(super) reads: VecDeque<Read>,
     clock: u64,
     pub(super) stopping: bool,
 }
@@ -97,6 +99,7 @@ impl State {
             wanted: vec![],
             used_bytes: 0,
             stats: Stats::default(),
+            reads: VecDeque::new(),
             clock: 0,
             stopping: false,
         }
@@ -105,6 +108,14 @@ impl State {
     pub(super) fn tick(&mut self) -> u64 {
         self.clock += 1;
         self.clock
+    }
+
+    /// Keeps a read for [`super::Cache::take_reads`].
+    pub(super) fn remember(&mut self, read: Read) {
+        if self.reads.len() == MOST_READS {
+            self.reads.pop_front();
+        }
+        self.reads.push_back(read);
     }
 
     /// Notes that a get of the key has begun: once its rows are there they stay, until [`State::unwant`].

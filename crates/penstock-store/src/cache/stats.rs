@@ -1,4 +1,25 @@
-//! What a cache of keys counts.
+//! What a cache of keys counts, and its latest reads.
+
+use std::time::Instant;
+
+use crate::KeyName;
+
+/// Reads that are kept until [`super::Cache::take_reads`] takes them; older ones are forgotten.
+pub(super) const MOST_READS: usize = 4096;
+
+/// One load of rows of a key.
+#[derive(Clone, Debug)]
+pub struct Read {
+    pub name: KeyName,
+    /// From storage.
+    pub read_bytes: u64,
+    /// That seeds were expanded into.
+    pub expanded_bytes: u64,
+    /// By the thread that reads ahead; else by a get, which waited for it.
+    pub ahead: bool,
+    pub began: Instant,
+    pub ended: Instant,
+}
 
 /// Sums since the cache was made. `hits + misses` is the number of finished gets, and
 /// `read_bytes + expanded_bytes = resident + evicted + dropped bytes` while nothing is being read.

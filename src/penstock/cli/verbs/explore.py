@@ -8,10 +8,12 @@ from urllib.parse import urlencode
 import click
 
 from penstock.cli.output import emit, format_option, say_choice
+from penstock.cli.service_options import ca_option
 from penstock.errors import CapabilityMissing, PenstockError, UnknownName, UsageError
 from penstock.runs.record import DamagedRun
 from penstock.system.files import readable
 from penstock.system.limits import shortage
+from penstock.system.web import read_token
 
 
 @click.command("explore")
@@ -40,6 +42,17 @@ from penstock.system.limits import shortage
     type=click.Path(path_type=Path, dir_okay=False),
     help="Rows of 'predict validate --format json' to show; may be repeated.",
 )
+@click.option(
+    "--service",
+    metavar="URL",
+    help="Show a running service: the address of its operators, such as http://127.0.0.1:8701.",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="With --service: file with an operator's token, readable by its owner only. [default: $PENSTOCK_TOKEN]",
+)
+@ca_option
 @click.option("--port", type=click.IntRange(0, 65535), default=8765, help="0 takes a free one.")
 @click.option("--no-browser", is_flag=True, help="Only print the address.")
 @click.option("--print", "printing", is_flag=True, help="Print the rows of VIEW and serve nothing.")
@@ -51,6 +64,9 @@ def command(
     machines: tuple[Path, ...],
     traces: tuple[Path, ...],
     predictions: tuple[Path, ...],
+    service: str | None,
+    token_file: Path | None,
+    ca: Path | None,
     port: int,
     no_browser: bool,
     printing: bool,
@@ -62,15 +78,20 @@ def command(
     that restores it and the command that gives its numbers; 'docs/explore.md' has the views and the settings. It ends
     with Ctrl-C.
 
+    With --service it also shows a running 'penstock serve', once a second: queue, jobs, keys and latencies. The token
+    stays in this process.
+
     \b
     Examples:
       penstock explore
       penstock explore slowdown machine=ark workload=bootstrapping
       penstock explore --runs /data/runs --machine mine.toml --port 0 --no-browser
+      penstock explore --service http://127.0.0.1:8701 --token-file operator.token
       penstock explore residency workload=bootstrapping cache="256 MB" --print --format csv
     """
     from penstock.explorer.engine import Engine
     from penstock.explorer.library import Library
+    from penstock.explorer.live import Live
     from penstock.explorer.state import State
     from penstock.explorer.views import VIEWS, show
 
@@ -78,7 +99,11 @@ def command(
         raise UnknownName("view", view, VIEWS)
     state = State.from_query(dict(_setting(text) for text in settings))
     library = Library.of(runs, machines, traces, predictions)
+    if service is None and token_file is not None:
+        raise UsageError("--token-file is for --service: name the service, or leave it out")
     if printing:
+        if service is not None:
+            raise UsageError("--print prints a view without a server: leave --service out, or ask GET /v1/work")
         if view is None:
             raise UsageError(f"--print prints the rows of a view: name one of {', '.join(VIEWS)}")
         found = show(Engine(library), view, state)
@@ -99,8 +124,10 @@ def command(
             "'penstock explore VIEW --print' works without it"
         ) from error
     query = urlencode({"view": view or "runs", **state.to_query()}) if view or settings else ""
-    path = f"/?{query}" if query else "/"
-    serve(library, bound(port), state, path=path, browser=not no_browser, say=lambda line: click.echo(line))
+    live = None if service is None else Live(service, read_token(token_file), ca=ca)
+    path = f"/?{query}" if query else "/" if live is None else "/service"
+    say, listening = click.echo, bound(port)
+    serve(library, listening, state, path=path, browser=not no_browser, say=lambda line: say(line), live=live)
 
 
 def _setting(text: str) -> tuple[str, str]:

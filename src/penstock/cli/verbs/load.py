@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 @click.option("--within", metavar="TIME", help="A job is good if its results are there by then: goodput.")
 @click.option("--deadline", metavar="TIME", help="Deadline of each job, at the service.")
 @click.option("--results/--no-results", default=True, help="Fetch the outputs of each job.")
-@click.option("--most-open", type=click.IntRange(min=1), default=1000, help="Jobs in flight; others are not sent.")
+@click.option("--most-open", type=click.IntRange(min=1), default=10_000, help="Jobs in flight; others are not sent.")
+@click.option("--senders", type=click.IntRange(1, 256), default=16, help="Connections that send jobs, fetch results.")
 @click.option("--rows", type=click.Path(path_type=Path), help="Write a JSON object a job to this file.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @ca_option
@@ -63,6 +64,7 @@ def command(
     deadline: str | None,
     results: bool,
     most_open: int,
+    senders: int,
     rows: Path | None,
     force: bool,
     ca: Path | None,
@@ -84,7 +86,7 @@ def command(
     """
     from penstock.service.load.arrivals import read_arrivals
     from penstock.service.load.drive import Load
-    from penstock.service.load.report import by_tenant, summary
+    from penstock.service.load.report import by_program, by_tenant, summary
     from penstock.service.load.tenants import read_tenants
 
     if (rate is None) == (arrivals_file is None):
@@ -98,7 +100,15 @@ def command(
     else:
         arrivals = _drawn(rate or 0.0, parse_seconds(duration, "--duration"), burst, len(tenants), zipf, seed)
     deadline_s = None if deadline is None else parse_seconds(deadline, "--deadline")
-    load = Load(service, tenants, ca=ca, most_open=most_open, results=results, deadline_s=deadline_s)
+    load = Load(
+        service,
+        tenants,
+        ca=ca,
+        most_open=most_open,
+        results=results,
+        deadline_s=deadline_s,
+        senders=senders,
+    )
     try:
         with Progress(quiet=quiet).stage("inputs") as stage:
             load.prepare(_upload, stage.update)
@@ -114,7 +124,12 @@ def command(
     if rows is not None:
         lines = "".join(json.dumps(plain(each.as_row())) + "\n" for each in found)
         write_atomic(rows, lines.encode(), force=force)
-    result = {**summary(found, took_s, within_s), "seed": seed, "tenants": by_tenant(found)}
+    result = {
+        **summary(found, took_s, within_s),
+        "seed": seed,
+        "tenants": by_tenant(found, took_s, within_s),
+        "programs": by_program(found, took_s, within_s),
+    }
     emit(result, output_format, table=lambda console: _draw(console, result))
 
 
@@ -140,13 +155,14 @@ def _upload(web: Web, path: Path) -> str:
 def _draw(console: Console, result: dict[str, Any]) -> None:
     drawn = table_of("what | >value", show_header=False)
     for name, value in result.items():
-        if name != "tenants":
+        if name not in ("tenants", "programs"):
             drawn.add_row(name, format_named(name, value))
     console.print(drawn)
-    if len(result["tenants"]) > 1:
-        rows = table_of("tenant | >jobs | >done | >mean | >p50 | >p99")
-        for each in result["tenants"]:
-            times = [format_named(name, each[name]) for name in ("mean_s", "p50_s", "p99_s")]
-            rows.add_row(each["tenant"], str(each["jobs"]), str(each["done"]), *times)
-        console.print()
-        console.print(rows)
+    for member in ("tenants", "programs"):
+        if len(result[member]) > 1:
+            rows = table_of(f"{member[:-1]} | >jobs | >done | >mean | >p50 | >p99")
+            for each in result[member]:
+                times = [format_named(name, each[name]) for name in ("mean_s", "p50_s", "p99_s")]
+                rows.add_row(each[member[:-1]], str(each["jobs"]), str(each["done"]), *times)
+            console.print()
+            console.print(rows)

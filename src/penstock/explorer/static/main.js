@@ -152,6 +152,7 @@ function menu() {
       ask(true);
     },
   }, NAMES[name])));
+  if (state.hasService()) links.unshift(el("li", {}, el("a", { href: "/service" }, "Service")));
   const nav = byId("views");
   const kept = document.activeElement?.dataset?.keep;
   nav.replaceChildren(el("ul", {}, links));

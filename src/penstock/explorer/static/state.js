@@ -3,9 +3,11 @@
 let defaults = {};
 let settings = {};
 let view = "whatif";
+let service = false;
 
 export function begin(catalogue) {
   defaults = catalogue.defaults;
+  service = Boolean(catalogue.service);
   read();
 }
 
@@ -20,6 +22,7 @@ export function read() {
 export const current = () => ({ ...settings, view });
 export const get = (name) => settings[name];
 export const viewName = () => view;
+export const hasService = () => service;
 
 export function change(changes) {
   const { view: other, ...rest } = changes;

@@ -13,6 +13,7 @@ from penstock.service.http.limits import Application, Gate
 from penstock.service.http.problems import Problem
 from penstock.service.http.service import Service
 from penstock.service.http.tokens import ADMIN, Caller
+from penstock.service.work.record import MOST_JOBS
 from penstock.version import __version__
 
 Operates = Annotated[Caller, Depends(needs(ADMIN))]
@@ -37,12 +38,17 @@ def _of_server(app: FastAPI, service: Service) -> None:
     @app.get("/metrics")
     def metrics(_: Operates) -> Response:
         """Figures in Prometheus' text format."""
-        return Response(service.metrics_text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(service.seeing.metrics_text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/v1/work")
-    def work(_: Operates) -> dict[str, Any]:
-        """The waiting and running jobs, and the keys in memory."""
-        return service.snapshot()
+    def work(_: Operates, most: Annotated[int, Query(ge=0, le=10_000)] = 100) -> dict[str, Any]:
+        """The first waiting jobs, running ones, keys by tenant, latencies by program, and counters of the cache."""
+        return service.seeing.work(most)
+
+    @app.get("/v1/trace")
+    def trace(_: Operates, last: Annotated[int, Query(ge=1, le=MOST_JOBS)] = 200) -> dict[str, Any]:
+        """The latest jobs as a timeline, which Perfetto (ui.perfetto.dev) and chrome://tracing open."""
+        return service.seeing.trace(last)
 
     @app.post("/v1/work")
     def pause(form: WorkForm, caller: Operates) -> dict[str, Any]:

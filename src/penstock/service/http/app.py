@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -84,8 +85,9 @@ def bare(title: str) -> FastAPI:
     return app
 
 
-async def _refused(_: Request, error: Exception) -> Response:
+async def _refused(request: Request, error: Exception) -> Response:
     problem = problem_of(error)
+    request.state.refused = problem.reason
     return JSONResponse(problem.body(), problem.status, problem.headers(), MEDIA_TYPE)
 
 
@@ -239,9 +241,20 @@ def _of_jobs(app: FastAPI, service: Service) -> None:
         return found
 
     @app.get("/v1/jobs")
-    def listed(caller: Reads) -> dict[str, Any]:
-        """The latest 1,000 jobs, the newest first."""
-        return {"jobs": jobs.listed(caller.tenant)}
+    async def listed(
+        caller: Reads,
+        after: Annotated[str | None, Query(pattern=r"^[a-z0-9-]{1,40}$")] = None,
+        wait: Annotated[float, Query(ge=0, le=MOST_WAIT_S, allow_inf_nan=False)] = 0.0,
+    ) -> dict[str, Any]:
+        """The latest 1,000 jobs, the newest first; with `after`, the jobs that ended after a cursor.
+
+        With `after`: at most 1,000 jobs in the order in which they ended, at once or as soon as one ends, at the latest
+        after `wait` seconds; and the next cursor. `missed` is true where the cursor is not of this server's run, or too
+        old: begin with any word, such as `start`.
+        """
+        if after is None:
+            return {"jobs": await asyncio.to_thread(jobs.listed, caller.tenant)}
+        return await jobs.feed.wait(caller.tenant, after, wait, lambda: jobs.draining)
 
     @app.get("/v1/jobs/{job}")
     async def show(
@@ -249,6 +262,11 @@ def _of_jobs(app: FastAPI, service: Service) -> None:
     ) -> dict[str, Any]:
         """A job: at once, or when it ended, or after `wait` seconds."""
         return await jobs.wait(caller.tenant, job, wait)
+
+    @app.get("/v1/jobs/{job}/trace")
+    def trace(job: PathName, caller: Reads) -> dict[str, Any]:
+        """A job that ended lately as a timeline, which Perfetto (ui.perfetto.dev) and chrome://tracing open."""
+        return service.seeing.trace_of_job(caller.tenant, job)
 
     @app.delete("/v1/jobs/{job}")
     def cancel(job: PathName, caller: Runs) -> dict[str, Any]:

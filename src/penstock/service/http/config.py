@@ -136,7 +136,12 @@ class Work:
     eviction: str
     """`planned`: keys that waiting jobs use last leave, and those of the next jobs are read ahead; `lru`."""
     machine: str
-    """A fitted machine for predictions; empty: assumed rates."""
+    """A fitted machine for predictions; empty: a nominal core."""
+
+    @property
+    def worker_key_bytes(self) -> int:
+        """The budget of keys of one worker. Under `process` the workers share the whole in equal parts."""
+        return self.key_bytes // (self.workers if self.isolation == "process" else 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,29 +13,30 @@ from typing import Any
 
 from penstock.errors import PenstockError
 from penstock.machines import load_machine
-from penstock.package.content import Package
 from penstock.package.file import check_package
-from penstock.package.replay import trace_package
 from penstock.prediction.prediction import predict
-from penstock.program.tally import Tally, tally_of
+from penstock.program.tally import tally_of
+from penstock.service.work.programs import plan_program
 from penstock.system.workers import no_core_files
 from penstock.units import WORD_BYTES
 
-KEY_BYTES_PER_S = 1.5e9
-"""Of keys that key switches of one core take in. Assumed; a fitted machine (`work.machine`) replaces it."""
-DATA_BYTES_PER_S = 2e9
-"""Of ciphertexts that other operations go through. Assumed."""
 PROCESS_BYTES = 150_000_000
 """A worker before it has a program."""
 
 
-def describe(package: Package, machine: str = "") -> dict[str, Any]:
+def describe(path: Path, key_bytes: int, machine: str = "") -> dict[str, Any]:
     """The description of a program: inputs, outputs, parameters, keys and predictions.
 
-    Args:   machine: a fitted machine's name or file; without it, seconds are a rough estimate.
+    Keys, parameters and seconds come from `plan_program`, with which workers compile the program.
+
+    Args:   key_bytes: a worker's budget of keys. machine: a fitted machine's name or file; without it, seconds are of
+            one nominal core with all keys in memory.
+    Raises: PackageError: no package. UsageError: the budget does not hold one key of it.
     """
-    params, tally = package.params, tally_of(trace_package(package))
-    keys = [{"key": key, "limbs": n, "bytes": params.key_bytes(n, key=key)} for key, n in tally.keys.items()]
+    check_package(path)
+    planned = plan_program(path, key_bytes)
+    package, params, tally = planned.package, planned.params, tally_of(planned.trace)
+    keys = [{"key": key, "limbs": limbs, "bytes": planned.needs[key]} for key, limbs in planned.keys.items()]
     tables = 4 * params.ring_dim * WORD_BYTES * (params.num_q + params.num_p)
     return {
         "program": package.name,
@@ -47,28 +48,24 @@ def describe(package: Package, machine: str = "") -> dict[str, Any]:
         "outputs": [{"name": each.name, "length": each.length} for each in package.outputs],
         "params": params.to_dict(),
         "keys": keys,
+        "planned_key_bytes": key_bytes,
         "predicted": {
-            "seconds": predict(tally, load_machine(machine)).predicted_s if machine else _rough_s(tally),
-            "basis": f"machine {machine}" if machine else "assumed rates of one core",
+            "seconds": predict(tally, load_machine(machine)).predicted_s if machine else planned.compute_s,
+            "basis": f"machine {machine}" if machine else "one nominal core, keys in memory",
             "memory_bytes": PROCESS_BYTES + tables + tally.live_bytes * 9 // 8,
-            "key_bytes": sum(params.key_bytes(n, key=key) for key, n in tally.keys.items()),
+            "key_bytes": planned.key_bytes,
             "key_bytes_read": tally.key_bytes_touched(),
             "operations": tally.num_operations,
         },
     }
 
 
-def _rough_s(tally: Tally) -> float:
-    data = sum(count * tally.params.ciphertext_bytes(shape.limbs_in) for shape, count in tally.counts.items())
-    return tally.key_bytes_touched() / KEY_BYTES_PER_S + data / DATA_BYTES_PER_S
-
-
-def main(path: str, most_bytes: str, machine: str = "") -> int:
+def main(path: str, most_bytes: str, key_bytes: str, machine: str = "") -> int:
     """Print the description of a package, or why it is refused."""
     no_core_files()
     resource.setrlimit(resource.RLIMIT_AS, (int(most_bytes), int(most_bytes)))
     try:
-        found: dict[str, Any] = {"found": describe(check_package(Path(path)), machine)}
+        found: dict[str, Any] = {"found": describe(Path(path), int(key_bytes), machine)}
     except PenstockError as error:
         found = {"refused": str(error).replace(f"{path}: ", "").replace(path, "the package")}
     except MemoryError:

@@ -24,6 +24,7 @@ from sqlalchemy.exc import IntegrityError
 
 from penstock.errors import UsageError
 from penstock.service.http.config import Config
+from penstock.service.http.feed import Feed
 from penstock.service.http.keys import Keys
 from penstock.service.http.metrics import Metrics
 from penstock.service.http.problems import Problem, no_such
@@ -76,6 +77,7 @@ class Jobs:
         self._unsynced: list[Path] = []
         """Folders of results."""
         self.draining = False
+        self.feed = Feed()
 
     # What the workers say
 
@@ -148,7 +150,8 @@ class Jobs:
             expires_s=now + self._config.retention.results_s,
         )
         if moved:
-            self._metrics.job_ended(row["program"], "done", now - row["submitted_s"])
+            self._metrics.job_ended(row["program"], "done", now - row["submitted_s"], figures)
+            self._tell(row, "done", now)
         else:
             self._drop_results(row)
         self._changed(job)
@@ -170,8 +173,14 @@ class Jobs:
         if moved:
             self._metrics.job_ended(row["program"], state, now - row["submitted_s"])
             self._drop_results(row)
+            self._tell(row, state, now)
         self._changed(row["job"])
         return moved
+
+    def _tell(self, row: Row, state: str, ended_s: float) -> None:
+        """Put an ended job into the feed of its tenant."""
+        times = {"submitted_s": row["submitted_s"], "started_s": row["started_s"], "ended_s": ended_s}
+        self.feed.add(row["tenant"], {"job": row["client_job"], "program": row["program"], "state": state, **times})
 
     def _drop_results(self, row: Row | None) -> None:
         if row is not None:
@@ -369,6 +378,7 @@ class Jobs:
             key_bytes=predicted["key_bytes"],
             compute_s=predicted["seconds"],
             memory_bytes=predicted["memory_bytes"],
+            planned_key_bytes=description.get("planned_key_bytes", 0),
         )
 
     # Questions
@@ -455,6 +465,7 @@ class Jobs:
                 self._end(row, "cancelled", "the tenant was deleted")
         if self._computing is not None:
             self._computing.forget_tenant(tenant)
+        self.feed.forget(tenant)
 
     # The end of things
 

@@ -248,6 +248,9 @@ class Gate:
         method = scope["method"] if scope["method"] in ("GET", "PUT", "POST", "DELETE", "HEAD") else "other"
         self._metrics.count("penstock_requests_total", route=route, method=method, status=str(request.status))
         self._metrics.count("penstock_received_bytes_total", request.body.received_bytes)
+        reason = request.refused or scope.get("state", {}).get("refused")
+        if reason:
+            self._metrics.count("penstock_refused_total", reason=reason)
         self._metrics.time("penstock_request_seconds", seconds, route=route)
         self._log.write(
             "request",
@@ -272,6 +275,8 @@ class _Request:
         self.body = Body(receive, most, limits.slowest_bytes_per_s)
         self.identity, self.begun = secrets.token_hex(8), time.monotonic()
         self.status, self.started = 0, False
+        self.refused = ""
+        """Why, where it was refused outside of a route."""
         self._send = send
         self._replaced = False
 
@@ -295,7 +300,7 @@ class _Request:
     async def refuse(self, problem: Problem) -> None:
         """Answer with a refusal."""
         await self.body.drain()
-        self.started, self.status = True, problem.status
+        self.started, self.status, self.refused = True, problem.status, problem.reason
         content = json.dumps({**problem.body(), "request": self.identity}).encode()
         said = {"content-type": MEDIA_TYPE, "content-length": str(len(content)), "x-request-id": self.identity}
         if not self.body.whole:

@@ -3,24 +3,59 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-"""Upper bounds of the histograms, in seconds."""
+from penstock.service.work.messages import JobFigures
+
+BOUNDS_S = (
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0,
+)  # fmt: skip
+"""Upper bounds of the histograms, in seconds: 1 ms to 1 h."""
 MOST_PROGRAMS = 200
-"""Programs with a histogram; further ones share one."""
+"""Programs with a histogram; further ones share one, named `others`."""
+MOST_TENANTS = 200
+"""Tenants with a gauge: those with the most bytes. Further ones share one, named `others`."""
+OTHERS = "others"
 _HELP = {
     "penstock_requests_total": ("counter", "Requests by route, method and status."),
     "penstock_received_bytes_total": ("counter", "Bytes of request bodies."),
+    "penstock_refused_total": ("counter", "Refused requests by reason: the last part of the problem's type."),
+    "penstock_upload_bytes_total": ("counter", "Bytes of uploads that arrived, by kind."),
     "penstock_jobs_ended_total": ("counter", "Jobs that ended, by state."),
     "penstock_request_seconds": ("histogram", "Seconds from the head of a request to its answer, by route."),
     "penstock_job_seconds": ("histogram", "Seconds from submission to the end of a job, by program."),
+    "penstock_job_queue_seconds": ("histogram", "Seconds from submission to the start of a job, by program."),
+    "penstock_job_key_wait_seconds": (
+        "histogram", "Seconds in which a job's lanes waited for keys, summed over lanes, by program.",
+    ),
+    "penstock_job_compute_seconds": (
+        "histogram", "Seconds from the start of a job to its last output on disk, waits for keys included, by program.",
+    ),
     "penstock_jobs": ("gauge", "Jobs in the state, by state."),
-    "penstock_work": ("gauge", "Figures of the workers: queue, key bytes, hits, misses, budget."),
+    "penstock_queue_jobs": ("gauge", "Jobs that wait for a worker."),
+    "penstock_running_jobs": ("gauge", "Jobs that compute."),
+    "penstock_backlog_seconds": ("gauge", "Predicted seconds until all jobs are done."),
+    "penstock_workers": ("gauge", "Worker processes."),
+    "penstock_worker_deaths_total": ("counter", "Workers that died."),
+    "penstock_key_bytes_total": (
+        "counter",
+        "Bytes of keys: that jobs found in memory (cache), read from storage (disk), expanded from seeds (seed).",
+    ),
+    "penstock_key_gets_total": (
+        "counter", "Uses of keys: found in memory (hit), on their way (late_hit), read or expanded by the use (miss).",
+    ),
+    "penstock_key_hit_ratio": ("gauge", "Hits over uses of keys since the start; none before the first use."),
+    "penstock_key_evictions_total": ("counter", "Times that rows of a key were given up for others."),
+    "penstock_key_evicted_bytes_total": ("counter", "Bytes that were given up for others."),
+    "penstock_key_budget_bytes": ("gauge", "Most bytes of keys in memory."),
+    "penstock_key_floor_bytes": ("gauge", "Bytes of each tenant that the keys of others do not displace."),
+    "penstock_key_resident_bytes": ("gauge", "Bytes of keys in memory, and of reads under way."),
+    "penstock_tenant_key_bytes": ("gauge", "Bytes of a tenant's keys, by place: memory or disk."),
     "penstock_up": ("gauge", "1 while the server accepts jobs, 0 while it drains."),
-}
+}  # fmt: skip
 Labels = tuple[tuple[str, str], ...]
+Gauges = dict[str, Mapping[Labels, float]]
 
 
 class Metrics:
@@ -49,14 +84,18 @@ class Metrics:
             cells[-2] += 1
             cells[-1] += seconds
 
-    def job_ended(self, program: str, state: str, seconds: float) -> None:
-        """Count a job."""
+    def job_ended(self, program: str, state: str, seconds: float, figures: JobFigures | None = None) -> None:
+        """Count a job. `figures`: of one that computed."""
         with self._lock:
             if len(self._programs) < MOST_PROGRAMS:
                 self._programs.add(program)
-            known = program in self._programs
+            label = program if program in self._programs else OTHERS
         self.count("penstock_jobs_ended_total", state=state)
-        self.time("penstock_job_seconds", seconds, program=program if known else "others")
+        self.time("penstock_job_seconds", seconds, program=label)
+        if figures is not None:
+            self.time("penstock_job_queue_seconds", figures.queue_s, program=label)
+            self.time("penstock_job_key_wait_seconds", figures.key_wait_s, program=label)
+            self.time("penstock_job_compute_seconds", figures.compute_s, program=label)
 
     def text(self, gauges: Mapping[str, Mapping[Labels, float]]) -> str:
         """Everything, with gauges that are read now."""
@@ -64,27 +103,74 @@ class Metrics:
         with self._lock:
             plain: dict[str, Mapping[Labels, float]] = {**self._counts, **gauges}
             for name in sorted({*plain, *self._times}):
-                kind, text = _HELP.get(name, ("gauge", "A figure."))
+                kind, text = _HELP[name]
                 lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
-                lines += [f"{name}{_labels(key)} {value:g}" for key, value in sorted(plain.get(name, {}).items())]
+                lines += [f"{name}{_labels(key)} {value:.17g}" for key, value in sorted(plain.get(name, {}).items())]
                 for key, cells in sorted(self._times.get(name, {}).items()):
                     bounds = [*map(str, BOUNDS_S), "+Inf"]
                     pairs = zip(bounds, cells, strict=False)
                     lines += [f"{name}_bucket{_labels((*key, ('le', bound)))} {value:g}" for bound, value in pairs]
-                    lines += [f"{name}_sum{_labels(key)} {cells[-1]:g}", f"{name}_count{_labels(key)} {cells[-2]:g}"]
+                    lines += [f"{name}_sum{_labels(key)} {cells[-1]:.17g}", f"{name}_count{_labels(key)} {cells[-2]:g}"]
         return "\n".join(lines) + "\n"
 
 
-def numbers_of(value: Any, path: str = "") -> dict[Labels, float]:
-    """The numbers of a snapshot, each with its place as a label: `{"queue": {"a": 1}}` gives `figure="queue.a"`."""
-    if isinstance(value, bool | int | float):
-        return {(("figure", path),): float(value)}
-    if isinstance(value, Mapping):
-        found: dict[Labels, float] = {}
-        for key, inner in value.items():
-            found |= numbers_of(inner, f"{path}.{key}" if path else str(key))
-        return found
-    return {(("figure", path),): float(len(value))} if isinstance(value, list | tuple) else {}
+def work_gauges(snapshot: Mapping[str, Any]) -> Gauges:
+    """Of `Computing.snapshot`: what the workers have said. A figure that it lacks is left out."""
+    found: Gauges = {}
+
+    def one(name: str, member: str) -> None:
+        if member in snapshot:
+            found[name] = {(): float(snapshot[member])}
+
+    for name, member in (
+        ("penstock_queue_jobs", "waiting"),
+        ("penstock_backlog_seconds", "backlog_s"),
+        ("penstock_worker_deaths_total", "worker_deaths"),
+        ("penstock_key_evictions_total", "evictions"),
+        ("penstock_key_evicted_bytes_total", "evicted_bytes"),
+        ("penstock_key_budget_bytes", "budget_bytes"),
+        ("penstock_key_floor_bytes", "floor_bytes"),
+        ("penstock_key_resident_bytes", "resident_bytes"),
+    ):
+        one(name, member)
+    for name, member in (("penstock_running_jobs", "running"), ("penstock_workers", "workers")):
+        if member in snapshot:
+            found[name] = {(): float(len(snapshot[member]))}
+    if "requested_bytes" in snapshot:
+        cached = snapshot["requested_bytes"] - snapshot["miss_bytes"]
+        sources = {"cache": cached, "disk": snapshot["read_bytes"], "seed": snapshot["expanded_bytes"]}
+        found["penstock_key_bytes_total"] = {(("source", name),): float(n) for name, n in sources.items()}
+    if "hits" in snapshot:
+        late, gets = snapshot["late_hits"], snapshot["hits"] + snapshot["misses"]
+        outcomes = {"hit": snapshot["hits"] - late, "late_hit": late, "miss": snapshot["misses"]}
+        found["penstock_key_gets_total"] = {(("outcome", name),): float(n) for name, n in outcomes.items()}
+        if gets:
+            found["penstock_key_hit_ratio"] = {(): snapshot["hits"] / gets}
+    return found
+
+
+def by_tenant(memory: Mapping[str, float], disk: Mapping[str, float]) -> dict[Labels, float]:
+    """Bytes by tenant and place: of the `MOST_TENANTS` with the most, and of all others together."""
+    found: dict[Labels, float] = {}
+    ranked = sorted({*memory, *disk}, key=lambda each: (-disk.get(each, 0) - memory.get(each, 0), each))
+    for place, held in (("memory", memory), ("disk", disk)):
+        for tenant in ranked[:MOST_TENANTS]:
+            found[("place", place), ("tenant", tenant)] = float(held.get(tenant, 0))
+        if rest := ranked[MOST_TENANTS:]:
+            # A tenant's name has no space.
+            found[("place", place), ("tenant", f"all {OTHERS}")] = float(sum(held.get(each, 0) for each in rest))
+    return found
+
+
+def percentiles(seconds: Iterable[float]) -> dict[str, float]:
+    """The smallest values that at least 50, 95 and 99 % do not exceed.
+
+    >>> percentiles([1.0, 2.0, 3.0])
+    {'p50_s': 2.0, 'p95_s': 3.0, 'p99_s': 3.0}
+    """
+    ordered = sorted(seconds)
+    # In whole numbers: 0.95 has no binary fraction.
+    return {f"p{n}_s": ordered[max(0, (n * len(ordered) + 99) // 100 - 1)] for n in (50, 95, 99)}
 
 
 def _labels(labels: Labels) -> str:

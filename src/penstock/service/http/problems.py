@@ -57,10 +57,15 @@ class Problem(PenstockError):
         self.kind, self.retry_after_s, self.more = kind, retry_after_s, dict(more or {})
         super().__init__(f"{detail}; {remedy}")
 
+    @property
+    def reason(self) -> str:
+        """One word of a closed set: the last part of its type."""
+        return self.kind or str(self.status)
+
     def body(self) -> dict[str, Any]:
         """The members of the answer."""
         said = {
-            "type": f"urn:penstock:{self.kind or self.status}",
+            "type": f"urn:penstock:{self.reason}",
             "title": _TITLES.get(self.status, "The request is refused"),
             "status": self.status,
             "detail": self.detail,

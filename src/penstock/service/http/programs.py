@@ -21,7 +21,7 @@ class Programs:
     """The programs of all tenants."""
 
     def __init__(self, config: Config, state: State, files: Files) -> None:
-        self._limits, self._machine = config.limits, config.work.machine
+        self._limits, self._machine, self._key_bytes = config.limits, config.work.machine, config.work.worker_key_bytes
         self._state, self._files = state, files
         self._turn = threading.Lock()
 
@@ -48,7 +48,8 @@ class Programs:
         return True, self.show(caller.tenant, name)
 
     def _examine(self, path: Path) -> Row:
-        command = [*python_module("penstock.service.http.examine"), str(path), str(self._limits.examine_bytes)]
+        numbers = [str(self._limits.examine_bytes), str(self._key_bytes)]
+        command = [*python_module("penstock.service.http.examine"), str(path), *numbers]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         remedy = "deploy a smaller program, or ask the operator to raise limits.examine_seconds and examine_bytes"
         try:

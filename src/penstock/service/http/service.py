@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from penstock.errors import PenstockError
 from penstock.keystore import KeyStore, check_tenant
@@ -12,8 +11,9 @@ from penstock.service.http.config import Config
 from penstock.service.http.jobs import Callbacks, Jobs
 from penstock.service.http.keys import Keys
 from penstock.service.http.logs import Log
-from penstock.service.http.metrics import Labels, Metrics, numbers_of
+from penstock.service.http.metrics import Metrics
 from penstock.service.http.programs import Programs
+from penstock.service.http.seeing import Seeing
 from penstock.service.http.state import Row, State
 from penstock.service.http.tokens import ADMIN, SCOPES, Caller, NewToken, new_token
 from penstock.service.http.uploads import Files, Uploads
@@ -42,10 +42,11 @@ class Service:
         # Workers confine themselves to it when they start.
         self.files.tenants.mkdir(exist_ok=True, mode=0o700)
         self.keys = Keys(KeyStore(self.files.store), self.state)
-        self.uploads = Uploads(config, self.state, self.files, self.keys)
+        self.uploads = Uploads(config, self.state, self.files, self.keys, self.metrics)
         self.programs = Programs(config, self.state, self.files)
         self.jobs = Jobs(config, self.state, self.files, self.keys, self.programs, self.uploads, self.metrics)
         self.computing = make_computing(self.jobs.callbacks())
+        self.seeing = Seeing(self.state, self.keys, self.jobs, self.metrics, self.computing)
         self._ended = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep_often, name="sweeper", daemon=True)
         self.drain_asked: Callable[[], object] = lambda: None
@@ -122,18 +123,3 @@ class Service:
             else:
                 if gone:
                     self.log.write("sweep", removed=gone)
-
-    def snapshot(self) -> dict[str, Any]:
-        """What the workers do."""
-        return self.computing.snapshot()
-
-    def metrics_text(self) -> str:
-        """For Prometheus."""
-        states: dict[Labels, float] = {(("state", k),): float(n) for k, n in self.state.job_counts().items()}
-        return self.metrics.text(
-            {
-                "penstock_up": {(): float(not self.jobs.draining)},
-                "penstock_jobs": states,
-                "penstock_work": numbers_of(self.snapshot()),
-            }
-        )

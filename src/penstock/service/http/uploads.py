@@ -20,6 +20,7 @@ from typing import Any
 
 from penstock.service.http.config import Config
 from penstock.service.http.keys import Keys
+from penstock.service.http.metrics import Metrics
 from penstock.service.http.problems import Problem, no_such
 from penstock.service.http.state import Row, State
 from penstock.service.http.tokens import Caller
@@ -91,9 +92,9 @@ class Files:
 class Uploads:
     """The unfinished uploads of all tenants."""
 
-    def __init__(self, config: Config, state: State, files: Files, keys: Keys) -> None:
+    def __init__(self, config: Config, state: State, files: Files, keys: Keys, metrics: Metrics) -> None:
         self._limits, self._kept = config.limits, config.retention
-        self._state, self._files, self._keys = state, files, keys
+        self._state, self._files, self._keys, self._metrics = state, files, keys, metrics
         self._digests: OrderedDict[str, tuple[Any, int]] = OrderedDict()
         self._busy: set[str] = set()
 
@@ -235,6 +236,7 @@ class Uploads:
             os.close(descriptor)
         digest.update(content)
         self._remember(row["upload"], digest, have + len(content))
+        self._metrics.count("penstock_upload_bytes_total", len(content), kind=row["kind"])
         return have + len(content)
 
     def _remember(self, upload: str, digest: Any, offset: int) -> None:

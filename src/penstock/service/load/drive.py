@@ -1,4 +1,5 @@
-"""Drives a service with jobs at their times: a thread a job in flight, connections kept for the next ones."""
+"""Drives a service with jobs at their times. A few threads send jobs and fetch results; one connection for each tenant
+hears of all ended jobs."""
 
 from __future__ import annotations
 
@@ -7,7 +8,9 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 from urllib.parse import quote
 
@@ -19,14 +22,30 @@ from penstock.system.web import ServiceError, ServiceRefused, Web
 
 _ENDED = ("done", "failed", "cancelled", "expired")
 _POLL_S = 20.0
+_PATIENCE_S = 30.0
 _REFUSED = (429, 503)
+DEFAULT_SENDERS = 16
+"""Threads that send jobs and fetch results."""
+_FIRST_CURSOR = "start"
+
+
+@dataclass(slots=True)
+class _Job:
+    """A job in flight."""
+
+    arrival: Arrival
+    job: str
+    sent_s: float | None = None
+    accepted_s: float | None = None
+    told: Mapping[str, Any] | None = None
+    """What the service said of its end."""
 
 
 class Load:
     """A load on a service.
 
     Args:   most_open: jobs in flight; an arrival above them is counted as unsent. results: fetch the outputs, too.
-            deadline_s: each job's, at the service.
+            deadline_s: each job's, at the service. senders: connections that send jobs and fetch results.
     """
 
     def __init__(
@@ -35,15 +54,23 @@ class Load:
         tenants: Sequence[Tenant],
         *,
         ca: Path | None = None,
-        most_open: int = 1000,
+        most_open: int = 10_000,
         results: bool = True,
         deadline_s: float | None = None,
+        senders: int = DEFAULT_SENDERS,
     ) -> None:
         self._url, self._tenants, self._ca = url, tenants, ca
         self._results, self._deadline_s = results, deadline_s
-        self._free = threading.BoundedSemaphore(most_open)
+        self._most_open, self._senders = most_open, senders
         self._idle: list[list[Web]] = [[] for _ in tenants]
-        self._mutex = threading.Lock()
+        self._mutex = threading.Condition()
+        self._open: list[dict[str, _Job]] = [{} for _ in tenants]
+        """Of each tenant, by identity: sent or waiting to be sent, and without a row."""
+        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._listening: list[threading.Thread | None] = [None for _ in tenants]
+        self._cursors = [_FIRST_CURSOR for _ in tenants]
+        self._begun = 0.0
+        self._on_end: Callable[[int], None] | None = None
         self._blobs: list[dict[str, str]] = []
         self._outputs: list[list[str]] = []
         self.rows: list[JobRow] = []
@@ -75,23 +102,33 @@ class Load:
 
         Args:   on_end: called with the number of jobs that have ended.
         """
-        begun = time.monotonic()
-        threads = []
+        self._on_end = on_end
+        threads = [threading.Thread(target=self._send_all, daemon=True) for _ in range(self._senders)]
+        for thread in threads:
+            thread.start()
+        self._begun = time.monotonic()
         for each in arrivals:
-            pause_s = begun + each.at_s - time.monotonic()
+            pause_s = self._begun + each.at_s - time.monotonic()
             if pause_s > 0:
                 time.sleep(pause_s)
-            if not self._free.acquire(blocking=False):
-                self._ended(self._row(each, "", time.monotonic() - begun, "unsent"), on_end)
-                continue
-            thread = threading.Thread(target=self._one, args=(each, begun, on_end), daemon=True)
-            thread.start()
-            threads.append(thread)
-            if len(threads) > 4096:
-                threads = [thread for thread in threads if thread.is_alive()]
+            with self._mutex:
+                full = sum(map(len, self._open)) >= self._most_open
+                job = _Job(each, "" if full else uuid.uuid4().hex)
+                if not full:
+                    self._open[each.tenant][job.job] = job
+            if full:
+                job.sent_s = self._now()
+                self._ended(job, "unsent")
+            else:
+                self._work.put(lambda job=job: self._submit(job))  # type: ignore[misc]
+        with self._mutex:
+            self._mutex.wait_for(lambda: not any(self._open))
+        took_s = self._now()
+        for _ in threads:
+            self._work.put(None)
         for thread in threads:
             thread.join()
-        return time.monotonic() - begun
+        return took_s
 
     def close(self) -> None:
         """End all connections."""
@@ -99,70 +136,147 @@ class Load:
             while idle:
                 idle.pop().close()
 
-    def _one(self, arrival: Arrival, begun: float, on_end: Callable[[int], None] | None) -> None:
-        job = uuid.uuid4().hex
-        sent_s = time.monotonic() - begun
-        times: dict[str, Any] = {}
-        try:
-            with self._web(arrival.tenant) as web:
-                outcome = self._carried_out(web, arrival.tenant, job, begun, times)
-        except ServiceRefused as error:
-            early = "accepted_s" not in times and error.status in _REFUSED
-            outcome, times["status"] = "refused" if early else "error", error.status
-        except ServiceError:
-            outcome = "error"
-        finally:
-            self._free.release()
-        self._ended(self._row(arrival, job, sent_s, outcome, times), on_end)
+    # Threads that send and fetch.
+    def _send_all(self) -> None:
+        while (work := self._work.get()) is not None:
+            work()
 
-    def _carried_out(self, web: Web, tenant: int, job: str, begun: float, times: dict[str, Any]) -> str:
+    def _now(self) -> float:
+        return time.monotonic() - self._begun
+
+    def _submit(self, job: _Job) -> None:
+        tenant = job.arrival.tenant
+        job.sent_s = self._now()
         request: dict[str, Any] = {
-            "job": job,
+            "job": job.job,
             "program": self._tenants[tenant].program,
             "inputs": self._blobs[tenant],
             "priority": 0,
         }
         if self._deadline_s is not None:
             request["deadline_s"] = self._deadline_s
-        # One try: an open loop counts a refused job, and does not come back with it.
-        web.once("POST", "/v1/jobs", request)
-        times["accepted_s"] = time.monotonic() - begun
-        state = ""
-        while state not in _ENDED:
-            asked = time.monotonic()
-            state = str(web.ask("GET", f"/v1/jobs/{job}?wait={_POLL_S:g}", wait_s=_POLL_S).content.get("state"))
-            if state not in _ENDED and time.monotonic() - asked < 0.01:
-                time.sleep(0.02)
-        if state == "done" and self._results:
-            for name in self._outputs[tenant]:
-                size = web.swallow(f"/v1/jobs/{job}/outputs/{quote(name, safe='')}")
-                times["result_bytes"] = times.get("result_bytes", 0) + size
-        times["ended_s"] = time.monotonic() - begun
-        return state
+        try:
+            with self._web(tenant) as web:
+                # One try: an open loop counts a refused job, and does not come back with it.
+                web.once("POST", "/v1/jobs", request)
+        except ServiceError as error:
+            self._failed(job, error, "refused")
+            return
+        with self._mutex:
+            job.accepted_s = self._now()
+            told = job.told
+            self._listen(tenant)
+        if told is not None:
+            self._fetch(job, told)
 
-    def _row(
-        self, arrival: Arrival, job: str, sent_s: float, outcome: str, times: Mapping[str, Any] | None = None
-    ) -> JobRow:
-        tenant = self._tenants[arrival.tenant]
-        found = dict(times or {})
-        return JobRow(
+    def _failed(self, job: _Job, error: ServiceError, refused: str) -> None:
+        status = error.status if isinstance(error, ServiceRefused) else None
+        self._ended(job, refused if status in _REFUSED else "error", status=status)
+
+    def _fetch(self, job: _Job, told: Mapping[str, Any]) -> None:
+        """The results of a job that has ended."""
+        tenant, size, state = job.arrival.tenant, 0, str(told["state"])
+        try:
+            if state == "done" and self._results:
+                with self._web(tenant) as web:
+                    for name in self._outputs[tenant]:
+                        size += web.swallow(f"/v1/jobs/{job.job}/outputs/{quote(name, safe='')}")
+        except ServiceError as error:
+            self._failed(job, error, "error")
+            return
+        submitted, started, ended = (told.get(name) for name in ("submitted_s", "started_s", "ended_s"))
+        times: dict[str, Any] = {"ended_s": self._now(), "result_bytes": size}
+        if submitted is not None and ended is not None:
+            times["server_s"] = ended - submitted
+            times["server_queue_s"] = None if started is None else started - submitted
+        self._ended(job, state, **times)
+
+    # One thread a tenant that has jobs in flight.
+    def _listen(self, tenant: int) -> None:
+        """Start to listen, with the mutex held."""
+        if self._listening[tenant] is None:
+            thread = self._listening[tenant] = threading.Thread(target=self._hear, args=(tenant,), daemon=True)
+            thread.start()
+
+    def _hear(self, tenant: int) -> None:
+        """Hear of ended jobs until none is in flight."""
+        web = Web(self._url, self._tenants[tenant].token, ca=self._ca, patience_s=_PATIENCE_S)
+        try:
+            while self._has_open(tenant):
+                asked = time.monotonic()
+                path = f"/v1/jobs?after={quote(self._cursors[tenant])}&wait={_POLL_S:g}"
+                found = web.ask("GET", path, wait_s=_POLL_S).content
+                self._cursors[tenant] = str(found.get("after", _FIRST_CURSOR))
+                for told in found.get("jobs", ()):
+                    self._heard(tenant, told)
+                if found.get("missed", False):
+                    # The service was started again, or the feed is behind: each job is looked at.
+                    self._look_at_each(tenant, web)
+                if not found.get("jobs") and time.monotonic() - asked < 0.01:
+                    time.sleep(0.02)
+        except ServiceError as error:
+            with self._mutex:
+                lost = list(self._open[tenant].values())
+                self._listening[tenant] = None
+            for each in lost:
+                if each.accepted_s is not None and each.told is None:
+                    self._failed(each, error, "error")
+        finally:
+            web.close()
+
+    def _has_open(self, tenant: int) -> bool:
+        """Whether to listen on; decided together with `_listen`, so that no job is without a listener."""
+        with self._mutex:
+            if not self._open[tenant]:
+                self._listening[tenant] = None
+            return bool(self._open[tenant])
+
+    def _look_at_each(self, tenant: int, web: Web) -> None:
+        """Ask for each job that was sent, answered or not: it may have ended before the feed's cursor."""
+        with self._mutex:
+            sent = [each.job for each in self._open[tenant].values() if each.sent_s is not None and each.told is None]
+        for job in sent:
+            try:
+                found = web.ask("GET", f"/v1/jobs/{job}").content
+            except ServiceRefused as error:
+                if error.status != 404:
+                    raise
+            else:
+                self._heard(tenant, {**found, "job": job})
+
+    def _heard(self, tenant: int, told: Mapping[str, Any]) -> None:
+        if told.get("state") not in _ENDED:
+            return
+        with self._mutex:
+            job = self._open[tenant].get(str(told.get("job")))
+            if job is None or job.told is not None:
+                return
+            job.told = told
+            accepted = job.accepted_s is not None
+        if accepted:
+            self._work.put(lambda: self._fetch(job, told))
+
+    # Rows.
+    def _ended(self, job: _Job, outcome: str, **times: Any) -> None:
+        tenant = self._tenants[job.arrival.tenant]
+        row = JobRow(
             tenant=tenant.name,
             program=tenant.program,
-            job=job,
-            due_s=arrival.at_s,
-            sent_s=sent_s,
-            accepted_s=found.pop("accepted_s", None),
-            ended_s=found.pop("ended_s", None),
+            job=job.job,
+            due_s=job.arrival.at_s,
+            sent_s=job.sent_s or 0.0,
+            accepted_s=job.accepted_s,
             outcome=outcome,
-            **found,
+            **{"ended_s": None, **times},
         )
-
-    def _ended(self, row: JobRow, on_end: Callable[[int], None] | None) -> None:
         with self._mutex:
+            if job.job and self._open[job.arrival.tenant].pop(job.job, None) is None:
+                return  # it has a row
             self.rows.append(row)
             count = len(self.rows)
-        if on_end is not None:
-            on_end(count)
+            self._mutex.notify_all()
+        if self._on_end is not None:
+            self._on_end(count)
 
     @contextmanager
     def _web(self, tenant: int) -> Iterator[Web]:
@@ -170,7 +284,7 @@ class Load:
         idle = self._idle[tenant]
         with self._mutex:
             web = idle.pop() if idle else None
-        web = web or Web(self._url, self._tenants[tenant].token, ca=self._ca, patience_s=30.0)
+        web = web or Web(self._url, self._tenants[tenant].token, ca=self._ca, patience_s=_PATIENCE_S)
         try:
             yield web
         except BaseException:

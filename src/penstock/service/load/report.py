@@ -28,6 +28,10 @@ class JobRow:
     status: int | None = None
     """Of HTTP, of a refusal or an error."""
     result_bytes: int = 0
+    server_s: float | None = None
+    """From its submission to its end, by the service's clock."""
+    server_queue_s: float | None = None
+    """Of that, until it began."""
 
     @property
     def latency_s(self) -> float | None:
@@ -69,31 +73,53 @@ def summary(rows: Sequence[JobRow], duration_s: float, within_s: float | None) -
         "goodput_per_s": good / duration_s if duration_s else None,
         "within_s": within_s,
         "mean_s": math.fsum(latencies) / len(latencies) if latencies else None,
-        "p50_s": percentile(latencies, 0.50),
-        "p90_s": percentile(latencies, 0.90),
-        "p95_s": percentile(latencies, 0.95),
-        "p99_s": percentile(latencies, 0.99),
+        **_percentiles("", latencies, (50, 90, 95, 99)),
         "max_s": latencies[-1] if latencies else None,
+        **_percentiles("server_", _server(rows), (50, 95, 99)),
         "generator_late_p99_s": percentile(late, 0.99),
     }
 
 
-def by_tenant(rows: Sequence[JobRow]) -> list[dict[str, Any]]:
-    """Jobs and latencies of each tenant."""
+def by_tenant(rows: Sequence[JobRow], duration_s: float, within_s: float | None) -> list[dict[str, Any]]:
+    """Jobs, goodput and latencies of each tenant."""
+    return [
+        {"tenant": tenant, **_group(own, duration_s, within_s)}
+        for tenant, own in sorted(_grouped(rows, "tenant").items())
+    ]
+
+
+def by_program(rows: Sequence[JobRow], duration_s: float, within_s: float | None) -> list[dict[str, Any]]:
+    """The same of each program. Programs of one name are one, whoever deployed them."""
+    return [
+        {"program": program, **_group(own, duration_s, within_s)}
+        for program, own in sorted(_grouped(rows, "program").items())
+    ]
+
+
+def _grouped(rows: Sequence[JobRow], by: str) -> dict[str, list[JobRow]]:
     groups: dict[str, list[JobRow]] = {}
     for each in rows:
-        groups.setdefault(each.tenant, []).append(each)
-    found = []
-    for tenant, own in sorted(groups.items()):
-        latencies = sorted(each.latency_s for each in own if each.latency_s is not None)
-        found.append(
-            {
-                "tenant": tenant,
-                "jobs": len(own),
-                "done": len(latencies),
-                "mean_s": math.fsum(latencies) / len(latencies) if latencies else None,
-                "p50_s": percentile(latencies, 0.50),
-                "p99_s": percentile(latencies, 0.99),
-            }
-        )
-    return found
+        groups.setdefault(getattr(each, by), []).append(each)
+    return groups
+
+
+def _group(own: Sequence[JobRow], duration_s: float, within_s: float | None) -> dict[str, Any]:
+    latencies = sorted(each.latency_s for each in own if each.latency_s is not None)
+    good = sum(1 for latency in latencies if within_s is None or latency <= within_s)
+    return {
+        "jobs": len(own),
+        "done": len(latencies),
+        "goodput_per_s": good / duration_s if duration_s else None,
+        "mean_s": math.fsum(latencies) / len(latencies) if latencies else None,
+        **_percentiles("", latencies, (50, 95, 99)),
+        **_percentiles("server_", _server(own), (50, 99)),
+    }
+
+
+def _server(rows: Sequence[JobRow]) -> list[float]:
+    """Latencies of jobs that computed, by the service's clock."""
+    return sorted(each.server_s for each in rows if each.server_s is not None and each.outcome == "done")
+
+
+def _percentiles(prefix: str, ordered: Sequence[float], which: Sequence[int]) -> dict[str, float | None]:
+    return {f"{prefix}p{each}_s": percentile(ordered, each / 100) for each in which}

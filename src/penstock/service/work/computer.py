@@ -22,8 +22,9 @@ from penstock.keystore import KeyCache, KeyName, KeyPlan, KeySession, KeyStore, 
 from penstock.native.compute import Computed, WholeOptions, compute_compiled
 from penstock.native.engine import make_context
 from penstock.params.ckks import CkksParameters
-from penstock.service.work.messages import JobFigures, JobSpec, WorkerSettings, content_of
+from penstock.service.work.messages import COUNTERS, JobFigures, JobSpec, WorkerSettings, content_of
 from penstock.service.work.programs import Program, compile_planned, parameter_name, plan_program
+from penstock.service.work.record import SHORTEST_WAIT_S, JobTimes, merged
 from penstock.system.files import FileError, os_errors, write_atomic
 
 _HEADER_BYTES = 4096
@@ -36,6 +37,9 @@ _PROGRAMS_KEPT = 64
 _NAMES_KEPT = 1024
 _COMING_USES = 4096
 """Key uses of coming jobs that are planned at most."""
+
+_TELL_S = 0.5
+"""Between two words on memory and progress while jobs run."""
 
 FileState = tuple[str, int, int]
 
@@ -72,8 +76,8 @@ class Computer:
             prefetch_uses=64 if settings.policy == "future" else 0,
             floor_bytes=settings.floor_bytes,
         )
-        self._programs: OrderedDict[FileState, Program] = OrderedDict()
-        self._names: OrderedDict[tuple[str, str | None, FileState], dict[str, KeyName]] = OrderedDict()
+        self._programs: OrderedDict[tuple[FileState, int], Program] = OrderedDict()
+        self._names: OrderedDict[tuple[str, str | None, tuple[FileState, int]], dict[str, KeyName]] = OrderedDict()
         """Tenant, pair and program -> the names of keys that were all there."""
         self._compiling = threading.Lock()
         self._lock = threading.Lock()
@@ -82,8 +86,11 @@ class Computer:
         self._forgotten: set[str] = set()
         self._coming: KeyPlan | None = None
         self._jobs: SimpleQueue[JobSpec] = SimpleQueue()
-        for _ in range(settings.abreast):
-            threading.Thread(target=self._slot, daemon=True).start()
+        self._progress: dict[str, tuple[int, int]] = {}
+        """Job -> tasks that have ended, and all."""
+        for number in range(settings.abreast):
+            threading.Thread(target=self._slot, args=(number,), daemon=True).start()
+        threading.Thread(target=self._tell, daemon=True).start()
 
     # Messages.
     def do_run(self, job: dict[str, Any]) -> None:
@@ -114,7 +121,7 @@ class Computer:
             spec = JobSpec.from_dict(fields)
             # One that fails says so when it runs; one that was never compiled has no known uses yet.
             with suppress(PenstockError, OSError):
-                program = self._programs.get(_state(spec.package))
+                program = self._programs.get(self._name(spec))
                 if program is not None:
                     uses += self._uses(spec, program)
             if len(uses) > _COMING_USES:
@@ -128,15 +135,34 @@ class Computer:
             before.close()
 
     # Threads.
-    def _slot(self) -> None:
+    def _tell(self) -> None:
+        """Say now and then what memory holds and how far jobs are, where that has changed."""
+        before: Any = None
+        while True:
+            time.sleep(_TELL_S)
+            stats, progress = self.cache.stats(), dict(self._progress)
+            now = stats.hits, stats.misses, stats.read_bytes, stats.expanded_bytes, stats.resident_bytes, progress
+            if now != before:
+                before = now
+                self._say("figures", cache=self.cache_figures(), progress=progress, reads=self._reads())
+
+    def _reads(self) -> list[tuple[Any, ...]]:
+        """The latest reads of keys, as rows of `Record.read`."""
+        found, now = self.cache.take_reads(), time.monotonic()
+        return [
+            (name.tenant, name.key, read, expanded, ahead, now - began, now - ended)
+            for name, read, expanded, ahead, began, ended in found
+        ]
+
+    def _slot(self, number: int) -> None:
         """One job after another, on evaluators of this thread's own."""
         contexts: dict[Hashable, _engine.CkksContext] = {}
         while True:
             spec = self._jobs.get()
             cancelled = self._running[spec.job][1]
             try:
-                figures = self._compute(spec, cancelled, contexts)
-                answer: dict[str, Any] = {"said": "done", "figures": asdict(figures)}
+                figures, times = self._compute(spec, cancelled, contexts, number)
+                answer: dict[str, Any] = {"said": "done", "figures": asdict(figures), "times": asdict(times)}
             except Cancelled:
                 answer = {"said": "failed", "reason": "cancelled", "retry": False}
             except PenstockError as error:
@@ -148,8 +174,9 @@ class Computer:
                 answer = {"said": "failed", "reason": f"{type(error).__name__}: {error}", "retry": False}
             with self._lock:
                 self._running.pop(spec.job)
+                self._progress.pop(spec.job, None)
             self._forget_idle()
-            self._say(**answer, job=spec.job, cache=self.cache_figures())
+            self._say(**answer, job=spec.job, cache=self.cache_figures(), reads=self._reads())
 
     def cache_figures(self) -> dict[str, Any]:
         """Counters of the cache, and the resident bytes: tenant -> key with its digest -> bytes."""
@@ -157,8 +184,7 @@ class Computer:
         residents: dict[str, dict[str, int]] = {}
         for name, _, size in self.cache.residents():
             residents.setdefault(name.tenant, {})[f"{name.digest}/{name.key}"] = size
-        counters = ("hits", "late_hits", "misses", "read_bytes", "evictions", "evicted_bytes", "resident_bytes")
-        return {**{name: getattr(stats, name) for name in counters}, "residents": residents}
+        return {**{name: getattr(stats, name) for name in (*COUNTERS, "resident_bytes")}, "residents": residents}
 
     def _forget_idle(self) -> None:
         """Let go of the keys of forgotten tenants that no job uses any more."""
@@ -171,9 +197,9 @@ class Computer:
 
     # One job.
     def _compute(
-        self, spec: JobSpec, cancelled: threading.Event, contexts: dict[Hashable, _engine.CkksContext]
-    ) -> JobFigures:
-        begun = time.perf_counter()
+        self, spec: JobSpec, cancelled: threading.Event, contexts: dict[Hashable, _engine.CkksContext], slot: int
+    ) -> tuple[JobFigures, JobTimes]:
+        begun_s = time.monotonic()
         program = self._program(spec, contexts)
         context = self._context(program.package.params, program.context_name, contexts)
         self._check(spec, program)
@@ -184,30 +210,47 @@ class Computer:
                 with self._lock:
                     self._plans[spec.job] = plan
             contents = _Inputs(spec, program)
+            tasks = len(program.compiled.tasks)
+
+            def go_on(ended: int) -> None:
+                self._progress[spec.job] = ended, tasks
+                _go_on(cancelled)
+
+            run_s = time.monotonic()
             done = compute_compiled(
                 program.compiled,
                 context,
                 keys,  # type: ignore[arg-type]  # a whole program asks for no single key
                 contents.take,
                 WholeOptions(lanes=program.lanes.count, keep_bytes=program.compiled.repeated_bytes),
-                lambda _: _go_on(cancelled),
+                go_on,
             )
+            ran_s = time.monotonic()
             self._write(spec, program, context, done, contents, cancelled)
         finally:
             with self._lock:
                 self._plans.pop(spec.job, None)
             if plan is not None:
                 plan.close()
-        counts = keys.session.counts()
-        return JobFigures(
+        counts, ended_s = keys.session.counts(), time.monotonic()
+        waits = [
+            (run_s + start - waited, run_s + start)
+            for start, _, waited, _ in done.times.tolist()
+            if waited > SHORTEST_WAIT_S
+        ]
+        times = JobTimes(
+            slot=slot, begun_s=begun_s, run_s=run_s, ran_s=ran_s, ended_s=ended_s, key_waits=merged(waits, run_s, ran_s)
+        )
+        figures = JobFigures(
             queue_s=0.0,
             key_wait_s=sum(keys.waits_s),
-            compute_s=time.perf_counter() - begun,
+            compute_s=ended_s - begun_s,
             read_bytes=counts.miss_bytes,
             hits=counts.hits,
             misses=counts.misses,
             peak_bytes=done.counts["peak_value_bytes"] + done.counts["peak_vector_bytes"],
         )
+        return figures, times
 
     def _context(
         self, params: CkksParameters, name: Hashable, contexts: dict[Hashable, _engine.CkksContext]
@@ -216,13 +259,17 @@ class Computer:
             contexts[name] = make_context(params, self.settings.threads, kept_ciphertexts=_KEPT_CIPHERTEXTS)
         return contexts[name]
 
+    def _name(self, spec: JobSpec) -> tuple[FileState, int]:
+        """What tells one compiled program from another: its package, and the budget for which it is planned."""
+        return _state(spec.package), spec.planned_key_bytes or self.settings.budget_bytes
+
     def _program(self, spec: JobSpec, contexts: dict[Hashable, _engine.CkksContext]) -> Program:
         with os_errors(spec.package, "read"):
-            state = _state(spec.package)
+            state = self._name(spec)
         with self._compiling:
             known = self._programs.get(state)
             if known is None:
-                planned = plan_program(spec.package, self.settings.budget_bytes)
+                planned = plan_program(spec.package, state[1])
                 params = planned.params
                 context = self._context(params, parameter_name(params), contexts)
                 known = compile_planned(planned, context, self.settings.threads)
@@ -239,7 +286,7 @@ class Computer:
 
     def _uses(self, spec: JobSpec, program: Program) -> list[KeyUse]:
         """The job's key uses, with names of the tenant's pair."""
-        names = self._names.get((spec.tenant, spec.secret_tag, _state(spec.package)))
+        names = self._names.get((spec.tenant, spec.secret_tag, self._name(spec)))
         if names is None:
             names = {
                 key: self.store.name_for(spec.tenant, program.digest, key, secret_tag=spec.secret_tag)
@@ -259,7 +306,7 @@ class Computer:
             raise UsageError(f"job {spec.job} names another key store ({spec.store}) than its worker's")
         _same_names("inputs", program.package.name, spec.inputs, program.inputs)
         _same_names("outputs", program.package.name, spec.outputs, program.outputs)
-        known = spec.tenant, spec.secret_tag, _state(spec.package)
+        known = spec.tenant, spec.secret_tag, self._name(spec)
         if known in self._names:
             return
         lacking, names = [], {}

@@ -11,6 +11,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from penstock.errors import PenstockError
+from penstock.service.work.record import Recorded
+
+COUNTERS = (
+    "hits", "late_hits", "misses", "requested_bytes", "miss_bytes", "read_bytes", "expanded_bytes", "evictions",
+    "evicted_bytes",
+)  # fmt: skip
+"""Of a worker's cache, since it began (`penstock.keystore.cache.CacheStats`)."""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
@@ -52,6 +59,9 @@ class JobSpec:
     """Predicted."""
     memory_bytes: int = 0
     """Predicted, keys aside; 0: unknown."""
+    planned_key_bytes: int = 0
+    """The budget of keys for which the program was planned at its deployment; 0: the worker's own. Another plan could
+    need other keys."""
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -116,8 +126,11 @@ class Computing(Protocol):
     def forget_tenant(self, tenant: str) -> None:
         """Cancel the tenant's jobs, and let go of its keys."""
 
-    def snapshot(self) -> dict[str, Any]:
-        """Queue, running jobs, key bytes by tenant, hits, misses, budget."""
+    def snapshot(self, most: int | None = None) -> dict[str, Any]:
+        """Queue (its first `most` jobs), running jobs, key bytes by tenant, hits, misses, budget."""
+
+    def recorded(self) -> Recorded:
+        """The latest jobs that ended, reads of keys, and samples."""
 
     def pause(self, is_paused: bool) -> None:
         """Take jobs, and begin none until this is called with `False`, or `drain`."""

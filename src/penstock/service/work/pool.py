@@ -14,9 +14,10 @@ from typing import Any
 
 from penstock.errors import UsageError
 from penstock.service.work.admission import Limits, Load, admit
-from penstock.service.work.messages import JobFigures, JobSpec, WorkerSettings
+from penstock.service.work.messages import COUNTERS, JobFigures, JobSpec, WorkerSettings
 from penstock.service.work.order import Order, Rule
 from penstock.service.work.process import WorkerProcess
+from penstock.service.work.record import JobRecord, JobTimes, Record, Recorded, Sample
 from penstock.service.work.waiting import Entry, Queue
 
 MOST_DEATHS = 3
@@ -67,6 +68,9 @@ class WorkerPool:
         self._queue = Queue(Order(order), rule or Rule())
         self._workers: dict[str, WorkerProcess] = {}
         """By tenant; of all tenants under ``."""
+        self._past = dict.fromkeys(COUNTERS, 0)
+        """Counters of workers that have ended."""
+        self._record = Record()
         self._deaths, self._died_in_row, self._not_before_s = 0, 0, 0.0
         self._draining = self._closed = self._calling = self._paused = False
         self._wake_read, self._wake_write = os.pipe()
@@ -110,28 +114,32 @@ class WorkerPool:
                 if not entry.is_cancelled:
                     self._cancel(entry)
             self._queue.forget(tenant)
+            self._record.forget(tenant)
             for worker in self._workers.values():
                 worker.say("forget", tenant=tenant)
         self._wake()
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self, most: int | None = None) -> dict[str, Any]:
         with self._lock:
-            caches = [worker.cache for worker in self._workers.values()]
-            key_bytes: dict[str, int] = {}
-            for cache in caches:
-                for tenant, keys in cache.get("residents", {}).items():
-                    key_bytes[tenant] = key_bytes.get(tenant, 0) + sum(keys.values())
-            now = time.monotonic()
+            now, residents = time.monotonic(), self._residents()
+            waiting = self._queue.waiting()
+            progress = {job: each for worker in self._workers.values() for job, each in worker.progress.items()}
             return {
-                "queue": [entry.figures(now) for entry in self._queue.waiting()],
-                "running": [entry.figures(now) for entry in self._queue.running()],
+                "queue": [
+                    {**each.figures(now), **self._queue.why(each, residents, self._fits(each), now)}
+                    for each in waiting[:most]
+                ],
+                "waiting": len(waiting),
+                "running": [
+                    {**each.figures(now), **_progress(progress.get(each.spec.job))} for each in self._queue.running()
+                ],
                 "backlog_s": self._queue.backlog_s() / self.settings.abreast,
-                "key_bytes": key_bytes,
+                "key_bytes": {tenant: sum(keys.values()) for tenant, keys in residents.items()},
+                "keys": {tenant: len(keys) for tenant, keys in residents.items()},
                 "budget_bytes": self.settings.budget_bytes,
-                **{
-                    name: sum(cache.get(name, 0) for cache in caches)
-                    for name in ("hits", "late_hits", "misses", "read_bytes", "evictions", "resident_bytes")
-                },
+                "floor_bytes": self.settings.floor_bytes,
+                **self._counters(),
+                "resident_bytes": self._resident_bytes(),
                 "workers": [worker.figures() for worker in self._workers.values()],
                 "worker_deaths": self._deaths,
                 "isolation": self.isolation.value,
@@ -143,6 +151,10 @@ class WorkerPool:
         with self._lock:
             self._paused = is_paused
         self._wake()
+
+    def recorded(self) -> Recorded:
+        with self._lock:
+            return self._record.copy()
 
     def drain(self, timeout_s: float) -> None:
         with self._lock:
@@ -183,6 +195,7 @@ class WorkerPool:
                 calls += self._expired()
                 calls += self._hand_out()
                 self._stop_idle()
+                self._sample()
                 self._calling = bool(calls)
             for call in calls:
                 call()
@@ -199,8 +212,11 @@ class WorkerPool:
         calls: list[Callable[[], object]] = []
         for each in said:
             what = each.pop("said")
+            self._record.read(worker.label, each.get("reads", ()))
             if what == "ready":
                 worker.isolation = each["isolation"]
+            elif what == "figures":
+                worker.cache, worker.progress = each["cache"], each["progress"]
             elif what == "program":
                 self._queue.learn(each["package"], each["needs"])
             elif what in ("done", "failed"):
@@ -212,9 +228,11 @@ class WorkerPool:
         self._died_in_row = 0
         job = said["job"]
         worker.jobs.discard(job)
+        worker.progress.pop(job, None)
         entry = self._queue.remove(job)
         if entry is None or entry.is_cancelled:
             return []
+        self._keep(entry, worker, what, said)
         if what == "failed":
             reason, retry = said["reason"], said["retry"]
             return [lambda: self._on_failed(job, reason, retry)]
@@ -222,10 +240,43 @@ class WorkerPool:
         self._queue.measured(entry, figures)
         return [lambda: self._on_done(job, figures)]
 
-    def _died(self, name: str) -> list[Callable[[], object]]:
-        """The worker is gone: its jobs wait again, in their places, or have taken too many workers with them."""
+    def _keep(self, entry: Entry, worker: WorkerProcess, what: str, said: dict[str, Any]) -> None:
+        """Note a job that ended."""
+        spec, now = entry.spec, time.monotonic()
+        times = JobTimes.from_dict(said["times"]) if "times" in said else None
+        self._record.ended(
+            JobRecord(
+                job=spec.job,
+                tenant=spec.tenant,
+                program=spec.program,
+                state=what,
+                worker=worker.label,
+                submitted_s=entry.submitted_s,
+                started_s=now if entry.started_s is None else entry.started_s,
+                ended_s=now if times is None else times.ended_s,
+                times=times,
+                figures=dict(said.get("figures", {})),
+            )
+        )
+
+    def _counters(self) -> dict[str, int]:
+        """Of all workers since the pool began."""
+        caches = [worker.cache for worker in self._workers.values()]
+        return {name: past + sum(cache.get(name, 0) for cache in caches) for name, past in self._past.items()}
+
+    def _resident_bytes(self) -> int:
+        return sum(int(worker.cache.get("resident_bytes", 0)) for worker in self._workers.values())
+
+    def _gone(self, name: str) -> WorkerProcess:
+        """End a worker, and keep its counters."""
+        self._past = {count: past + self._workers[name].cache.get(count, 0) for count, past in self._past.items()}
         worker = self._workers.pop(name)
         worker.end()
+        return worker
+
+    def _died(self, name: str) -> list[Callable[[], object]]:
+        """The worker is gone: its jobs wait again, in their places, or have taken too many workers with them."""
+        worker = self._gone(name)
         self._deaths += 1
         self._died_in_row += 1
         pause_s = _BACK_OFF_S[min(self._died_in_row, len(_BACK_OFF_S)) - 1]
@@ -298,16 +349,31 @@ class WorkerPool:
                 worker.coming = names
                 worker.say("coming", jobs=[each.spec.to_dict() for each in coming])
 
+    def _sample(self) -> None:
+        running = len(self._queue.running())
+        self._record.sample(
+            Sample(
+                at_s=time.monotonic(),
+                waiting=len(self._queue) - running,
+                running=running,
+                resident_bytes=self._resident_bytes(),
+                read_bytes=self._counters()["read_bytes"],
+            )
+        )
+
+    def _fits(self, entry: Entry) -> bool:
+        """Whether its memory fits beside the running jobs'."""
+        memory, running = self.limits.memory_bytes, self._queue.running()
+        taken = sum(each.spec.memory_bytes for each in running)
+        return memory is None or not running or taken + entry.spec.memory_bytes <= memory
+
     def _may_run(self, entry: Entry) -> bool:
         """Whether a job may begin now. One that has taken a worker with it runs alone."""
         running = self._queue.running()
         if running and (entry.deaths or any(each.deaths for each in running)):
             return False
-        memory = self.limits.memory_bytes
-        if memory is not None and running:
-            taken = sum(each.spec.memory_bytes for each in running)
-            if taken + entry.spec.memory_bytes > memory:
-                return False
+        if not self._fits(entry):
+            return False
         owner = self._owner(entry.spec.tenant)
         if owner in self._workers or len(self._workers) < self._max_workers:
             return True
@@ -316,7 +382,7 @@ class WorkerPool:
     def _stop_one_idle(self) -> bool:
         idle = [(worker.idle_since_s, name) for name, worker in self._workers.items() if not worker.jobs]
         if idle:
-            self._workers.pop(min(idle)[1]).end()
+            self._gone(min(idle)[1])
         return bool(idle)
 
     def _stop_idle(self) -> None:
@@ -324,7 +390,7 @@ class WorkerPool:
             now = time.monotonic()
             for name, worker in list(self._workers.items()):
                 if not worker.jobs and now - worker.idle_since_s > self._idle_s:
-                    self._workers.pop(name).end()
+                    self._gone(name)
 
     def _residents(self) -> dict[str, dict[str, int]]:
         found: dict[str, dict[str, int]] = {}
@@ -340,3 +406,8 @@ class WorkerPool:
             settings = replace(self.settings, budget_bytes=self.settings.budget_bytes // self._max_workers)
             self._workers[name] = WorkerProcess(settings, name)
         return self._workers[name]
+
+
+def _progress(said: list[int] | None) -> dict[str, int]:
+    """Of a job whose operations have begun."""
+    return {} if said is None else {"tasks_ended": said[0], "tasks": said[1]}

@@ -33,6 +33,8 @@ class WorkerProcess:
         self.jobs: set[str] = set()
         """That it computes."""
         self.coming: list[str] = []
+        self.progress: dict[str, list[int]] = {}
+        """Job -> tasks that have ended, and all, as it said last."""
         self.cache: dict[str, Any] = {}
         """Its last word on its keys."""
         self.isolation: dict[str, str] = {}
@@ -53,6 +55,11 @@ class WorkerProcess:
             )
         self.connection = Connection(here.detach())
         self.say("open", settings=settings.to_dict())
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        return f"worker of {self.name}" if self.name else "worker"
 
     @property
     def pid(self) -> int:

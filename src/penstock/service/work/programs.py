@@ -1,6 +1,6 @@
 """Packages as workers run them: parameter set, keys, and the compiled tasks.
 
-The front process may call `plan_program` too, and so says the same keys to its clients as the workers will use.
+The front examines packages with `plan_program` too, so that clients make the keys that the workers will use.
 """
 
 from __future__ import annotations

@@ -51,7 +51,8 @@ class Entry:
         spec = self.spec
         named = {"job": spec.job, "tenant": spec.tenant, "program": spec.program, "priority": spec.priority}
         waited_s = now - self.submitted_s if self.started_s is None else self.queue_s
-        return {**named, "waited_s": waited_s, "deaths": self.deaths}
+        running_s = None if self.started_s is None else now - self.started_s
+        return {**named, "waited_s": waited_s, "running_s": running_s, "deaths": self.deaths}
 
 
 class Queue:
@@ -157,6 +158,11 @@ class Queue:
             left_s=None if entry.deadline_at_s is None else entry.deadline_at_s - now,
             overtaken=entry.overtaken,
         )
+
+    def why(self, entry: Entry, residents: Residents, fits: bool, now: float) -> dict[str, Any]:
+        """What a waiting job waits for: `memory`, `keys` (jobs whose keys are in memory go first), or its `turn`."""
+        missing = self.candidate(entry, residents, now).missing_bytes
+        return {"waits_for": "memory" if not fits else "keys" if missing else "turn", "missing_bytes": missing}
 
     # Order.
     def next(self, residents: Residents, may_run: Callable[[Entry], bool], now: float) -> Entry | None:

@@ -17,6 +17,7 @@ from penstock.cli.options import quiet_option, threads_option
 from penstock.cli.output import emit, format_option
 from penstock.cli.service_options import ca_option, insecure_option, patience_option, service_option, token_option
 from penstock.cli.verbs.client.keys import keys
+from penstock.cli.verbs.client.remove import remove, uploaded
 from penstock.cli.verbs.client.service import (
     deploy,
     made_for_program,
@@ -70,7 +71,7 @@ def command() -> None:
     no_core_files()
 
 
-for _each in (keys, deploy, upload, submit, wait, result):
+for _each in (keys, deploy, upload, submit, wait, result, uploaded, remove):
     command.add_command(_each)
 
 

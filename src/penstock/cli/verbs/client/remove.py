@@ -1,0 +1,76 @@
+"""`penstock client uploaded|remove`: what a service has of a tenant, and its end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from penstock.cli.options import quiet_option
+from penstock.cli.output import emit, format_option
+from penstock.cli.service_options import access_options
+from penstock.cli.verbs.client.service import opened
+from penstock.errors import UsageError
+from penstock.units import format_bytes
+
+KEYS, EVERYTHING = "keys", "everything"
+
+
+@click.command()
+@access_options
+@quiet_option
+@format_option
+def uploaded(
+    service: str, token_file: Path | None, ca: Path | None, patience: str, quiet: bool, output_format: str
+) -> None:
+    """List the evaluation keys that a service has of you. The token needs the scope `read`.
+
+    \b
+    Example:
+      penstock client uploaded --service https://fhe.example.org --token-file token
+    """
+    access: dict[str, Any] = {"token_file": token_file, "ca": ca, "patience": patience}
+    with opened(service, quiet=quiet, **access) as found:
+        emit(found.keys(), output_format)
+
+
+@click.command()
+@click.argument("what", type=click.Choice([KEYS, EVERYTHING]))
+@click.option("--yes", is_flag=True, help="Remove it. Without this, nothing is removed.")
+@access_options
+@quiet_option
+@format_option
+def remove(
+    what: str,
+    yes: bool,
+    service: str,
+    token_file: Path | None,
+    ca: Path | None,
+    patience: str,
+    quiet: bool,
+    output_format: str,
+) -> None:
+    """Remove your evaluation keys, or everything, from a service. The token needs the scope `keys`.
+
+    `everything` is keys, programs, ciphertexts, results and jobs; jobs that wait or run are cancelled. The answer says
+    what a backup of the service may still hold. Files on this machine stay, and so do your tokens.
+
+    It never asks: without --yes it says what it would remove, removes nothing, and ends with code 2.
+
+    \b
+    Examples:
+      penstock client remove keys --yes --service https://fhe.example.org --token-file token
+      penstock client remove everything --yes --service https://fhe.example.org --token-file token
+    """
+    access: dict[str, Any] = {"token_file": token_file, "ca": ca, "patience": patience}
+    with opened(service, quiet=quiet, **access) as found:
+        if not yes:
+            keys = found.keys()
+            held = f"{len(keys)} keys of {format_bytes(sum(int(each['bytes']) for each in keys))}"
+            also = "" if what == KEYS else ", and your programs, ciphertexts, results and jobs"
+            raise UsageError(f"this would remove {held} from {service}{also}; add --yes to remove them")
+        if what == KEYS:
+            emit({"removed": {"keys": found.remove_keys()}}, output_format)
+        else:
+            emit(found.remove_everything(), output_format)

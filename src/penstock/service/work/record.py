@@ -1,0 +1,175 @@
+"""What a pool remembers of its latest jobs: when each waited, computed and wrote, and which keys were read meanwhile.
+
+All times are seconds of the machine's monotonic clock, which its processes share. Everything here is measured.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+MOST_JOBS = 5000
+MOST_READS = 20_000
+MOST_SAMPLES = 20_000
+SAMPLE_S = 0.05
+"""Samples are at least so far apart."""
+MOST_WAITS = 256
+"""Waits for keys that are kept of one job: the longest."""
+SHORTEST_WAIT_S = 1e-4
+"""Shorter waits of a lane are not kept one by one. Their sum is in the job's figures."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobTimes:
+    """The moments of one job in its worker: seconds of the machine's monotonic clock, which all processes share."""
+
+    slot: int
+    """Which of the jobs abreast it was."""
+    begun_s: float
+    run_s: float
+    """When its package was compiled and its keys were found: operations begin."""
+    ran_s: float
+    """When the last operation had ended, and outputs were written."""
+    ended_s: float
+    key_waits: tuple[tuple[float, float], ...]
+    """Beginning and end of each time in which some lane of the job waited for a key. Overlapping ones are one."""
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> JobTimes:
+        """Of `asdict`, through JSON."""
+        waits = tuple((float(start), float(end)) for start, end in fields["key_waits"])
+        return cls(**{**fields, "key_waits": waits})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecord:
+    """One job that ended."""
+
+    job: str
+    tenant: str
+    program: str
+    state: str
+    """`done` or `failed`."""
+    worker: str
+    """Label of its worker."""
+    submitted_s: float
+    started_s: float
+    ended_s: float
+    times: JobTimes | None
+    """`None` of a job that failed."""
+    figures: dict[str, Any]
+    """As of `JobFigures`; empty of a job that failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRecord:
+    """One load of rows of a key into memory."""
+
+    worker: str
+    tenant: str
+    key: str
+    read_bytes: int
+    """From storage."""
+    expanded_bytes: int
+    """That a seed was expanded into."""
+    ahead: bool
+    began_s: float
+    ended_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """Figures of a moment. Bytes are as the workers said last."""
+
+    at_s: float
+    waiting: int
+    running: int
+    resident_bytes: int
+    read_bytes: int
+    """Since the pool began."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A copy of a record."""
+
+    jobs: Sequence[JobRecord] = ()
+    """In the order in which they ended."""
+    reads: Sequence[ReadRecord] = ()
+    samples: Sequence[Sample] = ()
+    unix_s: float = 0.0
+    """Seconds since 1970 at second 0 of the clock."""
+
+
+class Record:
+    """Keeps the latest ones of each sort. Not thread safe."""
+
+    def __init__(self) -> None:
+        self._jobs: deque[JobRecord] = deque(maxlen=MOST_JOBS)
+        self._reads: deque[ReadRecord] = deque(maxlen=MOST_READS)
+        self._samples: deque[Sample] = deque(maxlen=MOST_SAMPLES)
+
+    def ended(self, job: JobRecord) -> None:
+        """Keep a job."""
+        self._jobs.append(job)
+
+    def read(self, worker: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Keep reads: rows of tenant, key, bytes read, bytes expanded, ahead, beginning, end."""
+        for tenant, key, read, expanded, ahead, began_s, ended_s in rows:
+            self._reads.append(
+                ReadRecord(
+                    worker=worker,
+                    tenant=tenant,
+                    key=key,
+                    read_bytes=read,
+                    expanded_bytes=expanded,
+                    ahead=ahead,
+                    began_s=began_s,
+                    ended_s=ended_s,
+                )
+            )
+
+    def sample(self, found: Sample) -> None:
+        """Keep a sample that says something new, not too soon after the last one."""
+        last = self._samples[-1] if self._samples else None
+        if last is not None:
+            same = (last.waiting, last.running, last.resident_bytes, last.read_bytes)
+            now = (found.waiting, found.running, found.resident_bytes, found.read_bytes)
+            if same == now or found.at_s - last.at_s < SAMPLE_S:
+                return
+        self._samples.append(found)
+
+    def forget(self, tenant: str) -> None:
+        """Drop what tells of a tenant."""
+        self._jobs = deque((each for each in self._jobs if each.tenant != tenant), maxlen=MOST_JOBS)
+        self._reads = deque((each for each in self._reads if each.tenant != tenant), maxlen=MOST_READS)
+
+    def copy(self) -> Recorded:
+        """All of it now."""
+        return Recorded(
+            jobs=tuple(self._jobs),
+            reads=tuple(self._reads),
+            samples=tuple(self._samples),
+            unix_s=time.time() - time.monotonic(),
+        )
+
+
+def merged(waits: Iterable[tuple[float, float]], begin: float, end: float) -> tuple[tuple[float, float], ...]:
+    """Intervals inside `begin` and `end`, in order: those that touch are one, and the longest `MOST_WAITS` are kept.
+
+    >>> merged([(5.0, 9.0), (1.0, 2.0), (1.5, 3.0)], 0.0, 8.0)
+    ((1.0, 3.0), (5.0, 8.0))
+    """
+    found: list[tuple[float, float]] = []
+    for start, stop in sorted((max(begin, start), min(end, stop)) for start, stop in waits):
+        if stop <= start:
+            continue
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], stop)
+        else:
+            found.append((start, stop))
+    kept = sorted(found, key=lambda each: each[0] - each[1])[:MOST_WAITS]
+    return tuple(sorted(kept))
