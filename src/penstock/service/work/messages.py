@@ -11,6 +11,9 @@ from typing import Any, Protocol
 
 from penstock.errors import PenstockError
 
+EXPIRED = "expired: "
+"""The reason of a job that failed by its deadline begins with it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
@@ -130,7 +133,7 @@ class WorkerSettings:
     policy: str = "future"
     """As of `KeyCache`."""
     readable: tuple[Path, ...] = ()
-    """Folders of packages and inputs; the store is one besides."""
+    """Folders of packages and inputs. The store is always readable, and never writable."""
     writable: tuple[Path, ...] = ()
     """Folders of outputs."""
     memory_bytes: int | None = None
