@@ -6,6 +6,7 @@ The file of an upload holds what arrived; its size is the offset. So an upload g
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import os
 import re
@@ -28,6 +29,9 @@ KINDS = {"package": "deploy", "key": "keys", "input": "run", "ciphertext": "run"
 """Kind -> the scope that may send it."""
 _PIECE_BYTES = 1 << 18
 """Written at a time: with its digest, the memory that an arriving piece takes."""
+_RESERVED_BYTES, _RESERVED_SHARE = 64 << 20, 16
+"""Uploads leave so much of the disk free, or that part of a small disk: without room the state could not even note that
+something is removed."""
 _MOST_DIGESTS = 1024
 """Digests under way that are kept in memory. Others are computed again from the file."""
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -36,6 +40,13 @@ _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 def is_sha256(text: str) -> bool:
     """Whether this is a SHA-256 in small hexadecimal digits."""
     return _SHA256.fullmatch(text) is not None
+
+
+def _room(descriptor: int) -> int:
+    """Bytes that an upload may still take of the disk of an open file."""
+    disk = os.fstatvfs(descriptor)
+    reserved = min(_RESERVED_BYTES, disk.f_blocks * disk.f_frsize // _RESERVED_SHARE)
+    return max(0, disk.f_bavail * disk.f_frsize - reserved)
 
 
 class Files:
@@ -107,9 +118,11 @@ class Uploads:
                 429, f"this tenant has {self._limits.unfinished_uploads} unfinished uploads",
                 remedy="commit or delete some (GET /v1/uploads lists them)", kind="uploads", retry_after_s=60,
             )  # fmt: skip
-        path = self._files.upload(tenant, row["upload"])
-        self._files.make(path)
-        path.touch(mode=0o600)
+        try:
+            self._files.make(self._files.upload(tenant, row["upload"]))
+        except OSError:
+            self._drop(row)
+            raise
         return {"upload": row["upload"], "offset": 0}
 
     def check_quota(self, tenant: str, more: int) -> None:
@@ -184,11 +197,15 @@ class Uploads:
         """Append to the file of an upload; returns the new offset."""
         digest = self._digest(row, have)
         self._digests.pop(row["upload"], None)  # until the content is written
-        descriptor = os.open(self._files.upload(row["tenant"], row["upload"]), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        descriptor = os.open(self._files.upload(row["tenant"], row["upload"]), flags, 0o600)
         try:
-            left = memoryview(content)
+            room = _room(descriptor)
+            left = memoryview(content)[:room]
             while left:
                 left = left[os.write(descriptor, left) :]
+            if room < len(content):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         finally:
             os.close(descriptor)
         digest.update(content)
