@@ -12,6 +12,7 @@ MOST_PROGRAMS = 200
 """Programs with a histogram; further ones share one."""
 _HELP = {
     "penstock_requests_total": ("counter", "Requests by route, method and status."),
+    "penstock_connections_refused_total": ("counter", "Connections that brought no request, by reason."),
     "penstock_received_bytes_total": ("counter", "Bytes of request bodies."),
     "penstock_jobs_ended_total": ("counter", "Jobs that ended, by state."),
     "penstock_request_seconds": ("histogram", "Seconds from the head of a request to its answer, by route."),
