@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import postgres
-from faults.frame import Result, reported
+from faults.frame import AT_MOST, Result, reported
 from faults.service_site import PROGRAM, WAIT_S, Load, Whole, killed, until
 
 READY_S = 5.0
@@ -223,7 +223,10 @@ def bench(folder: Path, count: int, seed: int, jobs: int) -> list[Result]:
         stack.callback(site.served.end)
 
         def everything() -> Iterator[Result]:
+            ends = time.monotonic() + AT_MOST["seconds"]
             for each in range(seed, seed + count):
+                if time.monotonic() > ends:
+                    break
                 yield case(site, each)
 
         found = reported(everything(), count)

@@ -20,7 +20,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from faults.frame import Result
+from faults.frame import AT_MOST, Result
 from faults.service_site import PROGRAM, Asking, Whole
 from faults.service_words import Drawn, Known, draw
 from penstock.system.web import ServiceError
@@ -150,6 +150,7 @@ class Attack:
         self.kinds: Counter[str] = Counter()
         self.statuses: Counter[int] = Counter()
         self.slowest_s, self.honest, self.slow_honest_s = 0.0, 0, 0.0
+        self._ends = time.monotonic() + AT_MOST["seconds"]
         self._ended = threading.Event()
         self._lock = threading.Lock()
         self.hidden = (str(site.served.folder).encode(), b"Traceback", *(each.encode() for each in known.others[:0]))
@@ -167,7 +168,7 @@ class Attack:
 
     def _ask(self, numbers: SimpleQueue[range]) -> None:
         wires = [Wire(port) for port in self.site.served.ports]
-        while len(self.faults) < 50 and not self._ended.is_set():
+        while len(self.faults) < 50 and not self._ended.is_set() and time.monotonic() < self._ends:
             try:
                 part = numbers.get_nowait()
             except Empty:

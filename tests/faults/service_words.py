@@ -19,8 +19,9 @@ VALUES: tuple[Any, ...] = (
     "2026-01-01", "1e5", "NaN", "null", b"\xff\xfe".decode("latin-1"),
 )  # fmt: skip
 NAMES = (
-    "turns", "x", "y", "j", "a.b", "..", ".", "-", "%00", "%2e%2e", "%ff%fe", "a" * 100, "a" * 101, "a" * 3000, "0" * 32,
-    "f" * 32, "0" * 16, "%F0%9D%94%B8", "a%2fb", "%0d%0aX:1", "'", "null", "{}", "1", "reference-0", "alice", "default",
+    "turns", "x", "y", "j", "a.b", "..", ".", "-", "%00", "%2e%2e", "%ff%fe", "a" * 100, "a" * 101, "a" * 3000,
+    "0" * 32, "f" * 32, "0" * 16, "%F0%9D%94%B8", "a%2fb", "%0d%0aX:1", "'", "null", "{}", "1", "reference-0",
+    "alice", "default",
 )  # fmt: skip
 QUERIES = (
     "", "?", "?offset=0", "?offset=-1", "?offset=1125899906842625", "?offset=1e3", "?offset=", "?offset=0&offset=1",
@@ -165,8 +166,9 @@ def _admin(rng: random.Random, known: Known) -> Drawn:
 
 def _path(rng: random.Random, known: Known) -> Drawn:
     target = rng.choice([
-        "/" + "/".join(rng.choice(NAMES) for _ in range(rng.randrange(6))), "/v1/" + rng.choice(NAMES), "//", "/v1//jobs",
-        "/v1/jobs/", "/V1/JOBS", "*", "http://localhost/v1/keys", "/v1/jobs/j/outputs/" + "a/" * rng.choice([1, 90, 900]),
+        "/" + "/".join(rng.choice(NAMES) for _ in range(rng.randrange(6))), "/v1/" + rng.choice(NAMES), "//",
+        "/v1//jobs", "/v1/jobs/", "/V1/JOBS", "*", "http://localhost/v1/keys",
+        "/v1/jobs/j/outputs/" + "a/" * rng.choice([1, 90, 900]),
         "/v1/%6a%6f%62%73", "/v1/jobs;x=1", "/v1/jobs#x", "/docs", "/redoc", "/openapi.json/", "/metrics", "/v1/drain",
         "/v1/../v1/keys", "/v1/uploads/" + "0" * 32 + "/commit/", "/" + "a" * 5000, "\\v1\\jobs", "/v1/jobs\x7f", "v1",
     ])  # fmt: skip

@@ -1,4 +1,4 @@
-"""Bad input to a running service: every route, tokens, replays, bodies, floods, packages that lie, a full disk, an outage.
+"""Bad input to a running service: wrong tokens, replays, bodies, floods, packages that lie, a full disk, an outage.
 
 Each ends with a clear status and a problem document, is counted in /metrics, and the service goes on.
 """
