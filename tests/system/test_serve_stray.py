@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
-from collections.abc import Iterator
+import hashlib
+import shutil
+import threading
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -145,3 +149,57 @@ def test_results_whose_file_is_gone_are_a_refusal(service):
     with pytest.raises(Problem) as refused:
         service.jobs.output("a", "gone", "y")
     assert (refused.value.status, refused.value.kind) == (409, "results-gone")
+
+
+def begun(service: Service, content: bytes) -> str:
+    """An upload that has not begun to arrive."""
+    asked = {"kind": "input", "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    return str(service.uploads.begin(WHO, asked)["upload"])
+
+
+def received(service: Service, upload: str, content: bytes) -> int:
+    async def pieces() -> AsyncIterator[bytes]:
+        yield content
+
+    return int(asyncio.run(service.uploads.receive(WHO, upload, 0, pieces()))["offset"])
+
+
+@pytest.mark.parametrize("act", ["receive", "commit"])
+def test_an_upload_whose_tenant_is_removed_meanwhile_is_none(service, act, monkeypatch):
+    upload, digest = begun(service, b"content"), service.uploads._digest
+
+    def removed_after(row: dict[str, Any], have: int) -> Any:
+        found = digest(row, have)
+        shutil.rmtree(service.files.tenants / "a")
+        return found
+
+    if act == "commit":
+        assert received(service, upload, b"content") == 7
+    monkeypatch.setattr(service.uploads, "_digest", removed_after)
+    with pytest.raises(Problem) as refused:
+        received(service, upload, b"content") if act == "receive" else service.uploads.commit(WHO, upload)
+    assert (refused.value.status, refused.value.kind) == (404, "no-upload")
+    assert not (service.files.tenants / "a").exists()
+
+
+def test_one_content_that_is_committed_many_times_at_once_is_taken(service):
+    content = b"the same" * 1000
+    uploads = [begun(service, content) for _ in range(8)]
+    assert {received(service, upload, content) for upload in uploads} == {8000}
+    failed: list[Exception] = []
+
+    def commit(upload: str) -> None:
+        try:
+            service.uploads.commit(WHO, upload)
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=commit, args=(upload,)) for upload in uploads]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert failed == []
+    path = service.files.blob("a", hashlib.sha256(content).hexdigest())
+    assert path.read_bytes() == content
+    assert service.uploads.listed(WHO) == []

@@ -42,6 +42,10 @@ def is_sha256(text: str) -> bool:
     return _SHA256.fullmatch(text) is not None
 
 
+def _no_upload(upload: str) -> Problem:
+    return no_such("upload", upload, "begin one with POST /v1/uploads: uploads expire, and end when committed")
+
+
 def _room(descriptor: int) -> int:
     """Bytes that an upload may still take of the disk of an open file."""
     disk = os.fstatvfs(descriptor)
@@ -113,16 +117,13 @@ class Uploads:
             "tenant": tenant,
             "expires_s": self._state.clock() + self._kept.uploads_s,
         }
+        # A row has its folder, unless the tenant was removed meanwhile.
+        self._files.make(self._files.upload(tenant, row["upload"]))
         if not self._state.add_upload(row, most=self._limits.unfinished_uploads):
             raise Problem(
                 429, f"this tenant has {self._limits.unfinished_uploads} unfinished uploads",
                 remedy="commit or delete some (GET /v1/uploads lists them)", kind="uploads", retry_after_s=60,
             )  # fmt: skip
-        try:
-            self._files.make(self._files.upload(tenant, row["upload"]))
-        except OSError:
-            self._drop(row)
-            raise
         return {"upload": row["upload"], "offset": 0}
 
     def check_quota(self, tenant: str, more: int) -> None:
@@ -137,7 +138,7 @@ class Uploads:
     def _row(self, caller: Caller, upload: str) -> Row:
         row = self._state.upload(caller.tenant, upload)
         if row is None:
-            raise no_such("upload", upload, "begin one with POST /v1/uploads: uploads expire, and end when committed")
+            raise _no_upload(upload)
         if KINDS[row["kind"]] not in caller.scopes:
             raise Problem(403, "the upload is of another scope", remedy="use the token that began it", kind="scope")
         return row
@@ -198,7 +199,10 @@ class Uploads:
         digest = self._digest(row, have)
         self._digests.pop(row["upload"], None)  # until the content is written
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        descriptor = os.open(self._files.upload(row["tenant"], row["upload"]), flags, 0o600)
+        try:
+            descriptor = os.open(self._files.upload(row["tenant"], row["upload"]), flags, 0o600)
+        except FileNotFoundError as error:
+            raise _no_upload(row["upload"]) from error
         try:
             room = _room(descriptor)
             left = memoryview(content)[:room]
@@ -253,6 +257,8 @@ class Uploads:
                     remedy="begin the upload again", kind="digest",
                 )  # fmt: skip
             return self._taken(row)
+        except FileNotFoundError as error:
+            raise _no_upload(upload) from error
         finally:
             self._busy.discard(upload)
 
@@ -274,7 +280,8 @@ class Uploads:
         self._files.make(target)
         # Both names until the state says which counts: a killed server finds one of them.
         target.unlink(missing_ok=True)
-        target.hardlink_to(path)
+        with suppress(FileExistsError):  # of another upload of this content, committed at the same time
+            target.hardlink_to(path)
         sync_folder(target.parent)
         blob = {k: row[k] for k in ("tenant", "sha256", "kind", "bytes")}
         self._state.end_upload(tenant, row["upload"], {**blob, "expires_s": self._end_of(row["kind"])})
