@@ -15,6 +15,7 @@ import socket
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -251,12 +252,14 @@ class Attack:
 
 
 class Memory(threading.Thread):
-    """Looks at the server's memory until it is stopped."""
+    """Looks at the server's memory until it is stopped. `asked`: how many requests there were."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, asked: Callable[[], int]) -> None:
         super().__init__(name="memory", daemon=True)
-        self._pid, self._stopped = pid, threading.Event()
+        self._pid, self._asked, self._stopped = pid, asked, threading.Event()
         self.peak_bytes = self.now_bytes()
+        self.course: list[tuple[int, int]] = []
+        """Requests and MiB, at each doubling of the requests."""
 
     def now_bytes(self) -> int:
         with suppress(OSError, StopIteration):
@@ -266,7 +269,10 @@ class Memory(threading.Thread):
 
     def run(self) -> None:
         while not self._stopped.wait(0.2):
-            self.peak_bytes = max(self.peak_bytes, self.now_bytes())
+            now, asked = self.now_bytes(), self._asked()
+            self.peak_bytes = max(self.peak_bytes, now)
+            if asked >= 2 * (self.course[-1][0] if self.course else 1):
+                self.course.append((asked, now >> 20))
 
     def stop(self) -> None:
         self._stopped.set()
@@ -309,7 +315,7 @@ def attacked(site: Whole, seeds: range, connections: int) -> tuple[list[Result],
     for each in beside:
         each.start()
     assert site.served.process is not None
-    memory = Memory(site.served.process.pid)
+    memory = Memory(site.served.process.pid, attack.kinds.total)
     warm = min(WARM, len(seeds) // 2)
     begun = time.monotonic()
     attack.run(seeds[:warm], connections)
@@ -337,8 +343,8 @@ def attacked(site: Whole, seeds: range, connections: int) -> tuple[list[Result],
     results.append(Result("service_requests", "process", seeds.start, "stands", tuple(found), cases=0))
     said = (
         f"{sum(attack.kinds.values())} requests in {took:.0f} s ({sum(attack.kinds.values()) / took:.0f} a second), "
-        f"memory {before >> 20} MiB before, {memory.peak_bytes >> 20} MiB at most, {after >> 20} MiB after; slowest "
-        f"{attack.slowest_s:.2f} s; {attack.honest} honest jobs, the slowest {attack.slow_honest_s:.2f} s; statuses "
+        f"memory {before >> 20} MiB before, {memory.peak_bytes >> 20} MiB at most, {after >> 20} MiB after "
+        f"(requests, MiB: {memory.course}); slowest {attack.slowest_s:.2f} s; {attack.honest} honest jobs, the slowest {attack.slow_honest_s:.2f} s; statuses "
         f"{dict(sorted(attack.statuses.items()))}"
     )
     return results, said
