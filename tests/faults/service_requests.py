@@ -341,11 +341,12 @@ def attacked(site: Whole, seeds: range, connections: int) -> tuple[list[Result],
     if attack.honest == 0:
         found.append("no honest job ran beside it")
     results.append(Result("service_requests", "process", seeds.start, "stands", tuple(found), cases=0))
+    count = attack.kinds.total()
     said = (
-        f"{sum(attack.kinds.values())} requests in {took:.0f} s ({sum(attack.kinds.values()) / took:.0f} a second), "
-        f"memory {before >> 20} MiB before, {memory.peak_bytes >> 20} MiB at most, {after >> 20} MiB after "
-        f"(requests, MiB: {memory.course}); slowest {attack.slowest_s:.2f} s; {attack.honest} honest jobs, the slowest {attack.slow_honest_s:.2f} s; statuses "
-        f"{dict(sorted(attack.statuses.items()))}"
+        f"{count} requests in {took:.0f} s ({count / took:.0f} a second), memory {before >> 20} MiB before, "
+        f"{memory.peak_bytes >> 20} MiB at most, {after >> 20} MiB after (requests, MiB: {memory.course}); "
+        f"slowest {attack.slowest_s:.2f} s; {attack.honest} honest jobs, the slowest {attack.slow_honest_s:.2f} s; "
+        f"statuses {dict(sorted(attack.statuses.items()))}"
     )
     return results, said
 
