@@ -236,6 +236,8 @@ def bench(folder: Path, count: int, seed: int, jobs: int) -> list[Result]:
             if took and took[-1] > 0:
                 print(f"  {kind}: ready after {took[len(took) // 2]:.2f} s (median), {took[-1]:.2f} s (longest)")
         print(f"  {accepted} jobs were accepted")
+        cpu = sorted(of_cpu for _, of_cpu in site.served.starts)
+        print(f"  {len(cpu)} starts took {cpu[len(cpu) // 2]:.2f} s of processor (median), {cpu[-1]:.2f} s (most)")
         code = site.served.end()
         found.append(Result("service", "the end", seed, "ended", () if code == 0 else (f"exit code {code}",), cases=0))
         return found

@@ -80,6 +80,8 @@ class Served:
         self.config.write_text(f'folder = "state"\n{listens}{database}{LIMITS}{settings}')
         self.operator = Asking(self.ports[1], None)
         self.process: subprocess.Popen[bytes] | None = None
+        self.starts: list[tuple[float, float]] = []
+        """Seconds until it was ready, and of them those of processor, of each start."""
         self.start()
         said = (folder / "said").read_text()
         found = re.search(r"operator, shown once: (\S+)", said)
@@ -99,7 +101,9 @@ class Served:
                 stdin=subprocess.DEVNULL, stdout=said, stderr=said, env={**os.environ, "PYTHONUNBUFFERED": "1"},
             )  # fmt: skip
         self.ready()
-        return time.monotonic() - begun
+        took = time.monotonic() - begun
+        self.starts.append((took, self.cpu_s()))
+        return took
 
     def ready(self) -> None:
         """Wait until it takes jobs. Raises: RuntimeError: it ended, or does not within `START_S`."""
@@ -112,6 +116,12 @@ class Served:
             if self.process.poll() is not None or time.monotonic() > ends:
                 raise RuntimeError(f"the server is not ready: {(self.folder / 'said').read_text()[-2000:]}")
             time.sleep(0.01)
+
+    def cpu_s(self) -> float:
+        """Seconds of processor that it has had."""
+        assert self.process is not None
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def kill(self) -> None:
         """`kill -9`."""

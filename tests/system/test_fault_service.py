@@ -38,7 +38,7 @@ def test_hostile_requests_bring_no_failure_and_honest_jobs_go_on(site: Whole) ->
     assert sum(each.cases for each in results) == REQUESTS
 
 
-@pytest.mark.parametrize("kind", ["worker", "database", "server and client"])
+@pytest.mark.parametrize("kind", ["worker", "database", pytest.param("server and client", marks=pytest.mark.long)])
 def test_a_kill_loses_no_job_and_leaves_no_half_key(site: Whole, kind: str) -> None:
     if kind == "database" and site.served.postgres is None:
         pytest.skip(postgres.missing())

@@ -17,6 +17,7 @@ pytest.importorskip("pg8000")
 SCRIPT = Path(__file__).parents[2] / "examples" / "serve_tls_postgresql.sh"
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("openfhe")
 def test_the_script_serves_with_tls_and_postgresql_and_leaves_nothing(tmp_path: Path) -> None:
     absent = [each for each in ("openssl", "curl", "sh") if shutil.which(each) is None]
