@@ -22,9 +22,9 @@ def mounts() -> bool:
 needs_mounts = pytest.mark.skipif(not mounts(), reason="needs user namespaces that may mount a tmpfs (unshare -Urm)")
 
 
-def on_a_small_disk(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
-    """Run Python in which `sys.argv[1]` is `folder`, a disk of 64 KiB."""
-    script = f'mount -t tmpfs -o size=64k tmpfs "$1" && exec "{sys.executable}" -c "$2" "$1"'
+def on_a_small_disk(folder: Path, code: str, size: str = "64k") -> subprocess.CompletedProcess[str]:
+    """Run Python in which `sys.argv[1]` is `folder`, a disk of this size (as `mount` takes it)."""
+    script = f'mount -t tmpfs -o size={size} tmpfs "$1" && exec "{sys.executable}" -c "$2" "$1"'
     return subprocess.run(
         ["unshare", "-Urm", "sh", "-c", script, "sh", str(folder), textwrap.dedent(code)],
         capture_output=True,

@@ -409,7 +409,7 @@ class KeyStore:
 
     def __new__(
         cls, folder: str, reader: str = "auto", direct: bool = True, objects: str | None = None,
-        settings: dict[str, str] = ...,
+        settings: dict[str, str] = ..., reading: bool = False,
     ) -> KeyStore: ...  # fmt: skip
     @property
     def opening(self) -> dict[str, Any]: ...

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -16,6 +14,7 @@ pytest.importorskip("sqlalchemy")
 
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import IntegrityError
+from tests.postgres import Postgres, cluster, missing
 
 from penstock.service.http.problems import Problem
 from penstock.service.http.state import State, StateUnusable
@@ -24,50 +23,13 @@ from penstock.service.http.tokens import Caller, new_token
 CALLER = Caller(tenant="a", token="t", scopes=frozenset())
 
 
-class Postgres:
-    """A cluster in a folder, reached through a port of this machine."""
-
-    def __init__(self, folder: Path) -> None:
-        import socket
-
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.folder = folder / "cluster"
-        folder.chmod(0o777)
-        self._as("initdb", "-D", str(self.folder), "-U", "penstock", "--auth=trust", "--no-sync")
-        self.start()
-
-    def _as(self, *command: str) -> None:
-        import os
-
-        user = {"user": "nobody"} if os.geteuid() == 0 else {}
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", **user)
-
-    def start(self) -> None:
-        log = str(self.folder / "log")
-        options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off"
-        self._as("pg_ctl", "-D", str(self.folder), "-w", "-l", log, "-o", options, "start")
-
-    def stop(self) -> None:
-        self._as("pg_ctl", "-D", str(self.folder), "-w", "-m", "immediate", "stop")
-
-    @property
-    def url(self) -> str:
-        return f"postgresql+pg8000://penstock@127.0.0.1:{self.port}/postgres"
-
-
 @pytest.fixture(scope="module")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
-    if shutil.which("initdb") is None or shutil.which("pg_ctl") is None:
-        pytest.skip("needs PostgreSQL: initdb and pg_ctl are not on PATH")
+def postgres() -> Iterator[Postgres]:
+    if why := missing():
+        pytest.skip(why)
     pytest.importorskip("pg8000")
-    import tempfile
-
-    with tempfile.TemporaryDirectory(prefix="penstock-pg-") as folder:
-        cluster = Postgres(Path(folder))
-        yield cluster
-        cluster.stop()
+    with cluster() as found:
+        yield found
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

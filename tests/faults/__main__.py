@@ -1,4 +1,4 @@
-"""Disturb penstock in five ways, each case from a seed of its own, and tell what it did not bear.
+"""Disturb penstock in seven ways, each case from a seed of its own, and tell what it did not bear.
 
 python tests/faults                                  # all, at full size (`make faults`)
 python tests/faults files kills --count 100          # some
@@ -19,9 +19,10 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from faults.frame import Result, tally
+from faults.frame import AT_MOST, Result, tally
 
-SIZES = {"files": 10_000, "kills": 200, "strings": 100_000, "requests": 10_000, "programs": 500}
+SIZES = {"files": 10_000, "kills": 200, "strings": 100_000, "requests": 10_000, "programs": 500,
+         "service": 200, "service_requests": 20_000}  # fmt: skip
 """Bench -> its cases where `--count` does not say."""
 
 
@@ -31,7 +32,9 @@ def main() -> int:
     parser.add_argument("--count", type=int, help=f"cases of each bench ({SIZES})")
     parser.add_argument("--seed", type=int, default=0, help="of the first case; each fault is printed with its own")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="cases at a time")
+    parser.add_argument("--seconds", type=float, help="service and service_requests: stop after so long, and report")
     given = parser.parse_args()
+    AT_MOST["seconds"] = given.seconds or AT_MOST["seconds"]
     if unknown := set(given.bench) - set(SIZES):
         parser.error(f"no bench {', '.join(sorted(unknown))}; there are {', '.join(SIZES)}")
     everything: list[Result] = []

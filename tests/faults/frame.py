@@ -23,6 +23,8 @@ MOST_BYTES = 1 << 30
 """Peak resident memory of a process that answers, penstock and its libraries included (about 0.2 GB of it)."""
 GRACE = 1.5
 """A process is killed after this many times `MOST_SECONDS`."""
+AT_MOST = {"seconds": float("inf")}
+"""How long the benches of the service go on; they report what they did until then."""
 TEXT_BYTES = 1 << 20
 """Of what a process printed, as much is read."""
 

@@ -294,6 +294,62 @@ def test_a_deadline_that_is_over_fails_a_waiting_job(site: Site) -> None:
         assert told.failed[late.job] == ("expired: its deadline of 0.3 s was over before it began", False)
 
 
+def test_a_job_that_computes_beyond_its_deadline_expires_and_its_worker_goes_on(site: Site) -> None:
+    with opened(site) as (pool, told):
+        before = pid(pool)
+        late, _ = site.job("alice", LONG, deadline_s=1000.0)
+        pool.submit(late)
+        until(lambda: told.started == [late.job])
+        time.sleep(0.1)
+        begun = time.monotonic()
+        late = pool._queue.get(late.job)
+        late.spec = replace(late.spec, deadline_s=0.05)
+        job = late.spec.job
+        until(lambda: job in told.failed)
+        assert time.monotonic() - begun < 2.0
+        assert told.failed[job] == ("expired: its deadline of 0.05 s was over while it computed", False)
+        after, clear = site.job("bob", SHORT)
+        pool.submit(after)
+        pool.drain(30)
+        site.check(after, clear)
+        assert told.ended == [job, after.job]
+        assert not late.spec.outputs["total"].exists()
+        assert pid(pool) == before
+
+
+def test_a_worker_writes_nothing_to_the_key_store(site: Site) -> None:
+    def state() -> dict[str, tuple[int, int]]:
+        found = [path for path in site.store.folder.rglob("*") if path.is_file()]
+        return {str(path): (path.stat().st_mtime_ns, path.stat().st_size) for path in found}
+
+    before = state()
+    with opened(site) as (pool, told):
+        for tenant in ("alice", "bob"):
+            pool.submit(site.job(tenant, SHORT)[0])
+        pool.drain(30)
+        assert len(told.done) == 2
+    assert state() == before
+
+
+def test_a_worker_sees_keys_that_come_while_it_runs(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    program = site.deploy(package(site.params))
+    site.join("carol", program)
+    with opened(site) as (pool, told):
+        pool.submit(site.job("carol", program)[0])
+        pool.drain(0.0)
+        until(lambda: told.done)
+    with opened(site) as (pool, told):
+        pid(pool)
+        until(lambda: pool.snapshot()["workers"][0]["isolation"])
+        site.join("dave", program)
+        spec, clear = site.job("dave", program)
+        pool.submit(spec)
+        pool.drain(30)
+        assert told.failed == {}
+        site.check(spec, clear)
+
+
 def test_each_tenant_may_have_a_process_of_its_own_that_stops_when_idle(site: Site) -> None:
     with opened(site, abreast=2, isolation=Isolation.PROCESS, max_workers=2, idle_s=1.0) as (pool, told):
         assert pool.snapshot()["workers"] == []

@@ -51,6 +51,49 @@ print(json.dumps({"report": report, "tries": {
 """
 
 
+STORE = """
+import json, sys
+from pathlib import Path
+from penstock.keystore import KeyStore
+from penstock.service.work.isolation import Bounds, apply
+store, results = map(Path, sys.argv[1:])
+report = apply(Bounds(readable=[store], writable=[results]))
+def tried(path, mode):
+    try:
+        path.open(mode).close()
+    except OSError as error:
+        return error.errno
+    return 0
+opened = KeyStore(store, reader="pread", reading=True)
+keys = [opened.verify(key.name).fault for key in opened.list_keys()]
+segment = next(store.glob("*/*/*.pkey"))
+print(json.dumps({"report": report, "keys": keys, "tries": {
+    "segment": tried(segment, "r+b"), "beside it": tried(segment.with_name("new"), "wb"),
+    "index": tried(store / "index.sqlite", "r+b"), "lock": tried(store / "lock", "r+b"),
+}}))
+"""
+
+
+def test_a_worker_reads_every_key_and_can_change_none(tmp_path: Path) -> None:
+    from tests.service_jobs import PARAMS
+
+    from penstock.keystore import KeyStore
+    from penstock.native.client import open_client
+    from penstock.native.store import add_missing_keys
+
+    pytest.importorskip("penstock_client", reason="penstock's client is not installed")
+    store = KeyStore(tmp_path / "keys")
+    add_missing_keys(open_client(PARAMS, library="penstock"), store, "alice", {"relin": PARAMS.num_q})
+    (tmp_path / "results").mkdir()
+    folders = [str(tmp_path / name) for name in ("keys", "results")]
+    done = subprocess.run([sys.executable, "-c", STORE, *folders], capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    assert found["keys"] == [None]
+    if not found["report"]["landlock"].startswith("in force"):
+        pytest.skip(f"Landlock: {found['report']['landlock']}")
+    assert all(found["tries"].values()), found["tries"]
+
+
 @pytest.fixture
 def tried(tmp_path: Path) -> dict[str, dict[str, object]]:
     for name in ("inside", "results", "outside"):

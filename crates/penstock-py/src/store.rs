@@ -126,7 +126,7 @@ impl KeyStore {
     const OBJECT_STORES: bool = cfg!(feature = "s3");
 
     #[new]
-    #[pyo3(signature = (folder, reader = "auto", direct = true, objects = None, settings = HashMap::new()))]
+    #[pyo3(signature = (folder, reader = "auto", direct = true, objects = None, settings = HashMap::new(), reading = false))]
     fn new(
         py: Python<'_>,
         folder: PathBuf,
@@ -134,6 +134,7 @@ impl KeyStore {
         direct: bool,
         objects: Option<String>,
         settings: HashMap<String, String>,
+        reading: bool,
     ) -> PyResult<Self> {
         let reader = match reader {
             "auto" => store::Reader::Auto,
@@ -142,6 +143,7 @@ impl KeyStore {
             _ => return Err(Error::refused(format!("reader is '{reader}': auto, uring or pread"))),
         };
         let (store, opening) = free(py, || match objects {
+            None if reading => store::Store::open_folder_reading(folder, reader, direct),
             None => store::Store::open_folder(folder, reader, direct),
             Some(url) => store::Store::open(folder, objects_at(&url, settings)?),
         })?;

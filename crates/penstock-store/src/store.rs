@@ -23,6 +23,9 @@ const INDEX: &str = "index.sqlite";
 const LOCK: &str = "lock";
 /// How long `gc` waits for the lock.
 const LOCK_PATIENCE: Duration = Duration::from_millis(500);
+/// How often, and how long between, a reader looks for an index that has a row for each segment.
+const READING_TRIES: u32 = 20;
+const READING_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
 /// Verification and checks of headers read through a few separate buffers.
 const SCRATCH_BYTES: u64 = 64 << 20;
 
@@ -95,6 +98,27 @@ impl Store {
         Self::open(root, Arc::new(backend))
     }
 
+    /// The store in a folder, for a process that only reads: it needs no right to write there.
+    ///
+    /// # Errors
+    /// As [`Store::open_folder`].
+    pub fn open_folder_reading(root: impl AsRef<Path>, reader: Reader, direct: bool) -> Result<(Self, Opening)> {
+        let root = root.as_ref();
+        let backend: Arc<dyn Backend> = Arc::new(LocalFolder::new(root, reader, direct)?);
+        let mut tries = READING_TRIES;
+        loop {
+            let why = "it was opened to be read".to_owned();
+            let (store, opening, live) =
+                Self::open_reading(&root.join(INDEX), root.join(LOCK), Arc::clone(&backend), why)?;
+            tries -= 1;
+            // The segment of an import that is under way is there before its row: a copy would never show the row.
+            if live || tries == 0 {
+                return Ok((store, opening));
+            }
+            std::thread::sleep(READING_PAUSE);
+        }
+    }
+
     /// The store whose index lies in the folder `root` and whose segments are in `backend`.
     ///
     /// Index and segments are reconciled: afterwards the store lists exactly the whole keys. A read-only store is left
@@ -108,7 +132,8 @@ impl Store {
         let (path, lock) = (root.join(INDEX), root.join(LOCK));
         let refused = [root, &path, &lock].into_iter().find_map(refusal);
         if let Some(why) = refused {
-            return Self::open_reading(&path, lock, backend, why);
+            let (store, opening, _) = Self::open_reading(&path, lock, backend, why)?;
+            return Ok((store, opening));
         }
         let (index, index_rebuilt) = Index::open(&path)?;
         let mut store = Self { index, backend, lock, scratch: Pool::new(SCRATCH_BYTES), read_only: None };
@@ -124,8 +149,13 @@ impl Store {
     }
 
     /// A store with unchanged files: a copy of the index is reconciled, and is used if it differs then. The index
-    /// itself shows what other processes import.
-    fn open_reading(path: &Path, lock: PathBuf, backend: Arc<dyn Backend>, why: String) -> Result<(Self, Opening)> {
+    /// itself shows what other processes import. Returns whether the index itself is used, too.
+    fn open_reading(
+        path: &Path,
+        lock: PathBuf,
+        backend: Arc<dyn Backend>,
+        why: String,
+    ) -> Result<(Self, Opening, bool)> {
         let (mut live, mut damaged) = Index::open_reading(path)?;
         let copy = match live.as_ref().map(Index::copied) {
             // Damage that shows where the rows are read.
@@ -138,12 +168,14 @@ impl Store {
         };
         let mut store = Self { index: copy, backend, lock, scratch: Pool::new(SCRATCH_BYTES), read_only: Some(why) };
         let opening = store.reconcile()?;
+        let mut is_live = false;
         if let Some(live) = live
             && live.all()? == store.index.all()?
         {
             store.index = live;
+            is_live = true;
         }
-        Ok((store, Opening { index_rebuilt: damaged, read_only: true, ..opening }))
+        Ok((store, Opening { index_rebuilt: damaged, read_only: true, ..opening }, is_live))
     }
 
     /// # Errors

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::thread;
 
 use common::{Folder, file, import, key, listed, name, open, small, tenant, words};
-use penstock_store::{Cache, Error, KeyId, Options};
+use penstock_store::{Cache, Error, KeyId, Options, Reader, Store};
 
 const NOBODY: u32 = 65534;
 
@@ -113,6 +113,24 @@ fn writing_says_that_the_store_may_only_be_read() {
         }
     });
     assert_eq!(contents(folder.path()), before);
+}
+
+#[test]
+fn a_store_that_is_opened_to_be_read_shows_imports_and_changes_nothing() {
+    let folder = made();
+    let before = contents(folder.path());
+    let (store, opening) = Store::open_folder_reading(folder.path(), Reader::Pread, true).unwrap();
+    assert!(opening.read_only && opening.adopted.is_empty());
+    assert_eq!(listed(&store), both());
+    let store = Arc::new(store);
+    let cache = Cache::new(Arc::clone(&store), Options::new(1 << 20)).unwrap();
+    cache.session(tenant("alice"), small().digest()).get(KeyId::Rot(5), 6).unwrap();
+    let refused = store.import(&tenant("alice"), KeyId::Conj, &key("alice", KeyId::Conj));
+    assert!(refused.unwrap_err().to_string().contains("it was opened to be read"));
+    assert_eq!(contents(folder.path()), before);
+    let (writer, _) = open(folder.path());
+    import(&writer, "alice", KeyId::Conj);
+    assert_eq!(listed(&store).len(), 3);
 }
 
 #[test]

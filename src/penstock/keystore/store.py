@@ -166,14 +166,24 @@ class KeyStore:
             direct: read past the page cache, where the file system allows it.
             objects: URL of an object store for the segments (`s3://bucket/prefix`); its settings are read from the
             environment (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, …).
+            reading: of a folder: write nothing to it. The store shows what other processes import. Its sessions do not
+            keep `keys retire` from removing their key pair.
     Raises: StoreUnusable: folder, index or object store cannot be used. KeyRefused: a wrong URL or setting.
             CapabilityMissing: a build without object stores.
     """
 
-    def __init__(self, folder: Path, *, reader: str = "auto", direct: bool = True, objects: str | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        reader: str = "auto",
+        direct: bool = True,
+        objects: str | None = None,
+        reading: bool = False,
+    ) -> None:
         self.folder = Path(folder)
         settings = {} if objects is None else object_settings()
-        self.handle = _engine.KeyStore(str(folder), reader, direct, objects, settings)
+        self.handle = _engine.KeyStore(str(folder), reader, direct, objects, settings, reading)
         found = self.handle.opening
         self.opening = Opening(
             adopted=tuple(KeyName(*name) for name in found["adopted"]),

@@ -43,13 +43,18 @@ class Notices:
     """Lines about the server, each at most once in `QUIET_S`: whoever attacks it does not fill the disk as well."""
 
     def __init__(
-        self, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic, who: str = "explore"
+        self,
+        say: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+        who: str = "explore",
+        count: Callable[[str], object] = lambda kind: None,
     ) -> None:
-        self._say, self._clock, self.who = say, clock, who
+        self._say, self._clock, self.who, self.count = say, clock, who, count
         self._said: dict[str, float] = {}
 
     def give(self, kind: str, line: str) -> None:
-        """Say a line, unless one of its kind was said a moment ago."""
+        """Count a line, and say it unless one of its kind was said a moment ago."""
+        self.count(kind)
         now = self._clock()
         if now - self._said.get(kind, -QUIET_S) >= QUIET_S:
             self._said[kind] = now
@@ -113,6 +118,7 @@ def bounded(notices: Notices, most: int, *, head_s: float = HEAD_S, unread_s: fl
             self._expect_reader()
 
         def send_400_response(self, msg: str) -> None:
+            notices.count("malformed")
             if self.cycle is not None:
                 # The rest of a request that is being answered is none: one refusal, and no answer behind it.
                 self.cycle.disconnected = True

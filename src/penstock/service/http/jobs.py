@@ -22,7 +22,7 @@ from pathlib import Path
 
 from sqlalchemy.exc import IntegrityError
 
-from penstock.errors import UsageError
+from penstock.errors import PenstockError, UsageError
 from penstock.service.http.config import Config
 from penstock.service.http.feed import Feed
 from penstock.service.http.keys import Keys
@@ -32,7 +32,7 @@ from penstock.service.http.programs import Programs
 from penstock.service.http.state import OPEN_STATES, Row, State
 from penstock.service.http.tokens import Caller
 from penstock.service.http.uploads import Files, Uploads
-from penstock.service.work.messages import Computing, JobFigures, JobSpec, Refused
+from penstock.service.work.messages import EXPIRED, Computing, JobFigures, JobSpec, Refused
 from penstock.system.files import sync, sync_folder
 
 MOST_ATTEMPTS = 3
@@ -69,6 +69,8 @@ class Jobs:
         self._keys, self._programs, self._uploads, self._metrics = keys, programs, uploads, metrics
         self._computing: Computing | None = None
         self._later: list[Callable[[], object]] = []
+        self._handed: set[str] = set()
+        """Jobs that the workers have, or will be given. Open jobs besides them wait for `submit_stray`."""
         self._lock, self._ended = threading.Lock(), threading.Event()
         self._waiting: dict[str, list[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
         self._retrying = threading.Thread(target=self._retry, name="jobs-later", daemon=True)
@@ -105,12 +107,15 @@ class Jobs:
                 self.sync_results()
 
     def _surely(self, action: Callable[[], object]) -> None:
-        """Do it, or do it again later where the database is away."""
+        """Do it, or do it again later where the database is away or the disk is full."""
         try:
             action()
-        except Problem:
-            with self._lock:
-                self._later.append(action)
+        except (PenstockError, OSError):
+            self._do_later(action)
+
+    def _do_later(self, action: Callable[[], object]) -> None:
+        with self._lock:
+            self._later.append(action)
 
     def _retry(self) -> None:
         while not self._ended.wait(_LATER_S):
@@ -129,6 +134,7 @@ class Jobs:
         row = self._state.job(job)
         if row is None or row["state"] not in OPEN_STATES:
             self._drop_results(row)
+            self._let_go(job)
             return
         folder = self._files.results(row["tenant"], job)
         outputs = {path.name: path.stat().st_size for path in sorted(folder.iterdir())} if folder.is_dir() else {}
@@ -154,17 +160,20 @@ class Jobs:
             self._tell(row, "done", now)
         else:
             self._drop_results(row)
+        self._let_go(job)
         self._changed(job)
 
     def _failed(self, job: str, reason: str, retry: bool) -> None:
         row = self._state.job(job)
         if row is None:
-            return
-        if retry and row["attempts"] < MOST_ATTEMPTS:
+            self._let_go(job)
+        elif retry and row["attempts"] < MOST_ATTEMPTS:
             if self._state.move_job(job, "queued", attempts=row["attempts"] + 1):
-                self._submit_again(job)
-            return
-        self._end(row, "expired" if "deadline" in reason else "failed", reason)
+                self._surely(lambda: self._submit_again(job))
+            else:
+                self._let_go(job)
+        else:
+            self._end(row, "expired" if reason.startswith(EXPIRED) else "failed", reason)
 
     def _end(self, row: Row, state: str, reason: str) -> bool:
         now = self._state.clock()
@@ -174,6 +183,7 @@ class Jobs:
             self._metrics.job_ended(row["program"], state, now - row["submitted_s"])
             self._drop_results(row)
             self._tell(row, state, now)
+        self._let_go(row["job"])
         self._changed(row["job"])
         return moved
 
@@ -181,6 +191,10 @@ class Jobs:
         """Put an ended job into the feed of its tenant."""
         times = {"submitted_s": row["submitted_s"], "started_s": row["started_s"], "ended_s": ended_s}
         self.feed.add(row["tenant"], {"job": row["client_job"], "program": row["program"], "state": state, **times})
+
+    def _let_go(self, job: str) -> None:
+        with self._lock:
+            self._handed.discard(job)
 
     def _drop_results(self, row: Row | None) -> None:
         if row is not None:
@@ -243,8 +257,11 @@ class Jobs:
 
     def _submit_again(self, job: str) -> None:
         """Submit an accepted job, later where the workers take none now."""
+        with self._lock:
+            self._handed.add(job)
         row = self._state.job(job)
         if row is None or row["state"] not in OPEN_STATES or self._ended.is_set():
+            self._let_go(job)
             return
         deadline_s = row["request"].get("deadline_s")
         if deadline_s is not None and row["submitted_s"] + deadline_s <= self._state.clock():
@@ -255,14 +272,27 @@ class Jobs:
             assert self._computing is not None
             self._computing.submit(spec)
         except Refused:
-            with self._lock:
-                self._later.append(lambda: self._submit_again(job))
+            self._do_later(lambda: self._submit_again(job))
         except Problem as problem:
             if problem.status >= 500:
                 raise
             self._end(row, "failed", str(problem))
         except UsageError as error:
             self._end(row, "failed", str(error))
+
+    def submit_stray(self) -> int:
+        """Submit open jobs that the workers do not have, and how many: the database took them, and broke before it
+        said so."""
+        rows = self._state.open_jobs()
+        return sum(self._submit_if_stray(row) for row in rows)
+
+    def _submit_if_stray(self, row: Row) -> bool:
+        with self._lock:
+            is_stray = row["job"] not in self._handed and self._computing is not None
+            if is_stray:
+                self._handed.add(row["job"])
+                self._later.append(lambda: self._submit_again(row["job"]))
+        return is_stray
 
     def submit(self, caller: Caller, asked: Row) -> tuple[bool, Row]:
         """Whether the job is new, and the job. `asked`: job, program, inputs, priority, deadline_s.
@@ -273,6 +303,7 @@ class Jobs:
         digest = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
         there = self._same(caller, asked["job"], digest)
         if there is not None:
+            self._state.settle()  # the first request may be waiting for the disk still
             return False, there
         if self.draining or self._computing is None:
             raise Problem(503, "the server is draining", remedy="come again later", kind="draining", retry_after_s=10)
@@ -297,38 +328,73 @@ class Jobs:
             "submitted_s": self._state.clock(),
             "output_bytes": 0,
         }
-        most = self._config.limits.unfinished_jobs
+        with self._lock:
+            self._handed.add(row["job"])
         try:
-            if not self._state.add_job(row, most=most):
-                raise Problem(
-                    429, f"this tenant has {most} jobs that did not end", remedy="wait for some of them",
-                    kind="jobs", retry_after_s=max(1.0, program["description"]["predicted"]["seconds"]),
-                )  # fmt: skip
-        except IntegrityError:  # the same job came twice at once
+            is_new = self._add(row, program["description"])
+        except BaseException:
+            self._let_go(row["job"])  # if the database has it all the same, it is a stray one
+            raise
+        if not is_new:
+            self._let_go(row["job"])
             found = self._same(caller, asked["job"], digest)
-            assert found is not None
+            if found is None:
+                raise Problem(
+                    503, "the same job was refused a moment ago", remedy="send it again", kind="job-refused",
+                    retry_after_s=1,
+                )  # fmt: skip
             return False, found
-        try:
-            spec = self._spec({**row, "request": request}, needs["pair"])
-            self._computing.submit(spec)
-        except Refused as refused:
-            self._state.remove_job(row["job"])
-            raise Problem(
-                429, refused.why, remedy="come again when the answer says", kind="admission",
-                retry_after_s=refused.retry_after_s,
-            ) from refused  # fmt: skip
-        except UsageError as error:
-            self._state.remove_job(row["job"])
-            raise Problem(
-                422, str(error), remedy="submit a smaller program, or ask the operator to raise work.memory",
-                kind="job-size",
-            ) from error  # fmt: skip
+        spec = self._hand_over(row, request, needs["pair"])
         # It computes already; the answer waits for the disk.
         self._state.record(caller, "submit", f"{asked['job']} {asked['program']}", soon=True)
         inputs = self._disk.submit(self._files.settle, list(spec.inputs.values()))
         self._state.settle()
         inputs.result()
         return True, self.show(caller.tenant, asked["job"])
+
+    def _add(self, row: Row, description: Row) -> bool:
+        """Whether the job is new. Raises: Problem: the tenant has too many."""
+        most = self._config.limits.unfinished_jobs
+        try:
+            if self._state.add_job(row, most=most):
+                return True
+        except IntegrityError:  # the same job came twice at once
+            return False
+        raise Problem(
+            429, f"this tenant has {most} jobs that did not end", remedy="wait for some of them",
+            kind="jobs", retry_after_s=max(1.0, description["predicted"]["seconds"]),
+        )  # fmt: skip
+
+    def _hand_over(self, row: Row, request: Row, pair: str | None) -> JobSpec:
+        """Give a job that was added to the workers; one that they refuse is removed again."""
+        assert self._computing is not None
+        try:
+            spec = self._spec({**row, "request": request}, pair)
+            self._computing.submit(spec)
+            return spec
+        except (PenstockError, OSError) as error:
+            self._take_back(row)
+            if isinstance(error, Refused):
+                raise Problem(
+                    429, error.why, remedy="come again when the answer says", kind="admission",
+                    retry_after_s=error.retry_after_s,
+                ) from error  # fmt: skip
+            if isinstance(error, UsageError):
+                raise Problem(
+                    422, str(error), remedy="submit a smaller program, or ask the operator to raise work.memory",
+                    kind="job-size",
+                ) from error  # fmt: skip
+            raise
+
+    def _take_back(self, row: Row) -> None:
+        """Remove a job that was not handed over. Where the database refuses that, it is accepted after all."""
+        try:
+            self._state.remove_job(row["job"])
+        except PenstockError:
+            self._do_later(lambda: self._submit_again(row["job"]))
+            raise
+        self._let_go(row["job"])
+        self._drop_results(row)
 
     def _same(self, caller: Caller, client_job: str, digest: str) -> Row | None:
         there = self._state.job_of(caller.tenant, client_job)
@@ -337,7 +403,11 @@ class Jobs:
                 409, f"job '{client_job}' is there with another content", remedy="give each job its own identity",
                 rule="the same identity is the same job", kind="job-differs",
             )  # fmt: skip
-        return None if there is None else _shown(there)
+        if there is None:
+            return None
+        if there["state"] in OPEN_STATES:
+            self._submit_if_stray(there)
+        return _shown(there)
 
     def _check_inputs(self, tenant: str, description: Row, inputs: Mapping[str, str]) -> None:
         wanted = {each["name"] for each in description["inputs"]}
@@ -443,15 +513,22 @@ class Jobs:
         names = list(row["outputs"])
         if name not in names:
             raise no_such("output", name, f"the job has {names}")
-        return self._files.results(tenant, row["job"]) / _file_of(names.index(name))
+        path = self._files.results(tenant, row["job"]) / _file_of(names.index(name))
+        if not path.is_file():
+            raise Problem(
+                409, f"the results of job '{client_job}' are gone", remedy="submit it again under another identity",
+                kind="results-gone",
+            )  # fmt: skip
+        return path
 
     def cancel(self, caller: Caller, client_job: str) -> Row:
         """Cancel a job that did not end, or remove the results of one that did."""
         row = self.row(caller.tenant, client_job)
         if row["state"] in OPEN_STATES:
+            # First the state: a database that is away refuses, and then the job goes on.
+            self._end(row, "cancelled", "cancelled by the client")
             if self._computing is not None:
                 self._computing.cancel(row["job"])
-            self._end(row, "cancelled", "cancelled by the client")
         elif row["state"] == "done":
             self.expire([row])
         return self.show(caller.tenant, client_job)
@@ -460,9 +537,9 @@ class Jobs:
         """Cancel the jobs of a tenant, and let the workers forget it."""
         for row in self._state.open_jobs():
             if row["tenant"] == tenant:
+                self._end(row, "cancelled", "the tenant was deleted")
                 if self._computing is not None:
                     self._computing.cancel(row["job"])
-                self._end(row, "cancelled", "the tenant was deleted")
         if self._computing is not None:
             self._computing.forget_tenant(tenant)
         self.feed.forget(tenant)

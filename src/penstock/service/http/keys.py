@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import KeyDamaged, KeyRefused, PenstockError
+from penstock.errors import KeyDamaged, KeyRefused, PenstockError, StoreUnusable
 from penstock.keystore import KeyStore, StoredKey, is_segment, parameter_digest
 from penstock.params.ckks import CkksParameters
 from penstock.service.http.problems import Problem, no_such, problem_of
 from penstock.service.http.state import Row, State
+
+_TRIES, _PAUSE_S = 20, 0.1
+"""A worker that opens the store keeps it from being changed for a moment."""
 
 
 class Keys:
@@ -23,6 +28,8 @@ class Keys:
         self._used: dict[str, int] = {}
         self._there: dict[tuple[str, str], list[StoredKey]] = {}
         """By tenant and set: the keys as they were listed last."""
+        self._changing = threading.Lock()
+        """Held by who imports or removes: the store itself would refuse the second one."""
 
     def used_bytes(self, tenant: str) -> int:
         """Bytes of a tenant's keys on disk."""
@@ -43,10 +50,11 @@ class Keys:
             )
         params = CkksParameters.from_dict(program["description"]["params"])
         try:
-            if is_segment(file):
-                imported = [self._store.import_segment(file, tenant=tenant, params=params, is_given=True)]
-            else:
-                imported = self._store.import_openfhe(tenant, file, params=params, key=upload["name"])
+            with self._changing:
+                if is_segment(file):
+                    imported = [self._store.import_segment(file, tenant=tenant, params=params, is_given=True)]
+                else:
+                    imported = self._store.import_openfhe(tenant, file, params=params, key=upload["name"])
         except (KeyRefused, KeyDamaged) as error:
             said = str(error).replace(f"{file}: ", "").replace(str(file), "the upload")
             raise Problem(
@@ -75,8 +83,16 @@ class Keys:
 
     def forget(self, tenant: str) -> int:
         """Remove all keys of a tenant; how many."""
-        count = len(self._store.list_keys(tenant=tenant))
-        self._store.gc(tenant=tenant)
+        with self._changing:
+            count = len(self._store.list_keys(tenant=tenant))
+            for left in reversed(range(_TRIES)):
+                try:
+                    self._store.gc(tenant=tenant)
+                    break
+                except StoreUnusable:
+                    if not left:
+                        raise
+                    time.sleep(_PAUSE_S)
         self._changed(tenant)
         return count
 

@@ -19,6 +19,7 @@ MOST_TENANTS = 200
 OTHERS = "others"
 _HELP = {
     "penstock_requests_total": ("counter", "Requests by route, method and status."),
+    "penstock_connections_refused_total": ("counter", "Connections that brought no request, by reason."),
     "penstock_received_bytes_total": ("counter", "Bytes of request bodies."),
     "penstock_refused_total": ("counter", "Refused requests by reason: the last part of the problem's type."),
     "penstock_upload_bytes_total": ("counter", "Bytes of uploads that arrived, by kind."),

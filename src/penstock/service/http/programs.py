@@ -16,6 +16,9 @@ from penstock.service.http.tokens import Caller
 from penstock.service.http.uploads import Files
 from penstock.system.workers import python_module
 
+MOST_EXAMINATIONS = 4
+"""Deployments that wait for the examination of their packages. Each takes a thread that other requests need."""
+
 
 class Programs:
     """The programs of all tenants."""
@@ -23,7 +26,7 @@ class Programs:
     def __init__(self, config: Config, state: State, files: Files) -> None:
         self._limits, self._machine, self._key_bytes = config.limits, config.work.machine, config.work.worker_key_bytes
         self._state, self._files = state, files
-        self._turn = threading.Lock()
+        self._turn, self._places = threading.Lock(), threading.BoundedSemaphore(MOST_EXAMINATIONS)
 
     def deploy(self, caller: Caller, name: str, sha256: str) -> tuple[bool, Row]:
         """Whether the program is new under this name, and its description.
@@ -41,8 +44,16 @@ class Programs:
                 409, f"program '{name}' is another package", remedy="delete it first, or deploy under another name",
                 kind="program-differs",
             )  # fmt: skip
-        with self._turn:  # one examination at a time: each may take its whole memory
-            found = self._examine(self._files.blob(caller.tenant, sha256))
+        if not self._places.acquire(blocking=False):
+            raise Problem(
+                429, f"{MOST_EXAMINATIONS} packages wait to be examined", remedy="deploy it later", kind="examining",
+                retry_after_s=5,
+            )  # fmt: skip
+        try:
+            with self._turn:  # one examination at a time: each may take its whole memory
+                found = self._examine(self._files.blob(caller.tenant, sha256))
+        finally:
+            self._places.release()
         self._check_limits(found)
         self._state.put_program(caller.tenant, name, sha256, found)
         return True, self.show(caller.tenant, name)

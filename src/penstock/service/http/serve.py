@@ -91,7 +91,11 @@ def serve(
 
 
 async def _serve(service: Service, sockets: list[socket.socket], say: Callable[[str], None]) -> None:
-    notices = Notices(lambda line: service.log.write("notice", line=line), who="serve")
+    notices = Notices(
+        lambda line: service.log.write("notice", line=line),
+        who="serve",
+        count=lambda kind: service.metrics.count("penstock_connections_refused_total", why=kind),
+    )
     loop, asked = asyncio.get_running_loop(), asyncio.Event()
     loop.set_exception_handler(notices.of_loop)
     apps = (application(service), administration(service))

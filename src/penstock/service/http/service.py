@@ -111,6 +111,7 @@ class Service:
 
     def sweep(self) -> int:
         """Remove what has expired; how many things."""
+        self.jobs.submit_stray()
         uploads, blobs, jobs = self.state.expired()
         return self.uploads.expire(uploads, blobs, self.jobs.in_use()) + self.jobs.expire(jobs)
 

@@ -6,6 +6,7 @@ The file of an upload holds what arrived; its size is the offset. So an upload g
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import os
 import re
@@ -32,6 +33,9 @@ _PIECE_BYTES = 1 << 18
 """Written at a time, if nothing is being written."""
 _MOST_PIECE_BYTES = 1 << 21
 """Of what arrives while a piece is being written: the memory that an upload takes is two of them."""
+_RESERVED_BYTES, _RESERVED_SHARE = 64 << 20, 16
+"""Uploads leave so much of the disk free, or that part of a small disk: without room the state could not even note that
+something is removed."""
 _MOST_DIGESTS = 1024
 """Digests under way that are kept in memory. Others are computed again from the file."""
 _MOST_SYNCED = 4096
@@ -41,6 +45,17 @@ _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 def is_sha256(text: str) -> bool:
     """Whether this is a SHA-256 in small hexadecimal digits."""
     return _SHA256.fullmatch(text) is not None
+
+
+def _no_upload(upload: str) -> Problem:
+    return no_such("upload", upload, "begin one with POST /v1/uploads: uploads expire, and end when committed")
+
+
+def _room(descriptor: int) -> int:
+    """Bytes that an upload may still take of the disk of an open file."""
+    disk = os.fstatvfs(descriptor)
+    reserved = min(_RESERVED_BYTES, disk.f_blocks * disk.f_frsize // _RESERVED_SHARE)
+    return max(0, disk.f_bavail * disk.f_frsize - reserved)
 
 
 class Files:
@@ -130,14 +145,13 @@ class Uploads:
             "tenant": tenant,
             "expires_s": self._state.clock() + self._kept.uploads_s,
         }
+        # A row has its folder, unless the tenant was removed meanwhile.
+        self._files.make(self._files.upload(tenant, row["upload"]))
         if not self._state.add_upload(row, most=self._limits.unfinished_uploads):
             raise Problem(
                 429, f"this tenant has {self._limits.unfinished_uploads} unfinished uploads",
                 remedy="commit or delete some (GET /v1/uploads lists them)", kind="uploads", retry_after_s=60,
             )  # fmt: skip
-        path = self._files.upload(tenant, row["upload"])
-        self._files.make(path)
-        path.touch(mode=0o600)
         return {"upload": row["upload"], "offset": 0}
 
     def check_quota(self, tenant: str, more: int) -> None:
@@ -152,7 +166,7 @@ class Uploads:
     def _row(self, caller: Caller, upload: str) -> Row:
         row = self._state.upload(caller.tenant, upload)
         if row is None:
-            raise no_such("upload", upload, "begin one with POST /v1/uploads: uploads expire, and end when committed")
+            raise _no_upload(upload)
         if KINDS[row["kind"]] not in caller.scopes:
             raise Problem(403, "the upload is of another scope", remedy="use the token that began it", kind="scope")
         return row
@@ -224,11 +238,18 @@ class Uploads:
         """Append to the file of an upload; returns the new offset."""
         digest = self._digest(row, have)
         self._digests.pop(row["upload"], None)  # until the content is written
-        descriptor = os.open(self._files.upload(row["tenant"], row["upload"]), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         try:
-            left = memoryview(content)
+            descriptor = os.open(self._files.upload(row["tenant"], row["upload"]), flags, 0o600)
+        except FileNotFoundError as error:
+            raise _no_upload(row["upload"]) from error
+        try:
+            room = _room(descriptor)
+            left = memoryview(content)[:room]
             while left:
                 left = left[os.write(descriptor, left) :]
+            if room < len(content):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             if hasattr(os, "posix_fadvise"):
                 # Linux begins to write these bytes to the disk now, not all at once at the commit.
                 os.posix_fadvise(descriptor, have, len(content), os.POSIX_FADV_DONTNEED)
@@ -280,6 +301,8 @@ class Uploads:
                     remedy="begin the upload again", kind="digest",
                 )  # fmt: skip
             return self._taken(row)
+        except FileNotFoundError as error:
+            raise _no_upload(upload) from error
         finally:
             self._busy.discard(upload)
 
@@ -300,7 +323,8 @@ class Uploads:
         self._files.changes(target)
         # Both names until the state says which counts: a killed server finds one of them.
         target.unlink(missing_ok=True)
-        target.hardlink_to(path)
+        with suppress(FileExistsError):  # of another upload of this content, committed at the same time
+            target.hardlink_to(path)
         # The job that is submitted with an input settles it.
         soon = row["kind"] == "input"
         if not soon:

@@ -68,7 +68,7 @@ class Computer:
     def __init__(self, settings: WorkerSettings, say: Callable[..., None]) -> None:
         self.settings, self._say = settings, say
         # A filter refuses io_uring, where there is one.
-        self.store = KeyStore(settings.store, reader="pread")
+        self.store = KeyStore(settings.store, reader="pread", reading=True)
         self.cache = KeyCache(
             self.store,
             settings.budget_bytes,

@@ -31,6 +31,10 @@ def content_of(package: Path) -> str:
     return package.name if _SHA256.fullmatch(package.name) else str(package)
 
 
+EXPIRED = "expired: "
+"""The reason of a job that failed by its deadline begins with it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
     """One job. All its data are files."""
@@ -158,7 +162,7 @@ class WorkerSettings:
     policy: str = "future"
     """As of `KeyCache`."""
     readable: tuple[Path, ...] = ()
-    """Folders of packages and inputs; the store is one besides."""
+    """Folders of packages and inputs. The store is always readable, and never writable."""
     writable: tuple[Path, ...] = ()
     """Folders of outputs."""
     memory_bytes: int | None = None

@@ -14,7 +14,7 @@ from typing import Any
 
 from penstock.errors import UsageError
 from penstock.service.work.admission import Limits, Load, admit
-from penstock.service.work.messages import COUNTERS, JobFigures, JobSpec, WorkerSettings
+from penstock.service.work.messages import COUNTERS, EXPIRED, JobFigures, JobSpec, WorkerSettings
 from penstock.service.work.order import Order, Rule
 from penstock.service.work.process import WorkerProcess
 from penstock.service.work.record import JobRecord, JobTimes, Record, Recorded, Sample
@@ -310,15 +310,17 @@ class WorkerPool:
                 worker.say("cancel", job=entry.spec.job)
 
     def _expired(self) -> list[Callable[[], object]]:
-        """Waiting jobs whose deadline is over."""
+        """Jobs whose deadline is over. One that computes is told to end, and its worker goes on."""
         now = time.monotonic()
         calls: list[Callable[[], object]] = []
-        for entry in self._queue.waiting():
-            if entry.deadline_at_s is not None and now > entry.deadline_at_s:
-                job = entry.spec.job
-                self._queue.remove(job)
-                reason = f"expired: its deadline of {entry.spec.deadline_s} s was over before it began"
-                calls.append(lambda job=job, reason=reason: self._on_failed(job, reason, False))  # type: ignore[misc]
+        for entry in [*self._queue.waiting(), *self._queue.running()]:
+            if entry.deadline_at_s is None or now <= entry.deadline_at_s or entry.is_cancelled:
+                continue
+            job = entry.spec.job
+            when = "before it began" if entry.started_s is None else "while it computed"
+            reason = f"{EXPIRED}its deadline of {entry.spec.deadline_s} s was over {when}"
+            self._cancel(entry)
+            calls.append(lambda job=job, reason=reason: self._on_failed(job, reason, False))  # type: ignore[misc]
         return calls
 
     def _hand_out(self) -> list[Callable[[], object]]:

@@ -27,9 +27,8 @@ def main() -> None:
     with suppress(EOFError, ConnectionError):
         settings = WorkerSettings.from_dict(json.loads(connection.recv_bytes())["settings"])
         bounds = isolation.Bounds(
-            readable=settings.readable,
-            # Readers of a store write to its index and its lock.
-            writable=(*settings.writable, settings.store),
+            readable=(*settings.readable, settings.store),
+            writable=settings.writable,
             memory_bytes=settings.memory_bytes,
         )
         in_force = isolation.apply(bounds)
