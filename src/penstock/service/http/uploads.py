@@ -318,6 +318,7 @@ class Uploads:
                 raise
             self._drop(row)
             return found
+        path.stat()  # gone with its tenant: then no folder is made for it again
         target = self._files.blob(tenant, row["sha256"])
         self._files.make(target)
         self._files.changes(target)
