@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from types import ModuleType
 
@@ -46,6 +47,18 @@ def assert_equal_results(found: Recorded, tolerance: float) -> None:
         assert seen.decrypt is not None
         for ours, decrypted in zip(run_natively(package, seen), seen.decrypted, strict=True):
             assert np.allclose(seen.decrypt(ours), decrypted, atol=tolerance)
+
+
+@pytest.mark.timeout(60)
+def test_a_thread_that_is_not_the_scripts_is_not_waited_for(fhe: ModuleType) -> None:
+    ended = threading.Event()
+    other = threading.Thread(target=ended.wait)
+    other.start()
+    try:
+        assert recorded(fhe, SCRIPTS / "real_numbers.py").run.exit_code == 0
+        assert other.is_alive()
+    finally:
+        ended.set()
 
 
 def test_real_numbers(fhe: ModuleType) -> None:

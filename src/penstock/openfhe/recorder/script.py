@@ -10,7 +10,7 @@ import runpy
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -117,11 +117,12 @@ def _of_openfhe(error: ImportError) -> bool:
 
 def _outcome(script: Path) -> tuple[int, str, str]:
     """Run it; return the exit code of `python`, the output, and a short form of both for the notes."""
+    others = set(threading.enumerate())
     try:
         runpy.run_path(str(script), run_name="__main__")
-        _join_threads()
+        _join_threads(others)
     except SystemExit as error:
-        _join_threads()
+        _join_threads(others)
         if error.code is None or isinstance(error.code, int):
             code = int(error.code or 0)
             return code, "", f"exit code {code}" if code else ""
@@ -145,10 +146,13 @@ def _end_child(code: int, shown: str) -> NoReturn:
     os._exit(code)
 
 
-def _join_threads() -> None:
-    """Threads that the script leaves running still compute: the interpreter waits for them, and so does the trace."""
+def _join_threads(others: Set[threading.Thread]) -> None:
+    """Threads that the script leaves running still compute: the interpreter waits for them, and so does the trace.
+
+    `others` were there before, and are not the script's: they may never end.
+    """
     for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon:
+        if thread not in others and not thread.daemon:
             thread.join()
 
 
