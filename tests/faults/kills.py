@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from faults.frame import Ended, Result, over, reported
+from faults.frame import Ended, Result, most_bytes, over, reported
 from faults.kill_kinds import KINDS, THINGS, Kind, Place
 
 LAUNCHED = Path(__file__).with_name("launched.py")
@@ -113,7 +113,7 @@ class Started:
         took = time.monotonic() - self.since
         self.process.returncode = os.waitstatus_to_exitcode(status)
         out, err = self.said()
-        return Ended(self.process.returncode, took, used.ru_maxrss * 1024, out, err)
+        return Ended(self.process.returncode, took, used.ru_maxrss * 1024, out, err, most_bytes())
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from faults.frame import MOST_BYTES, MOST_SECONDS, Ended, Result, forked, over, reported
+from faults.frame import MOST_BYTES, MOST_SECONDS, Ended, Result, forked, most_bytes, over, reported
 from faults.strings_ckks import Ciphertexts, Keys, Mutant, Wrong, scheme_of
 from faults.strings_files import Databases, Wires
 from faults.strings_frames import Answers, Requests
@@ -95,7 +95,7 @@ def _chosen(all_targets: Sequence[Target], seed: int) -> tuple[Target, np.random
     return all_targets[int(rng.choice(len(all_targets), p=weights / weights.sum()))], rng
 
 
-def _one(all_targets: Sequence[Target], seed: int, folder: Path) -> Case:
+def _one(all_targets: Sequence[Target], seed: int, folder: Path, most: int) -> Case:
     """In a process of a batch: one string, and what no string may bring about."""
     target, rng = _chosen(all_targets, seed)
     faults, how, ended = [], "", "faulty"
@@ -114,8 +114,8 @@ def _one(all_targets: Sequence[Target], seed: int, folder: Path) -> Case:
     took = time.perf_counter() - began
     if took > MOST_SECONDS:
         faults.append(f"took {took:.1f} s, over {MOST_SECONDS:g} s")
-    if (held := resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024) > MOST_BYTES:
-        faults.append(f"held {held / 2**20:.0f} MiB, over {MOST_BYTES / 2**20:.0f} MiB")
+    if (held := resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024) > most:
+        faults.append(f"held {held / 2**20:.0f} MiB, over {most / 2**20:.0f} MiB")
     if os.fstat(2).st_size > printed:
         with Path("/proc/self/fd/2").open("rb") as file:
             file.seek(printed)
@@ -126,12 +126,13 @@ def _one(all_targets: Sequence[Target], seed: int, folder: Path) -> Case:
 def _each(all_targets: Sequence[Target], seeds: Iterable[int], folder: Path, log: Path) -> int:
     """In a process of its own: strings, and a line for each before and after it."""
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    most = most_bytes()
     # What a header claims is refused by the system, also where it would not be touched.
     resource.setrlimit(resource.RLIMIT_AS, (_address_space() + MOST_BYTES, hard))
     with log.open("w", buffering=1, encoding="utf-8") as file:
         for seed in seeds:
             file.write(f"[{seed}]\n")
-            case = _one(all_targets, seed, folder)
+            case = _one(all_targets, seed, folder, most)
             file.write(json.dumps([case.seed, case.target, case.ended, case.seconds, case.how, case.faults]) + "\n")
             if case.faults and any("held" in each for each in case.faults):
                 return 0  # the peak stays: the next process goes on

@@ -143,6 +143,7 @@ def test_an_interrupt_ahead_of_the_command_or_behind_it_is_a_line(
     assert capsys.readouterr().err == "penstock: interrupted\n"
 
 
+@pytest.mark.timeout(0)  # whose own timer would be the alarm that is in use already
 def test_an_interrupt_where_python_ignores_errors_is_not_lost(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
 import fcntl
 import os
@@ -224,6 +225,7 @@ def held_folder(folder: Path) -> Iterator[Path]:
     Raises: FileError: it cannot be made.
     """
     descriptor = None
+    _HELD[folder] = os.getpid()
     try:
         with os_errors(folder):
             folder.mkdir(mode=0o700)
@@ -233,8 +235,21 @@ def held_folder(folder: Path) -> Iterator[Path]:
         yield folder
     finally:
         _remove_tree(folder, ignore_errors=True)
+        _HELD.pop(folder, None)
         if descriptor is not None:
             os.close(descriptor)
+
+
+_HELD: dict[Path, int] = {}
+"""Folders that are held -> the process that made them."""
+
+
+@atexit.register
+def _remove_held() -> None:
+    """An interrupt between two steps of Python may leave a folder whose block never began."""
+    for folder, process in _HELD.items():
+        if process == os.getpid():
+            _remove_tree(folder, ignore_errors=True)
 
 
 UNFINISHED = re.compile(re.escape(TEMPORARY_PREFIX) + r"(?:[a-z]+-)?(?P<pid>\d+)-[0-9a-z_]+")
