@@ -50,9 +50,13 @@ __all__ = [
     "check_tenant",
     "ckks_ciphertext",
     "ckks_describe_keys",
+    "ckks_inner_products",
     "ckks_key_rows",
     "ckks_key_words",
+    "ckks_pack_small",
     "ckks_paths",
+    "ckks_row_checksum",
+    "ckks_seeded_polynomial",
     "dispatch",
     "export_openfhe_keys",
     "key_digest",
@@ -713,6 +717,14 @@ class CkksContext:
         """A ciphertext of one limb under the ephemeral sparse secret, by the key `to-sparse`."""
     def to_dense(self, a: CkksCiphertext, key: CkksKey | PinnedKey | CkksKeyRows) -> CkksCiphertext:
         """A ciphertext from the ephemeral sparse secret back under that of the pair, by the key `to-dense`."""
+    def from_small(
+        self,
+        a: CkksCiphertext,
+        key: CkksKey | PinnedKey | CkksKeyRows,
+        squared: CkksKey | PinnedKey | CkksKeyRows | None = None,
+    ) -> CkksCiphertext:
+        """Packed ciphertexts of a smaller ring under the ephemeral sparse secret, by `from-small` and, for a third
+        polynomial, `from-small-squared`."""
     def to_sparse_moduli(self) -> list[int]:
         """The moduli of a key `to-sparse`: q_0 and the auxiliary primes, which are none of Q and P."""
     def decompose(self, a: CkksCiphertext) -> CkksDigits: ...
@@ -770,6 +782,27 @@ def ckks_key_words(
 
 def ckks_key_rows(context: CkksContext, words: npt.NDArray[np.uint64], limbs: int) -> CkksKeyRows:
     """A key of what `ckks_key_words` gives, each word checked against its modulus."""
+
+def ckks_seeded_polynomial(
+    context: CkksContext, words: npt.NDArray[np.uint64], seed: bytes, *, scale: float, slots: int
+) -> CkksCiphertext:
+    """A ciphertext of one limb: its first polynomial is `words`, (N,), its second row (0, 0) of the seed."""
+
+def ckks_inner_products(
+    context: CkksContext,
+    blocks: Sequence[tuple[npt.NDArray[np.uint64], bytes]],
+    vector: Sequence[CkksCiphertext],
+) -> list[CkksCiphertext]:
+    """For each block the sum of the products of its row k with ciphertext k: three polynomials of one limb.
+
+    Args:   blocks: (words, (len(vector) * N,); seed of their uniform halves, row k at digit k) each.
+    """
+
+def ckks_pack_small(context: CkksContext, small: CkksContext, parts: Sequence[CkksCiphertext]) -> CkksCiphertext:
+    """Ciphertexts of one limb of a smaller ring side by side: coefficient i of part t is coefficient i N/n + t."""
+
+def ckks_row_checksum(words: npt.NDArray[np.uint64]) -> int:
+    """XXH3-64 of words in little-endian bytes."""
 
 @final
 class PackageColumns:

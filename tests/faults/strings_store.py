@@ -171,7 +171,9 @@ class Segments:
         if not tenant.replace("-", "").isalnum() or not tenant.isascii():
             return path
         kind, element = (int.from_bytes(content[at : at + 8], "little") for at in (48, 56))
-        stem = {0: "relin", 1: "conj", 3: "to-sparse", 4: "to-dense"}.get(kind, f"rot-{element}")
+        stem = {0: "relin", 1: "conj", 3: "to-sparse", 4: "to-dense", 5: "from-small", 6: "from-small-squared"}.get(
+            kind, f"rot-{element}"
+        )
         return Path(tenant) / content[32:48].hex() / f"{stem}.pkey"
 
     def _exchanged(self, content: bytes, rng: Any) -> tuple[bytes, str]:

@@ -52,10 +52,22 @@ impl Context {
             let what = format!("a ciphertext of {} limbs", a.limbs);
             return Err(Error::Operand { operation: OPERATION, what, rule: "drop all limbs but the first before it" });
         }
+        let polynomials = self.to_ephemeral(a.row(1, 0), Some(a.row(0, 0)), key)?;
+        Ok(Ciphertext { polynomials, ..a.described() })
+    }
+
+    /// One polynomial at q_0 that is multiplied by the secret of `key`, as two polynomials under the ephemeral secret. The
+    /// first one has `plus` added.
+    pub(crate) fn to_ephemeral(
+        &self,
+        switched: &[u64],
+        plus: Option<&[u64]>,
+        key: &dyn KeyView,
+    ) -> Result<Vec<Words>, Error> {
         let (n, kernels, auxiliary) = (self.ring_dim(), self.kernels, self.auxiliary()?);
         let q = &self.primes[0];
         let mut centred = self.arena.words(n)?;
-        kernels.inverse(q, a.row(1, 0), q.modulus.inverse(q.modulus.reduce(n as u64)), &mut centred);
+        kernels.inverse(q, switched, q.modulus.inverse(q.modulus.reduce(n as u64)), &mut centred);
         centred.iter_mut().for_each(|word| *word = q.modulus.centred(*word) as u64);
         let mut extended = Vec::with_capacity(AUXILIARY_PRIMES);
         for p in &auxiliary.primes {
@@ -69,7 +81,7 @@ impl Context {
             found.ok_or(Error::KeyRow { part: part.name(), digit: 0, limb })
         };
         let mut polynomials = Vec::with_capacity(2);
-        for (part, plus) in [(Part::B, Some(a.row(0, 0))), (Part::A, None)] {
+        for (part, plus) in [(Part::B, plus), (Part::A, None)] {
             let mut product = self.arena.words(n)?;
             let mut shares = Vec::with_capacity(AUXILIARY_PRIMES);
             for (k, p) in auxiliary.primes.iter().enumerate() {
@@ -81,12 +93,12 @@ impl Context {
             }
             let mut lifted = self.centred_over_q(auxiliary, &shares)?;
             kernels.forward(q, &mut lifted);
-            let digit = Digit { row: a.row(1, 0), canonical: true };
+            let digit = Digit { row: switched, canonical: true };
             kernels.sum_of_products(q, &[digit], &[row(part, 0)?], &mut product);
             kernels.subtract_and_scale(q, &product, &mut lifted, auxiliary.inverse, plus);
             polynomials.push(lifted);
         }
-        Ok(Ciphertext { polynomials, ..a.described() })
+        Ok(polynomials)
     }
 
     /// The representative in [-P'/2, P'/2) modulo q_0, in the working form, of the number that has `shares` as its digits

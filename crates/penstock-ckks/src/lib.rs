@@ -28,6 +28,7 @@ mod scalars;
 mod scaling;
 mod seeded;
 mod slots;
+mod small;
 mod sums;
 #[cfg(test)]
 mod tests;
@@ -53,4 +54,5 @@ pub use rows::{CiphertextHeader, KeyAtLimbs};
 pub use scaling::Scaling;
 pub use seeded::{SeededBytes, is_seeded};
 pub use slots::{Complex, SlotTables};
+pub use small::{SeededRows, row_checksum};
 pub use workers::{help, on_this_thread};

@@ -230,6 +230,17 @@ impl Ring {
         Ok(found.into_pyarray(py))
     }
 
+    fn decrypt_complex<'py>(
+        &self,
+        py: Python<'py>,
+        secret: &SecretKey,
+        ciphertext: &[u8],
+    ) -> PyResult<Bound<'py, PyArray1<Complex64>>> {
+        let found = free(py, || self.0.decrypt_complex(&secret.0, ciphertext))?;
+        let found: Vec<Complex64> = found.into_iter().map(|[re, im]| Complex64::new(re, im)).collect();
+        Ok(found.into_pyarray(py))
+    }
+
     fn phase<'py>(
         &self,
         py: Python<'py>,
@@ -250,6 +261,30 @@ impl Ring {
     ) -> PyResult<EvaluationKey> {
         let id = key_id(key)?;
         free(py, || client::EvaluationKey::generate(&self.0, &secret.0, id, limbs, seeded)).map(EvaluationKey)
+    }
+
+    #[pyo3(signature = (secret, small, squared, seeded = true))]
+    fn generate_key_from_small(
+        &self,
+        py: Python<'_>,
+        secret: &SecretKey,
+        small: &SecretKey,
+        squared: bool,
+        seeded: bool,
+    ) -> PyResult<EvaluationKey> {
+        free(py, || client::EvaluationKey::from_small(&self.0, &secret.0, &small.0, squared, seeded)).map(EvaluationKey)
+    }
+
+    fn encrypt_polynomials<'py>(
+        &self,
+        py: Python<'py>,
+        secret: &SecretKey,
+        coefficients: PyReadonlyArray1<'_, i64>,
+        mut out: PyReadwriteArray1<'_, u64>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let given = coefficients.as_slice().map_err(|_| refused("coefficients are not contiguous"))?;
+        let words = out.as_slice_mut().map_err(|_| refused("words are not contiguous"))?;
+        free(py, || self.0.encrypt_polynomials(&secret.0, given, words)).map(|seed| PyBytes::new(py, &seed.0))
     }
 
     fn key_to_openfhe(&self, py: Python<'_>, key: &EvaluationKey, path: PathBuf) -> PyResult<()> {

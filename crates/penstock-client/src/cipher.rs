@@ -6,7 +6,7 @@ use penstock_ckks::{Ciphertext, CiphertextHeader, Complex, Plaintext, SeededByte
 use penstock_seed::expand;
 use zeroize::Zeroize;
 
-use crate::decode::{decoded, integers};
+use crate::decode::{decoded, integers, slots_of};
 use crate::error::{Error, Result};
 use crate::phase::Phase;
 use crate::protected::Protected;
@@ -152,6 +152,16 @@ impl Ring {
             }
         }
         decoded(self, &phase, &coefficients)
+    }
+
+    /// The values of a ciphertext with their imaginary parts, for the key's owner. It is not told whether they are error.
+    ///
+    /// # Errors
+    /// As [`Ring::decrypt`].
+    pub fn decrypt_complex(&self, secret: &SecretKey, ciphertext: &[u8]) -> Result<Vec<Complex>> {
+        let phase = self.phase(secret, ciphertext)?;
+        let coefficients = integers(self, &phase)?;
+        Ok(slots_of(self, &phase, &coefficients))
     }
 
     fn encoded(&self, values: &[Complex], limbs: usize, degree: u32) -> Result<Plaintext> {

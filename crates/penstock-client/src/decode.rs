@@ -121,14 +121,8 @@ pub fn integers(ring: &Ring, phase: &Phase) -> Result<Protected<Wide>> {
 /// # Errors
 /// [`Error::Drowned`]: the imaginary parts say that less than 5 bits are left.
 pub fn decoded(ring: &Ring, phase: &Phase, coefficients: &[Wide]) -> Result<Vec<Complex>> {
-    let half = ring.ring_dim() / 2;
-    let gap = half / phase.slots;
-    // A scale of 0 is one that OpenFHE lost.
-    let scale = if phase.scale == 0.0 { 1.0 } else { phase.scale };
-    let part = |k: usize| coefficients[k].to_f64() / scale;
-    let mut values: Vec<Complex> = (0..phase.slots).map(|k| [part(k * gap), part(half + k * gap)]).collect();
-    ring.context().slot_transform().forward(&mut values);
-    let slots = phase.slots as f64;
+    let mut values = slots_of(ring, phase, coefficients);
+    let (slots, scale) = (phase.slots as f64, scale_of(phase));
     let deviation = (values.iter().map(|value| value[1] * value[1]).sum::<f64>() / slots).sqrt() / (2.0 * slots).sqrt();
     if deviation.is_nan() || deviation > (-LEAST_BITS).exp2() {
         let scale_bits = scale.log2();
@@ -136,6 +130,22 @@ pub fn decoded(ring: &Ring, phase: &Phase, coefficients: &[Wide]) -> Result<Vec<
     }
     values.iter_mut().for_each(|value| value[1] = 0.0);
     Ok(values)
+}
+
+/// A scale of 0 is one that OpenFHE lost.
+fn scale_of(phase: &Phase) -> f64 {
+    if phase.scale == 0.0 { 1.0 } else { phase.scale }
+}
+
+/// The slots of coefficients, imaginary parts included: nothing says how much of them is error.
+pub fn slots_of(ring: &Ring, phase: &Phase, coefficients: &[Wide]) -> Vec<Complex> {
+    let half = ring.ring_dim() / 2;
+    let gap = half / phase.slots;
+    let scale = scale_of(phase);
+    let part = |k: usize| coefficients[k].to_f64() / scale;
+    let mut values: Vec<Complex> = (0..phase.slots).map(|k| [part(k * gap), part(half + k * gap)]).collect();
+    ring.context().slot_transform().forward(&mut values);
+    values
 }
 
 #[cfg(test)]

@@ -41,17 +41,45 @@ impl EvaluationKey {
     /// [`Error::Value`]: no such number of limbs. [`Error::Random`]: the system has no random bytes. [`Error::Store`]: no
     /// such key.
     pub fn generate(ring: &Ring, secret: &SecretKey, id: KeyId, limbs: usize, seeded: bool) -> Result<Self> {
+        if id.is_from_small() {
+            let rule = "it comes from another ring: make it with that ring's secret";
+            return Err(Error::value(format!("key '{id}'"), rule));
+        }
+        Self::make(ring, secret, id, limbs, seeded, &[])
+    }
+
+    /// The key from the secret of a smaller ring, in X^(N/n), or from its square, to the ephemeral secret of this pair.
+    /// A ciphertext of the smaller ring, put into this one by the same map, is switched by it.
+    ///
+    /// # Errors
+    /// As [`EvaluationKey::generate`]; [`Error::Value`]: no smaller ring.
+    pub fn from_small(ring: &Ring, secret: &SecretKey, small: &SecretKey, squared: bool, seeded: bool) -> Result<Self> {
+        let id = if squared { KeyId::FromSmallSquared } else { KeyId::FromSmall };
+        let (n, given) = (ring.ring_dim(), small.coefficients());
+        if given.len() >= n {
+            let what = format!("a secret of N = {}", given.len());
+            return Err(Error::value(what, format!("the smaller ring has N below {n}")));
+        }
+        let mut embedded = Protected::<u64>::new(n);
+        for (word, value) in embedded.iter_mut().step_by(n / given.len()).zip(given) {
+            *word = i64::from(*value) as u64;
+        }
+        Self::make(ring, secret, id, 1, seeded, &embedded)
+    }
+
+    /// `small`: the coefficients that a key from a smaller ring switches from.
+    fn make(ring: &Ring, secret: &SecretKey, id: KeyId, limbs: usize, seeded: bool, small: &[u64]) -> Result<Self> {
         ring.check_limbs(limbs)?;
         id.check(ring.ring_dim())?;
         let (n, shape) = (ring.ring_dim(), ring.shape().for_key(id)?);
         let limbs = limbs.min(shape.num_q());
-        if matches!(id, KeyId::ToSparse | KeyId::ToDense) && secret.ephemeral().is_none() {
+        if (id.has_one_limb() || id == KeyId::ToDense) && secret.ephemeral().is_none() {
             let rule = "this pair has no ephemeral secret: take a parameter set whose secret is 'sparse-encapsulated' or \
                         'uniform-encapsulated'";
             return Err(Error::value(format!("key '{id}'"), rule));
         }
         let primes: Vec<&Prime> = match id {
-            KeyId::ToSparse => ring.primes()[..1].iter().chain(ring.context().auxiliary_primes()?).collect(),
+            _ if id.has_one_limb() => ring.primes()[..1].iter().chain(ring.context().auxiliary_primes()?).collect(),
             _ => ring.primes().iter().collect(),
         };
         // The key of an automorphism switches to the secret that the automorphism turns into s: its inverse of s.
@@ -59,7 +87,7 @@ impl EvaluationKey {
             KeyId::Relin => None,
             KeyId::Conj => Some(ring.automorphism(2 * n as u64 - 1)?),
             KeyId::Rot(element) => Some(ring.automorphism(inverse(element, n))?),
-            KeyId::ToSparse | KeyId::ToDense => None,
+            KeyId::ToSparse | KeyId::ToDense | KeyId::FromSmall | KeyId::FromSmallSquared => None,
         };
         let seed = public_seed()?;
         let (rows, digits) = (limbs + shape.num_p(), shape.active_digits(limbs));
@@ -78,11 +106,11 @@ impl EvaluationKey {
             let (kernels, p) = (ring.kernels(), primes[limb]);
             let mut new = Protected::<u64>::new(if turned.is_some() { n } else { 0 });
             let ephemeral = match id {
-                KeyId::ToSparse | KeyId::ToDense => secret.ephemeral_row(ring, p),
+                _ if id.has_one_limb() || id == KeyId::ToDense => secret.ephemeral_row(ring, p),
                 _ => Protected::new(0),
             };
             let to: &[u64] = match &turned {
-                None if id == KeyId::ToSparse => &ephemeral,
+                None if id.has_one_limb() => &ephemeral,
                 None => secret.row(limb),
                 Some(automorphism) => {
                     automorphism.permute(secret.row(limb), &mut new);
@@ -96,9 +124,13 @@ impl EvaluationKey {
                 ring.evaluated_by(p, &noise[digit * n..(digit + 1) * n], row);
                 kernels.subtract(p, row, &product);
                 if limb < shape.num_q() && limb / shape.digit_limbs() == digit {
-                    let from = secret.row(limb);
+                    let mut own = Protected::<u64>::new(small.len());
+                    if !small.is_empty() {
+                        ring.evaluated_by(p, small, &mut own);
+                    }
+                    let from = if small.is_empty() { secret.row(limb) } else { &own };
                     match id {
-                        KeyId::Relin => ring.product(limb, from, from, &mut product),
+                        KeyId::Relin | KeyId::FromSmallSquared => ring.product_by(p, from, from, &mut product),
                         KeyId::ToDense => product.copy_from_slice(&ephemeral),
                         _ => product.copy_from_slice(from),
                     }
@@ -139,6 +171,10 @@ impl EvaluationKey {
         if self.limbs != self.shape.num_q() {
             let what = format!("a key for {} of {} limbs", self.limbs, self.shape.num_q());
             return Err(Error::value(what, "OpenFHE reads whole keys only: make it for every limb"));
+        }
+        if self.id.is_from_small() {
+            let rule = "OpenFHE switches no ciphertext between rings: write it as a segment";
+            return Err(Error::value(format!("key '{}'", self.id), rule));
         }
         let file = |why: io::Error| Error::File { path: path.to_owned(), why };
         let out = io::BufWriter::with_capacity(1 << 20, std::fs::File::create(path).map_err(file)?);

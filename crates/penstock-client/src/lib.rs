@@ -15,6 +15,7 @@ mod evaluation;
 mod file;
 mod openfhe;
 mod phase;
+mod polynomials;
 mod protected;
 mod public;
 pub mod random;

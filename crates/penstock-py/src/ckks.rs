@@ -368,6 +368,13 @@ impl CkksContext {
         cipher(py, || self.0.to_dense(&a.0, key.view()))
     }
 
+    #[pyo3(signature = (a, key, squared = None))]
+    fn from_small(&self, py: Python<'_>, a: &CkksCiphertext, key: KeyIn<'_>, squared: Option<KeyIn<'_>>) -> Cipher {
+        let key = key.rows()?;
+        let squared = squared.as_ref().map(KeyIn::rows).transpose()?;
+        cipher(py, || self.0.from_small(&a.0, key.view(), squared.as_ref().map(|key| key.view())))
+    }
+
     /// The moduli of a key to the sparse secret.
     fn to_sparse_moduli(&self, py: Python<'_>) -> PyResult<Vec<u64>> {
         free(py, || self.0.to_sparse_moduli())

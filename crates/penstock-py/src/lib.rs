@@ -12,6 +12,7 @@ mod keys;
 mod package;
 mod program;
 mod rows;
+mod small;
 mod ssd;
 mod stages;
 mod store;
@@ -359,6 +360,8 @@ mod _engine {
 
     #[pymodule_export]
     use super::rows::{ckks_ciphertext, ckks_key_rows, ckks_key_words};
+    #[pymodule_export]
+    use super::small::{ckks_inner_products, ckks_pack_small, ckks_row_checksum, ckks_seeded_polynomial};
 
     #[pymodule_export]
     #[pymodule_export]

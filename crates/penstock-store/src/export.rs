@@ -8,7 +8,7 @@ use penstock_ckks::Part;
 use penstock_ckks::modulus::Modulus;
 use penstock_ckks::openfhe_bytes::{ContextDescription, EvaluationKeyWriter, check_tag};
 
-use crate::{Error, KeyId, KeyName, Result, Segment, Shape, Store};
+use crate::{Error, KeyName, Result, Segment, Shape, Store};
 
 /// One key of an export, opened and checked.
 struct Exported {
@@ -63,6 +63,10 @@ impl Store {
     fn exported(&self, name: &KeyName) -> Result<Exported> {
         let segment = self.segment(name)?;
         let (shape, limbs) = (&segment.header.shape, segment.header.layout().limbs);
+        if name.key.is_from_small() {
+            let why = "OpenFHE switches no ciphertext between rings".to_owned();
+            return Err(Error::NotExported { key: name.to_string(), why });
+        }
         if limbs < shape.num_q() {
             let why = format!(
                 "it is truncated, with rows for {limbs} of {} limbs, and OpenFHE's key switch indexes the whole chain; make \
@@ -91,7 +95,7 @@ impl Exported {
             })?;
             Ok(Cow::Owned(words.words()[..shape.ring_dim()].to_vec()))
         };
-        if header.name.key != KeyId::ToSparse {
+        if !header.name.key.has_one_limb() {
             return writer.key(row);
         }
         let roots = minimal_roots(shape).map_err(|error| {

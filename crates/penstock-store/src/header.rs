@@ -2,7 +2,7 @@
 //!
 //! Little-endian, padded with zeros to a multiple of 4 KiB; the rows follow. `docs/keystore.md` has the table. A full key
 //! of a first pair has version 1, as all keys had before there were other forms. Keys to and from a sparse secret have
-//! version 3, which older programs name and refuse; every other key has version 2.
+//! version 3, keys from a smaller ring version 4: older programs name the version and refuse. Every other key has version 2.
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -14,7 +14,9 @@ const MAGIC: [u8; 8] = *b"PSTKKEY\n";
 const BEFORE_FORMS: u64 = 1;
 const FORMS: u64 = 2;
 /// Keys to and from a sparse secret; all else as in version 2.
-const VERSION: u64 = 3;
+const SPARSE: u64 = 3;
+/// Keys from a smaller ring; all else as in version 3.
+const VERSION: u64 = 4;
 const FIXED_BYTES: usize = 256;
 /// Where versions from 2 on have their own fields.
 const FORM_AT: usize = 200;
@@ -77,7 +79,8 @@ impl Header {
 
     fn version(&self) -> u64 {
         match self.name.key {
-            KeyId::ToSparse | KeyId::ToDense => VERSION,
+            KeyId::FromSmall | KeyId::FromSmallSquared => VERSION,
+            KeyId::ToSparse | KeyId::ToDense => SPARSE,
             _ if self.layout().is_full(&self.shape) && self.name.pair == KeyName::FIRST_PAIR => BEFORE_FORMS,
             _ => FORMS,
         }
@@ -109,6 +112,8 @@ impl Header {
             KeyId::Rot(element) => (2, element),
             KeyId::ToSparse => (3, 0),
             KeyId::ToDense => (4, 0),
+            KeyId::FromSmall => (5, 0),
+            KeyId::FromSmallSquared => (6, 0),
         };
         at.number(kind, 8);
         at.number(element, 8);
@@ -188,6 +193,8 @@ impl Header {
             (2, element) => KeyId::Rot(element),
             (3, 0) => KeyId::ToSparse,
             (4, 0) => KeyId::ToDense,
+            (5, 0) => KeyId::FromSmall,
+            (6, 0) => KeyId::FromSmallSquared,
             _ => return Err(wrong("the kind of key")),
         };
         let tenant = at.text(Tenant::MAX_BYTES).and_then(|name| Tenant::new(name).ok()).ok_or(wrong("the tenant"))?;
@@ -325,8 +332,8 @@ mod tests {
         header_of(5, None, 1)
     }
 
-    /// One of each form, one of a second pair, and of the keys to and from a sparse secret.
-    fn headers() -> [Header; 9] {
+    /// One of each form, one of a second pair, of the keys to and from a sparse secret, and from a smaller ring.
+    fn headers() -> [Header; 11] {
         let seed = Some(Seed([7; 32]));
         [
             header(),
@@ -338,12 +345,14 @@ mod tests {
             header_for(KeyId::ToSparse, 1, seed, 2),
             header_for(KeyId::ToDense, 5, None, 1),
             header_for(KeyId::ToDense, 3, seed, 1),
+            header_for(KeyId::FromSmall, 1, None, 1),
+            header_for(KeyId::FromSmallSquared, 1, seed, 2),
         ]
     }
 
     #[test]
     fn a_header_comes_back_as_it_was_written() {
-        for (header, version) in headers().into_iter().zip([1, 2, 2, 2, 2, 3, 3, 3, 3]) {
+        for (header, version) in headers().into_iter().zip([1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4]) {
             let bytes = header.encode();
             assert_eq!((bytes.len(), bytes[8]), (4096, version));
             assert_eq!(Header::decode("x", &bytes).unwrap(), header);
@@ -375,7 +384,7 @@ mod tests {
             Header::decode("x", &bytes).unwrap_err()
         };
         let [full, truncated, seeded, ..] = headers();
-        assert!(matches!(with(&full, &[(8, 4)]), Error::NewerVersion { version: 4, read: 3, .. }));
+        assert!(matches!(with(&full, &[(8, 5)]), Error::NewerVersion { version: 5, read: 4, .. }));
         assert!(with(&full, &[(8, 0)]).is_damage());
         // A full key of a first pair has one version, and a version-2 header states a form that the key can have.
         assert!(with(&full, &[(8, 2), (FORM_AT, 5), (FORM_AT + 40, 1)]).is_damage());
@@ -392,7 +401,10 @@ mod tests {
             assert!(with(&to_sparse, &[(8, version)]).is_damage());
         }
         assert!(with(&full, &[(8, 3), (FORM_AT, 5), (FORM_AT + 40, 1)]).is_damage());
+        // Nor does a key from a smaller ring pass for one of an earlier version.
         assert!(with(&to_sparse, &[(48, 5)]).is_damage());
+        assert!(with(&header_for(KeyId::FromSmall, 1, None, 1), &[(8, 3)]).is_damage());
+        assert!(with(&to_sparse, &[(48, 7)]).is_damage());
         assert!(with(&to_sparse, &[(FORM_AT, 2)]).to_string().contains("limbs"));
     }
 

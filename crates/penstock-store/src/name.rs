@@ -42,8 +42,8 @@ impl fmt::Debug for Tenant {
     }
 }
 
-/// Which evaluation key of a tenant: as traces write it, `relin`, `conj`, `rot:<galois_element>`, `to-sparse` or
-/// `to-dense`.
+/// Which evaluation key of a tenant: as traces write it, `relin`, `conj`, `rot:<galois_element>`, `to-sparse`, `to-dense`,
+/// `from-small` or `from-small-squared`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum KeyId {
     Relin,
@@ -55,10 +55,15 @@ pub enum KeyId {
     ToSparse,
     /// From the ephemeral sparse secret back: rows as of the other keys.
     ToDense,
+    /// From the secret of a smaller ring, in X^(N/n), to the ephemeral sparse one, with the shape of `to-sparse`.
+    FromSmall,
+    /// From the square of that secret.
+    FromSmallSquared,
 }
 
 /// What a key can be called.
-pub(crate) const KEY_RULE: &str = "relin, conj, rot:<galois_element>, to-sparse or to-dense";
+pub(crate) const KEY_RULE: &str =
+    "relin, conj, rot:<galois_element>, to-sparse, to-dense, from-small or from-small-squared";
 
 impl KeyId {
     /// The key's file name without its ending: no colon, which some file systems refuse.
@@ -77,10 +82,20 @@ impl KeyId {
         }
     }
 
-    /// Its number in OpenFHE's maps of automorphism keys; `None`: the relinearization key.
+    /// Whether it has one digit over q_0 and auxiliary primes: the keys to the ephemeral sparse secret.
+    pub fn has_one_limb(self) -> bool {
+        matches!(self, KeyId::ToSparse | KeyId::FromSmall | KeyId::FromSmallSquared)
+    }
+
+    /// Whether it comes from the secret of a smaller ring. OpenFHE has no such keys.
+    pub fn is_from_small(self) -> bool {
+        matches!(self, KeyId::FromSmall | KeyId::FromSmallSquared)
+    }
+
+    /// Its number in OpenFHE's maps of automorphism keys; `None`: the relinearization key, or one that OpenFHE has not.
     pub fn map_element(self, ring_dim: usize) -> Option<u32> {
         match self {
-            KeyId::Relin => None,
+            KeyId::Relin | KeyId::FromSmall | KeyId::FromSmallSquared => None,
             KeyId::Conj => Some(2 * ring_dim as u32 - 1),
             KeyId::Rot(element) => Some(element as u32),
             KeyId::ToSparse => Some(to_sparse_element(ring_dim)),
@@ -100,7 +115,7 @@ impl KeyId {
 }
 
 impl Shape {
-    /// The shape of a key of these parameters. The key to the sparse secret has one digit, one limb of Q, and in the
+    /// The shape of a key of these parameters. A key to the sparse secret has one digit, one limb of Q, and in the
     /// place of P the auxiliary primes of OpenFHE 1.6.1 ([`penstock_ckks::auxiliary_moduli`]): the sparse secret never
     /// meets a larger modulus. All other keys have the shape of the set.
     ///
@@ -108,7 +123,7 @@ impl Shape {
     /// `Shape`: there are no such primes for so large an N.
     pub fn for_key(&self, key: KeyId) -> Result<Self> {
         let set = self.set();
-        if key != KeyId::ToSparse {
+        if !key.has_one_limb() {
             return Ok(set.clone());
         }
         let Some(auxiliary) = penstock_ckks::auxiliary_moduli(set.ring_dim(), set.moduli()) else {
@@ -126,6 +141,8 @@ impl fmt::Display for KeyId {
             KeyId::Rot(element) => write!(f, "rot:{element}"),
             KeyId::ToSparse => f.write_str("to-sparse"),
             KeyId::ToDense => f.write_str("to-dense"),
+            KeyId::FromSmall => f.write_str("from-small"),
+            KeyId::FromSmallSquared => f.write_str("from-small-squared"),
         }
     }
 }
@@ -144,6 +161,8 @@ impl FromStr for KeyId {
             "conj" => Some(KeyId::Conj),
             "to-sparse" => Some(KeyId::ToSparse),
             "to-dense" => Some(KeyId::ToDense),
+            "from-small" => Some(KeyId::FromSmall),
+            "from-small-squared" => Some(KeyId::FromSmallSquared),
             _ => text.strip_prefix("rot:").and_then(element),
         };
         known.ok_or_else(|| Error::value("key", format!("'{text}'"), KEY_RULE))
@@ -170,7 +189,7 @@ impl KeyName {
 
     /// Keys with the same value have one shape.
     pub(crate) fn shape_name(&self) -> (Digest, bool) {
-        (self.digest, self.key == KeyId::ToSparse)
+        (self.digest, self.key.has_one_limb())
     }
 
     /// The path of the key's segment below the store's root, with `/` between the parts.
@@ -225,7 +244,9 @@ mod tests {
 
     #[test]
     fn key_ids_have_one_spelling() {
-        for text in ["relin", "conj", "rot:5", "rot:131069", "to-sparse", "to-dense"] {
+        for text in
+            ["relin", "conj", "rot:5", "rot:131069", "to-sparse", "to-dense", "from-small", "from-small-squared"]
+        {
             assert_eq!(text.parse::<KeyId>().unwrap().to_string(), text);
         }
         for text in [

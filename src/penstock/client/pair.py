@@ -190,6 +190,27 @@ class KeyPair:
             found: Values = self._ring.decrypt(self._secret, content, flooding)
         return found
 
+    def encrypt_complex(self, values: Values, *, limbs: int) -> bytes:
+        """As `encrypt_seeded`, of complex numbers, for programs that compute with them."""
+        with client_errors():
+            given = np.ascontiguousarray(values, dtype=np.complex128)
+            content: bytes = self._ring.encrypt_seeded(self._secret, given, limbs, 1)
+        return content
+
+    def decrypt_complex(self, content: bytes) -> Values:
+        """As `decrypt`, with the imaginary parts. Nothing tells how much of them is error."""
+        with client_errors():
+            found: Values = self._ring.decrypt_complex(self._secret, content)
+        return found
+
+    def key_from_small(self, small: Any, *, squared: bool) -> Any:
+        """The key from the secret of a smaller ring, or from its square, to the ephemeral secret of this pair.
+
+        Args:   small: the secret of the client's ring of that dimension.
+        """
+        with client_errors():
+            return self._ring.generate_key_from_small(self._secret, small, squared)
+
     def phase(self, content: bytes) -> np.ndarray[Any, np.dtype[np.uint64]]:
         """`c0 + c1 s (+ c2 s^2)` modulo each limb, (limbs, N) uint64 in evaluation order: the message with its error.
 

@@ -112,11 +112,25 @@ class Ring:
     ) -> npt.NDArray[np.complex128]:
         """The slots. `flooding`: the standard deviation of noise on each coefficient."""
 
+    def decrypt_complex(self, secret: SecretKey, ciphertext: bytes) -> npt.NDArray[np.complex128]:
+        """The slots with their imaginary parts. Nothing tells how much of them is error."""
+
+    def encrypt_polynomials(
+        self, secret: SecretKey, coefficients: npt.NDArray[np.int64], out: npt.NDArray[np.uint64]
+    ) -> bytes:
+        """Encrypt polynomials of signed coefficients below 2^51 at the first limb, (rows * N,): `out` gets the halves that
+        are not uniform, and the seed of the others is returned, row k at digit k."""
+
     def phase(self, secret: SecretKey, ciphertext: bytes) -> npt.NDArray[np.uint64]:
         """`c0 + c1 s (+ c2 s^2)`, (limbs, N), in evaluation order. For tests: it tells the error."""
 
     def generate_key(self, secret: SecretKey, key: str, limbs: int, seeded: bool) -> EvaluationKey:
         """A new evaluation key: `relin`, `conj`, `rot:<galois_element>`."""
+
+    def generate_key_from_small(
+        self, secret: SecretKey, small: SecretKey, squared: bool, seeded: bool = True
+    ) -> EvaluationKey:
+        """The key from the secret of a smaller ring in X^(N/n), or from its square, to this pair's ephemeral secret."""
 
     def key_to_openfhe(self, key: EvaluationKey, path: str) -> None:
         """As OpenFHE writes it: an EvalKeyMap of one, or the relinearization key. Whole keys only."""
