@@ -98,10 +98,15 @@ def sine_of(params: CkksParameters) -> Sine:
 
 def bootstrap(ev: CircuitEvaluator, a: Cipher, setup: BootstrapSetup) -> Cipher:
     """One iteration of EvalBootstrap. `ev` follows the context's own scaling rule."""
-    return _Bootstrap(ev, setup).run(a)
+    return BootstrapCircuit(ev, setup).run(a)
 
 
-class _Bootstrap:
+class BootstrapCircuit:
+    """The steps of one bootstrapping, which other circuits take in another order."""
+
+    last_transform: str
+    """`cts` or `stc`: the one after which the values are turned back, where keys are few."""
+
     def __init__(self, ev: CircuitEvaluator, setup: BootstrapSetup) -> None:
         self.ev, self.setup = ev, setup
         self.params = ev.params
@@ -110,6 +115,7 @@ class _Bootstrap:
         self.wide = Extended(self.manual)
         self.sine = sine_of(ev.params)
         self.automatic = ev.params.scaling.automatic
+        self.last_transform = "cts" if setup.slots_last else "stc"
         self.halves = setup.slots < ev.params.ring_dim // 2 and not setup.slots_last
         """Whether real and imaginary parts lie one behind the other in 2n slots."""
 
@@ -120,10 +126,10 @@ class _Bootstrap:
         """On the full chain, in the subring of the values' period, and small against the sine's range."""
         ev, manual, slots = self.ev, self.manual, self.setup.slots
         with ev.scope("mod_raise"):
-            a = self._reduced(a)
+            a = self.reduced(a)
             numbers = ev.refresh_numbers(a, self._small())
             a = manual.rescale(manual.mult(a, numbers.adjust))
-            a = self._raised(a)
+            a = self.raised(a)
             copies = self.params.ring_dim // 2 // slots
             a = manual.mult(a, 1 / (copies * self.sine.sine_range))
             return manual.rescale(sum_slots(manual, a, copies, slots)), numbers
@@ -134,17 +140,17 @@ class _Bootstrap:
         Their coefficients are the values and zeros, so no part of them is in the imaginary half.
         """
         ev, manual = self.ev, self.manual
-        encode, decode = self._transforms()
+        encode, decode = self.transforms()
         with ev.scope("stc"):
-            a = self._reduced(a)
+            a = self.reduced(a)
             a = manual.mod_drop(a, min(a.state.limbs, len(decode) + 2))
-            a, lead = self._transform(a, decode, "stc", 1.0)
+            a, lead = self.transform(a, decode, "stc", 1.0)
         a, numbers = self._in_subring(a)
         with ev.scope("cts"):
-            a, _ = self._transform(a, encode, "cts", 0.5 / numbers.modulus_ratio, lead)
+            a, _ = self.transform(a, encode, "cts", 0.5 / numbers.modulus_ratio, lead)
         with ev.scope("eval_mod"):
-            a = self._reduced(manual.add(a, manual.conjugate(a)))
-            a = ev.each(partial(self._sine, factor=numbers.modulus_ratio / (2 * math.pi)), a)
+            a = self.reduced(manual.add(a, manual.conjugate(a)))
+            a = ev.each(partial(self.sine_of, factor=numbers.modulus_ratio / (2 * math.pi)), a)
             return manual.elementwise(a, Whole(numbers.small))
 
     def _to_slots(self, a: Cipher) -> Cipher:
@@ -152,10 +158,10 @@ class _Bootstrap:
         ev, manual, slots = self.ev, self.manual, self.setup.slots
         half = self.params.ring_dim // 2
         a, numbers = self._in_subring(a)
-        encode, decode = self._transforms()
+        encode, decode = self.transforms()
         with ev.scope("cts"):
             # The sum with the conjugate is twice the real part.
-            a, lead = self._transform(a, encode, "cts", 0.5 / numbers.modulus_ratio)
+            a, lead = self.transform(a, encode, "cts", 0.5 / numbers.modulus_ratio)
         with ev.scope("eval_mod"):
             conjugated = manual.conjugate(a)
             if slots == half:
@@ -164,24 +170,29 @@ class _Bootstrap:
             else:
                 parts = [manual.add(a, conjugated)]
             # The sine has one key: it runs for one ciphertext after the other, which takes less memory.
-            parts = [ev.each(self._sine, self._reduced(part)) for part in parts]
+            parts = [ev.each(self.sine_of, self.reduced(part)) for part in parts]
             a = parts[0] if len(parts) == 1 else manual.add(parts[0], manual.elementwise(parts[1], Monomial(half)))
             a = manual.elementwise(a, Whole(1))
-            a = self._reduced(a) if self.automatic else a
+            a = self.reduced(a) if self.automatic else a
         with ev.scope("stc"):
-            a, _ = self._transform(a, decode, "stc", numbers.modulus_ratio / (2 * math.pi), lead)
+            a, _ = self.transform(a, decode, "stc", numbers.modulus_ratio / (2 * math.pi), lead)
             if self.halves:
                 a = manual.add(a, manual.rotate(a, slots))
             return manual.elementwise(a, Whole(numbers.small))
 
-    def _raised(self, a: Cipher) -> Cipher:
+    def raised(self, a: Cipher) -> Cipher:
         """The modulus raised, under an ephemeral secret where the secret is encapsulated: it adds fewer multiples."""
-        manual = self.manual
-        # Without the extra limb that FLEXIBLEAUTOEXT keeps for fresh ciphertexts.
-        limbs = self.params.num_q - (self.params.scaling is Scaling.FLEXIBLE_AUTO_EXT)
         if not is_encapsulated(self.params.secret):
-            return manual.raised(a, limbs)
-        return manual.to_dense(manual.raised(manual.to_sparse(manual.mod_drop(a, 1)), limbs))
+            return self.manual.raised(a, self._limbs())
+        return self.raised_sparse(self.manual.to_sparse(self.manual.mod_drop(a, 1)))
+
+    def raised_sparse(self, a: Cipher) -> Cipher:
+        """The same for one limb that is under the ephemeral secret already."""
+        return self.manual.to_dense(self.manual.raised(a, self._limbs()))
+
+    def _limbs(self) -> int:
+        # Without the extra limb that FLEXIBLEAUTOEXT keeps for fresh ciphertexts.
+        return self.params.num_q - (self.params.scaling is Scaling.FLEXIBLE_AUTO_EXT)
 
     def _small(self) -> int:
         """The factor that shrinks values to the linear part of the sine: a power of two.
@@ -230,7 +241,7 @@ class _Bootstrap:
             return 0
         return int(math.log2(self.setup.slots)) // 2
 
-    def _transforms(self) -> tuple[list[Stage], list[Stage]]:
+    def transforms(self) -> tuple[list[Stage], list[Stage]]:
         setup = self.setup
         if max(setup.level_budget) == 1:
             dense = dense_stage(setup.slots, setup.baby_steps[0])
@@ -245,25 +256,27 @@ class _Bootstrap:
             transform_stages(setup.slots, stc, baby_stc, decode=True),
         )
 
-    def _reduced(self, a: Cipher) -> Cipher:
+    def reduced(self, a: Cipher) -> Cipher:
         """Rescaled until it is not a product any more."""
         while a.state.degree > 1:
             a = self.manual.rescale(a)
         return a
 
-    def _transform(
+    def transform(
         self, a: Cipher, transform: Sequence[Stage], name: str, factor: float, lead: int = 0
     ) -> tuple[Cipher, int]:
         """The stages of one direction, each with its part of `factor`, of an operand rotated by `lead`, and how far
         the result is. The library turns it back after each direction, few keys only at the end."""
-        is_end = not self.setup.few_keys or name == ("cts" if self.setup.slots_last else "stc")
+        is_end = not self.setup.few_keys or name == self.last_transform
         part = factor ** (1 / len(transform))
         for index, stage in enumerate(transform):
             lead += stage.offset * stage.scale
             plains = self._plains(stage, f"{name}{index}", name == "stc", index, len(transform), part, lead)
-            a = self._apply(a if index == 0 else self._reduced(a), stage, plains)
+            a = self._apply(a if index == 0 else self.reduced(a), stage, plains)
             if index == len(transform) - 1 and is_end:
-                a, lead = self.wide.rotate(a, -lead % (self.setup.slots * (1 if self.setup.few_keys else 2))), 0
+                # Real halves behind one another have twice the period.
+                twice = not self.setup.few_keys or (self.halves and name == "cts")
+                a, lead = self.wide.rotate(a, -lead % (self.setup.slots * (1 + twice))), 0
             a = self.wide.divided(a)
         return a, lead
 
@@ -304,8 +317,9 @@ class _Bootstrap:
         assert total is not None
         return total
 
-    def _sine(self, a: Cipher, factor: float = 1.0) -> Cipher:
-        """`factor` sin(2 pi K x) of slots x in [-1, 1]: a cosine a quarter turn later, by its series and double angles.
+    def sine_of(self, a: Cipher, factor: float = 1.0, shift: float = 0.0) -> Cipher:
+        """`factor` sin(2 pi (K x - shift)) of slots x in [-1, 1]: a cosine a quarter turn later, by its series and
+        double angles.
 
         A factor s takes no level: s (2 c^2 - 1) is (sqrt(2 s) c)^2 - s, so that the series has the factor of its step.
         """
@@ -313,9 +327,9 @@ class _Bootstrap:
         factors = [factor]
         for _ in range(sine.double_angles if factor != 1.0 else 0):
             factors.append(math.sqrt(2 * factors[-1]))
-        a = evaluate_series(ev, a, [factors[-1] * each for each in sine_series(sine)], (-1.0, 1.0))
+        a = evaluate_series(ev, a, [factors[-1] * each for each in sine_series(sine, shift)], (-1.0, 1.0))
         if self.automatic:
-            a = self._reduced(a)
+            a = self.reduced(a)
         for step in reversed(range(sine.double_angles)):
             a = ev.square(a)
             a = ev.rescale(ev.add(a, ev.add(a, -1.0)) if factor == 1.0 else ev.add(a, -factors[step]))
@@ -323,7 +337,9 @@ class _Bootstrap:
 
 
 @lru_cache(maxsize=8)
-def sine_series(sine: Sine) -> list[float]:
-    """Chebyshev coefficients, (degree + 1,); c_0 counts half."""
+def sine_series(sine: Sine, shift: float = 0.0) -> list[float]:
+    """Chebyshev coefficients, (degree + 1,), of the sine `shift` periods later; c_0 counts half."""
     scale = 2 * np.pi / 2**sine.double_angles
-    return chebyshev_coefficients(lambda x: np.cos(scale * (sine.sine_range * x - 0.25)), -1.0, 1.0, sine.degree)
+    return chebyshev_coefficients(
+        lambda x: np.cos(scale * (sine.sine_range * x - 0.25 - shift)), -1.0, 1.0, sine.degree
+    )
