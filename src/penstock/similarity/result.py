@@ -1,0 +1,104 @@
+"""From the decrypted tables of a search to payloads and counts, at the client."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.similarity.comparison import Selection
+from penstock.similarity.scheme import COLUMNS, PAYLOAD, PAYLOAD_RANGE
+
+Numbers = npt.NDArray[np.float64]
+
+_TOLERANCE = 1 / 8
+"""So near to whole numbers are the payload of a record that is alone in its bucket, and its share if that is whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The matches of one search."""
+
+    payloads: npt.NDArray[np.int16]
+    """(matches, `PAYLOAD`), in lexicographic order."""
+    count: int
+    """Of all matches, as the tables count them: more than the payloads where some share buckets in every table."""
+
+
+def encoded_payloads(payloads: npt.NDArray[Any]) -> npt.NDArray[np.complex128]:
+    """The columns of payloads, (`COLUMNS`, records): pairs of numbers over `PAYLOAD_RANGE`, the last with a 1 that
+    counts.
+
+    Args:   payloads: (records, `PAYLOAD`) integers from 0 to `PAYLOAD_RANGE` - 1.
+    """
+    values = np.ones((len(payloads), 2 * COLUMNS))
+    values[:, :PAYLOAD] = payloads / PAYLOAD_RANGE
+    return np.ascontiguousarray((values[:, 0::2] + 1j * values[:, 1::2]).T)
+
+
+def tables_of(selection: Selection, results: Sequence[npt.NDArray[Any]]) -> list[Numbers]:
+    """The tables of the result ciphertexts, (buckets, `PAYLOAD` + 1) each: sums of payloads in whole numbers, and of
+    shares.
+
+    Args:   results: one for each variant, (slots,) complex128.
+    """
+    made: list[Numbers] = []
+    for variant, values in enumerate(results):
+        for table in selection.tables(variant):
+            found = np.empty((selection.buckets, 2 * COLUMNS))
+            for column in range(COLUMNS):
+                part = values[table.places(selection.slots, column)]
+                found[:, 2 * column], found[:, 2 * column + 1] = part.real, part.imag
+            found[:, :PAYLOAD] *= PAYLOAD_RANGE
+            made.append(found)
+    return made
+
+
+def found_in(tables: Sequence[Numbers]) -> Found:
+    """The matches: records that are alone in a bucket of some table, with a share above 1/2.
+
+    A record near the threshold has a share between 0 and 1, and its payload is its sum over its share. Two records with
+    the same payload are two where one table shows both.
+    """
+    most: Counter[tuple[int, ...]] = Counter()
+    counts = []
+    for table in tables:
+        most |= Counter(filter(None, map(_alone, table[table[:, PAYLOAD] > 0.5 - _TOLERANCE])))
+        counts.append(int(np.rint(table[:, PAYLOAD]).sum()))
+    payloads = np.array(sorted(most.elements()), dtype=np.int16).reshape(-1, PAYLOAD)
+    return Found(payloads, max([len(payloads), *counts]))
+
+
+def _alone(row: Numbers) -> tuple[int, ...] | None:
+    """The payload of the one match in a bucket; `None`: there are several, or none that is sure."""
+    share = float(row[PAYLOAD])
+    if not 0.5 <= share < 1 + _TOLERANCE:
+        return None
+    values = row[:PAYLOAD] / share
+    whole = np.rint(values)
+    if np.any(np.abs(values - whole) > _TOLERANCE) or np.any(whole < 0) or np.any(whole >= PAYLOAD_RANGE):
+        return None
+    return tuple(int(value) for value in whole)
+
+
+def hidden_log2(matches: int, selection: Selection) -> float:
+    """log2 of a bound on the probability that one of so many matches, in random places, is alone in no bucket.
+
+    No two records share buckets of two tables of one variant, and where they share one of each variant that is by
+    chance: a hidden match needs a neighbour in each table.
+
+    >>> round(hidden_log2(32, Selection(2**15, 62)))
+    -23
+    """
+    neighbour = (matches - 1) / selection.buckets
+    return math.log2(matches) + 2 * selection.variants * math.log2(neighbour) if matches > 1 else -math.inf
+
+
+def counted(values: npt.NDArray[Any]) -> int:
+    """The matches of a result that only counts: the number in each slot, rounded."""
+    return int(np.sum(np.rint(values.real)))

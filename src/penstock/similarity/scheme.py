@@ -1,0 +1,183 @@
+"""The scheme of the similarity search: its sizes, its two rings, and where each record lies.
+
+Records are encrypted coordinate by coordinate in a small ring: one polynomial holds one coordinate of n records. The
+sum over the coordinates of the products with the query's is one ciphertext with n similarities as its coefficients. N/n
+of these fill a ciphertext of the large ring, where one refresh brings its N similarities into the slots of two.
+`docs/similarity.md` has the reasons, the security and the errors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.errors import UnknownName, UsageError
+from penstock.params.ckks import CkksParameters
+from penstock.params.primes import is_prime
+from penstock.params.spec import BootstrapSpec, CkksSpec, openfhe_primes
+from penstock.program.circuits.openfhe.coefficients import slot_of_coefficient
+
+THRESHOLD = 0.8
+"""Cosine similarities above it are matches."""
+PAYLOAD = 7
+"""Numbers of a record's payload, from 0 to `PAYLOAD_RANGE` - 1."""
+PAYLOAD_RANGE = 4096
+COLUMNS = (PAYLOAD + 1) // 2
+"""Complex numbers that hold a payload, and a 1 that counts: two numbers each."""
+PAYLOAD_LIMBS = 3
+"""Of an encrypted payload: as many as the comparison leaves."""
+MATCHES = 32
+"""Matches that a result is made for; more are mostly there too, and counted."""
+
+SMALL_DIM = 2**12
+"""n."""
+SMALL_SPECIAL_BITS = 54
+"""Bits of the special prime of the small ring: with q_0 at most 106, the 2024 guidelines' bound for 128 bits."""
+RECORD_BITS = 18
+"""log2 of the factor on the records' coordinates."""
+PERIODS = 4
+"""q_0 over the factor on similarities: from -1 to 1 they fill half of the sine's period."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """One size of the task."""
+
+    name: str
+    records: int
+    dim: int
+
+
+SIZES = {
+    each.name: each
+    for each in (
+        Instance(name="toy", records=1_000, dim=128),
+        Instance(name="small", records=50_000, dim=128),
+        Instance(name="medium", records=1_000_000, dim=256),
+        Instance(name="large", records=20_000_000, dim=512),
+    )
+}
+
+
+def instance(name: str) -> Instance:
+    """Raises: UnknownName: no such size."""
+    if name not in SIZES:
+        raise UnknownName("size", name, SIZES)
+    return SIZES[name]
+
+
+def large_parameters(ring_dim: int = 2**16, *, security: int = 128) -> CkksParameters:
+    """The parameters of the large ring: 24 levels, of which the refresh takes 12, the comparison 10, the rest 2.
+
+    Args:   ring_dim: smaller ones are for tests, and not secure.
+    """
+    spec = CkksSpec(
+        name="similarity" if security else f"insecure-similarity-{ring_dim}",
+        source="penstock: three stages of CoeffsToSlots, sine of degree 36, comparison of 10 levels",
+        ring_dim=ring_dim,
+        slots=ring_dim // 2,
+        depth=24,
+        first_mod_bits=50,
+        scale_bits=45,
+        dnum=3,
+        scaling="flexible-auto",  # type: ignore[arg-type]
+        secret="uniform-encapsulated",
+        security=security or "none",  # type: ignore[arg-type]
+        library="openfhe",
+        bootstrap=BootstrapSpec(
+            cts_stages=3,
+            stc_stages=3,
+            chebyshev_degree=36,
+            double_angles=3,
+            extra_limbs=1,
+            sine_range=16,
+            rotations="few-keys",
+        ),
+    )
+    return spec.build()
+
+
+@dataclass(frozen=True, slots=True)
+class SmallRing:
+    """The ring of records and queries: one limb, that of the large ring's q_0, and one special prime."""
+
+    ring_dim: int
+    modulus: int
+    special: int
+
+    @classmethod
+    def under(cls, params: CkksParameters, ring_dim: int = SMALL_DIM) -> SmallRing:
+        """The small ring of a large one.
+
+        >>> SmallRing.under(large_parameters()).special.bit_length()
+        54
+        """
+        if ring_dim >= params.ring_dim:
+            raise UsageError(f"a small ring of N = {ring_dim} below one of N = {params.ring_dim}: take a smaller one")
+        (modulus, *_), _ = openfhe_primes(params)
+        special = (1 << SMALL_SPECIAL_BITS) + 1
+        while not is_prime(special) or special == modulus:
+            special -= 2 * ring_dim
+        return cls(ring_dim, modulus, special)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the records of a database lie: cells of small ciphertexts, then slots of score ciphertexts.
+
+    Cell c is coefficient c mod n of small ciphertext c // n.
+    """
+
+    records: int
+    dim: int
+    ring_dim: int
+    small_dim: int
+
+    @property
+    def ratio(self) -> int:
+        """N/n: small ciphertexts in a large one."""
+        return self.ring_dim // self.small_dim
+
+    @property
+    def blocks(self) -> int:
+        """Small ciphertexts of similarities."""
+        return -(-self.records // self.small_dim)
+
+    @property
+    def packed(self) -> int:
+        """Large ciphertexts of similarities."""
+        return -(-self.blocks // self.ratio)
+
+    @property
+    def slots(self) -> int:
+        """Of the slot transform: fewer where one small ciphertext holds all records."""
+        return self.small_dim // 2 if self.blocks == 1 else self.ring_dim // 2
+
+    @property
+    def scores(self) -> int:
+        """Ciphertexts whose slots are records: one with both halves where there are few."""
+        return 1 if self.blocks == 1 else 2 * self.packed
+
+    @property
+    def period(self) -> int:
+        """Slots after which a score ciphertext repeats."""
+        return self.small_dim if self.blocks == 1 else self.ring_dim // 2
+
+    @cached_property
+    def places(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Of each cell, the score ciphertext and the slot, (blocks * n,) each."""
+        cells = np.arange(self.blocks * self.small_dim)
+        block, within = np.divmod(cells, self.small_dim)
+        if self.blocks == 1:
+            index, group = within, np.zeros_like(within)
+        else:
+            index, group = within * self.ratio + block % self.ratio, block // self.ratio
+        half, place = np.divmod(index, self.slots)
+        reversed_bits = np.array([slot_of_coefficient(self.slots, k)[1] for k in range(self.slots)])
+        slot = reversed_bits[place]
+        if self.blocks == 1:
+            return group, slot + half * self.slots
+        return 2 * group + half, slot

@@ -1,0 +1,329 @@
+"""The server's side of a similarity search: evaluation keys, an encrypted database on disk, an encrypted query.
+
+It never holds a secret key, and imports no client.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock import _engine
+from penstock.errors import PenstockError, UsageError
+from penstock.keystore import KeyCache, KeyStore
+from penstock.native.engine import EngineHere, make_context
+from penstock.native.evaluator import NativeEvaluator
+from penstock.native.keys import KeysOnDisk, KeyTraffic
+from penstock.native.prepared import highest_limbs, key_uses
+from penstock.params.ckks import CkksParameters
+from penstock.params.spec import openfhe_primes
+from penstock.program.call import Cipher
+from penstock.program.circuit_evaluator import CircuitEvaluator
+from penstock.program.scaling import ScaleState
+from penstock.program.symbolic import SymbolicEvaluator
+from penstock.similarity.comparison import Comparison
+from penstock.similarity.files import (
+    PAYLOADS,
+    RECORDS,
+    DatabaseDamaged,
+    block_bytes,
+    checked,
+    read_description,
+)
+from penstock.similarity.scheme import COLUMNS, PAYLOAD_LIMBS, Layout, SmallRing, large_parameters
+from penstock.system.files import os_errors
+from penstock.traces.schema import Trace, TraceMeta
+
+TENANT = "similarity"
+"""The owner's name in the key store."""
+FROM_SMALL, FROM_SMALL_SQUARED = "from-small", "from-small-squared"
+QUERY_MAGIC = b"PSTKSQ1\n"
+RESULT_MAGIC = b"PSTKSR1\n"
+READ_AHEAD = 2
+"""Groups of blocks in memory besides the one that is computed on."""
+
+
+@dataclass(slots=True)
+class Answer:
+    """The result of one search, and its cost."""
+
+    content: bytes
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Measured, of each step."""
+    traffic: KeyTraffic | None = None
+    database_bytes: int = 0
+    """That were read."""
+
+
+def search_trace(params: CkksParameters, layout: Layout, *, count_only: bool = False) -> Trace:
+    """The trace of the part in the large ring."""
+    ev = SymbolicEvaluator(params)
+
+    def given(limbs: int) -> Cipher:
+        return Cipher(ev.builder.ciphertext(limbs), ScaleState(limbs, 1))
+
+    _run(ev, layout, lambda number: given(1), lambda variant, score, column: given(PAYLOAD_LIMBS), count_only)
+    return ev.builder.finish(TraceMeta(workload="similarity", params=params.to_dict(), reading="trace"))
+
+
+def _run(
+    ev: CircuitEvaluator,
+    layout: Layout,
+    packed: Callable[[int], Cipher],
+    payloads: Callable[[int, int, int], Cipher],
+    count_only: bool,
+) -> list[Cipher]:
+    comparison = Comparison(ev, layout)
+
+    def found() -> Iterator[Cipher]:
+        for number in range(layout.packed):
+            yield from comparison.near(packed(number))
+
+    return comparison.count(found()) if count_only else comparison.select(found(), payloads)
+
+
+def keys_needed(
+    params: CkksParameters, layout: Layout, *, count_only: bool = False
+) -> tuple[dict[str, int], tuple[str, ...]]:
+    """Keys of the large ring with the limbs of their highest use, and keys of the small one."""
+    large = highest_limbs(search_trace(params, layout, count_only=count_only)) | {FROM_SMALL: 1, FROM_SMALL_SQUARED: 1}
+    return large, tuple(f"rot:{element}" for element in expansion_elements(layout))
+
+
+def expansion_elements(layout: Layout) -> list[int]:
+    """The Galois elements by which a query is expanded, n / 2^j + 1."""
+    return [(layout.small_dim >> step) + 1 for step in range(layout.dim.bit_length() - 1)]
+
+
+class Server:
+    """A database with the keys of its owner.
+
+    Args:   keys: a key store. database: the folder that `Owner.encrypt_database` wrote. key_budget_bytes: rows of keys
+            in memory; all if omitted. threads: of an operation; all processors if omitted.
+    Raises: DatabaseDamaged, KeyMissing, StoreUnusable; UsageError: a database of other parameters.
+    """
+
+    def __init__(
+        self,
+        keys: Path,
+        database: Path,
+        *,
+        params: CkksParameters | None = None,
+        key_budget_bytes: int | None = None,
+        threads: int | None = None,
+    ) -> None:
+        self.params = params = large_parameters() if params is None else params
+        self.database, self.described = database, read_description(database)
+        layout = self.layout = self.described.layout
+        self.small = small = SmallRing.under(params, layout.small_dim)
+        if (layout.ring_dim, self.described.modulus) != (params.ring_dim, small.modulus):
+            raise UsageError(
+                f"{database} is of N = {layout.ring_dim} and q_0 = {self.described.modulus}, and the parameters are of "
+                f"N = {params.ring_dim} and q_0 = {small.modulus}: take the parameters that it was made with"
+            )
+        self.threads = threads or len(os.sched_getaffinity(0))
+        self.key_budget_bytes = key_budget_bytes
+        self._context = make_context(params, self.threads, kept_ciphertexts=32)
+        self._small = _engine.CkksContext(
+            ring_dim=small.ring_dim,
+            moduli_q=[small.modulus],
+            moduli_p=[small.special],
+            dnum=1,
+            scaling="fixed-manual",
+            scale_bits=18,
+            threads=1,
+            keep_bytes=64 << 20,
+        )
+        # For many blocks at once: one thread each.
+        self._scanning = _engine.CkksContext(
+            ring_dim=small.ring_dim,
+            moduli_q=[small.modulus],
+            moduli_p=[small.special],
+            dnum=1,
+            scaling="fixed-manual",
+            scale_bits=18,
+            threads=self.threads,
+            keep_bytes=64 << 20,
+        )
+        self._store = KeyStore(keys)
+        self._small_keys = self._open_small_keys()
+
+    def _open_small_keys(self) -> dict[int, Any]:
+        digest = _engine.key_digest(self.small.ring_dim, [self.small.modulus], [self.small.special], 1)
+        elements = expansion_elements(self.layout)
+        cache = KeyCache(self._store, len(elements) * 8 * 8 * self.small.ring_dim, policy="lru", prefetch_uses=0)
+        session = cache.session(TENANT, digest)
+        return {element: session.get(f"rot:{element}", 1) for element in elements}
+
+    def answer(
+        self, query: bytes, *, count_only: bool = False, on_step: Callable[[str, float], None] | None = None
+    ) -> Answer:
+        """Search.
+
+        Args:   query: of `Owner.encrypt_query`. on_step: called after each step with its name and seconds.
+        Raises: UsageError: a query of another dimension; PenstockError: not a whole query.
+        """
+        result = Answer(b"")
+
+        @contextmanager
+        def step(name: str) -> Iterator[None]:
+            begun = time.perf_counter()
+            yield
+            result.seconds[name] = result.seconds.get(name, 0.0) + time.perf_counter() - begun
+            if on_step is not None:
+                on_step(name, result.seconds[name])
+
+        if not count_only and not self.described.payload_bytes:
+            raise UsageError(f"{self.database} was made without payloads: matches can only be counted in it")
+        with step("keys"):
+            trace = search_trace(self.params, self.layout, count_only=count_only)
+            uses = key_uses(trace)
+            budget = self.key_budget_bytes or self._all_key_bytes(trace)
+            keys = KeysOnDisk(self.params, self._store, TENANT, budget, uses)
+        try:
+            with step("expand the query"):
+                vector = self._expanded(self._query(query))
+            with step("inner products"):
+                packed = self._packed(vector)
+                result.database_bytes += self.layout.blocks * block_bytes(self.layout)
+            with step("compare and select"):
+                results = self._compared(keys, packed, count_only, result)
+            result.content = RESULT_MAGIC + b"".join(len(each).to_bytes(8, "little") + each for each in results)
+            result.traffic = keys.traffic()
+        finally:
+            keys.close()
+        return result
+
+    def _all_key_bytes(self, trace: Trace) -> int:
+        return sum(self.params.key_bytes(limbs, key=key) for key, limbs in highest_limbs(trace).items())
+
+    def _query(self, content: bytes) -> _engine.CkksCiphertext:
+        n, head = self.small.ring_dim, len(QUERY_MAGIC)
+        if not content.startswith(QUERY_MAGIC) or len(content) != head + 40 + 8 * n:
+            raise PenstockError(
+                f"the query has {len(content)} bytes and is not whole: in a ring of N = {n} it has {head + 40 + 8 * n}"
+            )
+        dim = int.from_bytes(content[head : head + 4], "little")
+        if dim != self.layout.dim:
+            raise UsageError(f"a query of {dim} coordinates, for records of {self.layout.dim}: take a query of as many")
+        words = np.frombuffer(content, dtype="<u8", offset=head + 40)
+        seed = content[head + 8 : head + 40]
+        return _engine.ckks_seeded_polynomial(self._small, words, seed, scale=1.0, slots=n // 2)
+
+    def _expanded(self, query: _engine.CkksCiphertext) -> list[_engine.CkksCiphertext]:
+        """A ciphertext for each coordinate, which is its constant, times their number.
+
+        Step j adds to a ciphertext its image under X -> X^(n/2^j + 1), which changes the sign of X^(2^j). So half of
+        the coefficients double, and the others vanish. The difference has the others; X^-(2^j) moves them down. Source:
+        Angel, Chen, Laine and Setty, IEEE S&P 2018 (ePrint 2017/1142).
+        """
+        ring, found = self._small, [query]
+        for step, element in enumerate(expansion_elements(self.layout)):
+            key = self._small_keys[element].handle
+            turned = [ring.rotate(each, element, key) for each in found]
+            even = [ring.add(each, image) for each, image in zip(found, turned, strict=True)]
+            power = 2 * self.small.ring_dim - (1 << step)
+            odd = [ring.mult_monomial(ring.sub(each, image), power) for each, image in zip(found, turned, strict=True)]
+            found = [*even, *odd]
+        return found
+
+    def _packed(self, vector: list[_engine.CkksCiphertext]) -> list[_engine.CkksCiphertext]:
+        """The similarities as coefficients of large ciphertexts, under the ephemeral secret."""
+        keys = self._from_small_keys()
+        made = []
+        parts: list[_engine.CkksCiphertext] = []
+        for group in self._groups():
+            parts += _engine.ckks_inner_products(self._scanning, group, vector)
+            while len(parts) >= self.layout.ratio:
+                made.append(self._pack(parts[: self.layout.ratio], keys))
+                del parts[: self.layout.ratio]
+        if parts:
+            made.append(self._pack(parts, keys))
+        return made
+
+    def _from_small_keys(self) -> tuple[Any, Any]:
+        digest = _engine.key_digest(*_shape(self.params))
+        cache = KeyCache(self._store, 64 * self.params.ring_dim * 8, policy="lru", prefetch_uses=0)
+        session = cache.session(TENANT, digest)
+        return session.get(FROM_SMALL, 1), session.get(FROM_SMALL_SQUARED, 1)
+
+    def _pack(self, parts: list[_engine.CkksCiphertext], keys: tuple[Any, Any]) -> _engine.CkksCiphertext:
+        packed = _engine.ckks_pack_small(self._context, self._small, parts)
+        return self._context.from_small(packed, keys[0].handle, keys[1].handle)
+
+    def _groups(self) -> Iterator[list[tuple[npt.NDArray[np.uint64], bytes]]]:
+        """Blocks of records, as many at a time as threads compute on, read ahead."""
+        size, path = block_bytes(self.layout), self.database / RECORDS
+        numbers = list(range(self.layout.blocks))
+        groups = [numbers[at : at + self.threads] for at in range(0, len(numbers), self.threads)]
+        with os_errors(path, "read"), path.open("rb", buffering=0) as file:
+
+            def read(group: list[int]) -> list[tuple[npt.NDArray[np.uint64], bytes]]:
+                made = []
+                for number in group:
+                    words = np.empty(size // 8, dtype=np.uint64)
+                    found = os.preadv(file.fileno(), [words.view(np.uint8).data], number * size)
+                    if found != size:
+                        raise DatabaseDamaged(f"{path}: block {number} ends {size - found} bytes early: make it again")
+                    block = self.described.blocks[number]
+                    made.append((checked(words, block, number, self.database), block.seed))
+                return made
+
+            with ThreadPoolExecutor(1) as reader:
+                pending = [reader.submit(read, group) for group in groups[:READ_AHEAD]]
+                for at in range(len(groups)):
+                    current = pending.pop(0).result()
+                    if at + READ_AHEAD < len(groups):
+                        pending.append(reader.submit(read, groups[at + READ_AHEAD]))
+                    yield current
+
+    def _compared(
+        self, keys: KeysOnDisk, packed: list[_engine.CkksCiphertext], count_only: bool, result: Answer
+    ) -> list[bytes]:
+        engine = EngineHere(self.params, self._context, keys)
+        ev = NativeEvaluator(engine, _NoEnds())
+        path, size, first = self.database / PAYLOADS, self.described.payload_bytes, self.described.template_bytes
+
+        def large(number: int) -> Cipher:
+            value = packed[number]
+            packed[number] = None  # type: ignore[call-overload] # its memory goes
+            return Cipher(ev.builder.ciphertext(1), ScaleState(1, 1), 2, value.with_scale(engine.scale_at(1)))
+
+        with os_errors(path, "read"), path.open("rb", buffering=0) as file:
+
+            def payload(variant: int, score: int, column: int) -> Cipher:
+                at = first + ((variant * self.layout.scores + score) * COLUMNS + column) * size
+                content = os.pread(file.fileno(), size, at)
+                if len(content) != size:
+                    raise DatabaseDamaged(f"{path} ends early: make the database again")
+                result.database_bytes += size
+                value = self._context.import_ciphertext(content)
+                return Cipher(ev.builder.ciphertext(value.limbs), ScaleState(value.limbs, value.degree), 2, value)
+
+            found = _run(ev, self.layout, large, payload, count_only)
+            described = _engine.CkksWriter(os.pread(file.fileno(), first, 0))
+        return [self._context.export_ciphertext(each.value, described) for each in found]
+
+
+class _NoEnds:
+    """Nothing is encrypted or decrypted here."""
+
+    def encrypt(self, values: Any) -> Any:
+        raise PenstockError("the server encrypts nothing")
+
+    def decrypt(self, content: bytes) -> Any:
+        raise PenstockError("the server has no secret key, and decrypts nothing")
+
+
+def _shape(params: CkksParameters) -> tuple[int, list[int], list[int], int]:
+    q, p = openfhe_primes(params)
+    return params.ring_dim, list(q), list(p), params.dnum
