@@ -23,7 +23,7 @@ TEST_WORKERS := 2
 
 SANITIZED_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
-.PHONY: help setup demo traces test test-rust test-python sanitize bench lint format simgrid chromium docs docs-check test-long faults \
+.PHONY: help setup demo traces test test-rust test-python sanitize bench lint format simgrid chromium docs docs-check test-long benchmark-suite faults \
         validation pictures lock clean clean-venv
 
 help:  ## this list
@@ -59,6 +59,10 @@ sanitize:  ## the tests of the evaluator and of the key store under AddressSanit
 
 bench: setup  ## the benchmarks (benchmarks/bench_*.py), one after the other
 	@shopt -s nullglob; for file in benchmarks/bench_*.py; do echo "== $$file"; $(VENV)/python "$$file" || exit 1; done
+
+# HARNESS: a checkout of fhe-benchmarking/fetch-by-similarity. SIZE: toy, small, medium or large. RUNS, SEED, COUNT_ONLY=1.
+benchmark-suite: setup  ## the official similarity benchmark (HARNESS=… SIZE=small)
+	scripts/benchmark_suite.sh "$(HARNESS)" "$(SIZE)"
 
 # Every linter runs, also after one that complains.
 lint: setup  ## ruff, mypy, rustfmt, clippy, and turns of phrase
