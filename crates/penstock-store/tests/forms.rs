@@ -313,10 +313,10 @@ fn a_segment_from_elsewhere_that_is_not_whole_changes_nothing() {
         }
         assert!(import(&[&whole[..], &[0]].concat()).is_damage());
         let mut newer = whole.clone();
-        newer[8] = 4;
+        newer[8] = 5;
         seal(&mut newer);
         let error = import(&newer);
-        assert!(matches!(error, Error::NewerVersion { version: 4, .. }), "{error}");
+        assert!(matches!(error, Error::NewerVersion { version: 5, .. }), "{error}");
         fs::write(&path, &whole).unwrap();
         for (tenant, digest) in
             [(Some(tenant("bob")), None), (None, Some(penstock_store::synthetic::shape(512, 5, 2, 3).digest()))]
