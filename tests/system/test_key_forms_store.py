@@ -101,7 +101,7 @@ def test_a_damaged_segment_changes_nothing(segments: dict[str, Path], form: str,
         (whole[:100], "less than its header|less than a header|less than"),
         (whole[:40] + bytes([whole[40] ^ 1]) + whole[41:], "differs from its checksum"),
         (whole[: header_bytes + 5] + bytes([whole[header_bytes + 5] ^ 1]) + whole[header_bytes + 6 :], "row 0|row 1"),
-        (newer, "its version is 9, this program reads up to 3"),
+        (newer, "its version is 9, this program reads up to 4"),
     ]:
         damaged.write_bytes(content)
         with pytest.raises(KeyDamaged, match=reason):
