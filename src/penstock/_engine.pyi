@@ -717,7 +717,7 @@ class CkksContext:
         """A ciphertext of one limb under the ephemeral sparse secret, by the key `to-sparse`."""
     def to_dense(self, a: CkksCiphertext, key: CkksKey | PinnedKey | CkksKeyRows) -> CkksCiphertext:
         """A ciphertext from the ephemeral sparse secret back under that of the pair, by the key `to-dense`."""
-    def from_small(
+    def switch_small(
         self,
         a: CkksCiphertext,
         key: CkksKey | PinnedKey | CkksKeyRows,

@@ -343,7 +343,7 @@ def test_results_that_are_cut_are_refused(few):
     answer = few.server.answer(few.owner.encrypt_query(few.query)).content
     with pytest.raises(PenstockError, match="not whole"):
         few.owner.decrypt(answer[:-5], few.layout)
-    with pytest.raises(PenstockError, match="no result of a similarity search"):
+    with pytest.raises(PenstockError, match="not a result of a similarity search"):
         few.owner.decrypt(b"nothing", few.layout)
 
 

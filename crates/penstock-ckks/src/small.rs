@@ -182,7 +182,7 @@ impl Context {
     /// # Errors
     /// [`Error::Operand`]: not of this context, of several limbs, or three polynomials without `squared`;
     /// [`Error::KeyRow`]: a row of a key is missing; those of [`Context::to_sparse_moduli`].
-    pub fn from_small(
+    pub fn switch_small(
         &self,
         a: &Ciphertext,
         key: &dyn KeyView,

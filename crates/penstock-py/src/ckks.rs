@@ -369,10 +369,10 @@ impl CkksContext {
     }
 
     #[pyo3(signature = (a, key, squared = None))]
-    fn from_small(&self, py: Python<'_>, a: &CkksCiphertext, key: KeyIn<'_>, squared: Option<KeyIn<'_>>) -> Cipher {
+    fn switch_small(&self, py: Python<'_>, a: &CkksCiphertext, key: KeyIn<'_>, squared: Option<KeyIn<'_>>) -> Cipher {
         let key = key.rows()?;
         let squared = squared.as_ref().map(KeyIn::rows).transpose()?;
-        cipher(py, || self.0.from_small(&a.0, key.view(), squared.as_ref().map(|key| key.view())))
+        cipher(py, || self.0.switch_small(&a.0, key.view(), squared.as_ref().map(|key| key.view())))
     }
 
     /// The moduli of a key to the sparse secret.

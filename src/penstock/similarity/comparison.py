@@ -64,7 +64,7 @@ class Table:
         return above * WIDTH * self.stride + below
 
     def moves(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Which of the slots are the partner's."""
+        """A mask of the slots that belong to the partner."""
         return (slots & (self.partner * COLUMNS) == 0) & self.is_second
 
     @property

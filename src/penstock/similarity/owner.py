@@ -151,7 +151,7 @@ class Owner:
         Args:   records: (records, dim) unit vectors; a mapped file will do. payloads: (records, `PAYLOAD`) integers;
                 `None`: matches can only be counted. on_block: called with blocks done and in all.
         Raises: NotUnit: a record is no unit vector. UsageError: a payload out of range, or another number of them; a
-                folder that holds a database. FileError: the file system refused; what was written is removed.
+                folder that holds a database. FileError: the file system refused; the unfinished files are removed.
         """
         count, dim = records.shape
         layout = self.layout(count, dim)
@@ -174,7 +174,7 @@ class Owner:
         return made
 
     def layout(self, records: int, dim: int) -> Layout:
-        """Raises: UsageError: a dimension that is no power of two up to the small ring's."""
+        """Raises: UsageError: a dimension that the small ring does not take."""
         if records < 1 or dim < 2 or dim & (dim - 1) or dim > self.small.ring_dim:
             raise UsageError(
                 f"{records} records of {dim} coordinates: at least one record, and a power of two of coordinates, at "
@@ -279,7 +279,7 @@ def split_result(result: bytes) -> list[bytes]:
     """The ciphertexts of a result. Raises: PenstockError: it is not whole."""
     at, found = len(RESULT_MAGIC), []
     if not result.startswith(RESULT_MAGIC):
-        raise PenstockError("these bytes are no result of a similarity search: they do not begin as one")
+        raise PenstockError("these bytes are not a result of a similarity search: its first bytes differ")
     while at < len(result):
         size = int.from_bytes(result[at : at + 8], "little")
         at += 8

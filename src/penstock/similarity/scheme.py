@@ -102,7 +102,7 @@ def large_parameters(ring_dim: int = 2**16, *, security: int = 128) -> CkksParam
 
 @dataclass(frozen=True, slots=True)
 class SmallRing:
-    """The ring of records and queries: one limb, that of the large ring's q_0, and one special prime."""
+    """The ring of records and queries: one limb, q_0 of the large ring, and one special prime."""
 
     ring_dim: int
     modulus: int

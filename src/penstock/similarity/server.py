@@ -258,7 +258,7 @@ class Server:
 
     def _pack(self, parts: list[_engine.CkksCiphertext], keys: tuple[Any, Any]) -> _engine.CkksCiphertext:
         packed = _engine.ckks_pack_small(self._context, self._small, parts)
-        return self._context.from_small(packed, keys[0].handle, keys[1].handle)
+        return self._context.switch_small(packed, keys[0].handle, keys[1].handle)
 
     def _groups(self) -> Iterator[list[tuple[npt.NDArray[np.uint64], bytes]]]:
         """Blocks of records, as many at a time as threads compute on, read ahead."""

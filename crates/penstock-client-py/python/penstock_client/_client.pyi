@@ -118,7 +118,7 @@ class Ring:
     def encrypt_polynomials(
         self, secret: SecretKey, coefficients: npt.NDArray[np.int64], out: npt.NDArray[np.uint64]
     ) -> bytes:
-        """Encrypt polynomials of signed coefficients below 2^51 at the first limb, (rows * N,): `out` gets the halves that
+        """Encrypt polynomials of signed coefficients below 2^51 at one limb, (rows * N,): `out` gets the halves that
         are not uniform, and the seed of the others is returned, row k at digit k."""
 
     def phase(self, secret: SecretKey, ciphertext: bytes) -> npt.NDArray[np.uint64]:

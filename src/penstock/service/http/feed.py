@@ -62,7 +62,7 @@ class Feed:
                 loop.call_soon_threadsafe(changed.set)
 
     def forget(self, tenant: str) -> None:
-        """Drop what is known of a tenant's jobs. Their numbers go on, so that no cursor means another job."""
+        """Drop all entries of a tenant's jobs. Their numbers go on, so that no cursor means another job."""
         with self._lock:
             if tenant in self._tenants:
                 self._tenants[tenant].events.clear()

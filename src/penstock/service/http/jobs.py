@@ -205,7 +205,7 @@ class Jobs:
     def sync_results(self) -> int:
         """Sync the results of the jobs that are done, and note the time up to which they are; how many jobs.
 
-        Raises: OSError; Problem. What was not synced is tried again.
+        Raises: OSError; Problem. Failed syncs are tried again.
         """
         with self._lock:
             folders, self._unsynced = self._unsynced, []

@@ -1,4 +1,4 @@
-"""Evaluation keys of tenants: imported into the key store, listed, and held against what a program needs."""
+"""Evaluation keys of tenants: imported into the key store, listed, and compared with a program's needs."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _digest_of(params: str) -> str:
 
 
 def _held(keys: Sequence[StoredKey], needed: list[Row]) -> Row:
-    """The pair whose keys lack least, and what it lacks."""
+    """The pair with the fewest lacking keys, and these keys."""
     pairs: dict[str, dict[str, StoredKey]] = {}
     for key in keys:
         pairs.setdefault(key.secret_tag, {})[key.name.key] = key

@@ -1,4 +1,4 @@
-"""What an operator sees of the service, and a tenant of its own jobs: metrics, the present work, timelines."""
+"""Metrics, the present work and timelines, for an operator; for a tenant those of its own jobs."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class Service:
         return made
 
     def forget_tenant(self, caller: Caller, tenant: str, *, keep_tokens: bool) -> Row:
-        """Remove all data of a tenant, and say what a backup may hold."""
+        """Remove all data of a tenant, and name the possible content of backups."""
         self.jobs.forget_tenant(tenant)
         keys = self.keys.forget(tenant)
         self.state.forget_tenant(tenant, keep_tokens=keep_tokens)

@@ -219,7 +219,7 @@ class State:
         return True
 
     def caller(self, text: str) -> Caller | None:
-        """Who has this token; `None`: nobody, or it ended."""
+        """The owner of this token; `None`: nobody, or it ended."""
         parsed = parse_token(text)
         if parsed is None:
             return None

@@ -260,7 +260,7 @@ class Computer:
         return contexts[name]
 
     def _name(self, spec: JobSpec) -> tuple[FileState, int]:
-        """What tells one compiled program from another: its package, and the budget for which it is planned."""
+        """The identity of a compiled program: its package, and the key budget of its plan."""
         return _state(spec.package), spec.planned_key_bytes or self.settings.budget_bytes
 
     def _program(self, spec: JobSpec, contexts: dict[Hashable, _engine.CkksContext]) -> Program:
@@ -382,7 +382,7 @@ class _Inputs:
 
 
 def _state(path: Path) -> FileState:
-    """What a program is known by. Tenants that deploy the same package share its compiled form."""
+    """The name of a program. Tenants that deploy the same package share its compiled form."""
     found, name = path.stat(), content_of(path)
     return name, found.st_mtime_ns if name == str(path) else 0, found.st_size
 

@@ -27,7 +27,7 @@ class JobTimes:
     """The moments of one job in its worker: seconds of the machine's monotonic clock, which all processes share."""
 
     slot: int
-    """Which of the jobs abreast it was."""
+    """Its number among the jobs abreast."""
     begun_s: float
     run_s: float
     """When its package was compiled and its keys were found: operations begin."""
