@@ -24,7 +24,8 @@ from penstock.similarity.result import encoded_payloads, found_in, hidden_log2, 
 from penstock.similarity.scheme import PAYLOAD, PERIODS, SIZES, THRESHOLD, Layout, SmallRing, large_parameters
 from penstock.similarity.server import Server, search_trace
 
-SMALL_DIM = 256
+SMALL_DIM = 128
+"""At N = 2^11, where one small ciphertext has a bucket for each record in one of its tables."""
 DIM = 32
 
 
@@ -56,7 +57,7 @@ class Searched:
         params = large_parameters(ring_dim, security=0)
         self.folder = folder
         self.records, self.payloads, self.query = data(records)
-        self.owner = Owner.generate(params, small_dim=SMALL_DIM)
+        self.owner = Owner.generate(params, small_dim=ring_dim // 16)
         self.layout = self.owner.layout(records, DIM)
         self.owner.make_keys(self.layout, KeyStore(folder / "keys"))
         self.owner.encrypt_database(self.records, self.payloads if payloads else None, folder / "database")
@@ -66,7 +67,7 @@ class Searched:
 @pytest.fixture(scope="module")
 def few(tmp_path_factory: pytest.TempPathFactory) -> Searched:
     """Records of one small ciphertext."""
-    return Searched(tmp_path_factory.mktemp("few"), 2**11, 200)
+    return Searched(tmp_path_factory.mktemp("few"), 2**11, 100)
 
 
 @pytest.fixture(scope="module")
@@ -156,10 +157,10 @@ def test_slots_of_coefficients_are_a_permutation(slots):
 
 @pytest.mark.parametrize(("records", "scores"), [(1, 1), (256, 1), (257, 2), (9000, 6)])
 def test_cells_lie_in_places_of_their_own(records, scores):
-    layout = Layout(records, DIM, 2**12, SMALL_DIM)
+    layout = Layout(records, DIM, 2**12, 256)
     score, slot = layout.places
     assert layout.scores == scores
-    assert len(set(zip(score.tolist(), slot.tolist(), strict=True))) == layout.blocks * SMALL_DIM
+    assert len(set(zip(score.tolist(), slot.tolist(), strict=True))) == layout.blocks * 256
     assert score.max() < scores
     assert slot.max() < 2**11
 
@@ -265,7 +266,7 @@ def test_payloads_out_of_range_or_of_another_number_are_refused(few, tmp_path):
     payloads[3, 2] = 4096
     with pytest.raises(UsageError, match="payload 3 has a number outside 0 to 4095"):
         few.owner.encrypt_database(few.records, payloads, tmp_path / "database")
-    with pytest.raises(UsageError, match=r"payloads of shape \(199, 7\) for 200 records"):
+    with pytest.raises(UsageError, match=r"payloads of shape \(99, 7\) for 100 records"):
         few.owner.encrypt_database(few.records, few.payloads[1:], tmp_path / "database")
 
 

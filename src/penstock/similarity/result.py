@@ -62,28 +62,36 @@ def tables_of(selection: Selection, results: Sequence[npt.NDArray[Any]]) -> list
 def found_in(tables: Sequence[Numbers]) -> Found:
     """The matches: records that are alone in a bucket of some table, with a share above 1/2.
 
-    A record near the threshold has a share between 0 and 1, and its payload is its sum over its share. Two records with
-    the same payload are two where one table shows both.
+    A record near the threshold has a share between 0 and 1, and its payload is its sum over its share. Two such
+    records in one bucket could look like one; so two tables must show such a payload. Two records with the same
+    payload are two where one table shows both.
     """
-    most: Counter[tuple[int, ...]] = Counter()
+    whole: Counter[tuple[int, ...]] = Counter()
+    shared: list[Counter[tuple[int, ...]]] = []
     counts = []
     for table in tables:
-        most |= Counter(filter(None, map(_alone, table[table[:, PAYLOAD] > 0.5 - _TOLERANCE])))
-        counts.append(int(np.rint(table[:, PAYLOAD]).sum()))
-    payloads = np.array(sorted(most.elements()), dtype=np.int16).reshape(-1, PAYLOAD)
+        share = table[:, PAYLOAD]
+        whole |= Counter(filter(None, map(_alone, table[share >= 1 - _TOLERANCE])))
+        shared.append(Counter(filter(None, map(_alone, table[(share >= 0.5) & (share < 1 - _TOLERANCE)]))))
+        counts.append(int(np.rint(share).sum()))
+    for payload in set().union(*shared):
+        whole[payload] += sorted(each[payload] for each in shared)[-2]
+    payloads = np.array(sorted(whole.elements()), dtype=np.int16).reshape(-1, PAYLOAD)
     return Found(payloads, max([len(payloads), *counts]))
 
 
 def _alone(row: Numbers) -> tuple[int, ...] | None:
-    """The payload of the one match in a bucket; `None`: there are several, or none that is sure."""
+    """The payload of the one record in a bucket; `None`: there are several, or none that is sure."""
     share = float(row[PAYLOAD])
-    if not 0.5 <= share < 1 + _TOLERANCE:
+    if share > 1 + _TOLERANCE:
         return None
-    values = row[:PAYLOAD] / share
-    whole = np.rint(values)
-    if np.any(np.abs(values - whole) > _TOLERANCE) or np.any(whole < 0) or np.any(whole >= PAYLOAD_RANGE):
-        return None
-    return tuple(int(value) for value in whole)
+    # The sum of a whole record is whole itself, whatever the error of its share.
+    for divisor in (1.0, share) if share >= 1 - _TOLERANCE else (share,):
+        values = row[:PAYLOAD] / divisor
+        whole = np.rint(values)
+        if np.all(np.abs(values - whole) <= _TOLERANCE) and np.all((whole >= 0) & (whole < PAYLOAD_RANGE)):
+            return tuple(int(value) for value in whole)
+    return None
 
 
 def hidden_log2(matches: int, selection: Selection) -> float:

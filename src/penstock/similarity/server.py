@@ -48,6 +48,7 @@ TENANT = "similarity"
 FROM_SMALL, FROM_SMALL_SQUARED = "from-small", "from-small-squared"
 QUERY_MAGIC = b"PSTKSQ1\n"
 RESULT_MAGIC = b"PSTKSR1\n"
+_PAGE_BYTES = 4096
 READ_AHEAD = 2
 """Groups of blocks in memory besides the one that is computed on."""
 
@@ -160,7 +161,9 @@ class Server:
     def _open_small_keys(self) -> dict[int, Any]:
         digest = _engine.key_digest(self.small.ring_dim, [self.small.modulus], [self.small.special], 1)
         elements = expansion_elements(self.layout)
-        cache = KeyCache(self._store, len(elements) * 8 * 8 * self.small.ring_dim, policy="lru", prefetch_uses=0)
+        # Two parts of two limbs each, all held; a row takes whole pages.
+        size = 4 * len(elements) * max(_PAGE_BYTES, 8 * self.small.ring_dim)
+        cache = KeyCache(self._store, size, policy="lru", prefetch_uses=0)
         session = cache.session(TENANT, digest)
         return {element: session.get(f"rot:{element}", 1) for element in elements}
 
@@ -252,7 +255,8 @@ class Server:
 
     def _from_small_keys(self) -> tuple[Any, Any]:
         digest = _engine.key_digest(*_shape(self.params))
-        cache = KeyCache(self._store, 64 * self.params.ring_dim * 8, policy="lru", prefetch_uses=0)
+        size = 64 * max(_PAGE_BYTES, 8 * self.params.ring_dim)
+        cache = KeyCache(self._store, size, policy="lru", prefetch_uses=0)
         session = cache.session(TENANT, digest)
         return session.get(FROM_SMALL, 1), session.get(FROM_SMALL_SQUARED, 1)
 
