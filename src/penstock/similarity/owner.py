@@ -257,8 +257,10 @@ class Owner:
 
         Raises: PenstockError: not a whole result, or of other keys.
         """
-        values = self._decrypted(result)
-        return found_in(tables_of(Selection(layout.ring_dim // 2, layout.scores), values))
+        selection = Selection(layout.ring_dim // 2, layout.scores)
+        tables = tables_of(selection, self._decrypted(result))
+        # Few records have a bucket each in the first table.
+        return found_in(tables[:1] if layout.scores == 1 and layout.period <= selection.buckets else tables)
 
     def decrypt_count(self, result: bytes, layout: Layout) -> int:
         """The number of matches of a result that only counts. Raises: as `decrypt`."""

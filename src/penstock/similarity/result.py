@@ -63,8 +63,8 @@ def found_in(tables: Sequence[Numbers]) -> Found:
     """The matches: records that are alone in a bucket of some table, with a share above 1/2.
 
     A record near the threshold has a share between 0 and 1, and its payload is its sum over its share. Two such
-    records in one bucket could look like one; so two tables must show such a payload. Two records with the same
-    payload are two where one table shows both.
+    records in one bucket could look like one; so two tables must show such a payload, where there are several. Two
+    records with the same payload are two where one table shows both.
     """
     whole: Counter[tuple[int, ...]] = Counter()
     shared: list[Counter[tuple[int, ...]]] = []
@@ -75,7 +75,7 @@ def found_in(tables: Sequence[Numbers]) -> Found:
         shared.append(Counter(filter(None, map(_alone, table[(share >= 0.5) & (share < 1 - _TOLERANCE)]))))
         counts.append(int(np.rint(share).sum()))
     for payload in set().union(*shared):
-        whole[payload] += sorted(each[payload] for each in shared)[-2]
+        whole[payload] += sorted(each[payload] for each in shared)[-min(2, len(shared))]
     payloads = np.array(sorted(whole.elements()), dtype=np.int16).reshape(-1, PAYLOAD)
     return Found(payloads, max([len(payloads), *counts]))
 
