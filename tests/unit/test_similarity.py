@@ -270,6 +270,13 @@ def test_payloads_out_of_range_or_of_another_number_are_refused(few, tmp_path):
         few.owner.encrypt_database(few.records, few.payloads[1:], tmp_path / "database")
 
 
+def test_more_records_than_the_errors_of_their_sums_allow_are_refused(few, tmp_path, monkeypatch):
+    monkeypatch.setattr("penstock.similarity.owner.BUCKET_RECORDS", 0.5)
+    with pytest.raises(UsageError, match=r"100 records with payloads: .* at most 64"):
+        few.owner.encrypt_database(few.records, few.payloads, tmp_path / "database")
+    few.owner.encrypt_database(few.records, None, tmp_path / "database")
+
+
 def test_a_database_is_not_written_over(few):
     with pytest.raises(UsageError, match="holds a database already"):
         few.owner.encrypt_database(few.records, few.payloads, few.folder / "database")

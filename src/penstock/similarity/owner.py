@@ -21,6 +21,7 @@ from penstock.similarity.comparison import Selection
 from penstock.similarity.files import INDEX, PAYLOADS, RECORDS, Block, Description
 from penstock.similarity.result import Found, counted, encoded_payloads, found_in, tables_of
 from penstock.similarity.scheme import (
+    BUCKET_RECORDS,
     COLUMNS,
     PAYLOAD,
     PAYLOAD_LIMBS,
@@ -156,6 +157,12 @@ class Owner:
         count, dim = records.shape
         layout = self.layout(count, dim)
         _check_payloads(payloads, count)
+        most = BUCKET_RECORDS * Selection(layout.ring_dim // 2, layout.scores).buckets
+        if payloads is not None and count > most:
+            raise UsageError(
+                f"{count} records with payloads: the errors of so many would hide a payload; at most {most:g} in one "
+                "database. Make several, or leave the payloads out and count"
+            )
         with os_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
             if (folder / INDEX).exists():

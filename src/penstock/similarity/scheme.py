@@ -29,8 +29,8 @@ COLUMNS = (PAYLOAD + 1) // 2
 """Complex numbers that hold a payload, and a 1 that counts: two numbers each."""
 PAYLOAD_LIMBS = 3
 """Of an encrypted payload: as many as the comparison leaves."""
-MATCHES = 32
-"""Matches that a result is made for; more are mostly there too, and counted."""
+BUCKET_RECORDS = 256
+"""Records that a bucket adds up at most: the errors of their indicators, 2^-22 each, stay below a quarter in a payload."""
 
 SMALL_DIM = 2**12
 """n."""

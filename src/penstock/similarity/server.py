@@ -19,13 +19,12 @@ import numpy.typing as npt
 
 from penstock import _engine
 from penstock.errors import PenstockError, UsageError
-from penstock.keystore import KeyCache, KeyStore
+from penstock.keystore import KeyCache, KeyStore, parameter_digest
 from penstock.native.engine import EngineHere, make_context
 from penstock.native.evaluator import NativeEvaluator
 from penstock.native.keys import KeysOnDisk, KeyTraffic
 from penstock.native.prepared import highest_limbs, key_uses
 from penstock.params.ckks import CkksParameters
-from penstock.params.spec import openfhe_primes
 from penstock.program.call import Cipher
 from penstock.program.circuit_evaluator import CircuitEvaluator
 from penstock.program.scaling import ScaleState
@@ -39,7 +38,7 @@ from penstock.similarity.files import (
     checked,
     read_description,
 )
-from penstock.similarity.scheme import COLUMNS, PAYLOAD_LIMBS, Layout, SmallRing, large_parameters
+from penstock.similarity.scheme import COLUMNS, PAYLOAD_LIMBS, RECORD_BITS, Layout, SmallRing, large_parameters
 from penstock.system.files import os_errors
 from penstock.traces.schema import Trace, TraceMeta
 
@@ -134,27 +133,9 @@ class Server:
         self.threads = threads or len(os.sched_getaffinity(0))
         self.key_budget_bytes = key_budget_bytes
         self._context = make_context(params, self.threads, kept_ciphertexts=32)
-        self._small = _engine.CkksContext(
-            ring_dim=small.ring_dim,
-            moduli_q=[small.modulus],
-            moduli_p=[small.special],
-            dnum=1,
-            scaling="fixed-manual",
-            scale_bits=18,
-            threads=1,
-            keep_bytes=64 << 20,
-        )
+        self._small = _small_context(small, 1)
         # For many blocks at once: one thread each.
-        self._scanning = _engine.CkksContext(
-            ring_dim=small.ring_dim,
-            moduli_q=[small.modulus],
-            moduli_p=[small.special],
-            dnum=1,
-            scaling="fixed-manual",
-            scale_bits=18,
-            threads=self.threads,
-            keep_bytes=64 << 20,
-        )
+        self._scanning = _small_context(small, self.threads)
         self._store = KeyStore(keys)
         self._small_keys = self._open_small_keys()
 
@@ -254,7 +235,7 @@ class Server:
         return made
 
     def _from_small_keys(self) -> tuple[Any, Any]:
-        digest = _engine.key_digest(*_shape(self.params))
+        digest = parameter_digest(self.params)
         size = 64 * max(_PAGE_BYTES, 8 * self.params.ring_dim)
         cache = KeyCache(self._store, size, policy="lru", prefetch_uses=0)
         session = cache.session(TENANT, digest)
@@ -328,6 +309,14 @@ class _NoEnds:
         raise PenstockError("the server has no secret key, and decrypts nothing")
 
 
-def _shape(params: CkksParameters) -> tuple[int, list[int], list[int], int]:
-    q, p = openfhe_primes(params)
-    return params.ring_dim, list(q), list(p), params.dnum
+def _small_context(small: SmallRing, threads: int) -> _engine.CkksContext:
+    return _engine.CkksContext(
+        ring_dim=small.ring_dim,
+        moduli_q=[small.modulus],
+        moduli_p=[small.special],
+        dnum=1,
+        scaling="fixed-manual",
+        scale_bits=RECORD_BITS,
+        threads=threads,
+        keep_bytes=64 << 20,
+    )
