@@ -30,7 +30,7 @@ COLUMNS = (PAYLOAD + 1) // 2
 PAYLOAD_LIMBS = 3
 """Of an encrypted payload: as many as the comparison leaves."""
 BUCKET_RECORDS = 256
-"""Records that a bucket adds up at most: the errors of their indicators, 2^-22 each, stay below a quarter in a payload."""
+"""Records that a bucket adds up at most: the errors of their indicators, 2^-22 each, stay below 1/4."""
 
 SMALL_DIM = 2**12
 """n."""
