@@ -15,6 +15,8 @@ from penstock.native.arena import ArenaModel
 from penstock.native.compiled import Compiled, CompilingEngine, CompilingEvaluator
 from penstock.params.ckks import CkksParameters
 from penstock.program.call import Call, Executed
+from penstock.program.evaluator import Values
+from penstock.program.scaling import ScaleState
 
 
 class _Held(int):
@@ -37,6 +39,10 @@ class MeteredEngine(CompilingEngine):
     def given(self, limbs: int, polynomials: int = 2) -> int:
         """A ciphertext that comes into memory now."""
         return self._add("input", [], [[self.params.polynomial_bytes(limbs)] * polynomials], argument=0)
+
+    def input(self, values: Values, state: ScaleState) -> Any:
+        """An encrypted input, which is in memory from its encryption on."""
+        return self.given(state.limbs)
 
     def weighted_sums(self, calls: Sequence[Call]) -> list[Executed]:
         return [replace(each, value=self._held(each.value)) for each in super().weighted_sums(calls)]
@@ -87,7 +93,7 @@ def meter(
     params: CkksParameters,
     context: _engine.CkksContext,
 ) -> Metered:
-    """Run a program that decrypts nothing. `context`: its scales are asked for."""
+    """Run a program that asks for no decrypted value. `context`: its scales are asked for."""
     engine = MeteredEngine(params, context.scale_at)
     ev = CompilingEvaluator(engine)
     program(ev, engine)

@@ -183,8 +183,8 @@ def _check(parts: Sequence[Part], memory_bytes: int, option: str) -> None:
             needs = ", ".join(f"{each.name} {_short(each.wanted.least_bytes)}" for each in own)
             raise BudgetTooSmall(
                 f"{option} {format_bytes(memory_bytes)} is too little: in the phase '{phase}' the class "
-                f"'{part.name}' needs {format_bytes(size)} at least, and {format_bytes(left)} are left. All classes need "
-                f"{format_bytes(least)} ({needs}); raise {option} to {least} B or more"
+                f"'{part.name}' needs {format_bytes(size)} at least, and {format_bytes(left)} are left. All classes "
+                f"need {format_bytes(least)} ({needs}); raise {option} to {least} B or more"
             )
         left -= size
 

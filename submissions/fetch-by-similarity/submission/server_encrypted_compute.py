@@ -33,7 +33,8 @@ def search(at: Places) -> tuple[Answer, float]:
 
 def report(at: Places, answer: Answer) -> None:
     """The predicted memory beside the measured one."""
-    assert answer.plan is not None and answer.traffic is not None
+    assert answer.plan is not None
+    assert answer.traffic is not None
     predicted, measured = answer.plan.memory.total_bytes, answer.peak_bytes
     say(
         f"memory: predicted {format_bytes(predicted)}, measured {format_bytes(measured)}, "
