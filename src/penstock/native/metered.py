@@ -50,8 +50,8 @@ class MeteredEngine(CompilingEngine):
     def _add(self, work: str, operands: Sequence[int], sizes: Sequence[list[int]], **rest: Any) -> int:
         number = super()._add(work, operands, sizes, **rest)
         self.events.append(self.task)
-        # Sums over the same vectors share a task; `weighted_sums` has their numbers.
-        return number if work.startswith("weighted_sums") else self._held(number)
+        # Sums over the same vectors share a task; `weighted_sums` has their numbers. An output has no value.
+        return number if work.startswith("weighted_sums") or not sizes else self._held(number)
 
     def _held(self, number: int) -> int:
         held = _Held(number)
