@@ -37,12 +37,16 @@ def expected(records: Any, payloads: Any, query: Any) -> Any:
 
 
 class Searched:
-    """A database of `records` records with its owner and its server."""
+    """A database of `records` records with its owner and its server. `matching`: the query matches all of them."""
 
-    def __init__(self, folder: Path, ring_dim: int, records: int, *, payloads: bool = True) -> None:
+    def __init__(
+        self, folder: Path, ring_dim: int, records: int, *, payloads: bool = True, matching: bool = False
+    ) -> None:
         params = large_parameters(ring_dim, security=0)
         self.folder = folder
         self.records, self.payloads, self.query = data(records)
+        if matching:
+            self.records = unit(self.query + 0.3 * self.records)
         self.owner = Owner.generate(params, small_dim=ring_dim // 16)
         self.layout = self.owner.layout(records, DIM)
         self.owner.make_keys(self.layout, KeyStore(folder / "keys"))

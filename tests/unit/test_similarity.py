@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("penstock_client")
 
 from tests.similarity_search import DIM, Searched, expected, unit
+from tests.small_disk import needs_mounts, on_a_small_disk
 
 from penstock.errors import PenstockError, UsageError
 from penstock.keystore import KeyStore
@@ -191,6 +192,16 @@ def test_more_matches_than_buckets_are_counted_and_said():
     assert shown <= set(map(tuple, payloads.tolist()))
 
 
+def test_a_search_with_more_matches_than_its_result_holds_counts_all_of_them(tmp_path):
+    """All 400 records match, and a table has 128 buckets."""
+    searched = Searched(tmp_path, 2**11, 400, matching=True)
+    answer = searched.server.answer(searched.owner.encrypt_query(searched.query))
+    found = searched.owner.decrypt(answer.content, searched.layout)
+    assert found.count == len(searched.expected) == 400
+    assert 0 < len(found.payloads) < 400
+    assert set(map(tuple, found.payloads.tolist())) <= set(map(tuple, searched.expected.tolist()))
+
+
 def test_equal_payloads_are_as_many_as_there_are():
     selection = Selection(2**11, 1)
     columns = encoded_payloads(np.full((3, PAYLOAD), 7))
@@ -246,6 +257,38 @@ def test_more_records_than_the_errors_of_their_sums_allow_are_refused(few, tmp_p
 def test_a_database_is_not_written_over(few):
     with pytest.raises(UsageError, match="holds a database already"):
         few.owner.encrypt_database(few.records, few.payloads, few.folder / "database")
+
+
+@needs_mounts
+def test_a_disk_that_fills_while_a_database_is_made_is_named_and_nothing_is_left(tmp_path):
+    ran = on_a_small_disk(
+        tmp_path,
+        """
+        import sys
+        from pathlib import Path
+        import numpy as np
+        from penstock.similarity.owner import Owner
+        from penstock.similarity.scheme import large_parameters
+        from penstock.system.files import FileError
+
+        owner = Owner.generate(large_parameters(2**11, security=0), small_dim=128)
+        payloads = np.zeros((100, 7), dtype=np.int16)
+        for dim in (64, 2):  # at first the records do not fit, then the payloads
+            records = np.tile(np.eye(dim)[0], (100, 1))
+            folder = Path(sys.argv[1]) / f"database-{dim}"
+            try:
+                owner.encrypt_database(records, payloads, folder)
+            except FileError as error:
+                print(error, list(folder.iterdir()))
+        """,
+        size="32k",
+    )
+    assert ran.returncode == 0, ran.stderr
+    first, second = ran.stdout.splitlines()
+    for said, name in ((first, f"database-64/{RECORDS}"), (second, f"database-2/{PAYLOADS}")):
+        assert name in said
+        assert "disk is full" in said
+        assert said.endswith("[]")
 
 
 def copied(few: Searched, tmp_path: Path) -> Path:
