@@ -226,7 +226,8 @@ def _constants(metered: Metered, sizes: Sequence[tuple[int, int]], encode_s_per_
     least = _most_at_once(metered, sizes)
     again = sum((uses - 1) * size for size, uses in sizes)
     return Wanted(
-        all_bytes=least + sum(size for size, uses in sizes if uses > 1),
+        # Those of one use stay, too.
+        all_bytes=least + sum(size for size, _ in sizes),
         least_bytes=least,
         saved_s=again * encode_s_per_byte,
     )
