@@ -127,7 +127,7 @@ def ask(
 
 
 def _of_memory(found: Answer) -> dict[str, Any]:
-    """The plan of a budget beside what the process took."""
+    """The plan of a budget, and the measured bytes."""
     if found.scan_plan is None or found.traffic is None:
         return {}
     plan, keys = found.scan_plan, found.traffic

@@ -122,7 +122,7 @@ class LimbEngine(ABC):
         self.origin_s = time.perf_counter()
         self.encode_s = self.transfer_s = 0.0
         self.num_encoded = 0
-        """Vectors encoded so far, each as often as it was."""
+        """Vectors encoded so far; a vector counts each time."""
         self._automatic = params.scaling.automatic
         self._writer: _engine.CkksWriter | None = None
 

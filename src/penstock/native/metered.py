@@ -1,7 +1,7 @@
 """The memory of a program that runs operation by operation, before it runs: from a run that only notes its calls.
 
-Values end where Python lets go of them, in this run as in one that computes: both run the same program. So live ranges
-are those of the real run, and the engine's memory is played over them.
+Values end where Python lets go of them, in this run as in one that computes: both run the same program, and have the
+same live ranges. The engine's memory is played over them.
 """
 
 from __future__ import annotations

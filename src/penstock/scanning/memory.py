@@ -1,7 +1,7 @@
 """The memory of a query of a database before it runs, and how one byte budget is shared.
 
-Keys, constants, values and entries that lie ready share it. Entries are read past the page cache into buffers of their
-own, so that a scan never takes the place of a key.
+Keys, constants, values and entries that lie ready share it. Entries are read past the page cache into separate buffers,
+and so never take a key's place.
 """
 
 from __future__ import annotations
@@ -168,5 +168,5 @@ def _constant_bytes(asked: AskedScan, metered: Metered) -> int:
 
 
 def scan_planner(database: Database, plan: Plan, queries: int, memory_bytes: int) -> partial[ScanPlan]:
-    """What plans the memory of a query, once the tables of its parameters are there."""
+    """Plans the memory of a query, once the tables of its parameters are there."""
     return partial(plan_scan, AskedScan(database=database, plan=plan, queries=queries, memory_bytes=memory_bytes))

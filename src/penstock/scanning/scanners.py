@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanPlan:
-    """What a query takes of each class of data under a byte budget (`penstock.scanning.memory`)."""
+    """The bytes of each class of data in a query under a byte budget (`penstock.scanning.memory`)."""
 
     memory: MemoryPlan
     key_bytes: int

@@ -1,7 +1,7 @@
 """The memory of a search before it runs, and how one byte budget is shared.
 
-Two phases hold most: the products with the records, and the comparison. Evaluation keys are read ahead in both. So keys
-get what the fuller phase leaves, and the scan has buffers of its own: it never takes the place of a key.
+Two phases hold most: the products with the records, and the comparison. Evaluation keys are read ahead in both, and get
+the bytes that are free in both. Records are read into separate buffers, and so never take a key's place.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Run = Callable[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchPlan:
-    """What a search takes of each class of data."""
+    """The bytes of each class of data in a search, and what follows from them."""
 
     memory: MemoryPlan
     key_uses: tuple[tuple[str, int], ...]

@@ -45,11 +45,11 @@ class ReadAhead(Generic[Place, Item]):
 
     @property
     def next(self) -> Place | None:
-        """Which item is the next one."""
+        """The place of the next item."""
         return self._order[self._taken] if self._taken < len(self._order) else None
 
     def wait(self) -> None:
-        """Until what is being read is there."""
+        """Until the items that are being read are there."""
         for each in self._pending:
             each.exception()
 

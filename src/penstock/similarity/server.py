@@ -59,7 +59,7 @@ class Answer:
     peak_bytes: int = 0
     """The most memory that this process ever had, measured."""
     num_encoded: int = 0
-    """Constants that were encoded, each as often as it was."""
+    """Constants that were encoded; one counts each time."""
 
 
 def search_trace(params: CkksParameters, layout: Layout, *, count_only: bool = False) -> Trace:
@@ -107,7 +107,7 @@ class Server:
 
     Args:   keys: a key store. database: the folder that `Owner.encrypt_database` wrote. memory_bytes: of this process,
             for keys, constants, records, payloads and ciphertexts together; no limit if omitted. key_budget_bytes: rows
-            of keys in memory; what the plan leaves if omitted. threads: of an operation; all processors if omitted.
+            of keys in memory; the rest of the budget if omitted. threads: of an operation; all processors if omitted.
             option: what states `memory_bytes`, in messages.
     Raises: DatabaseDamaged, KeyMissing, StoreUnusable; UsageError: a database of other parameters.
     """
@@ -198,7 +198,7 @@ class Server:
         return result
 
     def plan(self, *, count_only: bool = False) -> SearchPlan:
-        """How the memory is shared, before a search; made once.
+        """The shares of the memory, before a search; made once.
 
         Raises: BudgetTooSmall: naming what does not fit, and the least that does.
         """
