@@ -340,14 +340,8 @@ def query_command(
             memory_bytes=memory,
             on_entry=lambda done, total: stage.update(done, total=total),
         )
-    length = plan.packing.chunk_bytes if isinstance(plan, MatchPlan) else 1
-    if length > 1 and not quiet:
-        progress_console.print(
-            f"note: a pattern is looked for at every {length} bytes of a record, where a word begins; a database made "
-            "with --bits-per-slot 8 is looked at everywhere",
-            highlight=False,
-            soft_wrap=True,
-        )
+    if isinstance(plan, MatchPlan) and not quiet:
+        _note_of_words(plan.packing.chunk_bytes)
     if simulated is not None:
         result |= _beside(simulated, result)
         if not quiet:
@@ -356,6 +350,17 @@ def query_command(
     emit(result, output_format, table=lambda console: _draw(console, result))
     if right is False:
         raise CheckFailed(f"{folder}: the answer differs from the one in the clear")
+
+
+def _note_of_words(length: int) -> None:
+    """A note where a pattern may be missed between two words."""
+    if length > 1:
+        progress_console.print(
+            f"note: a pattern is looked for at every {length} bytes of a record, where a word begins; a database made "
+            "with --bits-per-slot 8 is looked at everywhere",
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 def _check_budgeted(reading: str) -> None:
