@@ -26,7 +26,7 @@ NOBODY = 65534
 AS_NOBODY = """
 import os, runpy, sys
 sys.path.insert(0, os.path.dirname(sys.argv[1]))
-import penstock.similarity.server  # while its files can be read
+import penstock.similarity.server, steps  # while their files can be read
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")

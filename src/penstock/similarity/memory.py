@@ -24,7 +24,7 @@ from penstock.params.ckks import CkksParameters
 from penstock.program.call import Cipher
 from penstock.program.circuit_evaluator import CircuitEvaluator
 from penstock.program.scaling import ScaleState
-from penstock.similarity.files import block_bytes, record_bytes
+from penstock.similarity.files import block_bytes, payload_count, record_bytes
 from penstock.similarity.scheme import PAYLOAD_LIMBS, Layout
 
 PRODUCTS, COMPARISON = "products", "comparison"
@@ -183,7 +183,7 @@ def _parts(
             Wanted(
                 all_bytes=(1 + 2 * READ_AHEAD) * payloads,
                 least_bytes=payloads,
-                saved_s=1e-3,
+                saved_s=payload_count(layout) * payloads / INPUT_BYTES_PER_S,
                 step_bytes=max(1, payloads),
             ),
             (COMPARISON,),
