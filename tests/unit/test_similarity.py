@@ -13,15 +13,15 @@ import pytest
 
 pytest.importorskip("penstock_client")
 
+from penstock.database.similarity.comparison import Selection, comparison
+from penstock.database.similarity.result import encoded_payloads, found_in, hidden_log2, tables_of
+from penstock.database.similarity.scheme import PAYLOAD, PERIODS, SIZES, THRESHOLD, Layout, SmallRing, large_parameters
 from penstock.errors import PenstockError, UsageError
 from penstock.keystore import KeyStore
 from penstock.native.prepared import key_uses
 from penstock.program.circuits.openfhe.coefficients import slot_of_coefficient
-from penstock.similarity.comparison import Selection, comparison
 from penstock.similarity.files import INDEX, PAYLOADS, RECORDS, DatabaseDamaged, read_description
 from penstock.similarity.owner import NotUnit, Owner
-from penstock.similarity.result import encoded_payloads, found_in, hidden_log2, tables_of
-from penstock.similarity.scheme import PAYLOAD, PERIODS, SIZES, THRESHOLD, Layout, SmallRing, large_parameters
 from penstock.similarity.server import Server, search_trace
 
 SMALL_DIM = 128

@@ -15,6 +15,10 @@ from penstock.program.scaling import ScaleState
 class SymbolicEvaluator(AbreastEvaluator):
     """Milliseconds for thousands of operations, at any parameters. Decrypts to zeros."""
 
+    @property
+    def has_small_ring(self) -> bool:
+        return True
+
     def execute(self, call: Call) -> Executed:
         return Executed(call.state)
 

@@ -18,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock import _engine
+from penstock.database.similarity.comparison import Comparison
+from penstock.database.similarity.scheme import COLUMNS, PAYLOAD_LIMBS, RECORD_BITS, Layout, SmallRing, large_parameters
 from penstock.errors import PenstockError, UsageError
 from penstock.keystore import KeyCache, KeyStore, parameter_digest
 from penstock.native.engine import EngineHere, make_context
@@ -29,7 +31,6 @@ from penstock.program.call import Cipher
 from penstock.program.circuit_evaluator import CircuitEvaluator
 from penstock.program.scaling import ScaleState
 from penstock.program.symbolic import SymbolicEvaluator
-from penstock.similarity.comparison import Comparison
 from penstock.similarity.files import (
     PAYLOADS,
     RECORDS,
@@ -38,7 +39,6 @@ from penstock.similarity.files import (
     checked,
     read_description,
 )
-from penstock.similarity.scheme import COLUMNS, PAYLOAD_LIMBS, RECORD_BITS, Layout, SmallRing, large_parameters
 from penstock.system.files import os_errors
 from penstock.traces.schema import Trace, TraceMeta
 

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 
-ACCESS_CLASSES = ("key", "plaintext", "ciphertext")
-"""Classes of objects that may be kept off chip. Digit decompositions go with the ciphertexts."""
+ACCESS_CLASSES = ("key", "plaintext", "ciphertext", "database")
+"""Classes of objects that may be kept off chip. Digit decompositions go with the ciphertexts; `database` is the stored
+blocks of an encrypted database."""
 
 _UNPRICED = "unpriced"
 
@@ -107,7 +108,7 @@ def price_trace(
     """Cost and accesses of every server operation of a trace.
 
     Args:   key_form: the form of stored and moved keys (default: the parameter set's); classes: the classes that are
-            not resident, of `key`, `plaintext`, `ciphertext`; composites: price composites whole instead of expanded.
+            not resident, of `ACCESS_CLASSES`; composites: price composites whole instead of expanded.
     Returns: `encrypt` and `decrypt` are left out. A composite without an expansion costs nothing; `warnings` says so.
     Raises: UnknownName: no such class; TraceError: an operation names an object or a key that the trace lacks;
             UsageError: limbs that the parameter set does not have.
@@ -133,6 +134,7 @@ def price_trace(
     start, access_object, access_class, access_bytes, is_result = _rows_of(parts, table.num_rows)
 
     totals = {"key": key_bytes, "plaintext": plaintext_bytes, "ciphertext": ciphertext_bytes}
+    read_once = int(objects.bytes[shapes.operand[objects.is_stored[shapes.operand]]].sum())
     return PricedTrace(
         workload=trace.meta.workload,
         params=params.name,
@@ -148,7 +150,8 @@ def price_trace(
         access_class=access_class,
         access_bytes=access_bytes,
         access_is_result=is_result,
-        bytes_by_class={name: int(each @ counts) for name, each in totals.items()},
+        bytes_by_class={name: int(each @ counts) for name, each in totals.items()}
+        | ({"database": read_once} if read_once else {}),
         stored_key_bytes=params.total_key_bytes(view.key_limbs(), key_form),
         warnings=machine.warnings(params)
         + tuple(
@@ -193,13 +196,19 @@ def _read_and_made(
         row, operand = shapes.operand_row, shapes.operand
         need = np.minimum(objects.limbs[operand], shapes.limbs_in[row] + (shapes.implied_rescales[row] > 0))
         cut = objects.bytes[operand] * need // np.maximum(objects.limbs[operand], 1)
-        parts.append((row, 0, operand, np.where(objects.is_extended[operand], objects.bytes[operand], cut)))
+        whole = objects.is_extended[operand] | objects.is_small[operand]
+        need = np.where(objects.is_stored[operand], 0, np.where(whole, objects.bytes[operand], cut))
+        parts.append((row, 0, operand, need))
     if "key" in classes:
         row, found = _keys(table["key"], objects)
         parts.append((row, 1, found, key_bytes[of_row[row]]))
     if "plaintext" in classes:
         row, found = _ids(table["plaintext"], objects, "plaintext")
         parts.append((row, 2, found, plaintext_bytes[of_row[row]]))
+    if "database" in classes:
+        stored = objects.is_stored[shapes.operand]
+        row, operand = shapes.operand_row[stored], shapes.operand[stored]
+        parts.append((row, 3, operand, objects.bytes[operand]))
     if "ciphertext" in classes:
         # A result is made on chip: it takes room, and nothing is loaded for it.
         row, found = _ids(table["output"], objects, "output")
@@ -227,8 +236,9 @@ def _keys(column: pa.ChunkedArray, objects: Objects) -> tuple[Ints, Ints]:
     return row, keys
 
 
-_CLASS_OF_PART = np.array([ACCESS_CLASSES.index(c) for c in ("ciphertext", "key", "plaintext", "ciphertext")], np.int8)
-_RESULT = 3
+_PARTS = ("ciphertext", "key", "plaintext", "database", "ciphertext")
+_CLASS_OF_PART = np.array([ACCESS_CLASSES.index(c) for c in _PARTS], np.int8)
+_RESULT = 4
 
 
 def _rows_of(
@@ -237,12 +247,12 @@ def _rows_of(
     """Accesses in compressed sparse rows, within an operation in the order of the parts. Empty ones are left out."""
     none = np.zeros(0, dtype=np.int64)
     row = np.concatenate([none, *(part[0] for part in parts)])
-    rank = np.concatenate([none, *(part[0] * 4 + part[1] for part in parts)])
+    rank = np.concatenate([none, *(part[0] * len(_PARTS) + part[1] for part in parts)])
     found = np.concatenate([none, *(part[2] for part in parts)])
     size = np.concatenate([none, *(part[3] for part in parts)])
     order = np.argsort(rank, kind="stable")
     order = order[size[order] > 0]
     start = np.zeros(rows + 1, dtype=np.int64)
     np.cumsum(np.bincount(row[order], minlength=rows), out=start[1:])
-    part = rank[order] % 4
+    part = rank[order] % len(_PARTS)
     return start, found[order].astype(np.int32), _CLASS_OF_PART[part], size[order], part == _RESULT
