@@ -16,13 +16,14 @@ pytest.importorskip("penstock_client")
 from penstock.database.similarity.comparison import Selection, comparison
 from penstock.database.similarity.result import encoded_payloads, found_in, hidden_log2, tables_of
 from penstock.database.similarity.scheme import PAYLOAD, PERIODS, SIZES, THRESHOLD, Layout, SmallRing, large_parameters
+from penstock.database.similarity.search import search_trace
 from penstock.errors import PenstockError, UsageError
 from penstock.keystore import KeyStore
 from penstock.native.prepared import key_uses
 from penstock.program.circuits.openfhe.coefficients import slot_of_coefficient
 from penstock.similarity.files import INDEX, PAYLOADS, RECORDS, DatabaseDamaged, read_description
 from penstock.similarity.owner import NotUnit, Owner
-from penstock.similarity.server import Server, search_trace
+from penstock.similarity.server import Server
 
 SMALL_DIM = 128
 """At N = 2^11, where one small ciphertext has a bucket for each record in one of its tables."""

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from penstock.database.similarity.scheme import SmallRing, large_parameters
+from penstock.database.similarity.search import search_trace
 from penstock.errors import ParamsError, PenstockError, UsageError
 from penstock.keystore import KeyStore
 from penstock.machines import load_machine
@@ -25,8 +26,9 @@ from penstock.running.counting import count_workload
 from penstock.running.noisy import run_noisy
 from penstock.running.trace import trace_workload
 from penstock.similarity.owner import Owner, query_factor
-from penstock.similarity.server import TENANT, Server, keys_needed, search_trace
+from penstock.similarity.server import TENANT, Server, keys_needed
 from penstock.simulation.cluster.program import prepare
+from penstock.simulation.instorage.query import similarity_query
 from penstock.simulation.price import price_trace
 from penstock.traces.rules import object_problems, operation_problems
 from penstock.traces.schema import Trace, TraceMeta
@@ -290,3 +292,15 @@ def test_a_set_with_a_small_ring_is_checked():
         built(secret="uniform-ternary")
     stored = built().to_dict()
     assert CkksParameters.from_dict(stored) == built()
+
+
+@pytest.mark.parametrize("size", ["toy", "small"])
+def test_a_query_of_a_drive_has_the_operations_of_the_program(size):
+    task = workload.SIZES[size]
+    query = similarity_query(PARAMS, records=task.records, dim=task.dim)
+    counted = count_workload("fetch-by-similarity", size=size)
+    wanted = {shape: n for shape, n in counted.counts.items() if shape.kind not in ("encrypt", "decrypt")}
+    assert query.work.operations() == wanted
+    assert query.database_bytes == task.layout(PARAMS).blocks * task.dim * SMALL * 8
+    with pytest.raises(UsageError, match="from 2 to 4096"):
+        similarity_query(PARAMS, records=5, dim=100)

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock import _engine
-from penstock.database.similarity.comparison import Comparison
-from penstock.database.similarity.scheme import COLUMNS, PAYLOAD_LIMBS, RECORD_BITS, Layout, SmallRing, large_parameters
+from penstock.database.similarity.scheme import COLUMNS, RECORD_BITS, Layout, SmallRing, large_parameters
+from penstock.database.similarity.search import WORKLOAD, search, search_trace
 from penstock.errors import PenstockError, UsageError
 from penstock.keystore import KeyCache, KeyStore, parameter_digest
 from penstock.native.engine import EngineHere, make_context
@@ -28,9 +28,7 @@ from penstock.native.keys import KeysOnDisk, KeyTraffic
 from penstock.native.prepared import highest_limbs, key_uses
 from penstock.params.ckks import CkksParameters
 from penstock.program.call import Cipher
-from penstock.program.circuit_evaluator import CircuitEvaluator
 from penstock.program.scaling import ScaleState
-from penstock.program.symbolic import SymbolicEvaluator
 from penstock.similarity.files import (
     PAYLOADS,
     RECORDS,
@@ -62,33 +60,8 @@ class Answer:
     traffic: KeyTraffic | None = None
     database_bytes: int = 0
     """That were read."""
-
-
-def search_trace(params: CkksParameters, layout: Layout, *, count_only: bool = False) -> Trace:
-    """The trace of the part in the large ring."""
-    ev = SymbolicEvaluator(params)
-
-    def given(limbs: int) -> Cipher:
-        return Cipher(ev.builder.ciphertext(limbs), ScaleState(limbs, 1))
-
-    _run(ev, layout, lambda number: given(1), lambda variant, score, column: given(PAYLOAD_LIMBS), count_only)
-    return ev.builder.finish(TraceMeta(workload="similarity", params=params.to_dict(), reading="trace"))
-
-
-def _run(
-    ev: CircuitEvaluator,
-    layout: Layout,
-    packed: Callable[[int], Cipher],
-    payloads: Callable[[int, int, int], Cipher],
-    count_only: bool,
-) -> list[Cipher]:
-    comparison = Comparison(ev, layout)
-
-    def found() -> Iterator[Cipher]:
-        for number in range(layout.packed):
-            yield from comparison.near(packed(number))
-
-    return comparison.count(found()) if count_only else comparison.select(found(), payloads)
+    trace: Trace | None = None
+    """Of the part in the large ring, with the time of each operation."""
 
 
 def keys_needed(
@@ -294,8 +267,10 @@ class Server:
                 value = self._context.import_ciphertext(content)
                 return Cipher(ev.builder.ciphertext(value.limbs), ScaleState(value.limbs, value.degree), 2, value)
 
-            found = _run(ev, self.layout, large, payload, count_only)
+            found = search(ev, self.layout, large, payload, count_only=count_only)
             described = _engine.CkksWriter(os.pread(file.fileno(), first, 0))
+        meta = TraceMeta(workload=WORKLOAD, params=self.params.to_dict(), reading="native")
+        result.trace = ev.builder.finish(meta)
         return [self._context.export_ciphertext(each.value, described) for each in found]
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from penstock.database.similarity.comparison import Comparison, Selection
+from penstock.database.similarity.comparison import Selection
 from penstock.database.similarity.result import counted, encoded_payloads, found_in, tables_of
 from penstock.database.similarity.scheme import (
     PARAMS,
@@ -29,12 +29,13 @@ from penstock.database.similarity.scheme import (
 from penstock.database.similarity.scheme import (
     SIZES as TASKS,
 )
+from penstock.database.similarity.search import WORKLOAD, search
 from penstock.errors import PenstockError, UsageError
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Ciphertext, Evaluator, Values
 from penstock.workloads import Check
 
-NAME = "fetch-by-similarity"
+NAME = WORKLOAD
 DESCRIPTION = "payloads of the encrypted records within a cosine similarity of 0.8 of an encrypted query"
 SOURCE = "HomomorphicEncryption.org, FHE benchmark suite: fetch-by-similarity"
 MOST_RUN = 10**6
@@ -125,8 +126,7 @@ def program(ev: Evaluator, data: Data, size: Size) -> Values:
 def _program(ev: Ciphertext, data: Data, size: Size) -> Values:
     layout = size.layout(ev.params)
     selection = Selection(ev.params.ring_dim // 2, layout.scores)
-    comparison = Comparison(ev, layout)
-    modulus = _modulus(ev)
+    packed = _packed(ev, data, layout, _modulus(ev))
 
     def payload(variant: int, score: int, column: int) -> Ciphertext:
         def values() -> Values:
@@ -134,11 +134,7 @@ def _program(ev: Ciphertext, data: Data, size: Size) -> Values:
 
         return ev.stored_ciphertext(values, PAYLOAD_LIMBS, name=f"payload[{variant}, {score}, {column}]")
 
-    def found() -> Iterator[Ciphertext]:
-        for packed in _packed(ev, data, layout, modulus):
-            yield from comparison.near(packed)
-
-    results = comparison.count(found()) if size.count_only else comparison.select(found(), payload)
+    results = search(ev, layout, lambda number: next(packed), payload, count_only=size.count_only)
     with ev.scope("output"):
         values = [ev.decrypt_complex(each) for each in results]
     if size.count_only:

@@ -1,9 +1,12 @@
 """Step 9: the search. It opens evaluation keys, the encrypted database and the encrypted query, and nothing else."""
 
+import os
 import time
+from pathlib import Path
 
 from steps import fresh, places, write_json
 
+from penstock.measure.timings import benchmark_of
 from penstock.similarity.server import Server
 
 begun = time.perf_counter()
@@ -16,5 +19,7 @@ answer = server.answer(
     on_step=lambda name, seconds: print(f"         [server] {name}: {seconds:.2f} s", flush=True),
 )
 fresh(at.result).write_bytes(answer.content)
+if path := os.environ.get("SIMILARITY_TIMINGS"):
+    write_json(Path(path), benchmark_of(answer.trace, server.threads))
 seconds = {name: round(value, 3) for name, value in answer.seconds.items()}
 write_json(at.io / "server_reported_steps.json", {**seconds, "Total": round(time.perf_counter() - begun, 3)})
