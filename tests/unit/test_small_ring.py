@@ -14,6 +14,7 @@ from penstock.database.similarity.search import search_trace
 from penstock.errors import ParamsError, PenstockError, UsageError
 from penstock.keystore import KeyStore
 from penstock.machines import load_machine
+from penstock.native.reading import record_native
 from penstock.operations import SMALL_KINDS, OpKind
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters, KeyForm
@@ -37,12 +38,12 @@ from penstock.workloads import fetch_by_similarity as workload
 
 N, SMALL = 2**16, 2**12
 PARAMS = large_parameters()
-TINY = workload.Size(records=600, dim=16)
+TINY = workload.SIZES["ci"]
 """Three blocks at `tiny_params`: two score ciphertexts."""
 
 
 def tiny_params() -> CkksParameters:
-    return replace(large_parameters(2**11, security=0), small_ring_dim=2**8)
+    return catalogue.get("insecure-similarity")
 
 
 def traced(params: CkksParameters, size: workload.Size) -> Trace:
@@ -270,7 +271,7 @@ def test_readings_that_have_no_small_ring_say_what_to_take():
         workload.program(NoisyEvaluator(params), data, TINY)
     with pytest.raises(PenstockError, match=r"docs/similarity\.md"):
         run_noisy("fetch-by-similarity", size="toy")
-    with pytest.raises(UsageError, match=r"has no small ring.*openfhe-similarity"):
+    with pytest.raises(ParamsError, match=r"has no small ring.*openfhe-similarity"):
         trace_workload("fetch-by-similarity", "openfhe-bootstrap", "toy")
     with pytest.raises(UsageError, match="82 GB in the clear"):
         workload.data(workload.SIZES["large"], params.slots, 0)
@@ -304,3 +305,13 @@ def test_a_query_of_a_drive_has_the_operations_of_the_program(size):
     assert query.database_bytes == task.layout(PARAMS).blocks * task.dim * SMALL * 8
     with pytest.raises(UsageError, match="from 2 to 4096"):
         similarity_query(PARAMS, records=5, dim=100)
+
+
+def test_operations_of_a_small_ring_have_one_limb():
+    with pytest.raises(UsageError, match=r"'pack_small' at 2 limbs.*have the one limb q_0"):
+        kernel_work(OpKind.PACK_SMALL, PARAMS, 2)
+
+
+def test_a_native_run_says_how_to_search_for_real():
+    with pytest.raises(UsageError, match=r"begins in a smaller ring.*docs/similarity\.md"):
+        record_native("fetch-by-similarity", None, "ci")

@@ -468,6 +468,8 @@ def _fault(
         return f"its result cannot have more limbs ({limbs_out}) than its operand"
     if kind is OpKind.MOD_RAISE and limbs_out < limbs:
         return f"its result cannot have fewer limbs ({limbs_out}) than its operand"
+    if kind in SMALL_KINDS and limbs > 1:
+        return "ciphertexts of a small ring have the one limb q_0"
     if rescales < 0 or scalar_mults < 0:
         return f"implied operations cannot be negative ({rescales}, {scalar_mults})"
     if polynomials < 1:

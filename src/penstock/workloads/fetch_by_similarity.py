@@ -30,7 +30,7 @@ from penstock.database.similarity.scheme import (
     SIZES as TASKS,
 )
 from penstock.database.similarity.search import WORKLOAD, search
-from penstock.errors import PenstockError, UsageError
+from penstock.errors import ParamsError, PenstockError, UsageError
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Ciphertext, Evaluator, Values
 from penstock.workloads import Check
@@ -54,19 +54,21 @@ class Size:
     count_only: bool = False
 
     def layout(self, params: CkksParameters) -> Layout:
-        """Raises: ParamsError, UsageError: a set without a small ring."""
+        """Raises: ParamsError: a set without a small ring."""
         if not params.small_ring_dim:
-            raise UsageError(
+            raise ParamsError(
                 f"parameter set '{params.name}' has no small ring, in which the records lie: take '{PARAMS}', or state "
                 "small_ring_dim in a set of your own"
             )
         return Layout(self.records, self.dim, params.ring_dim, params.small_ring_dim)
 
 
-SIZES = {name: Size(records=each.records, dim=each.dim) for name, each in TASKS.items()} | {
-    f"{name}-count": Size(records=each.records, dim=each.dim, count_only=True) for name, each in TASKS.items()
-}
-DEFAULT_SIZE = "toy"
+SIZES = (
+    {"ci": Size(params="insecure-similarity", records=600, dim=16)}
+    | {name: Size(records=each.records, dim=each.dim) for name, each in TASKS.items()}
+    | {f"{name}-count": Size(records=each.records, dim=each.dim, count_only=True) for name, each in TASKS.items()}
+)
+DEFAULT_SIZE = "ci"
 ACCELERATOR_SIZE = "medium"
 
 
