@@ -93,9 +93,9 @@ class RowWriter(ABC):
         return Plain.of(values, self.params.slots, name)
 
     def decrypt(self, a: Cipher) -> Values:
-        return self._decrypted(a, self._decrypt)
+        return self._decrypt_by(a, self._decrypt)
 
-    def _decrypted(self, a: Cipher, decrypt: Callable[[Cipher], tuple[Values, Executed]]) -> Values:
+    def _decrypt_by(self, a: Cipher, decrypt: Callable[[Cipher], tuple[Values, Executed]]) -> Values:
         self._check_scale(a.state)
         values, done = decrypt(a)
         self.builder.add(

@@ -73,7 +73,7 @@ class SmallSteps(RowWriter):
     def decrypt_complex(self, a: Cipher) -> Values:
         """The complex vector in `a`, (slots,): its owner's client decrypts it, who adds no noise."""
         self._check_small()
-        return self._decrypted(a, self._decrypt_complex)
+        return self._decrypt_by(a, self._decrypt_complex)
 
     def _decrypt_complex(self, a: Cipher) -> tuple[Values, Executed]:
         return self._decrypt(a)

@@ -8,6 +8,7 @@ from steps import fresh, places, write_json
 
 from penstock.measure.timings import benchmark_of
 from penstock.similarity.server import Server
+from penstock.similarity.where import where
 
 begun = time.perf_counter()
 at = places()
@@ -19,6 +20,8 @@ answer = server.answer(
     on_step=lambda name, seconds: print(f"         [server] {name}: {seconds:.2f} s", flush=True),
 )
 fresh(at.result).write_bytes(answer.content)
+if path := os.environ.get("SIMILARITY_WHERE"):
+    write_json(Path(path), where(answer))
 if path := os.environ.get("SIMILARITY_TIMINGS"):
     write_json(Path(path), benchmark_of(answer.trace, server.threads))
 seconds = {name: round(value, 3) for name, value in answer.seconds.items()}

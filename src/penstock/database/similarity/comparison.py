@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -110,10 +111,11 @@ class Comparison:
     """The circuit of one search."""
 
     def __init__(self, ev: CircuitEvaluator | ClearEvaluator, layout: Layout) -> None:
-        self.ev, self.layout = ev, layout
+        self.ev: Any = ev
+        self.layout = layout
         self.selection = Selection(ev.params.ring_dim // 2, layout.scores)
         setup = BootstrapSetup(layout.slots, (3, 3), (0, 0), few_keys=True)
-        self._refresh = coefficient_refresh(ev, setup)
+        self._refresh: Any = coefficient_refresh(ev, setup)
         self._sign = comparison()
 
     def near(self, packed: Ciphertext) -> list[Ciphertext]:
