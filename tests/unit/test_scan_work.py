@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from penstock.database.filtering import JoinPlan, JoinScan
 from penstock.database.packing import RecordPacking
 from penstock.database.pir import PirPlan
 from penstock.database.scan_work import ScanWork, scan_work
@@ -14,7 +16,7 @@ from penstock.params import catalogue
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.program.tally import tally_of
 from penstock.traces.schema import TraceMeta
-from penstock.workloads import pir, ssc, string_match
+from penstock.workloads import filter_aggregate, pir, ssc, string_match
 
 
 def served(module: object, size: object) -> tuple[ScanWork, dict[object, int], dict[str, int]]:
@@ -97,3 +99,31 @@ def test_match_work_is_one_addition_for_each_start_of_the_pattern() -> None:
     assert keys == {}
     # Records of 32 bytes hold a pattern of 16 bytes at 9 words of 2 bytes.
     assert {shape.kind: n for shape, n in work.per_object.items()} == {"add": 9}
+
+
+@pytest.mark.parametrize("objects", [1, 2, 5])
+def test_filter_work_equals_the_trace_of_any_number_of_rows(objects: int) -> None:
+    size = replace(filter_aggregate.SIZES["ci"], rows=objects * 1024 - 3)
+    work, operations, keys = served(filter_aggregate, size)
+    assert work.operations() == operations
+    assert (work.workload, work.num_objects) == ("filter-aggregate", objects)
+    assert work.keys == keys
+
+
+@pytest.mark.parametrize("objects", [1, 3])
+def test_join_work_equals_the_trace_of_the_scan(objects: int) -> None:
+    params = catalogue.get("insecure-small")
+    plan = JoinPlan(params=params, rows=objects * params.slots, categories=4, small_rows=3)
+    ev = SymbolicEvaluator(params)
+    scan = JoinScan(ev, plan, [3, 0, 1], [0.5, 1.0, 0.25])
+    for _ in range(objects):
+        scan.absorb((ev.encrypt(np.zeros(1)), ev.encrypt(np.zeros(1))))
+    answers = scan.finish()
+    tally = tally_of(ev.builder.finish(TraceMeta(workload="test", params=params.to_dict(), reading="trace")))
+    work = scan_work(plan)
+    client = {kind.value for kind, traits in TRAITS.items() if traits.client} | {OpKind.MOD_DROP.value}
+    assert work.operations() == {shape: n for shape, n in tally.counts.items() if shape.kind not in client}
+    assert work.keys == tally.keys
+    assert work.query_ciphertexts == {plan.object_limbs: 6}
+    assert sum(work.answer_ciphertexts.values()) == len(answers) == 2
+    assert work.per_object[next(s for s in work.per_object if s.kind == "square")] == 3, "a mask for each small row"

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.database.filtering import FilterPlan, FilterScan, JoinPlan, JoinScan, mask_levels
 from penstock.database.matching import MatchPlan, MatchScan
 from penstock.database.pir import PirPlan, PirScan
 from penstock.database.ssc import SscPlan, SscScan
@@ -78,10 +79,13 @@ class ScanWork:
 
 
 @lru_cache(maxsize=256)
-def scan_work(plan: PirPlan | SscPlan | MatchPlan) -> ScanWork:
-    """The work of one query: private retrieval from plaintexts, similarity scores or matching over ciphertexts."""
+def scan_work(plan: PirPlan | SscPlan | MatchPlan | FilterPlan) -> ScanWork:
+    """The work of one query: private retrieval from plaintexts; scores, matching, a filter or a join over
+    ciphertexts."""
     if isinstance(plan, PirPlan):
         return _pir_work(plan)
+    if isinstance(plan, FilterPlan):
+        return _filter_work(plan)
     return _ssc_work(plan) if isinstance(plan, SscPlan) else _match_work(plan)
 
 
@@ -176,8 +180,42 @@ def _match_work(plan: MatchPlan) -> ScanWork:
     )
 
 
+def _filter_work(plan: FilterPlan) -> ScanWork:
+    """A filter, or a join: every pair of ciphertexts is the same work, and the sums are folded at the end."""
+    params = plan.params
+
+    def scan(ev: Any) -> FilterScan | JoinScan:
+        if isinstance(plan, JoinPlan):
+            return JoinScan(ev, plan, list(range(plan.small_rows)), [0.0] * plan.small_rows)
+        return FilterScan(ev, plan, 0)
+
+    def pair(ev: Any) -> tuple[Any, Any]:
+        code, value = (ev.mod_drop(ev.encrypt(np.zeros(1)), plan.object_limbs) for _ in range(2))
+        return code, value
+
+    one, two = (_counted(params, scan, pair, objects) for objects in (1, 2))
+    per_object = two.shapes - one.shapes
+    rest: Counter[Shape] = Counter(one.shapes)
+    _add(rest, per_object, -1)
+    sums = {plan.object_limbs - plan.levels: 1}
+    counts = plan.object_limbs - mask_levels(plan.categories)
+    return ScanWork(
+        workload=plan.what,
+        params=params,
+        num_objects=plan.num_objects,
+        object_limbs=plan.object_limbs,
+        object_bytes=2 * params.ciphertext_bytes(plan.object_limbs),
+        raw_bytes=params.slots * 2 * _FEATURE_BITS / BITS_PER_BYTE,
+        per_object=_clean(per_object),
+        per_query=_clean(rest),
+        keys=two.keys,
+        query_ciphertexts={plan.object_limbs: plan.query_ciphertexts},
+        answer_ciphertexts={**sums, counts: sums.get(counts, 0) + 1},
+    )
+
+
 _FEATURE_BITS = 32
-"""A feature as the client holds it: a single-precision number."""
+"""A feature, a code or a value as the client holds it: a single-precision number."""
 
 
 @dataclass(frozen=True, slots=True)
