@@ -227,3 +227,62 @@ def test_reproduce_prints_claims_and_draws(tmp_path: Path, capsys: pytest.Captur
     assert parsed["study"] == "fheins"
     assert {"claim", "needs", "value", "survives"} == set(parsed["claims"][0])
     assert {"id", "policy", "published", "calibrated", "first_principles", "note"} <= set(parsed["rows"][0])
+
+
+FILTER, JOIN, HDC = queries.filter_rows, queries.join, queries.hdc
+
+
+@pytest.mark.parametrize("verb", [ROWS, SCORES, PATTERNS, FILTER, JOIN, HDC])
+@pytest.mark.parametrize("modes", ["shared", "alternate"])
+def test_ordinary_reads_slow_every_query(verb: click.Command, modes: str) -> None:
+    """In turns at least as much as at once; a host's own reads are conventional I/O, so that it never alternates."""
+    alone = rows(verb, "--drive", "ssd-s")
+    under = rows(verb, "--drive", "ssd-s", "--ordinary-reads", "3 GB/s", "--modes", modes)
+    for one, other in zip(alone, under, strict=True):
+        assert other["ordinary_bytes_per_s"] == 3e9
+        assert one["ordinary_bytes_per_s"] == 0
+        assert other["query_s"] >= one["query_s"]
+        on_host = one["architecture"] == "host:sharp"
+        assert other["policy"] == f"{one['policy']} reads-3GB/s-{'shared' if on_host else modes}"
+    if modes == "alternate":
+        assert under[0]["query_s"] == pytest.approx(alone[0]["query_s"] / (1 - 3e9 / 7.2018e9), rel=1e-4)
+        assert under[0]["energy_j_per_query"] == alone[0]["energy_j_per_query"], "standing still takes no power"
+
+
+def test_the_engine_plays_ordinary_reads_and_says_how_long_each_takes() -> None:
+    words = ("--database", "4 GB", "--drive", "ssd-s", "--ordinary-reads", "2 GB/s")
+    formula, played = rows(FILTER, *words), rows(FILTER, *words, "--engine", "jump")
+    for one, other in zip(formula, played, strict=True):
+        assert other["policy"] == one["policy"]
+        assert other["query_s"] == pytest.approx(one["query_s"], rel=0.03)
+        assert one["ordinary_latency_s"] is None
+        assert 0 < other["ordinary_latency_s"] < 0.1
+    found = CliRunner().invoke(FILTER, [*words, "--engine", "jump"], catch_exceptions=False)
+    assert "ordinary reads next to fheins in ssd-s" in found.stdout
+
+
+def test_filters_joins_and_hypervectors_are_answered_on_both_sides() -> None:
+    words = ("--drive", "ssd-l", "--contention", "dram")
+    few, many = rows(JOIN, *words, "--rows", "1")[0], rows(JOIN, *words)[0]
+    assert few["workload"] == many["workload"] == "equi-join"
+    assert few["query_s"] < many["query_s"]
+    assert rows(FILTER, *words, "--limbs", "8")[0]["query_s"] < rows(FILTER, *words)[0]["query_s"]
+    assert rows(HDC, *words, "--dimensions", "1024")[0]["query_s"] < rows(HDC, *words)[0]["query_s"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "words", "message"),
+    [
+        (FILTER, "--modes alternate", "--modes changes nothing here: it goes with --ordinary-reads"),
+        (FILTER, "--ordinary-reads 2GB/s --modes alternate --engine jump", "--modes alternate is the closed form's"),
+        (ROWS, "--ordinary-reads 7.2GB/s", "ask for at most 7.13 GB/s"),
+        (ROWS, "--ordinary-reads 7.2GB/s --engine jump", "ask for at most 7.13 GB/s"),
+        (ROWS, "--ordinary-reads 2", "no unit"),
+        (FILTER, "--encode batch", "--encode changes nothing here"),
+        (JOIN, "--rows 9", "from 1 to the 8 categories"),
+        (HDC, "--summation bsgs --contention dram", "does not hold the keys"),
+        (FILTER, "--architecture ciphermatch", "only adds"),
+    ],
+)
+def test_other_queries_refuse_what_they_cannot_do(verb: click.Command, words: str, message: str) -> None:
+    assert message in str(refused(verb, *shlex.split(words)))

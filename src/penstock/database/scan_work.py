@@ -29,6 +29,8 @@ from penstock.units import BITS_PER_BYTE
 from penstock.work.shapes import Shape
 
 Shapes = Mapping[Shape, int]
+FEW_COLUMNS = 3
+"""Of a record, that are traced; two of them already have every operation and key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,16 +94,27 @@ def scan_work(plan: PirPlan | SscPlan | MatchPlan | FilterPlan) -> ScanWork:
 def _pir_work(plan: PirPlan) -> ScanWork:
     """Stage k multiplies m_k times a column, m_0 the blocks, m_{k+1} the sums that stage k closes, and at the end one.
 
-    The work is sum_k m_k c_k. One block has all m_k = 1; two places in dimension k alone have m_0 … m_k = 2.
+    The work is sum_k m_k c_k. One block has all m_k = 1; two places in dimension k alone have m_0 … m_k = 2. From two
+    columns on, each further column is the same work.
     """
     slots, stages = plan.params.slots, plan.levels
 
-    def work(dimensions: tuple[int, ...]) -> _Counted:
+    def traced(dimensions: tuple[int, ...], columns: int) -> _Counted:
         blocks = 1
         for length in dimensions:
             blocks *= length
-        small = replace(plan, records=blocks * slots, folds=dimensions[1:])
+        packing = replace(plan.packing, record_bytes=columns * plan.packing.chunk_bytes)
+        small = replace(plan, records=blocks * slots, folds=dimensions[1:], packing=packing)
         return _counted(plan.params, lambda ev: PirScan(ev, small, [0]), lambda ev: ev.encode(_none), small.num_objects)
+
+    def work(dimensions: tuple[int, ...]) -> _Counted:
+        columns = plan.packing.columns
+        if columns <= FEW_COLUMNS:
+            return traced(dimensions, columns)
+        few, more = (traced(dimensions, FEW_COLUMNS - 1 + i) for i in range(2))
+        total = Counter(more.shapes)
+        _add(total, more.shapes - few.shapes, columns - FEW_COLUMNS)
+        return _Counted(_Shapes(_clean(total)), more.keys)
 
     ones = (1,) * stages
     one = work(ones)
