@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from penstock.errors import ParamsError, UsageError
 from penstock.params import catalogue
 from penstock.program.clear import ClearEvaluator
 from penstock.simulation.instorage.query import filter_query, hdc_query
+from penstock.workloads import equi_join
 
 SET = catalogue.get("insecure-small")
 CATEGORIES = 4
@@ -45,6 +48,17 @@ def test_a_join_sums_value_times_attribute_over_pairs_of_equal_codes(small: dict
     met = np.array([small.get(int(code), 0.0) for code in codes])
     assert total == pytest.approx((met * values).sum())
     assert count == pytest.approx(np.isin(codes, list(small)).sum())
+
+
+@pytest.mark.parametrize("rows", [1, 1000, 2500])
+@pytest.mark.parametrize("small_rows", [1, 4])
+def test_the_workload_leaves_out_the_rows_that_fill_up(rows: int, small_rows: int) -> None:
+    size = replace(equi_join.SIZES["ci"], rows=rows, small_rows=small_rows)
+    for seed in range(3):
+        drawn = equi_join.data(size, SET.slots, seed)
+        got = equi_join.program(ClearEvaluator(SET), drawn, size)
+        assert equi_join.check(got, got, drawn, size).passed
+        assert not equi_join.check(got, got + 1e-3, drawn, size).passed
 
 
 def test_tables_that_a_plan_does_not_carry_are_refused() -> None:

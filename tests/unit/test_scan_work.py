@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from penstock.database.filtering import JoinPlan, JoinScan
 from penstock.database.packing import RecordPacking
 from penstock.database.pir import PirPlan
 from penstock.database.scan_work import ScanWork, scan_work
@@ -16,7 +14,7 @@ from penstock.params import catalogue
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.program.tally import tally_of
 from penstock.traces.schema import TraceMeta
-from penstock.workloads import filter_aggregate, pir, ssc, string_match
+from penstock.workloads import equi_join, filter_aggregate, pir, ssc, string_match
 
 
 def served(module: object, size: object) -> tuple[ScanWork, dict[object, int], dict[str, int]]:
@@ -111,19 +109,12 @@ def test_filter_work_equals_the_trace_of_any_number_of_rows(objects: int) -> Non
 
 
 @pytest.mark.parametrize("objects", [1, 3])
-def test_join_work_equals_the_trace_of_the_scan(objects: int) -> None:
-    params = catalogue.get("insecure-small")
-    plan = JoinPlan(params=params, rows=objects * params.slots, categories=4, small_rows=3)
-    ev = SymbolicEvaluator(params)
-    scan = JoinScan(ev, plan, [3, 0, 1], [0.5, 1.0, 0.25])
-    for _ in range(objects):
-        scan.absorb((ev.encrypt(np.zeros(1)), ev.encrypt(np.zeros(1))))
-    answers = scan.finish()
-    tally = tally_of(ev.builder.finish(TraceMeta(workload="test", params=params.to_dict(), reading="trace")))
-    work = scan_work(plan)
-    client = {kind.value for kind, traits in TRAITS.items() if traits.client} | {OpKind.MOD_DROP.value}
-    assert work.operations() == {shape: n for shape, n in tally.counts.items() if shape.kind not in client}
-    assert work.keys == tally.keys
-    assert work.query_ciphertexts == {plan.object_limbs: 6}
-    assert sum(work.answer_ciphertexts.values()) == len(answers) == 2
+def test_join_work_equals_the_trace_of_any_number_of_rows(objects: int) -> None:
+    size = replace(equi_join.SIZES["ci"], rows=objects * 1024)
+    work, operations, keys = served(equi_join, size)
+    assert work.operations() == operations
+    assert work.keys == keys
+    assert (work.workload, work.num_objects) == ("equi-join", objects)
+    assert work.query_ciphertexts == {work.object_limbs: 6}
+    assert sum(work.answer_ciphertexts.values()) == 2
     assert work.per_object[next(s for s in work.per_object if s.kind == "square")] == 3, "a mask for each small row"
