@@ -44,7 +44,7 @@ def study_table(title: str, rows: Iterable[Mapping[str, Any]]) -> Table:
 
 
 def headline_table(found: Iterable[Mapping[str, Any]]) -> Table:
-    """What each headline rests on, and what the neighbouring readings give."""
+    """A line for each headline: the reading behind it and the values of its neighbours."""
     drawn = Table(title="What each headline rests on", box=None)
     for heading, ratio in (("headline", 3), ("published", 1), ("ours", 1), ("rests on", 4), ("neighbours", 4)):
         drawn.add_column(heading, justify="right" if ratio == 1 else "left", overflow="fold", ratio=ratio)

@@ -1,4 +1,4 @@
-"""Price lists: what an hour, a byte that leaves and a joule cost, with a date and a source for each.
+"""Price lists: dollars of an hour, a byte that leaves and a joule, with a date and a source for each.
 
 One TOML file under `data/prices/` is one list. Prices age: a result names its list and the list's date.
 """

@@ -1,4 +1,4 @@
-"""What each headline of a study rests on, and what the neighbouring readings give."""
+"""The reading behind each headline of a study, and the values of its neighbours."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Reading:
 
 
 def headlines(readings: Sequence[Reading], made: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return a flat entry for each headline: published, ours, what it rests on, and each neighbour's value."""
+    """Return a flat entry for each headline: published, ours, its reading, and each neighbour's value."""
     by_id = {str(each["id"]): each for each in made}
     found = []
     for reading in readings:

@@ -1,8 +1,8 @@
 """Equi-join with sums: pairs of rows of two encrypted tables whose codes are equal.
 
-The large table has a row a slot: a code and a value. Each row of the small one, a code and an attribute, fills a
-ciphertext of its own. `penstock.database.filtering` masks the rows of equal codes for each small row. Sum and count are
-those of the query "select sum(value * attribute), count(*) from large join small using (code)".
+The large table has a row a slot: a code and a value. Each row of the small one is a code and an attribute, each in a
+ciphertext. `penstock.database.filtering` masks the rows of equal codes for each small row. The query is "select
+sum(value * attribute), count(*) from large join small using (code)".
 """
 
 from __future__ import annotations

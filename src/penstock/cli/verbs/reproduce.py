@@ -69,7 +69,7 @@ def io_study(figures: Path | None, client: str, prices: str, output_format: str)
 
     place, listed = load_client_place(client), load_prices(prices)
     if figures is not None:
-        drawing()  # what is missing is said before anything is traced
+        drawing()  # a missing library is named before anything is traced
         make_folder(figures)
     rows = study.rows(client=place, prices=listed)
     shown = headlines(readings(), rows)

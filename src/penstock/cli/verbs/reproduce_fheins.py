@@ -40,7 +40,7 @@ def fheins(figures: Path | None, output_format: str) -> None:
     from penstock.system.figures import drawing
 
     if figures is not None:
-        drawing()  # what is missing is said before anything is simulated
+        drawing()  # a missing library is named before anything is simulated
         make_folder(figures)
     rows = study.rows()
     if figures is not None:
@@ -59,7 +59,7 @@ def fheins(figures: Path | None, output_format: str) -> None:
             survive.add_section()
         console.print(survive)
         console.print(
-            "'published' is FHEIns'; all else is computed or simulated. Errors are those of the headline's policy, "
+            "'published' is FHEIns'; all else is computed or simulated. Errors belong to the headline's policy, "
             "restream-overlap. Every batch, energies and sensitivities: --format json, --figures."
         )
 

@@ -14,7 +14,7 @@ from penstock.simulation.instorage.space import Space
 
 Mask = npt.NDArray[np.bool_]
 OBJECTIVES = ("query_s", "watts")
-"""Both are to be small."""
+"""The smaller, the better."""
 TIES = ("area_mm2", "dram_bytes_per_s", "dram_capacity_bytes", "pcie_bytes_per_s")
 """Of points that are as fast and take as much power the one that needs least of these is on the front."""
 DIGITS = 4

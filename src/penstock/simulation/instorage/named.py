@@ -19,7 +19,7 @@ SCORES = 512
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """One workload as a scan: what it asks, its parameters, its database."""
+    """One workload as a scan: its question, parameters and database."""
 
     says: str
     params: str

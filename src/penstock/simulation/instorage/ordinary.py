@@ -1,4 +1,4 @@
-"""Ordinary reads of the host next to a query: what is left of the drive, in the two modes that FHEIns names.
+"""Ordinary reads of the host next to a query: the rates that they leave, in the two modes that FHEIns names.
 
 In conventional-I/O mode the drive serves the host's reads and writes; in FHE-acceleration mode its accelerators work.
 FHEIns says neither whether both may be on at once nor who goes first. Two readings, by name: the modes share the drive,

@@ -1,6 +1,6 @@
 """A query over an encrypted database, inside the drive or on an accelerator behind PCIe: time, energy, bottleneck.
 
-Closed form: the scan is a pipeline, so its time is that of its busiest resource. `penstock.simulation.instorage.engine`
+Closed form: the scan is a pipeline, so its busiest resource sets its time. `penstock.simulation.instorage.engine`
 plays the same scan page by page. Resources: `channel` (flash buses, command overhead included), `dram`, `compute`,
 `drive` (the drive-level accelerator), `pcie`.
 """

@@ -1,7 +1,7 @@
 """Every `assumed` value behind the headline rows, and what half and twice of it would make of them.
 
 One value is changed at a time, and the machine is not calibrated again. Values that no time depends on (sizes that are
-not in the price, a process) say so. Energies and prices move the rows of their own groups in proportion.
+not in the price, a process) say so. Energies and prices move their rows in proportion.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _times(figure: Figure, factor: float) -> Figure:
 
 
 def _parameter_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
-    """Fields of the parameter set that have no source; the tornado changes those that can be changed alone."""
+    """Fields of the parameter set that have no source; the tornado changes some of them."""
     for field in program.params.assumed:
         name = f"{program.accelerator}.{program.application}.params.{field}"
         text = f"'{field}' of set '{program.params.name}'"

@@ -75,8 +75,8 @@ def cluster_rows(study: Study) -> Iterator[dict[str, Any]]:
             )
             row_id = f"sharp.mean.{tier}.{network}.speedup.all-hosts"
             note = (
-                "another reading of rPLP, not the headline: every host takes part in every exchange, also those that "
-                "hold no limb of the operation and have nothing to compute"
+                "another reading of rPLP, not the headline: every host takes part in every exchange, even one that "
+                "holds no limb of the operation"
             )
             ours = study.mean_speedup("sharp", tier, network, ALL_HOSTS)
             yield row(row_id, "cluster", "speedup", ours, note, published=printed, policy=ALL_HOSTS)

@@ -26,7 +26,7 @@ BARS = {
 }  # fmt: skip
 """Bars of figure 1 whose machines have files, by the names of the rows."""
 SETS = {"tensorfhe": "tensorfhe-resnet20"}
-"""Where it is not the machine's own: the set that its published bootstrapping is of."""
+"""The set of a published bootstrapping, where it differs from the machine's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +124,7 @@ def standing(machine: Machine) -> str:
     if share is None:
         return "all units at their stated rates"
     if share.kind is Evidence.CALIBRATED:
-        return f"its utilisation of {share.text} is calibrated on its own published bootstrapping"
+        return f"its utilisation of {share.text} is calibrated on its published bootstrapping"
     return f"its utilisation of {share.text} is {share.kind}"
 
 

@@ -143,7 +143,7 @@ def slowdown_rows(study: Study) -> Iterator[dict[str, Any]]:
             "single-host",
             "slowdown",
             study.mean_slowdown("sharp", tier),
-            "" if printed else "the study prints the mean for HBM and RDMA only: this is that of its two slowdowns",
+            "" if printed else "the study prints the mean for HBM and RDMA only: this is the mean of its two slowdowns",
             published=printed or stated,
             calibrated=SHARP.mean_slowdown(tier),
             because=because,

@@ -20,7 +20,7 @@ from penstock.studies.io_study.rows import row
 from penstock.studies.io_study.variants import Variant, variants
 
 KEYS_READ = ("keys-whole", "digits-whole", "keys-seeded", "two-keys-kept", "keys-whole-one-kept")
-"""Variants that change what is read, and no time of computing."""
+"""Variants that change the bytes read and no time of computing."""
 
 
 def sensitivity_rows(study: Study) -> Iterator[dict[str, Any]]:
@@ -77,7 +77,7 @@ def _program_rows(program: StudyProgram, found: list[Variant]) -> Iterator[dict[
 
 
 def _slowdown_rows(program: StudyProgram, found: list[Variant]) -> Iterator[dict[str, Any]]:
-    """Slowdowns over each tier by other readings of what is read of a key: 1 + D / bandwidth."""
+    """Slowdowns over each tier where other bytes of a key are read: 1 + D / bandwidth."""
     for variant in found:
         if variant.name not in KEYS_READ:
             continue

@@ -137,7 +137,7 @@ def size_sensitivity_rows(study: Study) -> Iterator[dict[str, Any]]:
             ),
         ):
             row_id = f"sensitivity.sizes.polynomial_ratio.{application}.{name}"
-            note = f"{says}: of what the study states {ours / stated - 1:+.1%}"
+            note = f"{says}: of the value that the study states {ours / stated - 1:+.1%}"
             yield row(row_id, "sensitivity", "ratio", ours, note, calibrated=stated, policy=name)
     theirs = 2 * data.PLAINTEXT_MIB.value
     for name, bits, says in (
@@ -147,7 +147,7 @@ def size_sensitivity_rows(study: Study) -> Iterator[dict[str, Any]]:
     ):
         ours = 2 * sharp.ring_dim * bits / 8 / MIB
         row_id = f"sensitivity.sizes.ciphertext.{name}"
-        note = f"{says}: of what the study prints {ours / theirs - 1:+.1%}"
+        note = f"{says}: of the value that the study prints {ours / theirs - 1:+.1%}"
         yield row(row_id, "sensitivity", "size", ours, note, unit="MiB", calibrated=theirs, policy=name)
 
 

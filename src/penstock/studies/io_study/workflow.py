@@ -1,7 +1,7 @@
 """Figure 2 as a report: the five steps of one run between client and server, with bytes, seconds and joules of each.
 
 The client encodes and encrypts, uploads, the server computes and reads its keys from the tier, the client downloads,
-decrypts and decodes. Evaluation keys go up once for all runs of a user, in a step of their own outside of the sum.
+decrypts and decodes. Evaluation keys go up once for all runs of a user; that step is not in the sum.
 """
 
 from __future__ import annotations

@@ -565,6 +565,4 @@ def _draw(console: Console, rows: Sequence[dict[str, Any]]) -> None:
                 f"{format_seconds(row['ordinary_latency_s'])} each",
                 highlight=False,
             )
-    console.print(
-        "'database' is bytes of database a second and query; energy is that of the accelerators' logic alone."
-    )
+    console.print("'database' is bytes of database a second and query; energy counts the accelerators' logic alone.")

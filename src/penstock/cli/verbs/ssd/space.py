@@ -97,7 +97,7 @@ def command(workload: str, **options: Any) -> None:
 
     _check_files(options)
     if options["figure"] is not None:
-        drawing()  # what is missing is said before anything is computed
+        drawing()  # a missing library is named before anything is computed
     accelerator = _accelerator(options["architecture"])
     axes, budgets = _axes(options), _budgets(options, accelerator)
     space = _explored(workload, axes, accelerator, options)
@@ -279,7 +279,7 @@ def _draw(
 
 
 def _draw_own(console: Console, space: Space, own: Sequence[Any]) -> None:
-    """FHEIns' own designs, and what is faster at their power."""
+    """The published designs, each with a faster one at its power."""
     from penstock.units import format_bytes, format_seconds
 
     def text(number: int) -> str:
