@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from penstock.database.filtering import FilterPlan, JoinPlan
 from penstock.database.packing import RecordPacking, precision_bits
 from penstock.database.pir import PirPlan
 from penstock.database.scan_work import ScanWork, scan_work
@@ -159,6 +160,44 @@ def ssc_query(
         raise UsageError(f"a database of {database_bytes} bytes holds no ciphertext: ask for a larger one")
     work = scan_work(replace(plan, vectors=objects * batch))
     return Query(work=work, object_bytes=size, columns=1, stored="ciphertext")
+
+
+def filter_query(
+    params: CkksParameters, *, database_bytes: int, categories: int = 8, small_rows: int = 0, limbs: int = 0
+) -> Query:
+    """A filter with sum and count over a table of ciphertexts; with `small_rows` a join with so small a table.
+
+    Args:   categories: values of a code; limbs: of a stored ciphertext, 0 is the whole chain.
+    Raises: UsageError: no pair of ciphertexts in the database, or a small table without a code for each row;
+            ParamsError: the parameters do not carry the products.
+    """
+    if database_bytes < 1:
+        raise UsageError(f"a database of {database_bytes} bytes holds no ciphertext: ask for a larger one")
+    plan = (
+        JoinPlan(params=params, rows=1, categories=categories, limbs=limbs, small_rows=small_rows)
+        if small_rows
+        else FilterPlan(params=params, rows=1, categories=categories, limbs=limbs)
+    )
+    size = 2 * params.ciphertext_bytes(plan.object_limbs)
+    objects = -(-database_bytes // size)
+    work = scan_work(replace(plan, rows=objects * params.slots))
+    return Query(work=work, object_bytes=size, columns=1, stored="ciphertext")
+
+
+def hdc_query(
+    params: CkksParameters, *, database_bytes: int, dimensions: int = 4096, summation: str = "fold", limbs: int = 0
+) -> Query:
+    """Cosine scores of an encrypted hypervector against encrypted ones of so many dimensions.
+
+    Args:   summation: by doubling, since the keys of baby and giant steps grow with the root of the dimensions.
+    Raises: as `ssc_query`.
+    """
+    if dimensions < 1 or dimensions > params.slots:
+        raise UsageError(f"hypervectors of {dimensions} dimensions: from 1 to the {params.slots} slots")
+    query = ssc_query(
+        params, database_bytes=database_bytes, batch=params.slots // dimensions, summation=summation, limbs=limbs
+    )
+    return replace(query, work=replace(query.work, workload="hdc-classify"))
 
 
 def match_query(params: CkksParameters, *, database_bytes: int, starts: int = 1, limbs: int = 1) -> Query:

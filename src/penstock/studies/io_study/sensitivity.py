@@ -19,13 +19,18 @@ from penstock.studies.io_study.reads import Reads, peak_demand
 from penstock.studies.io_study.rows import row
 from penstock.studies.io_study.variants import Variant, variants
 
+KEYS_READ = ("keys-whole", "digits-whole", "keys-seeded", "two-keys-kept", "keys-whole-one-kept")
+"""Variants that change the bytes read and no time of computing."""
+
 
 def sensitivity_rows(study: Study) -> Iterator[dict[str, Any]]:
     """The whole tornado."""
     for accelerator in ("sharp", "tensorfhe"):
         for application in data.APPLICATIONS:
             program = study.program(accelerator, application)
-            yield from _program_rows(program, list(variants(program, study)))
+            found = list(variants(program, study))
+            yield from _program_rows(program, found)
+            yield from _slowdown_rows(program, found)
             yield from _steepest_rows(program)
             yield from _mode_rows(program)
             yield from communication_rows(program)
@@ -69,6 +74,18 @@ def _program_rows(program: StudyProgram, found: list[Variant]) -> Iterator[dict[
                 calibrated=theirs,
                 policy=f"{variant.name}-recalibrated",
             )
+
+
+def _slowdown_rows(program: StudyProgram, found: list[Variant]) -> Iterator[dict[str, Any]]:
+    """Slowdowns over each tier where other bytes of a key are read: 1 + D / bandwidth."""
+    for variant in found:
+        if variant.name not in KEYS_READ:
+            continue
+        for tier in load_tiers(data.TIERS):
+            ours = 1 + variant.key_bytes / variant.ideal_s / tier.bandwidth_bytes_per_s
+            row_id = f"sensitivity.{program.accelerator}.{program.application}.{tier.name}.slowdown.{variant.name}"
+            note = f"{variant.says}: {ours / program.slowdown(tier.name) - 1:+.1%}"
+            yield row(row_id, "sensitivity", "slowdown", ours, note, policy=variant.name)
 
 
 def _steepest_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
