@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from penstock.cli.verbs.ssd.similarity import similarity
 from penstock.database.similarity.scheme import SmallRing, large_parameters
 from penstock.database.similarity.search import search_trace
-from penstock.errors import ParamsError, PenstockError, UsageError
+from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
 from penstock.keystore import KeyStore
 from penstock.machines import load_machine
 from penstock.native.reading import record_native
@@ -315,3 +318,14 @@ def test_operations_of_a_small_ring_have_one_limb():
 def test_a_native_run_says_how_to_search_for_real():
     with pytest.raises(UsageError, match=r"begins in a smaller ring.*docs/similarity\.md"):
         record_native("fetch-by-similarity", None, "ci")
+
+
+def test_a_search_inside_a_drive_and_on_a_host():
+    found = CliRunner().invoke(similarity, ["--size", "small", "--drive", "ssd-s", "--format", "json"])
+    assert found.exit_code == 0, found.output
+    rows = {row["architecture"]: row for row in json.loads(found.stdout)}
+    assert list(rows) == ["fheins", "host:sharp"]
+    assert {row["database_bytes"] for row in rows.values()} == {13 * 128 * SMALL * 8}
+    assert all(row["simulated_s"] > 0 for row in rows.values())
+    refused = CliRunner().invoke(similarity, ["--size", "huge"])
+    assert isinstance(refused.exception, UnknownName)
