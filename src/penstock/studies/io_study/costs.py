@@ -45,9 +45,7 @@ def cost_rows(study: Study, prices: PriceList) -> Iterator[dict[str, Any]]:
 
 def answer_bytes(program: StudyProgram) -> int:
     """Bytes of all ciphertexts that the client decrypts."""
-    operations = program.trace.view(composites=False).operations
-    kinds, limbs = operations["kind"].to_pylist(), operations["limbs_in"].to_pylist()
-    return sum(program.params.ciphertext_bytes(n) for kind, n in zip(kinds, limbs, strict=True) if kind == "decrypt")
+    return sum(program.params.ciphertext_bytes(limbs) for limbs in program.client_limbs["decrypt"])
 
 
 def _results(study: Study) -> Iterator[tuple[str, StudyProgram, Result, int, str]]:

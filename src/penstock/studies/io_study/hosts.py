@@ -9,7 +9,7 @@ from typing import Any
 from penstock.studies.io_study import data
 from penstock.studies.io_study.calibrated import SHARP, TENSORFHE, Accelerator
 from penstock.studies.io_study.model import Study
-from penstock.studies.io_study.reads import Reads, all_slots_bytes, peak_demand
+from penstock.studies.io_study.reads import all_slots_bytes, peak_demand, reads_of
 from penstock.studies.io_study.rows import row
 
 GPU_DEMAND = (
@@ -25,13 +25,13 @@ def keys_cut(study: Study) -> str:
     """Why HELR's demand differs, with what other rules of counting would give of both applications."""
     times: dict[str, tuple[float, float, float]] = {}
     for program in study.both("sharp"):
-        reads, theirs = Reads(program), SHARP.demand[program.application]
+        reads, theirs = reads_of(program), SHARP.demand[program.application]
         counts = reads.whole(), reads.all_digits(), reads.whole_in_runs()
         whole, digits, runs = (count / program.priced.ideal_s / theirs for count in counts)
         times[program.application] = whole, digits, runs
     (whole, digits, runs), (other_whole, other_digits, other_runs) = times["helr"], times["resnet20"]
     helr, demand = study.program("sharp", "helr"), SHARP.demand["helr"]
-    most, peak = Reads(helr).steepest(False) / demand, peak_demand(helr, 1) / demand
+    most, peak = reads_of(helr).steepest(False) / demand, peak_demand(helr, 1) / demand
     plain = all_slots_bytes(study.program("sharp", "helr", "helr-apart")) / data.IDEAL_S["helr"] / demand
     return (
         "assumption 'keys are read at the limbs in use': HELR's gradient runs at few of the 35 limbs, where no single "

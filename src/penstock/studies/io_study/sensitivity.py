@@ -15,7 +15,7 @@ from penstock.studies.io_study.calibrated import SHARP
 from penstock.studies.io_study.cluster_variants import cluster_sensitivity_rows
 from penstock.studies.io_study.messages import communication_rows
 from penstock.studies.io_study.model import Study, StudyProgram
-from penstock.studies.io_study.reads import Reads, peak_demand
+from penstock.studies.io_study.reads import peak_demand, reads_of
 from penstock.studies.io_study.rows import row
 from penstock.studies.io_study.variants import Variant, variants
 
@@ -93,7 +93,7 @@ def _steepest_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
 
     On SHARP also the request rate if its transform units never wait, for any program: that needs no calibration.
     """
-    reads, name = Reads(program), f"{program.accelerator}.{program.application}"
+    reads, name = reads_of(program), f"{program.accelerator}.{program.application}"
     theirs = (SHARP.demand if program.accelerator == "sharp" else data.GPU_DEMAND)[program.application]
     for part, refreshing in (("bootstrapping", True), ("outside-bootstrapping", False)):
         yield row(

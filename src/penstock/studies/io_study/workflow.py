@@ -37,7 +37,7 @@ class Step:
 def steps(program: StudyProgram, place: ClientPlace, tier: str) -> list[Step]:
     """The steps of one inference or iteration, then the upload of the keys, which is once for a user."""
     params, runs = program.params, program.runs
-    sent, answered = _limbs(program, "encrypt") / runs, _limbs(program, "decrypt") / runs
+    sent, answered = (sum(program.client_limbs[kind]) / runs for kind in ("encrypt", "decrypt"))
     up, down = (limbs * params.ciphertext_bytes(1) for limbs in (sent, answered))
     disk = load_tier(tier)
     watts = program.machine.watts
@@ -129,10 +129,3 @@ def workflow_rows(study: Study, place: ClientPlace) -> Iterator[dict[str, Any]]:
             yield row(f"{name}.total.time", GROUP, "time", total, note, unit="s", policy=GROUP)
             joules = sum(step.joules for step in summed)
             yield row(f"{name}.total.energy", GROUP, "energy", joules, each_run, unit="J", policy=GROUP)
-
-
-def _limbs(program: StudyProgram, kind: str) -> int:
-    """Limbs of all ciphertexts that the client makes, or reads."""
-    operations = program.trace.view(composites=False).operations
-    kinds, limbs = operations["kind"].to_pylist(), operations["limbs_in"].to_pylist()
-    return sum(n for each, n in zip(kinds, limbs, strict=True) if each == kind)
