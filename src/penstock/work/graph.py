@@ -112,11 +112,8 @@ class OperationGraph:
 
     @property
     def held_bytes(self) -> int:
-        """What is on chip while it runs without waiting for its operands: they, the key, plaintexts, intermediates."""
-        read = (
-            each.work.ciphertext_read_bytes + each.work.key_bytes + each.work.plaintext_bytes for each in self.kernels
-        )
-        return self.least_bytes + sum(read)
+        """What is on chip while it runs: operands and intermediates. Keys and plaintexts pass limb by limb."""
+        return self.least_bytes + sum(kernel.work.ciphertext_read_bytes for kernel in self.kernels)
 
 
 @dataclass

@@ -77,6 +77,7 @@ def command(
       penstock simulate logistic-regression --params tensorfhe-helr --machine a100-tensorfhe \\
           --levels "on-chip,hbm2:40 GB,nvme-gen4" --reserve hbm2=opt-13b:4
       penstock simulate resnet20-multiplexed --params sharp --machine sharp --hosts 1,2,4,8 --network ethernet-400
+      penstock simulate logistic-regression --params sharp --machine sharp --inside schedule
     """
     if output is not None:
         if output.suffix not in (".json", ".csv"):
@@ -102,7 +103,7 @@ def command(
             continue
         for found in answers(here, home.trace, home.beside, simgrid):
             if timeline is not None:
-                draw_point(timeline, home.trace, found.ready, found.points[0])
+                draw_point(timeline, home.trace, found.ready, found.points[0], found.machine, question.key_forms[0])
             _warn(found.warnings)
             rows += found.rows
             needed += _needed(question, found.machine, found.ready)
