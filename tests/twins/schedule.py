@@ -102,6 +102,8 @@ class Play:
         ]
         self.ports = [int(each) for each in units["ports"]]
         self.capacity, self.window = units["capacity_bytes"], units["window"]
+        self.waiting = [list(range(len(nodes))) for nodes in self.ops]
+        """Per operation: nodes that have not started."""
         self.done: list[set[int]] = [set() for _ in self.ops]
         self.there: list[dict[int, int]] = [{} for _ in self.ops]
         """Per operation: when the result of each node that has started is there."""
@@ -123,7 +125,7 @@ class Play:
     def is_ready(self, operation: int, i: int) -> bool:
         node = self.ops[operation][i]
         there = self.there[operation]
-        if i in there or not all(j in there and there[j] - lead <= self.now for j, lead in node.needs.items()):
+        if not all(j in there and there[j] - lead <= self.now for j, lead in node.needs.items()):
             return False
         return not node.operand or all(self.limb_there(each, node.limb) for each in self.sources[operation])
 
@@ -157,8 +159,9 @@ class Play:
                 self.note(operation, self.now)
                 changed = True
         for operation in self.in_flight:
-            for i, node in enumerate(self.ops[operation]):
-                if node.unit < 0 and self.is_ready(operation, i):
+            for i in list(self.waiting[operation]):
+                if self.ops[operation][i].unit < 0 and self.is_ready(operation, i):
+                    self.waiting[operation].remove(i)
                     self.there[operation][i] = self.now
                     self.done[operation].add(i)
                     self.note(operation, self.now)
@@ -172,7 +175,7 @@ class Play:
                 continue
             if not all(each in self.in_flight or self.found.end[each] >= 0 for each in self.sources[operation]):
                 continue
-            if any(self.is_ready(operation, i) for i in range(len(self.ops[operation]))):
+            if any(self.is_ready(operation, i) for i in self.waiting[operation]):
                 held = sum(self.held[each] for each in sorted(self.in_flight)) + self.held[operation]
                 if self.in_flight and held > self.capacity:
                     return False
@@ -184,32 +187,31 @@ class Play:
         if self.found.start[operation] < 0:
             self.found.start[operation] = start
 
-    def first_ready(self, unit: int) -> tuple[int, int, int] | None:
-        """The kernel that a unit runs next: of the oldest operation, that with the longest way to the end."""
-        waiting = [
-            (operation, -self.ops[operation][i].rank, i)
-            for operation in self.in_flight
-            for i, node in enumerate(self.ops[operation])
-            if node.unit == unit and self.is_ready(operation, i)
-        ]
-        return min(waiting, default=None)
+    def first_ready(self) -> dict[int, tuple[int, int, int]]:
+        """The kernel that each unit runs next: of the oldest operation, that with the longest way to the end."""
+        first: dict[int, tuple[int, int, int]] = {}
+        for operation in self.in_flight:
+            for i in self.waiting[operation]:
+                node = self.ops[operation][i]
+                wanted = operation, -node.rank, i
+                before = wanted < first.get(node.unit, (len(self.ops), 0, 0))
+                if node.unit >= 0 and before and self.is_ready(operation, i):
+                    first[node.unit] = wanted
+        return first
 
     def dispatch(self) -> None:
         while True:
             ready = []
-            for unit, ports in enumerate(self.ports):
-                if sum(each[1] == unit for each in self.taken) < ports:
-                    first = self.first_ready(unit)
-                    if first is not None:
-                        operation, _, i = first
-                        node = self.ops[operation][i]
-                        if not node.memory or all(each[1] >= 0 for each in self.taken):
-                            ready.append(first)
+            for unit, (operation, rank, i) in self.first_ready().items():
+                node, taken = self.ops[operation][i], [each[1] for each in self.taken]
+                if taken.count(unit) < self.ports[unit] and not (node.memory and -1 in taken):
+                    ready.append((operation, rank, i))
             if not ready:
                 return
             operation, _, i = min(ready)
             node = self.ops[operation][i]
             self.note(operation, self.now)
+            self.waiting[operation].remove(i)
             free = self.now + node.busy
             self.there[operation][i] = free + node.latency
             self.taken.append((free, node.unit))
