@@ -230,6 +230,10 @@ def test_the_command_line_schedules_and_says_what_it_rests_on(
     (other,) = json.loads(capsys.readouterr().out)
     assert row["compute_s"] != other["compute_s"]
     assert row["key_bytes"] == other["key_bytes"]
+    assert "schedule" not in other
+    assert max(row["schedule"]["bounds_s"].values()) <= row["schedule"]["total_s"] * (1 + 1e-9)
+    assert main([*asked, "--inside", "schedule"]) == 0
+    assert "not shorter than transforms" in capsys.readouterr().out
     assert "datapath.efficiency" in [each["field"] for each in row["assumptions"]]
     assert "utilisation" in [each["field"] for each in other["assumptions"]]
     found = ps.simulate("inner-product", "sharp", "hbm", params="sharp", size="ci", inside="schedule")

@@ -15,7 +15,6 @@ from penstock.operations import OpKind
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.program.circuits.bootstrap import refreshed_levels
-from penstock.simulation.inside.schedule import schedule_operation
 from penstock.units import format_bytes
 from penstock.work.kernels import kernel_work
 
@@ -116,6 +115,8 @@ def schedule_rows(machine: Machine, params: CkksParameters) -> list[dict[str, An
 
     Raises: UsageError, MachineError: as `schedule_operation`.
     """
+    from penstock.simulation.inside.schedule import schedule_operation  # at use: it loads the engine
+
     rows = []
     for kind in SCHEDULED_OPERATIONS:
         for loads in (False, True) if machine.architecture.off_chip is not None else (False,):
