@@ -89,7 +89,7 @@ def compared(kernels: dict[str, Any], program: dict[str, Any], units: dict[str, 
     return got
 
 
-@settings(max_examples=200)
+@settings(max_examples=150)
 @given(made=programs())
 def test_random_programs_are_scheduled_as_by_the_twin(made: tuple[dict[str, Any], ...]) -> None:
     compared(*made)

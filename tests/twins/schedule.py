@@ -107,6 +107,8 @@ class Play:
         self.done: list[set[int]] = [set() for _ in self.ops]
         self.there: list[dict[int, int]] = [{} for _ in self.ops]
         """Per operation: when the result of each node that has started is there."""
+        self.fresh: set[tuple[int, int]] = set()
+        """(operation, node) that have just started: nobody has been told yet."""
         self.running: list[tuple[int, int, int]] = []
         """(when the result is there, operation, node)."""
         self.taken: list[tuple[int, int]] = []
@@ -125,6 +127,8 @@ class Play:
     def is_ready(self, operation: int, i: int) -> bool:
         node = self.ops[operation][i]
         there = self.there[operation]
+        if any((operation, j) in self.fresh for j in node.needs):
+            return False
         if not all(j in there and there[j] - lead <= self.now for j, lead in node.needs.items()):
             return False
         return not node.operand or all(self.limb_there(each, node.limb) for each in self.sources[operation])
@@ -203,7 +207,7 @@ class Play:
         while True:
             ready = []
             for unit, (operation, rank, i) in self.first_ready().items():
-                node, taken = self.ops[operation][i], [each[1] for each in self.taken]
+                node, taken = self.ops[operation][i], [each[1] for each in self.taken if each[0] > self.now]
                 if taken.count(unit) < self.ports[unit] and not (node.memory and -1 in taken):
                     ready.append((operation, rank, i))
             if not ready:
@@ -214,6 +218,7 @@ class Play:
             self.waiting[operation].remove(i)
             free = self.now + node.busy
             self.there[operation][i] = free + node.latency
+            self.fresh.add((operation, i))
             self.taken.append((free, node.unit))
             if node.memory:
                 self.taken.append((self.now + node.memory, -1))
@@ -226,6 +231,10 @@ class Play:
         self.settle()
         while True:
             self.dispatch()
+            if self.fresh:
+                self.fresh.clear()
+                self.settle()
+                continue
             times = [each[0] for each in (*self.running, *self.taken)]
             for time, operation, i in self.running:
                 leads = {node.needs[i] for node in self.ops[operation] if i in node.needs}
