@@ -91,6 +91,7 @@ def simulate(
     broadcast: str | None = None,
     sharing: str | None = None,
     simgrid: bool | None = None,
+    inside: str | None = None,
 ) -> Simulation:
     """Play a program on machines and over tiers: one row for each machine, cache, tier and mode.
 
@@ -115,7 +116,7 @@ def simulate(
         "reserve": _said(reserve), "write_back": write_back, "interleave": interleave, "hosts": _joined(hosts),
         "network": _texts(network), "topology": None if topology is None else str(topology),
         "partition": _said(partition), "all_gather": all_gather, "broadcast": broadcast, "sharing": sharing,
-        "simgrid": simgrid,
+        "simgrid": simgrid, "inside": inside,
     }  # fmt: skip
     given = {name: value for name, value in said.items() if value is not None}
     others = listed(beside)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import TraceError, UnknownName
-from penstock.machines.schema import Machine
+from penstock.machines.schema import Inside, Machine
 from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.traces.schema import Trace
@@ -23,6 +23,7 @@ from penstock.work.shapes import Ints, Objects, Shapes, codes, ints, server_rows
 
 if TYPE_CHECKING:
     from penstock.simulation.accesses import Accesses
+    from penstock.simulation.inside.schedule import Program, Schedule
 
 Floats = npt.NDArray[np.float64]
 
@@ -65,6 +66,8 @@ class PricedTrace:
     stored_key_bytes: int
     """Bytes of the program's keys, each once, in the form that they are stored in."""
     warnings: tuple[str, ...] = ()
+    schedule: Schedule | None = None
+    """Its kernels on the machine's units, where the machine has operations scheduled."""
 
     def __len__(self) -> int:
         return len(self.compute_s)
@@ -123,13 +126,24 @@ def price_trace(
     shapes = shapes_of(table, objects)
     of_row, counts = shapes.of_row, shapes.counts
 
-    units = (*machine.parts, _UNPRICED)
+    scheduled = None
+    if machine.inside is Inside.SCHEDULE:
+        scheduled = _scheduled(table, objects, shapes, machine, params, key_form)
+    units = (*(machine.parts if scheduled is None else scheduled.parts), _UNPRICED)
     works, seconds, joules, bound, unpriced = _priced_shapes(shapes, machine, params, key_form, units)
     key_bytes = np.asarray([work.key_bytes for work in works], dtype=np.int64)
     most = params.plaintext_bytes(1) if machine.extends_plaintexts else np.iinfo(np.int64).max
     plaintext_bytes = np.asarray([min(work.plaintext_bytes, most) for work in works], dtype=np.int64)
     ciphertext_bytes = np.asarray([w.ciphertext_read_bytes + w.ciphertext_write_bytes for w in works], dtype=np.int64)
 
+    compute_s, energy = seconds[of_row], joules[of_row]
+    if scheduled is not None:
+        compute_s = scheduled.added_s
+        energy = compute_s * (machine.watts or 0.0)
+        bound = np.asarray(
+            [bound[i] if TRAITS[OpKind(each.kind)].composite else units.index(scheduled.binding[i])
+             for i, each in enumerate(shapes.distinct)], dtype=np.int8,
+        )  # fmt: skip
     parts = _read_and_made(table, objects, shapes, classes, key_bytes, plaintext_bytes)
     start, access_object, access_class, access_bytes, is_result = _rows_of(parts, table.num_rows)
 
@@ -141,8 +155,8 @@ def price_trace(
         machine=machine.name,
         classes=tuple(classes),
         op_ids=ints(table["id"]),
-        compute_s=seconds[of_row],
-        joules=joules[of_row] if machine.watts is not None else None,
+        compute_s=compute_s,
+        joules=energy if machine.watts is not None else None,
         bound_by=bound[of_row],
         units=units,
         access_start=start,
@@ -159,7 +173,30 @@ def price_trace(
             "write that part with primitive operations to have it priced"
             for kind, count in unpriced.items()
         ),
+        schedule=scheduled,
     )
+
+
+def program_of(table: pa.Table, objects: Objects, shapes: Shapes) -> Program:
+    """Operations with the earlier ones whose results they read."""
+    from penstock.simulation.inside.schedule import Program, sources_of
+
+    made = _ids(table["output"], objects, "output")
+    operands = shapes.operand_row, shapes.operand
+    return Program(shapes.distinct, shapes.of_row, sources_of(made, operands, table.num_rows, len(objects.bytes)))
+
+
+def _scheduled(
+    table: pa.Table,
+    objects: Objects,
+    shapes: Shapes,
+    machine: Machine,
+    params: CkksParameters,
+    key_form: KeyForm | None,
+) -> Schedule:
+    from penstock.simulation.inside.schedule import schedule_program
+
+    return schedule_program(program_of(table, objects, shapes), params, machine, key_form)
 
 
 def _priced_shapes(
@@ -179,8 +216,10 @@ def _priced_shapes(
             works.append(KernelWork())
             continue
         work = shape_work(shape, params, key_form)
-        cost = machine.price(work)
         works.append(work)
+        if machine.inside is Inside.SCHEDULE:
+            continue
+        cost = machine.price(work)
         factor = machine.factor(shape.kind, params.ring_dim, shape.limbs_in)
         seconds[i], joules[i] = factor * cost.seconds, factor * (cost.joules or 0.0)
         bound[i] = unit_index[cost.bound_by]

@@ -44,6 +44,7 @@ from penstock.work.stages import (
 __all__ = [
     "Hoisting",
     "KernelWork",
+    "default_limbs_out",
     "digit_sizes",
     "kernel_work",
     "key_product",
@@ -400,7 +401,7 @@ def kernel_work(
             "(Trace.view() gives the expanded operations)"
         )
     if limbs_out is None:
-        limbs_out = {OpKind.RESCALE: limbs - 1, OpKind.MOD_RAISE: params.num_q}.get(kind, limbs)
+        limbs_out = default_limbs_out(kind, params, limbs)
     fault = _fault(kind, params, limbs, limbs_out, implied_rescales, implied_scalar_mults, polynomials)
     if fault is not None:
         raise UsageError(f"'{kind}' at {limbs} limbs with parameters '{params.name}': {fault}")
@@ -417,6 +418,11 @@ def kernel_work(
         polynomials,
         hoisting,
     )
+
+
+def default_limbs_out(kind: OpKind, params: CkksParameters, limbs: int) -> int:
+    """Limbs of the result of an operation that states none."""
+    return {OpKind.RESCALE: limbs - 1, OpKind.MOD_RAISE: params.num_q}.get(kind, limbs)
 
 
 @lru_cache(maxsize=65536)

@@ -125,6 +125,7 @@ def _joined(programs: Sequence[PricedTrace], run: Ints) -> PricedTrace:
             name: sum(p.bytes_by_class.get(name, 0) for p in programs)
             for name in dict.fromkeys(name for p in programs for name in p.bytes_by_class)
         },
+        schedule=None,  # each has its own
         stored_key_bytes=sum(p.stored_key_bytes for p in programs),
         warnings=tuple(dict.fromkeys(warning for p in programs for warning in p.warnings)),
     )
