@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.errors import UsageError
-from penstock.operations import TRAITS, OpKind
+from penstock.operations import SMALL_KINDS, TRAITS, OpKind
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.work.graph import UNIT_OF, Builder, KernelName, OperationGraph
@@ -17,7 +17,7 @@ from penstock.work.stages import Operation
 from penstock.work.units import UNIT_MEASURES
 from toy import toy
 
-PRIMITIVES = [kind for kind in OpKind if not TRAITS[kind].composite]
+PRIMITIVES = [kind for kind in OpKind if not TRAITS[kind].composite and kind not in SMALL_KINDS]
 SETS = (
     catalogue.get("sharp"),
     toy(ring_dim=1024, q_bits=(50,) * 10, p_bits=(60,) * 4, dnum=3),  # digits of 4, 4 and 2 limbs

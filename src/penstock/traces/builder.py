@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters
+from penstock.traces.blocks import Block, Place, cut, paste
 from penstock.traces.schema import OBJECTS_SCHEMA, OPERATIONS_SCHEMA, ORIGIN_CALLED, ORIGIN_MODELLED, Trace, TraceMeta
 
 
@@ -61,6 +62,21 @@ class TraceBuilder:
         finally:
             self._modelled -= modelled
             self._scope_path = parent
+
+    @property
+    def place(self) -> Place:
+        """Where the next operation will stand."""
+        return Place(len(self._ops), len(self._objects), self._scope_path)
+
+    def block_since(self, place: Place, operands: Sequence[int]) -> Block:
+        """What a composite added since then, in a scope of its own, relative to the place and to the operands."""
+        inside = Place(place.operations, place.objects, self._ops[-1][12])
+        return cut(self._ops, self._objects, inside, operands)
+
+    def repeat(self, block: Block, operands: Sequence[int]) -> int:
+        """Add a block once more, on other operands; return the number of the last operation's output."""
+        paste(self._ops, self._objects, block, self.place, operands)
+        return int(self._ops[-1][6])
 
     def add_object(self, cls: str, limbs: int, num_bytes: int, name: str | None = None) -> int:
         """Register an object and return its id."""

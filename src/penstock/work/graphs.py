@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from penstock.operations import TO_SPARSE_KEY, OpKind
+from penstock.errors import UsageError
+from penstock.operations import SMALL_KINDS, TO_SPARSE_KEY, OpKind
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.params.secrets import AUXILIARY_PRIMES
 from penstock.work.graph import Builder, KernelName, OperationGraph
@@ -38,11 +39,17 @@ def kernel_graph(
 ) -> OperationGraph:
     """The kernels of one primitive operation; arguments and errors as `kernel_work`.
 
+    Raises: UsageError: besides, an operation of a small ring.
+
     >>> from penstock.params import catalogue
     >>> graph = kernel_graph(OpKind.RESCALE, catalogue.get("sharp"), 3)
     >>> [(kernel.name.value, kernel.limbs) for kernel in graph.kernels[:4]]
     [('inverse-transform', (2,)), ('base-conversion', (0, 1)), ('transform', (0, 1)), ('sum', (0, 1))]
     """
+    if kind in SMALL_KINDS:
+        raise UsageError(
+            f"'{kind}' is an operation of a small ring, whose kernels have no graph: leave '--inside schedule' out"
+        )
     limbs_out = default_limbs_out(kind, params, limbs) if limbs_out is None else limbs_out
     form = key_form or params.key_form
     kernel_work(

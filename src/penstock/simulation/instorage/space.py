@@ -2,8 +2,7 @@
 
 A point is a drive, the channels of one accelerator, the lanes of an engine, a scratchpad, the DRAM's rate and capacity
 and the rate of PCIe. The closed form of `penstock.simulation.instorage.queries` runs over whole arrays of points.
-Traffic, areas and prices are computed once for each value that they depend on. `tests/twins` has the slow form, point by
-point.
+Traffic, areas and prices are computed once for each value that they depend on. `tests/twins` has the slow form.
 """
 
 from __future__ import annotations
