@@ -32,7 +32,7 @@ def limbs_of(params: CkksParameters) -> list[int]:
 
 @pytest.mark.parametrize("kind", PRIMITIVES)
 def test_the_kernels_of_a_graph_add_up_to_the_kernel_algebra(kind: OpKind) -> None:
-    assert set(_OPERATIONS) == set(_FORMULAS)
+    assert set(_OPERATIONS) == set(_FORMULAS) - SMALL_KINDS
     for params in SETS:
         for limbs in limbs_of(params):
             outs = {None}
