@@ -38,7 +38,7 @@ class SymbolicEvaluator(AbreastEvaluator):
     def __init__(self, params: CkksParameters, builder: TraceBuilder | None = None, *, repeats: bool = False) -> None:
         """Args: repeats: a composite that wrote the same rows twice is not run again; its rows are repeated."""
         super().__init__(params, builder)
-        self._repeated: dict[Any, _Repeated] | None = {} if repeats else None
+        self._kept_rows: dict[Any, _Repeated] | None = {} if repeats else None
 
     @property
     def has_small_ring(self) -> bool:
@@ -57,19 +57,19 @@ class SymbolicEvaluator(AbreastEvaluator):
         return SymbolicEvaluator(self.params, self.builder)
 
     def _composite(self, kind: OpKind, name: str, a: Cipher, circuit: Circuit, how: Series | Powers | Period) -> Cipher:
-        if self._repeated is None or isinstance(a, Bundle) or self.builder.on_add is not None:
+        if self._kept_rows is None or isinstance(a, Bundle) or self.builder.on_add is not None:
             return super()._composite(kind, name, a, circuit, how)
         key = kind, name, how, a.state, a.polynomials
-        found = self._repeated.get(key)
+        found = self._kept_rows.get(key)
         if found is not None and found.is_steady:
             with self.builder.open_scope(name, modelled=True):
                 return replace(found.result, object_id=self.builder.repeat(found.block, [a.object_id]))
         place = self.builder.place
         result = super()._composite(kind, name, a, circuit, how)
-        if len(self._repeated) >= MOST_KEPT:
-            self._repeated.clear()
+        if len(self._kept_rows) >= MOST_KEPT:
+            self._kept_rows.clear()
         own = self.builder.block_since(place, [a.object_id])
-        self._repeated[key] = _Repeated(own, result, is_steady=found is not None and found.block == own)
+        self._kept_rows[key] = _Repeated(own, result, is_steady=found is not None and found.block == own)
         return result
 
     def fresh(self, limbs: int, degree: int = 1) -> Cipher:
