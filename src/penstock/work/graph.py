@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from penstock.operations import Word
 from penstock.work.kernel_work import KernelWork
@@ -200,7 +201,8 @@ class Builder:
     def more(self, kernel: int, **amounts: int) -> None:
         """Adds to the work of a kernel what belongs to no loop: bytes, digits, index maps."""
         found = self.kernels[kernel]
-        work = found.work + KernelWork(ring_dim=self.s.params.ring_dim, **amounts)
+        values: dict[str, Any] = {**amounts}
+        work = found.work + KernelWork(ring_dim=self.s.params.ring_dim, **values)
         self.kernels[kernel] = replace(found, work=work)
 
     def shared(self, amount: str, total: int, kernels: Sequence[int]) -> None:

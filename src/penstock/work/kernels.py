@@ -188,13 +188,13 @@ def _to_sparse(s: Operation) -> KernelWork:
 def _switch_small_squared(s: Operation) -> KernelWork:
     """The third polynomial only: nothing is added to it yet."""
     small_parameters(s.params)
-    return to_ephemeral(s, FROM_SMALL_SQUARED_KEY, 0)
+    return to_ephemeral(s, FROM_SMALL_SQUARED_KEY, 0, s.polynomials)
 
 
 def _switch_small(s: Operation) -> KernelWork:
     """The second polynomial, the first one and both of the switched third."""
     small_parameters(s.params)
-    return to_ephemeral(s, FROM_SMALL_KEY, 3)
+    return to_ephemeral(s, FROM_SMALL_KEY, 3, s.polynomials)
 
 
 def _to_dense(s: Operation) -> KernelWork:

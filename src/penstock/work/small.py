@@ -92,11 +92,12 @@ def pack_small(s: Operation) -> KernelWork:
     )
 
 
-def to_ephemeral(s: Operation, key: str, sums: int) -> KernelWork:
+def to_ephemeral(s: Operation, key: str, sums: int, polynomials: int = 2) -> KernelWork:
     """Key switch of one limb over q_0 and the auxiliary primes, whose product is the divisor; one digit.
 
     With k auxiliary primes: INTT 1, conversion from 1 to k, NTT k; 4 (1+k)/2 products with the key a half; INTT k,
-    conversion from k to 1, NTT 1 a half. `sums`: polynomials that are added to the result.
+    conversion from k to 1, NTT 1 a half. `sums`: polynomials that are added to the result;
+    `polynomials`: of the operand.
     """
     size, k = s.params.ring_dim, AUXILIARY_PRIMES
     return KernelWork(
@@ -113,6 +114,6 @@ def to_ephemeral(s: Operation, key: str, sums: int) -> KernelWork:
         base_conversions=3,
         transform_loops=add_loops(((1, 3),), ((k, 3),)),
         element_loops=add_loops(((1, 4 + sums),), ((1 + k, 2),)),
-        ciphertext_read_bytes=s.params.ciphertext_bytes(1, s.polynomials),
+        ciphertext_read_bytes=s.params.ciphertext_bytes(1, polynomials),
         ciphertext_write_bytes=s.params.ciphertext_bytes(1),
     )

@@ -73,7 +73,8 @@ def changed(machine: Machine, field: str, factor: float) -> Machine | None:
         return replace(machine, units={**machine.units, unit: replace(rate, figure=_times(rate.figure, factor))})
     if field in ("clock", "utilisation", "plaintext_transforms", "overhead"):
         figure = getattr(machine, field)
-        return replace(machine, **{field: _times(figure, factor)})
+        values: dict[str, Any] = {field: _times(figure, factor)}
+        return replace(machine, **values)
     return None
 
 
