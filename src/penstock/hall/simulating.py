@@ -103,7 +103,8 @@ def simulate(
             (default: the set that the machine was built for, where the program runs on it); cache: "1 GiB", or
             "on-chip" for the machine's own; policy: lru, belady, optimal, …; mode: serial, overlap, bound; levels:
             several levels of memory ("on-chip,hbm:2 GB,nvme-gen5") instead of tiers and cache; beside: programs that
-            run at the same time, with keys of their own; hosts, network: a cluster.
+            run at the same time, with keys of their own; hosts, network: a cluster; inside: "schedule" has the kernels
+            of operations scheduled on the machine's units.
     Returns: rows in SI units; `assumed` lists the values behind them that nobody stated or measured.
     Raises: UnknownName: a name that does not exist, with the nearest; UsageError, UnitError, MachineError: what
             `penstock simulate` refuses, with the same words.

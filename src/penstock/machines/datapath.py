@@ -1,6 +1,6 @@
 """The inside of an accelerator: ports and latencies of its units, on-chip memory and network, for schedules of kernels.
 
-Every field is optional. Where one is missing nothing waits for it (`GAPS`), and `penstock machines check` says so.
+Every field is optional. Nothing waits for a missing one (`GAPS`), and `penstock machines check` says so.
 Rates of units stay where they are (`penstock.machines.schema`); `efficiency` is the share of them that a schedule
 reaches besides the waiting that it sees.
 """
@@ -32,7 +32,7 @@ class Datapath:
     """What a schedule of kernels needs to know besides rates."""
 
     ports: Mapping[str, Figure] = field(default_factory=dict)
-    """Unit -> limbs that it works on at once; its rate is that of all ports together."""
+    """Unit -> limbs that it works on at once; its rate is of all ports together."""
     latency: Mapping[str, Figure] = field(default_factory=dict)
     """Unit -> seconds from the last word that it reads to the last word of the result."""
     chaining: Figure | None = None
@@ -44,7 +44,7 @@ class Datapath:
     network: Figure | None = None
     """Bytes a second between clusters. Base conversions pass it where a limb lies in one cluster."""
     efficiency: Figure | None = None
-    """Share of the rates of all units that remains beside the waiting in the schedule."""
+    """Share of the rates of all units that is left besides the waiting in the schedule."""
 
     @property
     def is_empty(self) -> bool:
@@ -84,7 +84,7 @@ def datapath_from_spec(
 ) -> Datapath:
     """The checked inside of a machine.
 
-    Args:   units: those of the machine; figure: checks a figure in the given units, named by its path.
+    Args:   units: the machine's; figure: checks a figure in the given units, named by its path.
     Raises: MachineError: a unit that the machine does not have; no whole number of ports; cycles without a clock; a
             share above 100 %; as `figure` does.
     """
@@ -98,7 +98,7 @@ def datapath_from_spec(
             if unit not in units:
                 raise MachineError(f"{where}: {path}: the machine has no such unit; its units: {', '.join(units)}")
             if name == "latency" and clock is None and written.value.strip().endswith(("cycle", "cycles")):
-                raise MachineError(f"{where}: {path} '{written.value}' is in cycles, and there is no [clock] table")
+                raise MachineError(f"{where}: {path} '{written.value}' is in cycles: add a [clock] table")
             found[name][unit] = figure(written, path, accepted)
             value = found[name][unit].value
             if name == "ports" and (value < 1 or value != int(value)):

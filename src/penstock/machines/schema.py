@@ -43,7 +43,7 @@ class Overlap(Word):
 
 
 class Inside(Word):
-    """What the time of one operation on a machine is."""
+    """The model of the time of one operation on a machine."""
 
     UNITS = "units"
     """The work of its units at one utilisation: the slowest binds, or all add up."""

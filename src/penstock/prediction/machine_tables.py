@@ -110,8 +110,9 @@ def operation_rows(machine: Machine, params: CkksParameters) -> list[dict[str, A
 
 
 def schedule_rows(machine: Machine, params: CkksParameters) -> list[dict[str, Any]]:
-    """What follows for operations at all limbs of a set from a schedule of their kernels, with every byte on chip and
-    with keys from the machine's own memory: seconds, the largest lower bound, and how busy each unit is.
+    """Operations at all limbs of a set, scheduled kernel by kernel: seconds, lower bounds, busy shares of units.
+
+    Each is there with every byte on chip, and with keys from the machine's own memory if it states one.
 
     Raises: UsageError, MachineError: as `schedule_operation`.
     """

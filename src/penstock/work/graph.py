@@ -1,4 +1,4 @@
-"""An operation as a graph of kernels over limbs: what a scheduler puts on the units of a machine.
+"""An operation as a graph of kernels over limbs, which a scheduler puts on the units of a machine.
 
 Each kernel is one pass of one kind over some limbs. It says which limbs it makes, which kernels it needs (limb by limb,
 or whole), how much work it is, and how many limbs it reads from on-chip memory. The work of all kernels of a graph is
@@ -70,7 +70,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class OperationGraph:
-    """The kernels of one operation, in an order in which each stands behind those that it needs."""
+    """The kernels of one operation, each behind the kernels that it needs."""
 
     kernels: tuple[Kernel, ...]
     ring_dim: int
@@ -113,7 +113,7 @@ class OperationGraph:
 
     @property
     def held_bytes(self) -> int:
-        """What is on chip while it runs: operands and intermediates. Keys and plaintexts pass limb by limb."""
+        """Bytes on chip while it runs: operands and intermediates. Keys and plaintexts pass limb by limb."""
         return self.least_bytes + sum(kernel.work.ciphertext_read_bytes for kernel in self.kernels)
 
 
@@ -198,7 +198,7 @@ class Builder:
         )
         return len(self.kernels) - 1
 
-    def more(self, kernel: int, **amounts: int) -> None:
+    def more(self, kernel: int, **amounts: Any) -> None:
         """Adds to the work of a kernel what belongs to no loop: bytes, digits, index maps."""
         found = self.kernels[kernel]
         values: dict[str, Any] = {**amounts}

@@ -99,7 +99,7 @@ def _implied(b: Builder, above: int, rescales: int, scalar_mults: int) -> list[i
 
 
 def _mod_up(b: Builder, source: Sequence[int], *, operand: bool, result: bool = False) -> list[list[int]]:
-    """Kernels that make the raised limbs of each digit. Its own limbs are those of `source`, or of the operand."""
+    """Kernels that make the raised limbs of each digit. The digit's limbs come from `source`, or from the operand."""
     alpha, raised = b.s.params.digit_limbs, []
     for digit, start in enumerate(range(0, b.s.limbs, alpha), 1):
         own = b.q[start : start + alpha]
@@ -151,13 +151,13 @@ def _mod_down(b: Builder, half: Sequence[int], *, operand: bool = False, result:
 
 
 def _key_switch(b: Builder, source: Sequence[int], *, operand: bool = False, result: tuple[bool, bool]) -> Halves:
-    """ModUp, product with the key, ModDown of both; `result`: whether each is a result as it is."""
+    """ModUp, product with the key, ModDown of both; `result`: whether each is a result without further work."""
     sums = _key_product(b, _mod_up(b, source, operand=operand), source, operand=operand)
     return _mod_down(b, sums[0], result=result[0]), _mod_down(b, sums[1], result=result[1])
 
 
 def _rescaled(b: Builder, limbs: int, half: int, source: Sequence[int], *, result: bool = False) -> list[int]:
-    """One polynomial divided by the last of its primes; from the operand where there is no `source`."""
+    """One polynomial divided by the last of its primes; without `source` from the operand."""
     stage, kept = f"rescaling {half + 1}", range(limbs - 1)
     own, operand = [source[half]] if source else [], not source
     inverse = b.add(_N.INVERSE, stage, (limbs - 1,), each=own, operand=operand)

@@ -1,4 +1,4 @@
-//! What a schedule is of, and the rules of its arrays.
+//! The arrays that are scheduled, and their rules.
 
 use crate::Error;
 

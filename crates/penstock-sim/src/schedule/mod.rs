@@ -7,13 +7,13 @@
 //! - A unit has ports. A node holds one port of its unit for the time that a limb takes, or for the time that its data
 //!   pass the on-chip memory if that is longer; its result is there one latency of the unit later. A node without a
 //!   unit takes no time.
-//! - Units may be **chained**: a node begins to read a limb of its own operation before that is complete. It starts so
+//! - Units may be **chained**: a node begins to read an incomplete limb of the same operation. It starts so
 //!   early that it never overruns the node before it: ahead of that node's result by `chaining` times the shorter of
 //!   both durations. `chaining` is 0 where a node waits for complete limbs.
 //! - The on-chip memory serves one node at a time, from the start of the node on.
-//! - Operations are looked at in program order, `window` of them from the oldest that has not left. An operation enters
-//!   once its sources have entered and one of its nodes has all that it needs, if nothing is inside, or if what it holds
-//!   fits the capacity together with what the others inside hold. The oldest that could start goes first, and none overtakes it for want of room.
+//! - Operations are looked at in program order, `window` of them from the oldest that has not left. An operation may
+//!   enter once its sources have entered and one of its nodes has all that it needs. It enters if nothing is inside, or
+//!   if the capacity has room for its bytes next to those of the others inside. The oldest that could start goes first, and none overtakes it for want of room.
 //!   An operation leaves when all its nodes are done; one without nodes leaves when its sources have left.
 //! - A limb of a result is there when all result nodes of that number are done; one that no node makes is there when
 //!   the operation has left.

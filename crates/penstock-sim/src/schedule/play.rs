@@ -25,7 +25,7 @@ pub struct ScheduledKernels {
     pub placed: Vec<Placed>,
 }
 
-/// One node in time; the end is that of its port.
+/// One node in time; at the end its port is free.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Placed {
     pub operation: i64,
@@ -107,7 +107,8 @@ struct Play<'a> {
     listed: usize,
     limbs: usize,
     inside: Vec<Option<Box<Inside>>>,
-    /// Of operations that have left, for those that enter.
+    /// Left by earlier operations, for later ones.
+    #[allow(clippy::vec_box)] // They go back into boxes as they are.
     spare: Vec<Box<Inside>>,
     /// The operations inside, in program order.
     order: Vec<u32>,
@@ -380,7 +381,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// Notes what an operation waits for.
+    /// Notes the results that an operation waits for.
     fn look_at(&mut self, operation: u32) {
         let (shape, shapes) = (self.shape(operation), self.shapes);
         let sources = &self.operations.source[span(self.operations.source_start, operation as usize)];

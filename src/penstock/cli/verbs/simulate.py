@@ -180,7 +180,7 @@ def _show(
     *,
     force: bool,
 ) -> None:
-    """Write the rows to a file, or print them. JSON rows name the assumed values, and what a schedule came to."""
+    """Write the rows to a file, or print them. JSON rows name the assumed values and the bounds of a schedule."""
     if (output_format if output is None else output.suffix[1:]) == "json":
         rows = [_with_schedule(each, schedules.get(str(each.get("machine")))) for each in rows]
         rows = with_assumptions(rows, rests_on(asked.question, tiers, asked.networks))

@@ -1,4 +1,4 @@
-"""Graphs of kernels on a machine: the unit of each kernel, the time of a limb, and what a machine adds to a graph.
+"""Graphs of kernels on a machine: the unit of each kernel, the time of a limb, and the kernels that a machine adds.
 
 A machine adds exchanges between clusters around base conversions, transforms that make limbs of plaintexts on chip, and
 loads of keys and plaintexts where its own memory is asked for.
@@ -98,7 +98,7 @@ class ShapeKernels:
 
 
 def special_limbs(params: CkksParameters) -> int:
-    """What is added to the numbers of limbs for the engine, whose numbers begin at 0."""
+    """Added to the numbers of limbs for the engine, whose numbers begin at 0."""
     return max(params.num_p, AUXILIARY_PRIMES)
 
 

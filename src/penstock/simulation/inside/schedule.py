@@ -1,4 +1,4 @@
-"""Operations and programs scheduled on a machine, with the lower bounds beside each schedule.
+"""Operations and programs scheduled on a machine, with the lower bounds of each schedule.
 
 The engine plays kernels limb by limb (`penstock_sim::schedule` has the rules). Kernels are worked out once for each
 shape on a machine, and a schedule is kept for the same program on the same machine.
@@ -57,7 +57,7 @@ class Schedule:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The units, and the scratchpad: what an operation can be bound by."""
+        """The units and the scratchpad, one of which binds an operation."""
         return (*self.units, SCRATCHPAD)
 
     @property

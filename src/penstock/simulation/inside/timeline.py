@@ -24,7 +24,7 @@ def kernel_timeline(
 ) -> dict[str, Any]:
     """The kernels of a program on the units of a machine, every byte on chip, as many whole operations as fit.
 
-    Args:   max_events: slices at most; facts: what `otherData` says beside.
+    Args:   max_events: slices at most; facts: more of `otherData`.
     Returns: a file of the Trace Event Format. `otherData` counts the operations that were left out.
     Raises: UsageError: no operation fits; as `schedule_program`.
     """
