@@ -22,9 +22,7 @@ from penstock.database.pir import PirPlan, PirScan
 from penstock.database.ssc import SscPlan, SscScan
 from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import CkksParameters
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.program.tally import tally_of
-from penstock.traces.schema import TraceMeta
+from penstock.program.counting import CountingEvaluator
 from penstock.units import BITS_PER_BYTE
 from penstock.work.shapes import Shape
 
@@ -176,7 +174,7 @@ def _ssc_work(plan: SscPlan) -> ScanWork:
 def _match_work(plan: MatchPlan) -> ScanWork:
     """Each start of the pattern is one addition an object, and one ciphertext that goes back to the client."""
     params, limbs = plan.params, plan.object_limbs
-    ev = SymbolicEvaluator(params)
+    ev = CountingEvaluator(params)
     scan = MatchScan(ev, plan, bytes(plan.pattern_bytes))
     scan.absorb(ev.mod_drop(ev.encrypt(np.zeros(1)), limbs))
     return ScanWork(
@@ -247,8 +245,8 @@ class _Shapes(Counter[Shape]):
 def _counted(
     params: CkksParameters, start: Callable[[Any], Any], operand: Callable[[Any], Any], objects: int
 ) -> _Counted:
-    """The server's operations of a scan over so many objects, by a trace."""
-    ev = SymbolicEvaluator(params)
+    """The server's operations of a scan over so many objects, by counting them."""
+    ev = CountingEvaluator(params)
     scan = start(ev)
     for _ in range(objects):
         scan.absorb(operand(ev))
@@ -256,9 +254,8 @@ def _counted(
     return _tallied(ev)
 
 
-def _tallied(ev: SymbolicEvaluator) -> _Counted:
-    trace = ev.builder.finish(TraceMeta(workload="scan", params=ev.params.to_dict(), reading="trace"))
-    tally = tally_of(trace)
+def _tallied(ev: CountingEvaluator) -> _Counted:
+    tally = ev.tally("scan", "")
     # Whoever sends a ciphertext brings it to its limbs.
     clients = {kind.value for kind, traits in TRAITS.items() if traits.client} | {OpKind.MOD_DROP.value}
     return _Counted(_Shapes({shape: n for shape, n in tally.counts.items() if shape.kind not in clients}), tally.keys)

@@ -72,9 +72,8 @@ def changed(machine: Machine, field: str, factor: float) -> Machine | None:
         rate = machine.units[unit]
         return replace(machine, units={**machine.units, unit: replace(rate, figure=_times(rate.figure, factor))})
     if field in ("clock", "utilisation", "plaintext_transforms", "overhead"):
-        figure = getattr(machine, field)
-        values: dict[str, Any] = {field: _times(figure, factor)}
-        return replace(machine, **values)
+        changes: dict[str, Any] = {field: _times(getattr(machine, field), factor)}
+        return replace(machine, **changes)
     return None
 
 
