@@ -60,7 +60,8 @@ sanitize:  ## the tests of the evaluator and of the key store under AddressSanit
 bench: setup  ## the benchmarks (benchmarks/bench_*.py), one after the other
 	@shopt -s nullglob; for file in benchmarks/bench_*.py; do echo "== $$file"; $(VENV)/python "$$file" || exit 1; done
 
-# HARNESS: a checkout of fhe-benchmarking/fetch-by-similarity. SIZE: toy, small, medium or large. RUNS, SEED, COUNT_ONLY=1.
+# HARNESS: a checkout of fhe-benchmarking/fetch-by-similarity. SIZE: toy, small, medium or large. RUNS, SEED, COUNT_ONLY=1,
+# MEMORY="8 GiB" of the server.
 benchmark-suite: setup  ## the official similarity benchmark (HARNESS=… SIZE=small)
 	scripts/benchmark_suite.sh "$(HARNESS)" "$(SIZE)"
 

@@ -28,6 +28,7 @@ cp -r submissions/fetch-by-similarity/submission submissions/fetch-by-similarity
 words=("$number" --num_runs "${RUNS:-1}")
 [ -n "${SEED:-}" ] && words+=(--seed "$SEED")
 [ "${COUNT_ONLY:-0}" != 0 ] && words+=(--count_only)
+[ -n "${MEMORY:-}" ] && export SIMILARITY_MEMORY=$MEMORY
 cd "$place"
 # The harness may use what a later Python has; its own interpreter runs the steps.
 export PENSTOCK_PYTHON=$python PYTHONUNBUFFERED=1

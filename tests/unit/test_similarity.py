@@ -13,55 +13,23 @@ import pytest
 
 pytest.importorskip("penstock_client")
 
+from tests.similarity_search import DIM, Searched, expected, unit
+from tests.small_disk import needs_mounts, on_a_small_disk
+
+from penstock.database.similarity.comparison import Selection, comparison
+from penstock.database.similarity.result import encoded_payloads, found_in, hidden_log2, tables_of
+from penstock.database.similarity.scheme import PAYLOAD, PERIODS, SIZES, THRESHOLD, Layout, SmallRing, large_parameters
+from penstock.database.similarity.search import search_trace
 from penstock.errors import PenstockError, UsageError
 from penstock.keystore import KeyStore
 from penstock.native.prepared import key_uses
 from penstock.program.circuits.openfhe.coefficients import slot_of_coefficient
-from penstock.similarity.comparison import Selection, comparison
 from penstock.similarity.files import INDEX, PAYLOADS, RECORDS, DatabaseDamaged, read_description
 from penstock.similarity.owner import NotUnit, Owner
-from penstock.similarity.result import encoded_payloads, found_in, hidden_log2, tables_of
-from penstock.similarity.scheme import PAYLOAD, PERIODS, SIZES, THRESHOLD, Layout, SmallRing, large_parameters
-from penstock.similarity.server import Server, search_trace
+from penstock.similarity.server import Server
 
 SMALL_DIM = 128
 """At N = 2^11, where one small ciphertext has a bucket for each record in one of its tables."""
-DIM = 32
-
-
-def unit(values: Any) -> Any:
-    return values / np.linalg.norm(values, axis=-1, keepdims=True)
-
-
-def data(records: int, seed: int = 0) -> tuple[Any, Any, Any]:
-    """Records of which half lie near centres, as the benchmark makes them, payloads, and a query near a centre."""
-    rng = np.random.default_rng(seed)
-    centres = unit(rng.standard_normal((max(1, records // 32), DIM)))
-    noise = unit(rng.standard_normal((records, DIM)))
-    near = rng.integers(0, 2, records)[:, None]
-    chosen = centres[rng.integers(0, len(centres), records)]
-    made = unit(np.where(near, chosen + 0.3 * noise, noise))
-    payloads = rng.integers(0, 4095, (records, PAYLOAD)).astype(np.int16)
-    return made, payloads, unit(centres[0] + 0.3 * unit(rng.standard_normal(DIM)))
-
-
-def expected(records: Any, payloads: Any, query: Any) -> Any:
-    found = payloads[records @ query > THRESHOLD]
-    return found[np.lexsort(found.T[::-1])]
-
-
-class Searched:
-    """A database of `records` records with its owner and its server."""
-
-    def __init__(self, folder: Path, ring_dim: int, records: int, *, payloads: bool = True) -> None:
-        params = large_parameters(ring_dim, security=0)
-        self.folder = folder
-        self.records, self.payloads, self.query = data(records)
-        self.owner = Owner.generate(params, small_dim=ring_dim // 16)
-        self.layout = self.owner.layout(records, DIM)
-        self.owner.make_keys(self.layout, KeyStore(folder / "keys"))
-        self.owner.encrypt_database(self.records, self.payloads if payloads else None, folder / "database")
-        self.server = Server(folder / "keys", folder / "database", params=params)
 
 
 @pytest.fixture(scope="module")
@@ -225,6 +193,16 @@ def test_more_matches_than_buckets_are_counted_and_said():
     assert shown <= set(map(tuple, payloads.tolist()))
 
 
+def test_a_search_with_more_matches_than_its_result_holds_counts_all_of_them(tmp_path):
+    """All 400 records match, and a table has 128 buckets."""
+    searched = Searched(tmp_path, 2**11, 400, matching=True)
+    answer = searched.server.answer(searched.owner.encrypt_query(searched.query))
+    found = searched.owner.decrypt(answer.content, searched.layout)
+    assert found.count == len(searched.expected) == 400
+    assert 0 < len(found.payloads) < 400
+    assert set(map(tuple, found.payloads.tolist())) <= set(map(tuple, searched.expected.tolist()))
+
+
 def test_equal_payloads_are_as_many_as_there_are():
     selection = Selection(2**11, 1)
     columns = encoded_payloads(np.full((3, PAYLOAD), 7))
@@ -280,6 +258,38 @@ def test_more_records_than_the_errors_of_their_sums_allow_are_refused(few, tmp_p
 def test_a_database_is_not_written_over(few):
     with pytest.raises(UsageError, match="holds a database already"):
         few.owner.encrypt_database(few.records, few.payloads, few.folder / "database")
+
+
+@needs_mounts
+def test_a_disk_that_fills_while_a_database_is_made_is_named_and_nothing_is_left(tmp_path):
+    ran = on_a_small_disk(
+        tmp_path,
+        """
+        import sys
+        from pathlib import Path
+        import numpy as np
+        from penstock.similarity.owner import Owner
+        from penstock.database.similarity.scheme import large_parameters
+        from penstock.system.files import FileError
+
+        owner = Owner.generate(large_parameters(2**11, security=0), small_dim=128)
+        payloads = np.zeros((100, 7), dtype=np.int16)
+        for dim in (64, 2):  # at first the records do not fit, then the payloads
+            records = np.tile(np.eye(dim)[0], (100, 1))
+            folder = Path(sys.argv[1]) / f"database-{dim}"
+            try:
+                owner.encrypt_database(records, payloads, folder)
+            except FileError as error:
+                print(error, list(folder.iterdir()))
+        """,
+        size="32k",
+    )
+    assert ran.returncode == 0, ran.stderr
+    first, second = ran.stdout.splitlines()
+    for said, name in ((first, f"database-64/{RECORDS}"), (second, f"database-2/{PAYLOADS}")):
+        assert name in said
+        assert "disk is full" in said
+        assert said.endswith("[]")
 
 
 def copied(few: Searched, tmp_path: Path) -> Path:

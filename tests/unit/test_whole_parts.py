@@ -9,7 +9,8 @@ from penstock.errors import BudgetTooSmall
 from penstock.native.arena import ArenaModel
 from penstock.native.compiled import Compiled, CompilingEngine, CompilingEvaluator
 from penstock.native.lanes import choose_lanes, play
-from penstock.native.room import Room, Wanted, share
+from penstock.native.room import Room, share
+from penstock.native.sharing import Wanted
 from penstock.params import catalogue
 from penstock.traces.schema import TraceMeta
 

@@ -15,7 +15,9 @@ from penstock.database.ssc import top_k
 from penstock.database.store import Database
 from penstock.errors import UsageError
 from penstock.machines import load_machine
+from penstock.native.memory import peak_resident_bytes
 from penstock.prediction.database import Simulated, simulate
+from penstock.scanning.memory import scan_planner
 from penstock.scanning.query import Answer, Plan, Question, answer, best
 from penstock.units import format_seconds
 
@@ -73,12 +75,17 @@ def ask(
     check: bool,
     reading: str,
     library: str | None,
+    memory_bytes: int | None = None,
     on_entry: Callable[[int, int], None],
 ) -> tuple[dict[str, Any], bool | None]:
     """The answer as a flat record, and whether it is that in the clear (`None`: not checked)."""
     content = _generated(database)
     if check and content is None:
         raise UsageError("--check is for generated databases: the records of a file are not kept with the database")
+    planner = None
+    if memory_bytes is not None:
+        queries = len(question) if database.description.kind == PIR else 1
+        planner = scan_planner(database, plan, queries, memory_bytes)
     found = answer(
         database,
         question,
@@ -88,6 +95,7 @@ def ask(
         threads=threads,
         reading=reading,
         library=library,
+        planner=planner,
         on_entry=on_entry,
     )
     of = database.description
@@ -113,8 +121,27 @@ def ask(
         "direct": found.stream.direct,
         "scan_bytes_per_s": found.stream.read_bytes / found.seconds["wall_s"],
         "num_operations": len(found.trace.view().server_operations()),
+        **_of_memory(found),
     }
     return result, right
+
+
+def _of_memory(found: Answer) -> dict[str, Any]:
+    """The plan of a budget, and the measured bytes."""
+    if found.scan_plan is None or found.traffic is None:
+        return {}
+    plan, keys = found.scan_plan, found.traffic
+    return {
+        "memory_bytes": plan.memory.memory_bytes,
+        "predicted_peak_bytes": plan.memory.total_bytes,
+        "peak_bytes": peak_resident_bytes(),
+        "memory_plan": plan.memory.words(),
+        "prefetch": plan.prefetch,
+        "key_budget_bytes": plan.key_bytes,
+        "key_read_bytes": keys.read_bytes,
+        "key_expanded_bytes": keys.expanded_bytes,
+        "key_peak_resident_bytes": keys.peak_resident_bytes,
+    }
 
 
 def compared(

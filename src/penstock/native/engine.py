@@ -31,6 +31,7 @@ from penstock.program.call import (
 )
 from penstock.program.evaluator import Plain
 from penstock.program.scaling import ScaleState
+from penstock.units import WORD_BYTES
 
 KEPT_CIPHERTEXTS = 8
 """How much memory of dropped results the engine keeps for new ones, in fresh ciphertexts."""
@@ -120,6 +121,8 @@ class LimbEngine(ABC):
         self.params, self.context, self.inputs = params, context, inputs
         self.origin_s = time.perf_counter()
         self.encode_s = self.transfer_s = 0.0
+        self.num_encoded = 0
+        """Vectors encoded so far; a vector counts each time."""
         self._automatic = params.scaling.automatic
         self._writer: _engine.CkksWriter | None = None
 
@@ -278,7 +281,13 @@ class LimbEngine(ABC):
             for each, encoded in zip(new, made, strict=True):
                 each.encoded[name] = encoded
             self.encode_s += time.perf_counter() - start
-        return [each.encoded[name] for each in plains]
+        found = [each.encoded[name] for each in plains]
+        self._now_encoded(new, name, self.params.polynomial_bytes(limbs))
+        return found
+
+    def _now_encoded(self, new: Sequence[Plain], name: tuple[Any, ...], size: int) -> None:
+        """Vectors were encoded, into `size` bytes each. Here all of them stay."""
+        self.num_encoded += len(new)
 
     def _coefficients(self, plain: Plain, limbs: int) -> Any:
         """A diagonal before its limbs differ; encoded over Q and P it would be as many times larger as it has limbs."""
@@ -291,6 +300,8 @@ class LimbEngine(ABC):
             values = np.ascontiguousarray(source, dtype=np.complex128)
             known = plain.encoded[name] = self.context.encode_coefficients(values, limbs, 1, len(values))
             self.encode_s += time.perf_counter() - start
+            # Twice as many real coefficients as slots.
+            self._now_encoded([plain], name, 2 * WORD_BYTES * len(values))
         return known
 
     def _plainly(self, call: Call, work: Callable[..., Any], *arguments: Any) -> Executed:

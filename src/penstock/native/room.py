@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from penstock.errors import BudgetTooSmall
 from penstock.native.compiled import Compiled
 from penstock.native.plans import READ_BYTES_PER_S
+from penstock.native.sharing import Wanted, dealt
 from penstock.units import format_bytes, format_seconds
 
 KEPT_AUTOMORPHISMS = 128
@@ -71,22 +72,6 @@ class Room:
         return f"peak memory {_short(self.total_bytes)}: {shares}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """The bytes that a program could use, and the seconds that they save."""
-
-    all_bytes: int
-    """With which nothing is read or encoded twice."""
-    least_bytes: int
-    """Without which it does not run."""
-    saved_s: float
-    """Seconds that all bytes save over the least."""
-
-    @property
-    def saved_s_per_byte(self) -> float:
-        return self.saved_s / max(1, self.all_bytes - self.least_bytes)
-
-
 def wanted_keys(compiled: Compiled, sizes: Mapping[tuple[str, int], int]) -> Wanted:
     """Rows of keys from disk. `sizes`: bytes of a key's rows at limbs."""
     most: dict[str, int] = {}
@@ -134,12 +119,8 @@ def share(fixed: Room, parts: Mapping[str, Wanted], memory_bytes: int | None) ->
             f"--memory {format_bytes(memory_bytes)} is too little: the program needs {format_bytes(least)} at least "
             f"({short.words().partition(': ')[2]}); raise it to {least} bytes or more"
         )
-    left = memory_bytes - least
-    ranked = sorted(parts, key=lambda name: -parts[name].saved_s_per_byte)
-    for name in ranked:
-        more = min(left, parts[name].all_bytes - parts[name].least_bytes)
-        given[name] += more
-        left -= more
+    most = memory_bytes - fixed.total_bytes
+    given, ranked = dealt(parts, lambda name, now: most - sum(now.values()))
     return _with(fixed, given, _why(parts, ranked, given))
 
 

@@ -25,13 +25,13 @@ from penstock.native.prepared import NativeRun, Prepared
 from penstock.native.room import (
     KEPT_AUTOMORPHISMS,
     Room,
-    Wanted,
     least_bytes,
     share,
     wanted_inputs,
     wanted_keys,
     wanted_vectors,
 )
+from penstock.native.sharing import Wanted
 from penstock.program.evaluator import Values
 from penstock.traces.schema import Trace, TraceMeta
 from penstock.units import format_seconds
@@ -278,7 +278,7 @@ def _room(prepared: Prepared, whole: Whole, budget: WholeBudget) -> Room:
         input_bytes=0,
         ahead_bytes=_AHEAD_VECTORS * 8 * params.ring_dim if _encodes_ahead(prepared, whole) else 0,
     )
-    keys = Wanted(all_bytes=0, least_bytes=0, saved_s=0.0)
+    keys = Wanted.always(0)
     if prepared.memory is None:
         keys = wanted_keys(compiled, {use: params.key_bytes(use[1], key=use[0]) for use in compiled.key_uses})
         if budget.key_bytes is not None:
@@ -290,7 +290,7 @@ def _room(prepared: Prepared, whole: Whole, budget: WholeBudget) -> Room:
     }
     if not budget.inputs_on_disk:
         at_peak = with_inputs - held
-        parts["inputs"] = Wanted(all_bytes=at_peak, least_bytes=at_peak, saved_s=0.0)
+        parts["inputs"] = Wanted.always(at_peak)
     if budget.memory_bytes is not None and least_bytes(fixed, parts) > budget.memory_bytes:
         # Kept memory only saves time.
         context.set_keep_bytes(params.ciphertext_bytes(params.num_q + params.num_p))

@@ -40,6 +40,10 @@ class SymbolicEvaluator(AbreastEvaluator):
         super().__init__(params, builder)
         self._kept_rows: dict[Any, _Repeated] | None = {} if repeats else None
 
+    @property
+    def has_small_ring(self) -> bool:
+        return True
+
     def execute(self, call: Call) -> Executed:
         return Executed(call.state)
 

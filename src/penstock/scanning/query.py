@@ -16,13 +16,15 @@ from penstock.database.pir import PirPlan, PirScan
 from penstock.database.ssc import SscPlan, SscScan, top_k
 from penstock.database.store import Database, DatabaseError
 from penstock.database.stream import EntryStream, StreamTimes
+from penstock.native.keys import KeyTraffic
 from penstock.operations import OpKind
 from penstock.program.call import Cipher
 from penstock.program.evaluator import Evaluator, Plain
+from penstock.program.rows import RowWriter
 from penstock.program.scaling import ScaleState
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.running.readings import DEFAULT_READING
-from penstock.scanning.scanners import SCANNERS, Scanner
+from penstock.scanning.scanners import SCANNERS, Scanner, ScanPlan
 from penstock.traces.schema import Trace, TraceMeta
 
 Plan = PirPlan | SscPlan | MatchPlan
@@ -48,6 +50,10 @@ class Answer:
     the processor time of the process in that span, `own_cpu_s` that of the computing thread."""
     trace: Trace
     num_entries: int
+    scan_plan: ScanPlan | None = None
+    """Of the memory, where a budget was stated."""
+    traffic: KeyTraffic | None = None
+    """Of keys under that budget."""
 
 
 def answer(
@@ -60,12 +66,14 @@ def answer(
     threads: int = 1,
     reading: str = DEFAULT_READING,
     library: str | None = None,
+    planner: Callable[[Any], ScanPlan] | None = None,
     on_entry: Callable[[int, int], None] | None = None,
 ) -> Answer:
     """Encrypt the question, stream the database past it, decrypt the answer.
 
     Args:   reading: who computes: a name of `SCANNERS`. library: the client library of the native reading; the one
-            that encrypted the database if omitted.
+            that encrypted the database if omitted. planner: shares a byte budget of this process, and with it
+            decides `prefetch` (`penstock.scanning.memory`).
     Raises: DatabaseError: the database is unfinished or damaged: nothing is answered. UsageError: an index that it does
             not hold. ParamsError: a query so long that its scores do not fit; the plan is deeper than the parameters.
             CapabilityMissing: the library of the reading, or of the client.
@@ -81,8 +89,11 @@ def answer(
         plan.check_length(float(np.linalg.norm(np.asarray(question, dtype=np.float64))), "the query")
     keys = trace_scan(_small(plan), stored=description.stored)
     folder = None if description.stored == RECORDS else database.keys_path
-    with SCANNERS[reading](description.params, keys, folder, threads, library) as scanner:
-        return _answered(database, question, plan, scanner, reading, prefetch, direct, on_entry)
+    planned = {} if planner is None else {"planner": planner}
+    with SCANNERS[reading](description.params, keys, folder, threads, library, **planned) as scanner:
+        ahead = prefetch if scanner.plan is None else scanner.plan.prefetch
+        found = _answered(database, question, plan, scanner, reading, ahead, direct, on_entry)
+        return replace(found, scan_plan=scanner.plan, traffic=scanner.traffic())
 
 
 def _answered(
@@ -146,6 +157,12 @@ def start(ev: Evaluator, plan: Plan, question: Question) -> PirScan | SscScan | 
 def trace_scan(plan: Plan, queries: int = 1, stored: str = CIPHERTEXTS) -> Trace:
     """The trace of a scan of a whole database, without cryptography."""
     ev = SymbolicEvaluator(plan.params)
+    scan_all(ev, plan, queries, stored, lambda number: stored_entry(ev, number))
+    return ev.builder.finish(TraceMeta(workload="scan", params=plan.params.to_dict(), reading="trace"))
+
+
+def scan_all(ev: Evaluator, plan: Plan, queries: int, stored: str, entry: Callable[[int], Any]) -> None:
+    """A scan of a whole database by some questions, with `entry(number)` for its ciphertexts."""
     question: Question = list(range(queries))
     if isinstance(plan, SscPlan):
         question = np.zeros(plan.features)
@@ -158,17 +175,18 @@ def trace_scan(plan: Plan, queries: int = 1, stored: str = CIPHERTEXTS) -> Trace
             block, column = divmod(number, plan.packing.columns)
             scan.absorb(ev.encode(lambda: np.zeros(1), name=f"database[{block},{column}]"))
         else:
-            for each in scan.absorb(_stored(ev, number)) or ():
+            for each in scan.absorb(entry(number)) or ():
                 ev.decrypt(each)
     if not isinstance(scan, MatchScan):
         for each in scan.finish():
             ev.decrypt(each)
-    return ev.builder.finish(TraceMeta(workload="scan", params=plan.params.to_dict(), reading="trace"))
 
 
-def _stored(ev: SymbolicEvaluator, number: int) -> Cipher:
+def stored_entry(ev: RowWriter, number: int, value: Any = None) -> Cipher:
+    """A ciphertext of the database, which appears without an encryption."""
     limbs = ev.params.num_q
-    return Cipher(ev.builder.ciphertext(limbs, name=f"database[{number}]"), ScaleState.encrypted(ev.params, limbs))
+    name = ev.builder.ciphertext(limbs, name=f"database[{number}]")
+    return Cipher(name, ScaleState.encrypted(ev.params, limbs), value=value)
 
 
 def _small(plan: Plan) -> Plan:

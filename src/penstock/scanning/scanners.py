@@ -7,20 +7,24 @@ operand of the result, in the computation's order.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock._engine import CkksContext
 from penstock.errors import PenstockError, UsageError
+from penstock.keystore import KeyStore
 from penstock.native.client import chosen_library
 from penstock.native.client_process import ClientProcess
 from penstock.native.engine import EngineHere, make_context
 from penstock.native.evaluator import NativeEvaluator
+from penstock.native.keys import KeysHeld, KeysInMemory, KeysOnDisk, KeyTraffic
 from penstock.native.prepared import highest_limbs
-from penstock.native.store import DEFAULT_TENANT, keys_in_memory
+from penstock.native.sharing import MemoryPlan
+from penstock.native.store import DEFAULT_TENANT, add_missing_keys, keys_in_memory
 from penstock.params.ckks import CkksParameters
 from penstock.program.call import Cipher
 from penstock.program.evaluator import Values
@@ -30,6 +34,21 @@ from penstock.traces.schema import Trace
 
 if TYPE_CHECKING:
     from penstock.openfhe.evaluator import OpenFheEvaluator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanPlan:
+    """The bytes of each class of data in a query under a byte budget (`penstock.scanning.memory`)."""
+
+    memory: MemoryPlan
+    key_bytes: int
+    """Rows of keys in memory."""
+    key_uses: tuple[tuple[str, int], ...]
+    """(key, limbs) of each key switch, in order."""
+    keep_bytes: int
+    """Memory of dropped ciphertexts that is kept for new ones."""
+    prefetch: int
+    """Entries that lie ready."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,24 +70,43 @@ class Scanner:
     encode_s: Callable[[], float]
     """Seconds spent on encoding so far."""
     setup_s: float
+    plan: ScanPlan | None = None
+    """Of the memory, where a budget was stated."""
+    traffic: Callable[[], KeyTraffic | None] = lambda: None
+    """Of keys under that budget, so far."""
 
 
 @contextmanager
 def native_scanner(
-    params: CkksParameters, trace: Trace, folder: Path | None, threads: int, library: str | None
+    params: CkksParameters,
+    trace: Trace,
+    folder: Path | None,
+    threads: int,
+    library: str | None,
+    *,
+    planner: Callable[[CkksContext], ScanPlan] | None = None,
 ) -> Iterator[Scanner]:
     """The native evaluator; the client has a separate process.
 
     Args:   trace: uses each key as high as the scan does. folder: holds the key pair; `None`: a new one for this scan.
+            planner: shares a byte budget; keys then lie on disk, and in memory as far as it gives them room.
     """
     began = time.perf_counter()
     with ExitStack() as stack:
         context = make_context(params, threads)
+        plan = None if planner is None else planner(context)
         place = stack.enter_context(temporary_folder("penstock-scan-"))
         fleeting = place if folder is None else None
         client = ClientProcess(params, folder or place / "pair", library=library, threads=threads, fleeting=fleeting)
         stack.callback(client.release)
-        keys = keys_in_memory(client, context, DEFAULT_TENANT, highest_limbs(trace), place)
+        keys: KeysInMemory | KeysHeld | KeysOnDisk
+        if plan is None or not plan.key_uses:
+            keys = keys_in_memory(client, context, DEFAULT_TENANT, highest_limbs(trace), place)
+        else:
+            keys = _keys_on_disk(client, plan, highest_limbs(trace), place)
+            stack.callback(keys.close)
+        if plan is not None:
+            context.set_keep_bytes(plan.keep_bytes)
         engine = EngineHere(params, context, keys)
         ev = NativeEvaluator(engine, client)
 
@@ -93,7 +131,17 @@ def native_scanner(
             write=engine.give,
             encode_s=lambda: engine.encode_s,
             setup_s=setup_s,
+            plan=plan,
+            traffic=lambda: None if plan is None else keys.traffic(),
         )
+
+
+def _keys_on_disk(client: ClientProcess, plan: ScanPlan, limbs: Mapping[str, int], place: Path) -> KeysOnDisk:
+    """Keys made into a store of this scan, read ahead along its uses of them."""
+    store = KeyStore(place / "keys")
+    add_missing_keys(client, store, DEFAULT_TENANT, limbs)
+    tag = client.key_tag
+    return KeysOnDisk(client.params, store, DEFAULT_TENANT, plan.key_bytes, plan.key_uses, secret_tag=tag)
 
 
 @contextmanager

@@ -8,38 +8,30 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from penstock import _engine
+from penstock.database.similarity.scheme import RECORD_BITS, Layout, SmallRing, large_parameters
+from penstock.database.similarity.search import WORKLOAD, search, search_trace
 from penstock.errors import PenstockError, UsageError
 from penstock.keystore import KeyCache, KeyStore, parameter_digest
-from penstock.native.engine import EngineHere, make_context
+from penstock.native.engine import make_context
 from penstock.native.evaluator import NativeEvaluator
 from penstock.native.keys import KeysOnDisk, KeyTraffic
-from penstock.native.prepared import highest_limbs, key_uses
+from penstock.native.memory import peak_resident_bytes
+from penstock.native.prepared import highest_limbs
+from penstock.native.vectors import EngineOfBudget
 from penstock.params.ckks import CkksParameters
 from penstock.program.call import Cipher
-from penstock.program.circuit_evaluator import CircuitEvaluator
 from penstock.program.scaling import ScaleState
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.similarity.comparison import Comparison
-from penstock.similarity.files import (
-    PAYLOADS,
-    RECORDS,
-    DatabaseDamaged,
-    block_bytes,
-    checked,
-    read_description,
-)
-from penstock.similarity.scheme import COLUMNS, PAYLOAD_LIMBS, RECORD_BITS, Layout, SmallRing, large_parameters
-from penstock.system.files import os_errors
+from penstock.similarity.files import read_description
+from penstock.similarity.memory import KEPT, OPTION, Asked, SearchPlan, plan_search
+from penstock.similarity.reading import DatabaseReader
 from penstock.traces.schema import Trace, TraceMeta
 
 TENANT = "similarity"
@@ -48,8 +40,6 @@ FROM_SMALL, FROM_SMALL_SQUARED = "from-small", "from-small-squared"
 QUERY_MAGIC = b"PSTKSQ1\n"
 RESULT_MAGIC = b"PSTKSR1\n"
 _PAGE_BYTES = 4096
-READ_AHEAD = 2
-"""Groups of blocks in memory besides the one that is computed on."""
 
 
 @dataclass(slots=True)
@@ -62,33 +52,14 @@ class Answer:
     traffic: KeyTraffic | None = None
     database_bytes: int = 0
     """That were read."""
-
-
-def search_trace(params: CkksParameters, layout: Layout, *, count_only: bool = False) -> Trace:
-    """The trace of the part in the large ring."""
-    ev = SymbolicEvaluator(params)
-
-    def given(limbs: int) -> Cipher:
-        return Cipher(ev.builder.ciphertext(limbs), ScaleState(limbs, 1))
-
-    _run(ev, layout, lambda number: given(1), lambda variant, score, column: given(PAYLOAD_LIMBS), count_only)
-    return ev.builder.finish(TraceMeta(workload="similarity", params=params.to_dict(), reading="trace"))
-
-
-def _run(
-    ev: CircuitEvaluator,
-    layout: Layout,
-    packed: Callable[[int], Cipher],
-    payloads: Callable[[int, int, int], Cipher],
-    count_only: bool,
-) -> list[Cipher]:
-    comparison = Comparison(ev, layout)
-
-    def found() -> Iterator[Cipher]:
-        for number in range(layout.packed):
-            yield from comparison.near(packed(number))
-
-    return comparison.count(found()) if count_only else comparison.select(found(), payloads)
+    trace: Trace | None = None
+    """Of the part in the large ring, with the time of each operation."""
+    plan: SearchPlan | None = None
+    """Of the memory, predicted."""
+    peak_bytes: int = 0
+    """The most memory that this process ever had, measured."""
+    num_encoded: int = 0
+    """Constants that were encoded; one counts each time."""
 
 
 def keys_needed(
@@ -107,8 +78,10 @@ def expansion_elements(layout: Layout) -> list[int]:
 class Server:
     """A database with the keys of its owner.
 
-    Args:   keys: a key store. database: the folder that `Owner.encrypt_database` wrote. key_budget_bytes: rows of keys
-            in memory; all if omitted. threads: of an operation; all processors if omitted.
+    Args:   keys: a key store. database: the folder that `Owner.encrypt_database` wrote. memory_bytes: of this process,
+            for keys, constants, records, payloads and ciphertexts together; no limit if omitted. key_budget_bytes: rows
+            of keys in memory; the rest of the budget if omitted. threads: of an operation; all processors if omitted.
+            option: what states `memory_bytes`, in messages.
     Raises: DatabaseDamaged, KeyMissing, StoreUnusable; UsageError: a database of other parameters.
     """
 
@@ -118,8 +91,10 @@ class Server:
         database: Path,
         *,
         params: CkksParameters | None = None,
+        memory_bytes: int | None = None,
         key_budget_bytes: int | None = None,
         threads: int | None = None,
+        option: str = OPTION,
     ) -> None:
         self.params = params = large_parameters() if params is None else params
         self.database, self.described = database, read_description(database)
@@ -131,8 +106,9 @@ class Server:
                 f"N = {params.ring_dim} and q_0 = {small.modulus}: take the parameters that it was made with"
             )
         self.threads = threads or len(os.sched_getaffinity(0))
-        self.key_budget_bytes = key_budget_bytes
-        self._context = make_context(params, self.threads, kept_ciphertexts=32)
+        self.memory_bytes, self.key_budget_bytes, self._option = memory_bytes, key_budget_bytes, option
+        self._plans: dict[bool, SearchPlan] = {}
+        self._context = make_context(params, self.threads, kept_ciphertexts=KEPT[0])
         self._small = _small_context(small, 1)
         # For many blocks at once: one thread each.
         self._scanning = _small_context(small, self.threads)
@@ -168,27 +144,58 @@ class Server:
 
         if not count_only and not self.described.payload_bytes:
             raise UsageError(f"{self.database} was made without payloads: matches can only be counted in it")
-        with step("keys"):
-            trace = search_trace(self.params, self.layout, count_only=count_only)
-            uses = key_uses(trace)
-            budget = self.key_budget_bytes or self._all_key_bytes(trace)
-            keys = KeysOnDisk(self.params, self._store, TENANT, budget, uses)
+        with step("plan"):
+            plan = result.plan = self.plan(count_only=count_only)
+            self._context.set_keep_bytes(plan.keep_bytes)
+            keys = KeysOnDisk(self.params, self._store, TENANT, plan.key_bytes, plan.key_uses, ahead=False)
         try:
-            with step("expand the query"):
-                vector = self._expanded(self._query(query))
-            with step("inner products"):
-                packed = self._packed(vector)
-                result.database_bytes += self.layout.blocks * block_bytes(self.layout)
-            with step("compare and select"):
-                results = self._compared(keys, packed, count_only, result)
+            direct = self.memory_bytes is not None
+            with DatabaseReader(self.database, self.described, plan, direct=direct) as reader:
+                with step("read ahead"):
+                    # In the order of their uses: the first records, then keys.
+                    reader.begin()
+                    keys.begin()
+                with step("expand the query"):
+                    vector = self._expanded(self._query(query))
+                with step("inner products"):
+                    packed = self._packed(vector, reader)
+                    del vector
+                    self._end_products(reader)
+                with step("compare and select"):
+                    results = self._compared(keys, packed, count_only, reader, result)
+                result.database_bytes = reader.read_bytes
             result.content = RESULT_MAGIC + b"".join(len(each).to_bytes(8, "little") + each for each in results)
-            result.traffic = keys.traffic()
+            result.traffic, result.peak_bytes = keys.traffic(), peak_resident_bytes()
         finally:
             keys.close()
         return result
 
-    def _all_key_bytes(self, trace: Trace) -> int:
-        return sum(self.params.key_bytes(limbs, key=key) for key, limbs in highest_limbs(trace).items())
+    def plan(self, *, count_only: bool = False) -> SearchPlan:
+        """The shares of the memory, before a search; made once.
+
+        Raises: BudgetTooSmall: naming what does not fit, and the least that does.
+        """
+        if count_only not in self._plans:
+            contexts = (self._context, self._small, self._scanning)
+            asked = Asked(
+                params=self.params,
+                layout=self.layout,
+                payload_bytes=self.described.payload_bytes,
+                threads=self.threads,
+                count_only=count_only,
+                memory_bytes=self.memory_bytes,
+                key_budget_bytes=self.key_budget_bytes,
+                option=self._option,
+            )
+            kept = sum(each.kept_bytes for each in contexts)
+            self._plans[count_only] = plan_search(asked, self._context, kept)
+        return self._plans[count_only]
+
+    def _end_products(self, reader: DatabaseReader) -> None:
+        """The memory of the first phase goes."""
+        reader.end_records()
+        self._small.release_memory()
+        self._scanning.release_memory()
 
     def _query(self, content: bytes) -> _engine.CkksCiphertext:
         n, head = self.small.ring_dim, len(QUERY_MAGIC)
@@ -220,12 +227,12 @@ class Server:
             found = [*even, *odd]
         return found
 
-    def _packed(self, vector: list[_engine.CkksCiphertext]) -> list[_engine.CkksCiphertext]:
+    def _packed(self, vector: list[_engine.CkksCiphertext], reader: DatabaseReader) -> list[_engine.CkksCiphertext]:
         """The similarities as coefficients of large ciphertexts, under the ephemeral secret."""
         keys = self._from_small_keys()
         made = []
         parts: list[_engine.CkksCiphertext] = []
-        for group in self._groups():
+        for group in reader.groups():
             parts += _engine.ckks_inner_products(self._scanning, group, vector)
             while len(parts) >= self.layout.ratio:
                 made.append(self._pack(parts[: self.layout.ratio], keys))
@@ -245,57 +252,32 @@ class Server:
         packed = _engine.ckks_pack_small(self._context, self._small, parts)
         return self._context.switch_small(packed, keys[0].handle, keys[1].handle)
 
-    def _groups(self) -> Iterator[list[tuple[npt.NDArray[np.uint64], bytes]]]:
-        """Blocks of records, as many at a time as threads compute on, read ahead."""
-        size, path = block_bytes(self.layout), self.database / RECORDS
-        numbers = list(range(self.layout.blocks))
-        groups = [numbers[at : at + self.threads] for at in range(0, len(numbers), self.threads)]
-        with os_errors(path, "read"), path.open("rb", buffering=0) as file:
-
-            def read(group: list[int]) -> list[tuple[npt.NDArray[np.uint64], bytes]]:
-                made = []
-                for number in group:
-                    words = np.empty(size // 8, dtype=np.uint64)
-                    found = os.preadv(file.fileno(), [words.view(np.uint8).data], number * size)
-                    if found != size:
-                        raise DatabaseDamaged(f"{path}: block {number} ends {size - found} bytes early: make it again")
-                    block = self.described.blocks[number]
-                    made.append((checked(words, block, number, self.database), block.seed))
-                return made
-
-            with ThreadPoolExecutor(1) as reader:
-                pending = [reader.submit(read, group) for group in groups[:READ_AHEAD]]
-                for at in range(len(groups)):
-                    current = pending.pop(0).result()
-                    if at + READ_AHEAD < len(groups):
-                        pending.append(reader.submit(read, groups[at + READ_AHEAD]))
-                    yield current
-
     def _compared(
-        self, keys: KeysOnDisk, packed: list[_engine.CkksCiphertext], count_only: bool, result: Answer
+        self,
+        keys: KeysOnDisk,
+        packed: list[_engine.CkksCiphertext],
+        count_only: bool,
+        reader: DatabaseReader,
+        result: Answer,
     ) -> list[bytes]:
-        engine = EngineHere(self.params, self._context, keys)
+        assert result.plan is not None
+        engine = EngineOfBudget(self.params, self._context, keys, vector_bytes=result.plan.vector_bytes)
         ev = NativeEvaluator(engine, _NoEnds())
-        path, size, first = self.database / PAYLOADS, self.described.payload_bytes, self.described.template_bytes
+        described = _engine.CkksWriter(reader.template())
 
         def large(number: int) -> Cipher:
             value = packed[number]
             packed[number] = None  # type: ignore[call-overload] # its memory goes
             return Cipher(ev.builder.ciphertext(1), ScaleState(1, 1), 2, value.with_scale(engine.scale_at(1)))
 
-        with os_errors(path, "read"), path.open("rb", buffering=0) as file:
+        def payload(variant: int, score: int, column: int) -> Cipher:
+            value = self._context.import_ciphertext(reader.payload(variant, score, column))
+            return Cipher(ev.builder.ciphertext(value.limbs), ScaleState(value.limbs, value.degree), 2, value)
 
-            def payload(variant: int, score: int, column: int) -> Cipher:
-                at = first + ((variant * self.layout.scores + score) * COLUMNS + column) * size
-                content = os.pread(file.fileno(), size, at)
-                if len(content) != size:
-                    raise DatabaseDamaged(f"{path} ends early: make the database again")
-                result.database_bytes += size
-                value = self._context.import_ciphertext(content)
-                return Cipher(ev.builder.ciphertext(value.limbs), ScaleState(value.limbs, value.degree), 2, value)
-
-            found = _run(ev, self.layout, large, payload, count_only)
-            described = _engine.CkksWriter(os.pread(file.fileno(), first, 0))
+        found = search(ev, self.layout, large, payload, count_only=count_only)
+        result.num_encoded = engine.num_encoded
+        meta = TraceMeta(workload=WORKLOAD, params=self.params.to_dict(), reading="native")
+        result.trace = ev.builder.finish(meta)
         return [self._context.export_ciphertext(each.value, described) for each in found]
 
 

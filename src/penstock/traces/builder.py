@@ -103,6 +103,14 @@ class TraceBuilder:
         size = params.active_digits(limbs) * params.polynomial_bytes(limbs + params.num_p)
         return self.add_object("digits", limbs, size)
 
+    def small(self, polynomials: int, name: str | None = None) -> int:
+        """Register ciphertexts of the small ring, with so many polynomials in all."""
+        return self.add_object("small", 1, self.params.small_bytes(polynomials), name)
+
+    def stored(self, polynomials: int, name: str | None = None) -> int:
+        """Register a block of an encrypted database: so many polynomials of the small ring are read for it."""
+        return self.add_object("stored", 1, self.params.small_bytes(polynomials), name)
+
     def use_key(self, key: str) -> None:
         """Register an evaluation key, full chain, the first time that it is used; `finish` cuts truncated ones."""
         if key not in self._keys:

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.similarity.scheme import PAYLOAD, SIZES, Instance
+from penstock.database.similarity.scheme import PAYLOAD, SIZES, Instance
 
 NAMES = tuple(SIZES)
+MEMORY = "SIMILARITY_MEMORY"
+"""The environment's variable for the memory of the server's process."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,8 @@ class Places:
 
     size: Instance
     count_only: bool
+    memory: str | None
+    """Of the server's process, as text with a unit; `None`: no limit."""
 
     @property
     def data(self) -> Path:
@@ -72,8 +76,9 @@ def places() -> Places:
     parser = argparse.ArgumentParser()
     parser.add_argument("size", type=int, choices=range(len(NAMES)), help="0 toy, 1 small, 2 medium, 3 large")
     parser.add_argument("--count_only", action="store_true", help="only the number of matches")
+    parser.add_argument("--memory", default=os.environ.get(MEMORY), help="of the server's process, '8 GiB'")
     given, _ = parser.parse_known_args()
-    return Places(SIZES[NAMES[given.size]], given.count_only)
+    return Places(SIZES[NAMES[given.size]], given.count_only, given.memory or None)
 
 
 def fresh(path: Path) -> Path:

@@ -259,6 +259,11 @@ def verify_command(folder: Path, quiet: bool, output_format: str) -> None:
 @click.option("--top", type=click.IntRange(min=1), default=10, help="ssc: how many are shown.")
 @click.option("--pattern", help="string-match: the text; found where it starts at a word (make --bits-per-slot).")
 @click.option("--prefetch", type=click.IntRange(min=0), default=4, help="Entries read ahead.")
+@click.option(
+    "--memory",
+    callback=_bytes,
+    help='Of this process, "2 GiB": keys, constants, entries and ciphertexts together. Decides --prefetch.',
+)
 @click.option("--cached", is_flag=True, help="Read through the page cache.")
 @click.option("--threads", type=THREADS, default=1, help="Threads inside an operation.")
 @reading_option
@@ -278,6 +283,7 @@ def query_command(
     top: int,
     pattern: str | None,
     prefetch: int,
+    memory: int | None,
     cached: bool,
     threads: int,
     reading: str,
@@ -299,6 +305,7 @@ def query_command(
       penstock database query people --index 12345 --folds 4 --format json
       penstock database query faces --top 5 --compare mine.toml --disk disk.toml
       penstock database query notes --pattern "Lattigo "
+      penstock database query faces --memory "2 GiB"
     """
     from penstock.cli.database_query import ask, compared, disturbed, question_of
     from penstock.database.matching import MatchPlan
@@ -307,6 +314,8 @@ def query_command(
     database = Database.open(folder)
     database.require_complete()
     _refuse_of_other_kinds(database.description.kind, _ASKS)
+    if memory is not None:
+        _check_budgeted(reading)
     if (machine_path is None) != (disk_path is None):
         raise UsageError("a simulation needs both: --compare MACHINE.toml and --disk DISK.toml")
     question = question_of(database, indices, vector, pattern, seed)
@@ -328,16 +337,11 @@ def query_command(
             check=check,
             reading=reading,
             library=client_library,
+            memory_bytes=memory,
             on_entry=lambda done, total: stage.update(done, total=total),
         )
-    length = plan.packing.chunk_bytes if isinstance(plan, MatchPlan) else 1
-    if length > 1 and not quiet:
-        progress_console.print(
-            f"note: a pattern is looked for at every {length} bytes of a record, where a word begins; a database made "
-            "with --bits-per-slot 8 is looked at everywhere",
-            highlight=False,
-            soft_wrap=True,
-        )
+    if isinstance(plan, MatchPlan) and not quiet:
+        _note_of_words(plan.packing.chunk_bytes)
     if simulated is not None:
         result |= _beside(simulated, result)
         if not quiet:
@@ -346,6 +350,25 @@ def query_command(
     emit(result, output_format, table=lambda console: _draw(console, result))
     if right is False:
         raise CheckFailed(f"{folder}: the answer differs from the one in the clear")
+
+
+def _note_of_words(length: int) -> None:
+    """A note where a pattern may be missed between two words."""
+    if length > 1:
+        progress_console.print(
+            f"note: a pattern is looked for at every {length} bytes of a record, where a word begins; a database made "
+            "with --bits-per-slot 8 is looked at everywhere",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def _check_budgeted(reading: str) -> None:
+    """Raises: UsageError: an option that --memory decides, or a reading that a budget does not reach."""
+    if is_given("prefetch"):
+        raise UsageError("--memory decides --prefetch: leave one of them out")
+    if reading != "native":
+        raise UsageError(f"--memory is of penstock's own evaluator: leave --reading {reading} out, or --memory")
 
 
 def _beside(simulated: Simulated, result: Mapping[str, Any]) -> dict[str, Any]:

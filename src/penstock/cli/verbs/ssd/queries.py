@@ -123,13 +123,13 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
 )
 
 
-def _with_options(command: Callable[..., None]) -> Callable[..., None]:
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
-def _batches(default: int, what: str) -> Callable[[Any], Any]:
+def batches_option(default: int, what: str) -> Callable[[Any], Any]:
     """`--batch`, for queries of one kind."""
     return click.option(
         "--batch",
@@ -147,8 +147,8 @@ def _batches(default: int, what: str) -> Callable[[Any], Any]:
 @click.option("--record-bytes", type=click.IntRange(min=1), default=288)
 @click.option("--slot-bits", type=click.IntRange(min=1), help="Of a record in one slot. Default: the machine's.")
 @click.option("--stages", type=click.IntRange(min=1), default=2, help="Stages of filtering.")
-@_batches(1, "Queries together")
-@_with_options
+@batches_option(1, "Queries together")
+@with_options
 def pir(
     params: str,
     database: str,
@@ -185,13 +185,13 @@ def pir(
             "one: records would come back with errors; ask for fewer with --slot-bits",
             highlight=False,
         )
-    _answer(query, Options(batches=batches, **options))
+    answer(query, Options(batches=batches, **options))
 
 
 @click.command("ssc")
 @click.option("--params", default="fheins-ssc", help="Parameter set.")
 @click.option("--database", default="128 GB", help="Ciphertexts together.")
-@_batches(512, "Vectors in one ciphertext, which share its slots")
+@batches_option(512, "Vectors in one ciphertext, which share its slots")
 @click.option(
     "--summation",
     type=click.Choice(["bsgs", "fold"]),
@@ -199,7 +199,7 @@ def pir(
     help="Sum over a vector by hoisted baby and giant steps, or by doubling.",
 )
 @click.option("--limbs", type=click.IntRange(min=0), help="Of a stored ciphertext. Default: the whole chain.")
-@_with_options
+@with_options
 def ssc(
     params: str, database: str, batches: tuple[int, ...], summation: str, limbs: int | None, **options: Any
 ) -> None:
@@ -234,8 +234,8 @@ def ssc(
     default=1,
     help="Places of a record at which the pattern may start: an addition each.",
 )
-@_batches(1, "Patterns together")
-@_with_options
+@batches_option(1, "Patterns together")
+@with_options
 def match(params: str, database: str, starts: int, batches: tuple[int, ...], **options: Any) -> None:
     """Exact string matching by additions alone, which 'ciphermatch' does in the flash array.
 
@@ -249,7 +249,7 @@ def match(params: str, database: str, starts: int, batches: tuple[int, ...], **o
 
     size = parse_bytes(database, "--database")
     query = match_query(catalogue.get(params), database_bytes=size, starts=starts)
-    _answer(query, Options(batches=batches, **options))
+    answer(query, Options(batches=batches, **options))
 
 
 @click.command("filter")
@@ -259,8 +259,8 @@ def match(params: str, database: str, starts: int, batches: tuple[int, ...], **o
 @click.option(
     "--limbs", type=click.IntRange(min=0), default=0, help="Of a stored ciphertext. Default: the whole chain."
 )
-@_batches(1, "Queries together")
-@_with_options
+@batches_option(1, "Queries together")
+@with_options
 def filter_rows(
     params: str, database: str, categories: int, limbs: int, batches: tuple[int, ...], **options: Any
 ) -> None:
@@ -277,7 +277,7 @@ def filter_rows(
 
     size = parse_bytes(database, "--database")
     query = filter_query(catalogue.get(params), database_bytes=size, categories=categories, limbs=limbs)
-    _answer(query, Options(batches=batches, **options))
+    answer(query, Options(batches=batches, **options))
 
 
 @click.command("join")
@@ -288,8 +288,8 @@ def filter_rows(
 @click.option(
     "--limbs", type=click.IntRange(min=0), default=0, help="Of a stored ciphertext. Default: the whole chain."
 )
-@_batches(1, "Queries together")
-@_with_options
+@batches_option(1, "Queries together")
+@with_options
 def join(
     params: str, database: str, categories: int, rows: int, limbs: int, batches: tuple[int, ...], **options: Any
 ) -> None:
@@ -308,7 +308,7 @@ def join(
     query = filter_query(
         catalogue.get(params), database_bytes=size, categories=categories, small_rows=rows, limbs=limbs
     )
-    _answer(query, Options(batches=batches, **options))
+    answer(query, Options(batches=batches, **options))
 
 
 @click.command("hdc")
@@ -321,8 +321,8 @@ def join(
     default="fold",
     help="By doubling, or by hoisted baby and giant steps, whose keys need a larger DRAM.",
 )
-@_batches(1, "Queries together")
-@_with_options
+@batches_option(1, "Queries together")
+@with_options
 def hdc(params: str, database: str, dimensions: int, summation: str, batches: tuple[int, ...], **options: Any) -> None:
     """Cosine scores of an encrypted hypervector, as the workload 'hdc-classify' computes them.
 
@@ -336,10 +336,10 @@ def hdc(params: str, database: str, dimensions: int, summation: str, batches: tu
 
     size = parse_bytes(database, "--database")
     query = hdc_query(catalogue.get(params), database_bytes=size, dimensions=dimensions, summation=summation)
-    _answer(query, Options(batches=batches, **options))
+    answer(query, Options(batches=batches, **options))
 
 
-def _answer(query: Any, options: Options) -> None:
+def answer(query: Any, options: Options) -> None:
     from penstock.cli.assumed import draw_assumed
     from penstock.machines import load_machine
 
