@@ -140,6 +140,16 @@ def test_the_front_falls_in_power_as_it_grows_in_time() -> None:
     assert front[0]["watts"] < 41.4
 
 
+def test_the_front_is_played_page_by_page() -> None:
+    """Within 1 %: the formula deals ciphertexts to the accelerators in fractions."""
+    for row in rows("ssc", *SMALL, "--play"):
+        assert row["played_query_s"] == pytest.approx(row["query_s"], rel=0.01)
+    words = ("pir", *SMALL, "--batch", "16", "--pcie", "30 GB/s", "--play")
+    assert all(row["played_query_s"] == pytest.approx(row["query_s"], rel=0.01) for row in rows(*words))
+    found = CliRunner().invoke(verb.command, ["ssc", *SMALL, "--play"], catch_exceptions=False)
+    assert "played" in found.stdout
+
+
 def test_every_point_is_written_and_an_existing_file_is_kept(tmp_path: Path) -> None:
     path, picture = tmp_path / "points.csv", tmp_path / "front.svg"
     front = rows("ssc", *SMALL, "-o", str(path), "--figure", str(picture))

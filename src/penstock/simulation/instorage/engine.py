@@ -9,11 +9,14 @@ one chunk it reads and computes in turns.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Any
 
 from penstock.errors import UsageError
 from penstock.machines.drives import Drive
 from penstock.machines.instorage import UnitAccelerator
 from penstock.machines.instorage_power import footprint
+from penstock.machines.instorage_scaling import redesigned
 from penstock.machines.schema import Machine
 from penstock.simulation.drive.scan import (
     Arbitration,
@@ -122,6 +125,35 @@ def played_in_storage(
         ordinary_bytes_per_s=ordinary_bytes_per_s,
         ordinary_latency_s=result.read_latency.mean_s,
     )
+
+
+def played_design(
+    query: Query,
+    drive: Drive,
+    accelerator: UnitAccelerator,
+    row: dict[str, Any],
+    *,
+    batch: int = 1,
+    inside: Inside | None = None,
+) -> Answered:
+    """A batch answered by one design of a space, page by page.
+
+    Args:   drive: the row's, as its file has it; accelerator: as published; row: of `Space.rows`.
+    Raises: as `played_in_storage`.
+    """
+    design = redesigned(
+        accelerator,
+        channels_per_accelerator=row["channels_per_accelerator"],
+        lanes=row["lanes"],
+        scratchpad_bytes=row["scratchpad_bytes"],
+    )
+    changed = replace(
+        drive,
+        dram_bytes_per_s=row["dram_bytes_per_s"],
+        dram_capacity_bytes=row["dram_capacity_bytes"],
+        host_link_bytes_per_s=row["pcie_bytes_per_s"],
+    )
+    return played_in_storage(query, changed, design, batch=batch, inside=inside)
 
 
 def played_on_host(

@@ -52,8 +52,7 @@ def _machine_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
         name = f"{program.accelerator}.{program.application}.machine.{field}"
         found = [changed(machine, field, factor) for factor in FACTORS]
         if found[0] is None:
-            text = "energy in proportion" if field == "power" else "in no time: it is a description, or fits anyhow"
-            yield _row(name, None, figure, text)
+            yield _row(name, None, figure, _unpriced(field))
             continue
         base = program.priced.ideal_s
         for factor, each in zip(FACTORS, found, strict=True):
@@ -63,6 +62,15 @@ def _machine_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
             over = (seconds / base + share) / (1 + share)
             text = f"{factor:g} times: time with every byte at hand; over '{data.SHOWN_TIER}' {over:.3g} times"
             yield _row(f"{name}.times-{factor:g}", seconds / base, figure, text)
+
+
+def _unpriced(field: str) -> str:
+    """What a value without a part in these times is for."""
+    if field == "power":
+        return "energy in proportion"
+    if field.startswith("datapath."):
+        return "of 'simulate --inside schedule' alone, which these rows do not use"
+    return "in no time: it is a description, or large enough"
 
 
 def changed(machine: Machine, field: str, factor: float) -> Machine | None:

@@ -16,6 +16,7 @@ from penstock.errors import UnknownName, UsageError
 if TYPE_CHECKING:
     from penstock.machines.instorage import UnitAccelerator
     from penstock.simulation.instorage.front import Budget
+    from penstock.simulation.instorage.queries import Inside
     from penstock.simulation.instorage.space import Axes, Space
 
 WORKLOADS = ("pir", "ssc", "hdc-classify", "filter-aggregate", "equi-join", "string-match")
@@ -72,6 +73,7 @@ def _with(options: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
 )
 @click.option("--machine", default="sharp", help="The accelerator behind PCIe.")
 @click.option("--policy", default="batch-overlap", help="What the host does, as in 'penstock ssd pir'.")
+@click.option("--play", is_flag=True, help="Play the designs of the front on the event engine, page by page.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write every point: a .csv or .json file.")
 @click.option("--figure", type=click.Path(path_type=Path), help="Draw all points and the front: an .svg file.")
 @click.option("--force", is_flag=True, help="Replace existing files.")
@@ -89,6 +91,7 @@ def command(workload: str, **options: Any) -> None:
       penstock ssd space ssc
       penstock ssd space pir --batch 64 --max-power "20 W" --figure front.svg
       penstock ssd space filter-aggregate --max-dram-rate "51.2 GB/s" -o designs.csv --format json
+      penstock ssd space hdc-classify --max-power "30 W" --play
       penstock ssd space ssc --drive ssd-s --lanes 128 --scratchpad "7 MB" --scratchpad "42 MB" --contention dram
     """
     from penstock.simulation.instorage.front import pareto, within
@@ -105,6 +108,8 @@ def command(workload: str, **options: Any) -> None:
     front = pareto(space, chosen)
     own = own_designs(space, axes.drives, accelerator, chosen)
     rows = [{**row, "pareto": True, "within_budgets": True} for row in space.rows(front)]
+    if options["play"]:
+        _play(space, rows, accelerator, options)
     if options["output"] is not None:
         on_front = set(front.tolist())
         every = [
@@ -126,6 +131,30 @@ def command(workload: str, **options: Any) -> None:
         console.print(f"Area and power: {accelerator.scaling_source}.", highlight=False)
 
     emit(rows, options["output_format"], table=table)
+
+
+def _play(space: Space, rows: list[dict[str, Any]], accelerator: UnitAccelerator, options: dict[str, Any]) -> None:
+    """Add what the event engine makes of each design."""
+    from penstock.machines.drives import load_drive
+    from penstock.simulation.instorage.engine import played_design
+    from penstock.system.progress import Progress
+
+    drives = {drive.name: drive for drive in map(load_drive, dict.fromkeys(options["drives"]))}
+    with Progress(quiet=options["quiet"]).stage("playing the front", len(rows)) as stage:
+        for row in rows:
+            played = played_design(
+                space.query, drives[row["drive"]], accelerator, row, batch=space.batch, inside=_inside(options)
+            )
+            row["played_query_s"] = played.query_s
+            stage.advance()
+
+
+def _inside(options: dict[str, Any]) -> Inside:
+    from penstock.machines.instorage_power import Multiplicity
+    from penstock.simulation.instorage.policies import Contention
+    from penstock.simulation.instorage.queries import Inside
+
+    return Inside(contention=Contention(options["contention"]), multiplicity=Multiplicity(options["power"]))
 
 
 def _say(text: str) -> None:
@@ -203,11 +232,9 @@ def _budgets(options: dict[str, Any], accelerator: UnitAccelerator) -> list[Budg
 
 def _explored(workload: str, axes: Axes, accelerator: UnitAccelerator, options: dict[str, Any]) -> Space:
     from penstock.machines import load_machine
-    from penstock.machines.instorage_power import Multiplicity
     from penstock.params import catalogue
     from penstock.simulation.instorage.named import named_query
-    from penstock.simulation.instorage.policies import HOST_POLICIES, Contention
-    from penstock.simulation.instorage.queries import Inside
+    from penstock.simulation.instorage.policies import HOST_POLICIES
     from penstock.simulation.instorage.space import Baseline, explore
     from penstock.system.progress import Progress
     from penstock.units import parse_bytes
@@ -221,7 +248,7 @@ def _explored(workload: str, axes: Axes, accelerator: UnitAccelerator, options: 
         database_bytes=None if options["database"] is None else parse_bytes(options["database"], "--database"),
     )
     baseline = Baseline(machine=load_machine(options["machine"]), policy=HOST_POLICIES[options["policy"]])
-    inside = Inside(contention=Contention(options["contention"]), multiplicity=Multiplicity(options["power"]))
+    inside = _inside(options)
     with Progress(quiet=options["quiet"]).stage("designs", axes.num_points) as stage:
         space = explore(
             query, axes, accelerator, baseline, batch=options["batch"], inside=inside, progress=stage.advance
@@ -255,7 +282,7 @@ def _draw(
     headings = (
         "drive | >accelerators | >lanes | >scratchpad | >DRAM | >PCIe | >area | >power | >a query | >speedup | "
         "bottleneck | area, power"
-    )
+    ) + (" | >played" if rows and "played_query_s" in rows[0] else "")
     table = table_of(headings, no_wrap=True, header_style="bold")
     table.title = f"{space.query.workload}: the Pareto front of {num_within:,} designs within budgets (simulated)"
     for row in rows:
@@ -272,6 +299,7 @@ def _draw(
             f"{row['speedup']:.3g}x",
             row["bottleneck"],
             row["area_and_power"],
+            *([format_seconds(row["played_query_s"])] if "played_query_s" in row else []),
         )
     console.print(table)
     asked = ", ".join(f"{each.option} {each.text(each.most)}" for each in budgets)
