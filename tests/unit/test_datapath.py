@@ -310,6 +310,7 @@ def test_the_command_line_schedules_and_says_what_it_rests_on(
     assert row["compute_s"] != other["compute_s"]
     assert row["key_bytes"] == other["key_bytes"]
     assert "schedule" not in other
+    assert row["schedule"]["off_chip_s"] * 1e12 == pytest.approx(row["key_bytes"], rel=0.1)  # plaintexts are the rest
     assert max(row["schedule"]["bounds_s"].values()) <= row["schedule"]["total_s"] * (1 + 1e-9)
     assert main([*asked, "--inside", "schedule"]) == 0
     assert "not shorter than transforms" in capsys.readouterr().out
