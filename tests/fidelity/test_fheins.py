@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from penstock.machines.drives import load_drive
 from penstock.studies.fheins import data
 from penstock.studies.fheins import reproduction as fheins
 from penstock.studies.fheins.readings import readings
@@ -216,6 +217,34 @@ def test_ordinary_reads_cost_more_in_turns_than_at_once(made: dict[str, dict[str
             shared, alternate = (value(made, f"{name}.{modes}.slowdown") for modes in ("shared", "alternate"))
             assert 1 <= shared <= alternate * (1 + 1e-9)
             assert alternate == pytest.approx(1 / (1 - reads * 1e9 / 7.2018497e9), rel=1e-4)
+
+
+@pytest.mark.parametrize("drive", data.DRIVES)
+def test_only_the_links_efficiency_moves_a_headline_of_all_assumed_values_of_a_drive(
+    made: dict[str, dict[str, Any]], drive: str
+) -> None:
+    """PIR and SSC wait for computing inside and for the link outside; commands and geometry are hidden."""
+    moved = {
+        name.split(".", 3)[3]
+        for name, each in made.items()
+        if name.startswith(f"assumed.{drive}.") and abs(each["first_principles"] - 1) > 0.01
+    }
+    assert {each for each in moved if each.startswith("drive.")} == {"drive.host_link_efficiency.times-0.5"}
+    assert {each.split(".")[1] for each in moved if each.startswith("fheins.")} == {
+        "clock", "plaintext_transforms", "lane", "hoisting",
+    }  # fmt: skip
+    fields = {name.split(".")[4] for name in made if name.startswith(f"assumed.{drive}.pir.drive.")}
+    expected = {
+        field
+        for field, figure in load_drive(drive).figures.items()
+        if figure.kind.value == "assumed" and field != "stripe"
+    }
+    assert fields == expected, "every assumed value but the order of a stripe has another one"
+    words = value(made, f"assumed.{drive}.ssc.fheins.lane.word")
+    assert words == pytest.approx(
+        value(made, f"sensitivity.ssc.{drive}.lane-word.bsgs.batch512.speedup")
+        / value(made, f"ssc.{drive}.max.speedup")
+    )
 
 
 def test_inspires_published_time_takes_thirteen_butterflies_a_cycle_and_channel(

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.studies.fheins import data
+from penstock.studies.fheins.assumed import assumed_rows
 from penstock.studies.fheins.engine import engine_rows
 from penstock.studies.fheins.model import HEADLINE, Study
 from penstock.studies.fheins.rows import (
@@ -31,7 +32,7 @@ from penstock.studies.fheins.tables import table1_rows, table2_rows
 from penstock.studies.fheins.workloads import inspire_unit_rows, mode_rows, workload_rows
 
 STUDY = "fheins"
-DRAWN = ("sensitivity", "energy", "table1", "modes")
+DRAWN = ("sensitivity", "energy", "table1", "modes", "assumed")
 """Groups that a table on a terminal leaves out."""
 
 
@@ -48,6 +49,7 @@ def rows(study: Study | None = None) -> list[Row]:
         *mode_rows(found),
         *energy_rows(found),
         *sensitivity_rows(found),
+        *assumed_rows(found),
         *engine_rows(found),
         *table1_rows(found),
         *table2_rows(found),
