@@ -18,12 +18,16 @@ from penstock.machines.written import machine_toml, write_machine
 from penstock.operations import OpKind
 from penstock.params import catalogue
 from penstock.prediction.machine_tables import schedule_rows
+from penstock.program.symbolic import SymbolicEvaluator
 from penstock.running import trace_workload
-from penstock.simulation.inside.schedule import CRITICAL_PATH, schedule_operation
+from penstock.simulation.inside.schedule import CRITICAL_PATH, Program, schedule_operation, schedule_program
 from penstock.simulation.inside.timeline import kernel_timeline
 from penstock.simulation.price import price_trace
+from penstock.traces.schema import TraceMeta
 from penstock.work.graphs import kernel_graph
+from penstock.work.shapes import Shape
 from timeline_format import check_format
+from toy import toy
 
 SHARP = catalogue.get("sharp")
 MACHINE = """
@@ -90,6 +94,25 @@ def test_the_inside_of_a_machine_is_read_and_written_again(tmp_path: Path) -> No
 def test_an_inside_that_breaks_a_rule_is_refused(tmp_path: Path, inside: str, says: str) -> None:
     with pytest.raises(MachineError, match=says):
         machine(tmp_path, inside)
+
+
+def test_units_that_share_their_hardware_wait_for_each_other(tmp_path: Path) -> None:
+    def ports(text: str) -> str:
+        each = 'multiplications = { value = "2 ports", source = "a test", kind = "assumed" }'
+        return f'ports = {{ base_conversion = {{ value = "{text}", source = "a test", kind = "assumed" }}, {each} }}\n'
+
+    apart, _ = schedule_operation(OpKind.ROTATE, SHARP, 13, machine(tmp_path, ports("2 ports")))
+    both, kernels = schedule_operation(OpKind.ROTATE, SHARP, 13, machine(tmp_path, ports("2 ports of multiplications")))
+    assert both.total_s >= apart.total_s
+    assert "base_conversion" not in both.busy_s
+    work = apart.busy_s["base_conversion"] + apart.busy_s["multiplications"]
+    assert both.busy_s["multiplications"] == pytest.approx(work, rel=1e-9)
+    assert {"base-conversion ModUp 1", "key-product key 1"} <= set(kernels.name)
+    for wrong in ("1 ports of multiplications", "2 ports of additions", "2 ports of base_conversion"):
+        with pytest.raises(MachineError, match=r"state as many datapath\.ports"):
+            machine(tmp_path, ports(wrong))
+    with pytest.raises(MachineError, match="unknown unit"):
+        machine(tmp_path, ports("2 ports of multipliers"))
 
 
 def test_cycles_need_a_clock(tmp_path: Path) -> None:
@@ -199,6 +222,62 @@ def test_more_room_and_more_ports_of_work_never_hold_a_program_below_its_bounds(
     assert schedule.bounds_s == tight.bounds_s
 
 
+def test_a_composite_without_an_expansion_takes_no_time_in_a_schedule() -> None:
+    """It waits for its operands, and what reads its result waits for it."""
+    params = toy(ring_dim=4096, slots=2048, q_bits=(36,) * 6, p_bits=(36,) * 2, dnum=3, word_bits=36)
+    ev = SymbolicEvaluator(params)
+    turned = ev.rotate(ev.fresh(4), 1)
+    trace = ev.builder.finish(TraceMeta(workload="test", params=params.to_dict(), reading="trace"))
+    alone = price_trace(trace, scheduled(load_machine("sharp")))
+    ev.rotate(turned, 1)
+    both = price_trace(
+        ev.builder.finish(TraceMeta(workload="test", params=params.to_dict(), reading="trace")),
+        scheduled(load_machine("sharp")),
+    )
+    assert both.schedule is not None
+    assert alone.schedule is not None
+    assert both.schedule.end_s[0] == pytest.approx(alone.ideal_s, rel=1e-2)  # kernels of the second come between
+    assert both.schedule.bounds_s[CRITICAL_PATH] > 1.5 * alone.schedule.bounds_s[CRITICAL_PATH]
+    none = np.zeros(0, dtype=np.int64)
+    shapes = [Shape("rotate", 4, 4, 0, 0, 2), Shape("composite", 4, 4, 0, 0, 2)]
+    program = Program(shapes, np.asarray([0, 1, 0]), (np.asarray([0, 0, 1, 2]), np.asarray([0, 1])))
+    found = schedule_program(program, params, load_machine("sharp"))
+    assert found.end_s[1] == found.end_s[0]
+    assert found.total_s == pytest.approx(2 * alone.ideal_s)
+    empty = schedule_program(Program([], none, (np.zeros(1, dtype=np.int64), none)), params, load_machine("sharp"))
+    assert (empty.total_s, empty.added_s.tolist()) == (0.0, [])
+
+
+def test_a_machine_adds_exchanges_transforms_of_plaintexts_and_loads(tmp_path: Path) -> None:
+    def names(found: Machine, kind: OpKind, *, loads: bool = False) -> list[str]:
+        return sorted(set(schedule_operation(kind, SHARP, 5, found, loads=loads)[1].name))
+
+    plain = machine(tmp_path, PORTS)
+    sharp = load_machine("sharp")
+    assert "exchange" not in names(plain, OpKind.ROTATE)
+    assert "exchange" in names(sharp, OpKind.ROTATE)
+    assert "transform plaintext" not in names(plain, OpKind.MULT_PLAIN)
+    assert "transform plaintext" in names(sharp, OpKind.MULT_PLAIN)
+    assert "load plaintext" in names(sharp, OpKind.MULT_PLAIN, loads=True)
+    assert "load key key 1" in names(sharp, OpKind.ROTATE, loads=True)
+    _, kernels = schedule_operation(OpKind.MULT_PLAIN, SHARP, 5, sharp)
+    assert kernels.name.count("transform plaintext") == 5
+    assert set(kernels.limb.tolist()) == set(range(5))
+
+
+def test_operands_pass_a_unit_memory_where_a_machine_has_one(tmp_path: Path) -> None:
+    memory = 'memory = { value = "1 TB/s", source = "a test", kind = "assumed" }\n\n[datapath]\n'
+    text = MACHINE.replace("\n[datapath]\n", memory)
+    (tmp_path / "mine.toml").write_text(text)
+    bound = load_machine(tmp_path / "mine.toml")
+    found, _ = schedule_operation(OpKind.ADD, SHARP, 35, bound)
+    assert found.total_s == pytest.approx(3 * SHARP.ciphertext_bytes(35) / 1e12, rel=1e-6)
+    assert found.bounds_s["scratchpad"] == pytest.approx(found.total_s, rel=1e-6)
+    (tmp_path / "mine.toml").write_text(MACHINE.replace("\n[datapath]\n", memory.replace("memory", "results", 1)))
+    with pytest.raises(MachineError, match="unit 'results', which no kernel runs on"):
+        schedule_operation(OpKind.ADD, SHARP, 35, load_machine(tmp_path / "mine.toml"))
+
+
 def test_a_timeline_has_the_kernels_of_whole_operations() -> None:
     sharp = load_machine("sharp")
     trace = trace_workload("inner-product", SHARP, "ci", 0)
@@ -231,6 +310,7 @@ def test_the_command_line_schedules_and_says_what_it_rests_on(
     assert row["compute_s"] != other["compute_s"]
     assert row["key_bytes"] == other["key_bytes"]
     assert "schedule" not in other
+    assert row["schedule"]["off_chip_s"] * 1e12 == pytest.approx(row["key_bytes"], rel=0.1)  # plaintexts are the rest
     assert max(row["schedule"]["bounds_s"].values()) <= row["schedule"]["total_s"] * (1 + 1e-9)
     assert main([*asked, "--inside", "schedule"]) == 0
     assert "not shorter than transforms" in capsys.readouterr().out

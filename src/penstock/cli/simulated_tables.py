@@ -214,7 +214,7 @@ def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.1%}"
 
 
-def draw_schedule(console: Console, machine: str, schedule: Schedule) -> None:
+def draw_schedule(console: Console, machine: str, schedule: Schedule, off_chip_s: float | None) -> None:
     """What the schedule of a program came to, every byte on chip: its length, its lower bounds, and busy units."""
     bounds = sorted(schedule.bounds_s.items(), key=lambda each: -each[1])
     said = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in bounds)
@@ -224,3 +224,8 @@ def draw_schedule(console: Console, machine: str, schedule: Schedule) -> None:
         highlight=False,
     )
     console.print(f"{machine}, share of the time in which units work: {busy}", highlight=False)
+    if off_chip_s is not None:
+        console.print(
+            f"{machine}, its own memory moves all keys and plaintexts that are read in {format_seconds(off_chip_s)}",
+            highlight=False,
+        )

@@ -32,7 +32,7 @@ class Datapath:
     """What a schedule of kernels needs to know besides rates."""
 
     ports: Mapping[str, Figure] = field(default_factory=dict)
-    """Unit -> limbs that it works on at once; its rate is of all ports together."""
+    """Unit -> limbs that it works on at once; its rate is of all ports together. They may be ports of another unit."""
     latency: Mapping[str, Figure] = field(default_factory=dict)
     """Unit -> seconds from the last word that it reads to the last word of the result."""
     chaining: Figure | None = None
@@ -53,6 +53,10 @@ class Datapath:
     def ports_of(self, unit: str) -> int:
         """Limbs that a unit works on at once."""
         return int(self.ports[unit].value) if unit in self.ports else 1
+
+    def runs_on(self, unit: str) -> str:
+        """The unit whose ports the work of a unit takes: itself, or another whose hardware it shares."""
+        return _host(self.ports[unit].text) or unit if unit in self.ports else unit
 
     def latency_of(self, unit: str) -> float:
         """Seconds from the last word read to the last word of a result."""
@@ -75,6 +79,12 @@ class Datapath:
                 yield f"datapath.{name}", meaning
 
 
+def _host(text: str) -> str | None:
+    """The other unit that a number of ports names."""
+    _, shares, unit = text.partition(" ports of ")
+    return unit.strip() if shares else None
+
+
 def datapath_from_spec(
     spec: DatapathSpec,
     units: Mapping[str, object],
@@ -85,14 +95,15 @@ def datapath_from_spec(
     """The checked inside of a machine.
 
     Args:   units: the machine's; figure: checks a figure in the given units, named by its path.
-    Raises: MachineError: a unit that the machine does not have; no whole number of ports; cycles without a clock; a
-            share above 100 %; as `figure` does.
+    Raises: MachineError: a unit that the machine does not have; no whole number of ports; ports of another unit that
+            does not state as many; cycles without a clock; a share above 100 %; as `figure` does.
     """
     seconds = dict(SECOND_UNITS)
     if clock is not None:
         seconds |= dict.fromkeys(("cycle", "cycles"), 1.0 / clock.value)
     found: dict[str, dict[str, Figure]] = {"ports": {}, "latency": {}}
-    for name, accepted in (("ports", {"port": 1.0, "ports": 1.0}), ("latency", seconds)):
+    ports = {"port": 1.0, "ports": 1.0} | {f"ports of {unit}": 1.0 for unit in units}
+    for name, accepted in (("ports", ports), ("latency", seconds)):
         for unit, written in getattr(spec, name).items():
             path = f"datapath.{name}.{unit}"
             if unit not in units:
@@ -103,6 +114,13 @@ def datapath_from_spec(
             value = found[name][unit].value
             if name == "ports" and (value < 1 or value != int(value)):
                 raise MachineError(f"{where}: {path} '{written.value}' is not a whole number of ports, 1 or more")
+    for unit, taken in found["ports"].items():
+        host = _host(taken.text)
+        there = found["ports"].get(host or unit)
+        if host is not None and (there is None or _host(there.text) is not None or there.value != taken.value):
+            raise MachineError(
+                f"{where}: datapath.ports.{unit} '{taken.text}': state as many datapath.ports.{host}, of its own"
+            )
     single: dict[str, Figure] = {}
     for name, accepted in (
         ("chaining", {"point": 1.0, "points": 1.0}),

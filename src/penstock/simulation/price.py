@@ -68,6 +68,8 @@ class PricedTrace:
     warnings: tuple[str, ...] = ()
     schedule: Schedule | None = None
     """Its kernels on the machine's units, where the machine has operations scheduled."""
+    off_chip_s: float | None = None
+    """Seconds in which the machine's own memory moves all keys and plaintexts that are read; `None`: not stated."""
 
     def __len__(self) -> int:
         return len(self.compute_s)
@@ -147,6 +149,7 @@ def price_trace(
     parts = _read_and_made(table, objects, shapes, classes, key_bytes, plaintext_bytes)
     start, access_object, access_class, access_bytes, is_result = _rows_of(parts, table.num_rows)
 
+    own = machine.architecture.off_chip
     totals = {"key": key_bytes, "plaintext": plaintext_bytes, "ciphertext": ciphertext_bytes}
     read_once = int(objects.bytes[shapes.operand[objects.is_stored[shapes.operand]]].sum())
     return PricedTrace(
@@ -174,6 +177,7 @@ def price_trace(
             for kind, count in unpriced.items()
         ),
         schedule=scheduled,
+        off_chip_s=None if own is None else float(key_bytes @ counts + plaintext_bytes @ counts) / own.value,
     )
 
 

@@ -207,26 +207,32 @@ pub(super) fn shape_at(operations: &Operations<'_>, operation: usize, shapes: &[
 /// The end of the program if nodes waited for results only.
 pub(super) fn critical(shapes: &[Shape], operations: &Operations<'_>, limbs: usize) -> Attoseconds {
     let n = operations.shape.len();
-    let mut ends: Vec<Attoseconds> = vec![0; n];
-    // When each limb of each result is there.
-    let mut there: Vec<Attoseconds> = vec![0; n * limbs];
+    let mut last_reader = vec![0; n];
+    for i in 0..n {
+        for &source in &operations.source[span(operations.source_start, i)] {
+            last_reader[source as usize] = i;
+        }
+    }
+    // Per operation that is read later: its end, and when each limb of its result is there.
+    let mut there: Vec<Option<(Attoseconds, Vec<Attoseconds>)>> = vec![None; n];
     let mut times: Vec<Attoseconds> = Vec::new();
+    let mut total = 0;
     for i in 0..n {
         let sources = &operations.source[span(operations.source_start, i)];
         let shape = &shapes[shape_at(operations, i, shapes)];
         times.clear();
         times.resize(shape.nodes.len(), 0);
         let mut end = 0;
-        if shape.nodes.is_empty() {
-            end = sources.iter().map(|&source| ends[source as usize]).max().unwrap_or(0);
+        let mut made = vec![0; limbs];
+        for (source_end, ready) in sources.iter().filter_map(|&source| there[source as usize].as_ref()) {
+            if shape.nodes.is_empty() {
+                end = end.max(*source_end);
+            }
+            for (at, node) in shape.nodes.iter().enumerate().filter(|(_, node)| node.operand) {
+                times[at] = times[at].max(ready[node.limb as usize]);
+            }
         }
         for (at, node) in shape.nodes.iter().enumerate() {
-            let limb = node.limb as usize;
-            if node.operand {
-                for &source in sources {
-                    times[at] = times[at].max(there[source as usize * limbs + limb]);
-                }
-            }
             let time = times[at] + node.busy + node.latency;
             end = end.max(time);
             for group in shape.groups_of(at) {
@@ -235,15 +241,19 @@ pub(super) fn critical(shapes: &[Shape], operations: &Operations<'_>, limbs: usi
                 }
             }
             if node.result {
-                there[i * limbs + limb] = there[i * limbs + limb].max(time);
+                made[node.limb as usize] = made[node.limb as usize].max(time);
             }
         }
-        ends[i] = end;
-        for (limb, &makers) in shape.makers.iter().enumerate() {
-            if makers == 0 {
-                there[i * limbs + limb] = end;
-            }
+        for (ready, _) in made.iter_mut().zip(&shape.makers).filter(|(_, makers)| **makers == 0) {
+            *ready = end;
+        }
+        total = total.max(end);
+        for &source in sources.iter().filter(|&&source| last_reader[source as usize] == i) {
+            there[source as usize] = None;
+        }
+        if last_reader[i] > i {
+            there[i] = Some((end, made));
         }
     }
-    ends.into_iter().max().unwrap_or(0)
+    total
 }

@@ -35,6 +35,9 @@ from penstock.simulation.words import Asked, Comparison
 from penstock.system.files import check_target, write_atomic
 from penstock.traces.schema import Trace
 
+Scheduled = tuple[Schedule, float | None]
+"""A schedule, and the seconds in which the machine's own memory moves the data that it takes to be on chip."""
+
 
 @click.command(
     "simulate",
@@ -94,7 +97,7 @@ def command(
         else:
             asked.comparison.memory_bytes(machine)
     rows, needed, tiers, said = list[Row](), [], dict[Tier, None](), set[str]()
-    schedules: dict[str, Schedule] = {}
+    schedules: dict[str, Scheduled] = {}
     simgrid = SimGrid(python=find_python()) if asked.simgrid else None
     for home in homes(target, params, size, seed, question.machines, asked.beside, OPTIONS):
         if home.note is not None and home.note not in said:
@@ -110,7 +113,7 @@ def command(
             _warn(found.warnings)
             rows += found.rows
             if found.ready.priced.schedule is not None:
-                schedules[found.machine.name] = found.ready.priced.schedule
+                schedules[found.machine.name] = found.ready.priced.schedule, found.ready.priced.off_chip_s
             needed += _needed(question, found.machine, found.ready)
             tiers.update(dict.fromkeys(tiers_of(found.points)))
     if asked.comparison is not None:
@@ -176,7 +179,7 @@ def _show(
     tiers: Sequence[Tier],
     output: Path | None,
     output_format: str,
-    schedules: Mapping[str, Schedule] = MappingProxyType({}),
+    schedules: Mapping[str, Scheduled] = MappingProxyType({}),
     *,
     force: bool,
 ) -> None:
@@ -191,18 +194,19 @@ def _show(
 
     def drawn(console: Console) -> None:
         draw(console)
-        for name, schedule in schedules.items():
-            draw_schedule(console, name, schedule)
+        for name, each in schedules.items():
+            draw_schedule(console, name, *each)
         draw_assumed(console, asked.question.machines, tiers, asked.networks)
 
     emit(rows, output_format, table=drawn)
 
 
-def _with_schedule(row: Row, schedule: Schedule | None) -> Row:
-    if schedule is None:
+def _with_schedule(row: Row, scheduled: Scheduled | None) -> Row:
+    if scheduled is None:
         return row
+    schedule, off_chip_s = scheduled
     facts = {"total_s": schedule.total_s, "bounds_s": schedule.bounds_s, "busy": schedule.busy_shares}
-    return {**row, "schedule": facts}
+    return {**row, "schedule": {**facts, "off_chip_s": off_chip_s}}
 
 
 def _encoded(rows: Sequence[Row], suffix: str) -> bytes:

@@ -45,6 +45,8 @@ class Resources:
     latency_s: tuple[float, ...]
     each_s: dict[str, float]
     """Unit -> seconds of one of its measure, all ports together."""
+    hosts: dict[str, str]
+    """Unit -> the unit whose ports its work takes."""
     bytes_s: float
     """Seconds of a byte through on-chip memory; 0 where nothing waits for it."""
     operand_s: float
@@ -56,7 +58,8 @@ class Resources:
     """Share of a limb that goes to other clusters around base conversions."""
 
     def index(self, unit: str) -> int:
-        return self.names.index(unit)
+        """The number of the unit on which the work of a unit runs."""
+        return self.names.index(self.hosts[unit])
 
 
 @dataclass
@@ -153,12 +156,14 @@ def resources_of(machine: Machine, params: CkksParameters, *, loads: bool = Fals
     if loads and made.off_chip is not None:
         each_s[OFF_CHIP] = 1.0 / made.off_chip.value
         units.append(OFF_CHIP)
-    rate = inside.scratchpad_bandwidth
+    rate, hosts = inside.scratchpad_bandwidth, {unit: inside.runs_on(unit) for unit in units}
+    own = tuple(unit for unit in units if hosts[unit] == unit)
     return Resources(
-        names=tuple(units),
-        ports=tuple(inside.ports_of(unit) for unit in units),
-        latency_s=tuple(inside.latency_of(unit) for unit in units),
+        names=own,
+        ports=tuple(inside.ports_of(unit) for unit in own),
+        latency_s=tuple(inside.latency_of(unit) for unit in own),
         each_s=each_s,
+        hosts=hosts,
         bytes_s=0.0 if rate is None else 1.0 / rate.value,
         operand_s=peak.get("memory", 0.0),
         chaining=0.0 if inside.chaining is None else max(0.0, 1.0 - inside.chaining.value / params.ring_dim),

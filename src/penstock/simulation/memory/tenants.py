@@ -126,6 +126,7 @@ def _joined(programs: Sequence[PricedTrace], run: Ints) -> PricedTrace:
             for name in dict.fromkeys(name for p in programs for name in p.bytes_by_class)
         },
         schedule=None,  # each has its own
+        off_chip_s=None,
         stored_key_bytes=sum(p.stored_key_bytes for p in programs),
         warnings=tuple(dict.fromkeys(warning for p in programs for warning in p.warnings)),
     )
