@@ -30,7 +30,7 @@ def similarity(
     \b
     Examples:
       penstock ssd similarity --size large --drive ssd-l
-      penstock ssd similarity --records 100000000 --dim 256 --drive ssd-s --architecture host
+      penstock ssd similarity --records 4000000 --dim 256 --drive ssd-s --architecture host
     """
     from penstock.database.similarity.scheme import instance
     from penstock.params import catalogue
