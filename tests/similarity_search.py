@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from penstock.database.similarity.scheme import PAYLOAD, THRESHOLD, large_parameters
 from penstock.keystore import KeyStore
 from penstock.similarity.owner import Owner
-from penstock.similarity.scheme import PAYLOAD, THRESHOLD, large_parameters
 from penstock.similarity.server import Server
 
 DIM = 32

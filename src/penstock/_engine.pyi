@@ -43,6 +43,7 @@ __all__ = [
     "Policy",
     "Replay",
     "Schedule",
+    "ScheduledKernels",
     "StageTimes",
     "StoredKey",
     "Times",
@@ -71,6 +72,7 @@ __all__ = [
     "replay",
     "replay_forced",
     "replay_uncached",
+    "schedule_kernels",
 ]
 
 __version__: str
@@ -261,6 +263,57 @@ def play_stages(
     timeline: bool = False,
 ) -> StageTimes:
     """Plays operations, (n,) seconds in each of s stages, in program order; `None` is no limit."""
+
+@final
+class ScheduledKernels:
+    """Kernels of n operations on units; times in seconds from the start."""
+
+    total_s: float
+    start_s: npt.NDArray[np.float64]
+    """(n,) the first kernel of each operation."""
+    end_s: npt.NDArray[np.float64]
+    busy_s: npt.NDArray[np.float64]
+    """(units,) of all ports of each unit together."""
+    memory_s: float
+    """In which data pass the on-chip memory."""
+    critical_s: float
+    """The end if kernels waited for results only."""
+    placed_operation: npt.NDArray[np.int64]
+    """(m,) of the limbs of kernels that were asked for, in the order of their starts."""
+    placed_kernel: npt.NDArray[np.int64]
+    placed_limb: npt.NDArray[np.int64]
+    placed_start_s: npt.NDArray[np.float64]
+    placed_end_s: npt.NDArray[np.float64]
+
+def schedule_kernels(
+    kernel_start: npt.NDArray[np.int64],
+    unit: npt.NDArray[np.int64],
+    limb_s: npt.NDArray[np.float64],
+    memory_s: npt.NDArray[np.float64],
+    flags: npt.NDArray[np.int64],
+    limb_start: npt.NDArray[np.int64],
+    limb: npt.NDArray[np.int64],
+    each_start: npt.NDArray[np.int64],
+    each: npt.NDArray[np.int64],
+    whole_start: npt.NDArray[np.int64],
+    whole: npt.NDArray[np.int64],
+    held_bytes: npt.NDArray[np.float64],
+    shape: npt.NDArray[np.int64],
+    source_start: npt.NDArray[np.int64],
+    source: npt.NDArray[np.int64],
+    ports: npt.NDArray[np.int64],
+    latency_s: npt.NDArray[np.float64],
+    chaining: float,
+    capacity_bytes: float,
+    window: int,
+    listed: int = 0,
+) -> ScheduledKernels:
+    """List scheduling of operations, each a graph of kernels over limbs; the rules are in `penstock_sim::schedule`.
+
+    Args:   the kernels of each shape, with what they need limb by limb (`each`) and whole; `flags`: 1 reads operands,
+            2 makes the result; the operations, with the earlier ones whose results they read; listed: the kernels of
+            so many first operations are given.
+    """
 
 @final
 class Dispatched:

@@ -47,6 +47,11 @@ class OpKind(Word):
     RESCALE = "rescale"
     MOD_DROP = "mod_drop"
     MOD_RAISE = "mod_raise"
+    EXPAND_SMALL = "expand_small"
+    INNER_PRODUCTS = "inner_products"
+    PACK_SMALL = "pack_small"
+    SWITCH_SMALL = "switch_small"
+    SWITCH_SMALL_SQUARED = "switch_small_squared"
     BOOTSTRAP = "bootstrap"
     CHEBYSHEV = "chebyshev"
     COMPOSITE = "composite"
@@ -60,7 +65,8 @@ class OpTraits:
     client: bool = False
     composite: bool = False
     key: str | None = None
-    """`relin`, `rot`, `conj`, `to-sparse` or `to-dense`; `None` where no evaluation key is read."""
+    """`relin`, `rot`, `conj`, `to-sparse`, `to-dense`, `rot-small`, `from-small` or `from-small-squared`; `None`: no
+    evaluation key is read."""
     description: str = ""
 
 
@@ -86,7 +92,7 @@ TRAITS: dict[OpKind, OpTraits] = {
     OpKind.CONJUGATE: OpTraits(key="conj", description="complex conjugation of the slots"),
     OpKind.TO_SPARSE: OpTraits(key="to-sparse", description="one limb to the ephemeral sparse secret (bootstrapping)"),
     OpKind.TO_DENSE: OpTraits(key="to-dense", description="key switch back from the ephemeral sparse secret"),
-    OpKind.EXTEND: OpTraits(description="ciphertext times P, over the primes of Q and P (only inside composites)"),
+    OpKind.EXTEND: OpTraits(description="ciphertext times P, over the primes of Q and P (only inside circuits)"),
     OpKind.ADD_EXTENDED: OpTraits(description="sum of two ciphertexts over Q and P"),
     OpKind.MULT_PLAIN_EXTENDED: OpTraits(description="product of a ciphertext and an encoded vector, over Q and P"),
     OpKind.ROTATE_HOISTED_EXTENDED: OpTraits(key="rot", description="hoisted rotation without ModDown: over Q and P"),
@@ -96,6 +102,13 @@ TRAITS: dict[OpKind, OpTraits] = {
     OpKind.RESCALE: OpTraits(description="division by the last prime; one limb fewer"),
     OpKind.MOD_DROP: OpTraits(description="limbs dropped without division"),
     OpKind.MOD_RAISE: OpTraits(description="modulus raised to the full chain (first step of bootstrapping)"),
+    OpKind.EXPAND_SMALL: OpTraits(key="rot-small", description="small ciphertexts, each split by its odd coefficients"),
+    OpKind.INNER_PRODUCTS: OpTraits(description="stored small ciphertexts times a vector of small ciphertexts, summed"),
+    OpKind.PACK_SMALL: OpTraits(description="ciphertexts of the small ring side by side in one of the large ring"),
+    OpKind.SWITCH_SMALL: OpTraits(key="from-small", description="key switch from the small ring's secret"),
+    OpKind.SWITCH_SMALL_SQUARED: OpTraits(
+        key="from-small-squared", description="key switch from the square of the small ring's secret"
+    ),
     OpKind.BOOTSTRAP: OpTraits(composite=True, description="refresh of the modulus chain, as the library's one call"),
     OpKind.CHEBYSHEV: OpTraits(composite=True, description="Chebyshev series, as the library's one call"),
     OpKind.COMPOSITE: OpTraits(composite=True, description="any other composite call of the library"),
@@ -107,8 +120,24 @@ RELIN_KEY = "relin"
 CONJ_KEY = "conj"
 TO_SPARSE_KEY = "to-sparse"
 TO_DENSE_KEY = "to-dense"
-SINGLE_KEYS = (RELIN_KEY, CONJ_KEY, TO_SPARSE_KEY, TO_DENSE_KEY)
+FROM_SMALL_KEY = "from-small"
+FROM_SMALL_SQUARED_KEY = "from-small-squared"
+SINGLE_KEYS = (RELIN_KEY, CONJ_KEY, TO_SPARSE_KEY, TO_DENSE_KEY, FROM_SMALL_KEY, FROM_SMALL_SQUARED_KEY)
 """Keys of which a pair has one each."""
+EPHEMERAL_KEYS = (TO_SPARSE_KEY, FROM_SMALL_KEY, FROM_SMALL_SQUARED_KEY)
+"""Those to the ephemeral secret: over q_0 and two auxiliary primes."""
+SMALL_ROTATION = "rot-small"
+"""Before a colon and the Galois element, in names of keys of the small ring."""
+SMALL_KINDS = frozenset(
+    {
+        OpKind.EXPAND_SMALL,
+        OpKind.INNER_PRODUCTS,
+        OpKind.PACK_SMALL,
+        OpKind.SWITCH_SMALL,
+        OpKind.SWITCH_SMALL_SQUARED,
+    }
+)
+"""Operations on ciphertexts of a smaller ring, or from it: they need a set that has one."""
 
 
 def rotation_galois_element(step: int, ring_dim: int) -> int:

@@ -6,12 +6,15 @@ into the machine's file.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.fit.fit import utilisation_for
-from penstock.machines import Evidence, load_machine
+from penstock.machines import Evidence, Inside, load_machine
 from penstock.params import catalogue
 from penstock.program.symbolic import SymbolicEvaluator
+from penstock.running import trace_workload
 from penstock.simulation.price import price_trace
 from penstock.traces.schema import TraceMeta
 from penstock.work.shapes import Objects, server_rows, shape_work, shapes_of
@@ -36,4 +39,24 @@ def test_bootstrapping_takes_the_published_time(name, params_name, seconds):
     assert got == pytest.approx(seconds, rel=1e-3), f"set the utilisation of '{name}' to \"{100 * share:.2f} %\""
     assert machine.utilisation.kind is Evidence.CALIBRATED
     assert params_name in machine.utilisation.source
-    assert [path for path, figure in machine.figures() if figure.kind is Evidence.CALIBRATED] == ["utilisation"]
+    calibrated = [path for path, figure in machine.figures() if figure.kind is Evidence.CALIBRATED]
+    assert calibrated == ["utilisation", *(["datapath.efficiency"] if name == "sharp" else [])]
+
+
+def test_the_schedule_of_bootstrapping_takes_the_published_time():
+    machine, params = replace(load_machine("sharp"), inside=Inside.SCHEDULE), catalogue.get("sharp")
+    ev = SymbolicEvaluator(params)
+    ev.bootstrap(ev.fresh(1))
+    trace = ev.builder.finish(TraceMeta(workload="bootstrap", params=params.to_dict(), reading="trace"))
+    assert price_trace(trace, machine).ideal_s == pytest.approx(3.12e-3, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("workload", "size", "runs", "published_s"),
+    [("resnet20-multiplexed", "published", 1, 99e-3), ("logistic-regression", "helr", 32, 2.53e-3)],
+)
+def test_scheduled_applications_are_near_their_published_times(workload, size, runs, published_s):
+    """SHARP's two applications, every byte on chip; the efficiency is calibrated on bootstrapping alone."""
+    machine = replace(load_machine("sharp"), inside=Inside.SCHEDULE)
+    priced = price_trace(trace_workload(workload, catalogue.get("sharp"), size, 0), machine)
+    assert priced.ideal_s / runs == pytest.approx(published_s, rel=0.07)

@@ -13,6 +13,14 @@ from penstock.machines.instorage_spec import load_instorage
 from penstock.params import catalogue
 from penstock.params.ckks import KeyForm
 from penstock.simulation.instorage.drive import DriveRates
+from penstock.simulation.instorage.ordinary import (
+    Modes,
+    Ordinary,
+    in_storage_under,
+    left_by,
+    most_reads,
+    on_host_under,
+)
 from penstock.simulation.instorage.policies import BASE, HOST_POLICIES, Contention, Encoding, Switches
 from penstock.simulation.instorage.queries import Inside, in_storage, on_host, speedup
 from penstock.simulation.instorage.query import Query, match_query, pir_query, ssc_query
@@ -260,3 +268,35 @@ def test_bad_queries_are_refused() -> None:
         in_storage(pir(), DRIVE, fheins(), batch=0)
     with pytest.raises(UsageError, match="no room for one polynomial"):
         in_storage(pir(), DRIVE, with_options(fheins(), scratchpad_bytes=1000))
+
+
+def test_ordinary_reads_take_their_part_of_every_path() -> None:
+    """At once: channels less r, DRAM less 2r, the link less r. In turns: all times over 1 - r / the host's rate."""
+    query, reads = pir(), 3e9
+    held = Inside(contention=Contention.DRAM)
+    alone = in_storage(query, DRIVE, fheins(), inside=held).busy
+    shared = in_storage_under(query, DRIVE, fheins(), Ordinary(bytes_per_s=reads), inside=held).busy
+    assert shared["channel"] == pytest.approx(alone["channel"] * 25e9 / (25e9 - reads))
+    assert shared["dram"] == pytest.approx(alone["dram"] * 51.2e9 / (51.2e9 - 2 * reads))
+    assert shared["pcie"] == pytest.approx(alone["pcie"] * 7.9e9 / (7.9e9 - reads))
+    assert shared["compute"] == alone["compute"]
+    turns = Ordinary(bytes_per_s=reads, modes=Modes.ALTERNATE)
+    for name, seconds in in_storage_under(query, DRIVE, fheins(), turns, inside=held).busy.items():
+        assert seconds == pytest.approx(alone[name] / (1 - reads / 7.9e9))
+    host = on_host_under(query, DRIVE, load_machine("sharp"), HOST_POLICIES["batch-overlap"], turns)
+    assert host.busy["pcie"] == pytest.approx(query.database_bytes / (7.9e9 - reads))
+    none = Ordinary(bytes_per_s=0.0, modes=Modes.ALTERNATE)
+    assert (
+        in_storage_under(query, DRIVE, fheins(), none, inside=held).row()
+        == in_storage(query, DRIVE, fheins(), inside=held).row()
+    )
+
+
+def test_reads_that_leave_no_room_are_refused_with_the_most_that_works() -> None:
+    assert most_reads(DRIVE) == pytest.approx(0.99 * 7.9e9)
+    assert most_reads(replace(DRIVE, dram_bytes_per_s=10e9)) == pytest.approx(0.99 * 5e9), "each page crosses it twice"
+    left_by(DRIVE, Ordinary(bytes_per_s=most_reads(DRIVE)))
+    with pytest.raises(UsageError, match=r"ask for at most 7.821 GB/s"):
+        left_by(DRIVE, Ordinary(bytes_per_s=7.9e9))
+    with pytest.raises(UsageError, match="not negative"):
+        left_by(DRIVE, Ordinary(bytes_per_s=-1.0))

@@ -11,14 +11,14 @@ import pytest
 from penstock.machines import Evidence, load_machine, load_tier, machine_names, tier_names
 from penstock.machines.catalogue import read_machine
 from penstock.machines.written import write_machine
-from penstock.operations import TRAITS, OpKind
+from penstock.operations import SMALL_KINDS, TRAITS, OpKind
 from penstock.params import catalogue
 from penstock.work.kernels import KernelWork, kernel_work
 from toy import toy
 
 SHARP = toy(ring_dim=2**16, slots=2**15, q_bits=(36,) * 35, p_bits=(36,) * 12, dnum=3, word_bits=36)
 MANY_DIGITS = toy(ring_dim=2**16, slots=2**15, q_bits=(28,) * 30, p_bits=(28,), dnum=30, word_bits=32)
-PRIMITIVES = [kind for kind in OpKind if not TRAITS[kind].composite]
+PRIMITIVES = [kind for kind in OpKind if not TRAITS[kind].composite and kind not in SMALL_KINDS]
 FREE = {OpKind.MOD_DROP}
 
 machines = pytest.mark.parametrize("name", machine_names())

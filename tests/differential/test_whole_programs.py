@@ -93,6 +93,7 @@ def opened(name: str, size: str, key_share: float | None = None) -> Iterator[Ope
         ("cnn", "ci"),  # many constants
         ("logistic-function", "ci"),  # series
         ("filter-aggregate", "ci"),
+        ("equi-join", "ci"),
         ("bootstrapping", "ci"),  # one refresh
         ("bootstrapping", "ci-4"),  # four together
         ("logistic-regression", "ci"),

@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 
+from penstock.machines.drives import load_drive
 from penstock.studies.fheins import data
 from penstock.studies.fheins import reproduction as fheins
+from penstock.studies.fheins.readings import readings
+from penstock.studies.headlines import headlines, neighbours_text
 
 
 @pytest.fixture(scope="module")
@@ -165,3 +168,91 @@ def test_every_claim_has_its_numbers(made: dict[str, dict[str, Any]]) -> None:
     found = fheins.claims(list(made.values()))
     assert len(found) == 8
     assert all(each.value and each.survives for each in found)
+
+
+def value(made: dict[str, dict[str, Any]], name: str) -> float:
+    return float(made[name]["first_principles"])
+
+
+@pytest.mark.parametrize("drive", data.DRIVES)
+def test_every_headline_says_what_it_rests_on_and_what_others_give(made: dict[str, dict[str, Any]], drive: str) -> None:
+    found = {each["id"]: each for each in headlines(readings(), list(made.values()))}
+    published = {name for name, row in made.items() if row["error_first_principles"] is not None}
+    assert published <= found.keys(), "every row that is held against FHEIns is a headline"
+    for each in found.values():
+        assert each["rests_on"]
+        assert len(each["neighbours"]) >= 2
+        assert all(number is not None for number in each["neighbours"].values())
+        assert each["first_principles"] == made[each["id"]]["first_principles"]
+    pir = found[f"pir.{drive}.max.speedup"]
+    assert pir["neighbours"]["both read once a batch"] < 1.5 < pir["first_principles"]
+    assert "both read once a batch" in neighbours_text(pir)
+
+
+@pytest.mark.parametrize("drive", data.DRIVES)
+def test_every_database_workload_is_a_scan_inside_the_drive(made: dict[str, dict[str, Any]], drive: str) -> None:
+    """Filters are bound by the channels, as retrieval is; scores, hypervectors and joins by computing."""
+    fair = "batch-overlap-dram"
+    for workload in ("pir", "filter-aggregate"):
+        assert value(made, f"workload.{workload}.{drive}.batch1.speedup") == pytest.approx(
+            value(made, f"pir.{drive}.batch1.speedup")
+        )
+    for workload in ("ssc", "hdc-classify", "equi-join"):
+        free = value(made, f"workload.{workload}.{drive}.batch1.speedup")
+        assert 1 < free < 5
+        assert value(made, f"workload.{workload}.{drive}.batch1.{fair}.speedup") < free
+        assert value(made, f"workload.{workload}.{drive}.batch64.{fair}.speedup") < 0.3
+    # A filter has one key, of HMult: it gains with keys over the DRAM too, and loses where scratchpads spill.
+    assert value(made, f"workload.filter-aggregate.{drive}.batch1.{fair}.speedup") > 3
+    assert value(made, f"workload.filter-aggregate.{drive}.batch1.batch-overlap-spill.speedup") < 0.25
+    # Every sum of a match goes back over the link, so that nothing is gained.
+    assert value(made, f"workload.string-match.{drive}.batch1.speedup") == pytest.approx(1, rel=1e-3)
+
+
+@pytest.mark.parametrize("drive", data.DRIVES)
+def test_ordinary_reads_cost_more_in_turns_than_at_once(made: dict[str, dict[str, Any]], drive: str) -> None:
+    for workload in ("pir", "ssc", "hdc-classify", "filter-aggregate", "equi-join", "string-match"):
+        for reads in (1, 4):
+            name = f"modes.{workload}.{drive}.reads{reads}"
+            shared, alternate = (value(made, f"{name}.{modes}.slowdown") for modes in ("shared", "alternate"))
+            assert 1 <= shared <= alternate * (1 + 1e-9)
+            assert alternate == pytest.approx(1 / (1 - reads * 1e9 / 7.2018497e9), rel=1e-4)
+
+
+@pytest.mark.parametrize("drive", data.DRIVES)
+def test_only_the_links_efficiency_moves_a_headline_of_all_assumed_values_of_a_drive(
+    made: dict[str, dict[str, Any]], drive: str
+) -> None:
+    """PIR and SSC wait for computing inside and for the link outside; commands and geometry are hidden."""
+    moved = {
+        name.split(".", 3)[3]
+        for name, each in made.items()
+        if name.startswith(f"assumed.{drive}.") and abs(each["first_principles"] - 1) > 0.01
+    }
+    assert {each for each in moved if each.startswith("drive.")} == {"drive.host_link_efficiency.times-0.5"}
+    assert {each.split(".")[1] for each in moved if each.startswith("fheins.")} == {
+        "clock", "plaintext_transforms", "lane", "hoisting",
+    }  # fmt: skip
+    fields = {name.split(".")[4] for name in made if name.startswith(f"assumed.{drive}.pir.drive.")}
+    expected = {
+        field
+        for field, figure in load_drive(drive).figures.items()
+        if figure.kind.value == "assumed" and field != "stripe"
+    }
+    assert fields == expected, "every assumed value but the order of a stripe has another one"
+    words = value(made, f"assumed.{drive}.ssc.fheins.lane.word")
+    assert words == pytest.approx(
+        value(made, f"sensitivity.ssc.{drive}.lane-word.bsgs.batch512.speedup")
+        / value(made, f"ssc.{drive}.max.speedup")
+    )
+
+
+def test_inspires_published_time_takes_thirteen_butterflies_a_cycle_and_channel(
+    made: dict[str, dict[str, Any]],
+) -> None:
+    """FHEIns prints 1.2x on the small drive: between 8 and 16 lanes a channel."""
+    assert value(made, "inspire.lanes") == pytest.approx(12.9, abs=0.05)
+    small = [value(made, f"inspire.ssd-s.lanes{lanes}.speedup") for lanes in (4, 8, 16, 32, 64)]
+    assert small == sorted(small)
+    assert small[1] < made["inspire.ssd-s.restream-overlap.batch64.speedup"]["published"] < small[2]
+    assert small[-1] == pytest.approx(value(made, "pir.ssd-s.batch1.speedup")), "the channels bind at last"

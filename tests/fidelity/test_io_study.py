@@ -18,7 +18,12 @@ import pytest
 from click.testing import CliRunner
 
 from penstock.cli.main import cli
-from penstock.studies.io_study import data
+from penstock.machines import load_machine, load_network, load_tier
+from penstock.machines.client_place import load_client_place
+from penstock.machines.prices import load_prices
+from penstock.running import trace_workload
+from penstock.studies.io_study import data, history
+from penstock.studies.io_study.model import MACHINES
 
 PARTS = "resnet20.pcie5.ethernet-400.hosts"
 PUBLISHED: dict[str, float] = {
@@ -93,6 +98,9 @@ def rows(figures: Path) -> dict[str, dict[str, Any]]:
     assert done.exit_code == 0, done.output
     got = json.loads(done.stdout)
     assert got["study"] == "io-study"
+    for each in got["headlines"]:
+        assert each["rests_on"]
+        assert all(value is not None for value in each["neighbours"].values())
     assert not [name for name, count in Counter(each["id"] for each in got["rows"]).items() if count > 1]
     assert all(list(each) == NAMES for each in got["rows"])
     return {each["id"]: each for each in got["rows"]}
@@ -279,6 +287,8 @@ def test_a_runtime_that_knows_the_program_never_loads_more(rows: dict[str, dict[
 def test_figures_are_drawn(rows: dict[str, dict[str, Any]], figures: Path) -> None:
     assert rows
     assert {path.name for path in figures.iterdir()} == {
+        "figure1.svg",
+        "figure2.svg",
         "figure4.svg",
         "figure5.svg",
         "figure6.svg",
@@ -286,3 +296,111 @@ def test_figures_are_drawn(rows: dict[str, dict[str, Any]], figures: Path) -> No
         "tornado.svg",
     }
     assert all(path.stat().st_size > 10_000 for path in figures.iterdir())
+
+
+def test_full_keys_meet_resnet20_and_seeded_keys_halve_its_demand(rows: dict[str, dict[str, Any]]) -> None:
+    """2.77x and 143x with full keys, 1.89x and 72x with seeded ones: 1 + D/BW and 1 + D/2BW."""
+    for tier in data.TIERS:
+        full = rows[f"sharp.resnet20.{tier}.slowdown"]["first_principles"]
+        seeded = rows[f"sensitivity.sharp.resnet20.{tier}.slowdown.keys-seeded"]["first_principles"]
+        assert seeded - 1 == pytest.approx((full - 1) / 2, rel=1e-6)
+        assert abs(rows[f"sharp.resnet20.{tier}.slowdown"]["error_first_principles"]) <= 0.10
+
+
+def test_inputs_of_the_calibrated_reading_are_not_scored(rows: dict[str, dict[str, Any]]) -> None:
+    inputs = {
+        "sharp.resnet20.ideal_time", "sharp.helr.ideal_time", "sharp.resnet20.bytes_per_cycle",
+        "sharp.helr.rdma.slowdown", "tensorfhe.mean.rdma.slowdown", "tensorfhe.max.rdma.slowdown",
+        "tensorfhe.mean.ethernet-400.speedup", "tensorfhe.mean.fastfabric-300.speedup",
+        *(f"tensorfhe.{PARTS}32.{part}_share" for part in data.PARTS),
+    }  # fmt: skip
+    found = {name for name, each in rows.items() if "so it has no error" in each["note"]}
+    assert found == inputs
+    assert all(rows[name]["error_calibrated"] is None for name in inputs)
+    assert all(rows[name]["error_first_principles"] is not None for name in inputs)
+
+
+def test_the_five_steps_of_a_run_add_up(rows: dict[str, dict[str, Any]]) -> None:
+    steps = ("encode-encrypt", "upload", "compute", "key-loads", "download", "decrypt-decode")
+    for accelerator in ("sharp", "tensorfhe"):
+        for application in data.APPLICATIONS:
+            name = f"workflow.{accelerator}.{application}"
+            for quantity in ("time", "energy"):
+                values = [rows[f"{name}.{step}.{quantity}"]["first_principles"] for step in steps]
+                assert min(values) > 0
+                assert sum(values) == pytest.approx(rows[f"{name}.total.{quantity}"]["first_principles"])
+            server = sum(rows[f"{name}.{step}.time"]["first_principles"] for step in ("compute", "key-loads"))
+            ideal = rows[f"{accelerator}.{application}.ideal_time"]["first_principles"]
+            slowdown = rows[f"{accelerator}.{application}.pcie5.slowdown"]["first_principles"]
+            assert server == pytest.approx(ideal * slowdown, rel=1e-6), "the server's step is the study's law"
+    # One image: a ciphertext of 35 limbs of 36 bits up, and more than 5 GiB of keys once.
+    assert rows["workflow.sharp.resnet20.upload.bytes"]["first_principles"] == 2 * 35 * 2**16 * 36 / 8
+    assert rows["workflow.sharp.resnet20.key-upload.bytes"]["first_principles"] > 5e9
+
+
+def test_no_energy_is_unknown_and_further_tiers_take_more(rows: dict[str, dict[str, Any]]) -> None:
+    for accelerator in ("sharp", "tensorfhe"):
+        for application in data.APPLICATIONS:
+            name = f"energy.{accelerator}.{application}"
+            one = [rows[f"{name}.{tier}"]["first_principles"] for tier in data.TIERS]
+            assert one == sorted(one)
+            for tier in data.TIERS:
+                for network in data.NETWORKS:
+                    assert rows[f"{name}.{tier}.{network}.hosts32"]["first_principles"] > 0
+    assert not [name for name, each in rows.items() if each["group"] == "energy" and each["first_principles"] is None]
+
+
+def test_costs_are_rent_and_electricity(rows: dict[str, dict[str, Any]]) -> None:
+    """ResNet-20 on SHARP over a PCIe disk: seconds x 4.10 USD/h x 1000 runs, and the answer's bytes."""
+    name = "sharp.resnet20.pcie5"
+    seconds = rows["sharp.resnet20.ideal_time"]["first_principles"] * rows[f"{name}.slowdown"]["first_principles"]
+    answer = rows["workflow.sharp.resnet20.download.bytes"]["first_principles"]
+    rent = rows[f"cost.{name}.rent"]["first_principles"]
+    assert rent == pytest.approx(1000 * (seconds * 4.10 / 3600 + answer * 0.09e-9), rel=1e-6)
+    electricity = rows[f"cost.{name}.electricity"]["first_principles"]
+    assert electricity == pytest.approx(1000 * rows[f"energy.{name}"]["first_principles"] * 0.10 / 3.6e6)
+    assert electricity < rent
+    assert "of 2024-06-30" in rows[f"cost.{name}.rent"]["note"]
+
+
+def test_figure_1_has_a_value_of_ours_for_every_bar_with_a_refresh(rows: dict[str, dict[str, Any]]) -> None:
+    bars = ("f1plus", "bts", "craterlake", "ark", "sharp", "tensorfhe", "trinity")
+    for name in bars:
+        each = rows[f"history.{name}.speedup_over_cpu"]
+        assert each["first_principles"] > 10
+        assert each["error_first_principles"] is None, "claims are of other programs on other CPUs"
+        cpu, ours = (rows[f"history.{who}.slot_level_time"]["first_principles"] for who in ("cpu", name))
+        assert each["first_principles"] == pytest.approx(cpu / ours)
+    assert rows["history.heap.speedup_over_cpu"]["first_principles"] is None
+    assert "no bootstrapping" in rows["history.heap.speedup_over_cpu"]["note"]
+    assert rows["history.tensorfhe.speedup_over_cpu"]["first_principles"] < 2800 / 10
+
+
+def test_the_measured_refresh_leaves_the_levels_that_its_trace_says() -> None:
+    trace = trace_workload("bootstrapping", "openfhe-bootstrap-50", "full-2^14", 0)
+    operations = trace.view(composites=False).operations
+    kinds, limbs = operations["kind"].to_pylist(), operations["limbs_in"].to_pylist()
+    left = [n - 1 for kind, n in zip(kinds, limbs, strict=True) if kind == "decrypt"]
+    assert left == [history.CPU.levels]
+    assert trace.parameters().slots == history.CPU.slots
+
+
+def test_every_assumed_value_has_its_row(rows: dict[str, dict[str, Any]]) -> None:
+    expected = set()
+    for accelerator, machine in MACHINES.items():
+        for application in data.APPLICATIONS:
+            for field, figure in load_machine(machine).figures():
+                if figure.kind.value in ("assumed", "calibrated"):
+                    expected.add(f"assumed.{accelerator}.{application}.machine.{field}")
+    for kind, figures in (
+        *((f"tiers.{name}", load_tier(name).figures) for name in data.TIERS),
+        *((f"networks.{name}", load_network(name).figures()) for name in data.NETWORKS),
+        ("clients.laptop", load_client_place().figures()),
+        ("prices.cloud-2024", load_prices().figures()),
+    ):
+        expected |= {f"assumed.{kind}.{field}" for field, figure in figures if figure.kind.value == "assumed"}
+    found = [name for name, each in rows.items() if each["group"] == "assumed"]
+    assert not [name for name in expected if not any(other.startswith(name) for other in found)]
+    # Twice the transforms of SHARP's plaintexts, half of its utilisation: the time follows.
+    half = rows["assumed.sharp.resnet20.machine.utilisation.times-0.5"]["first_principles"]
+    assert half == pytest.approx(2.0, rel=0.05)

@@ -36,8 +36,9 @@ MINUTES = {"resnet20", "resnet20-multiplexed", "cryptoracle-resnet20"}
 """Some twenty bootstrappings and 25,000 operations each, at the smallest size."""
 
 
-REFUSED = {"cryptoracle-chi-square"}
-"""It multiplies products that were not relinearized, which the native evaluator refuses by name."""
+REFUSED = {"cryptoracle-chi-square", "fetch-by-similarity"}
+"""Refused by name: one multiplies products that were not relinearized; one begins in a smaller ring, and is run by
+`penstock.similarity`."""
 
 
 @pytest.mark.parametrize("name", [name for name in workloads.names() if name not in MINUTES | REFUSED])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import UsageError
-from penstock.operations import TRAITS, OpKind
+from penstock.operations import SMALL_KINDS, TRAITS, OpKind
 from penstock.params.ckks import KeyForm, Scaling
 from penstock.work.kernel_work import AMOUNTS, add_loops
 from penstock.work.kernels import (
@@ -31,7 +31,7 @@ SHARP = toy(
     name="sharp", ring_dim=N, slots=N // 2, q_bits=(36,) * 35, p_bits=(36,) * 12, dnum=3, scale_bits=36, word_bits=36
 )
 SMALL = toy(ring_dim=1024, q_bits=(50,) * 10, p_bits=(60,) * 4, dnum=3)  # digits of 4, 4 and 2 limbs
-PRIMITIVES = [kind for kind in OpKind if not TRAITS[kind].composite]
+PRIMITIVES = [kind for kind in OpKind if not TRAITS[kind].composite and kind not in SMALL_KINDS]
 BYTES = {"key_bytes", "plaintext_bytes", "ciphertext_read_bytes", "ciphertext_write_bytes"}
 
 

@@ -144,7 +144,7 @@ def test_check_lists_what_is_missing_and_what_is_taken_what_is_assumed_and_what_
 
 def test_check_lists_the_calibrated_value_of_a_shipped_machine(capsys):
     found = json.loads(run(capsys, *CHECK, "sharp", "--format", "json"))
-    assert [row["field"] for row in found["calibrated"]] == ["utilisation"]
+    assert [row["field"] for row in found["calibrated"]] == ["utilisation", "datapath.efficiency"]
     assert "utilisation" not in [row["field"] for row in found["missing"]]
     rows = run(capsys, *CHECK, "sharp", "--format", "csv").splitlines()
     assert rows[0] == "machine,kind,field,value,in_results,source"

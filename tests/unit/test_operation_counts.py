@@ -16,7 +16,7 @@ from penstock.errors import UnknownName, UsageError
 from penstock.fit.configurations import fit_machine
 from penstock.machines import load_machine, machine_names
 from penstock.machines.schema import Machine
-from penstock.operations import OpKind
+from penstock.operations import SMALL_KINDS, OpKind
 from penstock.params import catalogue
 from penstock.params.ckks import Scaling
 from penstock.prediction.operation_counts import (
@@ -129,7 +129,7 @@ def fitted() -> Machine:
     return machine
 
 
-_KINDS = sorted(set(OpKind) - {OpKind.COMPOSITE, OpKind.BOOTSTRAP, OpKind.CHEBYSHEV})
+_KINDS = sorted(set(OpKind) - SMALL_KINDS - {OpKind.COMPOSITE, OpKind.BOOTSTRAP, OpKind.CHEBYSHEV})
 _COUNTS = st.lists(
     st.tuples(st.sampled_from(_KINDS), st.integers(1, 2000), st.none() | st.integers(2, 5)), min_size=1, max_size=6
 )

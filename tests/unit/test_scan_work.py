@@ -14,7 +14,7 @@ from penstock.params import catalogue
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.program.tally import tally_of
 from penstock.traces.schema import TraceMeta
-from penstock.workloads import pir, ssc, string_match
+from penstock.workloads import equi_join, filter_aggregate, pir, ssc, string_match
 
 
 def served(module: object, size: object) -> tuple[ScanWork, dict[object, int], dict[str, int]]:
@@ -97,3 +97,24 @@ def test_match_work_is_one_addition_for_each_start_of_the_pattern() -> None:
     assert keys == {}
     # Records of 32 bytes hold a pattern of 16 bytes at 9 words of 2 bytes.
     assert {shape.kind: n for shape, n in work.per_object.items()} == {"add": 9}
+
+
+@pytest.mark.parametrize("objects", [1, 2, 5])
+def test_filter_work_equals_the_trace_of_any_number_of_rows(objects: int) -> None:
+    size = replace(filter_aggregate.SIZES["ci"], rows=objects * 1024 - 3)
+    work, operations, keys = served(filter_aggregate, size)
+    assert work.operations() == operations
+    assert (work.workload, work.num_objects) == ("filter-aggregate", objects)
+    assert work.keys == keys
+
+
+@pytest.mark.parametrize("objects", [1, 3])
+def test_join_work_equals_the_trace_of_any_number_of_rows(objects: int) -> None:
+    size = replace(equi_join.SIZES["ci"], rows=objects * 1024)
+    work, operations, keys = served(equi_join, size)
+    assert work.operations() == operations
+    assert work.keys == keys
+    assert (work.workload, work.num_objects) == ("equi-join", objects)
+    assert work.query_ciphertexts == {work.object_limbs: 6}
+    assert sum(work.answer_ciphertexts.values()) == 2
+    assert work.per_object[next(s for s in work.per_object if s.kind == "square")] == 3, "a mask for each small row"

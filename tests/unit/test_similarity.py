@@ -16,16 +16,17 @@ pytest.importorskip("penstock_client")
 from tests.similarity_search import DIM, Searched, expected, unit
 from tests.small_disk import needs_mounts, on_a_small_disk
 
+from penstock.database.similarity.comparison import Selection, comparison
+from penstock.database.similarity.result import encoded_payloads, found_in, hidden_log2, tables_of
+from penstock.database.similarity.scheme import PAYLOAD, PERIODS, SIZES, THRESHOLD, Layout, SmallRing, large_parameters
+from penstock.database.similarity.search import search_trace
 from penstock.errors import PenstockError, UsageError
 from penstock.keystore import KeyStore
 from penstock.native.prepared import key_uses
 from penstock.program.circuits.openfhe.coefficients import slot_of_coefficient
-from penstock.similarity.comparison import Selection, comparison
 from penstock.similarity.files import INDEX, PAYLOADS, RECORDS, DatabaseDamaged, read_description
 from penstock.similarity.owner import NotUnit, Owner
-from penstock.similarity.result import encoded_payloads, found_in, hidden_log2, tables_of
-from penstock.similarity.scheme import PAYLOAD, PERIODS, SIZES, THRESHOLD, Layout, SmallRing, large_parameters
-from penstock.similarity.server import Server, search_trace
+from penstock.similarity.server import Server
 
 SMALL_DIM = 128
 """At N = 2^11, where one small ciphertext has a bucket for each record in one of its tables."""
@@ -268,7 +269,7 @@ def test_a_disk_that_fills_while_a_database_is_made_is_named_and_nothing_is_left
         from pathlib import Path
         import numpy as np
         from penstock.similarity.owner import Owner
-        from penstock.similarity.scheme import large_parameters
+        from penstock.database.similarity.scheme import large_parameters
         from penstock.system.files import FileError
 
         owner = Owner.generate(large_parameters(2**11, security=0), small_dim=128)

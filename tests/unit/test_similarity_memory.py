@@ -174,8 +174,9 @@ def test_the_server_answers_as_another_user_who_cannot_read_the_secret(many):
         """
         import os, sys
         from pathlib import Path
-        from penstock.similarity.scheme import large_parameters
+        from penstock.database.similarity.scheme import large_parameters
         from penstock.similarity.server import Server
+        params = large_parameters(2**11, security=0)
         os.setgroups([]); os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[2]))
         folder = Path(sys.argv[1])
         for path in ("away/secret/small.key", "keys/written"):
@@ -184,7 +185,7 @@ def test_the_server_answers_as_another_user_who_cannot_read_the_secret(many):
                 sys.exit(f"{path} was opened")
             except PermissionError:
                 pass
-        server = Server(folder / "keys", folder / "database", params=large_parameters(2**11, security=0))
+        server = Server(folder / "keys", folder / "database", params=params)
         (folder / "out" / "result").write_bytes(server.answer((folder / "query").read_bytes()).content)
         """
     )

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from penstock.cli.main import main
-from penstock.cli.verbs import ssd_near_data, ssd_queries
+from penstock.cli.verbs.ssd import near_data, queries
 from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
 
 
@@ -31,7 +31,7 @@ def refused(command: click.Command, *words: str) -> PenstockError:
 
 def test_a_row_for_each_drive_batch_architecture_and_policy() -> None:
     found = rows(
-        ssd_queries.pir,
+        queries.pir,
         "--batch",
         "1",
         "--batch",
@@ -61,51 +61,51 @@ def test_a_row_for_each_drive_batch_architecture_and_policy() -> None:
 
 
 def test_vectors_in_a_ciphertext_are_the_batch_of_scores() -> None:
-    found = rows(ssd_queries.ssc, "--batch", "64", "--batch", "512", "--drive", "ssd-s", "--architecture", "fheins")
+    found = rows(queries.ssc, "--batch", "64", "--batch", "512", "--drive", "ssd-s", "--architecture", "fheins")
     assert [row["batch"] for row in found] == [64, 512]
     assert found[0]["query_s"] > found[1]["query_s"]
 
 
 def test_switches_change_what_is_read() -> None:
     words = ("--drive", "ssd-s", "--architecture", "fheins", "--batch", "512")
-    free = rows(ssd_queries.ssc, *words)[0]
-    base = rows(ssd_queries.ssc, *words, "--no-twiddles", "--flash-keys", "--whole-keys")[0]
-    every = rows(ssd_queries.ssc, *words, "--flash-keys", "--whole-keys", "--keys-read", "all")[0]
+    free = rows(queries.ssc, *words)[0]
+    base = rows(queries.ssc, *words, "--no-twiddles", "--flash-keys", "--whole-keys")[0]
+    every = rows(queries.ssc, *words, "--flash-keys", "--whole-keys", "--keys-read", "all")[0]
     assert free["bottleneck"] == "compute"
     assert base["bottleneck"] == every["bottleneck"] == "channel"
     assert free["channel_s"] < base["channel_s"] < every["channel_s"]
-    held = rows(ssd_queries.ssc, *words, "--contention", "dram")[0]
+    held = rows(queries.ssc, *words, "--contention", "dram")[0]
     assert held["bottleneck"] == "dram"
-    permuted = rows(ssd_queries.ssc, *words, "--automorphism", "permutation")[0]
+    permuted = rows(queries.ssc, *words, "--automorphism", "permutation")[0]
     assert permuted["compute_s"] < free["compute_s"]
-    results = rows(ssd_queries.ssc, *words, "--hoisting", "results")[0]
+    results = rows(queries.ssc, *words, "--hoisting", "results")[0]
     assert results["compute_s"] < free["compute_s"]
 
 
 def test_the_engine_plays_what_the_formula_says() -> None:
     words = ("--batch", "16", "--drive", "ssd-s", "--architecture", "fheins", "--architecture", "host")
-    formula, played = rows(ssd_queries.pir, *words), rows(ssd_queries.pir, *words, "--engine", "jump")
+    formula, played = rows(queries.pir, *words), rows(queries.pir, *words, "--engine", "jump")
     assert [row["engine"] for row in played] == ["jump", "jump"]
     for one, other in zip(formula, played, strict=True):
         assert other["simulated_s"] == pytest.approx(one["simulated_s"], rel=1e-3)
 
 
 def test_ciphermatch_matches_and_refuses_products() -> None:
-    found = rows(ssd_queries.match, "--architecture", "ciphermatch", "--drive", "ssd-l")
+    found = rows(queries.match, "--architecture", "ciphermatch", "--drive", "ssd-l")
     assert found[0]["architecture"] == "ciphermatch"
-    assert "only adds" in str(refused(ssd_queries.pir, "--architecture", "ciphermatch"))
+    assert "only adds" in str(refused(queries.pir, "--architecture", "ciphermatch"))
 
 
 def test_keys_stay_at_the_drive_or_come_through_the_link() -> None:
     words = ("--drive", "sata", "--keys-in", "flash", "--partition", "all")
-    slow, fast = rows(ssd_near_data.command, "resnet20", *words, "--link", "5 GB/s", "--link", "6 GB/s")
+    slow, fast = rows(near_data.command, "resnet20", *words, "--link", "5 GB/s", "--link", "6 GB/s")
     assert slow["speedup"] > 1 > fast["speedup"]
     assert slow["link_bytes_per_s"] < slow["crossover_bytes_per_s"] < fast["link_bytes_per_s"]
 
 
 def test_a_pull_is_no_faster_than_the_drive_reads_keys() -> None:
     words = ("--partition", "all", "--link", "64 GB/s", "--link", "1 TB/s")
-    for found in rows(ssd_near_data.command, "logistic-regression", *words):
+    for found in rows(near_data.command, "logistic-regression", *words):
         assert found["key_bytes_per_s"] == 51.2e9
         assert found["pull_s"] == pytest.approx(found["host_compute_s"] + found["key_bytes"] / 51.2e9)
         assert found["speedup"] > 1
@@ -114,20 +114,20 @@ def test_a_pull_is_no_faster_than_the_drive_reads_keys() -> None:
 
 def test_keys_that_the_drives_dram_does_not_hold_are_refused() -> None:
     words = ("resnet20", "--drive", "sata", "--key-form")
-    assert "(1 GB (953.7 MiB)) does not hold the keys" in str(refused(ssd_near_data.command, *words, "full"))
-    assert "take --keys-in flash" in str(refused(ssd_near_data.command, *words, "seeded"))
-    assert rows(ssd_near_data.command, *words, "full", "--keys-in", "flash")
+    assert "(1 GB (953.7 MiB)) does not hold the keys" in str(refused(near_data.command, *words, "full"))
+    assert "take --keys-in flash" in str(refused(near_data.command, *words, "seeded"))
+    assert rows(near_data.command, *words, "full", "--keys-in", "flash")
 
 
 def test_a_trace_file_is_as_good_as_a_workload(tmp_path: Path) -> None:
     path = tmp_path / "small.parquet"
     assert main(["trace", "inner-product", "--params", "sharp", "-o", str(path)]) == 0
     words = ("--link", "pcie5", "--partition", "keyed")
-    by_name = rows(ssd_near_data.command, "inner-product", *words)[0]
-    by_file = rows(ssd_near_data.command, str(path), *words)[0]
+    by_name = rows(near_data.command, "inner-product", *words)[0]
+    by_file = rows(near_data.command, str(path), *words)[0]
     assert by_file["pull_s"] == by_name["pull_s"]
     assert by_name["params"] == "sharp"
-    assert "leave --params" in str(refused(ssd_near_data.command, str(path), "--params", "sharp"))
+    assert "leave --params" in str(refused(near_data.command, str(path), "--params", "sharp"))
 
 
 @pytest.mark.parametrize(
@@ -145,12 +145,12 @@ def test_a_trace_file_is_as_good_as_a_workload(tmp_path: Path) -> None:
     ],
 )
 def test_bad_input_is_refused(words: tuple[str, ...], kind: type[PenstockError], message: str) -> None:
-    found = refused(ssd_queries.pir, *words)
+    found = refused(queries.pir, *words)
     assert isinstance(found, kind)
     assert message in str(found)
 
 
-SCORES, PATTERNS, ROWS = ssd_queries.ssc, ssd_queries.match, ssd_queries.pir
+SCORES, PATTERNS, ROWS = queries.ssc, queries.match, queries.pir
 
 
 @pytest.mark.parametrize(
@@ -203,10 +203,10 @@ def test_policies_are_named_after_what_they_do(verb: click.Command, words: str) 
 
 
 def test_tables_name_the_bottleneck(capsys: pytest.CaptureFixture[str]) -> None:
-    found = CliRunner().invoke(ssd_queries.pir, ["--batch", "64"], catch_exceptions=False)
+    found = CliRunner().invoke(queries.pir, ["--batch", "64"], catch_exceptions=False)
     assert "compute" in found.output
     assert "pcie" in found.output
-    near = CliRunner().invoke(ssd_near_data.command, ["inner-product"], catch_exceptions=False)
+    near = CliRunner().invoke(near_data.command, ["inner-product"], catch_exceptions=False)
     assert "pull above" in near.output
 
 
@@ -227,3 +227,62 @@ def test_reproduce_prints_claims_and_draws(tmp_path: Path, capsys: pytest.Captur
     assert parsed["study"] == "fheins"
     assert {"claim", "needs", "value", "survives"} == set(parsed["claims"][0])
     assert {"id", "policy", "published", "calibrated", "first_principles", "note"} <= set(parsed["rows"][0])
+
+
+FILTER, JOIN, HDC = queries.filter_rows, queries.join, queries.hdc
+
+
+@pytest.mark.parametrize("verb", [ROWS, SCORES, PATTERNS, FILTER, JOIN, HDC])
+@pytest.mark.parametrize("modes", ["shared", "alternate"])
+def test_ordinary_reads_slow_every_query(verb: click.Command, modes: str) -> None:
+    """In turns at least as much as at once; a host's own reads are conventional I/O, so that it never alternates."""
+    alone = rows(verb, "--drive", "ssd-s")
+    under = rows(verb, "--drive", "ssd-s", "--ordinary-reads", "3 GB/s", "--modes", modes)
+    for one, other in zip(alone, under, strict=True):
+        assert other["ordinary_bytes_per_s"] == 3e9
+        assert one["ordinary_bytes_per_s"] == 0
+        assert other["query_s"] >= one["query_s"]
+        on_host = one["architecture"] == "host:sharp"
+        assert other["policy"] == f"{one['policy']} reads-3GB/s-{'shared' if on_host else modes}"
+    if modes == "alternate":
+        assert under[0]["query_s"] == pytest.approx(alone[0]["query_s"] / (1 - 3e9 / 7.2018e9), rel=1e-4)
+        assert under[0]["energy_j_per_query"] == alone[0]["energy_j_per_query"], "standing still takes no power"
+
+
+def test_the_engine_plays_ordinary_reads_and_says_how_long_each_takes() -> None:
+    words = ("--database", "4 GB", "--drive", "ssd-s", "--ordinary-reads", "2 GB/s")
+    formula, played = rows(FILTER, *words), rows(FILTER, *words, "--engine", "jump")
+    for one, other in zip(formula, played, strict=True):
+        assert other["policy"] == one["policy"]
+        assert other["query_s"] == pytest.approx(one["query_s"], rel=0.03)
+        assert one["ordinary_latency_s"] is None
+        assert 0 < other["ordinary_latency_s"] < 0.1
+    found = CliRunner().invoke(FILTER, [*words, "--engine", "jump"], catch_exceptions=False)
+    assert "ordinary reads next to fheins in ssd-s" in found.stdout
+
+
+def test_filters_joins_and_hypervectors_are_answered_on_both_sides() -> None:
+    words = ("--drive", "ssd-l", "--contention", "dram")
+    few, many = rows(JOIN, *words, "--rows", "1")[0], rows(JOIN, *words)[0]
+    assert few["workload"] == many["workload"] == "equi-join"
+    assert few["query_s"] < many["query_s"]
+    assert rows(FILTER, *words, "--limbs", "8")[0]["query_s"] < rows(FILTER, *words)[0]["query_s"]
+    assert rows(HDC, *words, "--dimensions", "1024")[0]["query_s"] < rows(HDC, *words)[0]["query_s"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "words", "message"),
+    [
+        (FILTER, "--modes alternate", "--modes changes nothing here: it goes with --ordinary-reads"),
+        (FILTER, "--ordinary-reads 2GB/s --modes alternate --engine jump", "--modes alternate is the closed form's"),
+        (ROWS, "--ordinary-reads 7.2GB/s", "ask for at most 7.13 GB/s"),
+        (ROWS, "--ordinary-reads 7.2GB/s --engine jump", "ask for at most 7.13 GB/s"),
+        (ROWS, "--ordinary-reads 2", "no unit"),
+        (FILTER, "--encode batch", "--encode changes nothing here"),
+        (JOIN, "--rows 9", "from 1 to the 8 categories"),
+        (HDC, "--summation bsgs --contention dram", "does not hold the keys"),
+        (FILTER, "--architecture ciphermatch", "only adds"),
+    ],
+)
+def test_other_queries_refuse_what_they_cannot_do(verb: click.Command, words: str, message: str) -> None:
+    assert message in str(refused(verb, *shlex.split(words)))

@@ -206,7 +206,7 @@ def test_a_row_of_levels_has_the_documented_names_and_its_parts_add_up():
 
 
 def test_classes_of_a_trace_are_what_a_price_names():
-    assert ACCESS_CLASSES == ("key", "plaintext", "ciphertext")
+    assert ACCESS_CLASSES == ("key", "plaintext", "ciphertext", "database")
 
 
 def test_what_a_runtime_saves_that_knows_the_program():

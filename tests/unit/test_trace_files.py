@@ -288,7 +288,7 @@ def with_objects(trace: Trace, edit: Callable[[dict[str, Any]], None]) -> Trace:
     ("cls", "column", "value", "reason"),
     [
         ("key", "bytes", 0, "0 bytes; key at 10 limbs has"),
-        ("key", "name", "zzz", "keys are relin, conj, to-sparse, to-dense and rot:"),
+        ("key", "name", "zzz", "keys are relin, conj, to-sparse, to-dense, from-small, from-small-squared and rot:"),
         ("key", "name", "relin", "a key is one object"),
         ("key", "name", "conj", "is not an object of class key"),
         ("key", "limbs", 9, "a key is stored at all 10"),

@@ -12,6 +12,7 @@ mod keys;
 mod package;
 mod program;
 mod rows;
+mod schedule;
 mod small;
 mod ssd;
 mod stages;
@@ -340,6 +341,9 @@ mod _engine {
 
     #[pymodule_export]
     use super::stages::{StageTimes, play_stages};
+
+    #[pymodule_export]
+    use super::schedule::{ScheduledKernels, schedule_kernels};
 
     #[pymodule_export]
     use super::ssd::{DriveLatency, DriveRun, play_drive};

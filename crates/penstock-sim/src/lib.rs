@@ -72,6 +72,10 @@
 //! puts whole operations on hosts. Both count in `f64` seconds: the flow model divides rates at
 //! every event, so whole attoseconds would promise more than it holds.
 //!
+//! # The inside of operations
+//!
+//! [`schedule_kernels`] puts the kernels of operations, limb by limb, on the units of a machine.
+//!
 //! # Drives
 //!
 //! [`ssd`] plays the reads and writes of a solid-state drive, event by event, in whole picoseconds.
@@ -93,6 +97,7 @@ pub mod policy;
 mod position_set;
 mod replay;
 mod rings;
+mod schedule;
 pub mod ssd;
 mod stages;
 
@@ -105,6 +110,7 @@ pub use flows::{Network, Rounds, Sharing, play_rounds};
 pub use forced::{ForcedReplay, replay_forced};
 pub use play::{Mode, OperationTimes, Schedule, Tier, TimeTotals, Work};
 pub use replay::{replay, replay_uncached};
+pub use schedule::{Kernels, OPERAND, Operations, Placed, RESULT, ScheduledKernels, Units, schedule_kernels};
 pub use stages::{StageMode, StageSchedule, StageTotals, Window, play_stages};
 
 /// Asked every few million steps whether to stop; `true` ends the run with [`Error::Interrupted`].

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from penstock.cli.options import is_given, key_form_option
-from penstock.machines import STUDY_TIERS
+from penstock.machines import STUDY_TIERS, Inside
 from penstock.simulation.cluster.collectives import ALL_GATHERS, BROADCASTS
 from penstock.simulation.cluster.partitions import PARTITIONS
 from penstock.simulation.cluster.topology import TOPOLOGIES
@@ -83,12 +83,16 @@ _OPTIONS = (
                  help=f"Turns of programs: {' (by operation) or '.join(ORDERS)} (by their own compute time)."),
     click.option("--write-back", is_flag=True,
                  help="Ciphertexts that are read again from further down are written there first."),
+    click.option("--inside", type=click.Choice([each.value for each in Inside]), default=Inside.UNITS.value,
+                 metavar="MODEL", help="Time of an operation: units (the slowest one binds), or schedule (its kernels "
+                 "on the units, limb by limb)."),
     click.option("--compare-policies", is_flag=True,
                  help="The gain of a runtime that knows the program, on each tier."),
 )  # fmt: skip
 
 QUESTION_GROUPS = {
-    "Machine and memory": ("machine", "tier", "mode", "hit_ratio", "classes", "key_form", "decode"),
+    "Machine and memory": ("machine", "tier", "mode", "hit_ratio", "classes", "key_form", "decode",
+                           "inside"),
     "Cache and policy": ("cache", "policy", "prefetch_depth", "prefetch", "prefetch_buffer", "write_back",
                          "compare_policies"),
     "Levels of memory": ("levels", "inclusion", "pin", "share", "reserve"),

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from penstock.cli.output import table_of
 from penstock.cli.terminal import PlainConsole
+from penstock.simulation.inside.schedule import Schedule
 from penstock.units import format_bytes, format_seconds
 
 WIDTH = 150
@@ -211,3 +212,20 @@ def _whose(row: Mapping[str, Any]) -> str:
 
 def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.1%}"
+
+
+def draw_schedule(console: Console, machine: str, schedule: Schedule, off_chip_s: float | None) -> None:
+    """What the schedule of a program came to, every byte on chip: its length, its lower bounds, and busy units."""
+    bounds = sorted(schedule.bounds_s.items(), key=lambda each: -each[1])
+    said = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in bounds)
+    busy = ", ".join(f"{unit} {share:.0%}" for unit, share in schedule.busy_shares.items())
+    console.print(
+        f"{machine}, scheduled, every byte on chip: {format_seconds(schedule.total_s)}; not shorter than {said}",
+        highlight=False,
+    )
+    console.print(f"{machine}, share of the time in which units work: {busy}", highlight=False)
+    if off_chip_s is not None:
+        console.print(
+            f"{machine}, its own memory moves all keys and plaintexts that are read in {format_seconds(off_chip_s)}",
+            highlight=False,
+        )

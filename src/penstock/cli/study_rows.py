@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
+from penstock.studies.headlines import neighbours_text
 from penstock.system.files import os_errors
 
 HEADINGS = ("row", "published", "calibrated", "", "first principles", "error", "note")
@@ -38,6 +39,22 @@ def study_table(title: str, rows: Iterable[Mapping[str, Any]]) -> Table:
             number(row["first_principles"]),
             percent(row["error_first_principles"]),
             row["note"],
+        )
+    return drawn
+
+
+def headline_table(found: Iterable[Mapping[str, Any]]) -> Table:
+    """A line for each headline: the reading behind it and the values of its neighbours."""
+    drawn = Table(title="What each headline rests on", box=None)
+    for heading, ratio in (("headline", 3), ("published", 1), ("ours", 1), ("rests on", 4), ("neighbours", 4)):
+        drawn.add_column(heading, justify="right" if ratio == 1 else "left", overflow="fold", ratio=ratio)
+    for each in found:
+        drawn.add_row(
+            each["id"],
+            number(each["published"]),
+            number(each["first_principles"]),
+            each["rests_on"],
+            neighbours_text(each),
         )
     return drawn
 

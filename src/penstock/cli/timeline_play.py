@@ -13,12 +13,14 @@ import numpy as np
 
 from penstock.cli.output import progress_console
 from penstock.errors import UsageError
+from penstock.machines import Inside, Machine
 from penstock.simulation.caches import Cache, ForcedHitRatio
 from penstock.simulation.memory.levels import Hierarchy
 from penstock.system.files import check_target
 from penstock.traces.perfetto import DEFAULT_EVENTS, check_timeline_path, write_timeline
 
 if TYPE_CHECKING:
+    from penstock.params.ckks import KeyForm
     from penstock.simulation.cluster.program import ClusterProgram
     from penstock.simulation.cluster.spec import Cluster
     from penstock.simulation.play import Ready
@@ -75,19 +77,31 @@ def timeline_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-def draw_point(wanted: Wanted, trace: Trace, ready: Ready, point: Point) -> None:
-    """Write the timeline of one point: over a tier, over levels, or of the busiest host of a cluster.
+def draw_point(
+    wanted: Wanted, trace: Trace, ready: Ready, point: Point, machine: Machine, key_form: KeyForm | None = None
+) -> None:
+    """Write the timeline of one point: over a tier, over levels, or of the busiest host of a cluster; of a machine with
+    scheduled operations its kernels, every byte on chip.
 
     Raises: UsageError: the mode, or the partition, puts no operation at a time.
     """
     from penstock.simulation.timelines import simulated_timeline
 
+    if machine.inside is Inside.SCHEDULE:
+        from penstock.simulation.inside.timeline import kernel_timeline
+
+        _write(wanted, kernel_timeline(trace, machine, key_form=key_form, max_events=wanted.max_events))
+        return
     if point.mode == "bound":
         raise UsageError(
             "--mode bound takes the largest of sums and puts no operation at a time; use serial or overlap"
         )
     draw = _over_levels if isinstance(point.hold, Hierarchy) else _over_tier
     drawn = simulated_timeline(trace, ready.priced, max_events=wanted.max_events, mode=point.mode, **draw(ready, point))
+    _write(wanted, drawn)
+
+
+def _write(wanted: Wanted, drawn: dict[str, Any]) -> None:
     write_timeline(wanted.path, drawn, force=wanted.force)
     other = drawn["otherData"]
     left = other["operations_left_out"]

@@ -16,18 +16,19 @@ from typing import Any
 
 import numpy as np
 
+from penstock.database.filtering import FilterPlan, FilterScan, JoinPlan, JoinScan, mask_levels
 from penstock.database.matching import MatchPlan, MatchScan
 from penstock.database.pir import PirPlan, PirScan
 from penstock.database.ssc import SscPlan, SscScan
 from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import CkksParameters
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.program.tally import tally_of
-from penstock.traces.schema import TraceMeta
+from penstock.program.counting import CountingEvaluator
 from penstock.units import BITS_PER_BYTE
 from penstock.work.shapes import Shape
 
 Shapes = Mapping[Shape, int]
+FEW_COLUMNS = 3
+"""Of a record, that are traced; two of them already have every operation and key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,26 +79,40 @@ class ScanWork:
 
 
 @lru_cache(maxsize=256)
-def scan_work(plan: PirPlan | SscPlan | MatchPlan) -> ScanWork:
-    """The work of one query: private retrieval from plaintexts, similarity scores or matching over ciphertexts."""
+def scan_work(plan: PirPlan | SscPlan | MatchPlan | FilterPlan) -> ScanWork:
+    """The work of one query: private retrieval from plaintexts; scores, matching, a filter or a join over
+    ciphertexts."""
     if isinstance(plan, PirPlan):
         return _pir_work(plan)
+    if isinstance(plan, FilterPlan):
+        return _filter_work(plan)
     return _ssc_work(plan) if isinstance(plan, SscPlan) else _match_work(plan)
 
 
 def _pir_work(plan: PirPlan) -> ScanWork:
     """Stage k multiplies m_k times a column, m_0 the blocks, m_{k+1} the sums that stage k closes, and at the end one.
 
-    The work is sum_k m_k c_k. One block has all m_k = 1; two places in dimension k alone have m_0 … m_k = 2.
+    The work is sum_k m_k c_k. One block has all m_k = 1; two places in dimension k alone have m_0 … m_k = 2. From two
+    columns on, each further column is the same work.
     """
     slots, stages = plan.params.slots, plan.levels
 
-    def work(dimensions: tuple[int, ...]) -> _Counted:
+    def traced(dimensions: tuple[int, ...], columns: int) -> _Counted:
         blocks = 1
         for length in dimensions:
             blocks *= length
-        small = replace(plan, records=blocks * slots, folds=dimensions[1:])
+        packing = replace(plan.packing, record_bytes=columns * plan.packing.chunk_bytes)
+        small = replace(plan, records=blocks * slots, folds=dimensions[1:], packing=packing)
         return _counted(plan.params, lambda ev: PirScan(ev, small, [0]), lambda ev: ev.encode(_none), small.num_objects)
+
+    def work(dimensions: tuple[int, ...]) -> _Counted:
+        columns = plan.packing.columns
+        if columns <= FEW_COLUMNS:
+            return traced(dimensions, columns)
+        few, more = (traced(dimensions, FEW_COLUMNS - 1 + i) for i in range(2))
+        total = Counter(more.shapes)
+        _add(total, more.shapes - few.shapes, columns - FEW_COLUMNS)
+        return _Counted(_Shapes(_clean(total)), more.keys)
 
     ones = (1,) * stages
     one = work(ones)
@@ -159,7 +174,7 @@ def _ssc_work(plan: SscPlan) -> ScanWork:
 def _match_work(plan: MatchPlan) -> ScanWork:
     """Each start of the pattern is one addition an object, and one ciphertext that goes back to the client."""
     params, limbs = plan.params, plan.object_limbs
-    ev = SymbolicEvaluator(params)
+    ev = CountingEvaluator(params)
     scan = MatchScan(ev, plan, bytes(plan.pattern_bytes))
     scan.absorb(ev.mod_drop(ev.encrypt(np.zeros(1)), limbs))
     return ScanWork(
@@ -176,8 +191,42 @@ def _match_work(plan: MatchPlan) -> ScanWork:
     )
 
 
+def _filter_work(plan: FilterPlan) -> ScanWork:
+    """A filter, or a join: every pair of ciphertexts is the same work, and the sums are folded at the end."""
+    params = plan.params
+
+    def scan(ev: Any) -> FilterScan | JoinScan:
+        if isinstance(plan, JoinPlan):
+            return JoinScan(ev, plan, list(range(plan.small_rows)), [0.0] * plan.small_rows)
+        return FilterScan(ev, plan, 0)
+
+    def pair(ev: Any) -> tuple[Any, Any]:
+        code, value = (ev.mod_drop(ev.encrypt(np.zeros(1)), plan.object_limbs) for _ in range(2))
+        return code, value
+
+    one, two = (_counted(params, scan, pair, objects) for objects in (1, 2))
+    per_object = two.shapes - one.shapes
+    rest: Counter[Shape] = Counter(one.shapes)
+    _add(rest, per_object, -1)
+    sums = {plan.object_limbs - plan.levels: 1}
+    counts = plan.object_limbs - mask_levels(plan.categories)
+    return ScanWork(
+        workload=plan.what,
+        params=params,
+        num_objects=plan.num_objects,
+        object_limbs=plan.object_limbs,
+        object_bytes=2 * params.ciphertext_bytes(plan.object_limbs),
+        raw_bytes=params.slots * 2 * _FEATURE_BITS / BITS_PER_BYTE,
+        per_object=_clean(per_object),
+        per_query=_clean(rest),
+        keys=two.keys,
+        query_ciphertexts={plan.object_limbs: plan.query_ciphertexts},
+        answer_ciphertexts={**sums, counts: sums.get(counts, 0) + 1},
+    )
+
+
 _FEATURE_BITS = 32
-"""A feature as the client holds it: a single-precision number."""
+"""A feature, a code or a value as the client holds it: a single-precision number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +245,8 @@ class _Shapes(Counter[Shape]):
 def _counted(
     params: CkksParameters, start: Callable[[Any], Any], operand: Callable[[Any], Any], objects: int
 ) -> _Counted:
-    """The server's operations of a scan over so many objects, by a trace."""
-    ev = SymbolicEvaluator(params)
+    """The server's operations of a scan over so many objects, by counting them."""
+    ev = CountingEvaluator(params)
     scan = start(ev)
     for _ in range(objects):
         scan.absorb(operand(ev))
@@ -205,9 +254,8 @@ def _counted(
     return _tallied(ev)
 
 
-def _tallied(ev: SymbolicEvaluator) -> _Counted:
-    trace = ev.builder.finish(TraceMeta(workload="scan", params=ev.params.to_dict(), reading="trace"))
-    tally = tally_of(trace)
+def _tallied(ev: CountingEvaluator) -> _Counted:
+    tally = ev.tally("scan", "")
     # Whoever sends a ciphertext brings it to its limbs.
     clients = {kind.value for kind, traits in TRAITS.items() if traits.client} | {OpKind.MOD_DROP.value}
     return _Counted(_Shapes({shape: n for shape, n in tally.counts.items() if shape.kind not in clients}), tally.keys)

@@ -91,6 +91,7 @@ def simulate(
     broadcast: str | None = None,
     sharing: str | None = None,
     simgrid: bool | None = None,
+    inside: str | None = None,
 ) -> Simulation:
     """Play a program on machines and over tiers: one row for each machine, cache, tier and mode.
 
@@ -102,7 +103,8 @@ def simulate(
             (default: the set that the machine was built for, where the program runs on it); cache: "1 GiB", or
             "on-chip" for the machine's own; policy: lru, belady, optimal, …; mode: serial, overlap, bound; levels:
             several levels of memory ("on-chip,hbm:2 GB,nvme-gen5") instead of tiers and cache; beside: programs that
-            run at the same time, with keys of their own; hosts, network: a cluster.
+            run at the same time, with keys of their own; hosts, network: a cluster; inside: "schedule" has the kernels
+            of operations scheduled on the machine's units.
     Returns: rows in SI units; `assumed` lists the values behind them that nobody stated or measured.
     Raises: UnknownName: a name that does not exist, with the nearest; UsageError, UnitError, MachineError: what
             `penstock simulate` refuses, with the same words.
@@ -115,7 +117,7 @@ def simulate(
         "reserve": _said(reserve), "write_back": write_back, "interleave": interleave, "hosts": _joined(hosts),
         "network": _texts(network), "topology": None if topology is None else str(topology),
         "partition": _said(partition), "all_gather": all_gather, "broadcast": broadcast, "sharing": sharing,
-        "simgrid": simgrid,
+        "simgrid": simgrid, "inside": inside,
     }  # fmt: skip
     given = {name: value for name, value in said.items() if value is not None}
     others = listed(beside)

@@ -15,7 +15,7 @@ from penstock.machines.catalogue import (
 from penstock.machines.figure import Evidence, Figure
 from penstock.machines.missing import assumptions
 from penstock.machines.networks import STUDY_NETWORKS, Network, load_network, load_networks, network_names
-from penstock.machines.schema import Cost, FitError, FitReport, Machine, Overlap, Tier, assumed
+from penstock.machines.schema import Cost, FitError, FitReport, Inside, Machine, Overlap, Tier, assumed
 
 __all__ = [
     "FITTED_MACHINE",
@@ -26,6 +26,7 @@ __all__ = [
     "Figure",
     "FitError",
     "FitReport",
+    "Inside",
     "Machine",
     "Network",
     "Overlap",

@@ -40,6 +40,16 @@ class Lane(Word):
     """One butterfly, two words."""
 
 
+class Scaling(Word):
+    """How a row of areas and powers follows the design."""
+
+    FIXED = "fixed"
+    LANES = "lanes"
+    """In proportion to the lanes of the engines."""
+    SCRATCHPAD = "scratchpad"
+    """By the power law through the two published scratchpads, or in proportion to the bytes where there is one."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logic:
     """One row: area and power of a unit."""
@@ -50,6 +60,7 @@ class Logic:
     """The engines whose number multiplies it where a row is one engine."""
     only: str | None = None
     """`channel` or `drive`: the accelerators that have it; `None`: all."""
+    scales: Scaling = Scaling.FIXED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +112,8 @@ class UnitAccelerator:
     logic: Mapping[str, Logic]
     """Area and power of each unit."""
     logic_source: str
+    scaling_source: str = ""
+    """Basis of the laws by which rows follow lanes and scratchpads."""
     _machine: Machine = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

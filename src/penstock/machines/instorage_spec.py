@@ -18,6 +18,7 @@ from penstock.machines.instorage import (
     Lane,
     Logic,
     PublishedScan,
+    Scaling,
     UnitAccelerator,
 )
 from penstock.machines.records import FigureSpec
@@ -45,6 +46,7 @@ class LogicSpec(Strict):
     power: str
     engine: str | None = None
     only: str | None = None
+    scales: str | None = None
 
 
 class AllEnginesSpec(Strict):
@@ -72,6 +74,7 @@ class UnitSpec(Strict):
     hoisting: str = Hoisting.RESULTS.value
     hoisting_source: str = "not in the file: the two results are permuted, as everywhere in penstock"
     logic_source: str
+    scaling_source: str = "not in the file: engines follow their lanes, other rows are fixed"
     clock: FigureSpec
     channels_per_accelerator: FigureSpec
     slot: FigureSpec
@@ -172,6 +175,7 @@ def _units(spec: UnitSpec, where: str) -> UnitAccelerator:
         input_buffer=figure(spec.input_buffer, where, "input_buffer", BYTE_UNITS, positive=True),
         budget=figure(spec.budget, where, "budget", WATT_UNITS, positive=True),
         logic_source=_said(spec.logic_source, where, "logic_source"),
+        scaling_source=_said(spec.scaling_source, where, "scaling_source"),
         logic={name: _logic(row, where, f"logic.{name}") for name, row in spec.logic.items()},
     )
 
@@ -226,9 +230,15 @@ def _logic(spec: LogicSpec, where: str, what: str) -> Logic:
             watts=parse_quantity(spec.power, WATT_UNITS, f"{what}.power"),
             engine=spec.engine,
             only=spec.only,
+            scales=choice(Scaling, spec.scales or _scales(spec), where, f"{what}.scales"),
         )
     except UnitError as error:
         raise MachineError(f"{where}: {error}") from error
+
+
+def _scales(spec: LogicSpec) -> str:
+    """Of a row that does not say: an engine follows its lanes."""
+    return (Scaling.FIXED if spec.engine is None else Scaling.LANES).value
 
 
 def _said(text: str, where: str, what: str) -> str:

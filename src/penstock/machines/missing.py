@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from penstock.machines.calibration import FACTORS
 from penstock.machines.figure import Evidence
-from penstock.machines.schema import Machine, assumed
+from penstock.machines.schema import Inside, Machine, Overlap, assumed
 from penstock.machines.transferred import donor_utilisation
 
 MISSING = "missing"
@@ -75,6 +75,9 @@ def _besides(machine: Machine) -> Iterator[Missing]:
     for name in ("clusters", "lanes", "off_chip", "area", "technology"):
         if getattr(made, name) is None:
             yield Missing(f"architecture.{name}", "shown as '-'; not priced", False)
+    if machine.overlap is Overlap.PIPELINED and machine.fit is None:
+        for path, taken in machine.datapath.gaps():
+            yield Missing(path, f"in schedules of kernels {taken}", False)
     for name, taken in OF_MEASUREMENTS:
         if getattr(machine, name) is None:
             yield Missing(name, taken, False)
@@ -83,10 +86,13 @@ def _besides(machine: Machine) -> Iterator[Missing]:
 def assumptions(machine: Machine) -> list[dict[str, str]]:
     """Every value that results rest on and no source states: assumed, calibrated, or missing.
 
-    The factors of kinds of operations are one of them. A missing value has the kind `missing`; its `value` is taken
-    instead. The assumed utilisation of a machine that states none is among the assumed ones.
+    Schedules of kernels rest on the machine's datapath instead of its utilisation. The factors of kinds of operations
+    are one of them. A missing value has the kind `missing`; its `value` is taken instead. The assumed utilisation of a
+    machine that states none is among the assumed ones.
     """
-    priced = ((path, figure) for path, figure in machine.figures() if not path.startswith(f"{FACTORS}."))
+    scheduled = machine.inside is Inside.SCHEDULE
+    unused = (f"{FACTORS}.", "utilisation" if scheduled else "datapath.")
+    priced = ((path, figure) for path, figure in machine.figures() if not path.startswith(unused))
     found = assumed("machine", machine.name, priced)
     factors = [figure for _, figure in machine.calibrated.figures()] if machine.calibrated is not None else []
     if factors:
@@ -102,7 +108,10 @@ def assumptions(machine: Machine) -> list[dict[str, str]]:
         )
     stated = {each["field"] for each in found}
     for each in missing(machine):
-        if each.in_results and each.field not in stated:
+        if scheduled and each.field == "utilisation":
+            continue
+        inside = scheduled and each.field.startswith("datapath.")
+        if (each.in_results or inside) and each.field not in stated:
             row = {"field": each.field, "value": each.taken, "kind": MISSING, "source": each.source}
             found.append({"machine": machine.name, **row})
     return found

@@ -152,6 +152,18 @@ class ArchitectureSpec(Strict):
     technology: FigureSpec | None = None
 
 
+class DatapathSpec(Strict):
+    """The inside of an accelerator, for schedules of kernels."""
+
+    ports: dict[str, FigureSpec] = Field(default_factory=dict)
+    latency: dict[str, FigureSpec] = Field(default_factory=dict)
+    chaining: FigureSpec | None = None
+    scratchpad: FigureSpec | None = None
+    scratchpad_bandwidth: FigureSpec | None = None
+    network: FigureSpec | None = None
+    efficiency: FigureSpec | None = None
+
+
 class MachineSpec(Strict):
     """A machine as a TOML file has it."""
 
@@ -172,6 +184,7 @@ class MachineSpec(Strict):
     idle_power: FigureSpec | None = None
     on_chip: dict[str, FigureSpec] = Field(default_factory=dict)
     architecture: ArchitectureSpec | None = None
+    datapath: DatapathSpec | None = None
     threads: ThreadsSpec | None = None
     cache: CacheSpec | None = None
     cold: ColdSpec | None = None

@@ -15,6 +15,7 @@ from penstock.machines.architecture import Architecture
 from penstock.machines.calibration import Calibration
 from penstock.machines.client import ClientModel
 from penstock.machines.cold import ColdModel
+from penstock.machines.datapath import Datapath
 from penstock.machines.figure import Evidence, Figure
 from penstock.machines.parallel import CACHE, LOOPS, CacheModel, ThreadModel, beyond_cache, loop_starts, unit_shares
 from penstock.machines.power import PowerModel
@@ -39,6 +40,15 @@ class Overlap(Word):
     """All units run at once: the slowest binds."""
     IN_TURN = "in-turn"
     """One kernel after another: times add up."""
+
+
+class Inside(Word):
+    """The model of the time of one operation on a machine."""
+
+    UNITS = "units"
+    """The work of its units at one utilisation: the slowest binds, or all add up."""
+    SCHEDULE = "schedule"
+    """A schedule of its kernels, limb by limb, on the ports of the units."""
 
 
 # The work of one limb transform of N points, in the unit of a machine's rate.
@@ -105,6 +115,8 @@ class Machine:
     """Bytes of each on-chip memory."""
     architecture: Architecture = field(default_factory=Architecture)
     """Its parts; not in `price`."""
+    datapath: Datapath = field(default_factory=Datapath)
+    """Its inside, for schedules of kernels; not in `price`."""
     threads: ThreadModel | None = None
     """The dependence of times on threads; `None`: the rates are those of all threads of the machine."""
     cache: CacheModel | None = None
@@ -117,6 +129,8 @@ class Machine:
     calibrated: Calibration | None = None
     """The factors of kinds of operations on their kernel work; not in `price`, which sees the work only: `factor`."""
     fit: FitReport | None = None
+    inside: Inside = Inside.UNITS
+    """What a program's operations take; not in its file, and not in `price`."""
     _seconds: Mapping[str, float] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -137,6 +151,8 @@ class Machine:
         """What makes its times at a parameter set less than they seem, with the remedy."""
         found = []
         share = self.utilisation
+        if self.inside is Inside.SCHEDULE:
+            return tuple(self._warnings_of_schedules())
         if share is not None and share.kind is Evidence.ASSUMED:
             peak = f" With all units at their peak its times would be {share.value:.3g} of these."
             found.append(
@@ -152,6 +168,17 @@ class Machine:
             )
         misfit = self.architecture.misfit(self.name, params)
         return (*found, *([misfit] if misfit else []))
+
+    def _warnings_of_schedules(self) -> Iterator[str]:
+        share = self.datapath.efficiency
+        if share is None or share.kind is Evidence.ASSUMED:
+            yield (
+                f"machine '{self.name}' is calibrated to nothing: the efficiency of its schedules is assumed. Give "
+                "its file a datapath.efficiency that meets a published bootstrapping to do better"
+            )
+        gaps = [f"{path}: {meaning}" for path, meaning in self.datapath.gaps()]
+        if gaps:
+            yield f"machine '{self.name}' does not state {'; '.join(gaps)}"
 
     @property
     def peaks_as_stated(self) -> bool:
@@ -287,6 +314,7 @@ class Machine:
         for name, figure in self.on_chip.items():
             yield f"on_chip.{name}", figure
         yield from self.architecture.figures()
+        yield from self.datapath.figures()
         if self.thread_power is not None:
             for threads, figure in self.thread_power.watts.items():
                 yield f"thread_power.watts.{threads}", figure

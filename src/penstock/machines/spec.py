@@ -14,6 +14,7 @@ from penstock.machines.architecture import Architecture, architecture_from_spec
 from penstock.machines.calibration_file import UNIT, calibration_from_spec, calibration_spec
 from penstock.machines.client import TERMS, ClientModel
 from penstock.machines.cold import ColdModel
+from penstock.machines.datapath import Datapath, datapath_from_spec
 from penstock.machines.figure import Figure
 from penstock.machines.files import check_name, choice, figure
 from penstock.machines.parallel import CacheModel, ThreadModel
@@ -105,6 +106,11 @@ def machine_from_spec(spec: MachineSpec, where: str) -> Machine:
         if spec.architecture is None
         else architecture_from_spec(
             spec.architecture, where, lambda written, path, units: figure(written, where, path, units, positive=True)
+        ),
+        datapath=Datapath()
+        if spec.datapath is None
+        else datapath_from_spec(
+            spec.datapath, units, clock, where, lambda written, path, units: figure(written, where, path, units)
         ),
         threads=None if spec.threads is None else _threads(spec.threads, units, where),
         cache=None
@@ -211,10 +217,13 @@ def _fit_report(spec: FitSpec, where: str) -> FitReport:
 def spec_of(machine: Machine) -> MachineSpec:
     """What a person would write; `machine_from_spec` makes the machine again."""
     record = _record(machine)
+    del record["inside"]
     if machine.utilisation == donor_utilisation():  # taken because the file states none: not written into it either
         record.pop("utilisation")
     if machine.architecture == Architecture():
         del record["architecture"]
+    if machine.datapath.is_empty:
+        del record["datapath"]
     if machine.client is not None:
         record["client"] |= record["client"].pop("costs")
     if machine.calibrated is not None:

@@ -1,4 +1,4 @@
-"""The utilisation of a machine whose file states none: SHARP's, as an assumption."""
+"""The utilisation, and the efficiency in schedules, of a machine whose file states none: SHARP's, as an assumption."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib import resources
 from penstock.errors import MachineError
 from penstock.machines.figure import Evidence, Figure
 from penstock.machines.files import figure, parse_spec
-from penstock.machines.records import MachineSpec
+from penstock.machines.records import FigureSpec, MachineSpec
 from penstock.system import toml
 
 DONOR = "sharp"
@@ -22,12 +22,28 @@ EFFECTIVE = (Evidence.MEASURED, Evidence.CALIBRATED)
 @cache
 def donor_utilisation() -> Figure:
     """The donor's utilisation, marked as assumed, with its origin as the source."""
+    return _transferred("utilisation", _donor().utilisation)
+
+
+@cache
+def donor_efficiency() -> Figure:
+    """The donor's efficiency in schedules of kernels, marked as assumed, with its origin as the source."""
+    inside = _donor().datapath
+    return _transferred("datapath.efficiency", None if inside is None else inside.efficiency)
+
+
+@cache
+def _donor() -> MachineSpec:
     where = f"machines/{DONOR}.toml"
     file = resources.files("penstock.machines").joinpath("data").joinpath(where)
-    spec = parse_spec(MachineSpec, toml.table(file.read_bytes(), where, "a machine file", MachineError), where)
-    if spec.utilisation is None:
-        raise MachineError(f"{where}: no utilisation; machines that state none take it from here, so add [utilisation]")
-    stated = figure(spec.utilisation, where, "utilisation", UTILISATION_UNITS, positive=True)
+    return parse_spec(MachineSpec, toml.table(file.read_bytes(), where, "a machine file", MachineError), where)
+
+
+def _transferred(field: str, spec: FigureSpec | None) -> Figure:
+    where = f"machines/{DONOR}.toml"
+    if spec is None:
+        raise MachineError(f"{where}: no {field}; machines that state none take it from here, so add [{field}]")
+    stated = figure(spec, where, field, UTILISATION_UNITS, positive=True)
     return Figure(
         value=stated.value,
         text=stated.text,

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.errors import ParamsError, UsageError
-from penstock.operations import OpKind
+from penstock.operations import SMALL_KINDS, OpKind
 from penstock.params.ckks import BootstrapPlan, CkksParameters
 from penstock.program.circuits.bootstrap import is_library, with_few_keys
 from penstock.program.circuits.openfhe.stages import FEW_KEYS
@@ -107,11 +107,18 @@ def choose_plan(
     Args:   trace_of: the program's trace at a set. budget_bytes: of keys in memory; `None`: all, whole.
             memory_bytes: a limit on whole keys, if a plan of fewer exists. is_real(): whether the program refreshes
             real values only. SlotsToCoeffs first needs that; it is asked only if that plan would win.
-    Raises: UsageError: the budget does not hold one key switch of any plan; ParamsError: the program does not fit.
+    Raises: UsageError: the budget does not hold one key switch of any plan, or the program needs a smaller ring;
+            ParamsError: the program does not fit.
     """
     first = with_few_keys(params)
     plan = params.bootstrap
-    found = [_priced(first, trace_of(first), budget_bytes, threads)]
+    trace = trace_of(first)
+    if small := SMALL_KINDS & set(trace.count_by_kind()):
+        raise UsageError(
+            f"'{trace.meta.workload}' begins in a smaller ring ({', '.join(sorted(small))}), which `penstock run` does "
+            "not encrypt in: docs/similarity.md says how to search for real; `penstock predict` and `simulate` take it"
+        )
+    found = [_priced(first, trace, budget_bytes, threads)]
     if plan is None or not is_library(params) or not found[0].trace.count_by_kind().get(OpKind.BOOTSTRAP.value, 0):
         return Choice(plan=found[0])
     if plan.rotations != FEW_KEYS:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from penstock.errors import ParamsError, UnknownName, UsageError
-from penstock.operations import TO_SPARSE_KEY, Word
+from penstock.operations import EPHEMERAL_KEYS, SMALL_ROTATION, Word
 from penstock.params.secrets import AUXILIARY_PRIMES
 
 
@@ -148,6 +148,8 @@ class CkksParameters:
     """Size that was asked for q_0; 0 stands for `q_bits[0]`."""
     security_asked: int = 0
     """The level that the set asks for and was checked against; 0 asks for none."""
+    small_ring_dim: int = 0
+    """Of the smaller ring whose ciphertexts, of the one limb q_0, are packed into this one; 0: there is none."""
 
     @property
     def num_q(self) -> int:
@@ -196,18 +198,24 @@ class CkksParameters:
         """An encoded plaintext."""
         return self.polynomial_bytes(limbs)
 
+    def small_bytes(self, polynomials: int) -> int:
+        """So many polynomials of one limb in the small ring."""
+        return polynomials * self.small_ring_dim * self.word_bits // 8
+
     def key_bytes(self, limbs: int | None = None, key_form: KeyForm | None = None, *, key: str | None = None) -> int:
         """What a key switch at `limbs` limbs (full chain if omitted) reads of one evaluation key.
 
         `digits x 2 polynomials x (limbs + num_p)` limbs, half of it where the uniform part is a seed. A truncated key
-        has every row that its program reads, so truncation does not change this. The key `to-sparse` has one digit over
-        q_0 and two auxiliary primes.
+        has every row that its program reads, so truncation does not change this. Keys to the ephemeral secret have one
+        digit over q_0 and two auxiliary primes, those of the small ring one over q_0 and one special prime.
         Source: Han & Ki, CT-RSA 2020 (ePrint 2019/688); Bossuat et al., ePrint 2022/024.
         """
         limbs = self.num_q if limbs is None else limbs
         halves = 1 if (key_form or self.key_form).is_seeded else 2
-        if key == TO_SPARSE_KEY:
+        if key in EPHEMERAL_KEYS:
             return halves * self.polynomial_bytes(1 + AUXILIARY_PRIMES)
+        if key is not None and key.startswith(SMALL_ROTATION):
+            return halves * self.small_bytes(2)
         return halves * self.active_digits(limbs) * self.polynomial_bytes(limbs + self.num_p)
 
     def stored_key_bytes(

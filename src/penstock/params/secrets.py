@@ -23,6 +23,10 @@ AUXILIARY_BITS = 33
 """Bits of each: together 6 more than the longest q_0, so that the switch adds its rounding and little else. Source:
 OpenFHE 1.6.1 (pull request 1248); its keys have these moduli."""
 
+SMALL_SPECIAL_BITS = 54
+"""Bits of the special prime of a small ring: with a q_0 of at most 52 bits within the 2024 guidelines' bound for 128
+bits at N = 2^12."""
+
 
 def is_encapsulated(secret: str) -> bool:
     """Whether the modulus is raised under an ephemeral secret.

@@ -24,6 +24,7 @@ from penstock.params.overflow import REFRESH_FAILURE_LOG2, least_range, overflow
 from penstock.params.secrets import (
     AUXILIARY_BITS,
     AUXILIARY_PRIMES,
+    SMALL_SPECIAL_BITS,
     SPARSE_ENCAPSULATED,
     SPARSE_TERNARY,
     SPARSE_WEIGHT,
@@ -145,6 +146,8 @@ class CkksSpec(_Written):
     p_bits: BitSizes | None = None
     """Accelerators: bits of each special prime."""
     bootstrap: BootstrapSpec | None = None
+    small_ring_dim: Whole = 0
+    """n of a smaller ring, with q_0 and one special prime, whose ciphertexts programs pack into this one; 0: none."""
     source: str = ""
     assumed: tuple[str, ...] = ()
     """Fields whose value no source states."""
@@ -221,6 +224,8 @@ class CkksSpec(_Written):
             raise ParamsError(f"{who}: depth {self.depth} {what}: use 0 to {MAX_DEPTH}")
         if not 1 <= self.word_bits <= 64:
             raise ParamsError(f"{who}: word_bits {self.word_bits} must be 1 to 64")
+        if self.small_ring_dim:
+            self._check_small()
         if self.bootstrap is not None:
             for field, value in self.bootstrap.model_dump().items():
                 least = 0 if field in ("double_angles", "extra_limbs", "baby_steps") else 1
@@ -245,6 +250,26 @@ class CkksSpec(_Written):
         unknown = sorted(set(self.assumed) - set(CkksSpec.model_fields))
         if unknown:
             raise UnknownName(f"field in `assumed` of {who}", unknown[0], CkksSpec.model_fields)
+
+    def _check_small(self) -> None:
+        """A smaller ring has the first modulus of this one, and its own level."""
+        small, who = self.small_ring_dim, self._who
+        if small < 2 or small & (small - 1) or small >= self.ring_dim:
+            raise ParamsError(
+                f"{who}: small_ring_dim {small} must be a power of two below ring_dim {self.ring_dim}: 0 leaves it out"
+            )
+        if not is_encapsulated(self.secret):
+            raise ParamsError(
+                f"{who}: small_ring_dim {small}: ciphertexts of the small ring are switched to an ephemeral secret: "
+                f"take secret '{UNIFORM_ENCAPSULATED}' or '{SPARSE_ENCAPSULATED}'"
+            )
+        level, note = security.security_level(small, self.first_mod_bits + SMALL_SPECIAL_BITS)
+        if self._asked and level < self._asked:
+            raise ParamsError(
+                f"{who}: small_ring_dim {small}: {self._asked}-bit security does not hold in the small ring, with its "
+                f"special prime of {SMALL_SPECIAL_BITS} bits: {note}: take a shorter first_mod_bits, or "
+                f"small_ring_dim {2 * small}"
+            )
 
     def _check_range(self, plan: BootstrapSpec) -> None:
         """A secure set states a sine that the multiples of q_0 do not leave. The library's own range is its own."""
@@ -385,6 +410,7 @@ class CkksSpec(_Written):
             source=self.source,
             assumed=self.assumed,
             security_asked=self._asked,
+            small_ring_dim=self.small_ring_dim,
         )
 
     # Security
@@ -516,6 +542,7 @@ def spec_of(params: CkksParameters) -> CkksSpec:
         q_bits=None if openfhe else params.q_bits,
         p_bits=None if openfhe else params.p_bits,
         bootstrap=None if params.bootstrap is None else _plan_fields(params.bootstrap),
+        small_ring_dim=params.small_ring_dim,
         source=params.source,
         assumed=params.assumed,
     )

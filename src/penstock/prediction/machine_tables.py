@@ -18,6 +18,7 @@ from penstock.program.circuits.bootstrap import refreshed_levels
 from penstock.units import format_bytes
 from penstock.work.kernels import kernel_work
 
+SCHEDULED_OPERATIONS = (OpKind.ROTATE, OpKind.ROTATE_HOISTED, OpKind.MULT)
 SHOWN_OPERATIONS = (OpKind.ROTATE, OpKind.ROTATE_HOISTED, OpKind.MULT, OpKind.MULT_PLAIN, OpKind.RESCALE, OpKind.ADD)
 
 
@@ -105,6 +106,34 @@ def operation_rows(machine: Machine, params: CkksParameters) -> list[dict[str, A
                 "key_bytes": work.key_bytes,
             }
         )
+    return rows
+
+
+def schedule_rows(machine: Machine, params: CkksParameters) -> list[dict[str, Any]]:
+    """Operations at all limbs of a set, scheduled kernel by kernel: seconds, lower bounds, busy shares of units.
+
+    Each is there with every byte on chip, and with keys from the machine's own memory if it states one.
+
+    Raises: UsageError, MachineError: as `schedule_operation`.
+    """
+    from penstock.simulation.inside.schedule import schedule_operation  # at use: it loads the engine
+
+    rows = []
+    for kind in SCHEDULED_OPERATIONS:
+        for loads in (False, True) if machine.architecture.off_chip is not None else (False,):
+            found, _ = schedule_operation(kind, params, params.num_q, machine, loads=loads)
+            rows.append(
+                {
+                    "operation": kind.value,
+                    "params": params.name,
+                    "limbs": params.num_q,
+                    "keys": "own memory" if loads else "on chip",
+                    "seconds": found.total_s,
+                    "bound": found.bound,
+                    "bounds_s": found.bounds_s,
+                    "busy": found.busy_shares,
+                }
+            )
     return rows
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
 from penstock.operations import OpKind
-from penstock.program.evaluator import Operand, Plain
+from penstock.program.evaluator import Operand, Plain, Values
 from penstock.program.scaling import ScaleState
 
 
@@ -103,7 +103,15 @@ class Period:
     """Refreshed side by side."""
 
 
-How = Manner | Monomial | Whole | WeightedSum | PlainSum | NumberSum | Series | Powers | Period
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block of an encrypted database: of each of d coordinates, a polynomial of whole numbers, one a record."""
+
+    source: Callable[[], Values] | None
+    """Makes (d, records); readings without values never ask."""
+
+
+How = Block | Manner | Monomial | Whole | WeightedSum | PlainSum | NumberSum | Series | Powers | Period
 
 
 class Call(NamedTuple):

@@ -12,11 +12,11 @@ from typing import Any
 from penstock.operations import TO_DENSE_KEY, TO_SPARSE_KEY, OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.program.call import Call, Cipher, Executed, How, Manner, Monomial, Refresh, Whole
-from penstock.program.rows import RowWriter
 from penstock.program.scaling import ScaleState, align_pair
+from penstock.program.small import SmallSteps
 
 
-class CircuitEvaluator(RowWriter):
+class CircuitEvaluator(SmallSteps):
     """A writer of rows whose steps may be those inside a composite. It does them by `execute`, as all others."""
 
     def rotation(self, step: int) -> tuple[int, str]:

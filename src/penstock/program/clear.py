@@ -111,6 +111,38 @@ class ClearEvaluator:
     def scaled(self, a: Values, factor: float) -> Values:
         return a * factor
 
+    # Steps of a smaller ring: whole numbers as they are.
+    has_small_ring = True
+
+    def small_ciphertext(self, coefficients: Callable[[], Values], *, name: str | None = None) -> Values:
+        return coefficients()
+
+    def stored_ciphertext(self, values: Callable[[], Values], limbs: int, *, name: str | None = None) -> Values:
+        return values()
+
+    def expand_small(self, a: Values, count: int) -> Values:
+        return count * a[:count]
+
+    def inner_products(
+        self, vector: Values, count: int, block: Callable[[], Values], *, name: str | None = None
+    ) -> Values:
+        n = self.params.small_ring_dim
+        made = vector @ block()
+        return np.concatenate([made, np.zeros(n - len(made))])
+
+    def pack_small(self, parts: Sequence[Values]) -> Values:
+        size, n = self.params.ring_dim, self.params.small_ring_dim
+        made = np.zeros(size)
+        for t, part in enumerate(parts):
+            made[t :: size // n] = part
+        return made
+
+    def switch_small(self, a: Values) -> Values:
+        return a
+
+    def decrypt_complex(self, a: Values) -> Values:
+        return a
+
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
         yield

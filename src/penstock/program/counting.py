@@ -95,6 +95,7 @@ def structure(params: CkksParameters, *, chain: bool = True) -> Hashable:
         p.word_bits,
         p.library,
         p.bootstrap,
+        p.small_ring_dim,
     )
 
 

@@ -12,15 +12,17 @@ import math
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from penstock.errors import ParamsError, PenstockError
-from penstock.operations import OpKind
+from penstock.operations import SMALL_KINDS, OpKind
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.abreast import Bundle, Circuit, members_of
 from penstock.program.call import (
+    Block,
     Call,
     Cipher,
     Executed,
@@ -36,6 +38,7 @@ from penstock.program.call import (
 from penstock.program.composites import ExpandingEvaluator
 from penstock.program.evaluator import Plain, Values, check_real
 from penstock.program.noise import NoiseModel, coefficients_of, ones_in_slots, slots_of
+from penstock.program.noisy_small import NoisySmallRing
 from penstock.program.scaling import ScaleState, align_pair
 from penstock.traces.builder import TraceBuilder
 
@@ -178,6 +181,14 @@ class NoisyEvaluator(ExpandingEvaluator):
         found = values.real + flooding * self._random.standard_normal(len(values))
         return found.astype(np.complex128), Executed(a.state)
 
+    @property
+    def has_small_ring(self) -> bool:
+        """OpenFHE's evaluation has none."""
+        return self._exact_ratio
+
+    def _decrypt_complex(self, a: Cipher) -> tuple[Values, Executed]:
+        return self._values(a.value), Executed(a.state)
+
     def before_flooding(self, a: Cipher) -> tuple[int, Noisy]:
         """Limbs and value of a result that noise is added to: a product is rescaled first, so that the noise fits a
         word."""
@@ -215,7 +226,40 @@ class NoisyEvaluator(ExpandingEvaluator):
 
     # One step.
     def execute(self, call: Call) -> Executed:
+        if call.kind is OpKind.ENCRYPT:
+            return Executed(call.state, self._stored(call))
+        if call.kind in SMALL_KINDS:
+            return Executed(call.state, self._small_step(call))
         return Executed(call.state, self._computed(call))
+
+    def _stored(self, call: Call) -> Any:
+        """A ciphertext that was there before: of the large ring, or whole numbers of the small one."""
+        values = _numbers(call)
+        if values.dtype.kind != "c" and call.state == ScaleState(1, 1):
+            return self.small.encrypted(values)
+        made = Noisy(values.astype(np.complex128), self.model.scale(call.state.limbs))
+        encryption = self._white(self.model.seeded_encryption, made)
+        return made.with_noise(encryption + self._encoding(len(values), call.state))
+
+    @cached_property
+    def small(self) -> NoisySmallRing:
+        """Polynomials of the small ring, with its noise."""
+        return NoisySmallRing(self.model, self._random)
+
+    def _small_step(self, call: Call) -> Any:
+        small, first = self.small, call.operands[0].value
+        if call.kind is OpKind.EXPAND_SMALL:
+            return small.expanded(first)
+        if call.kind is OpKind.INNER_PRODUCTS:
+            return small.inner_products(first, _numbers(call))
+        if call.kind is OpKind.PACK_SMALL:
+            return small.packed([each.value for each in call.operands])
+        switched = self.model.to_sparse
+        if call.kind is OpKind.SWITCH_SMALL_SQUARED:
+            return small.noise(self.params.ring_dim, switched)  # all that its value adds
+        scale = self.model.scale(1)
+        coefficients = first + call.operands[1].value + small.noise(self.params.ring_dim, switched)
+        return Noisy(slots_of(coefficients) / scale, scale)
 
     def _computed(self, call: Call) -> Noisy:
         kind, operands, state = call.kind, call.operands, call.state
@@ -493,6 +537,13 @@ class NoisyEvaluator(ExpandingEvaluator):
         both = self._random.standard_normal((slots, 2)).view(np.complex128)[:, 0]
         found: Values = both * np.sqrt(variance / 2)
         return found
+
+
+def _numbers(call: Call) -> Values:
+    """The values that a call brings with it."""
+    assert isinstance(call.how, Block)
+    assert call.how.source is not None
+    return call.how.source()
 
 
 def _tiled(values: Values, length: int) -> Values:

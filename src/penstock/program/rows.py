@@ -93,8 +93,11 @@ class RowWriter(ABC):
         return Plain.of(values, self.params.slots, name)
 
     def decrypt(self, a: Cipher) -> Values:
+        return self._decrypt_by(a, self._decrypt)
+
+    def _decrypt_by(self, a: Cipher, decrypt: Callable[[Cipher], tuple[Values, Executed]]) -> Values:
         self._check_scale(a.state)
-        values, done = self._decrypt(a)
+        values, done = decrypt(a)
         self.builder.add(
             OpKind.DECRYPT,
             limbs_in=a.state.limbs,

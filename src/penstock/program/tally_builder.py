@@ -26,6 +26,8 @@ class TallyBuilder(TraceBuilder):
         self.size: list[int] = []
         self.three: set[int] = set()
         """Ciphertexts of three polynomials."""
+        self.small_polynomials: dict[int, int] = {}
+        """Object id of ciphertexts of the small ring -> their polynomials."""
         self.digit_limbs: dict[int, int] = {}
         """Object id of each digit decomposition -> limbs of its ciphertext."""
         self.extended_limbs: dict[int, int] = {}
@@ -49,6 +51,11 @@ class TallyBuilder(TraceBuilder):
         object_id = super().ciphertext(limbs, polynomials, name)
         if polynomials == 3:
             self.three.add(object_id)
+        return object_id
+
+    def small(self, polynomials: int, name: str | None = None) -> int:
+        object_id = super().small(polynomials, name)
+        self.small_polynomials[object_id] = polynomials
         return object_id
 
     def digits(self, limbs: int) -> int:
@@ -90,6 +97,8 @@ class TallyBuilder(TraceBuilder):
         if origin == ORIGIN_COMPOSITE:  # its expansion was counted
             return self.step
         polynomials = 3 if self.three and not self.three.isdisjoint(operands) else 2
+        if self.small_polynomials:
+            polynomials = sum(self.small_polynomials.get(each, 0) for each in operands) or polynomials
         self.shape = shape = Shape(kind.value, limbs_in, limbs_out, implied_rescales, implied_scalar_mults, polynomials)
         self.counts[shape] = self.counts.get(shape, 0) + 1
         if key is not None and self.keys.get(key, 0) < limbs_in:

@@ -204,7 +204,10 @@ def _byte_rows(trace: Trace) -> Iterator[dict[str, Any]]:
     sizes = np.asarray(trace.objects["bytes"].to_pylist(), dtype=np.int64)
     touched = dict.fromkeys(("key", "ciphertext", "plaintext"), 0)
     used: dict[str, set[Any]] = {cls: set() for cls in touched}
-    classes = ["ciphertext" if cls == "extended" else cls for cls in trace.objects["class"].to_pylist()]
+    named = {"extended": "ciphertext", "small": "ciphertext", "stored": "database"}
+    classes = [named.get(cls, cls) for cls in trace.objects["class"].to_pylist()]
+    if "database" in classes:
+        touched["database"], used["database"] = 0, set()
     for row in operations.select(["key", "limbs_in", "operands", "output", "plaintext"]).to_pylist():
         if row["key"] is not None:
             touched["key"] += params.key_bytes(row["limbs_in"], key=row["key"])

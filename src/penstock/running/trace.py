@@ -27,7 +27,7 @@ def trace_workload(
     """
     workload, size_name, checked = resolve(name, params, size)
     chosen = workload.SIZES[size_name]
-    evaluator = SymbolicEvaluator(checked)
+    evaluator = SymbolicEvaluator(checked, repeats=True)
     workload.program(evaluator, workload.blank(chosen, checked.slots) if data is None else data, chosen)
     return evaluator.builder.finish(describe(workload.NAME, checked, "trace", size_name, seed))
 

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock import _engine
+from penstock.database.similarity.comparison import Selection
+from penstock.database.similarity.scheme import COLUMNS, Layout
 from penstock.errors import PenstockError
-from penstock.similarity.comparison import Selection
-from penstock.similarity.scheme import COLUMNS, Layout
 from penstock.system.files import os_errors
 
 VERSION = 1

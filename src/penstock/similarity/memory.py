@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from penstock import _engine
+from penstock.database.similarity.scheme import PAYLOAD_LIMBS, Layout
+from penstock.database.similarity.search import search
 from penstock.native.compiled import CompilingEvaluator
 from penstock.native.memory import resident_bytes
 from penstock.native.metered import Metered, MeteredEngine, meter
@@ -22,10 +24,8 @@ from penstock.native.room import INPUT_BYTES_PER_S, KEPT_AUTOMORPHISMS
 from penstock.native.sharing import MemoryPlan, Part, Wanted, least_of, plan_memory
 from penstock.params.ckks import CkksParameters
 from penstock.program.call import Cipher
-from penstock.program.circuit_evaluator import CircuitEvaluator
 from penstock.program.scaling import ScaleState
 from penstock.similarity.files import block_bytes, payload_count, record_bytes
-from penstock.similarity.scheme import PAYLOAD_LIMBS, Layout
 
 PRODUCTS, COMPARISON = "products", "comparison"
 """The phases."""
@@ -39,11 +39,6 @@ OPTION = "memory_bytes"
 """What states the budget, in messages."""
 PROCESS_STEP_BYTES = 16 << 20
 """The process is rounded up to it: the same process differs a little from start to start."""
-
-Run = Callable[
-    [CircuitEvaluator, Layout, Callable[[int], Cipher], Callable[[int, int, int], Cipher], bool], list[Cipher]
-]
-"""The part of a search in the large ring."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,13 +79,13 @@ class Asked:
     """What states the budget, in messages."""
 
 
-def plan_search(asked: Asked, context: _engine.CkksContext, run: Run, kept_now_bytes: int) -> SearchPlan:
+def plan_search(asked: Asked, context: _engine.CkksContext, kept_now_bytes: int) -> SearchPlan:
     """Plan a search's memory.
 
-    Args:   run: noted, not computed. kept_now_bytes: of the process, free for new values.
+    Args:   kept_now_bytes: of the process, free for new values.
     Raises: BudgetTooSmall: the least that the search needs is more than the budget.
     """
-    metered, order = _metered(asked, context, run)
+    metered, order = _metered(asked, context)
     sizes = _vector_bytes(metered)
     encode_s = _encode_s_per_byte(context, asked.params)
     process = resident_bytes(os.getpid()) - kept_now_bytes
@@ -119,7 +114,7 @@ def plan_search(asked: Asked, context: _engine.CkksContext, run: Run, kept_now_b
     )
 
 
-def _metered(asked: Asked, context: _engine.CkksContext, run: Run) -> tuple[Metered, list[tuple[int, int, int]]]:
+def _metered(asked: Asked, context: _engine.CkksContext) -> tuple[Metered, list[tuple[int, int, int]]]:
     layout, order = asked.layout, list[tuple[int, int, int]]()
 
     def program(ev: CompilingEvaluator, engine: MeteredEngine) -> None:
@@ -134,7 +129,7 @@ def _metered(asked: Asked, context: _engine.CkksContext, run: Run) -> tuple[Mete
             state = ScaleState(PAYLOAD_LIMBS, 1)
             return Cipher(ev.builder.ciphertext(PAYLOAD_LIMBS), state, 2, engine.given(PAYLOAD_LIMBS))
 
-        run(ev, layout, packed, payload, asked.count_only)
+        search(ev, layout, packed, payload, count_only=asked.count_only)
 
     return meter(program, asked.params, context), order
 

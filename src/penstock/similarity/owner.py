@@ -14,13 +14,9 @@ import numpy.typing as npt
 from penstock import _engine
 from penstock.client.engine import client_errors, load_client
 from penstock.client.pair import KeyPair
-from penstock.errors import PenstockError, UsageError
-from penstock.keystore import KeyStore
-from penstock.params.ckks import CkksParameters
-from penstock.similarity.comparison import Selection
-from penstock.similarity.files import INDEX, PAYLOADS, RECORDS, Block, Description
-from penstock.similarity.result import Found, counted, encoded_payloads, found_in, tables_of
-from penstock.similarity.scheme import (
+from penstock.database.similarity.comparison import Selection
+from penstock.database.similarity.result import Found, counted, encoded_payloads, found_in, tables_of
+from penstock.database.similarity.scheme import (
     BUCKET_RECORDS,
     COLUMNS,
     PAYLOAD,
@@ -32,6 +28,10 @@ from penstock.similarity.scheme import (
     SmallRing,
     large_parameters,
 )
+from penstock.errors import PenstockError, UsageError
+from penstock.keystore import KeyStore
+from penstock.params.ckks import CkksParameters
+from penstock.similarity.files import INDEX, PAYLOADS, RECORDS, Block, Description
 from penstock.similarity.server import FROM_SMALL, FROM_SMALL_SQUARED, QUERY_MAGIC, RESULT_MAGIC, TENANT, keys_needed
 from penstock.system.files import os_errors, sync, write_atomic
 from penstock.system.temporary import temporary_folder

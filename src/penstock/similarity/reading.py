@@ -15,9 +15,9 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from penstock.database.similarity.scheme import COLUMNS
 from penstock.similarity.files import PAYLOADS, RECORDS, DatabaseDamaged, Description, block_bytes, checked
 from penstock.similarity.memory import SearchPlan
-from penstock.similarity.scheme import COLUMNS
 from penstock.system.files import os_errors
 
 Item = TypeVar("Item")

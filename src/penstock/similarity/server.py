@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 
 from penstock import _engine
+from penstock.database.similarity.scheme import RECORD_BITS, Layout, SmallRing, large_parameters
+from penstock.database.similarity.search import WORKLOAD, search, search_trace
 from penstock.errors import PenstockError, UsageError
 from penstock.keystore import KeyCache, KeyStore, parameter_digest
 from penstock.native.engine import make_context
@@ -26,14 +28,10 @@ from penstock.native.prepared import highest_limbs
 from penstock.native.vectors import EngineOfBudget
 from penstock.params.ckks import CkksParameters
 from penstock.program.call import Cipher
-from penstock.program.circuit_evaluator import CircuitEvaluator
 from penstock.program.scaling import ScaleState
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.similarity.comparison import Comparison
 from penstock.similarity.files import read_description
 from penstock.similarity.memory import KEPT, OPTION, Asked, SearchPlan, plan_search
 from penstock.similarity.reading import DatabaseReader
-from penstock.similarity.scheme import PAYLOAD_LIMBS, RECORD_BITS, Layout, SmallRing, large_parameters
 from penstock.traces.schema import Trace, TraceMeta
 
 TENANT = "similarity"
@@ -54,39 +52,14 @@ class Answer:
     traffic: KeyTraffic | None = None
     database_bytes: int = 0
     """That were read."""
+    trace: Trace | None = None
+    """Of the part in the large ring, with the time of each operation."""
     plan: SearchPlan | None = None
     """Of the memory, predicted."""
     peak_bytes: int = 0
     """The most memory that this process ever had, measured."""
     num_encoded: int = 0
     """Constants that were encoded; one counts each time."""
-
-
-def search_trace(params: CkksParameters, layout: Layout, *, count_only: bool = False) -> Trace:
-    """The trace of the part in the large ring."""
-    ev = SymbolicEvaluator(params)
-
-    def given(limbs: int) -> Cipher:
-        return Cipher(ev.builder.ciphertext(limbs), ScaleState(limbs, 1))
-
-    _run(ev, layout, lambda number: given(1), lambda variant, score, column: given(PAYLOAD_LIMBS), count_only)
-    return ev.builder.finish(TraceMeta(workload="similarity", params=params.to_dict(), reading="trace"))
-
-
-def _run(
-    ev: CircuitEvaluator,
-    layout: Layout,
-    packed: Callable[[int], Cipher],
-    payloads: Callable[[int, int, int], Cipher],
-    count_only: bool,
-) -> list[Cipher]:
-    comparison = Comparison(ev, layout)
-
-    def found() -> Iterator[Cipher]:
-        for number in range(layout.packed):
-            yield from comparison.near(packed(number))
-
-    return comparison.count(found()) if count_only else comparison.select(found(), payloads)
 
 
 def keys_needed(
@@ -215,7 +188,7 @@ class Server:
                 option=self._option,
             )
             kept = sum(each.kept_bytes for each in contexts)
-            self._plans[count_only] = plan_search(asked, self._context, _run, kept)
+            self._plans[count_only] = plan_search(asked, self._context, kept)
         return self._plans[count_only]
 
     def _end_products(self, reader: DatabaseReader) -> None:
@@ -301,8 +274,10 @@ class Server:
             value = self._context.import_ciphertext(reader.payload(variant, score, column))
             return Cipher(ev.builder.ciphertext(value.limbs), ScaleState(value.limbs, value.degree), 2, value)
 
-        found = _run(ev, self.layout, large, payload, count_only)
+        found = search(ev, self.layout, large, payload, count_only=count_only)
         result.num_encoded = engine.num_encoded
+        meta = TraceMeta(workload=WORKLOAD, params=self.params.to_dict(), reading="native")
+        result.trace = ev.builder.finish(meta)
         return [self._context.export_ciphertext(each.value, described) for each in found]
 
 

@@ -10,7 +10,7 @@ from penstock.machines.schema import Machine
 from penstock.simulation.timing import MODES, Mode
 from penstock.units import parse_bytes
 
-CLASSES = {"keys": "key", "plaintexts": "plaintext", "ciphertexts": "ciphertext"}
+CLASSES = {"keys": "key", "plaintexts": "plaintext", "ciphertexts": "ciphertext", "database": "database"}
 """Class of data as a person names it -> as a trace does."""
 ON_CHIP = "on-chip"
 """A machine's own memory, where a size or a tier may stand."""

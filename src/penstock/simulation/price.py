@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import TraceError, UnknownName
-from penstock.machines.schema import Machine
+from penstock.machines.schema import Inside, Machine
 from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.traces.schema import Trace
@@ -23,11 +23,13 @@ from penstock.work.shapes import Ints, Objects, Shapes, codes, ints, server_rows
 
 if TYPE_CHECKING:
     from penstock.simulation.accesses import Accesses
+    from penstock.simulation.inside.schedule import Program, Schedule
 
 Floats = npt.NDArray[np.float64]
 
-ACCESS_CLASSES = ("key", "plaintext", "ciphertext")
-"""Classes of objects that may be kept off chip. Digit decompositions go with the ciphertexts."""
+ACCESS_CLASSES = ("key", "plaintext", "ciphertext", "database")
+"""Classes of objects that may be kept off chip. Digit decompositions go with the ciphertexts; `database` is the stored
+blocks of an encrypted database."""
 
 _UNPRICED = "unpriced"
 
@@ -64,6 +66,10 @@ class PricedTrace:
     stored_key_bytes: int
     """Bytes of the program's keys, each once, in the form that they are stored in."""
     warnings: tuple[str, ...] = ()
+    schedule: Schedule | None = None
+    """Its kernels on the machine's units, where the machine has operations scheduled."""
+    off_chip_s: float | None = None
+    """Seconds in which the machine's own memory moves all keys and plaintexts that are read; `None`: not stated."""
 
     def __len__(self) -> int:
         return len(self.compute_s)
@@ -107,7 +113,7 @@ def price_trace(
     """Cost and accesses of every server operation of a trace.
 
     Args:   key_form: the form of stored and moved keys (default: the parameter set's); classes: the classes that are
-            not resident, of `key`, `plaintext`, `ciphertext`; composites: price composites whole instead of expanded.
+            not resident, of `ACCESS_CLASSES`; composites: price composites whole instead of expanded.
     Returns: `encrypt` and `decrypt` are left out. A composite without an expansion costs nothing; `warnings` says so.
     Raises: UnknownName: no such class; TraceError: an operation names an object or a key that the trace lacks;
             UsageError: limbs that the parameter set does not have.
@@ -122,25 +128,38 @@ def price_trace(
     shapes = shapes_of(table, objects)
     of_row, counts = shapes.of_row, shapes.counts
 
-    units = (*machine.parts, _UNPRICED)
+    scheduled = None
+    if machine.inside is Inside.SCHEDULE:
+        scheduled = _scheduled(table, objects, shapes, machine, params, key_form)
+    units = (*(machine.parts if scheduled is None else scheduled.parts), _UNPRICED)
     works, seconds, joules, bound, unpriced = _priced_shapes(shapes, machine, params, key_form, units)
     key_bytes = np.asarray([work.key_bytes for work in works], dtype=np.int64)
     most = params.plaintext_bytes(1) if machine.extends_plaintexts else np.iinfo(np.int64).max
     plaintext_bytes = np.asarray([min(work.plaintext_bytes, most) for work in works], dtype=np.int64)
     ciphertext_bytes = np.asarray([w.ciphertext_read_bytes + w.ciphertext_write_bytes for w in works], dtype=np.int64)
 
+    compute_s, energy = seconds[of_row], joules[of_row]
+    if scheduled is not None:
+        compute_s = scheduled.added_s
+        energy = compute_s * (machine.watts or 0.0)
+        bound = np.asarray(
+            [bound[i] if TRAITS[OpKind(each.kind)].composite else units.index(scheduled.binding[i])
+             for i, each in enumerate(shapes.distinct)], dtype=np.int8,
+        )  # fmt: skip
     parts = _read_and_made(table, objects, shapes, classes, key_bytes, plaintext_bytes)
     start, access_object, access_class, access_bytes, is_result = _rows_of(parts, table.num_rows)
 
+    own = machine.architecture.off_chip
     totals = {"key": key_bytes, "plaintext": plaintext_bytes, "ciphertext": ciphertext_bytes}
+    read_once = int(objects.bytes[shapes.operand[objects.is_stored[shapes.operand]]].sum())
     return PricedTrace(
         workload=trace.meta.workload,
         params=params.name,
         machine=machine.name,
         classes=tuple(classes),
         op_ids=ints(table["id"]),
-        compute_s=seconds[of_row],
-        joules=joules[of_row] if machine.watts is not None else None,
+        compute_s=compute_s,
+        joules=energy if machine.watts is not None else None,
         bound_by=bound[of_row],
         units=units,
         access_start=start,
@@ -148,7 +167,8 @@ def price_trace(
         access_class=access_class,
         access_bytes=access_bytes,
         access_is_result=is_result,
-        bytes_by_class={name: int(each @ counts) for name, each in totals.items()},
+        bytes_by_class={name: int(each @ counts) for name, each in totals.items()}
+        | ({"database": read_once} if read_once else {}),
         stored_key_bytes=params.total_key_bytes(view.key_limbs(), key_form),
         warnings=machine.warnings(params)
         + tuple(
@@ -156,7 +176,31 @@ def price_trace(
             "write that part with primitive operations to have it priced"
             for kind, count in unpriced.items()
         ),
+        schedule=scheduled,
+        off_chip_s=None if own is None else float(key_bytes @ counts + plaintext_bytes @ counts) / own.value,
     )
+
+
+def program_of(table: pa.Table, objects: Objects, shapes: Shapes) -> Program:
+    """Operations with the earlier ones whose results they read."""
+    from penstock.simulation.inside.schedule import Program, sources_of
+
+    made = _ids(table["output"], objects, "output")
+    operands = shapes.operand_row, shapes.operand
+    return Program(shapes.distinct, shapes.of_row, sources_of(made, operands, table.num_rows, len(objects.bytes)))
+
+
+def _scheduled(
+    table: pa.Table,
+    objects: Objects,
+    shapes: Shapes,
+    machine: Machine,
+    params: CkksParameters,
+    key_form: KeyForm | None,
+) -> Schedule:
+    from penstock.simulation.inside.schedule import schedule_program
+
+    return schedule_program(program_of(table, objects, shapes), params, machine, key_form)
 
 
 def _priced_shapes(
@@ -176,8 +220,10 @@ def _priced_shapes(
             works.append(KernelWork())
             continue
         work = shape_work(shape, params, key_form)
-        cost = machine.price(work)
         works.append(work)
+        if machine.inside is Inside.SCHEDULE:
+            continue
+        cost = machine.price(work)
         factor = machine.factor(shape.kind, params.ring_dim, shape.limbs_in)
         seconds[i], joules[i] = factor * cost.seconds, factor * (cost.joules or 0.0)
         bound[i] = unit_index[cost.bound_by]
@@ -193,13 +239,19 @@ def _read_and_made(
         row, operand = shapes.operand_row, shapes.operand
         need = np.minimum(objects.limbs[operand], shapes.limbs_in[row] + (shapes.implied_rescales[row] > 0))
         cut = objects.bytes[operand] * need // np.maximum(objects.limbs[operand], 1)
-        parts.append((row, 0, operand, np.where(objects.is_extended[operand], objects.bytes[operand], cut)))
+        whole = objects.is_extended[operand] | objects.is_small[operand]
+        need = np.where(objects.is_stored[operand], 0, np.where(whole, objects.bytes[operand], cut))
+        parts.append((row, 0, operand, need))
     if "key" in classes:
         row, found = _keys(table["key"], objects)
         parts.append((row, 1, found, key_bytes[of_row[row]]))
     if "plaintext" in classes:
         row, found = _ids(table["plaintext"], objects, "plaintext")
         parts.append((row, 2, found, plaintext_bytes[of_row[row]]))
+    if "database" in classes:
+        stored = objects.is_stored[shapes.operand]
+        row, operand = shapes.operand_row[stored], shapes.operand[stored]
+        parts.append((row, 3, operand, objects.bytes[operand]))
     if "ciphertext" in classes:
         # A result is made on chip: it takes room, and nothing is loaded for it.
         row, found = _ids(table["output"], objects, "output")
@@ -227,8 +279,9 @@ def _keys(column: pa.ChunkedArray, objects: Objects) -> tuple[Ints, Ints]:
     return row, keys
 
 
-_CLASS_OF_PART = np.array([ACCESS_CLASSES.index(c) for c in ("ciphertext", "key", "plaintext", "ciphertext")], np.int8)
-_RESULT = 3
+_PARTS = ("ciphertext", "key", "plaintext", "database", "ciphertext")
+_CLASS_OF_PART = np.array([ACCESS_CLASSES.index(c) for c in _PARTS], np.int8)
+_RESULT = 4
 
 
 def _rows_of(
@@ -237,12 +290,12 @@ def _rows_of(
     """Accesses in compressed sparse rows, within an operation in the order of the parts. Empty ones are left out."""
     none = np.zeros(0, dtype=np.int64)
     row = np.concatenate([none, *(part[0] for part in parts)])
-    rank = np.concatenate([none, *(part[0] * 4 + part[1] for part in parts)])
+    rank = np.concatenate([none, *(part[0] * len(_PARTS) + part[1] for part in parts)])
     found = np.concatenate([none, *(part[2] for part in parts)])
     size = np.concatenate([none, *(part[3] for part in parts)])
     order = np.argsort(rank, kind="stable")
     order = order[size[order] > 0]
     start = np.zeros(rows + 1, dtype=np.int64)
     np.cumsum(np.bincount(row[order], minlength=rows), out=start[1:])
-    part = rank[order] % 4
+    part = rank[order] % len(_PARTS)
     return start, found[order].astype(np.int32), _CLASS_OF_PART[part], size[order], part == _RESULT

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.errors import UsageError
-from penstock.machines import STUDY_TIERS, Machine, Network, Tier, load_machines, load_tiers, machine_names
+from penstock.machines import STUDY_TIERS, Inside, Machine, Network, Tier, load_machines, load_tiers, machine_names
 from penstock.machines.networks import load_networks, network_names
 from penstock.simulation.cluster.partitions import ByTenant
 from penstock.simulation.cluster.spec import Cluster
 from penstock.simulation.memory.residents import Reservation, parse_reservation
 from penstock.simulation.memory.tenants import ORDERS
-from penstock.simulation.names import ON_CHIP, cache_bytes, class_named, classes_named
+from penstock.simulation.names import ON_CHIP, cache_bytes, class_named, classes_named, one_of
 from penstock.simulation.points import OWN_ENGINE, SIMGRID
 from penstock.simulation.question import Question, Refused, asked, clusters_of
 from penstock.simulation.spelling import OF_HOSTS, Spelling, check_together, check_used
@@ -59,6 +59,7 @@ class Words:
     interleave: str = ORDERS[0]
     write_back: bool = False
     compare_policies: bool = False
+    inside: str = Inside.UNITS.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +149,14 @@ def asked_in(words: Words, given: Collection[str], spelling: Spelling) -> Asked:
 
 
 def _question(words: Words, clusters: Sequence[Cluster | Refused], spelling: Spelling) -> Question:
-    machines, depth = load_machines(words.machine), words.prefetch_depth
+    inside = Inside(one_of("inside of operations", words.inside, [each.value for each in Inside]))
+    if inside is Inside.SCHEDULE and clusters:
+        raise UsageError(
+            f"{spelling.give('inside', inside.value)} schedules the operations of one host: leave "
+            f"{spelling('hosts')} and {spelling('network')} out, or {spelling('inside')}"
+        )
+    machines = [replace(machine, inside=inside) for machine in load_machines(words.machine)]
+    depth = words.prefetch_depth
     question = asked(
         machines,
         load_tiers(words.tier),

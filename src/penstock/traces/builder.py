@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters
+from penstock.traces.blocks import Block, Place, cut, paste
 from penstock.traces.schema import OBJECTS_SCHEMA, OPERATIONS_SCHEMA, ORIGIN_CALLED, ORIGIN_MODELLED, Trace, TraceMeta
 
 
@@ -62,6 +63,21 @@ class TraceBuilder:
             self._modelled -= modelled
             self._scope_path = parent
 
+    @property
+    def place(self) -> Place:
+        """Where the next operation will stand."""
+        return Place(len(self._ops), len(self._objects), self._scope_path)
+
+    def block_since(self, place: Place, operands: Sequence[int]) -> Block:
+        """What a composite added since then, in a scope of its own, relative to the place and to the operands."""
+        inside = Place(place.operations, place.objects, self._ops[-1][12])
+        return cut(self._ops, self._objects, inside, operands)
+
+    def repeat(self, block: Block, operands: Sequence[int]) -> int:
+        """Add a block once more, on other operands; return the number of the last operation's output."""
+        paste(self._ops, self._objects, block, self.place, operands)
+        return int(self._ops[-1][6])
+
     def add_object(self, cls: str, limbs: int, num_bytes: int, name: str | None = None) -> int:
         """Register an object and return its id."""
         object_id = len(self._objects)
@@ -86,6 +102,14 @@ class TraceBuilder:
         params = self.params
         size = params.active_digits(limbs) * params.polynomial_bytes(limbs + params.num_p)
         return self.add_object("digits", limbs, size)
+
+    def small(self, polynomials: int, name: str | None = None) -> int:
+        """Register ciphertexts of the small ring, with so many polynomials in all."""
+        return self.add_object("small", 1, self.params.small_bytes(polynomials), name)
+
+    def stored(self, polynomials: int, name: str | None = None) -> int:
+        """Register a block of an encrypted database: so many polynomials of the small ring are read for it."""
+        return self.add_object("stored", 1, self.params.small_bytes(polynomials), name)
 
     def use_key(self, key: str) -> None:
         """Register an evaluation key, full chain, the first time that it is used; `finish` cuts truncated ones."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.operations import SINGLE_KEYS, TRAITS, OpKind, rotation_key
+from penstock.operations import SINGLE_KEYS, SMALL_KINDS, SMALL_ROTATION, TRAITS, OpKind, rotation_key
 from penstock.params.ckks import CkksParameters
 from penstock.traces.schema import OBJECT_CLASSES, ORIGIN_CALLED, ORIGIN_COMPOSITE, ORIGIN_MODELLED, Trace, text_codes
 
@@ -35,12 +35,18 @@ _SHAPES: dict[OpKind, tuple[tuple[str, ...], str | None]] = {
     OpKind.DECOMPOSE_EXTENDED: (("extended",), "digits"),
     OpKind.ROTATE_EXTENDED: (("extended", "digits"), "extended"),
     OpKind.MOD_DOWN: (("extended",), "ciphertext"),
+    OpKind.EXPAND_SMALL: (("small",), "small"),
+    OpKind.INNER_PRODUCTS: (("small", "stored"), "small"),
+    OpKind.PACK_SMALL: (("small",), "ciphertext"),
+    OpKind.SWITCH_SMALL: (_TWO, "ciphertext"),
 }
 """Classes of the operands and of the result; every other primitive makes a ciphertext of one."""
-_OVER_P = frozenset(kind for kind, (operands, made) in _SHAPES.items() if "extended" in (*operands, made))
 _PLAIN = frozenset({OpKind.ADD_PLAIN, OpKind.SUB_PLAIN, OpKind.MULT_PLAIN, OpKind.MULT_PLAIN_EXTENDED})
-_AS_MANY_AS_THERE_ARE = frozenset({OpKind.DECRYPT, *(kind for kind in OpKind if TRAITS[kind].composite)})
+_AS_MANY_AS_THERE_ARE = frozenset(
+    {OpKind.DECRYPT, OpKind.PACK_SMALL, *(kind for kind in OpKind if TRAITS[kind].composite)}
+)
 """A library's composite takes any operands; shares of several parties are decrypted together."""
+_NOT_NONE = (OpKind.DECRYPT, OpKind.PACK_SMALL)
 _RAISING = frozenset({OpKind.MOD_RAISE, *(kind for kind in OpKind if TRAITS[kind].composite)})
 _NEVER = np.iinfo(np.int64).max
 
@@ -62,7 +68,7 @@ def operation_problems(trace: Trace, params: CkksParameters) -> Iterator[str]:
         *_operands(ops, objects),
         *_results(ops, objects),
         *_plaintexts(ops, objects),
-        *_keys(ops, objects, params.ring_dim),
+        *_keys(ops, objects, params),
         *_steps(ops, params.ring_dim),
         *_times(ops),
         *_composites(ops),
@@ -214,17 +220,24 @@ def _sizes(objects: _Objects, params: CkksParameters) -> Broken:
     digits = -(-limbs // params.digit_limbs)
     key = np.asarray([params.stored_key_bytes(n) for n in range(most + 1)], dtype=np.int64)[limbs]
     for row, name in objects.keys.items():
-        if name in SINGLE_KEYS:
+        if name in SINGLE_KEYS or _rotates_small(name, params.small_ring_dim):
             key[row] = params.stored_key_bytes(int(limbs[row]), key=name)
     size = objects.bytes
+    tiny = np.full(len(objects), max(params.small_bytes(1), 1))
+    whole_small = (size > 0) & (size % tiny == 0) & (params.small_ring_dim > 0)
     for cls, right, whole in (
         ("ciphertext", (size > 0) & (size % one == 0), one),
         ("plaintext", (size == one) | (size == both), one),
         ("digits", size == digits * both, digits * both),
         ("extended", size == 2 * both, 2 * both),
         ("key", size == key, key),
+        ("small", whole_small, tiny),
+        ("stored", whole_small, tiny),
     ):
-        also = {"ciphertext": " a polynomial", "plaintext": ", with those of P more"}.get(cls, "")
+        polynomial = " a polynomial"
+        also = {
+            "ciphertext": polynomial, "plaintext": ", with those of P more", "small": polynomial, "stored": polynomial
+        }.get(cls, "")  # fmt: skip
         for row in np.flatnonzero(objects.is_class(cls) & inside & ~right).tolist():
             yield row, f"{size[row]} bytes; {cls} at {limbs[row]} limbs has {whole[row]}{also}"
 
@@ -233,7 +246,8 @@ def _key_objects(objects: _Objects, params: CkksParameters, used: Mapping[str, i
     """`used`: of truncated keys, the most limbs at which each is used."""
     seen: dict[str, int] = {}
     for row, name in objects.keys.items():
-        if name is None or not (name in SINGLE_KEYS or _rotates(name, params.ring_dim)):
+        small = _rotates_small(name, params.small_ring_dim)
+        if name is None or not (name in SINGLE_KEYS or small or _rotates(name, params.ring_dim)):
             yield row, f"key '{name}'; keys are {', '.join(SINGLE_KEYS)} and {_rotation_rule(params.ring_dim)}"
         elif seen.setdefault(name, row) != row:
             yield row, f"key '{name}' is object {seen[name]} already; a key is one object"
@@ -248,6 +262,14 @@ def _rotates(key: str, ring_dim: int) -> bool:
     """Whether a key's name is `rot:` and a power of 5 modulo 2N: a number that is 1 modulo 4."""
     element = key.removeprefix("rot:")
     return key != element and element.isdecimal() and len(element) < 12 and _turns(int(element), ring_dim)
+
+
+def _rotates_small(key: str | None, small_ring_dim: int) -> bool:
+    """Whether a key's name is `rot-small:` and an odd number below 2n."""
+    element = (key or "").removeprefix(f"{SMALL_ROTATION}:")
+    if key == element or not element.isdecimal() or len(element) > 11:
+        return False
+    return int(element) % 2 == 1 and int(element) < 2 * small_ring_dim
 
 
 def _turns(element: int, ring_dim: int) -> bool:
@@ -279,10 +301,6 @@ def _operation_rows(ops: _Operations, params: CkksParameters) -> Broken:
     yield from _rows(
         composite & ~whole, lambda row: f"origin '{ops.origin(row)}'; a call of a composite is '{ORIGIN_COMPOSITE}'"
     )
-    yield from _rows(
-        ops.of_kinds(lambda kind: kind in _OVER_P) & ~inside,
-        lambda row: f"origin '{ops.origin(row)}'; this kind is only inside the expansion of a composite",
-    )
     for name, limbs in (("limbs_in", ops.limbs_in), ("limbs_out", ops.limbs_out)):
         for row in np.flatnonzero((limbs < 1) | (limbs > params.num_q)).tolist():
             yield row, f"{name} is {limbs[row]}; the set has 1 to {params.num_q} limbs"
@@ -293,6 +311,15 @@ def _operation_rows(ops: _Operations, params: CkksParameters) -> Broken:
     yield from _rows(
         ops.of_kinds(lambda kind: kind is OpKind.TO_SPARSE) & (ops.limbs_in > 1),
         lambda row: f"computes at {ops.limbs_in[row]} limbs; the sparse secret is safe at one limb only",
+    )
+    small = ops.of_kinds(lambda kind: kind in SMALL_KINDS)
+    yield from _rows(
+        small & (ops.limbs_in > 1),
+        lambda row: f"computes at {ops.limbs_in[row]} limbs; the small ring has the first limb only",
+    )
+    yield from _rows(
+        small & (params.small_ring_dim == 0),
+        lambda row: f"set '{params.name}' has no small ring; take one with small_ring_dim",
     )
     for name in ("implied_rescales", "implied_scalar_mults"):
         implied = _ints(ops.table, name)
@@ -312,7 +339,7 @@ def _operands(ops: _Operations, objects: _Objects) -> Broken:
     any_number = ops.of_kinds(lambda kind: kind in _AS_MANY_AS_THERE_ARE)
     wanted = ops.per_kind(lambda kind: len(_shape(kind)[0]), -1)
     wrong = (ops.counts != wanted) & (wanted >= 0) & ~any_number
-    wrong |= (ops.counts == 0) & ops.of_kinds(lambda kind: kind is OpKind.DECRYPT)
+    wrong |= (ops.counts == 0) & ops.of_kinds(lambda kind: kind in _NOT_NONE)
     yield from _rows(
         wrong, lambda row: f"{ops.counts[row]} operands; this kind takes {wanted[row]} ({_takes(ops, row)})"
     )
@@ -325,7 +352,9 @@ def _operands(ops: _Operations, objects: _Objects) -> Broken:
     last = max((len(_shape(kind)[0]) for kind in OpKind), default=1)
     table = np.full((len(ops.known) + 1, last), -2, dtype=np.int64)
     for code, kind in enumerate(ops.known):
-        if kind is not None and kind not in _AS_MANY_AS_THERE_ARE:
+        if kind is OpKind.PACK_SMALL:
+            table[code] = OBJECT_CLASSES.index("small")
+        elif kind is not None and kind not in _AS_MANY_AS_THERE_ARE:
             for at, cls in enumerate(_shape(kind)[0]):
                 table[code, at] = OBJECT_CLASSES.index(cls)
     takes = table[ops.kinds[row_of], np.minimum(place, last - 1)]
@@ -343,7 +372,8 @@ def _operands(ops: _Operations, objects: _Objects) -> Broken:
 
 def _takes(ops: _Operations, row: int) -> str:
     kind = ops.known[ops.kinds[row]]
-    return _listed(_ONE if kind is None or kind in _AS_MANY_AS_THERE_ARE else _shape(kind)[0])
+    loose = kind is None or (kind in _AS_MANY_AS_THERE_ARE and kind is not OpKind.PACK_SMALL)
+    return _listed(_ONE if loose else _shape(kind)[0])
 
 
 def _results(ops: _Operations, objects: _Objects) -> Broken:
@@ -398,10 +428,11 @@ def _plaintexts(ops: _Operations, objects: _Objects) -> Broken:
     )
 
 
-def _keys(ops: _Operations, objects: _Objects, ring_dim: int) -> Broken:
+def _keys(ops: _Operations, objects: _Objects, params: CkksParameters) -> Broken:
+    ring_dim = params.ring_dim
     codes, names = text_codes(ops.table["key"])
     stored = set(objects.keys.values())
-    which = ("", "rot", *SINGLE_KEYS)
+    which = ("", "rot", *SINGLE_KEYS, "rot-small")
     wanted = ops.per_kind(lambda kind: which.index(TRAITS[kind].key or ""), -1)
     read = codes >= 0
 
@@ -411,7 +442,13 @@ def _keys(ops: _Operations, objects: _Objects, ring_dim: int) -> Broken:
     yield from _rows(read & (wanted == 0), lambda row: f"reads key '{name_of(row)}'; this kind reads none")
     yield from _rows(~read & (wanted > 0), lambda row: f"names no key; this kind reads one ({which[wanted[row]]})")
     # The possible readings of each name, then whether there is such an object; the last entry means no key.
-    known = [which.index(n) if n in SINGLE_KEYS else 1 if _rotates(n, ring_dim) else 0 for n in names]
+    small = params.small_ring_dim
+    known = [
+        which.index(n) if n in SINGLE_KEYS
+        else which.index("rot-small") if _rotates_small(n, small)
+        else 1 if _rotates(n, ring_dim) else 0
+        for n in names
+    ]  # fmt: skip
     found = np.asarray([*known, -1], dtype=np.int64)[codes]
     yield from _rows(
         read & (wanted == 1) & (found != 1),

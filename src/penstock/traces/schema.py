@@ -32,7 +32,7 @@ OPERATIONS_SCHEMA = pa.schema(
         pa.field("limbs_out", pa.int32(), nullable=False),
         pa.field("operands", pa.list_(pa.int64()), nullable=False),  # object ids, in order
         pa.field("output", pa.int64(), nullable=True),  # object id; null for decrypt
-        pa.field("key", pa.dictionary(pa.int32(), pa.string()), nullable=True),  # relin | rot:<g> | conj
+        pa.field("key", pa.dictionary(pa.int32(), pa.string()), nullable=True),  # relin | rot:<g> | conj | …
         pa.field("plaintext", pa.int64(), nullable=True),  # object id
         pa.field("step", pa.int32(), nullable=True),  # rotation, in slots to the left
         # What automatic scaling does inside the call, before the operation itself.
@@ -44,7 +44,8 @@ OPERATIONS_SCHEMA = pa.schema(
     ]
 )
 
-OBJECT_CLASSES = ("ciphertext", "plaintext", "key", "digits", "extended")
+OBJECT_CLASSES = ("ciphertext", "plaintext", "key", "digits", "extended", "small", "stored")
+"""`small`: ciphertexts of the set's small ring; `stored`: a block of an encrypted database, in that ring too."""
 
 OBJECTS_SCHEMA = pa.schema(
     [

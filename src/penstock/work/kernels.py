@@ -17,9 +17,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from penstock.errors import UsageError
-from penstock.operations import TO_SPARSE_KEY, TRAITS, OpKind
+from penstock.operations import FROM_SMALL_KEY, FROM_SMALL_SQUARED_KEY, SMALL_KINDS, TO_SPARSE_KEY, TRAITS, OpKind
 from penstock.params.ckks import CkksParameters, KeyForm
-from penstock.params.secrets import AUXILIARY_PRIMES
 from penstock.work.extended import (
     decompose_extended,
     divided,
@@ -30,6 +29,7 @@ from penstock.work.extended import (
     rotate_hoisted_extended,
 )
 from penstock.work.kernel_work import KernelWork, add_loops
+from penstock.work.small import expand_small, inner_products, pack_small, small_parameters, to_ephemeral
 from penstock.work.stages import (
     Hoisting,
     Operation,
@@ -44,6 +44,7 @@ from penstock.work.stages import (
 __all__ = [
     "Hoisting",
     "KernelWork",
+    "default_limbs_out",
     "digit_sizes",
     "kernel_work",
     "key_product",
@@ -181,29 +182,19 @@ def _rotate(s: Operation) -> KernelWork:
 
 
 def _to_sparse(s: Operation) -> KernelWork:
-    """Key switch of one limb over q_0 and the auxiliary primes, whose product is the divisor; one digit.
+    return to_ephemeral(s, TO_SPARSE_KEY, 1)
 
-    With k auxiliary primes: INTT 1, conversion from 1 to k, NTT k; 4 (1+k)/2 products with the key a half; INTT k,
-    conversion from k to 1, NTT 1 a half.
-    """
-    size, both, k = s.params.ring_dim, s.params.ciphertext_bytes(1), AUXILIARY_PRIMES
-    return KernelWork(
-        ring_dim=size,
-        limb_transforms=3 * (1 + k),
-        bconv_macs=3 * k * size,
-        converted_coefficients=2 * size,
-        elementwise_mults=(2 * (1 + k) + 2) * size,
-        key_mults=2 * (1 + k) * size,
-        constant_mults=2 * size,
-        elementwise_adds=3 * size,
-        key_bytes=s.params.key_bytes(1, s.key_form, key=TO_SPARSE_KEY),
-        digit_steps=1,
-        base_conversions=3,
-        transform_loops=add_loops(((1, 3),), ((k, 3),)),
-        element_loops=add_loops(((1, 5),), ((1 + k, 2),)),
-        ciphertext_read_bytes=both,
-        ciphertext_write_bytes=both,
-    )
+
+def _switch_small_squared(s: Operation) -> KernelWork:
+    """The third polynomial only: nothing is added to it yet."""
+    small_parameters(s.params)
+    return to_ephemeral(s, FROM_SMALL_SQUARED_KEY, 0, s.polynomials)
+
+
+def _switch_small(s: Operation) -> KernelWork:
+    """The second polynomial, the first one and both of the switched third."""
+    small_parameters(s.params)
+    return to_ephemeral(s, FROM_SMALL_KEY, 3, s.polynomials)
 
 
 def _to_dense(s: Operation) -> KernelWork:
@@ -338,6 +329,11 @@ _FORMULAS: dict[OpKind, Callable[[Operation], KernelWork]] = {
     OpKind.RESCALE: _rescale,
     OpKind.MOD_DROP: _mod_drop,
     OpKind.MOD_RAISE: _mod_raise,
+    OpKind.EXPAND_SMALL: expand_small,
+    OpKind.INNER_PRODUCTS: inner_products,
+    OpKind.PACK_SMALL: pack_small,
+    OpKind.SWITCH_SMALL: _switch_small,
+    OpKind.SWITCH_SMALL_SQUARED: _switch_small_squared,
 }
 
 
@@ -366,6 +362,7 @@ class _Seen:
     word_bits: int
     digit_limbs: int
     num_p: int
+    small_ring_dim: int
     params: CkksParameters = field(compare=False)
 
 
@@ -404,14 +401,14 @@ def kernel_work(
             "(Trace.view() gives the expanded operations)"
         )
     if limbs_out is None:
-        limbs_out = {OpKind.RESCALE: limbs - 1, OpKind.MOD_RAISE: params.num_q}.get(kind, limbs)
+        limbs_out = default_limbs_out(kind, params, limbs)
     fault = _fault(kind, params, limbs, limbs_out, implied_rescales, implied_scalar_mults, polynomials)
     if fault is not None:
         raise UsageError(f"'{kind}' at {limbs} limbs with parameters '{params.name}': {fault}")
     digits = (0, 0) if kind in _DIGITLESS else (params.digit_limbs, params.num_p)
     return _work(
         kind,
-        _Seen(params.ring_dim, params.word_bits, *digits, params),
+        _Seen(params.ring_dim, params.word_bits, *digits, params.small_ring_dim if kind in SMALL_KINDS else 0, params),
         limbs,
         limbs_out,
         implied_rescales,
@@ -421,6 +418,11 @@ def kernel_work(
         polynomials,
         hoisting,
     )
+
+
+def default_limbs_out(kind: OpKind, params: CkksParameters, limbs: int) -> int:
+    """Limbs of the result of an operation that states none."""
+    return {OpKind.RESCALE: limbs - 1, OpKind.MOD_RAISE: params.num_q}.get(kind, limbs)
 
 
 @lru_cache(maxsize=65536)
@@ -472,6 +474,8 @@ def _fault(
         return f"its result cannot have more limbs ({limbs_out}) than its operand"
     if kind is OpKind.MOD_RAISE and limbs_out < limbs:
         return f"its result cannot have fewer limbs ({limbs_out}) than its operand"
+    if kind in SMALL_KINDS and limbs > 1:
+        return "ciphertexts of a small ring have the one limb q_0"
     if rescales < 0 or scalar_mults < 0:
         return f"implied operations cannot be negative ({rescales}, {scalar_mults})"
     if polynomials < 1:

@@ -28,16 +28,18 @@ class Shape(NamedTuple):
     implied_rescales: int
     implied_scalar_mults: int
     polynomials: int
-    """Of the largest ciphertext operand: 3 between a product and its relinearization."""
+    """Of the largest ciphertext operand: 3 between a product and its relinearization. Of ciphertexts of the small ring
+    all together."""
 
 
 _LIMITS = {
     "limbs_in": 1 << 14,
     "limbs_out": 1 << 14,
-    "implied_rescales": 1 << 10,
-    "implied_scalar_mults": 1 << 10,
-    "polynomials": 1 << 6,
+    "implied_rescales": 1 << 8,
+    "implied_scalar_mults": 1 << 8,
+    "polynomials": 1 << 13,
 }
+"""Together below 2^57, so that they and the kind are one number of 63 bits."""
 
 
 class Objects:
@@ -59,6 +61,12 @@ class Objects:
         ciphertext = classes == (names.index("ciphertext") if "ciphertext" in names else -2)
         # Another size differs from a plain ciphertext of this set: taken as two polynomials.
         self.polynomials = np.where(ciphertext & (polynomials == 3), 3, 2)
+        self.is_small = classes == (names.index("small") if "small" in names else -2)
+        """Whether it is ciphertexts of the small ring."""
+        self.is_stored = classes == (names.index("stored") if "stored" in names else -2)
+        if params.small_ring_dim:
+            small = self.bytes // params.small_bytes(1)
+            self.polynomials[self.is_small] = small[self.is_small]
         all_names = table["name"].to_pylist()
         is_key = classes == (names.index("key") if "key" in names else -2)
         self.keys = {all_names[i]: int(i) for i in np.nonzero(is_key)[0]}
@@ -116,7 +124,11 @@ def shapes_of(operations: pa.Table, objects: Objects) -> Shapes:
     kind_codes, kinds = codes(operations["kind"])
     operand_row, operand = _operands(operations["operands"], objects, rows)
     polynomials = np.full(rows, 2, dtype=np.int64)
-    np.maximum.at(polynomials, operand_row, objects.polynomials[operand])
+    np.maximum.at(polynomials, operand_row, np.where(objects.is_small, 2, objects.polynomials)[operand])
+    small = objects.is_small[operand]
+    if small.any():
+        counted = np.bincount(operand_row[small], weights=objects.polynomials[operand[small]], minlength=rows)
+        polynomials = np.where(counted > 0, counted.astype(np.int64), polynomials)
     fields = {
         "limbs_in": ints(operations["limbs_in"]),
         "limbs_out": ints(operations["limbs_out"]),

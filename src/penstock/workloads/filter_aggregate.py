@@ -1,12 +1,8 @@
 """Filter and aggregate: sum and count of the rows whose category is the query's, all encrypted.
 
-A row a slot: a column of category codes 0 … c-1 and one of values. With d the difference of a row's code and the
-query's, the mask is the product over t = 1 … c-1 of (t^2 - d^2) / t^2: one where d is zero, and zero at every other
-difference of two codes. Mask times value, and the mask itself, are summed over ciphertexts and then over slots by
-rotations: mask selection and slot-wise reduction, figure 1(a) of FHEIns.
-
-Codes are encrypted in units of s = ((c-1)!)^(1 / (c-1)), for which the product of the t^2 / s^2 is one, so that no
-factor has to be divided.
+A row a slot: a column of category codes 0 … c-1 and one of values (`penstock.database.filtering`). Mask times value,
+and the mask itself, are summed over ciphertexts and then over slots by rotations: mask selection and slot-wise
+reduction, figure 1(a) of FHEIns.
 
 The polynomial is steep at its outer zeros: of 8 categories an error at a difference of 7 comes out 1,657 times as
 large. Scales that are off by a prime's distance from 2^p (`fixed-manual`) are off alike in every row, and a sum over
@@ -15,17 +11,15 @@ many rows adds that up; `full` runs where scales are followed exactly, and only 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from penstock.errors import ParamsError, UsageError
+from penstock.database.filtering import FilterPlan, FilterScan, unit_of_codes
+from penstock.errors import UsageError
 from penstock.params.ckks import CkksParameters
-from penstock.program.circuits.sums import fold
 from penstock.program.evaluator import Evaluator
 from penstock.workloads import Check
 
@@ -45,6 +39,10 @@ class Size:
     params: str
     rows: int
     categories: int
+
+    def plan(self, params: CkksParameters) -> FilterPlan:
+        """Raises: ParamsError: the parameters do not carry the query."""
+        return FilterPlan(params=params, rows=self.rows, categories=self.categories)
 
 
 SIZES = {
@@ -81,69 +79,24 @@ def blank(size: Size, slots: int) -> Data:
     return Data(np.zeros(size.rows), np.zeros(size.rows), 0)
 
 
-def levels(categories: int) -> int:
-    """Multiplications in sequence: the square, the product of the factors, the value.
-
-    >>> [levels(c) for c in (2, 3, 8)]
-    [2, 3, 5]
-    """
-    return 1 + (categories - 2).bit_length() + 1
-
-
 def program(ev: Evaluator, data: Data, size: Size) -> Floats:
     """Sum of the values and number of the rows of the query's category, (2,)."""
-    _check(ev.params, size)
+    plan = size.plan(ev.params)
     slots = ev.params.slots
-    unit = _unit(size.categories)
+    unit = unit_of_codes(size.categories)
     parts = range(0, size.rows, slots)
     with ev.scope("load"):
         codes = [ev.encrypt(data.categories[at : at + slots] / unit, name=f"database[category,{at}]") for at in parts]
         values = [ev.encrypt(data.values[at : at + slots], name=f"database[value,{at}]") for at in parts]
-    with ev.scope("query"):
-        query = ev.encrypt(np.full(slots, data.query / unit), name="query")
-    total, count = None, None
-    for code, value in zip(codes, values, strict=True):
-        with ev.scope("mask"):
-            mask = _mask(ev, ev.sub(code, query), size.categories)
-        with ev.scope("select"):
-            selected = ev.mult_no_relin(mask, value)
-            total = selected if total is None else ev.add(total, selected)
-            count = mask if count is None else ev.add(count, mask)
-    with ev.scope("reduce"):
-        sums = [fold(ev, each, slots) for each in (ev.rescale(ev.relinearize(total)), count)]
+    scan = FilterScan(ev, plan, data.query)
+    for pair in zip(codes, values, strict=True):
+        scan.absorb(pair)
+    sums = scan.finish()
     with ev.scope("output"):
         shown = np.array([float(np.real(ev.decrypt(each))[0]) for each in sums])
     # The rows that fill up the last ciphertext have code 0 and value 0: the client knows how many they are.
     filling = len(codes) * slots - size.rows
     return shown - np.array([0.0, filling if data.query == 0 else 0.0])
-
-
-def _check(params: CkksParameters, size: Size) -> None:
-    if size.categories < 2:
-        raise UsageError(f"{NAME}: {size.categories} categories leave nothing to choose: ask for at least 2")
-    needed = levels(size.categories) + 1
-    if needed > params.depth:
-        raise ParamsError(
-            f"{NAME}: {size.categories} categories take {needed - 1} multiplications in sequence and a level for sums "
-            f"over all rows, and set '{params.name}' carries {params.depth}: take fewer categories, or a deeper set"
-        )
-
-
-def _unit(categories: int) -> float:
-    """s: the geometric mean of 1 … categories - 1."""
-    return math.factorial(categories - 1) ** (1.0 / (categories - 1))
-
-
-def _mask(ev: Evaluator, difference: Any, categories: int) -> Any:
-    """One where the difference of two codes is zero, and zero elsewhere."""
-    square = ev.rescale(ev.square(difference))
-    factors = [ev.sub((t / _unit(categories)) ** 2, square) for t in range(1, categories)]
-    # Large factors meet small ones, so that no partial product is larger than it must be.
-    factors = [f for pair in zip(factors, reversed(factors), strict=True) for f in pair][: len(factors)]
-    while len(factors) > 1:
-        paired = [ev.rescale(ev.mult(a, b)) for a, b in zip(factors[::2], factors[1::2], strict=False)]
-        factors = paired + factors[len(factors) // 2 * 2 :]
-    return factors[0]
 
 
 def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:

@@ -1,12 +1,16 @@
 """Step 9: the search. It opens evaluation keys, the encrypted database and the encrypted query, and nothing else."""
 
+import os
 import sys
 import time
+from pathlib import Path
 
 from steps import MEMORY, Places, fresh, places, write_json
 
 from penstock.errors import PenstockError
+from penstock.measure.timings import benchmark_of
 from penstock.similarity.server import Answer, Server
+from penstock.similarity.where import where
 from penstock.units import format_bytes, parse_bytes
 
 
@@ -62,5 +66,9 @@ except PenstockError as error:
     sys.exit(f"penstock: {error}")
 fresh(at.result).write_bytes(answer.content)
 report(at, answer)
+if path := os.environ.get("SIMILARITY_WHERE"):
+    write_json(Path(path), where(answer))
+if path := os.environ.get("SIMILARITY_TIMINGS"):
+    write_json(Path(path), benchmark_of(answer.trace, len(os.sched_getaffinity(0))))
 seconds = {name: round(value, 3) for name, value in answer.seconds.items()}
 write_json(at.io / "server_reported_steps.json", {**seconds, "Total": round(time.perf_counter() - begun, 3)})

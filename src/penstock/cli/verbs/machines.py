@@ -9,15 +9,17 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.cli.output import emit, format_option, table_of
-from penstock.errors import UnknownName
-from penstock.machines import Machine, load_machine, machine_names
+from penstock.errors import UnknownName, UsageError
+from penstock.machines import Machine, Overlap, load_machine, machine_names
 from penstock.params import catalogue
+from penstock.params.ckks import CkksParameters
 from penstock.prediction.machine_tables import (
     check_of,
     check_rows,
     machine_row,
     markdown,
     operation_rows,
+    schedule_rows,
     set_row,
     value_rows,
 )
@@ -84,17 +86,29 @@ def show(name: str, set_name: str | None, output_format: str) -> None:
     machine = load_machine(name)
     chosen = set_name or machine.native_params
     params = catalogue.get(chosen) if chosen is not None else None
+    scheduled, refused = ([], []) if params is None else _scheduled(machine, params)
     found: dict[str, Any] = {
         **machine_row(machine),
         "description": machine.description,
         "overlap_source": machine.overlap_source,
         "parameter_set": None if params is None else set_row(params),
         "operations": [] if params is None else operation_rows(machine, params),
+        "schedule": scheduled,
         "values": value_rows(machine),
         "disputed": list(machine.disputed),
-        "warnings": [] if params is None else list(machine.warnings(params)),
+        "warnings": refused if params is None else [*machine.warnings(params), *refused],
     }
     emit(found, output_format, table=lambda console: _draw_machine(console, machine, found))
+
+
+def _scheduled(machine: Machine, params: CkksParameters) -> tuple[list[dict[str, Any]], list[str]]:
+    """Operations scheduled on the units, or why they cannot be; nothing for machines whose kernels run in turn."""
+    if machine.overlap is not Overlap.PIPELINED or machine.fit is not None:
+        return [], []
+    try:
+        return schedule_rows(machine, params), []
+    except UsageError as error:
+        return [], [f"kernels are not scheduled: {error}"]
 
 
 @command.command()
@@ -176,6 +190,8 @@ def _draw_machine(console: Console, machine: Machine, found: dict[str, Any]) -> 
     console.print(drawn)
     if found["operations"]:
         _draw_operations(console, found)
+    if found["schedule"]:
+        _draw_schedule(console, found)
     for what in ("disputed", "warnings"):
         for text in found[what]:
             console.print(f"\n{what.removesuffix('s')}: {text}", highlight=False)
@@ -200,6 +216,21 @@ def _draw_operations(console: Console, found: dict[str, Any]) -> None:
             each["bound_by"],
             format_bytes(each["key_bytes"]).split(" (")[0] if each["key_bytes"] else "-",
         )
+    console.print(drawn)
+
+
+def _draw_schedule(console: Console, found: dict[str, Any]) -> None:
+    units = list(dict.fromkeys(unit for row in found["schedule"] for unit in row["busy"]))
+    console.print(
+        "\nkernels scheduled on the units, limb by limb (simulate --inside schedule), with the largest lower bound and "
+        "the share of the time in which each unit works",
+        highlight=False,
+    )
+    drawn = table_of(" | ".join(("operation", "keys", "time", "bound", "by", *units)), no_wrap=True)
+    for row in found["schedule"]:
+        busy = (f"{row['busy'][unit]:.0%}" if unit in row["busy"] else "-" for unit in units)
+        bound = format_seconds(row["bounds_s"][row["bound"]])
+        drawn.add_row(row["operation"], row["keys"], format_seconds(row["seconds"]), bound, row["bound"], *busy)
     console.print(drawn)
 
 

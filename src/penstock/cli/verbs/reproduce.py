@@ -13,8 +13,9 @@ from rich.table import Table
 
 from penstock.cli.imported import tell_imported
 from penstock.cli.output import emit, format_option, progress_console
-from penstock.cli.study_rows import make_folder, study_table
+from penstock.cli.study_rows import headline_table, make_folder, study_table
 from penstock.cli.verbs.reproduce_fheins import fheins
+from penstock.units import format_bytes, format_seconds
 
 _PART = re.compile(r"^figure9\.(micro|workload)\.[ndt]\d+\.")
 """Errors of one ring dimension, depth or number of threads."""
@@ -39,29 +40,39 @@ command.add_command(fheins)
 @click.option(
     "--figures",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for figures 4 to 7 and the tornado chart as SVG.",
+    help="Folder for figures 1, 2, 4 to 7 and the tornado chart as SVG.",
 )
+@click.option("--client", default="laptop", help="Where the client computes, and its line: a name, or a TOML file.")
+@click.option("--prices", default="cloud-2024", help="Prices of an hour, a byte and a joule: a name, or a TOML file.")
 @format_option
-def io_study(figures: Path | None, output_format: str) -> None:
+def io_study(figures: Path | None, client: str, prices: str, output_format: str) -> None:
     """The storage-I/O study of FHE accelerators: every published number, by its own rules and from first principles.
 
     'calibrated' has the study's demands and divisors as inputs; 'first_principles' is from our traces on the machines
-    'sharp' and 'a100-tensorfhe' with nothing fitted to the study. Curves, sensitivities and the locality table are in
+    'sharp' and 'a100-tensorfhe' with nothing fitted to the study. The five steps of a run have bytes, seconds and
+    joules; a thousand runs have a cost. Curves, costs, sensitivities, every assumed value and the locality table are in
     the JSON and CSV; 'docs/io-study.md' explains the residuals.
 
     \b
     Examples:
       penstock reproduce io-study
       penstock reproduce io-study --figures figures/ --format json
+      penstock reproduce io-study --prices mine.toml --client mine-too.toml --format csv
     """
+    from penstock.machines.client_place import load_client_place
+    from penstock.machines.prices import load_prices
+    from penstock.studies.headlines import headlines
     from penstock.studies.io_study import reproduction as study
     from penstock.studies.io_study.figures import draw
+    from penstock.studies.io_study.readings import readings
     from penstock.system.figures import drawing
 
+    place, listed = load_client_place(client), load_prices(prices)
     if figures is not None:
-        drawing()  # what is missing is said before anything is traced
+        drawing()  # a missing library is named before anything is traced
         make_folder(figures)
-    rows = study.rows()
+    rows = study.rows(client=place, prices=listed)
+    shown = headlines(readings(), rows)
     if figures is not None:
         for path in draw(rows, figures):
             progress_console.print(f"figure written to {path}")
@@ -69,17 +80,37 @@ def io_study(figures: Path | None, output_format: str) -> None:
     def table(console: Console) -> None:
         title = "The storage-I/O study: published | by its own rules | first principles"
         console.print(study_table(title, study.table_rows(rows)))
+        console.print(headline_table(shown))
+        console.print(_step_table(study.step_rows(rows)))
         for group, (count, middle, worst) in study.summary(rows).items():
             console.print(
                 f"{group}: first principles, {count} rows, |error| median {middle:.1%}, worst {worst:.1%}",
                 highlight=False,
             )
         console.print(
-            "'published' is the study's; all else is computed or simulated. Curves, sensitivities and the locality "
-            "table: --format json, --figures."
+            "'published' is the study's; all else is computed or simulated. Curves, costs, sensitivities, assumed "
+            "values and the locality table: --format json, --figures."
         )
 
-    emit({"study": study.STUDY, "rows": rows} if output_format == "json" else rows, output_format, table=table)
+    every = {"study": study.STUDY, "rows": rows, "headlines": shown}
+    emit(every if output_format == "json" else rows, output_format, table=table)
+
+
+def _step_table(steps: Sequence[dict[str, Any]]) -> Table:
+    """Figure 2: the steps of a run."""
+    drawn = Table(title="Figure 2: the steps of a run, keys from the PCIe disk (predicted)", box=None)
+    for heading in ("program", "step", "seconds", "bytes", "joules", "note"):
+        number = heading in ("seconds", "bytes", "joules")
+        drawn.add_column(heading, justify="right" if number else "left", overflow="fold")
+    last = None
+    for step in steps:
+        if last not in (None, step["program"]):
+            drawn.add_section()
+        last = step["program"]
+        values = (format_seconds(step["time"]), step.get("bytes"), f"{step['energy']:.3g} J")
+        size = "-" if not values[1] else format_bytes(values[1]).split(" (")[0]
+        drawn.add_row(step["program"], step["step"], values[0], size, values[2], step["note"])
+    return drawn
 
 
 @command.command("cryptoracle")

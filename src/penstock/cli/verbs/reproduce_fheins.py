@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.cli.output import emit, format_option, progress_console
-from penstock.cli.study_rows import make_folder, study_table
+from penstock.cli.study_rows import headline_table, make_folder, study_table
 
 
 @click.command("fheins")
@@ -35,10 +35,12 @@ def fheins(figures: Path | None, output_format: str) -> None:
     """
     from penstock.studies.fheins import reproduction as study
     from penstock.studies.fheins.figures import draw
+    from penstock.studies.fheins.readings import readings
+    from penstock.studies.headlines import headlines
     from penstock.system.figures import drawing
 
     if figures is not None:
-        drawing()  # what is missing is said before anything is simulated
+        drawing()  # a missing library is named before anything is simulated
         make_folder(figures)
     rows = study.rows()
     if figures is not None:
@@ -48,6 +50,7 @@ def fheins(figures: Path | None, output_format: str) -> None:
     def table(console: Console) -> None:
         title = "FHEIns: published | calibrated | first principles"
         console.print(study_table(title, study.table_rows(rows)))
+        console.print(headline_table(headlines(readings(), rows)))
         survive = Table(title="Which claims survive", box=None)
         for heading in ("claim", "needs", "here", "survives"):
             survive.add_column(heading, overflow="fold", ratio=2)
@@ -56,12 +59,13 @@ def fheins(figures: Path | None, output_format: str) -> None:
             survive.add_section()
         console.print(survive)
         console.print(
-            "'published' is FHEIns'; all else is computed or simulated. Errors are those of the headline's policy, "
+            "'published' is FHEIns'; all else is computed or simulated. Errors belong to the headline's policy, "
             "restream-overlap. Every batch, energies and sensitivities: --format json, --figures."
         )
 
     if output_format == "json":
         survive = [asdict(claim) for claim in study.claims(rows)]
-        emit({"study": study.STUDY, "rows": rows, "claims": survive}, output_format)
+        shown = headlines(readings(), rows)
+        emit({"study": study.STUDY, "rows": rows, "claims": survive, "headlines": shown}, output_format)
     else:
         emit(rows, output_format, table=table)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 import click
 from rich.console import Console
@@ -16,13 +17,14 @@ from penstock.cli.grouped import GroupedCommand
 from penstock.cli.options import params_on_machine_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, plain, progress_console, say_choice, write_csv
 from penstock.cli.question_options import QUESTION_GROUPS, question_options
-from penstock.cli.simulated_tables import draw_hosts, draw_levels, draw_locality, draw_points
+from penstock.cli.simulated_tables import draw_hosts, draw_levels, draw_locality, draw_points, draw_schedule
 from penstock.cli.timeline_play import Wanted, draw_point, timeline_options
 from penstock.errors import UsageError
 from penstock.hall.programs import homes
 from penstock.hall.simulating import on_machine, rests_on, tiers_of
 from penstock.machines import Machine, Tier
 from penstock.simulation.cluster.simgrid import SimGrid, find_python
+from penstock.simulation.inside.schedule import Schedule
 from penstock.simulation.memory.locality import locality_table
 from penstock.simulation.memory.serial_law import required_hit_ratio
 from penstock.simulation.play import Ready, answers, ready_for
@@ -32,6 +34,9 @@ from penstock.simulation.spelling import OPTIONS
 from penstock.simulation.words import Asked, Comparison
 from penstock.system.files import check_target, write_atomic
 from penstock.traces.schema import Trace
+
+Scheduled = tuple[Schedule, float | None]
+"""A schedule, and the seconds in which the machine's own memory moves the data that it takes to be on chip."""
 
 
 @click.command(
@@ -77,6 +82,7 @@ def command(
       penstock simulate logistic-regression --params tensorfhe-helr --machine a100-tensorfhe \\
           --levels "on-chip,hbm2:40 GB,nvme-gen4" --reserve hbm2=opt-13b:4
       penstock simulate resnet20-multiplexed --params sharp --machine sharp --hosts 1,2,4,8 --network ethernet-400
+      penstock simulate logistic-regression --params sharp --machine sharp --inside schedule
     """
     if output is not None:
         if output.suffix not in (".json", ".csv"):
@@ -91,6 +97,7 @@ def command(
         else:
             asked.comparison.memory_bytes(machine)
     rows, needed, tiers, said = list[Row](), [], dict[Tier, None](), set[str]()
+    schedules: dict[str, Scheduled] = {}
     simgrid = SimGrid(python=find_python()) if asked.simgrid else None
     for home in homes(target, params, size, seed, question.machines, asked.beside, OPTIONS):
         if home.note is not None and home.note not in said:
@@ -102,9 +109,11 @@ def command(
             continue
         for found in answers(here, home.trace, home.beside, simgrid):
             if timeline is not None:
-                draw_point(timeline, home.trace, found.ready, found.points[0])
+                draw_point(timeline, home.trace, found.ready, found.points[0], found.machine, question.key_forms[0])
             _warn(found.warnings)
             rows += found.rows
+            if found.ready.priced.schedule is not None:
+                schedules[found.machine.name] = found.ready.priced.schedule, found.ready.priced.off_chip_s
             needed += _needed(question, found.machine, found.ready)
             tiers.update(dict.fromkeys(tiers_of(found.points)))
     if asked.comparison is not None:
@@ -116,7 +125,7 @@ def command(
         draw = partial(draw_hosts, rows=rows)
     elif isinstance(question.holds, Levels):
         draw = partial(draw_levels, rows=rows)
-    _show(asked, rows, draw, list(tiers), output, output_format, force=force)
+    _show(asked, rows, draw, list(tiers), output, output_format, schedules, force=force)
 
 
 def _compared(comparison: Comparison, question: Question, trace: Trace, beside: Sequence[Trace]) -> list[Row]:
@@ -170,11 +179,13 @@ def _show(
     tiers: Sequence[Tier],
     output: Path | None,
     output_format: str,
+    schedules: Mapping[str, Scheduled] = MappingProxyType({}),
     *,
     force: bool,
 ) -> None:
-    """Write the rows to a file, or print them. JSON rows name the assumed values."""
+    """Write the rows to a file, or print them. JSON rows name the assumed values and the bounds of a schedule."""
     if (output_format if output is None else output.suffix[1:]) == "json":
+        rows = [_with_schedule(each, schedules.get(str(each.get("machine")))) for each in rows]
         rows = with_assumptions(rows, rests_on(asked.question, tiers, asked.networks))
     if output is not None:
         write_atomic(output, _encoded(rows, output.suffix), force=force)
@@ -183,9 +194,19 @@ def _show(
 
     def drawn(console: Console) -> None:
         draw(console)
+        for name, each in schedules.items():
+            draw_schedule(console, name, *each)
         draw_assumed(console, asked.question.machines, tiers, asked.networks)
 
     emit(rows, output_format, table=drawn)
+
+
+def _with_schedule(row: Row, scheduled: Scheduled | None) -> Row:
+    if scheduled is None:
+        return row
+    schedule, off_chip_s = scheduled
+    facts = {"total_s": schedule.total_s, "bounds_s": schedule.bounds_s, "busy": schedule.busy_shares}
+    return {**row, "schedule": {**facts, "off_chip_s": off_chip_s}}
 
 
 def _encoded(rows: Sequence[Row], suffix: str) -> bytes:

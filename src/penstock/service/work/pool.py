@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
+from functools import partial
 from multiprocessing.connection import wait
 from typing import Any
 
@@ -122,17 +123,15 @@ class WorkerPool:
     def snapshot(self, most: int | None = None) -> dict[str, Any]:
         with self._lock:
             now, residents = time.monotonic(), self._residents()
-            waiting = self._queue.waiting()
+            waiting, running = self._queue.waiting(), self._queue.running()
             progress = {job: each for worker in self._workers.values() for job, each in worker.progress.items()}
             return {
                 "queue": [
-                    {**each.figures(now), **self._queue.why(each, residents, self._fits(each), now)}
+                    {**each.figures(now), **self._queue.why(each, residents, self._fits(running, each), now)}
                     for each in waiting[:most]
                 ],
                 "waiting": len(waiting),
-                "running": [
-                    {**each.figures(now), **_progress(progress.get(each.spec.job))} for each in self._queue.running()
-                ],
+                "running": [{**each.figures(now), **_progress(progress.get(each.spec.job))} for each in running],
                 "backlog_s": self._queue.backlog_s() / self.settings.abreast,
                 "key_bytes": {tenant: sum(keys.values()) for tenant, keys in residents.items()},
                 "keys": {tenant: len(keys) for tenant, keys in residents.items()},
@@ -294,7 +293,7 @@ class WorkerPool:
                 reason = f"the worker died {entry.deaths} times while it ran this job: {worker.ending}"
                 calls.append(lambda job=job, reason=reason: self._on_failed(job, reason, False))  # type: ignore[misc]
             else:
-                entry.started_s = None
+                self._queue.waits_again(entry)
         if self.isolation is Isolation.SHARED and not self._closed and not pause_s:
             self._worker_of("")
         return calls
@@ -327,9 +326,10 @@ class WorkerPool:
         """Give jobs to workers that have room."""
         calls: list[Callable[[], object]] = []
         while not self._paused and time.monotonic() >= self._not_before_s:
-            if len(self._queue.running()) >= self.settings.abreast:
+            running = self._queue.running()
+            if len(running) >= self.settings.abreast:
                 break
-            entry = self._queue.next(self._residents(), self._may_run, time.monotonic())
+            entry = self._queue.next(self._residents(), partial(self._may_run, running), time.monotonic())
             if entry is None:
                 break
             worker = self._worker_of(self._owner(entry.spec.tenant))
@@ -363,18 +363,17 @@ class WorkerPool:
             )
         )
 
-    def _fits(self, entry: Entry) -> bool:
+    def _fits(self, running: Sequence[Entry], entry: Entry) -> bool:
         """Whether its memory fits beside the running jobs'."""
-        memory, running = self.limits.memory_bytes, self._queue.running()
+        memory = self.limits.memory_bytes
         taken = sum(each.spec.memory_bytes for each in running)
         return memory is None or not running or taken + entry.spec.memory_bytes <= memory
 
-    def _may_run(self, entry: Entry) -> bool:
+    def _may_run(self, running: Sequence[Entry], entry: Entry) -> bool:
         """Whether a job may begin now. One that has taken a worker with it runs alone."""
-        running = self._queue.running()
         if running and (entry.deaths or any(each.deaths for each in running)):
             return False
-        if not self._fits(entry):
+        if not self._fits(running, entry):
             return False
         owner = self._owner(entry.spec.tenant)
         if owner in self._workers or len(self._workers) < self._max_workers:

@@ -61,6 +61,7 @@ class Queue:
     def __init__(self, order: Order, rule: Rule) -> None:
         self._order, self._rule = order, rule
         self._entries: dict[str, Entry] = {}
+        self._running: dict[str, Entry] = {}
         self._next_number = 0
         self._shares = Shares()
         self._since_overdue = 0
@@ -88,6 +89,7 @@ class Queue:
         self._next_number += 1
 
     def remove(self, job: str) -> Entry | None:
+        self._running.pop(job, None)
         return self._entries.pop(job, None)
 
     def waiting(self) -> list[Entry]:
@@ -95,7 +97,12 @@ class Queue:
         return [each for each in self._entries.values() if each.started_s is None]
 
     def running(self) -> list[Entry]:
-        return [each for each in self._entries.values() if each.started_s is not None]
+        return list(self._running.values())
+
+    def waits_again(self, entry: Entry) -> None:
+        """A job whose worker died begins anew, in its old place."""
+        entry.started_s = None
+        self._running.pop(entry.spec.job, None)
 
     def of_tenant(self, tenant: str) -> list[Entry]:
         return [each for each in self._entries.values() if each.spec.tenant == tenant]
@@ -180,6 +187,7 @@ class Queue:
         """A job begins. Those that came before it and wait are overtaken."""
         overdue = [each.number for each in self.waiting() if each.overtaken >= self._rule.max_overtaken]
         entry.started_s = now
+        self._running[entry.spec.job] = entry
         # Another overdue one that went first, by its priority, leaves the oldest waiting.
         self._since_overdue = 0 if overdue and entry.number == min(overdue) else self._since_overdue + 1
         for each in self.waiting():

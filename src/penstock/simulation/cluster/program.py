@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from penstock.errors import UsageError
 from penstock.machines.schema import Machine
-from penstock.operations import TRAITS, OpKind
+from penstock.operations import SMALL_KINDS, TRAITS, OpKind
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.simulation.accesses import Accesses
 from penstock.simulation.cluster.partitions import AccessClass, Together
@@ -116,6 +116,12 @@ def prepare(
     if priced is None:
         priced = price_trace(trace, machine, key_form=key_form, classes=classes, composites=composites)
     params = trace.parameters()
+    small = sorted(SMALL_KINDS & set(trace.count_by_kind()))
+    if small:
+        raise UsageError(
+            f"trace '{trace.meta.workload}' has operations of a small ring ({', '.join(small)}), which are not dealt "
+            "to several hosts: simulate it on one host"
+        )
     table = server_rows(trace.view(composites=composites).operations)
     objects = Objects(trace, params)
     shapes = shapes_of(table, objects)

@@ -9,14 +9,28 @@ one chunk it reads and computes in turns.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Any
 
 from penstock.errors import UsageError
 from penstock.machines.drives import Drive
 from penstock.machines.instorage import UnitAccelerator
 from penstock.machines.instorage_power import footprint
+from penstock.machines.instorage_scaling import redesigned
 from penstock.machines.schema import Machine
-from penstock.simulation.drive.scan import Arbitration, Consumer, Engine, Host, HostConsumer, Mapping, Scan, scan_drive
+from penstock.simulation.drive.scan import (
+    Arbitration,
+    Consumer,
+    Engine,
+    Host,
+    HostConsumer,
+    Mapping,
+    Scan,
+    Traffic,
+    scan_drive,
+)
 from penstock.simulation.instorage.drive import drive_rates
+from penstock.simulation.instorage.ordinary import Ordinary
 from penstock.simulation.instorage.policies import HostPolicy, Passes
 from penstock.simulation.instorage.queries import Answered, Inside, in_storage, object_seconds, on_host
 from penstock.simulation.instorage.query import Query
@@ -43,10 +57,12 @@ def played_in_storage(
     engine: Engine = Engine.JUMP,
     arbitration: Arbitration = Arbitration.PIPELINED,
     mapping: Mapping | None = None,
+    ordinary_bytes_per_s: float = 0.0,
 ) -> Answered:
     """A batch answered inside the drive, page by page.
 
-    Args:   arbitration, mapping: of the drive, as in `scan_drive`.
+    Args:   arbitration, mapping: of the drive, as in `scan_drive`; ordinary_bytes_per_s: other pages that the host
+            reads meanwhile, spread over the drive, in both modes at once.
 
     Raises: as `in_storage`; UsageError: an input buffer that does not hold two pages.
     """
@@ -91,6 +107,7 @@ def played_in_storage(
         arbitration=arbitration,
         mapping=mapping,
         consumers=consumers,
+        reads=_others(ordinary_bytes_per_s),
     )
     # The query's way in and the drive-level accelerator run in parallel with the scan.
     seconds = max(passes * result.simulated_s, closed.busy["drive"], closed.busy["pcie"])
@@ -99,19 +116,59 @@ def played_in_storage(
         query=query,
         drive=drive.name,
         architecture=accelerator.name,
-        policy=how.name,
+        policy=_policy(how.name, ordinary_bytes_per_s),
         batch=batch,
         seconds=seconds,
         busy=closed.busy,
         joules=watts * seconds,
         engine=engine.value,
+        ordinary_bytes_per_s=ordinary_bytes_per_s,
+        ordinary_latency_s=result.read_latency.mean_s,
     )
 
 
+def played_design(
+    query: Query,
+    drive: Drive,
+    accelerator: UnitAccelerator,
+    row: dict[str, Any],
+    *,
+    batch: int = 1,
+    inside: Inside | None = None,
+) -> Answered:
+    """A batch answered by one design of a space, page by page.
+
+    Args:   drive: the row's, as its file has it; accelerator: as published; row: of `Space.rows`.
+    Raises: as `played_in_storage`.
+    """
+    design = redesigned(
+        accelerator,
+        channels_per_accelerator=row["channels_per_accelerator"],
+        lanes=row["lanes"],
+        scratchpad_bytes=row["scratchpad_bytes"],
+    )
+    changed = replace(
+        drive,
+        dram_bytes_per_s=row["dram_bytes_per_s"],
+        dram_capacity_bytes=row["dram_capacity_bytes"],
+        host_link_bytes_per_s=row["pcie_bytes_per_s"],
+    )
+    return played_in_storage(query, changed, design, batch=batch, inside=inside)
+
+
 def played_on_host(
-    query: Query, drive: Drive, machine: Machine, policy: HostPolicy, *, batch: int = 1, engine: Engine = Engine.JUMP
+    query: Query,
+    drive: Drive,
+    machine: Machine,
+    policy: HostPolicy,
+    *,
+    batch: int = 1,
+    engine: Engine = Engine.JUMP,
+    ordinary_bytes_per_s: float = 0.0,
 ) -> Answered:
     """A batch answered by a machine behind PCIe, page by page.
+
+    Args:   ordinary_bytes_per_s: as in `played_in_storage`.
 
     Raises: as `on_host`; UsageError: a policy with a cache, which the engine does not have.
     """
@@ -134,6 +191,7 @@ def played_on_host(
             chunk_pages=chunk,
             buffer_bytes=(2 if policy.overlapped else 1) * chunk * page,
         ),
+        reads=_others(ordinary_bytes_per_s),
     )
     seconds = passes * result.simulated_s
     watts = machine.watts
@@ -141,14 +199,25 @@ def played_on_host(
         query=query,
         drive=drive.name,
         architecture=f"host:{machine.name}",
-        policy=policy.name,
+        policy=_policy(policy.name, ordinary_bytes_per_s),
         batch=batch,
         seconds=seconds,
         busy=closed.busy,
         serial=not policy.overlapped,
         joules=None if watts is None else watts * seconds,
         engine=engine.value,
+        ordinary_bytes_per_s=ordinary_bytes_per_s,
+        ordinary_latency_s=result.read_latency.mean_s,
     )
+
+
+def _policy(name: str, ordinary_bytes_per_s: float) -> str:
+    return f"{name} {Ordinary(bytes_per_s=ordinary_bytes_per_s).name}" if ordinary_bytes_per_s else name
+
+
+def _others(bytes_per_s: float) -> Traffic | None:
+    """Ordinary reads as the engine plays them: one page each, uniform over the drive."""
+    return Traffic(bytes_per_s=bytes_per_s) if bytes_per_s else None
 
 
 def _host_chunk_pages(pages: int, policy: HostPolicy) -> int:

@@ -1,6 +1,6 @@
 """A query over an encrypted database, inside the drive or on an accelerator behind PCIe: time, energy, bottleneck.
 
-Closed form: the scan is a pipeline, so its time is that of its busiest resource. `penstock.simulation.instorage.engine`
+Closed form: the scan is a pipeline, so its busiest resource sets its time. `penstock.simulation.instorage.engine`
 plays the same scan page by page. Resources: `channel` (flash buses, command overhead included), `dram`, `compute`,
 `drive` (the drive-level accelerator), `pcie`.
 """
@@ -43,6 +43,10 @@ class Answered:
     joules: float | None = None
     """Of the accelerators' logic alone; `None` where its power is not known."""
     engine: str = CLOSED_FORM
+    ordinary_bytes_per_s: float = 0.0
+    """Other reads of the host meanwhile."""
+    ordinary_latency_s: float | None = None
+    """Mean of those reads, where the engine played them."""
 
     @property
     def bottleneck(self) -> str:
@@ -72,6 +76,8 @@ class Answered:
             "bottleneck": self.bottleneck,
             **{f"{name}_s": self.busy.get(name, 0.0) for name in RESOURCES},
             "engine": self.engine,
+            "ordinary_bytes_per_s": self.ordinary_bytes_per_s,
+            "ordinary_latency_s": self.ordinary_latency_s,
             "provenance": "simulated",
         }
 
@@ -140,11 +146,9 @@ def in_storage(
         "channel": passes * query.num_objects * (query.object_bytes + found.flash_bytes) / drive.flash_bytes_per_s,
         "dram": batch * query.num_objects * found.dram_bytes / (drive.dram_bytes_per_s * how.dram_efficiency),
         "compute": query.num_objects * per_object / groups,
-        "drive": batch * _seconds(accelerator, query.work.per_query, query) / how.clock_ratio,
+        "drive": rest_seconds(query, accelerator, batch, how),
         "pcie": batch * (query.work.query_bytes + query.work.answer_bytes) / drive.pcie_bytes_per_s,
     }
-    # Shared work at the end may be less than the count for each object (the first sum of all needs no addition).
-    busy["drive"] = max(0.0, busy["drive"])
     seconds = max(busy.values())
     watts = footprint(accelerator, drive.channels, how.multiplicity).watts
     return Answered(
@@ -199,9 +203,14 @@ def _object_seconds(
     return max(passes * priced(encode), batch * priced(rest))
 
 
-def _seconds(accelerator: UnitAccelerator, shapes: Mapping[Any, int], query: Query) -> float:
-    every = works(shapes, query.params, accelerator.hoisting)
-    return sum(count * accelerator.price(work).seconds for work, count in every)
+def rest_seconds(query: Query, accelerator: UnitAccelerator, batch: int, inside: Inside) -> float:
+    """Seconds that the drive-level accelerator computes at the end, for all queries of a batch.
+
+    Shared work at the end may be less than the count for each object, since the first sum of all needs no addition.
+    """
+    every = works(query.work.per_query, query.params, accelerator.hoisting)
+    seconds = sum(count * accelerator.price(work).seconds for work, count in every)
+    return max(0.0, batch * seconds / inside.clock_ratio)
 
 
 def _published(query: Query, drive: DriveRates, accelerator: PublishedScan, batch: int) -> Answered:

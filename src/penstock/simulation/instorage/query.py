@@ -6,12 +6,17 @@ database lies on the drive: raw records that are encoded on the way (private ret
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from penstock.database.filtering import FilterPlan, JoinPlan
 from penstock.database.packing import RecordPacking, precision_bits
 from penstock.database.pir import PirPlan
 from penstock.database.scan_work import ScanWork, scan_work
+from penstock.database.similarity.comparison import Selection
+from penstock.database.similarity.scheme import Layout
+from penstock.database.similarity.search import WORKLOAD, search_tally
 from penstock.database.ssc import SscPlan
 from penstock.errors import UsageError
 from penstock.operations import TRAITS, OpKind
@@ -20,6 +25,7 @@ from penstock.units import BITS_PER_BYTE, format_bytes
 from penstock.work.kernel_work import KernelWork
 from penstock.work.kernels import Hoisting
 from penstock.work.shapes import Shape, shape_work
+from penstock.work.small import small_parameters
 
 FINER_BITS = 24
 
@@ -156,6 +162,44 @@ def ssc_query(
     return Query(work=work, object_bytes=size, columns=1, stored="ciphertext")
 
 
+def filter_query(
+    params: CkksParameters, *, database_bytes: int, categories: int = 8, small_rows: int = 0, limbs: int = 0
+) -> Query:
+    """A filter with sum and count over a table of ciphertexts; with `small_rows` a join with so small a table.
+
+    Args:   categories: values of a code; limbs: of a stored ciphertext, 0 is the whole chain.
+    Raises: UsageError: no pair of ciphertexts in the database, or a small table without a code for each row;
+            ParamsError: the parameters do not carry the products.
+    """
+    if database_bytes < 1:
+        raise UsageError(f"a database of {database_bytes} bytes holds no ciphertext: ask for a larger one")
+    plan = (
+        JoinPlan(params=params, rows=1, categories=categories, limbs=limbs, small_rows=small_rows)
+        if small_rows
+        else FilterPlan(params=params, rows=1, categories=categories, limbs=limbs)
+    )
+    size = 2 * params.ciphertext_bytes(plan.object_limbs)
+    objects = -(-database_bytes // size)
+    work = scan_work(replace(plan, rows=objects * params.slots))
+    return Query(work=work, object_bytes=size, columns=1, stored="ciphertext")
+
+
+def hdc_query(
+    params: CkksParameters, *, database_bytes: int, dimensions: int = 4096, summation: str = "fold", limbs: int = 0
+) -> Query:
+    """Cosine scores of an encrypted hypervector against encrypted ones of so many dimensions.
+
+    Args:   summation: by doubling, since the keys of baby and giant steps grow with the root of the dimensions.
+    Raises: as `ssc_query`.
+    """
+    if dimensions < 1 or dimensions > params.slots:
+        raise UsageError(f"hypervectors of {dimensions} dimensions: from 1 to the {params.slots} slots")
+    query = ssc_query(
+        params, database_bytes=database_bytes, batch=params.slots // dimensions, summation=summation, limbs=limbs
+    )
+    return replace(query, work=replace(query.work, workload="hdc-classify"))
+
+
 def match_query(params: CkksParameters, *, database_bytes: int, starts: int = 1, limbs: int = 1) -> Query:
     """Exact matching by additions: the query is added to each ciphertext once for each place where it may start.
 
@@ -178,6 +222,41 @@ def match_query(params: CkksParameters, *, database_bytes: int, starts: int = 1,
         per_query={},
         query_ciphertexts={limbs: starts},
         answer_ciphertexts={limbs: objects * starts},
+    )
+    return Query(work=work, object_bytes=size, columns=1, stored="ciphertext")
+
+
+def similarity_query(params: CkksParameters, *, records: int, dim: int) -> Query:
+    """The official benchmark's search: inner products with every stored block, the rest of the search at the end.
+
+    An object is a block of the small ring's n records; half of it is made of a seed.
+    Raises: UsageError: the set has no small ring, or a dimension that it does not take.
+    """
+    n = small_parameters(params).ring_dim
+    if records < 1 or dim < 2 or dim & (dim - 1) or dim > n:
+        raise UsageError(f"{records} records of {dim} coordinates: a power of two of coordinates from 2 to {n}")
+    layout = Layout(records, dim, params.ring_dim, n)
+    tally = search_tally(params, layout)
+    rest = Counter(tally.counts)
+    for step in range(dim.bit_length() - 1):
+        rest[Shape(OpKind.EXPAND_SMALL.value, 1, 1, 0, 0, 2 << step)] += 1
+    parts = [min(layout.ratio, layout.blocks - group * layout.ratio) for group in range(layout.packed)]
+    for count in parts:
+        rest[Shape(OpKind.PACK_SMALL.value, 1, 1, 0, 0, 3 * count)] += 1
+    rest[Shape(OpKind.SWITCH_SMALL_SQUARED.value, 1, 1, 0, 0, 3)] += layout.packed
+    rest[Shape(OpKind.SWITCH_SMALL.value, 1, 1, 0, 0, 3)] += layout.packed
+    size = params.small_bytes(dim)
+    work = ScanWork(
+        workload=WORKLOAD,
+        params=params,
+        num_objects=layout.blocks,
+        object_limbs=1,
+        object_bytes=size,
+        raw_bytes=float(size),
+        per_object={Shape(OpKind.INNER_PRODUCTS.value, 1, 1, 0, 0, 2 * dim): 1},
+        per_query=dict(rest),
+        keys=dict(tally.keys),
+        answer_ciphertexts={1: Selection(params.ring_dim // 2, layout.scores).variants},
     )
     return Query(work=work, object_bytes=size, columns=1, stored="ciphertext")
 

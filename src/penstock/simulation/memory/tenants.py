@@ -121,7 +121,12 @@ def _joined(programs: Sequence[PricedTrace], run: Ints) -> PricedTrace:
         access_class=np.concatenate([p.access_class for p in programs])[take],
         access_bytes=np.concatenate([p.access_bytes for p in programs])[take],
         access_is_result=np.concatenate([p.access_is_result for p in programs])[take],
-        bytes_by_class={name: sum(p.bytes_by_class[name] for p in programs) for name in first.bytes_by_class},
+        bytes_by_class={
+            name: sum(p.bytes_by_class.get(name, 0) for p in programs)
+            for name in dict.fromkeys(name for p in programs for name in p.bytes_by_class)
+        },
+        schedule=None,  # each has its own
+        off_chip_s=None,
         stored_key_bytes=sum(p.stored_key_bytes for p in programs),
         warnings=tuple(dict.fromkeys(warning for p in programs for warning in p.warnings)),
     )

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.studies.fheins import data
+from penstock.studies.fheins.assumed import assumed_rows
 from penstock.studies.fheins.engine import engine_rows
 from penstock.studies.fheins.model import HEADLINE, Study
 from penstock.studies.fheins.rows import (
@@ -28,9 +29,10 @@ from penstock.studies.fheins.rows import (
     ssc_rows,
 )
 from penstock.studies.fheins.tables import table1_rows, table2_rows
+from penstock.studies.fheins.workloads import inspire_unit_rows, mode_rows, workload_rows
 
 STUDY = "fheins"
-DRAWN = ("sensitivity", "energy", "table1")
+DRAWN = ("sensitivity", "energy", "table1", "modes", "assumed")
 """Groups that a table on a terminal leaves out."""
 
 
@@ -40,10 +42,14 @@ def rows(study: Study | None = None) -> list[Row]:
     made = [
         *pir_rows(found),
         *inspire_rows(found),
+        *inspire_unit_rows(found),
         *ssc_rows(found),
         *ablation_rows(found),
+        *workload_rows(found),
+        *mode_rows(found),
         *energy_rows(found),
         *sensitivity_rows(found),
+        *assumed_rows(found),
         *engine_rows(found),
         *table1_rows(found),
         *table2_rows(found),
@@ -60,7 +66,9 @@ def table_rows(made: Sequence[Row]) -> list[Row]:
     for each in made:
         row_id, group = each["id"], each["group"]
         one_batch = re.search(r"\.batch\d+\.", row_id) is not None
-        kept = group in ("inspire", "engine") or (group == "figure3" and each["policy"].startswith("batch-overlap"))
+        kept = group in ("inspire", "engine", "workloads") or (
+            group == "figure3" and each["policy"].startswith("batch-overlap")
+        )
         if group in DRAWN or row_id.endswith((".area", "_share")) or (one_batch and not (kept and largest in row_id)):
             continue
         shown.append(each)

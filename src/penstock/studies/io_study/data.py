@@ -121,8 +121,6 @@ CPU_AGAINST_CLEAR = 1e5
 TENSORFHE_SPEEDUP = Printed("2800")
 SHARP_GAP = Printed("3")
 """The digest: "only 3x difference" from plain computation."""
-DRAWN_ONLY = ("f1plus", "bts", "craterlake", "ark", "trinity", "heap")
-"""Bars of figure 1 that neither the text nor the digest gives a value for."""
 DIGEST_ONE_HOST_S, DIGEST_MANY_HOSTS_S = Printed("3.8"), Printed("2.2")
 
 # Inputs of the calibrated reading.

@@ -1,4 +1,4 @@
-"""Figures 4 to 7 of the storage-I/O study drawn again, by its own rules and from first principles, and the tornado.
+"""Figures 1, 2 and 4 to 7 of the storage-I/O study drawn again, by its rules and from first principles; the tornado.
 
 Colours are from Okabe and Ito, which colour-blind readers can tell apart; lines differ in style as well.
 """
@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.studies.io_study import data
+from penstock.studies.io_study.history import BARS
+from penstock.studies.io_study.workflow import STEPS
 from penstock.system.figures import drawing, write_svg
 
 BLUE, ORANGE, GREEN, PINK, SKY, RED, BLACK = (
@@ -25,6 +27,10 @@ TIER_COLOUR = dict(zip(data.TIERS, (BLUE, GREEN, ORANGE, RED), strict=True))
 TIER_NAME = {"hbm": "HBM", "ddr5": "DDR5", "pcie5": "PCIe disk", "rdma": "RDMA disk"}
 APPLICATION_NAME = {"resnet20": "ResNet-20", "helr": "HELR"}
 ACCELERATOR_NAME = {"sharp": "SHARP", "tensorfhe": "TensorFHE"}
+BAR_NAME = {
+    "f1plus": "F1+", "bts": "BTS", "craterlake": "CraterLake", "ark": "ARK", "sharp": "SHARP",
+    "tensorfhe": "TensorFHE", "trinity": "Trinity", "heap": "HEAP", "cpu-native": "native CPU",
+}  # fmt: skip
 SHOWN_IN_TORNADO = (
     ("sharp.resnet20.demand", "SHARP ResNet-20: key bytes a second"),
     ("sharp.helr.demand", "SHARP HELR: key bytes a second"),
@@ -46,6 +52,8 @@ def draw(rows: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     figures: dict[str, Callable[[Any, Rows], Any]] = {
+        "figure1": _history,
+        "figure2": _workflow,
         "figure4": _slowdowns,
         "figure5": _hit_ratios,
         "figure6": _hosts,
@@ -55,6 +63,43 @@ def draw(rows: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     for name, make in figures.items():
         written.append(write_svg(make(pyplot, found), folder / f"{name}.svg"))
     return written
+
+
+def _history(pyplot: Any, rows: Rows) -> Any:
+    """A bar for each machine with a file: speedup of a refresh over a measured CPU."""
+    drawn, panel = pyplot.subplots(figsize=(9, 5), layout="constrained")
+    names = [name for name in (*BARS, "cpu-native") if rows[f"history.{name}.speedup_over_cpu"]["first_principles"]]
+    for x, name in enumerate(names):
+        found = rows[f"history.{name}.speedup_over_cpu"]
+        on_cpu = name == "cpu-native"
+        panel.bar(x, found["first_principles"], 0.6, color=GREEN if on_cpu else BLUE)
+        if found["published"]:
+            panel.plot(x, found["published"], "D", color=BLACK, label="published claim")
+    panel.set_yscale("log")
+    panel.set_xticks(range(len(names)), [BAR_NAME[name] for name in names])
+    panel.set_ylabel("speedup over OpenFHE on two threads")
+    panel.set_title("Figure 1: a refresh, by slot and level: priced from machine files (blue), measured (green)")
+    panel.grid(visible=True, axis="y", alpha=0.3)
+    if panel.get_legend_handles_labels()[0]:
+        panel.legend(fontsize="small")
+    return drawn
+
+
+def _workflow(pyplot: Any, rows: Rows) -> Any:
+    """Seconds of the five steps of each run, keys from the tier of figure 7."""
+    drawn, axes = pyplot.subplots(1, 2, figsize=(11, 5), layout="constrained", sharey=True)
+    for panel, application in zip(axes, data.APPLICATIONS, strict=True):
+        for i, (accelerator, colour) in enumerate(zip(ACCELERATOR_NAME, (BLUE, ORANGE), strict=True)):
+            values = [rows[f"workflow.{accelerator}.{application}.{s}.time"]["first_principles"] for s in STEPS]
+            places = [x + 0.4 * (i - 0.5) for x in range(len(STEPS))]
+            panel.bar(places, values, 0.38, color=colour, label=ACCELERATOR_NAME[accelerator])
+        panel.set_yscale("log")
+        panel.set_xticks(range(len(STEPS)), [step.replace("-", "\n") for step in STEPS], fontsize="small")
+        panel.set_title(f"{APPLICATION_NAME[application]}, keys from {TIER_NAME[data.SHOWN_TIER]}")
+        panel.grid(visible=True, axis="y", alpha=0.3)
+    axes[0].set_ylabel("seconds")
+    axes[0].legend(fontsize="small")
+    return drawn
 
 
 def _slowdowns(pyplot: Any, rows: Rows) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 from penstock.studies.io_study import data
 from penstock.studies.io_study.calibrated import SHARP
 from penstock.studies.io_study.model import Study, StudyProgram
-from penstock.studies.io_study.reads import Reads, all_slots_bytes
+from penstock.studies.io_study.reads import all_slots_bytes, reads_of
 from penstock.studies.io_study.rows import row
 from penstock.studies.io_study.variants import HELR_PROGRAMS
 
@@ -46,7 +46,7 @@ class Interpretation:
 
 def interpretations(program: StudyProgram) -> Iterator[Interpretation]:
     """Every reading of one of SHARP's applications, the headline's first."""
-    reads, params = Reads(program), program.params
+    reads, params = reads_of(program), program.params
     counted = {
         "limbs-in-use": float(program.priced.accessed_bytes),
         "all-digits": reads.all_digits(),
@@ -119,7 +119,7 @@ def _object_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
 
 def _divisor_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
     """The divisor of key reads on 32 hosts: another figure of the study that depends on the limbs read."""
-    reads, theirs = Reads(program), SHARP.io_divisor[program.application]
+    reads, theirs = reads_of(program), SHARP.io_divisor[program.application]
     for rule, cut, active_only in (("limbs-in-use", True, True), ("all-digits", True, False), ("whole", False, False)):
         ours = reads.divisor(cut=cut, active_only=active_only)
         row_id = f"reading.sharp.{program.application}.io_divisor.{rule}"

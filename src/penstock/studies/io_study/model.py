@@ -12,6 +12,8 @@ from functools import cached_property
 from statistics import fmean
 from typing import Any
 
+import pyarrow.compute as pc
+
 from penstock.machines import Machine, load_machines, load_tiers
 from penstock.machines.networks import load_network
 from penstock.params.ckks import CkksParameters, KeyForm
@@ -96,6 +98,15 @@ class StudyProgram:
     def demand(self) -> float:
         """D [bytes/s]."""
         return self.priced.demand_bytes_per_s
+
+    @cached_property
+    def client_limbs(self) -> Mapping[str, tuple[int, ...]]:
+        """`encrypt` and `decrypt` -> limbs of each ciphertext that the client makes or reads."""
+        operations = self.trace.view(composites=False).operations
+        return {
+            kind: tuple(operations.filter(pc.equal(operations["kind"], kind))["limbs_in"].to_pylist())
+            for kind in ("encrypt", "decrypt")
+        }
 
     def key_accesses(self) -> int:
         """Reads of an evaluation key."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -98,9 +98,15 @@ class Reads:
         return float((priced.access_bytes[here] / priced.compute_s[rows[here]]).max())
 
 
+@lru_cache(maxsize=32)
+def reads_of(program: StudyProgram) -> Reads:
+    """The reads of a program, counted once."""
+    return Reads(program)
+
+
 def all_slots_bytes(program: StudyProgram) -> float:
     """Of an inference or an iteration in which every bootstrapping is of all slots."""
-    return Reads(program).all_slots[0] / program.runs
+    return reads_of(program).all_slots[0] / program.runs
 
 
 def peak_demand(program: StudyProgram, digits: int) -> float:

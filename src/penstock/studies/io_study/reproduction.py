@@ -12,27 +12,37 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from penstock.machines import load_tiers
+from penstock.machines.client_place import ClientPlace, load_client_place
+from penstock.machines.prices import PriceList, load_prices
 from penstock.simulation.memory.locality import RUNTIMES, locality_table
 from penstock.studies.io_study import data
+from penstock.studies.io_study.assumed import assumed_rows
 from penstock.studies.io_study.clusters import breakdown_rows, cluster_rows, curve_rows
+from penstock.studies.io_study.costs import cost_rows, energy_rows
+from penstock.studies.io_study.history import history_rows
 from penstock.studies.io_study.hosts import demand_rows, hit_ratio_rows, ideal_rows, slowdown_rows
 from penstock.studies.io_study.interpretations import interpretation_rows
 from penstock.studies.io_study.model import Study
 from penstock.studies.io_study.rows import row
 from penstock.studies.io_study.sensitivity import sensitivity_rows
-from penstock.studies.io_study.sizes import digest_rows, expansion_rows, history_rows, size_rows, size_sensitivity_rows
+from penstock.studies.io_study.sizes import digest_rows, expansion_rows, size_rows, size_sensitivity_rows
+from penstock.studies.io_study.workflow import workflow_rows
 
 STUDY = "io-study"
-DRAWN = ("hit-ratio-curve", "cluster-curve", "sensitivity", "reading", "locality", "history")
+DRAWN = ("hit-ratio-curve", "cluster-curve", "sensitivity", "reading", "locality", "history", "cost", "assumed")
 """Groups that a table on a terminal leaves out: curves and charts, which `--figures` draws, and readings."""
 
 
-def rows(study: Study | None = None) -> list[dict[str, Any]]:
+def rows(
+    study: Study | None = None, *, client: ClientPlace | None = None, prices: PriceList | None = None
+) -> list[dict[str, Any]]:
     """The whole study as flat rows, in the order of its sections.
 
-    Args: study: the programs, to share them with another call; by default they are traced and priced here.
+    Args:   study: the programs, to share them with another call; by default they are traced and priced here; client:
+            where encryption runs; prices: of an hour, a byte and a joule.
     """
     programs = Study() if study is None else study
+    place, listed = client or load_client_place(), prices or load_prices()
     made = [
         *ideal_rows(programs),
         *demand_rows(programs),
@@ -44,11 +54,15 @@ def rows(study: Study | None = None) -> list[dict[str, Any]]:
         *size_rows(programs),
         *expansion_rows(programs),
         *history_rows(),
+        *workflow_rows(programs, place),
+        *energy_rows(programs),
+        *cost_rows(programs, listed),
         *digest_rows(programs),
         *sensitivity_rows(programs),
         *size_sensitivity_rows(programs),
         *interpretation_rows(programs),
         *locality_rows(programs),
+        *assumed_rows(programs, place, listed),
     ]
     assert len({each["id"] for each in made}) == len(made), "ids are unique"
     return made
@@ -87,3 +101,18 @@ def summary(made: Iterable[dict[str, Any]]) -> dict[str, tuple[int, float, float
 def table_rows(made: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows for a terminal: published values and bounds, and the breakdowns."""
     return [each for each in made if each["group"] not in DRAWN and each["published"] is not None]
+
+
+def step_rows(made: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The five steps of each run for a terminal: a row a program and step, with seconds, bytes and joules."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for each in made:
+        if each["group"] != "workflow":
+            continue
+        _, accelerator, application, step, quantity = each["id"].split(".")
+        line = found.setdefault(
+            (f"{accelerator} {application}", step), {"program": f"{accelerator} {application}", "step": step}
+        )
+        line[quantity] = each["first_principles"]
+        line.setdefault("note", each["note"])
+    return list(found.values())

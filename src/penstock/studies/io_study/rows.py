@@ -25,20 +25,24 @@ def row(
     policy: str = STUDY_POLICY,
     because: str = "",
     contradicts: str = "",
+    fitted: bool = False,
 ) -> dict[str, Any]:
     """A flat row; errors are relative and signed.
 
     Args:   because: why first principles differ, said where they do by more than 10 %; contradicts: which row of the
-            study the calibrated value follows instead of this one.
+            study the calibrated value follows instead of this one; fitted: the calibrated value is an input of that
+            reading, or was fitted to this row, and is not held against it.
     """
     printed = published if isinstance(published, Printed) else None
     value = printed.value if printed is not None else published
     assert value is None or isinstance(value, float)
     bound = printed is not None and printed.bound
     compare = value is not None and not bound and policy == STUDY_POLICY
-    error_calibrated = _error(calibrated, value) if compare else None
+    error_calibrated = _error(calibrated, value) if compare and not fitted else None
     error_ours = _error(ours, value) if compare else None
     notes = [note] if note else []
+    if fitted:
+        notes.append("calibrated: an input of that reading, or fitted to this row, so it has no error")
     if contradicts:
         notes.append(f"contradiction within the study: {contradicts}")
     elif error_calibrated is not None and abs(error_calibrated) > CLOSE and printed is not None:

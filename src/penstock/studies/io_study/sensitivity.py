@@ -15,9 +15,12 @@ from penstock.studies.io_study.calibrated import SHARP
 from penstock.studies.io_study.cluster_variants import cluster_sensitivity_rows
 from penstock.studies.io_study.messages import communication_rows
 from penstock.studies.io_study.model import Study, StudyProgram
-from penstock.studies.io_study.reads import Reads, peak_demand
+from penstock.studies.io_study.reads import peak_demand, reads_of
 from penstock.studies.io_study.rows import row
 from penstock.studies.io_study.variants import Variant, variants
+
+KEYS_READ = ("keys-whole", "digits-whole", "keys-seeded", "two-keys-kept", "keys-whole-one-kept")
+"""Variants that change the bytes read and no time of computing."""
 
 
 def sensitivity_rows(study: Study) -> Iterator[dict[str, Any]]:
@@ -25,7 +28,9 @@ def sensitivity_rows(study: Study) -> Iterator[dict[str, Any]]:
     for accelerator in ("sharp", "tensorfhe"):
         for application in data.APPLICATIONS:
             program = study.program(accelerator, application)
-            yield from _program_rows(program, list(variants(program, study)))
+            found = list(variants(program, study))
+            yield from _program_rows(program, found)
+            yield from _slowdown_rows(program, found)
             yield from _steepest_rows(program)
             yield from _mode_rows(program)
             yield from communication_rows(program)
@@ -71,12 +76,24 @@ def _program_rows(program: StudyProgram, found: list[Variant]) -> Iterator[dict[
             )
 
 
+def _slowdown_rows(program: StudyProgram, found: list[Variant]) -> Iterator[dict[str, Any]]:
+    """Slowdowns over each tier where other bytes of a key are read: 1 + D / bandwidth."""
+    for variant in found:
+        if variant.name not in KEYS_READ:
+            continue
+        for tier in load_tiers(data.TIERS):
+            ours = 1 + variant.key_bytes / variant.ideal_s / tier.bandwidth_bytes_per_s
+            row_id = f"sensitivity.{program.accelerator}.{program.application}.{tier.name}.slowdown.{variant.name}"
+            note = f"{variant.says}: {ours / program.slowdown(tier.name) - 1:+.1%}"
+            yield row(row_id, "sensitivity", "slowdown", ours, note, policy=variant.name)
+
+
 def _steepest_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
     """The most that a key switch of the program asks for in a second: no program of such key switches asks for more.
 
     On SHARP also the request rate if its transform units never wait, for any program: that needs no calibration.
     """
-    reads, name = Reads(program), f"{program.accelerator}.{program.application}"
+    reads, name = reads_of(program), f"{program.accelerator}.{program.application}"
     theirs = (SHARP.demand if program.accelerator == "sharp" else data.GPU_DEMAND)[program.application]
     for part, refreshing in (("bootstrapping", True), ("outside-bootstrapping", False)):
         yield row(

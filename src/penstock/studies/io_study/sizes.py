@@ -1,4 +1,4 @@
-"""Rows about sizes, the history of accelerators and the digest's own numbers (sections 1, 2 and 4.3, figure 1)."""
+"""Rows about sizes and the digest's own numbers (sections 2 and 4.3)."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def size_sensitivity_rows(study: Study) -> Iterator[dict[str, Any]]:
             ),
         ):
             row_id = f"sensitivity.sizes.polynomial_ratio.{application}.{name}"
-            note = f"{says}: of what the study states {ours / stated - 1:+.1%}"
+            note = f"{says}: of the value that the study states {ours / stated - 1:+.1%}"
             yield row(row_id, "sensitivity", "ratio", ours, note, calibrated=stated, policy=name)
     theirs = 2 * data.PLAINTEXT_MIB.value
     for name, bits, says in (
@@ -147,23 +147,8 @@ def size_sensitivity_rows(study: Study) -> Iterator[dict[str, Any]]:
     ):
         ours = 2 * sharp.ring_dim * bits / 8 / MIB
         row_id = f"sensitivity.sizes.ciphertext.{name}"
-        note = f"{says}: of what the study prints {ours / theirs - 1:+.1%}"
+        note = f"{says}: of the value that the study prints {ours / theirs - 1:+.1%}"
         yield row(row_id, "sensitivity", "size", ours, note, unit="MiB", calibrated=theirs, policy=name)
-
-
-def history_rows() -> Iterator[dict[str, Any]]:
-    """Figure 1. Speedups over a CPU are the accelerators' own claims: nothing here is simulated."""
-    claim = "a claim that the study cites"
-    note = "from the digest"
-    yield row("history.cpu.slowdown_against_clear", "history", "slowdown", None, note, published=data.CPU_AGAINST_CLEAR)
-    yield row("history.tensorfhe.speedup_over_cpu", "history", "speedup", None, claim, published=data.TENSORFHE_SPEEDUP)
-    note = f"from the digest ('only 3x'), {claim}"
-    yield row("history.sharp.slowdown_against_clear", "history", "slowdown", None, note, published=data.SHARP_GAP)
-    note = "no value in the text; calibrated: the digest's 10^5 over its 3"
-    calibrated = data.CPU_AGAINST_CLEAR / data.SHARP_GAP.value
-    yield row("history.sharp.speedup_over_cpu", "history", "speedup", None, note, calibrated=calibrated)
-    for name in data.DRAWN_ONLY:
-        yield row(f"history.{name}.speedup_over_cpu", "history", "speedup", None, "drawn, without values")
 
 
 def digest_rows(study: Study) -> Iterator[dict[str, Any]]:

@@ -18,7 +18,7 @@ from penstock.params.spec import CkksSpec
 from penstock.running import trace_workload
 from penstock.simulation.price import price_trace
 from penstock.studies.io_study.model import FULL, PARAMS, WORKLOADS, Study, StudyProgram
-from penstock.studies.io_study.reads import Reads
+from penstock.studies.io_study.reads import reads_of
 from penstock.traces.schema import Trace
 
 UTILISATION_STEP = 0.1
@@ -49,7 +49,7 @@ class Variant:
 
 def variants(program: StudyProgram, study: Study) -> Iterator[Variant]:
     """Assumptions about reads, the program and the machine, the one that is made first."""
-    priced, reads = program.priced, Reads(program)
+    priced, reads = program.priced, reads_of(program)
     base_bytes, base_s = float(priced.accessed_bytes), priced.ideal_s
     yield Variant("base", "as computed", base_bytes, base_s)
     yield Variant("keys-whole", "every key is read whole, not cut to the limbs in use", reads.whole(), base_s)

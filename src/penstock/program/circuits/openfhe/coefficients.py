@@ -7,10 +7,14 @@ the sine only, so that they may fill a good part of its period.
 
 from __future__ import annotations
 
+import numpy as np
+
 from penstock.program.call import Cipher, Monomial
 from penstock.program.circuit_evaluator import CircuitEvaluator
 from penstock.program.circuits.openfhe.bootstrapping import BootstrapCircuit, BootstrapSetup
 from penstock.program.circuits.openfhe.sums import sum_slots
+from penstock.program.clear import ClearEvaluator
+from penstock.program.evaluator import Values
 
 
 class CoefficientRefresh(BootstrapCircuit):
@@ -23,6 +27,10 @@ class CoefficientRefresh(BootstrapCircuit):
     def __init__(self, ev: CircuitEvaluator, setup: BootstrapSetup) -> None:
         super().__init__(ev, setup)
         self.last_transform = "cts"
+
+    def sum_slots(self, a: Cipher, count: int, stride: int) -> Cipher:
+        """As `sums.sum_slots`, at the circuit's own rescaling."""
+        return sum_slots(self.manual, a, count, stride)
 
     def sines(self, a: Cipher, shift: float) -> list[Cipher]:
         """sin(2 pi (m / q_0 - shift)) of coefficients m: one ciphertext of both halves behind one another in 2n slots,
@@ -44,6 +52,34 @@ class CoefficientRefresh(BootstrapCircuit):
             if not self.halves:
                 parts.append(manual.elementwise(manual.sub(a, conjugated), Monomial(3 * half)))
             return [self.sine_of(self.reduced(part), shift=shift) for part in parts]
+
+
+class ClearCoefficients:
+    """The clear reading of such a refresh: of the coefficients of one polynomial, (N,) over q_0, their sines."""
+
+    def __init__(self, ev: ClearEvaluator, setup: BootstrapSetup) -> None:
+        self.manual, self.setup = ev, setup
+        self._half = ev.params.ring_dim // 2
+
+    def sum_slots(self, a: Values, count: int, stride: int) -> Values:
+        """As `CoefficientRefresh.sum_slots`."""
+        return sum((np.roll(a, -stride * k) for k in range(1, count)), start=a)
+
+    def sines(self, a: Values, shift: float) -> list[Values]:
+        """As `CoefficientRefresh.sines`: vectors of N/2 slots."""
+        slots, half = self.setup.slots, self._half
+        used = np.sin(2 * np.pi * (a[:: half // slots] - shift)).reshape(2, slots)
+        places = [slot_of_coefficient(slots, index)[1] for index in range(slots)]
+        made = np.empty((2, slots))
+        made[:, places] = used
+        return [np.tile(made.reshape(-1), half // (2 * slots))] if slots < half else list(made)
+
+
+def coefficient_refresh(
+    ev: CircuitEvaluator | ClearEvaluator, setup: BootstrapSetup
+) -> CoefficientRefresh | ClearCoefficients:
+    """The refresh of a reading."""
+    return ClearCoefficients(ev, setup) if isinstance(ev, ClearEvaluator) else CoefficientRefresh(ev, setup)
 
 
 def slot_of_coefficient(slots: int, index: int) -> tuple[int, int]:

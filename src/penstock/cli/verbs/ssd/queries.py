@@ -1,4 +1,4 @@
-"""`penstock ssd pir|ssc|match`: queries over encrypted databases, inside a drive and on a host."""
+"""`penstock ssd pir|ssc|match|filter|join|hdc`: queries over encrypted databases, inside a drive and on a host."""
 
 from __future__ import annotations
 
@@ -41,6 +41,8 @@ class Options:
     seeded_keys: bool
     key_stationary: int
     broadcast: bool
+    ordinary_reads: str | None
+    modes: str
     engine: str
     output_format: str
 
@@ -104,6 +106,13 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "--key-stationary", type=click.IntRange(min=1), default=1, help="Ciphertexts that pass one key before the next."
     ),
     _switch("--broadcast/--no-broadcast", help="Operands come over the DRAM once for all, or each."),
+    click.option("--ordinary-reads", help="Other data that the host reads from the drive meanwhile ('1 GB/s')."),
+    click.option(
+        "--modes",
+        type=click.Choice(["shared", "alternate"]),
+        default="shared",
+        help="With --ordinary-reads: conventional I/O and FHE acceleration at once, or in turns.",
+    ),
     click.option(
         "--engine",
         type=click.Choice(ENGINES),
@@ -114,13 +123,13 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
 )
 
 
-def _with_options(command: Callable[..., None]) -> Callable[..., None]:
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
-def _batches(default: int, what: str) -> Callable[[Any], Any]:
+def batches_option(default: int, what: str) -> Callable[[Any], Any]:
     """`--batch`, for queries of one kind."""
     return click.option(
         "--batch",
@@ -138,8 +147,8 @@ def _batches(default: int, what: str) -> Callable[[Any], Any]:
 @click.option("--record-bytes", type=click.IntRange(min=1), default=288)
 @click.option("--slot-bits", type=click.IntRange(min=1), help="Of a record in one slot. Default: the machine's.")
 @click.option("--stages", type=click.IntRange(min=1), default=2, help="Stages of filtering.")
-@_batches(1, "Queries together")
-@_with_options
+@batches_option(1, "Queries together")
+@with_options
 def pir(
     params: str,
     database: str,
@@ -176,13 +185,13 @@ def pir(
             "one: records would come back with errors; ask for fewer with --slot-bits",
             highlight=False,
         )
-    _answer(query, Options(batches=batches, **options))
+    answer(query, Options(batches=batches, **options))
 
 
 @click.command("ssc")
 @click.option("--params", default="fheins-ssc", help="Parameter set.")
 @click.option("--database", default="128 GB", help="Ciphertexts together.")
-@_batches(512, "Vectors in one ciphertext, which share its slots")
+@batches_option(512, "Vectors in one ciphertext, which share its slots")
 @click.option(
     "--summation",
     type=click.Choice(["bsgs", "fold"]),
@@ -190,7 +199,7 @@ def pir(
     help="Sum over a vector by hoisted baby and giant steps, or by doubling.",
 )
 @click.option("--limbs", type=click.IntRange(min=0), help="Of a stored ciphertext. Default: the whole chain.")
-@_with_options
+@with_options
 def ssc(
     params: str, database: str, batches: tuple[int, ...], summation: str, limbs: int | None, **options: Any
 ) -> None:
@@ -225,8 +234,8 @@ def ssc(
     default=1,
     help="Places of a record at which the pattern may start: an addition each.",
 )
-@_batches(1, "Patterns together")
-@_with_options
+@batches_option(1, "Patterns together")
+@with_options
 def match(params: str, database: str, starts: int, batches: tuple[int, ...], **options: Any) -> None:
     """Exact string matching by additions alone, which 'ciphermatch' does in the flash array.
 
@@ -240,10 +249,97 @@ def match(params: str, database: str, starts: int, batches: tuple[int, ...], **o
 
     size = parse_bytes(database, "--database")
     query = match_query(catalogue.get(params), database_bytes=size, starts=starts)
-    _answer(query, Options(batches=batches, **options))
+    answer(query, Options(batches=batches, **options))
 
 
-def _answer(query: Any, options: Options) -> None:
+@click.command("filter")
+@click.option("--params", default="fheins-ssc", help="Parameter set.")
+@click.option("--database", default="128 GB", help="Ciphertexts of codes and values together.")
+@click.option("--categories", type=click.IntRange(min=2), default=8, help="Values of a code.")
+@click.option(
+    "--limbs", type=click.IntRange(min=0), default=0, help="Of a stored ciphertext. Default: the whole chain."
+)
+@batches_option(1, "Queries together")
+@with_options
+def filter_rows(
+    params: str, database: str, categories: int, limbs: int, batches: tuple[int, ...], **options: Any
+) -> None:
+    """Sum and count of the rows of one encrypted category, as the workload 'filter-aggregate' computes them.
+
+    \b
+    Examples:
+      penstock ssd filter --contention spill
+      penstock ssd filter --drive ssd-l --limbs 8 --ordinary-reads "2 GB/s" --modes alternate
+    """
+    from penstock.params import catalogue
+    from penstock.simulation.instorage.query import filter_query
+    from penstock.units import parse_bytes
+
+    size = parse_bytes(database, "--database")
+    query = filter_query(catalogue.get(params), database_bytes=size, categories=categories, limbs=limbs)
+    answer(query, Options(batches=batches, **options))
+
+
+@click.command("join")
+@click.option("--params", default="fheins-ssc", help="Parameter set.")
+@click.option("--database", default="128 GB", help="Ciphertexts of the large table's codes and values together.")
+@click.option("--categories", type=click.IntRange(min=2), default=8, help="Values of a code.")
+@click.option("--rows", type=click.IntRange(min=1), default=8, help="Rows of the small table, with codes that differ.")
+@click.option(
+    "--limbs", type=click.IntRange(min=0), default=0, help="Of a stored ciphertext. Default: the whole chain."
+)
+@batches_option(1, "Queries together")
+@with_options
+def join(
+    params: str, database: str, categories: int, rows: int, limbs: int, batches: tuple[int, ...], **options: Any
+) -> None:
+    """Equi-join of an encrypted table with a small one: the sum of value times attribute, and the number of pairs.
+
+    \b
+    Examples:
+      penstock ssd join --rows 2
+      penstock ssd join --contention dram --batch 1 --batch 16 --policy batch-overlap
+    """
+    from penstock.params import catalogue
+    from penstock.simulation.instorage.query import filter_query
+    from penstock.units import parse_bytes
+
+    size = parse_bytes(database, "--database")
+    query = filter_query(
+        catalogue.get(params), database_bytes=size, categories=categories, small_rows=rows, limbs=limbs
+    )
+    answer(query, Options(batches=batches, **options))
+
+
+@click.command("hdc")
+@click.option("--params", default="fheins-ssc", help="Parameter set.")
+@click.option("--database", default="128 GB", help="Ciphertexts together.")
+@click.option("--dimensions", type=click.IntRange(min=1), default=4096, help="Of a hypervector: a power of two.")
+@click.option(
+    "--summation",
+    type=click.Choice(["bsgs", "fold"]),
+    default="fold",
+    help="By doubling, or by hoisted baby and giant steps, whose keys need a larger DRAM.",
+)
+@batches_option(1, "Queries together")
+@with_options
+def hdc(params: str, database: str, dimensions: int, summation: str, batches: tuple[int, ...], **options: Any) -> None:
+    """Cosine scores of an encrypted hypervector, as the workload 'hdc-classify' computes them.
+
+    \b
+    Example:
+      penstock ssd hdc --dimensions 2048 --contention dram
+    """
+    from penstock.params import catalogue
+    from penstock.simulation.instorage.query import hdc_query
+    from penstock.units import parse_bytes
+
+    size = parse_bytes(database, "--database")
+    query = hdc_query(catalogue.get(params), database_bytes=size, dimensions=dimensions, summation=summation)
+    answer(query, Options(batches=batches, **options))
+
+
+def answer(query: Any, options: Options) -> None:
     from penstock.cli.assumed import draw_assumed
     from penstock.machines import load_machine
 
@@ -266,15 +362,16 @@ def _rows(query: Any, options: Options) -> list[dict[str, Any]]:
     from penstock.simulation.drive.scan import Engine
     from penstock.simulation.instorage.drive import drive_rates
     from penstock.simulation.instorage.engine import played_in_storage, played_on_host
-    from penstock.simulation.instorage.queries import in_storage, on_host
+    from penstock.simulation.instorage.ordinary import in_storage_under, left_by, on_host_under
 
-    inside = _inside(options)
+    inside, reads = _inside(options), _reads(options)
     _refuse_idle(query, options)
     by_engine = options.engine != ENGINES[0]
     found = []
     for drive_name in dict.fromkeys(options.drives):
         drive = load_drive(drive_name)
         rates = drive_rates(drive)
+        left_by(rates, reads)  # more reads than the drive serves are refused, by the engine too
         for batch in dict.fromkeys(options.batches):
             for name in dict.fromkeys(options.architectures):
                 if name == HOST:
@@ -282,10 +379,16 @@ def _rows(query: Any, options: Options) -> list[dict[str, Any]]:
                     for policy in _policies(options):
                         if by_engine:
                             each = played_on_host(
-                                query, drive, machine, policy, batch=batch, engine=Engine(options.engine)
+                                query,
+                                drive,
+                                machine,
+                                policy,
+                                batch=batch,
+                                engine=Engine(options.engine),
+                                ordinary_bytes_per_s=reads.bytes_per_s,
                             )
                         else:
-                            each = on_host(query, rates, machine, policy, batch=batch)
+                            each = on_host_under(query, rates, machine, policy, reads, batch=batch)
                         found.append(each.row())
                     continue
                 accelerator = load_instorage(name)
@@ -294,7 +397,13 @@ def _rows(query: Any, options: Options) -> list[dict[str, Any]]:
                     if by_engine:
                         found.append(
                             played_in_storage(
-                                query, drive, accelerator, batch=batch, inside=inside, engine=Engine(options.engine)
+                                query,
+                                drive,
+                                accelerator,
+                                batch=batch,
+                                inside=inside,
+                                engine=Engine(options.engine),
+                                ordinary_bytes_per_s=reads.bytes_per_s,
                             ).row()
                         )
                         continue
@@ -302,7 +411,8 @@ def _rows(query: Any, options: Options) -> list[dict[str, Any]]:
                     progress_console.print(
                         f"'{name}' is known by a rate: its rows are of the closed form", highlight=False
                     )
-                found.append(in_storage(query, rates, accelerator, batch=batch, inside=inside).row())
+                under = in_storage_under(query, rates, accelerator, reads, batch=batch, inside=inside)
+                found.append(under.row())
     return found
 
 
@@ -320,6 +430,7 @@ def _refuse_idle(query: Any, options: Options) -> None:
         "--key-stationary": options.key_stationary != 1, "--no-broadcast": not options.broadcast,
         "--policy": options.policies != ("restream-overlap",), "--machine": options.machine != "sharp",
         "--cache": options.cache is not None, "--encode": options.encode != "query",
+        "--modes": options.modes != "shared",
     }  # fmt: skip
     on_host = HOST in options.architectures
     of_host = ("--policy", "--machine", "--cache")
@@ -327,7 +438,8 @@ def _refuse_idle(query: Any, options: Options) -> None:
     held = options.contention != "free"
     switched = bool(query.key_switches())
     rules = [
-        ([each for each in given if each not in (*of_host, "--encode")], "--architecture fheins, or its like", units),
+        ([each for each in given if each not in (*of_host, "--encode", "--modes")],
+         "--architecture fheins, or its like", units),
         (of_host, f"--architecture {HOST}", on_host),
         (("--cache",), "a policy that re-streams", any(name.startswith("restream") for name in options.policies)),
         (("--encode",), "raw records, of 'penstock ssd pir'", query.stored == "raw"),
@@ -339,6 +451,7 @@ def _refuse_idle(query: Any, options: Options) -> None:
          held or not options.dram_keys),
         (("--no-broadcast",), "--contention dram or spill", held),
         (("--scratchpad",), "--contention spill", options.contention == "spill"),
+        (("--modes",), "--ordinary-reads", options.ordinary_reads is not None),
     ]  # fmt: skip
     for names, needs, holds in rules:
         for name in names:
@@ -366,6 +479,20 @@ def _inside(options: Options) -> Any:
         contention=Contention(options.contention),
         multiplicity=Multiplicity(options.power),
     )
+
+
+def _reads(options: Options) -> Any:
+    from penstock.simulation.instorage.ordinary import Modes, Ordinary
+    from penstock.units import parse_rate
+
+    modes = Modes(options.modes)
+    if modes is Modes.ALTERNATE and options.engine != ENGINES[0]:
+        raise UsageError(
+            f"--modes alternate is the closed form's: --engine {options.engine} plays reads and query at once; leave "
+            "one of the two out"
+        )
+    rate = 0.0 if options.ordinary_reads is None else parse_rate(options.ordinary_reads, "--ordinary-reads")
+    return Ordinary(bytes_per_s=rate, modes=modes)
 
 
 def _changed(accelerator: Any, options: Options) -> Any:
@@ -431,6 +558,11 @@ def _draw(console: Console, rows: Sequence[dict[str, Any]]) -> None:
             row["bottleneck"],
         )
     console.print(drawn)
-    console.print(
-        "'database' is bytes of database a second and query; energy is that of the accelerators' logic alone."
-    )
+    for row in rows:
+        if row["ordinary_latency_s"] is not None:
+            console.print(
+                f"ordinary reads next to {row['architecture']} in {row['drive']}: "
+                f"{format_seconds(row['ordinary_latency_s'])} each",
+                highlight=False,
+            )
+    console.print("'database' is bytes of database a second and query; energy counts the accelerators' logic alone.")

@@ -12,19 +12,26 @@ VERBS: dict[str, str] = {
     "pir": "Private retrieval of records, inside a drive and on a host.",
     "ssc": "Similarity scores over an encrypted database, inside a drive and on a host.",
     "match": "Exact string matching by additions, inside a drive and on a host.",
+    "filter": "Sum and count of an encrypted category, inside a drive and on a host.",
+    "join": "Join of an encrypted table with a small one, inside a drive and on a host.",
+    "hdc": "Cosine scores of hypervectors, inside a drive and on a host.",
+    "similarity": "Records near an encrypted query, inside a drive and on a host.",
     "near-data": "Keys that stay at the drive, for any workload.",
+    "space": "Thousands of designs of accelerators in a drive: time, area, power, and the Pareto front.",
 }
 """Verb -> one-line help."""
 
 PLACES: dict[str, str] = {
-    "drives": "penstock.cli.verbs.ssd_drives:command",
-    "scan": "penstock.cli.verbs.ssd_scan:command",
-    "pir": "penstock.cli.verbs.ssd_queries:pir",
-    "ssc": "penstock.cli.verbs.ssd_queries:ssc",
-    "match": "penstock.cli.verbs.ssd_queries:match",
-    "near-data": "penstock.cli.verbs.ssd_near_data:command",
+    "pir": "penstock.cli.verbs.ssd.queries:pir",
+    "ssc": "penstock.cli.verbs.ssd.queries:ssc",
+    "match": "penstock.cli.verbs.ssd.queries:match",
+    "filter": "penstock.cli.verbs.ssd.queries:filter_rows",
+    "join": "penstock.cli.verbs.ssd.queries:join",
+    "hdc": "penstock.cli.verbs.ssd.queries:hdc",
+    "similarity": "penstock.cli.verbs.ssd.similarity:similarity",
+    "near-data": "penstock.cli.verbs.ssd.near_data:command",
 }
-"""Verb -> `module:attribute` of its click command."""
+"""Verb -> `module:attribute` of its click command, where that is not `<verb>:command`."""
 
 
 @click.group("ssd", cls=LazyGroup, verbs=VERBS, places=PLACES, package=__name__, what="command of ssd")
@@ -35,4 +42,6 @@ def command() -> None:
     Examples:
       penstock ssd scan --drive ssd-s --size "4 GB" --host pcie
       penstock ssd drives ssd-s
+      penstock ssd pir --batch 1 --batch 16
+      penstock ssd space ssc
     """

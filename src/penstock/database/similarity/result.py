@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.similarity.comparison import Selection
-from penstock.similarity.scheme import COLUMNS, PAYLOAD, PAYLOAD_RANGE
+from penstock.database.similarity.comparison import Selection
+from penstock.database.similarity.scheme import COLUMNS, PAYLOAD, PAYLOAD_RANGE
 
 Numbers = npt.NDArray[np.float64]
 

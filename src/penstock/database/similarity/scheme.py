@@ -15,9 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import UnknownName, UsageError
+from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.params.primes import is_prime
-from penstock.params.spec import BootstrapSpec, CkksSpec, openfhe_primes
+from penstock.params.secrets import SMALL_SPECIAL_BITS
+from penstock.params.spec import CkksSpec, openfhe_primes
 from penstock.program.circuits.openfhe.coefficients import slot_of_coefficient
 
 THRESHOLD = 0.8
@@ -34,8 +36,6 @@ BUCKET_RECORDS = 256
 
 SMALL_DIM = 2**12
 """n."""
-SMALL_SPECIAL_BITS = 54
-"""Bits of the special prime of the small ring: with q_0 at most 106, the 2024 guidelines' bound for 128 bits."""
 RECORD_BITS = 18
 """log2 of the factor on the records' coordinates."""
 PERIODS = 4
@@ -69,35 +69,22 @@ def instance(name: str) -> Instance:
     return SIZES[name]
 
 
+PARAMS = "openfhe-similarity"
+"""The set of the large ring."""
+
+
 def large_parameters(ring_dim: int = 2**16, *, security: int = 128) -> CkksParameters:
     """The parameters of the large ring: 24 levels, of which the refresh takes 12, the comparison 10, the rest 2.
 
     Args:   ring_dim: smaller ones are for tests, and not secure.
     """
-    spec = CkksSpec(
-        name="similarity" if security else f"insecure-similarity-{ring_dim}",
-        source="penstock: three stages of CoeffsToSlots, sine of degree 36, comparison of 10 levels",
-        ring_dim=ring_dim,
-        slots=ring_dim // 2,
-        depth=24,
-        first_mod_bits=50,
-        scale_bits=45,
-        dnum=3,
-        scaling="flexible-auto",  # type: ignore[arg-type]
-        secret="uniform-encapsulated",
-        security=security or "none",  # type: ignore[arg-type]
-        library="openfhe",
-        bootstrap=BootstrapSpec(
-            cts_stages=3,
-            stc_stages=3,
-            chebyshev_degree=36,
-            double_angles=3,
-            extra_limbs=1,
-            sine_range=16,
-            rotations="few-keys",
-        ),
-    )
-    return spec.build()
+    if security:
+        return catalogue.get(PARAMS)
+    written = catalogue.spec(PARAMS).model_dump()
+    small = min(written["small_ring_dim"], ring_dim // 2)
+    name = f"insecure-similarity-{ring_dim}"
+    other = {"name": name, "ring_dim": ring_dim, "slots": ring_dim // 2, "small_ring_dim": small, "security": "none"}
+    return CkksSpec(**{**written, **other}).build()
 
 
 @dataclass(frozen=True, slots=True)

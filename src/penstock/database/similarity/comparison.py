@@ -15,18 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from penstock.database.similarity.scheme import COLUMNS, PERIODS, THRESHOLD, Layout
 from penstock.program.call import Cipher
 from penstock.program.circuit_evaluator import CircuitEvaluator
 from penstock.program.circuits.minimax import CompositeSign, composite_sign
 from penstock.program.circuits.openfhe.bootstrapping import BootstrapSetup
-from penstock.program.circuits.openfhe.coefficients import CoefficientRefresh
-from penstock.program.circuits.openfhe.sums import sum_slots
-from penstock.program.evaluator import Plain
-from penstock.similarity.scheme import COLUMNS, PERIODS, THRESHOLD, Layout
+from penstock.program.circuits.openfhe.coefficients import coefficient_refresh
+from penstock.program.clear import ClearEvaluator
+from penstock.program.evaluator import Ciphertext, Plain
 
 LOWER = 2.0**-5
 """Sines from here on give 0 or 1."""
@@ -109,18 +110,19 @@ class Selection:
 class Comparison:
     """The circuit of one search."""
 
-    def __init__(self, ev: CircuitEvaluator, layout: Layout) -> None:
-        self.ev, self.layout = ev, layout
+    def __init__(self, ev: CircuitEvaluator | ClearEvaluator, layout: Layout) -> None:
+        self.ev: Any = ev
+        self.layout = layout
         self.selection = Selection(ev.params.ring_dim // 2, layout.scores)
         setup = BootstrapSetup(layout.slots, (3, 3), (0, 0), few_keys=True)
-        self._refresh = CoefficientRefresh(ev, setup)
+        self._refresh: Any = coefficient_refresh(ev, setup)
         self._sign = comparison()
 
-    def near(self, packed: Cipher) -> list[Cipher]:
+    def near(self, packed: Ciphertext) -> list[Ciphertext]:
         """0 or 1 for each record of one packed ciphertext: of its score ciphertexts one after the other."""
         return [self._step(each) for each in self._refresh.sines(packed, THRESHOLD / PERIODS)]
 
-    def _step(self, a: Cipher) -> Cipher:
+    def _step(self, a: Ciphertext) -> Ciphertext:
         ev, sign = self.ev, self._sign
         with ev.scope("compare"):
             for index in range(len(sign.series)):
@@ -128,15 +130,15 @@ class Comparison:
                 a = sign.step(ev, a, index, 0.5 if index == len(sign.series) - 1 else 1.0)
             return self._reduced(ev.add(a, 0.5))
 
-    def count(self, found: Iterable[Cipher]) -> list[Cipher]:
+    def count(self, found: Iterable[Ciphertext]) -> list[Ciphertext]:
         """The number of matches in the records of each slot: one ciphertext."""
-        total: Cipher | None = None
+        total: Ciphertext | None = None
         for each in found:
             total = each if total is None else self.ev.add(total, each)
         assert total is not None
         return [self.ev.mod_drop(total, 1)]
 
-    def select(self, found: Iterable[Cipher], payloads: Callable[[int, int, int], Cipher]) -> list[Cipher]:
+    def select(self, found: Iterable[Ciphertext], payloads: Callable[[int, int, int], Ciphertext]) -> list[Ciphertext]:
         """The result ciphertexts, one for each variant.
 
         Args:   found: the score ciphertexts in order. payloads: (variant, score ciphertext, column) -> its payloads.
@@ -147,14 +149,14 @@ class Comparison:
             for variant in range(self.selection.variants)
         ]
 
-    def _tables(self, sums: list[Cipher], tables: tuple[Table, Table]) -> Cipher:
+    def _tables(self, sums: list[Ciphertext], tables: tuple[Table, Table]) -> Ciphertext:
         """One result ciphertext, of its columns' sums."""
-        ev, manual, slots = self.ev, self._refresh.manual, self.selection.slots
+        ev, slots = self.ev, self.selection.slots
         with ev.scope("tables"):
             totals = [self._reduced(self._two(total)) for total in sums]
-            parts: list[Cipher] = []
+            parts: list[Ciphertext] = []
             for table in tables:
-                added = [sum_slots(manual, total, WIDTH, table.stride) for total in totals]
+                added = [self._refresh.sum_slots(total, WIDTH, table.stride) for total in totals]
                 summed = table.summed(slots)
                 moves = table.moves(summed)
                 parts.append(self._columns(added, table, summed[~moves], "stay"))
@@ -162,22 +164,22 @@ class Comparison:
                     parts.append(ev.rotate(self._columns(added, table, summed[moves], "move"), -table.step))
             return ev.add(ev.add(parts[0], parts[1]), parts[2])
 
-    def _columns(self, added: list[Cipher], table: Table, buckets: npt.NDArray[np.int64], name: str) -> Cipher:
+    def _columns(self, added: list[Ciphertext], table: Table, buckets: npt.NDArray[np.int64], name: str) -> Ciphertext:
         """The buckets of all columns, one stride apart."""
         ev, mask = self.ev, _mask(self.selection.slots, buckets, f"{table.stride}/{name}")
-        total: Cipher | None = None
+        total: Ciphertext | None = None
         for each in reversed(added):
             part = self._reduced(ev.mult(each, mask))
             total = part if total is None else ev.add(part, ev.rotate(total, -table.stride))
         assert total is not None
         return total
 
-    def _sums(self, found: Iterable[Cipher], payloads: Callable[[int, int, int], Cipher]) -> list[Cipher]:
+    def _sums(self, found: Iterable[Ciphertext], payloads: Callable[[int, int, int], Ciphertext]) -> list[Ciphertext]:
         """Sums over all score ciphertexts of the products with the payloads' columns, three polynomials each; of the
         second variant with the rotations of `Selection.distance`."""
         ev, selection = self.ev, self.selection
-        plain: list[Cipher | None] = [None] * COLUMNS
-        turned: list[list[Cipher | None]] = []
+        plain: list[Ciphertext | None] = [None] * COLUMNS
+        turned: list[list[Ciphertext | None]] = []
         for score, each in enumerate(found):
             with ev.scope("select"):
                 for column in range(COLUMNS):
@@ -192,14 +194,14 @@ class Comparison:
         sums = [each for each in plain if each is not None]
         return sums + list(self._horner(turned))
 
-    def _plus(self, total: Cipher | None, a: Cipher, payload: Cipher) -> Cipher:
+    def _plus(self, total: Ciphertext | None, a: Ciphertext, payload: Ciphertext) -> Ciphertext:
         product = self.ev.mult_no_relin(a, payload)
         return product if total is None else self.ev.add(total, product)
 
-    def _horner(self, groups: list[list[Cipher | None]]) -> Iterator[Cipher]:
+    def _horner(self, groups: list[list[Ciphertext | None]]) -> Iterator[Ciphertext]:
         """Of each column the sum of all groups, group g rotated by g times `BABY` distances."""
         for column in range(COLUMNS if groups else 0):
-            total: Cipher | None = None
+            total: Ciphertext | None = None
             for group in reversed(groups):
                 part = group[column]
                 assert part is not None
@@ -212,15 +214,15 @@ class Comparison:
             assert total is not None
             yield total
 
-    def _two(self, a: Cipher) -> Cipher:
+    def _two(self, a: Ciphertext) -> Ciphertext:
         """Two polynomials, from two or three."""
-        return a if a.polynomials == 2 else self.ev.relinearize(a)
+        three = isinstance(a, Cipher) and a.polynomials == 3
+        return self.ev.relinearize(a) if three else a
 
-    def _reduced(self, a: Cipher) -> Cipher:
+    def _reduced(self, a: Ciphertext) -> Ciphertext:
         """Rescaled by hand: the next steps are of the circuit, which does not rescale by itself."""
-        manual = self._refresh.manual
-        while a.state.degree > 1:
-            a = manual.rescale(a)
+        while isinstance(a, Cipher) and a.state.degree > 1:
+            a = self._refresh.manual.rescale(a)
         return a
 
 

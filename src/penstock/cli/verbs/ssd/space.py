@@ -1,0 +1,325 @@
+"""`penstock ssd space`: the design space of accelerators in a drive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+
+from penstock.cli.options import quiet_option
+from penstock.cli.output import emit, format_option, plain, progress_console, table_of, write_csv
+from penstock.errors import UnknownName, UsageError
+
+if TYPE_CHECKING:
+    from penstock.machines.instorage import UnitAccelerator
+    from penstock.simulation.instorage.front import Budget
+    from penstock.simulation.instorage.queries import Inside
+    from penstock.simulation.instorage.space import Axes, Space
+
+WORKLOADS = ("pir", "ssc", "hdc-classify", "filter-aggregate", "equi-join", "string-match")
+ENDINGS = (".csv", ".json")
+SHOWN = 3
+"""Reasons for points that cannot be built."""
+_AXES: tuple[Callable[[Any], Any], ...] = (
+    click.option("--drive", "drives", multiple=True, default=("ssd-s", "ssd-l"), help="May be repeated, as all axes."),
+    click.option(
+        "--channels-per-accelerator", "groups", type=click.IntRange(min=1), multiple=True, help="1 to 16 by default."
+    ),
+    click.option("--lanes", type=click.IntRange(min=1), multiple=True, help="Of each engine; 16 to 512 by default."),
+    click.option("--scratchpad", "scratchpads", multiple=True, help="Of each accelerator; '3.5 MB' to '84 MB'."),
+    click.option("--dram-rate", "dram_rates", multiple=True, help="Of the drive's DRAM; '25.6 GB/s' to '204.8 GB/s'."),
+    click.option("--dram-size", "dram_sizes", multiple=True, help="Of the drive's DRAM; '4 GB' and '8 GB'."),
+    click.option("--pcie", "links", multiple=True, help="Payload of the host's link; PCIe 4.0, 5.0 and 6.0 x4."),
+)
+_BUDGETS: tuple[Callable[[Any], Any], ...] = (
+    click.option("--max-power", help="Budget of the accelerators' logic. Default: the architecture's, 55 W."),
+    click.option("--max-area", help="Budget of the logic's area ('30 mm2')."),
+    click.option("--max-dram-rate", help="Budget of the DRAM's rate ('51.2 GB/s')."),
+    click.option("--max-dram-size", help="Budget of the DRAM's size ('4 GB')."),
+)
+
+
+def _with(options: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
+    def add(command: Callable[..., None]) -> Callable[..., None]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+@click.command("space")
+@click.argument("workload")
+@_with(_AXES)
+@_with(_BUDGETS)
+@click.option("--params", help="Parameter set. Default: the workload's in FHEIns, or its like.")
+@click.option("--database", help="Bytes on the drive ('128 GB'). Default: the workload's in FHEIns.")
+@click.option("--architecture", default="fheins", help="Of functional units: a name, or a TOML file.")
+@click.option("--batch", type=click.IntRange(min=1), default=1, help="Queries together.")
+@click.option(
+    "--contention",
+    type=click.Choice(["free", "dram", "spill"]),
+    default="spill",
+    help="What the drive's DRAM carries: nothing; queries and keys; also what scratchpads do not hold.",
+)
+@click.option(
+    "--power",
+    type=click.Choice(["per-engine", "per-accelerator"]),
+    default="per-engine",
+    help="Number of instances of a row of the table of powers.",
+)
+@click.option("--machine", default="sharp", help="The accelerator behind PCIe.")
+@click.option("--policy", default="batch-overlap", help="What the host does, as in 'penstock ssd pir'.")
+@click.option("--play", is_flag=True, help="Play the designs of the front on the event engine, page by page.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write every point: a .csv or .json file.")
+@click.option("--figure", type=click.Path(path_type=Path), help="Draw all points and the front: an .svg file.")
+@click.option("--force", is_flag=True, help="Replace existing files.")
+@quiet_option
+@format_option
+def command(workload: str, **options: Any) -> None:
+    """Time, area and power of thousands of designs of accelerators in a drive, and the Pareto front within budgets.
+
+    WORKLOAD is pir, ssc, hdc-classify, filter-aggregate, equi-join or string-match. Printed are the designs that no
+    other one beats in both seconds a query and watts; -o has all. Area and power are 'published' at the design of
+    FHEIns' Table II and 'scaled' from it elsewhere; times are simulated. 'docs/fheins.md' has the laws.
+
+    \b
+    Examples:
+      penstock ssd space ssc
+      penstock ssd space pir --batch 64 --max-power "20 W" --figure front.svg
+      penstock ssd space filter-aggregate --max-dram-rate "51.2 GB/s" -o designs.csv --format json
+      penstock ssd space hdc-classify --max-power "30 W" --play
+      penstock ssd space ssc --drive ssd-s --lanes 128 --scratchpad "7 MB" --scratchpad "42 MB" --contention dram
+    """
+    from penstock.simulation.instorage.front import pareto, within
+    from penstock.studies.fheins.space import own_designs
+    from penstock.system.figures import drawing
+
+    _check_files(options)
+    if options["figure"] is not None:
+        drawing()  # a missing library is named before anything is computed
+    accelerator = _accelerator(options["architecture"])
+    axes, budgets = _axes(options), _budgets(options, accelerator)
+    space = _explored(workload, axes, accelerator, options)
+    chosen = within(space, budgets)
+    front = pareto(space, chosen)
+    own = own_designs(space, axes.drives, accelerator, chosen)
+    rows = [{**row, "pareto": True, "within_budgets": True} for row in space.rows(front)]
+    if options["play"]:
+        _play(space, rows, accelerator, options)
+    if options["output"] is not None:
+        on_front = set(front.tolist())
+        every = [
+            {**row, "pareto": i in on_front, "within_budgets": bool(chosen[i])} for i, row in enumerate(space.rows())
+        ]
+        _write(options["output"], every, options["force"])
+    if options["figure"] is not None:
+        from penstock.studies.fheins.space_figure import draw_space
+
+        draw_space(space, chosen, front, own, budgets[0].most, options["figure"])
+    if not options["quiet"]:
+        for name in ("output", "figure"):
+            if options[name] is not None:
+                _say(f"{'points' if name == 'output' else 'picture'} written to {options[name]}")
+
+    def table(console: Console) -> None:
+        _draw(console, space, rows, int(chosen.sum()), budgets)
+        _draw_own(console, space, own)
+        console.print(f"Area and power: {accelerator.scaling_source}.", highlight=False)
+
+    emit(rows, options["output_format"], table=table)
+
+
+def _play(space: Space, rows: list[dict[str, Any]], accelerator: UnitAccelerator, options: dict[str, Any]) -> None:
+    """Add what the event engine makes of each design."""
+    from penstock.machines.drives import load_drive
+    from penstock.simulation.instorage.engine import played_design
+    from penstock.system.progress import Progress
+
+    drives = {drive.name: drive for drive in map(load_drive, dict.fromkeys(options["drives"]))}
+    with Progress(quiet=options["quiet"]).stage("playing the front", len(rows)) as stage:
+        for row in rows:
+            played = played_design(
+                space.query, drives[row["drive"]], accelerator, row, batch=space.batch, inside=_inside(options)
+            )
+            row["played_query_s"] = played.query_s
+            stage.advance()
+
+
+def _inside(options: dict[str, Any]) -> Inside:
+    from penstock.machines.instorage_power import Multiplicity
+    from penstock.simulation.instorage.policies import Contention
+    from penstock.simulation.instorage.queries import Inside
+
+    return Inside(contention=Contention(options["contention"]), multiplicity=Multiplicity(options["power"]))
+
+
+def _say(text: str) -> None:
+    progress_console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _check_files(options: dict[str, Any]) -> None:
+    from penstock.system.files import check_target
+
+    output, figure = options["output"], options["figure"]
+    if output is not None and output.suffix not in ENDINGS:
+        raise UsageError(f"-o {output}: the points are written as CSV or JSON: end the name in {' or '.join(ENDINGS)}")
+    if figure is not None and figure.suffix != ".svg":
+        raise UsageError(f"--figure {figure}: the picture is an SVG: end the name in .svg")
+    if options["force"] and output is None and figure is None:
+        raise UsageError("--force replaces a file of -o or --figure: name one, or leave it out")
+    for path in (output, figure):
+        if path is not None:
+            check_target(path, force=options["force"])
+
+
+def _accelerator(name: str) -> UnitAccelerator:
+    from penstock.machines.instorage import UnitAccelerator
+    from penstock.machines.instorage_spec import load_instorage
+
+    found = load_instorage(name)
+    if not isinstance(found, UnitAccelerator):
+        raise UsageError(
+            f"--architecture {name} is known by one rate, and a design space needs functional units: use 'fheins', or "
+            "a file of kind 'units'"
+        )
+    return found
+
+
+def _axes(options: dict[str, Any]) -> Axes:
+    from penstock.simulation.instorage.drive import drive_rates
+    from penstock.studies.fheins.space import default_axes, with_axes
+    from penstock.units import parse_bytes, parse_rate
+
+    drives = [drive_rates(name) for name in dict.fromkeys(options["drives"])]
+    return with_axes(
+        default_axes(drives),
+        channels_per_accelerator=options["groups"],
+        lanes=options["lanes"],
+        scratchpad_bytes=tuple(parse_bytes(text, "--scratchpad") for text in options["scratchpads"]),
+        dram_bytes_per_s=tuple(parse_rate(text, "--dram-rate") for text in options["dram_rates"]),
+        dram_capacity_bytes=tuple(parse_bytes(text, "--dram-size") for text in options["dram_sizes"]),
+        pcie_bytes_per_s=tuple(parse_rate(text, "--pcie") for text in options["links"]),
+    )
+
+
+def _budgets(options: dict[str, Any], accelerator: UnitAccelerator) -> list[Budget]:
+    """That of power first."""
+    from penstock.simulation.instorage.front import Budget
+    from penstock.units import BYTE_UNITS, MM2_UNITS, RATE_UNITS, WATT_UNITS, parse_quantity
+
+    units = {
+        "--max-power": ("watts", WATT_UNITS, "W", 1.0), "--max-area": ("area_mm2", MM2_UNITS, "mm2", 1.0),
+        "--max-dram-rate": ("dram_bytes_per_s", RATE_UNITS, "GB/s", 1e9),
+        "--max-dram-size": ("dram_capacity_bytes", BYTE_UNITS, "GB", 1e9),
+    }  # fmt: skip
+    found = []
+    for option, (column, known, unit, one) in units.items():
+        given = options[option.removeprefix("--").replace("-", "_")]
+        if given is None and column != "watts":
+            continue
+        most = accelerator.budget.value if given is None else parse_quantity(given, known, option)
+
+        def text(value: float, unit: str = unit, one: float = one) -> str:
+            return f"{value / one:.6g} {unit}"
+
+        found.append(Budget(option=option, column=column, most=most, text=text))
+    return found
+
+
+def _explored(workload: str, axes: Axes, accelerator: UnitAccelerator, options: dict[str, Any]) -> Space:
+    from penstock.machines import load_machine
+    from penstock.params import catalogue
+    from penstock.simulation.instorage.named import named_query
+    from penstock.simulation.instorage.policies import HOST_POLICIES
+    from penstock.simulation.instorage.space import Baseline, explore
+    from penstock.system.progress import Progress
+    from penstock.units import parse_bytes
+
+    if options["policy"] not in HOST_POLICIES:
+        raise UnknownName("host policy", options["policy"], HOST_POLICIES)
+    query = named_query(
+        workload,
+        slot_bits=int(accelerator.slot.value),
+        params=None if options["params"] is None else catalogue.get(options["params"]),
+        database_bytes=None if options["database"] is None else parse_bytes(options["database"], "--database"),
+    )
+    baseline = Baseline(machine=load_machine(options["machine"]), policy=HOST_POLICIES[options["policy"]])
+    inside = _inside(options)
+    with Progress(quiet=options["quiet"]).stage("designs", axes.num_points) as stage:
+        space = explore(
+            query, axes, accelerator, baseline, batch=options["batch"], inside=inside, progress=stage.advance
+        )
+    if not options["quiet"]:
+        for why, count in space.left_out.most_common(SHOWN):
+            _say(f"left out: {count:,} designs: {why}")
+    return space
+
+
+def _write(path: Path, rows: Sequence[dict[str, Any]], force: bool) -> None:
+    import json
+
+    from penstock.system.files import write_atomic
+
+    def write(target: Path) -> None:
+        with target.open("w", encoding="utf-8", newline="") as file:
+            if path.suffix == ".csv":
+                write_csv(file, rows)
+            else:
+                json.dump(plain(rows), file, indent=1, allow_nan=False)
+
+    write_atomic(path, write, force=force)
+
+
+def _draw(
+    console: Console, space: Space, rows: Sequence[dict[str, Any]], num_within: int, budgets: Sequence[Budget]
+) -> None:
+    from penstock.units import format_bytes, format_rate, format_seconds
+
+    headings = (
+        "drive | >accelerators | >lanes | >scratchpad | >DRAM | >PCIe | >area | >power | >a query | >speedup | "
+        "bottleneck | area, power"
+    ) + (" | >played" if rows and "played_query_s" in rows[0] else "")
+    table = table_of(headings, no_wrap=True, header_style="bold")
+    table.title = f"{space.query.workload}: the Pareto front of {num_within:,} designs within budgets (simulated)"
+    for row in rows:
+        table.add_row(
+            row["drive"],
+            str(row["accelerators"]),
+            str(row["lanes"]),
+            format_bytes(row["scratchpad_bytes"]).split(" (")[0],
+            f"{format_rate(row['dram_bytes_per_s'])}, {format_bytes(row['dram_capacity_bytes']).split(' (')[0]}",
+            format_rate(row["pcie_bytes_per_s"]),
+            f"{row['area_mm2']:.4g} mm2",
+            f"{row['watts']:.4g} W",
+            format_seconds(row["query_s"]),
+            f"{row['speedup']:.3g}x",
+            row["bottleneck"],
+            row["area_and_power"],
+            *([format_seconds(row["played_query_s"])] if "played_query_s" in row else []),
+        )
+    console.print(table)
+    asked = ", ".join(f"{each.option} {each.text(each.most)}" for each in budgets)
+    console.print(f"{len(space):,} designs, of which {num_within:,} meet {asked}.", highlight=False)
+
+
+def _draw_own(console: Console, space: Space, own: Sequence[Any]) -> None:
+    """The published designs, each with a faster one at its power."""
+    from penstock.units import format_bytes, format_seconds
+
+    def text(number: int) -> str:
+        (row,) = space.rows([number])
+        return (
+            f"{row['accelerators']} accelerators of {row['lanes']} lanes and "
+            f"{format_bytes(row['scratchpad_bytes']).split(' (')[0]}: {format_seconds(row['query_s'])} a query, "
+            f"{row['watts']:.4g} W"
+        )
+
+    for each in own:
+        budget = "within the budgets" if each.is_within else "over a budget"
+        console.print(f"As published, {each.drive}: {text(each.number)}, {budget}.", highlight=False)
+        if each.better is not None:
+            console.print(f"  Faster with no more of anything: {text(each.better)}.", highlight=False)

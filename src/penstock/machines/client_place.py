@@ -1,0 +1,119 @@
+"""Where a client computes: seconds of encryption and decryption, its power, and its line to the server.
+
+One TOML file under `data/clients/` is one place. It holds the rounded cost of whole tasks; a fitted machine's own model
+of its client is `penstock.machines.client`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from penstock.errors import UnknownName
+from penstock.machines.figure import Figure
+from penstock.machines.files import check_name, figure, parse_spec, shipped
+from penstock.machines.records import FigureSpec
+from penstock.params.ckks import CkksParameters
+from penstock.system.toml import Strict
+from penstock.units import JOULE_PER_BYTE_UNITS, RATE_UNITS, SECOND_UNITS, WATT_UNITS
+
+RING_DIM = 1 << 16
+"""Of the stated costs a limb; others in proportion."""
+LIMB_UNITS = {"us/limb": 1e-6, "ms/limb": 1e-3}
+DEFAULT = "laptop"
+
+
+class ClientPlaceSpec(Strict):
+    """A client's place as a TOML file has it."""
+
+    name: str
+    title: str
+    encrypt: FigureSpec
+    decrypt: FigureSpec
+    power: FigureSpec
+    line: FigureSpec
+    latency: FigureSpec
+    line_energy: FigureSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientPlace:
+    """A checked place."""
+
+    name: str
+    title: str
+    encrypt: Figure
+    """Seconds a limb to encode and encrypt, at N = 2^16."""
+    decrypt: Figure
+    """Seconds a limb to decrypt and decode, at N = 2^16."""
+    power: Figure
+    """Watts while it computes."""
+    line: Figure
+    """Bytes a second, in each direction."""
+    latency: Figure
+    """Seconds one way."""
+    line_energy: Figure
+    """Joules a byte."""
+
+    def encrypt_s(self, params: CkksParameters, limbs: int) -> float:
+        """Seconds to encode and encrypt `limbs` limbs, of one ciphertext or of several."""
+        return self.encrypt.value * limbs * params.ring_dim / RING_DIM
+
+    def decrypt_s(self, params: CkksParameters, limbs: int) -> float:
+        """Seconds to decrypt and decode so many limbs."""
+        return self.decrypt.value * limbs * params.ring_dim / RING_DIM
+
+    def transfer_s(self, num_bytes: float) -> float:
+        """Seconds of one transfer over the line; nothing takes no time."""
+        return self.latency.value + num_bytes / self.line.value if num_bytes else 0.0
+
+    def figures(self) -> Iterator[tuple[str, Figure]]:
+        """Every value with its name in the file."""
+        for name in ("encrypt", "decrypt", "power", "line", "latency", "line_energy"):
+            yield name, getattr(self, name)
+
+
+def client_place_names() -> list[str]:
+    """Names of the places that come with penstock."""
+    return sorted(_places())
+
+
+def load_client_place(name_or_path: str | Path = DEFAULT) -> ClientPlace:
+    """The place of that name, or in that TOML file.
+
+    Raises: UnknownName: no such place; MachineError: the file breaks a rule; FileError: the file cannot be read.
+    """
+    text = str(name_or_path)
+    if isinstance(name_or_path, Path) or text.endswith(".toml") or "/" in text:
+        return place_from_spec(parse_spec(ClientPlaceSpec, Path(name_or_path), text, "a client file"), text)
+    known = _places()
+    if text not in known:
+        raise UnknownName("client", text, known)
+    return known[text]
+
+
+def place_from_spec(spec: ClientPlaceSpec, where: str) -> ClientPlace:
+    """The checked place; `where` names the file in messages.
+
+    Raises: MachineError: an empty name, a value without a unit or a source, negative or zero, an unknown kind.
+    """
+    check_name(spec.name, where, "client")
+    return ClientPlace(
+        name=spec.name,
+        title=spec.title,
+        encrypt=figure(spec.encrypt, where, "encrypt", LIMB_UNITS, positive=True),
+        decrypt=figure(spec.decrypt, where, "decrypt", LIMB_UNITS, positive=True),
+        power=figure(spec.power, where, "power", WATT_UNITS),
+        line=figure(spec.line, where, "line", RATE_UNITS, positive=True),
+        latency=figure(spec.latency, where, "latency", SECOND_UNITS),
+        line_energy=figure(spec.line_energy, where, "line_energy", JOULE_PER_BYTE_UNITS),
+    )
+
+
+@lru_cache(maxsize=1)
+def _places() -> dict[str, ClientPlace]:
+    return shipped(
+        "clients", "client", lambda table, where: place_from_spec(parse_spec(ClientPlaceSpec, table, where), where)
+    )

@@ -1,0 +1,112 @@
+"""Price lists: dollars of an hour, a byte that leaves and a joule, with a date and a source for each.
+
+One TOML file under `data/prices/` is one list. Prices age: a result names its list and the list's date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from functools import lru_cache
+from pathlib import Path
+
+from penstock.errors import MachineError, UnknownName
+from penstock.machines.figure import Figure
+from penstock.machines.files import check_name, figure, parse_spec, shipped
+from penstock.machines.records import FigureSpec
+from penstock.system.toml import Strict
+
+HOUR_UNITS = {"USD/h": 1 / 3600.0}
+EGRESS_UNITS = {"USD/GB": 1e-9, "USD/TB": 1e-12}
+ELECTRICITY_UNITS = {"USD/kWh": 1 / 3.6e6}
+DEFAULT = "cloud-2024"
+
+
+class PriceSpec(Strict):
+    """A price list as a TOML file has it."""
+
+    name: str
+    title: str
+    date: str
+    gpu_hour: FigureSpec
+    accelerator_hour: FigureSpec
+    egress: FigureSpec
+    electricity: FigureSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceList:
+    """A checked price list, in dollars."""
+
+    name: str
+    title: str
+    date: date
+    gpu_hour: Figure
+    """Dollars a second of one GPU with its host."""
+    accelerator_hour: Figure
+    """Dollars a second of one accelerator that is not a GPU, with its host."""
+    egress: Figure
+    """Dollars for each byte that leaves for a client."""
+    electricity: Figure
+    """Dollars a joule."""
+
+    def run_usd(self, seconds: float, sent_bytes: float, *, is_gpu: bool, hosts: int = 1) -> float:
+        """Dollars of one run: rented hosts for its time, and the bytes of its answer."""
+        hour = self.gpu_hour if is_gpu else self.accelerator_hour
+        return hosts * seconds * hour.value + sent_bytes * self.egress.value
+
+    def figures(self) -> Iterator[tuple[str, Figure]]:
+        """Every price with its name in the file."""
+        for name in ("gpu_hour", "accelerator_hour", "egress", "electricity"):
+            yield name, getattr(self, name)
+
+
+def price_names() -> list[str]:
+    """Names of the price lists that come with penstock."""
+    return sorted(_lists())
+
+
+def load_prices(name_or_path: str | Path = DEFAULT) -> PriceList:
+    """The price list of that name, or in that TOML file.
+
+    Raises: UnknownName: no such list; MachineError: the file breaks a rule; FileError: the file cannot be read.
+    """
+    text = str(name_or_path)
+    if isinstance(name_or_path, Path) or text.endswith(".toml") or "/" in text:
+        return prices_from_spec(parse_spec(PriceSpec, Path(name_or_path), text, "a price list"), text)
+    known = _lists()
+    if text not in known:
+        raise UnknownName("price list", text, known)
+    return known[text]
+
+
+def prices_from_spec(spec: PriceSpec, where: str) -> PriceList:
+    """The checked list; `where` names the file in messages.
+
+    Raises: MachineError: an empty name, a date that is none, a price without a unit or a source, negative, an unknown
+            kind.
+    """
+    check_name(spec.name, where, "price list")
+    try:
+        day = date.fromisoformat(spec.date)
+    except ValueError:
+        raise MachineError(
+            f"{where}: date '{spec.date}' is not a day; prices age, so write the one that they are of, as 2024-06-30"
+        ) from None
+    return PriceList(
+        name=spec.name,
+        title=spec.title,
+        date=day,
+        gpu_hour=figure(spec.gpu_hour, where, "gpu_hour", HOUR_UNITS),
+        accelerator_hour=figure(spec.accelerator_hour, where, "accelerator_hour", HOUR_UNITS),
+        egress=figure(spec.egress, where, "egress", EGRESS_UNITS),
+        electricity=figure(spec.electricity, where, "electricity", ELECTRICITY_UNITS),
+    )
+
+
+@lru_cache(maxsize=1)
+def _lists() -> dict[str, PriceList]:
+    return shipped(
+        "prices", "price list", lambda table, where: prices_from_spec(parse_spec(PriceSpec, table, where), where)
+    )

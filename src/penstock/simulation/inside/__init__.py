@@ -1,0 +1,1 @@
+"""The inside of operations: graphs of kernels on the units of a machine, by list scheduling."""

@@ -1,0 +1,322 @@
+"""Operations and programs scheduled on a machine, with the lower bounds of each schedule.
+
+The engine plays kernels limb by limb (`penstock_sim::schedule` has the rules). Kernels are worked out once for each
+shape on a machine, and a schedule is kept for the same program on the same machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from penstock.machines.schema import Machine
+from penstock.operations import TRAITS, OpKind
+from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.simulation.engine import Floats, Ints, _engine
+from penstock.simulation.inside.kernels import (
+    SCRATCHPAD,
+    Resources,
+    ShapeKernels,
+    check_machine,
+    kernels_of,
+    resources_of,
+    special_limbs,
+)
+from penstock.work.graph import OperationGraph
+from penstock.work.graphs import kernel_graph
+from penstock.work.shapes import Shape
+
+WINDOW = 64
+"""Operations that are inside a machine at once at most, where its scratchpad has room for more."""
+CRITICAL_PATH = "critical path"
+_KEPT = 16
+"""Schedules that a process keeps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """Kernels of a program on the units of a machine, in seconds."""
+
+    total_s: float
+    start_s: Floats
+    """(n,) of each operation."""
+    end_s: Floats
+    units: tuple[str, ...]
+    ports: tuple[int, ...]
+    busy_s: dict[str, float]
+    """Unit -> time in which it works, with all its ports."""
+    bounds_s: dict[str, float]
+    """What the schedule cannot be shorter than: each unit's work, the scratchpad's, and the critical path."""
+    binding: tuple[str, ...]
+    """Per shape: the unit with the most work, or the scratchpad."""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The units and the scratchpad, one of which binds an operation."""
+        return (*self.units, SCRATCHPAD)
+
+    @property
+    def added_s(self) -> Floats:
+        """(n,) by how much each operation puts off the end of all up to it; their sum is `total_s`."""
+        return np.diff(np.maximum.accumulate(self.end_s), prepend=0.0)
+
+    @property
+    def busy_shares(self) -> dict[str, float]:
+        """Unit -> share of the time in which it works."""
+        return {unit: busy / self.total_s if self.total_s else 0.0 for unit, busy in self.busy_s.items()}
+
+    @property
+    def bound(self) -> str:
+        """The largest of the bounds."""
+        return max(self.bounds_s, key=lambda name: self.bounds_s[name])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """Limbs of kernels in time."""
+
+    operation: Ints
+    name: list[str]
+    """Of the kernel of each."""
+    unit: list[str]
+    limb: Ints
+    """As in a graph: special limbs are negative."""
+    start_s: Floats
+    end_s: Floats
+
+
+class Program:
+    """Operations of a program by their shapes, with the earlier ones whose results each reads."""
+
+    def __init__(self, distinct: Sequence[Shape], of_row: Ints, sources: tuple[Ints, Ints]) -> None:
+        self.distinct = tuple(distinct)
+        self.of_row = np.ascontiguousarray(of_row, dtype=np.int64)
+        self.source_start, self.source = sources
+
+    def digest(self) -> str:
+        """The same for programs with the same operations."""
+        hashed = hashlib.blake2b(repr(self.distinct).encode(), digest_size=16)
+        for array in (self.of_row, self.source_start, self.source):
+            hashed.update(array.tobytes())
+        return hashed.hexdigest()
+
+
+def sources_of(outputs: tuple[Ints, Ints], operands: tuple[Ints, Ints], rows: int, objects: int) -> tuple[Ints, Ints]:
+    """(n + 1,) and (m,): the earlier operations whose results each operation reads.
+
+    Args:   outputs, operands: rows of operations, and the object that each makes or reads; rows: operations.
+    """
+    maker = np.full(objects, -1, dtype=np.int64)
+    maker[outputs[1]] = outputs[0]
+    row, source = operands[0], maker[operands[1]]
+    known = (source >= 0) & (source < row)
+    pairs = np.unique(np.stack([row[known], source[known]]), axis=1) if known.any() else np.zeros((2, 0), np.int64)
+    start = np.zeros(rows + 1, dtype=np.int64)
+    np.cumsum(np.bincount(pairs[0], minlength=rows), out=start[1:])
+    return start, np.ascontiguousarray(pairs[1])
+
+
+_schedules: OrderedDict[tuple[Any, ...], Schedule] = OrderedDict()
+_shapes: OrderedDict[tuple[Any, ...], ShapeKernels] = OrderedDict()
+_SHAPES_KEPT = 16384
+
+
+def schedule_program(
+    program: Program, params: CkksParameters, machine: Machine, key_form: KeyForm | None = None
+) -> Schedule:
+    """A program on a machine, every byte resident; kept for the next call.
+
+    Raises: UsageError, MachineError: the machine cannot run an operation; as `kernel_graph`.
+    """
+    known = machine_key(machine), params, key_form, program.digest()
+    if known in _schedules:
+        _schedules.move_to_end(known)
+        return _schedules[known]
+    check_machine(machine, params)
+    resources = resources_of(machine, params)
+    shapes = [_kernels(shape, params, machine, resources, key_form, known[0]) for shape in program.distinct]
+    found, _ = _play(shapes, program, resources)
+    _schedules[known] = found
+    while len(_schedules) > _KEPT:
+        _schedules.popitem(last=False)
+    return found
+
+
+def schedule_listed(
+    program: Program, params: CkksParameters, machine: Machine, key_form: KeyForm | None = None, *, listed: int
+) -> tuple[Schedule, Placed]:
+    """As `schedule_program`, with the kernels of so many first operations in time."""
+    check_machine(machine, params)
+    resources, key = resources_of(machine, params), machine_key(machine)
+    shapes = [_kernels(shape, params, machine, resources, key_form, key) for shape in program.distinct]
+    return _play(shapes, program, resources, listed=listed, special=special_limbs(params))
+
+
+def schedule_operation(
+    kind: OpKind,
+    params: CkksParameters,
+    limbs: int,
+    machine: Machine,
+    *,
+    loads: bool = False,
+    key_form: KeyForm | None = None,
+) -> tuple[Schedule, Placed]:
+    """One operation alone on a machine, with its kernels in time.
+
+    Args:   loads: keys and plaintexts come from the machine's own memory during the operation.
+    Raises: as `schedule_program`.
+    """
+    check_machine(machine, params)
+    resources = resources_of(machine, params, loads=loads)
+    graph = kernel_graph(kind, params, limbs, key_form=key_form)
+    shape = Shape(kind.value, limbs, limbs, 0, 0, 2)
+    kernels = kernels_of(shape, graph, params, machine, resources)
+    none = np.zeros(0, dtype=np.int64)
+    program = Program([shape], np.zeros(1, dtype=np.int64), (np.zeros(2, dtype=np.int64), none))
+    return _play([kernels], program, resources, listed=1, special=special_limbs(params))
+
+
+def machine_key(machine: Machine) -> tuple[Any, ...]:
+    """All of a machine that its schedules depend on."""
+    return machine.name, tuple((path, figure.value, figure.text) for path, figure in machine.figures())
+
+
+def _kernels(
+    shape: Shape,
+    params: CkksParameters,
+    machine: Machine,
+    resources: Resources,
+    key_form: KeyForm | None,
+    machine_is: tuple[Any, ...],
+) -> ShapeKernels:
+    known = shape, params, key_form, machine_is
+    if known not in _shapes:
+        _shapes[known] = _made(shape, params, machine, resources, key_form)
+        while len(_shapes) > _SHAPES_KEPT:
+            _shapes.popitem(last=False)
+    return _shapes[known]
+
+
+def _made(
+    shape: Shape, params: CkksParameters, machine: Machine, resources: Resources, key_form: KeyForm | None
+) -> ShapeKernels:
+    if TRAITS[OpKind(shape.kind)].composite:
+        return ShapeKernels()
+    return kernels_of(shape, shape_graph(shape, params, key_form), params, machine, resources)
+
+
+def shape_graph(shape: Shape, params: CkksParameters, key_form: KeyForm | None = None) -> OperationGraph:
+    """The kernels of one operation of a shape."""
+    return kernel_graph(
+        OpKind(shape.kind),
+        params,
+        shape.limbs_in,
+        limbs_out=shape.limbs_out,
+        implied_rescales=shape.implied_rescales,
+        implied_scalar_mults=shape.implied_scalar_mults,
+        key_form=key_form,
+        polynomials=shape.polynomials,
+    )
+
+
+def engine_kernels(shapes: Sequence[ShapeKernels]) -> dict[str, Any]:
+    """The kernels of shapes in the arrays of the engine, by the names of its arguments."""
+    every = [(shape, i) for shape in shapes for i in range(len(shape.names))]
+    limb = _cut(shape.limbs[i] for shape, i in every)
+    each = _cut(shape.each[i] for shape, i in every)
+    whole = _cut(shape.whole[i] for shape, i in every)
+    return {
+        "kernel_start": np.cumsum([0, *(len(shape.names) for shape in shapes)], dtype=np.int64),
+        "unit": _whole(shape.unit[i] for shape, i in every),
+        "limb_s": _real(shape.limb_s[i] for shape, i in every),
+        "memory_s": _real(shape.memory_s[i] for shape, i in every),
+        "flags": _whole(shape.flags[i] for shape, i in every),
+        "limb_start": limb[0],
+        "limb": limb[1],
+        "each_start": each[0],
+        "each": each[1],
+        "whole_start": whole[0],
+        "whole": whole[1],
+        "held_bytes": _real(shape.held_bytes for shape in shapes),
+    }
+
+
+def engine_units(resources: Resources) -> dict[str, Any]:
+    """The units of a machine in the arrays of the engine."""
+    return {
+        "ports": _whole(resources.ports),
+        "latency_s": _real(resources.latency_s),
+        "chaining": resources.chaining,
+        "capacity_bytes": resources.capacity_bytes,
+        "window": WINDOW,
+    }
+
+
+def _play(
+    shapes: Sequence[ShapeKernels], program: Program, resources: Resources, *, listed: int = 0, special: int = 0
+) -> tuple[Schedule, Placed]:
+    got = _engine.schedule_kernels(
+        **engine_kernels(shapes),
+        shape=program.of_row,
+        source_start=program.source_start,
+        source=program.source,
+        **engine_units(resources),
+        listed=listed,
+    )
+    busy = {
+        unit: float(time) / ports
+        for unit, ports, time in zip(resources.names, resources.ports, got.busy_s, strict=True)
+    }
+    bounds = {**busy, CRITICAL_PATH: float(got.critical_s)}
+    if resources.bytes_s or resources.operand_s:
+        bounds[SCRATCHPAD] = got.memory_s
+    schedule = Schedule(
+        total_s=got.total_s,
+        start_s=got.start_s,
+        end_s=got.end_s,
+        units=resources.names,
+        ports=resources.ports,
+        busy_s=busy,
+        bounds_s=bounds,
+        binding=tuple(_binding(shape, resources) for shape in shapes),
+    )
+    kernels = [shapes[int(program.of_row[i])] for i in got.placed_operation]
+    at = got.placed_kernel.tolist()
+    return schedule, Placed(
+        operation=got.placed_operation,
+        name=[each.names[k] for each, k in zip(kernels, at, strict=True)],
+        unit=[resources.names[each.unit[k]] for each, k in zip(kernels, at, strict=True)],
+        limb=got.placed_limb - special,
+        start_s=got.placed_start_s,
+        end_s=got.placed_end_s,
+    )
+
+
+def _binding(shape: ShapeKernels, resources: Resources) -> str:
+    """The unit with the most work."""
+    work: dict[str, float] = dict.fromkeys((*resources.names, SCRATCHPAD), 0.0)
+    for unit, seconds, memory, limbs in zip(shape.unit, shape.limb_s, shape.memory_s, shape.limbs, strict=True):
+        work[resources.names[unit]] += seconds * len(limbs) / resources.ports[unit]
+        work[SCRATCHPAD] += memory * len(limbs)
+    return max(work, key=lambda name: work[name])
+
+
+def _cut(lists: Iterable[Sequence[int]]) -> tuple[Ints, Ints]:
+    start, every = [0], list[int]()
+    for each in lists:
+        every.extend(each)
+        start.append(len(every))
+    return _whole(start), _whole(every)
+
+
+def _whole(values: Iterable[int]) -> Ints:
+    return np.fromiter(values, dtype=np.int64)
+
+
+def _real(values: Iterable[float]) -> Floats:
+    return np.fromiter(values, dtype=np.float64)
