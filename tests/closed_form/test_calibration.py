@@ -60,3 +60,5 @@ def test_scheduled_applications_are_near_their_published_times(workload, size, r
     machine = replace(load_machine("sharp"), inside=Inside.SCHEDULE)
     priced = price_trace(trace_workload(workload, catalogue.get("sharp"), size, 0), machine)
     assert priced.ideal_s / runs == pytest.approx(published_s, rel=0.07)
+    assert priced.schedule is not None
+    assert max(priced.schedule.bounds_s.values()) <= priced.schedule.total_s * (1 + 1e-9)
