@@ -26,7 +26,10 @@ NOBODY = 65534
 AS_NOBODY = """
 import os, runpy, sys
 sys.path.insert(0, os.path.dirname(sys.argv[1]))
-import penstock.similarity.server, steps  # while their files can be read
+# While the files of the interpreter can be read:
+import importlib.readers, penstock.similarity.server, steps
+from penstock.database.similarity.scheme import large_parameters
+large_parameters()
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
