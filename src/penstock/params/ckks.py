@@ -233,8 +233,13 @@ class CkksParameters:
         return sum(self.stored_key_bytes(limbs, key_form, key=key) for key, limbs in key_limbs.items())
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field, in plain types: what trace files and run folders store."""
+        """Every field, in plain types: what trace files and run folders store.
+
+        `small_ring_dim` is left out where there is none, so that a set is stored as versions without it stored it.
+        """
         record = asdict(self)
+        if not self.small_ring_dim:
+            del record["small_ring_dim"]
         for name in ("scaling", "key_form"):
             record[name] = record[name].value
         return {name: list(value) if isinstance(value, tuple) else value for name, value in record.items()}
