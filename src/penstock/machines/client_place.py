@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from penstock.errors import UnknownName
 from penstock.machines.figure import Figure
-from penstock.machines.files import check_name, figure, parse_spec, shipped
+from penstock.machines.files import check_name, figure, named_or_file, parse_spec, shipped
 from penstock.machines.records import FigureSpec
 from penstock.params.ckks import CkksParameters
 from penstock.system.toml import Strict
@@ -85,13 +84,12 @@ def load_client_place(name_or_path: str | Path = DEFAULT) -> ClientPlace:
 
     Raises: UnknownName: no such place; MachineError: the file breaks a rule; FileError: the file cannot be read.
     """
-    text = str(name_or_path)
-    if isinstance(name_or_path, Path) or text.endswith(".toml") or "/" in text:
-        return place_from_spec(parse_spec(ClientPlaceSpec, Path(name_or_path), text, "a client file"), text)
-    known = _places()
-    if text not in known:
-        raise UnknownName("client", text, known)
-    return known[text]
+    return named_or_file(
+        name_or_path,
+        "client",
+        _places,
+        lambda path, text: place_from_spec(parse_spec(ClientPlaceSpec, path, text, "a client file"), text),
+    )
 
 
 def place_from_spec(spec: ClientPlaceSpec, where: str) -> ClientPlace:

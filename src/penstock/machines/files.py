@@ -57,6 +57,25 @@ SMALLEST, LARGEST = 1e-36, 1e36
 """Bounds of a value that is not zero, in base units; sums and products of such values stay finite."""
 
 
+def named_or_file(
+    name_or_path: str | Path,
+    what: str,
+    known: Callable[[], Mapping[str, Named]],
+    read: Callable[[Path, str], Named],
+) -> Named:
+    """The record of that name, or, of a path or a text that looks like one, what `read` makes of the file.
+
+    Raises: UnknownName: no such record, with the nearest; what `read` raises.
+    """
+    text = str(name_or_path)
+    if isinstance(name_or_path, Path) or text.endswith(".toml") or "/" in text:
+        return read(Path(name_or_path), text)
+    found = known()
+    if text not in found:
+        raise UnknownName(what, text, found)
+    return found[text]
+
+
 def figure(spec: FigureSpec, where: str, what: str, units: Mapping[str, float], *, positive: bool = False) -> Figure:
     """The checked figure: its value has one of these units, and it states where it comes from.
 

@@ -11,9 +11,9 @@ from datetime import date
 from functools import lru_cache
 from pathlib import Path
 
-from penstock.errors import MachineError, UnknownName
+from penstock.errors import MachineError
 from penstock.machines.figure import Figure
-from penstock.machines.files import check_name, figure, parse_spec, shipped
+from penstock.machines.files import check_name, figure, named_or_file, parse_spec, shipped
 from penstock.machines.records import FigureSpec
 from penstock.system.toml import Strict
 
@@ -72,13 +72,12 @@ def load_prices(name_or_path: str | Path = DEFAULT) -> PriceList:
 
     Raises: UnknownName: no such list; MachineError: the file breaks a rule; FileError: the file cannot be read.
     """
-    text = str(name_or_path)
-    if isinstance(name_or_path, Path) or text.endswith(".toml") or "/" in text:
-        return prices_from_spec(parse_spec(PriceSpec, Path(name_or_path), text, "a price list"), text)
-    known = _lists()
-    if text not in known:
-        raise UnknownName("price list", text, known)
-    return known[text]
+    return named_or_file(
+        name_or_path,
+        "price list",
+        _lists,
+        lambda path, text: prices_from_spec(parse_spec(PriceSpec, path, text, "a price list"), text),
+    )
 
 
 def prices_from_spec(spec: PriceSpec, where: str) -> PriceList:
