@@ -1,7 +1,8 @@
 """Which waiting job runs next, where jobs arrive when they like.
 
 The job of the least cost goes first: seconds to read what memory lacks of its keys, less a share of its waiting, plus
-what its tenant has had ahead of the others beyond what pays for reading its keys. Above that stand priorities, and
+what its tenant has had ahead of the others beyond what pays for reading its keys. That lead takes back a part of the
+waiting at most, so that jobs of a busy tenant wait a few times as long as others', and not without end. Above that stand priorities, and
 among jobs of one priority those that just meet their deadline. No job waits without end: once `max_overtaken` later
 jobs have gone first it is overdue, and at least each `overdue_every`-th choice is the oldest overdue one.
 """
@@ -32,6 +33,8 @@ class Rule:
     """Of its waiting, that a job counts as reading saved."""
     amortize: float = 8.0
     """A tenant may be ahead of the others by this many times the seconds of reading its keys."""
+    most_slowed: float = 3.0
+    """Jobs of a tenant that is ahead count a second of waiting as this part of one at least, 1 / `most_slowed`."""
     max_overtaken: int = 64
     overdue_every: int = 4
     urgent_s: float = 1.0
@@ -87,10 +90,14 @@ def rank(each: Candidate, ahead_s: Mapping[str, float], rule: Rule) -> tuple[int
 
 
 def cost_s(each: Candidate, ahead_s: Mapping[str, float], rule: Rule) -> float:
-    """Seconds of reading, less a share of the waiting, plus the tenant's lead beyond what pays for reading its keys."""
+    """Seconds of reading, less a share of the waiting, plus the tenant's lead beyond what pays for reading its keys.
+
+    The lead is limited to what leaves the share of waiting 1 / `most_slowed` of itself.
+    """
     allowed_s = rule.amortize * each.key_bytes / rule.read_bytes_per_s
-    lead_s = max(0.0, ahead_s.get(each.tenant, 0.0) - allowed_s)
-    return each.missing_bytes / rule.read_bytes_per_s - rule.age_share * each.waited_s + lead_s
+    aged_s = rule.age_share * each.waited_s
+    lead_s = min(max(0.0, ahead_s.get(each.tenant, 0.0) - allowed_s), aged_s * (1 - 1 / rule.most_slowed))
+    return each.missing_bytes / rule.read_bytes_per_s - aged_s + lead_s
 
 
 class Shares:
