@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -97,3 +99,23 @@ def test_options_that_contradict_a_budget_are_refused(tmp_path: Path) -> None:
         penstock("query", folder, "--memory", "2 GiB", "--prefetch", 2)
     with pytest.raises(UsageError, match="leave --reading openfhe out"):
         penstock("query", folder, "--memory", "2 GiB", "--reading", "openfhe")
+
+
+def test_a_load_takes_the_segments_that_fit_its_budget(tmp_path: Path) -> None:
+    of = ("database", "make", tmp_path / "db", "--kind", SSC, "--params", SET, "--records", 2048, "--features", 64)
+    with pytest.raises(BudgetTooSmall, match=r"the class 'process' needs .* at least"):
+        penstock(*of[1:], "--memory", "1 MB", "--dry-run")
+    with pytest.raises(UsageError, match="--memory decides --segment"):
+        penstock(*of[1:], "--memory", "1 GB", "--segment", "1 MiB")
+    # A process of its own: this one has had more memory before.
+    made = "import sys; from penstock.cli.main import main; sys.exit(main())"
+    small = subprocess.run(
+        [sys.executable, "-c", made, *map(str, of), "--memory", "108 MB", "--format", "json", "--quiet"],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    found = json.loads(small.stdout)
+    assert found["segments"] > 1
+    assert found["predicted_peak_bytes"] <= found["memory_bytes"]
+    assert found["peak_bytes"] <= found["memory_bytes"]
+    assert abs(found["predicted_peak_bytes"] / found["peak_bytes"] - 1) < 0.15
+    assert penstock("query", tmp_path / "db", "--check")["checked"] is True

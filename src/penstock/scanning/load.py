@@ -32,6 +32,8 @@ from penstock.database.store import (
 from penstock.errors import CapabilityMissing, PenstockError, UsageError
 from penstock.keystore.pairs import PAIRS
 from penstock.native.client import chosen_library, open_client, require_library
+from penstock.native.memory import resident_bytes
+from penstock.native.sharing import MemoryPlan, Part, Wanted, plan_memory
 from penstock.program.evaluator import Values
 from penstock.system.files import TEMPORARY_PREFIX, WouldOverwrite, os_errors, remove_leftovers, write_atomic
 from penstock.system.replacing import REPLACED, place_beside, remove_replaced, replace_folder, restore_folder
@@ -46,6 +48,9 @@ _KEY_FILES = tuple(name for pair in PAIRS.values() for name in pair.names)
 """And in that of its keys."""
 _MARKS = (HEADER, COMPLETE)
 """A folder without them is not a database."""
+_PROCESS_STEP_BYTES = 16 << 20
+_IMPORTED_BYTES = 32 << 20
+"""That a load adds to the process: modules, and the pipe to the client. Measured with CPython 3.10."""
 CIPHERTEXT_SLACK_BYTES = 1024
 """By which ciphertexts of one set differ: OpenFHE writes the modulus chain of keys that were loaded once more."""
 
@@ -172,6 +177,7 @@ def _load(
             made = [entries(number) for number in layout.entries(segment)]
             began = time.perf_counter()
             times.written_bytes += database.write_segment(segment, made)
+            del made  # before the next segment's entries
             times.write_s += time.perf_counter() - began
             times.segments_made += 1
             if on_segment is not None:
@@ -189,6 +195,31 @@ def planned_entry_bytes(description: Description, library: str | None) -> int:
         if chosen_library(library).seeds_inputs:
             return whole - description.params.ciphertext_bytes(description.object_limbs) // 2
     return whole
+
+
+def planned_memory(description: Description, library: str | None, memory_bytes: int) -> MemoryPlan:
+    """The memory of a load before it runs: a segment takes what the process and the records of an entry leave.
+
+    Raises: BudgetTooSmall: not one entry fits.
+    """
+    slots, entry = description.params.slots, planned_entry_bytes(description, library) + CIPHERTEXT_SLACK_BYTES
+    plan = description.plan()
+    columns = plan.packing.columns if isinstance(plan, PirPlan) else 1
+    process = resident_bytes(os.getpid()) + _IMPORTED_BYTES
+    most = Layout.of(description, SEGMENT_BYTES, entry).total_bytes
+    wanted = {
+        "process": Wanted.always(process + -process % _PROCESS_STEP_BYTES),
+        # Cut into slots, as numbers of 8 bytes that the client gets as a copy.
+        "records of an entry": Wanted.always((columns + 1) * slots * 8 + entry),
+        "segment": Wanted(
+            all_bytes=max(entry, min(SEGMENT_BYTES, most) // entry * entry),
+            least_bytes=entry,
+            saved_s=1.0,
+            step_bytes=entry,
+        ),
+    }
+    parts = [Part(name=name, wanted=each, phases=("making",)) for name, each in wanted.items()]
+    return plan_memory(parts, memory_bytes, "--memory")
 
 
 def check_vectors(description: Description, content: Content) -> None:

@@ -87,6 +87,7 @@ def _folds(context: click.Context, parameter: click.Parameter, value: str | None
     default="64 MiB",
     help="Size of a file; a resumed load keeps the size of its folder.",
 )
+@click.option("--memory", callback=_bytes, help='Of this process, "256 MiB". Decides --segment.')
 @client_library_option
 @click.option("--dry-run", is_flag=True, help="Print how large it would be; make nothing.")
 @click.option("--force", is_flag=True, help="Replace the database that is there.")
@@ -106,6 +107,7 @@ def make_command(
     encrypted: bool,
     data_path: Path | None,
     segment: int,
+    memory: int | None,
     client_library: str | None,
     dry_run: bool,
     force: bool,
@@ -120,13 +122,15 @@ def make_command(
       penstock database make people --kind pir --records 65536 --record-bytes 288
       penstock database make faces --kind ssc --size "1 GiB" --features 128 --dry-run
       penstock database make notes --kind string-match --data notes.txt --record-bytes 64
+      penstock database make faces --kind ssc --size "1 GiB" --memory "256 MiB"
     """
     from dataclasses import asdict, replace
 
     from penstock.database.content import Content, FromFile, Generated
     from penstock.database.store import Layout
+    from penstock.native.memory import peak_resident_bytes
     from penstock.params import catalogue
-    from penstock.scanning.load import check_vectors, make, planned_entry_bytes
+    from penstock.scanning.load import check_vectors, make, planned_entry_bytes, planned_memory
 
     _refuse_of_other_kinds(kind, _MAKES)
     checked = catalogue.get(params or DEFAULT_PARAMS[kind])
@@ -147,6 +151,12 @@ def make_command(
     count = one.records if size is None else _records_in(one, size, planned_entry_bytes(one, client_library))
     content: Content = file if file is not None else Generated(kind, count, width, seed)
     description = replace(one, records=count, source=content.identity)
+    planned = None
+    if memory is not None:
+        if is_given("segment"):
+            raise UsageError("--memory decides --segment: leave one of them out")
+        planned = planned_memory(description, client_library, memory)
+        segment = planned.given("segment")
     layout = Layout.of(description, segment, planned_entry_bytes(description, client_library))
     result: dict[str, Any] = {
         "folder": str(folder), "kind": kind, "params": checked.name, "security_bits": checked.security_bits,
@@ -170,6 +180,10 @@ def make_command(
         # Of the folder: a ciphertext's size is the library's, and a load that goes on keeps its segments.
         result |= {name: value for name, value in _described(database).items() if name in result}
         result |= {"provenance": "measured", **asdict(times)}
+    if planned is not None:
+        result |= {"memory_bytes": memory, "predicted_peak_bytes": planned.total_bytes, "memory_plan": planned.words()}
+        if not dry_run:
+            result["peak_bytes"] = peak_resident_bytes()
     emit(result, output_format, table=lambda console: _draw(console, result))
 
 
