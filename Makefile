@@ -62,7 +62,7 @@ bench: setup  ## the benchmarks (benchmarks/bench_*.py), one after the other
 
 # HARNESS: a checkout of fhe-benchmarking/fetch-by-similarity. SIZE: toy, small, medium or large. RUNS, SEED, COUNT_ONLY=1,
 # MEMORY="8 GiB" of the server.
-benchmark-suite: setup  ## the official similarity benchmark (HARNESS=… SIZE=small)
+benchmark-suite: setup  ## an official benchmark: fetch-by-similarity, ml-inference (HARNESS=… SIZE=small)
 	scripts/benchmark_suite.sh "$(HARNESS)" "$(SIZE)"
 
 # Every linter runs, also after one that complains.

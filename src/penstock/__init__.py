@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from penstock.hall.catalogues import machine as machine
     from penstock.hall.catalogues import parameters as parameters
     from penstock.hall.catalogues import sizes as sizes
+    from penstock.hall.computing import package_keys as package_keys
+    from penstock.hall.computing import package_server as package_server
     from penstock.hall.fitting import fit_machine as fit_machine
     from penstock.hall.predicting import precision as precision
     from penstock.hall.predicting import predict as predict
@@ -36,6 +38,8 @@ _PLACES = {
     "catalogue": "penstock.hall.catalogues",
     "fit_machine": "penstock.hall.fitting",
     "machine": "penstock.hall.catalogues",
+    "package_keys": "penstock.hall.computing",
+    "package_server": "penstock.hall.computing",
     "parameters": "penstock.hall.catalogues",
     "precision": "penstock.hall.predicting",
     "predict": "penstock.hall.predicting",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -11,10 +12,12 @@ import numpy as np
 from penstock.client.engine import client_errors, load_client, make_ring
 from penstock.client.values import encodable
 from penstock.errors import KeyPairDamaged, PenstockError
+from penstock.keystore import KeyStore, parameter_digest
 from penstock.keystore.pairs import PAIRS
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
 from penstock.system.files import os_errors, remove_dead, sync_folder, unfinished_folder
+from penstock.system.temporary import temporary_folder
 
 FILES = PAIRS["penstock"]
 OPENFHE_FILES = PAIRS["openfhe"]
@@ -236,6 +239,23 @@ class KeyPair:
         """Make an evaluation key in memory, as `write_key` writes it."""
         with client_errors():
             return self._ring.generate_key(self._secret, key, limbs or self.params.num_q, seeded)
+
+    def add_keys(self, store: KeyStore, keys: Mapping[str, int], *, tenant: str = "local") -> int:
+        """Make and import the evaluation keys that a store lacks, half of each a seed; how many. They hold no secret.
+
+        Args:   keys: as `penstock.package_keys` names them, key -> limbs of its highest use.
+        Raises: KeyRefused: the store has keys of another secret key for this tenant. StoreUnusable: a full disk.
+        """
+        there = store.list_keys(tenant=tenant, digest=parameter_digest(self.params))
+        have = {key.name.key: key.limbs for key in there if key.secret_tag == self.tag}
+        missing = {key: limbs for key, limbs in keys.items() if have.get(key, 0) < limbs}
+        with temporary_folder("penstock-making-") as place:
+            path = place / "made.pkey"
+            for key, limbs in missing.items():
+                self.write_key(key, path, tenant=tenant, limbs=limbs)
+                store.import_segment(path, tenant=tenant)
+                path.unlink()
+        return len(missing)
 
     def write_openfhe_key(self, key: str, path: Path) -> None:
         """Make a whole evaluation key and write it as OpenFHE does: an EvalKeyMap of one, or the key of products."""

@@ -1,0 +1,155 @@
+"""`penstock.package_server`: a package computed on ciphertexts whose secret key is elsewhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+from penstock import _engine
+from penstock.errors import BudgetTooSmall, KeyMissing, UsageError
+from penstock.keystore import KeyCache, KeyStore, KeyUse
+from penstock.native.compute import WholeOptions, compute_compiled
+from penstock.native.engine import make_context
+from penstock.native.store import DEFAULT_TENANT
+from penstock.params.ckks import CkksParameters
+from penstock.service.work.computer import JobKeys
+from penstock.service.work.programs import compile_planned, plan_program
+from penstock.units import format_bytes, parse_bytes
+
+_KEPT_CIPHERTEXTS = 16
+"""Memory of dropped results that one run leaves to the next, in fresh ciphertexts."""
+_UNBOUNDED_BYTES = 1 << 62
+"""A budget of keys that binds nothing."""
+
+
+class PackageServer:
+    """Runs a package on encrypted inputs, as often as asked. It needs evaluation keys, and has no place for a secret.
+
+    Keys stay in memory between runs, up to the budget; beyond it they are read in the order of their uses. One thread
+    calls it.
+    """
+
+    def __init__(
+        self, package: Path, store: KeyStore, *, tenant: str, threads: int, key_budget_bytes: int | None
+    ) -> None:
+        self.tenant, self.package_path = tenant, package
+        planned = plan_program(package, key_budget_bytes or _UNBOUNDED_BYTES)
+        budget = key_budget_bytes or max(1, planned.key_bytes)
+        largest = max(planned.needs.values(), default=0)
+        if budget < largest:
+            raise BudgetTooSmall(
+                f"key_budget {format_bytes(budget)}: the largest key of {package} takes {format_bytes(largest)}; give "
+                "at least so much"
+            )
+        self._context = make_context(planned.params, threads, kept_ciphertexts=_KEPT_CIPHERTEXTS)
+        self.program = compile_planned(planned, self._context, threads)
+        self.params: CkksParameters = planned.params
+        self.keys = planned.keys
+        self._names = {
+            key: store.name_for(tenant, self.program.digest, key)
+            for key in {*self.program.compiled.keys, *planned.keys}
+        }
+        self._check(store)
+        self._cache = KeyCache(store, budget, prefetch_uses=64)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the encrypted inputs."""
+        return self.program.inputs
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the encrypted outputs."""
+        return self.program.outputs
+
+    def run(self, inputs: Mapping[str, bytes]) -> dict[str, bytes]:
+        """The encrypted outputs of encrypted inputs, by name, in OpenFHE's bytes.
+
+        Args:   inputs: ciphertexts of one key pair, in OpenFHE's bytes or seeded.
+        Raises: UsageError: other names than the program's. KeyRefused: a key is of another pair than before.
+                PenstockError: an input is no ciphertext of this set.
+        """
+        wanted = self.program.inputs
+        if set(inputs) != set(wanted):
+            given = ", ".join(inputs) or "none"
+            raise UsageError(f"{self.package_path} has the inputs {', '.join(wanted)}; given: {given}")
+        compiled = self.program.compiled
+        plan = self._cache.plan([KeyUse(self._names[key], limbs) for key, limbs in compiled.key_uses])
+        try:
+            keys = JobKeys(self._cache.session(self.tenant, self.program.digest, plan), plan)
+            done = compute_compiled(
+                compiled,
+                self._context,
+                keys,  # type: ignore[arg-type]  # a whole program asks for no single key
+                lambda number: inputs[wanted[number]],
+                WholeOptions(lanes=self.program.lanes.count, keep_bytes=compiled.repeated_bytes),
+            )
+        finally:
+            plan.close()
+        writer = _engine.CkksWriter(inputs[wanted[0]])
+        return {
+            name: self._context.export_ciphertext(result, writer)
+            for name, result in zip(self.program.outputs, done.outputs, strict=True)
+        }
+
+    def __enter__(self) -> PackageServer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._cache.forget_tenant(self.tenant)
+
+    def _check(self, store: KeyStore) -> None:
+        """Raises: KeyMissing: keys that the program needs are not there, or have too few limbs."""
+        lacking = []
+        for key, limbs in sorted(self.keys.items()):
+            try:
+                found = store.key(self._names[key]).limbs
+            except KeyMissing:
+                lacking.append(key)
+                continue
+            if found < limbs:
+                lacking.append(f"{key} (it has {found} limbs, and {limbs} are needed)")
+        if lacking:
+            raise KeyMissing(
+                f"{store.folder}: tenant '{self.tenant}' lacks {len(lacking)} of the keys of {self.package_path}: "
+                f"{', '.join(lacking)}; its owner makes them (`penstock client keys --workload {self.package_path}`)"
+            )
+
+
+def package_keys(package: str | Path) -> dict[str, int]:
+    """The evaluation keys that `package_server` asks for: key -> limbs of its highest use.
+
+    Raises: PackageError: no package, or a damaged one.
+    """
+    return plan_program(Path(package), _UNBOUNDED_BYTES).keys
+
+
+def package_server(
+    package: str | Path,
+    keys: str | Path,
+    *,
+    tenant: str = DEFAULT_TENANT,
+    threads: int | None = None,
+    key_budget: str | int | None = None,
+) -> PackageServer:
+    """A package, ready to compute on ciphertexts whose secret key is elsewhere.
+
+    Args:   package: the file. keys: a key store with the evaluation keys. threads: all of this machine if omitted.
+            key_budget: of keys in memory, such as `"512 MiB"`; all if omitted.
+    Raises: PackageError: no package, or a damaged one. KeyMissing: the store lacks keys of it, all named.
+            BudgetTooSmall: the budget does not hold the largest key.
+    """
+    budget = parse_bytes(key_budget, "key_budget") if isinstance(key_budget, str) else key_budget
+    if budget is not None and budget < 1:
+        raise UsageError(f"key_budget {budget}: at least one byte, and room for the largest key")
+    return PackageServer(
+        Path(package),
+        KeyStore(Path(keys), reading=True),
+        tenant=tenant,
+        threads=threads or len(os.sched_getaffinity(0)),
+        key_budget_bytes=budget,
+    )

@@ -1,0 +1,13 @@
+"""Step 8: the decrypted scores."""
+
+import numpy as np
+from network import scores
+from steps import PACKAGE, ciphertexts, places
+
+from penstock.client import KeyPair
+from penstock.package.file import open_package
+
+at = places()
+pair = KeyPair.load(at.secret, open_package(PACKAGE).params, threads=1)
+found = [scores(pair.decrypt(path.read_bytes())) for path in ciphertexts(at.downloaded)]
+np.save(at.scores, np.concatenate(found)[: at.images])

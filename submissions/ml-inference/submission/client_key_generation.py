@@ -1,0 +1,13 @@
+"""Step 2: the secret key, and the evaluation keys that the package asks for."""
+
+from steps import PACKAGE, emptied, places
+
+from penstock.client import KeyPair
+from penstock.hall.computing import package_keys
+from penstock.keystore import KeyStore
+from penstock.package.file import open_package
+
+at = places()
+pair = KeyPair.generate(open_package(PACKAGE).params)
+pair.save(at.secret)
+pair.add_keys(KeyStore(emptied(at.keys)), package_keys(PACKAGE))
