@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.machines.prices import load_prices
 from penstock.machines import load_machine
+from penstock.machines.prices import load_prices
 from penstock.simulation.servers.fleet import Arrangement, Fleet, Loading
 from penstock.simulation.servers.law import miss_share, queue_wait_s, wait_s
 from penstock.simulation.servers.play import play
@@ -84,7 +84,7 @@ def test_runs_at_equal_times_that_the_pool_keeps_up_with_never_wait_for_a_server
     assert (played.end_s - stream.at_s)[3:] == pytest.approx(0.5 + 0.25)
     # Keys ahead: with every server busy the load hides behind the run before.
     tight = play(regular(8, 0.25, 400), fleet(Arrangement.POOLED, 2, loading=Loading.AHEAD, memory_bytes=2000))
-    assert tight.stalled_s[10:].max() <= 0.25
+    assert tight.stalled_s.sum() <= 1.0
     assert tight.span_s == pytest.approx(400 * 0.25 + 0.5, abs=1.0)
 
 
@@ -108,8 +108,7 @@ def test_no_run_is_overtaken_more_often_than_the_rule_says() -> None:
     stream = replace(regular(4, 1.0, 400), at_s=np.zeros(400))
     for most in (0, 1, 7, 50):
         played = play(stream, fleet(Arrangement.LOCAL, 1, max_overtaken=most))
-        assert played.most_overtaken == min(most, 300) or most >= 50
-        assert played.most_overtaken <= most
+        assert played.most_overtaken == most
     first = play(stream, fleet(Arrangement.LOCAL, 1, max_overtaken=0))
     pooled = play(stream, fleet(Arrangement.POOLED, 1))
     assert first.end_s.tolist() == pooled.end_s.tolist()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -104,6 +106,4 @@ def test_too_small_a_memory_is_refused_with_the_least_that_works() -> None:
         )
         play(stream, made)
         with pytest.raises(UsageError, match=rf"\({needed} B\)"):
-            from dataclasses import replace
-
             play(stream, replace(made, memory_bytes=needed - 1))
