@@ -58,7 +58,7 @@ AT_HAND = "none"
     "--loading", "loadings", type=click.Choice(LOADINGS), multiple=True, default=LOADINGS,
     help="Keys are loaded before a run, or while the run before computes. Repeatable.",
 )
-@click.option("--memory", default="64 GB", help="Of each server, for keys.")
+@click.option("--memory", default="80 GB", help="Of each server, for keys.")
 @click.option(
     "--memory-tier", default="hbm", help=f"Where a run reads its keys from, each time; '{AT_HAND}': they are at hand."
 )

@@ -25,7 +25,7 @@ from penstock.studies.io_study.interpretations import interpretation_rows
 from penstock.studies.io_study.model import Study
 from penstock.studies.io_study.rows import row
 from penstock.studies.io_study.sensitivity import sensitivity_rows
-from penstock.studies.io_study.servers import server_rows
+from penstock.studies.io_study.servers import assumed_server_rows, server_rows
 from penstock.studies.io_study.sizes import digest_rows, expansion_rows, size_rows, size_sensitivity_rows
 from penstock.studies.io_study.workflow import workflow_rows
 
@@ -65,6 +65,7 @@ def rows(
         *interpretation_rows(programs),
         *locality_rows(programs),
         *assumed_rows(programs, place, listed),
+        *assumed_server_rows(programs),
     ]
     assert len({each["id"] for each in made}) == len(made), "ids are unique"
     return made

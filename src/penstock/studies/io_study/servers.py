@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from penstock.machines import Tier, load_tier
 from penstock.machines.prices import PriceList
 from penstock.simulation.servers.fleet import Arrangement, Fleet, Loading
 from penstock.simulation.servers.play import play
 from penstock.simulation.servers.rows import application_of, row_of
 from penstock.simulation.servers.stream import Stream, poisson
-from penstock.studies.io_study.model import FULL, Study, StudyProgram
+from penstock.studies.io_study.model import Study, StudyProgram
 from penstock.studies.io_study.rows import row
 
 GROUP = "servers"
@@ -25,8 +27,8 @@ LOAD = 0.1
 """Share of its time that a dedicated server computes."""
 RUNS = 1000
 MEMORY_TIER = "hbm"
-MEMORY_BYTES = 64 * 10**9
-"""Of each server, as much as FHEIns' host has of HBM."""
+MEMORY_BYTES = 80 * 10**9
+"""Of each server: an H100's. It holds the keys of four users."""
 TIERS = ("ddr5", "pcie5", "rdma")
 SERVERS = (2, 4, 8)
 WAYS = ((Arrangement.POOLED, Loading.WAIT), (Arrangement.POOLED, Loading.AHEAD), (Arrangement.LOCAL, Loading.AHEAD))
@@ -62,23 +64,40 @@ def server_rows(study: Study, prices: PriceList) -> Iterator[dict[str, Any]]:
                     f"{found['loads_share']:.1%} of the runs load"
                 )
                 yield from _rows(f"{name}.{way}.servers{servers}", found, note)
-            yield _fewest_row(program, stream, prices, tier, arrangement, loading, one)
+            yield _fewest_row(stream, tier, arrangement, loading)
 
 
-def users_of(program: StudyProgram) -> Stream:
-    """The stream: every user keeps a dedicated server busy for `LOAD` of its time."""
-    application = application_of(program.priced, load_tier(MEMORY_TIER), program.priced.stored_key_bytes)
-    rate = LOAD * USERS / application.run_s
+def assumed_server_rows(study: Study) -> Iterator[dict[str, Any]]:
+    """The fewest servers, keys ahead and locality first, with half and twice of each assumed value of the stream."""
+    program = study.program("sharp", "resnet20")
+    for name in TIERS[1:]:
+        tier = load_tier(name)
+        for what, value in (("load", f"{LOAD:.0%} of a dedicated server a user"), ("memory", f"{MEMORY_BYTES / 1e9:g} GB a server")):
+            for factor in (0.5, 2.0):
+                stream = users_of(program, factor if what == "load" else 1.0)
+                memory = round(MEMORY_BYTES * (factor if what == "memory" else 1.0))
+                few, _ = fewest(stream, Arrangement.LOCAL, Loading.AHEAD, tier, memory)
+                note = f"assumed {value}; {factor:g} times: fewest servers over '{name}', keys ahead, locality first"
+                row_id = f"assumed.servers.{name}.{what}.times-{factor:g}"
+                yield row(row_id, "assumed", "servers", float(few), note, policy="assumed")
+
+
+def users_of(program: StudyProgram, factor: float = 1.0) -> Stream:
+    """The stream: every user keeps a dedicated server busy for `LOAD` of its time, or `factor` times that."""
+    application = application_of(program.priced, load_tier(MEMORY_TIER))
+    rate = factor * LOAD * USERS / application.run_s
     return poisson([application], users=USERS, rate_per_s=rate, runs=RUNS)
 
 
-def fleet(arrangement: Arrangement, servers: int, loading: Loading, tier: Tier) -> Fleet:
+def fleet(
+    arrangement: Arrangement, servers: int, loading: Loading, tier: Tier, memory_bytes: int = MEMORY_BYTES
+) -> Fleet:
     """Servers of the study's memory over one tier."""
     return Fleet(
         arrangement=arrangement,
         servers=servers,
         loading=loading,
-        memory_bytes=MEMORY_BYTES,
+        memory_bytes=memory_bytes,
         tier=tier.name,
         tier_bytes_per_s=tier.bandwidth_bytes_per_s,
         tier_latency_s=tier.latency_s,
@@ -96,28 +115,29 @@ def _rows(name: str, found: dict[str, Any], note: str) -> Iterator[dict[str, Any
         yield row(row_id, GROUP, quantity, found[column], note, unit=unit, policy=GROUP)
 
 
-def _fewest_row(
-    program: StudyProgram,
-    stream: Stream,
-    prices: PriceList,
-    tier: Tier,
-    arrangement: Arrangement,
-    loading: Loading,
-    dedicated: dict[str, Any],
-) -> dict[str, Any]:
-    """The fewest servers, by halving; more servers are taken to be quicker."""
-    most = ALLOWED * dedicated["latency_p95_s"]
+def fewest(
+    stream: Stream, arrangement: Arrangement, loading: Loading, tier: Tier, memory_bytes: int = MEMORY_BYTES
+) -> tuple[int, float]:
+    """The fewest servers on which 95 % of the runs end nearly as soon as on dedicated ones, and that time of those.
+
+    They are found by halving, since more servers are quicker.
+    """
+    own = latency_95_s(stream, fleet(Arrangement.DEDICATED, USERS, Loading.WAIT, tier, memory_bytes))
     few, enough = 0, USERS
-    found: dict[int, dict[str, Any]] = {}
     while enough - few > 1:
         middle = (few + enough) // 2
-        found[middle] = _played(program, stream, prices, fleet(arrangement, middle, loading, tier))
-        few, enough = (few, middle) if found[middle]["latency_p95_s"] <= most else (middle, enough)
-    note = (
-        f"of {USERS} at most: 95 % of the runs end within {ALLOWED:g} times the {dedicated['latency_p95_s']:.3g} s of "
-        "dedicated servers"
-    )
-    if enough in found:
-        note += f"; they compute {found[enough]['utilisation']:.1%} of the time"
+        soon = latency_95_s(stream, fleet(arrangement, middle, loading, tier, memory_bytes)) <= ALLOWED * own
+        few, enough = (few, middle) if soon else (middle, enough)
+    return enough, own
+
+
+def latency_95_s(stream: Stream, made: Fleet) -> float:
+    """95 % of the runs end within this time of their arrival."""
+    return float(np.percentile(play(stream, made).end_s - stream.at_s, 95))
+
+
+def _fewest_row(stream: Stream, tier: Tier, arrangement: Arrangement, loading: Loading) -> dict[str, Any]:
+    few, own = fewest(stream, arrangement, loading, tier)
+    note = f"of {USERS} at most: 95 % of the runs end within {ALLOWED:g} times the {own:.3g} s of dedicated servers"
     row_id = f"servers.sharp.resnet20.{tier.name}.{arrangement}-{loading}.fewest"
-    return row(row_id, GROUP, "servers", float(enough), note, policy=GROUP)
+    return row(row_id, GROUP, "servers", float(few), note, policy=GROUP)
