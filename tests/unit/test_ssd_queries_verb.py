@@ -232,7 +232,7 @@ def test_reproduce_prints_claims_and_draws(tmp_path: Path, capsys: pytest.Captur
 
 
 FILTER, JOIN, HDC = queries.filter_rows, queries.join, queries.hdc
-RANKED = ("--scores", "8", "--lower-bits", "5", "--degrees", "15-15", "--rank-degrees", "15-15")
+RANKED = ("--scores", "8", "--top", "3", "--lower-bits", "5", "--degrees", "15-15", "--rank-degrees", "15-15")
 
 
 @pytest.mark.parametrize("verb", [ROWS, SCORES, PATTERNS, FILTER, JOIN, HDC])
@@ -278,7 +278,9 @@ def test_rankings_are_answered_on_both_sides_and_cost_the_dram_no_query() -> Non
     assert {row["workload"] for row in one} == {"argmax"}
     assert {row["workload"] for row in ten} == {"top-k"}
     assert [row["architecture"] for row in one] == ["fheins", "host:sharp"]
-    assert all(few["query_s"] < many["query_s"] for few, many in zip(one, ten, strict=True))
+    for few, many in zip(one, ten, strict=True):
+        assert few["query_s"] <= many["query_s"]
+        assert few["compute_s"] < many["compute_s"]
     held = rows(top_k, "--drive", "ssd-l", "--contention", "dram", "--batch", "64")[0]
     assert held["query_s"] >= ten[0]["query_s"]
     assert "18 multiplications" in str(refused(top_k, *RANKED, "--params", "fheins-pir"))

@@ -94,7 +94,7 @@ def command(target: str, **options: Any) -> None:
 
     machine, prices = load_machine(options["machine"]), load_prices(options["prices"])
     memory = None if options["memory_tier"] == AT_HAND else load_tier(options["memory_tier"])
-    rates = [parse_quantity(text, PER_SECOND_UNITS, "--rate") for text in dict.fromkeys(options["rates"])]
+    rates = dict.fromkeys(parse_quantity(text, PER_SECOND_UNITS, "--rate") for text in options["rates"])
     tiers = load_tiers(tuple(dict.fromkeys(options["tiers"])))
     fleets = list(_fleets(options, tiers))
     form = None if options["key_form"] is None else KeyForm.named(options["key_form"])
@@ -114,7 +114,7 @@ def command(target: str, **options: Any) -> None:
             zipf=options["zipf"],
             seed=options["seed"],
         )
-        for fleet in fleets:
+        for fleet in sorted(fleets, key=lambda each: -each.least_bytes(stream)):
             fleet.check(stream)
         for fleet in fleets:
             played = play(stream, fleet)

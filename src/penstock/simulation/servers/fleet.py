@@ -55,6 +55,12 @@ class Fleet:
         """Seconds to bring in one set of keys."""
         return self.tier_latency_s + key_bytes / self.tier_bytes_per_s
 
+    def least_bytes(self, stream: Stream) -> int:
+        """The memory that a server needs: while one run computes, the keys of the next one may come in."""
+        sizes = sorted(stream.key_bytes, reverse=True)
+        ahead = self.loading is Loading.AHEAD and self.arrangement is not Arrangement.DEDICATED
+        return sum(sizes[: 2 if ahead else 1])
+
     def check(self, stream: Stream) -> None:
         """Raises: UsageError: no server, not one for each user where they are dedicated, or a memory too small."""
         if self.servers < 1:
@@ -64,13 +70,10 @@ class Fleet:
                 f"{self.servers} dedicated servers for {len(stream.users)} users: each user has one, so ask for "
                 f"{len(stream.users)}"
             )
-        sizes = sorted(stream.key_bytes, reverse=True)
-        most = next(each for each in stream.users if each.key_bytes == sizes[0])
-        # While one run computes, the keys of the next one come in.
-        sets = sizes[:2] if self.loading is Loading.AHEAD and self.arrangement is not Arrangement.DEDICATED else sizes[:1]
-        if self.memory_bytes < sum(sets):
-            what = f"the keys of one user of '{most.name}'" if len(sets) == 1 else "the keys of two users"
+        least, most = self.least_bytes(stream), max(stream.users, key=lambda each: each.key_bytes)
+        if self.memory_bytes < least:
+            what = "the keys of two users" if least > most.key_bytes else f"the keys of one user of '{most.name}'"
             raise UsageError(
                 f"a memory of {format_bytes(self.memory_bytes)} a server does not hold {what}: give it "
-                f"{format_bytes(sum(sets))} or more ({sum(sets)} B), or store keys in a smaller form"
+                f"{format_bytes(least)} or more ({least} B), or store keys in a smaller form"
             )
