@@ -34,35 +34,35 @@ def fleet(arrangement: Arrangement, servers: int, **changes: Any) -> Fleet:
 
 @pytest.mark.parametrize("zipf", [0.0, 1.0])
 def test_dedicated_servers_are_queues_of_one_constant_time_each(zipf: float) -> None:
-    stream = poisson([ONE], users=4, rate_per_s=3.0, runs=60_000, zipf=zipf, seed=1)
+    stream = poisson([ONE], users=4, rate_per_s=3.0, runs=20_000, zipf=zipf, seed=1)
     made = fleet(Arrangement.DEDICATED, 4)
     played = play(stream, made)
     expected = wait_s(stream, made, zipf)
     assert expected is not None
     by_hand = sum(share * queue_wait_s(3.0 * share, 0.5, 0.25) for share in shares(4, zipf))
     assert expected == pytest.approx(by_hand)
-    assert (played.start_s - stream.at_s).mean() == pytest.approx(expected, rel=0.05)
+    assert (played.start_s - stream.at_s).mean() == pytest.approx(expected, rel=0.08)
     assert played.loaded_bytes.sum() == played.switches == 0
     assert played.installed_bytes == 4 * 1000
 
 
 @pytest.mark.parametrize("users", [1, 2, 8])
 def test_one_pooled_server_that_keeps_one_set_of_keys_waits_as_pollaczek_and_khinchine_say(users: int) -> None:
-    stream = poisson([ONE], users=users, rate_per_s=0.8, runs=60_000, seed=2)
+    stream = poisson([ONE], users=users, rate_per_s=0.8, runs=20_000, seed=2)
     made = fleet(Arrangement.POOLED, 1)
     played = play(stream, made)
     assert (played.loaded_bytes > 0).mean() == pytest.approx(miss_share(users, 1), abs=0.01)
     expected = wait_s(stream, made, 0.0)
     assert expected is not None
-    assert (played.start_s - stream.at_s).mean() == pytest.approx(expected, rel=0.05)
+    assert (played.start_s - stream.at_s).mean() == pytest.approx(expected, rel=0.08)
 
 
 @pytest.mark.parametrize("kept", [1, 3, 5, 8])
 def test_least_recently_used_keys_of_equal_users_miss_as_often_as_others_are_asked_for(kept: int) -> None:
-    stream = poisson([ONE], users=8, rate_per_s=0.5, runs=20_000, seed=3)
+    stream = poisson([ONE], users=8, rate_per_s=0.5, runs=8_000, seed=3)
     played = play(stream, fleet(Arrangement.POOLED, 1, memory_bytes=kept * 1000))
-    assert (played.loaded_bytes > 0).mean() == pytest.approx(miss_share(8, kept), abs=0.01)
-    assert played.switches / 20_000 == pytest.approx(7 / 8, abs=0.01)
+    assert (played.loaded_bytes > 0).mean() == pytest.approx(miss_share(8, kept), abs=0.02)
+    assert played.switches / 8_000 == pytest.approx(7 / 8, abs=0.015)
 
 
 def regular(users: int, every_s: float, runs: int) -> Stream:

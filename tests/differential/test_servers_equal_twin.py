@@ -49,7 +49,7 @@ def cases(draw: st.DrawFn) -> tuple[Stream, Fleet]:
     return stream, fleet
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(cases())
 def test_every_run_is_the_twins(case: tuple[Stream, Fleet]) -> None:
     stream, fleet = case
@@ -63,7 +63,7 @@ def test_every_run_is_the_twins(case: tuple[Stream, Fleet]) -> None:
 @pytest.mark.parametrize("loading", Loading)
 def test_a_stream_at_random_is_the_twins_to_rounding(arrangement: Arrangement, loading: Loading) -> None:
     programs = [Application(name="a", run_s=0.3, key_bytes=700), Application(name="b", run_s=1.1, key_bytes=300)]
-    stream = poisson(programs, users=5, rate_per_s=1.5, runs=120, zipf=0.8, seed=4)
+    stream = poisson(programs, users=5, rate_per_s=1.5, runs=80, zipf=0.8, seed=4)
     fleet = Fleet(
         arrangement=arrangement,
         servers=5 if arrangement is Arrangement.DEDICATED else 2,
@@ -78,7 +78,7 @@ def test_a_stream_at_random_is_the_twins_to_rounding(arrangement: Arrangement, l
     assert found.end_s == pytest.approx(np.array([each.end_s for each in expected]), rel=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(cases())
 def test_no_server_does_two_things_and_none_rests_while_a_run_waits(case: tuple[Stream, Fleet]) -> None:
     stream, fleet = case

@@ -114,26 +114,29 @@ class _Play:
         return server.used_bytes
 
     def run(self) -> Played:
-        arrived, runs = 0, len(self.at_s)
-        while arrived < runs or self.events:
-            now = min(
-                self.at_s[arrived] if arrived < runs else float("inf"), self.events[0][0] if self.events else float("inf")
-            )
-            touched = set()
-            while self.events and self.events[0][0] <= now:
-                _, kind, number = heapq.heappop(self.events)
-                self._happens(self.servers[number], kind)
-                touched.add(number)
-            while arrived < runs and self.at_s[arrived] <= now:
+        arrived, runs, at_s, events = 0, len(self.at_s), [*self.at_s, float("inf")], self.events
+        while arrived < runs or events:
+            now = min(at_s[arrived], events[0][0]) if events else at_s[arrived]
+            touched = [0] if not self.dedicated else []
+            while events and events[0][0] <= now:
+                _, kind, number = heapq.heappop(events)
+                server = self.servers[number]
+                if kind == _END:
+                    server.running = None
+                else:
+                    server.running, server.claimed = server.claimed, None
+                if self.dedicated:
+                    touched.append(number)
+            while at_s[arrived] <= now:
                 queue = self.user[arrived] if self.dedicated else 0
                 self.queues[queue].append(arrived)
-                touched.add(queue)
+                if self.dedicated:
+                    touched.append(queue)
                 arrived += 1
-            if self.dedicated:
-                for number in sorted(touched):
-                    self._claims(now, self.queues[number], self.servers[number : number + 1])
-            else:
-                self._claims(now, self.queues[0], self.servers)
+            for number in touched:
+                if self.queues[number]:
+                    found = self.servers[number : number + 1] if self.dedicated else self.servers
+                    self._claims(now, self.queues[number], found)
         return Played(
             server=np.array(self.server),
             start_s=np.array(self.start_s),
@@ -144,12 +147,6 @@ class _Play:
             installed_bytes=self.installed_bytes,
             most_overtaken=self.most_overtaken,
         )
-
-    def _happens(self, server: _Server, kind: int) -> None:
-        if kind == _END:
-            server.running = None
-        else:
-            server.running, server.claimed = server.claimed, None
 
     def _claims(self, now: float, queue: list[int], servers: list[_Server]) -> None:
         """Give waiting runs to servers as long as one is free for them."""
