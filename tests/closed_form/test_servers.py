@@ -128,4 +128,6 @@ def test_a_row_adds_up() -> None:
     assert row["cost_usd"] == pytest.approx(1000 * hours * 4.10 / 500)
     assert row["closed_form_wait_s"] is None
     unknown = replace(made, tier_j_per_byte=None)
-    assert row_of(stream, unknown, played, prices, machine=load_machine("sharp"), is_gpu=True, zipf=0)["energy_j"] is None
+    assert (
+        row_of(stream, unknown, played, prices, machine=load_machine("sharp"), is_gpu=True, zipf=0)["energy_j"] is None
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,9 @@ def ranked(of: RankPlan, scores: np.ndarray) -> np.ndarray:
     return of.decoded([scan.absorb(ev.encrypt(of.packed(scores, n))) for n in range(of.num_objects)])
 
 
-@pytest.mark.parametrize(("scores", "top"), [(4, 1), (4, 2), (4, 4), (8, 1), (8, 3), (8, 8), (16, 1), (16, 5), (16, 16)])
+@pytest.mark.parametrize(
+    ("scores", "top"), [(4, 1), (4, 2), (4, 4), (8, 1), (8, 3), (8, 8), (16, 1), (16, 5), (16, 16)]
+)
 @pytest.mark.parametrize("records", [1, 9, 40])
 def test_the_largest_scores_and_their_indices_are_numpys(scores: int, top: int, records: int) -> None:
     table = spread(records, scores, seed=records)
@@ -111,9 +114,9 @@ def test_plans_that_nothing_carries_are_refused() -> None:
     for top in (0, 9):
         with pytest.raises(UsageError, match=f"the {top} largest of 8 scores: ask for 1 to 8"):
             plan(8, 1, top)
-    with pytest.raises(ParamsError, match="32 scores are compared in 2048 slots and set '.*' has 1024"):
+    with pytest.raises(ParamsError, match=r"32 scores are compared in 2048 slots and set '.*' has 1024"):
         RankPlan(params=SET, records=1, scores=32, **QUALITY[8])
-    with pytest.raises(UsageError, match="top-k: comparisons of degrees 7 from 2\\^-6 on are off by"):
+    with pytest.raises(UsageError, match=r"top-k: comparisons of degrees 7 from 2\^-6 on are off by"):
         RankPlan(params=SET, records=1, scores=16, top=2, lower_bits=6, degrees="7", rank_degrees="15")
     with pytest.raises(ParamsError, match="18 multiplications in sequence, and set 'insecure-ci' carries 13"):
         RankPlan(params=catalogue.get("insecure-ci"), records=1, scores=8, **QUALITY[8])
@@ -133,8 +136,6 @@ def test_the_check_sees_a_wrong_index_and_a_wrong_score(name: str) -> None:
     for change in ([1e-2, 0.0], [0.0, 1.0]):
         assert not workload.check(clear, clear + np.array(change), data, size).passed
     with pytest.raises(UsageError, match="takes no --data"):
-        from pathlib import Path
-
         workload.data(size, SET.slots, 1, Path("scores.npy"))
 
 

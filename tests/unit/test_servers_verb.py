@@ -30,7 +30,20 @@ def rows(*words: str) -> list[dict[str, Any]]:
 
 
 def test_a_row_for_each_rate_tier_arrangement_number_and_loading() -> None:
-    words = ("--users", "6", "--rate", "100/s", "--rate", "6000/min", "--rate", "2000/s", "--tier", "pcie5", "--tier", "7 GB/s")
+    words = (
+        "--users",
+        "6",
+        "--rate",
+        "100/s",
+        "--rate",
+        "6000/min",
+        "--rate",
+        "2000/s",
+        "--tier",
+        "pcie5",
+        "--tier",
+        "7 GB/s",
+    )
     found = rows(*words, "--servers", "1", "--servers", "3", "--runs", "200")
     # Dedicated once, pooled and local with two numbers and two loadings; at two rates on two tiers: the third is equal.
     assert len(found) == 2 * 2 * (1 + 2 * 2 * 2)

@@ -288,7 +288,9 @@ def test_rankings_are_answered_on_both_sides_and_cost_the_dram_no_query() -> Non
 
 
 def test_a_search_without_ciphertexts_of_a_query_is_answered_with_keys_over_the_dram() -> None:
-    free, held = (rows(similarity, "--size", "toy", "--drive", "ssd-s", *words) for words in ((), ("--contention", "dram")))
+    free, held = (
+        rows(similarity, "--size", "toy", "--drive", "ssd-s", *words) for words in ((), ("--contention", "dram"))
+    )
     assert held[0]["query_s"] >= free[0]["query_s"] > 0
 
 

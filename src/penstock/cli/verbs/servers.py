@@ -50,12 +50,22 @@ AT_HAND = "none"
 @seed_option
 @click.option("--machine", default="sharp", help="Of each server: a name or a .toml file.")
 @click.option(
-    "--arrangement", "arrangements", type=click.Choice(ARRANGEMENTS), multiple=True, default=ARRANGEMENTS,
+    "--arrangement",
+    "arrangements",
+    type=click.Choice(ARRANGEMENTS),
+    multiple=True,
+    default=ARRANGEMENTS,
     help="A server for each user; any server; any, and first the runs whose keys a free one has. Repeatable.",
 )
-@click.option("--servers", type=click.IntRange(1, 1000), multiple=True, default=(4,), help="That are shared; repeatable.")
 @click.option(
-    "--loading", "loadings", type=click.Choice(LOADINGS), multiple=True, default=LOADINGS,
+    "--servers", type=click.IntRange(1, 1000), multiple=True, default=(4,), help="That are shared; repeatable."
+)
+@click.option(
+    "--loading",
+    "loadings",
+    type=click.Choice(LOADINGS),
+    multiple=True,
+    default=LOADINGS,
     help="Keys are loaded before a run, or while the run before computes. Repeatable.",
 )
 @click.option("--memory", default="80 GB", help="Of each server, for keys.")
@@ -118,13 +128,12 @@ def command(target: str, **options: Any) -> None:
             fleet.check(stream)
         for fleet in fleets:
             played = play(stream, fleet)
-            rows.append(
-                row_of(
-                    stream, fleet, played, prices, machine=machine, is_gpu=options["gpu"], zipf=options["zipf"]
-                )  # fmt: skip
-            )
+            how = {"machine": machine, "is_gpu": options["gpu"], "zipf": options["zipf"]}
+            rows.append(row_of(stream, fleet, played, prices, **how))
     kept = [*tiers, *([memory] if memory is not None else [])]
-    emit(rows, options["output_format"], table=lambda console: _draw(console, rows, applications, machine, kept, stream))
+    emit(
+        rows, options["output_format"], table=lambda console: _draw(console, rows, applications, machine, kept, stream)
+    )
 
 
 def _fleets(options: dict[str, Any], tiers: Sequence[Tier]) -> Iterator[Fleet]:
@@ -166,11 +175,8 @@ def _draw(
     stream: Stream,
 ) -> None:
     for each in applications:
-        console.print(
-            f"{each.name}: a run of {format_seconds(each.run_s)}, {format_bytes(each.key_bytes).split(' (')[0]} of keys "
-            "a user",
-            highlight=False,
-        )
+        keys = format_bytes(each.key_bytes).split(" (")[0]
+        console.print(f"{each.name}: a run of {format_seconds(each.run_s)}, {keys} of keys a user", highlight=False)
     console.print(f"{len(stream)} runs of {len(stream.users)} users on {machine.name}, simulated", highlight=False)
     table = table_of(
         "tier | arrangement | loading | >servers | >rate | >computing | >stalled | >median | >95 % | >99 % | >loaded "

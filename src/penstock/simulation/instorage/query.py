@@ -198,8 +198,8 @@ def rank_query(
 ) -> Query:
     """The `top` largest of so many scores of every record, and their indices; both go back for each ciphertext.
 
-    Args:   lower_bits, degrees, rank_degrees: of `RankPlan`; limbs: of a stored ciphertext, 0 is as many as the products
-            take.
+    Args:   lower_bits, degrees, rank_degrees: of `RankPlan`; limbs: of a stored ciphertext, 0 is as many as the
+            products take.
     Raises: UsageError: no ciphertext in the database, no power of two of scores, or signs that are too coarse for them;
             ParamsError: the parameters do not carry the products.
     """

@@ -24,8 +24,8 @@ PERCENTILES = (50, 95, 99)
 def application_of(priced: PricedTrace, memory: Tier | None, key_bytes: int | None = None) -> Application:
     """A priced program whose keys are in a server's memory.
 
-    Args:   memory: the tier that they are read from at each use; `None`: every byte is at hand; key_bytes: all keys of a
-            user, default those that the program stores.
+    Args:   memory: the tier that they are read from at each use; `None`: every byte is at hand; key_bytes: all keys of
+            a user, default those that the program stores.
     """
     run_s, joules = priced.ideal_s, None if priced.joules is None else float(priced.joules.sum())
     if memory is not None:

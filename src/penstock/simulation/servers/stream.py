@@ -30,8 +30,8 @@ class Application:
     def __post_init__(self) -> None:
         if not self.run_s > 0 or self.key_bytes < 0:
             raise UsageError(
-                f"application '{self.name}' of {self.run_s} s and {self.key_bytes} bytes of keys: a run takes time, and "
-                "keys are not negative"
+                f"application '{self.name}' of {self.run_s} s and {self.key_bytes} bytes of keys: a run takes time, "
+                "and keys are not negative"
             )
 
 
@@ -81,7 +81,9 @@ def poisson(
     if users < 1 or not 1 <= runs <= MOST_RUNS:
         raise UsageError(f"{runs} runs of {users} users: at least one of each, and at most {MOST_RUNS:,} runs")
     if not (0 < rate_per_s < float("inf") and 0 <= zipf < float("inf")):
-        raise UsageError(f"{rate_per_s} runs a second, exponent {zipf}: the rate is positive, the exponent not negative")
+        raise UsageError(
+            f"{rate_per_s} runs a second, exponent {zipf}: the rate is positive, the exponent not negative"
+        )
     generator = np.random.default_rng(seed)
     return Stream(
         users=tuple(applications[i % len(applications)] for i in range(users)),

@@ -23,7 +23,7 @@ def _sharp() -> Iterator[Reading]:
         reading = f"reading.sharp.{application}.bytes_per_cycle"
         yield Reading(
             row=f"sharp.{application}.ideal_time",
-            rests_on="units that are pipelined at one utilisation, calibrated on bootstrapping alone; rotations by Min-KS",
+            rests_on="pipelined units at one utilisation, calibrated on bootstrapping alone; rotations by Min-KS",
             neighbours={
                 "units in turn": f"{sensitive}.ideal_time.units-in-turn",
                 "in turn, calibrated again": f"{sensitive}.ideal_time.units-in-turn.recalibrated",
@@ -123,9 +123,7 @@ def _tensorfhe() -> Iterator[Reading]:
         yield Reading(
             row=f"tensorfhe.mean.{network}.speedup",
             rests_on=f"computing is divided as the work is; {DIGITS}",
-            neighbours={
-                says: f"sensitivity.tensorfhe.mean.{network}.speedup.{name}" for says, name in others.items()
-            },
+            neighbours={says: f"sensitivity.tensorfhe.mean.{network}.speedup.{name}" for says, name in others.items()},
         )
     for part in data.PARTS:
         share = f"tensorfhe.resnet20.{data.SHOWN_TIER}.{data.NETWORKS[0]}.{HOSTS}.{part}_share"
@@ -157,7 +155,7 @@ def _servers() -> Iterator[Reading]:
         name = f"servers.sharp.resnet20.{tier}"
         yield Reading(
             row=f"{name}.local-ahead.fewest",
-            rests_on="16 users who keep 10 % of a server busy each, 80 GB for keys a server, keys ahead, locality first",
+            rests_on="16 users who keep 10 % of a server busy each, 80 GB for keys a server, locality first",
             neighbours={
                 "first come, first served": f"{name}.pooled-ahead.fewest",
                 "keys not ahead": f"{name}.pooled-wait.fewest",

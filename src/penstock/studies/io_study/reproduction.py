@@ -30,7 +30,17 @@ from penstock.studies.io_study.sizes import digest_rows, expansion_rows, size_ro
 from penstock.studies.io_study.workflow import workflow_rows
 
 STUDY = "io-study"
-DRAWN = ("hit-ratio-curve", "cluster-curve", "sensitivity", "reading", "locality", "history", "cost", "servers", "assumed")
+DRAWN = (
+    "hit-ratio-curve",
+    "cluster-curve",
+    "sensitivity",
+    "reading",
+    "locality",
+    "history",
+    "cost",
+    "servers",
+    "assumed",
+)
 """Groups that a table on a terminal leaves out: curves and charts, which `--figures` draws, and readings."""
 
 

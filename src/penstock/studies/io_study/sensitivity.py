@@ -59,9 +59,7 @@ def _mean_rows(every: Mapping[tuple[str, str], Mapping[str, Variant]]) -> Iterat
             yield row(row_id, "sensitivity", "slowdown", ours, found[0].says, policy=name)
 
 
-def _io_ratio_rows(
-    study: Study, every: Mapping[tuple[str, str], Mapping[str, Variant]]
-) -> Iterator[dict[str, Any]]:
+def _io_ratio_rows(study: Study, every: Mapping[tuple[str, str], Mapping[str, Variant]]) -> Iterator[dict[str, Any]]:
     """Bytes that TensorFHE reads over those of SHARP."""
     for application in data.APPLICATIONS:
         of_sharp, of_gpu = (every[accelerator, application] for accelerator in ("sharp", "tensorfhe"))

@@ -63,8 +63,8 @@ def server_rows(study: Study, prices: PriceList) -> Iterator[dict[str, Any]]:
             for servers in SERVERS:
                 found = _played(program, stream, prices, fleet(arrangement, servers, loading, tier))
                 note = (
-                    f"{asked}; {servers} servers, {where}, others' from '{name}'; stalled {found['stalled_share']:.1%}, "
-                    f"{found['loads_share']:.1%} of the runs load"
+                    f"{asked}; {servers} servers, {where}, others' from '{name}'; stalled "
+                    f"{found['stalled_share']:.1%}, {found['loads_share']:.1%} of the runs load"
                 )
                 yield from _rows(f"{name}.{way}.servers{servers}", found, note)
             yield _fewest_row(stream, tier, arrangement, loading)
