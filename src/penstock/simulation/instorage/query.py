@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from penstock.database.filtering import FilterPlan, JoinPlan
 from penstock.database.packing import RecordPacking, precision_bits
@@ -98,7 +99,13 @@ def works(
     shapes: Mapping[Shape, int], params: CkksParameters, hoisting: Hoisting = Hoisting.RESULTS
 ) -> list[tuple[KernelWork, int]]:
     """Kernel work of each shape, and how often it is done."""
-    return [(shape_work(shape, params, hoisting=hoisting), count) for shape, count in shapes.items()]
+    return [(_work(shape, params, hoisting), count) for shape, count in shapes.items()]
+
+
+@lru_cache(maxsize=1024)
+def _work(shape: Shape, params: CkksParameters, hoisting: Hoisting) -> KernelWork:
+    """Studies ask for the same operations under every policy, drive and batch."""
+    return shape_work(shape, params, hoisting=hoisting)
 
 
 def pir_query(
