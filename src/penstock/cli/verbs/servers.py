@@ -91,7 +91,7 @@ def command(target: str, **options: Any) -> None:
     Examples (more in 'docs/memory.md'):
       penstock servers resnet20-multiplexed --params sharp --users 16 --rate 4/s --servers 2 --servers 4
       penstock servers logistic-regression --with resnet20-multiplexed --params sharp --zipf 1 --tier rdma
-      penstock servers logistic-regression --params sharp --arrangement local --loading ahead --format json
+      penstock servers logistic-regression --params sharp --memory "4 GB" --rate 8/s --arrangement local
     """
     from penstock.hall.programs import homes
     from penstock.machines.prices import load_prices
