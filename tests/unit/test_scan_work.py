@@ -14,7 +14,8 @@ from penstock.params import catalogue
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.program.tally import tally_of
 from penstock.traces.schema import TraceMeta
-from penstock.workloads import equi_join, filter_aggregate, pir, ssc, string_match, top_k
+from penstock.workloads import equi_join, filter_aggregate, pir, ssc, string_match
+from penstock.workloads.ranking import top_k
 
 
 def served(module: object, size: object) -> tuple[ScanWork, dict[object, int], dict[str, int]]:
