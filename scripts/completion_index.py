@@ -20,7 +20,7 @@ from penstock.cli.main import cli
 KINDS = {
     "--params": "params", "--machine": "machine", "--tier": "tier", "--network": "network", "--drive": "drive",
     "--architecture": "architecture", "--size": "size", "--workload": "workload", "--with": "program",
-    "--cpu": "machine", "--link": "tier",
+    "--cpu": "machine", "--link": "tier", "--memory-tier": "tier",
 }  # fmt: skip
 """Options whose values have names, in every command."""
 ARGUMENTS = {

@@ -94,6 +94,7 @@ def opened(name: str, size: str, key_share: float | None = None) -> Iterator[Ope
         ("logistic-function", "ci"),  # series
         ("filter-aggregate", "ci"),
         ("equi-join", "ci"),
+        ("argmax", "ci"),
         ("bootstrapping", "ci"),  # one refresh
         ("bootstrapping", "ci-4"),  # four together
         ("logistic-regression", "ci"),

@@ -210,6 +210,17 @@ def test_every_database_workload_is_a_scan_inside_the_drive(made: dict[str, dict
 
 
 @pytest.mark.parametrize("drive", data.DRIVES)
+def test_rankings_wait_for_computing_inside_and_for_the_link_outside(
+    made: dict[str, dict[str, Any]], drive: str
+) -> None:
+    one, ten = (value(made, f"workload.{name}.{drive}.batch1.speedup") for name in ("argmax", "top-k"))
+    assert 0.9 * one < ten < one < 1.5
+    assert value(made, f"workload.argmax.{drive}.batch1.batch-overlap-spill.speedup") < 0.03
+    twice = value(made, "workload.argmax.ssd-l.batch1.speedup") / value(made, "workload.argmax.ssd-s.batch1.speedup")
+    assert twice == pytest.approx(2, rel=1e-3)
+
+
+@pytest.mark.parametrize("drive", data.DRIVES)
 def test_ordinary_reads_cost_more_in_turns_than_at_once(made: dict[str, dict[str, Any]], drive: str) -> None:
     for workload in ("pir", "ssc", "hdc-classify", "filter-aggregate", "equi-join", "string-match"):
         for reads in (1, 4):

@@ -24,6 +24,7 @@ from penstock.machines.prices import load_prices
 from penstock.running import trace_workload
 from penstock.studies.io_study import data, history
 from penstock.studies.io_study.model import MACHINES
+from penstock.studies.io_study.readings import readings
 
 PARTS = "resnet20.pcie5.ethernet-400.hosts"
 PUBLISHED: dict[str, float] = {
@@ -404,3 +405,33 @@ def test_every_assumed_value_has_its_row(rows: dict[str, dict[str, Any]]) -> Non
     # Twice the transforms of SHARP's plaintexts, half of its utilisation: the time follows.
     half = rows["assumed.sharp.resnet20.machine.utilisation.times-0.5"]["first_principles"]
     assert half == pytest.approx(2.0, rel=0.05)
+
+
+def test_every_headline_of_the_page_has_its_reading(rows: dict[str, dict[str, Any]]) -> None:
+    found = {reading.row for reading in readings()}
+    groups = ("ideal", "single-host", "cluster", "breakdown", "hit-ratio", "gpu")
+    published = {
+        name
+        for name, each in rows.items()
+        if each["group"] in groups and each["error_first_principles"] is not None and "sharp.mean" not in name
+    }
+    # One host's shares are its slowdown again.
+    assert {name for name in published - found if f"{PARTS}1." not in name} == set()
+    assert {name for name in PUBLISHED if name.startswith("sharp.mean.") and name.endswith("speedup")} <= found
+    assert all(len(reading.neighbours) >= 1 and reading.rests_on for reading in readings())
+
+
+def test_shared_servers_are_busier_and_cheaper_and_dedicated_ones_sooner(rows: dict[str, dict[str, Any]]) -> None:
+    def value(name: str) -> float:
+        return float(rows[f"servers.sharp.resnet20.{name}"]["first_principles"])
+
+    for tier in ("pcie5", "rdma"):
+        shared = f"{tier}.local-ahead.servers4"
+        assert value(f"{shared}.utilisation") > 3 * value("dedicated.utilisation")
+        assert value(f"{shared}.cost") < value("dedicated.cost") / 3
+        assert value(f"{shared}.latency_95") > value("dedicated.latency_95")
+        assert value(f"{shared}.loaded_bytes") > 0 == value("dedicated.loaded_bytes")
+        assert value(f"{shared}.energy") > value("dedicated.energy")
+        assert 1 < value(f"{tier}.local-ahead.fewest") <= value(f"{tier}.pooled-wait.fewest") <= 16
+    # Two servers that wait for keys over PCIe do not keep up; two that load ahead do.
+    assert value("pcie5.pooled-wait.servers2.latency_95") > 20 * value("pcie5.local-ahead.servers2.latency_95")

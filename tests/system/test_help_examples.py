@@ -20,6 +20,7 @@ QUICK = (
     "machines",
     "workloads",
     "simulate",
+    "servers",
     "trace",
     "predict run",
     "predict precision",

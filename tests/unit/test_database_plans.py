@@ -184,7 +184,9 @@ def test_filter_in_the_clear_counts_and_sums_like_numpy(rows: int, categories: i
         assert workload.check(got, got, data, size).passed
 
 
-@pytest.mark.parametrize("name", ["pir", "ssc", "string-match", "filter-aggregate", "equi-join", "hdc-classify"])
+@pytest.mark.parametrize(
+    "name", ["pir", "ssc", "string-match", "filter-aggregate", "equi-join", "hdc-classify", "top-k"]
+)
 def test_database_programs_are_oblivious(name: str) -> None:
     """Two data sets, two queries, one trace."""
     from penstock.running.reading import resolve

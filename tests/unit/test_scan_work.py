@@ -15,6 +15,7 @@ from penstock.program.symbolic import SymbolicEvaluator
 from penstock.program.tally import tally_of
 from penstock.traces.schema import TraceMeta
 from penstock.workloads import equi_join, filter_aggregate, pir, ssc, string_match
+from penstock.workloads.ranking import top_k
 
 
 def served(module: object, size: object) -> tuple[ScanWork, dict[object, int], dict[str, int]]:
@@ -118,3 +119,14 @@ def test_join_work_equals_the_trace_of_any_number_of_rows(objects: int) -> None:
     assert work.query_ciphertexts == {work.object_limbs: 6}
     assert sum(work.answer_ciphertexts.values()) == 2
     assert work.per_object[next(s for s in work.per_object if s.kind == "square")] == 3, "a mask for each small row"
+
+
+@pytest.mark.parametrize("objects", [1, 3])
+def test_ranking_work_equals_the_trace_of_any_number_of_records(objects: int) -> None:
+    size = replace(top_k.SIZES["ci"], records=objects * 8 - 1)
+    work, operations, keys = served(top_k, size)
+    assert work.operations() == operations
+    assert work.keys == keys
+    assert (work.workload, work.num_objects) == ("top-k", objects)
+    assert sum(work.answer_ciphertexts.values()) == 2 * objects
+    assert not work.query_ciphertexts

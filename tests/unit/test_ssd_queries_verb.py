@@ -13,6 +13,8 @@ from click.testing import CliRunner
 
 from penstock.cli.main import main
 from penstock.cli.verbs.ssd import near_data, queries
+from penstock.cli.verbs.ssd.ranking import top_k
+from penstock.cli.verbs.ssd.similarity import similarity
 from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
 
 
@@ -230,6 +232,7 @@ def test_reproduce_prints_claims_and_draws(tmp_path: Path, capsys: pytest.Captur
 
 
 FILTER, JOIN, HDC = queries.filter_rows, queries.join, queries.hdc
+RANKED = ("--scores", "8", "--top", "3", "--lower-bits", "5", "--degrees", "15-15", "--rank-degrees", "15-15")
 
 
 @pytest.mark.parametrize("verb", [ROWS, SCORES, PATTERNS, FILTER, JOIN, HDC])
@@ -268,6 +271,27 @@ def test_filters_joins_and_hypervectors_are_answered_on_both_sides() -> None:
     assert few["query_s"] < many["query_s"]
     assert rows(FILTER, *words, "--limbs", "8")[0]["query_s"] < rows(FILTER, *words)[0]["query_s"]
     assert rows(HDC, *words, "--dimensions", "1024")[0]["query_s"] < rows(HDC, *words)[0]["query_s"]
+
+
+def test_rankings_are_answered_on_both_sides_and_cost_the_dram_no_query() -> None:
+    one, ten = (rows(top_k, "--drive", "ssd-l", "--top", count) for count in ("1", "10"))
+    assert {row["workload"] for row in one} == {"argmax"}
+    assert {row["workload"] for row in ten} == {"top-k"}
+    assert [row["architecture"] for row in one] == ["fheins", "host:sharp"]
+    for few, many in zip(one, ten, strict=True):
+        assert few["query_s"] <= many["query_s"]
+        assert few["compute_s"] < many["compute_s"]
+    held = rows(top_k, "--drive", "ssd-l", "--contention", "dram", "--batch", "64")[0]
+    assert held["query_s"] >= ten[0]["query_s"]
+    assert "18 multiplications" in str(refused(top_k, *RANKED, "--params", "fheins-pir"))
+    assert "take higher degrees" in str(refused(top_k, "--degrees", "7"))
+
+
+def test_a_search_without_ciphertexts_of_a_query_is_answered_with_keys_over_the_dram() -> None:
+    free, held = (
+        rows(similarity, "--size", "toy", "--drive", "ssd-s", *words) for words in ((), ("--contention", "dram"))
+    )
+    assert held[0]["query_s"] >= free[0]["query_s"] > 0
 
 
 @pytest.mark.parametrize(

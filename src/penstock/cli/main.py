@@ -34,6 +34,7 @@ VERBS: dict[str, str] = {
     "keys": "Evaluation keys on disk: import from OpenFHE, list, verify, remove.",
     "load": "Send jobs to a service at their own times, and report latencies and goodput.",
     "simulate": "Play a trace on a machine whose keys do not fit in fast memory.",
+    "servers": "Dedicated or shared servers under a stream of applications: latency, loaded keys, cost.",
     "sweep": "Many simulated points from one file, on all cores or on a cluster.",
     "ssd": "A solid-state drive: scans of a database, by the host or inside the drive.",
     "database": "Encrypted databases on disk: make, check and query them, measured and simulated.",

@@ -19,6 +19,7 @@ import numpy as np
 from penstock.database.filtering import FilterPlan, FilterScan, JoinPlan, JoinScan, mask_levels
 from penstock.database.matching import MatchPlan, MatchScan
 from penstock.database.pir import PirPlan, PirScan
+from penstock.database.ranking import RankPlan, RankScan
 from penstock.database.ssc import SscPlan, SscScan
 from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import CkksParameters
@@ -79,11 +80,13 @@ class ScanWork:
 
 
 @lru_cache(maxsize=256)
-def scan_work(plan: PirPlan | SscPlan | MatchPlan | FilterPlan) -> ScanWork:
-    """The work of one query: private retrieval from plaintexts; scores, matching, a filter or a join over
+def scan_work(plan: PirPlan | SscPlan | MatchPlan | FilterPlan | RankPlan) -> ScanWork:
+    """The work of one query: private retrieval from plaintexts; scores, matching, a filter, a join or a ranking over
     ciphertexts."""
     if isinstance(plan, PirPlan):
         return _pir_work(plan)
+    if isinstance(plan, RankPlan):
+        return _rank_work(plan)
     if isinstance(plan, FilterPlan):
         return _filter_work(plan)
     return _ssc_work(plan) if isinstance(plan, SscPlan) else _match_work(plan)
@@ -225,8 +228,28 @@ def _filter_work(plan: FilterPlan) -> ScanWork:
     )
 
 
+def _rank_work(plan: RankPlan) -> ScanWork:
+    """Each ciphertext is ranked by itself, and two go back to the client: the scores and their indices."""
+    params, limbs = plan.params, plan.object_limbs
+    ev = CountingEvaluator(params)
+    RankScan(ev, plan).absorb(ev.mod_drop(ev.encrypt(np.zeros(1)), limbs))
+    counted = _tallied(ev)
+    return ScanWork(
+        workload=plan.what,
+        params=params,
+        num_objects=plan.num_objects,
+        object_limbs=limbs,
+        object_bytes=params.ciphertext_bytes(limbs),
+        raw_bytes=plan.per_object * plan.scores * _FEATURE_BITS / BITS_PER_BYTE,
+        per_object=dict(counted.shapes),
+        per_query={},
+        keys=counted.keys,
+        answer_ciphertexts={limbs - plan.levels: 2 * plan.num_objects},
+    )
+
+
 _FEATURE_BITS = 32
-"""A feature, a code or a value as the client holds it: a single-precision number."""
+"""A feature, a score, a code or a value as the client holds it: a single-precision number."""
 
 
 @dataclass(frozen=True, slots=True)

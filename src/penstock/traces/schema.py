@@ -146,7 +146,10 @@ class Trace:
 
     def count_by_kind(self) -> dict[str, int]:
         """Number of operations of each kind, in the vocabulary's order."""
-        counted = Counter(self.operations["kind"].to_pylist())
+        codes, names = text_codes(self.operations["kind"])
+        counted = Counter[str]()
+        for name, count in zip(names, np.bincount(codes[codes >= 0], minlength=len(names)).tolist(), strict=True):
+            counted[name] += count
         return {kind: counted[kind] for kind in KINDS if counted[kind]}
 
 

@@ -15,6 +15,7 @@ import importlib
 import pkgutil
 from dataclasses import asdict, is_dataclass
 from functools import lru_cache
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -25,13 +26,19 @@ from penstock.workloads.parts.check import Check as Check
 
 _BESIDE = ("own", "packaged")
 """Modules of this folder that are not workloads. Parts of workloads are in `parts/`."""
+_FOLDERS = ("", "ranking.")
+"""This folder, and folders in it whose files are workloads too."""
 
 
 @lru_cache(maxsize=1)
 def _modules() -> dict[str, str]:
     """Name -> module; a workload is imported when it is first asked for."""
-    files = (each.name for each in pkgutil.iter_modules(__path__) if not each.ispkg and each.name not in _BESIDE)
-    return {file.replace("_", "-"): f"{__name__}.{file}" for file in sorted(files)}
+    found = {}
+    for folder in _FOLDERS:
+        places = [str(Path(path) / folder.rstrip(".")) for path in __path__]
+        files = (each.name for each in pkgutil.iter_modules(places) if not each.ispkg and each.name not in _BESIDE)
+        found.update({file.replace("_", "-"): f"{__name__}.{folder}{file}" for file in files})
+    return dict(sorted(found.items()))
 
 
 def names() -> list[str]:

@@ -11,7 +11,6 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from penstock.cli.imported import tell_imported
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.cli.study_rows import headline_table, make_folder, study_table
 from penstock.cli.verbs.reproduce_fheins import fheins
@@ -63,7 +62,6 @@ def io_study(figures: Path | None, client: str, prices: str, output_format: str)
     from penstock.machines.prices import load_prices
     from penstock.studies.headlines import headlines
     from penstock.studies.io_study import reproduction as study
-    from penstock.studies.io_study.figures import draw
     from penstock.studies.io_study.readings import readings
     from penstock.system.figures import drawing
 
@@ -74,6 +72,8 @@ def io_study(figures: Path | None, client: str, prices: str, output_format: str)
     rows = study.rows(client=place, prices=listed)
     shown = headlines(readings(), rows)
     if figures is not None:
+        from penstock.studies.io_study.figures import draw
+
         for path in draw(rows, figures):
             progress_console.print(f"figure written to {path}")
 
@@ -235,6 +235,7 @@ def _draw_counts(
 
 def _predictions(data: Path | None, skip_bad: bool, results: Path | None, figures: Path | None) -> list[dict[str, Any]]:
     """Rows of tables 7 and 8 and figures 9 to 11: from the paper's data, else from this machine's own measurements."""
+    from penstock.cli.imported import tell_imported
     from penstock.prediction.importers import ImportLog
     from penstock.studies.cryptoracle import predictions as study
     from penstock.studies.cryptoracle.data import load_data, points

@@ -34,7 +34,6 @@ def fheins(figures: Path | None, output_format: str) -> None:
       penstock reproduce fheins --figures figures/ --format json
     """
     from penstock.studies.fheins import reproduction as study
-    from penstock.studies.fheins.figures import draw
     from penstock.studies.fheins.readings import readings
     from penstock.studies.headlines import headlines
     from penstock.system.figures import drawing
@@ -44,6 +43,8 @@ def fheins(figures: Path | None, output_format: str) -> None:
         make_folder(figures)
     rows = study.rows()
     if figures is not None:
+        from penstock.studies.fheins.figures import draw
+
         for path in draw(rows, figures):
             progress_console.print(f"figure written to {path}")
 

@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from penstock.errors import UnknownName
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
-from penstock.simulation.instorage.query import Query, filter_query, hdc_query, match_query, pir_query, ssc_query
+from penstock.simulation.instorage.query import (
+    Query,
+    filter_query,
+    hdc_query,
+    match_query,
+    pir_query,
+    rank_query,
+    ssc_query,
+)
 from penstock.units import BYTE_UNITS
 
 GB, GIB = int(BYTE_UNITS["GB"]), int(BYTE_UNITS["GiB"])
@@ -60,6 +68,18 @@ QUERIES: Mapping[str, Named] = {
         params="fheins-ssc",
         database_bytes=128 * GB,
         query=lambda params, size, bits: filter_query(params, database_bytes=size, small_rows=8),
+    ),
+    "argmax": Named(
+        says="largest of the 64 scores of each record, and its index",
+        params="fheins-ssc",
+        database_bytes=128 * GB,
+        query=lambda params, size, bits: rank_query(params, database_bytes=size),
+    ),
+    "top-k": Named(
+        says="ten largest of the 64 scores of each record, and their indices",
+        params="fheins-ssc",
+        database_bytes=128 * GB,
+        query=lambda params, size, bits: rank_query(params, database_bytes=size, top=10),
     ),
     "string-match": Named(
         says="exact matching at one start, ciphertexts of one limb",

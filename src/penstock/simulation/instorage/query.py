@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from penstock.database.filtering import FilterPlan, JoinPlan
 from penstock.database.packing import RecordPacking, precision_bits
 from penstock.database.pir import PirPlan
+from penstock.database.ranking import RankPlan
 from penstock.database.scan_work import ScanWork, scan_work
 from penstock.database.similarity.comparison import Selection
 from penstock.database.similarity.scheme import Layout
@@ -97,7 +99,13 @@ def works(
     shapes: Mapping[Shape, int], params: CkksParameters, hoisting: Hoisting = Hoisting.RESULTS
 ) -> list[tuple[KernelWork, int]]:
     """Kernel work of each shape, and how often it is done."""
-    return [(shape_work(shape, params, hoisting=hoisting), count) for shape, count in shapes.items()]
+    return [(_work(shape, params, hoisting), count) for shape, count in shapes.items()]
+
+
+@lru_cache(maxsize=1024)
+def _work(shape: Shape, params: CkksParameters, hoisting: Hoisting) -> KernelWork:
+    """Studies ask for the same operations under every policy, drive and batch."""
+    return shape_work(shape, params, hoisting=hoisting)
 
 
 def pir_query(
@@ -181,6 +189,42 @@ def filter_query(
     size = 2 * params.ciphertext_bytes(plan.object_limbs)
     objects = -(-database_bytes // size)
     work = scan_work(replace(plan, rows=objects * params.slots))
+    return Query(work=work, object_bytes=size, columns=1, stored="ciphertext")
+
+
+def rank_query(
+    params: CkksParameters,
+    *,
+    database_bytes: int,
+    scores: int = 64,
+    top: int = 1,
+    lower_bits: int = 8,
+    degrees: str = "15-15-15",
+    rank_degrees: str = "15-15-15",
+    limbs: int = 0,
+) -> Query:
+    """The `top` largest of so many scores of every record, and their indices; both go back for each ciphertext.
+
+    Args:   lower_bits, degrees, rank_degrees: of `RankPlan`; limbs: of a stored ciphertext, 0 is as many as the
+            products take.
+    Raises: UsageError: no ciphertext in the database, no power of two of scores, or signs that are too coarse for them;
+            ParamsError: the parameters do not carry the products.
+    """
+    if database_bytes < 1:
+        raise UsageError(f"a database of {database_bytes} bytes holds no ciphertext: ask for a larger one")
+    plan = RankPlan(
+        params=params,
+        records=1,
+        scores=scores,
+        top=top,
+        lower_bits=lower_bits,
+        degrees=degrees,
+        rank_degrees=rank_degrees,
+        limbs=limbs,
+    )
+    size = params.ciphertext_bytes(plan.object_limbs)
+    objects = -(-database_bytes // size)
+    work = scan_work(replace(plan, records=objects * plan.per_object))
     return Query(work=work, object_bytes=size, columns=1, stored="ciphertext")
 
 

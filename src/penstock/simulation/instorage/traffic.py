@@ -69,6 +69,8 @@ def queries_resident(query: Query, drive: DriveRates, switches: Switches) -> int
     form = KeyForm.SEEDED if switches.seeded_keys else KeyForm.FULL
     keys = sum(query.params.key_bytes(limbs, form) for limbs in query.work.keys.values()) * switches.keys_in_dram
     room = drive.dram_capacity_bytes - keys
+    if room >= 0 and not query.work.query_bytes:  # nothing that stays
+        return _UNBOUND
     if room < query.work.query_bytes:
         raise UsageError(
             f"the DRAM of drive '{drive.name}' ({format_bytes(drive.dram_capacity_bytes)}) does not hold the keys "

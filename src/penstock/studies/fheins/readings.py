@@ -6,6 +6,7 @@ from penstock.studies.fheins import data
 from penstock.studies.headlines import Reading
 
 LAST = data.BATCHES[-1]
+FAIR = "batch-overlap-dram"
 
 
 def readings() -> list[Reading]:
@@ -62,6 +63,19 @@ def _of_drive(drive: str) -> list[Reading]:
                 "one seeded key": f"ablation.{drive}.seeded-keys-from-flash.speedup",
                 "twiddle factors alone": f"ablation.{drive}.twiddles-from-flash.speedup",
             },
+        ),
+        *(
+            Reading(
+                row=f"{at}.fheins_energy",
+                rests_on="logic alone at full power while a query runs, a row of Table II for each engine; a host that "
+                "reads the database again for each query",
+                neighbours={
+                    "that host": f"{at}.host_energy",
+                    "both read once a batch": f"{at}.{FAIR}.fheins_energy",
+                    "the host, if both do": f"{at}.{FAIR}.host_energy",
+                },
+            )
+            for at in (f"{pir}.batch{LAST}", f"{ssc}.batch1", f"{ssc}.queries{LAST}")
         ),
         Reading(
             row=f"table2.{drive}.per-engine.power",

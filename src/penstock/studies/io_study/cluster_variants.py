@@ -13,7 +13,6 @@ from typing import Any
 
 from penstock.machines.networks import load_network
 from penstock.params import catalogue
-from penstock.running import trace_workload
 from penstock.studies.io_study import data
 from penstock.studies.io_study.calibrated import ACCELERATORS, SHARP, mean_gpu_speedup
 from penstock.studies.io_study.model import (
@@ -21,13 +20,12 @@ from penstock.studies.io_study.model import (
     OPPOSED,
     PARAMS,
     PARTITION,
-    WORKLOADS,
     Study,
     StudyProgram,
     mean_of,
 )
 from penstock.studies.io_study.rows import row
-from penstock.studies.io_study.variants import digits_of_3_limbs
+from penstock.studies.io_study.variants import changed_trace, digits_of_3_limbs
 
 ETHERNET, FABRIC = data.NETWORKS
 FABRIC_AS_PRINTED = "fastfabric-300-gib"
@@ -149,6 +147,5 @@ def _share_rows(accelerator: str, cases: Sequence[tuple[Change, StudyProgram]]) 
 
 def _with_longer_digits(program: StudyProgram) -> StudyProgram:
     spec = catalogue.spec(PARAMS[program.accelerator, program.application])
-    workload, size = WORKLOADS[program.application]
-    trace = trace_workload(workload, spec.model_copy(update=digits_of_3_limbs(spec)).build(), size, 0)
+    trace = changed_trace(program.application, spec.model_copy(update=digits_of_3_limbs(spec)).build())
     return StudyProgram(program.accelerator, program.application, program.machine, trace)

@@ -14,9 +14,9 @@ from typing import Any
 from penstock.errors import ParamsError
 from penstock.machines import Machine, load_machine
 from penstock.machines.figure import Evidence
-from penstock.running import trace_workload
 from penstock.simulation.price import price_trace
 from penstock.studies.io_study import data
+from penstock.studies.io_study.reads import refresh_trace
 from penstock.studies.io_study.rows import row
 
 GROUP = "history"
@@ -111,7 +111,7 @@ def refresh(machine: Machine, set_name: str | None = None) -> tuple[float, int, 
     """
     chosen = set_name or machine.native_params
     assert chosen is not None, f"machine '{machine.name}' names its parameter set"
-    trace = trace_workload("bootstrapping", chosen, "accelerator", 0)
+    trace = refresh_trace(chosen)
     operations = trace.view(composites=False).operations
     kinds, limbs = operations["kind"].to_pylist(), operations["limbs_in"].to_pylist()
     left = next(n for kind, n in zip(kinds, limbs, strict=True) if kind == "decrypt") - 1

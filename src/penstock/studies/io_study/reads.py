@@ -6,6 +6,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from penstock.params.ckks import CkksParameters
 from penstock.running import trace_workload
 from penstock.simulation.caches import Lru
 from penstock.simulation.cluster.partitions import Together, partition_named
@@ -13,6 +14,7 @@ from penstock.simulation.memory.hierarchy import Accesses, replay
 from penstock.simulation.price import price_trace
 from penstock.studies.io_study import data
 from penstock.studies.io_study.model import FULL, PARAMS, PARTITION, StudyProgram
+from penstock.traces.schema import Trace, text_codes
 from penstock.work.shapes import Ints
 
 
@@ -22,8 +24,9 @@ class Reads:
     def __init__(self, program: StudyProgram) -> None:
         self.program = program
         self.limbs: Ints = program.on_hosts.shapes.limbs_in[program.on_hosts.access_row]
-        scopes = program.trace.view(composites=False).server_operations()["scope"].to_pylist()
-        self.refreshing = np.asarray(["bootstrap" in (scope or "") for scope in scopes], dtype=bool)
+        codes, names = text_codes(program.trace.view(composites=False).server_operations()["scope"])
+        # A null has the code -1, the last one.
+        self.refreshing = np.asarray([*("bootstrap" in (name or "") for name in names), False], dtype=bool)[codes]
 
     @cached_property
     def in_refresh(self) -> tuple[float, float]:
@@ -42,7 +45,7 @@ class Reads:
         """Bytes and seconds of the program where every bootstrapping is of all slots, not by the values' period."""
         program, (inside_bytes, inside_s) = self.program, self.in_refresh
         params = PARAMS[program.accelerator, program.application]
-        alone = price_trace(trace_workload("bootstrapping", params, "accelerator", 0), program.machine, key_form=FULL)
+        alone = price_trace(refresh_trace(params), program.machine, key_form=FULL)
         return (
             program.priced.accessed_bytes - inside_bytes + self.refreshes * alone.accessed_bytes,
             program.priced.ideal_s - inside_s + self.refreshes * alone.ideal_s,
@@ -96,6 +99,12 @@ class Reads:
         priced, rows = self.program.priced, self.program.on_hosts.access_row
         here = self.refreshing[rows] == refreshing
         return float((priced.access_bytes[here] / priced.compute_s[rows[here]]).max())
+
+
+@lru_cache(maxsize=16)
+def refresh_trace(params: str | CkksParameters) -> Trace:
+    """A bootstrapping alone, traced once for all that price it."""
+    return trace_workload("bootstrapping", params, "accelerator", 0)
 
 
 @lru_cache(maxsize=32)

@@ -25,11 +25,22 @@ from penstock.studies.io_study.interpretations import interpretation_rows
 from penstock.studies.io_study.model import Study
 from penstock.studies.io_study.rows import row
 from penstock.studies.io_study.sensitivity import sensitivity_rows
+from penstock.studies.io_study.servers import assumed_server_rows, server_rows
 from penstock.studies.io_study.sizes import digest_rows, expansion_rows, size_rows, size_sensitivity_rows
 from penstock.studies.io_study.workflow import workflow_rows
 
 STUDY = "io-study"
-DRAWN = ("hit-ratio-curve", "cluster-curve", "sensitivity", "reading", "locality", "history", "cost", "assumed")
+DRAWN = (
+    "hit-ratio-curve",
+    "cluster-curve",
+    "sensitivity",
+    "reading",
+    "locality",
+    "history",
+    "cost",
+    "servers",
+    "assumed",
+)
 """Groups that a table on a terminal leaves out: curves and charts, which `--figures` draws, and readings."""
 
 
@@ -57,12 +68,14 @@ def rows(
         *workflow_rows(programs, place),
         *energy_rows(programs),
         *cost_rows(programs, listed),
+        *server_rows(programs, listed),
         *digest_rows(programs),
         *sensitivity_rows(programs),
         *size_sensitivity_rows(programs),
         *interpretation_rows(programs),
         *locality_rows(programs),
         *assumed_rows(programs, place, listed),
+        *assumed_server_rows(programs),
     ]
     assert len({each["id"] for each in made}) == len(made), "ids are unique"
     return made

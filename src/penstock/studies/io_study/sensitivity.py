@@ -6,10 +6,12 @@ one changes the time of bootstrapping, a row `….recalibrated` has the time wit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from statistics import fmean
 from typing import Any
 
 from penstock.machines import load_tiers
+from penstock.simulation.memory.serial_law import required_hit_ratio
 from penstock.studies.io_study import data
 from penstock.studies.io_study.calibrated import SHARP
 from penstock.studies.io_study.cluster_variants import cluster_sensitivity_rows
@@ -25,16 +27,51 @@ KEYS_READ = ("keys-whole", "digits-whole", "keys-seeded", "two-keys-kept", "keys
 
 def sensitivity_rows(study: Study) -> Iterator[dict[str, Any]]:
     """The whole tornado."""
+    every: dict[tuple[str, str], dict[str, Variant]] = {}
     for accelerator in ("sharp", "tensorfhe"):
         for application in data.APPLICATIONS:
             program = study.program(accelerator, application)
             found = list(variants(program, study))
+            every[accelerator, application] = {variant.name: variant for variant in found}
             yield from _program_rows(program, found)
             yield from _slowdown_rows(program, found)
             yield from _steepest_rows(program)
             yield from _mode_rows(program)
             yield from communication_rows(program)
+    yield from _mean_rows(every)
+    yield from _io_ratio_rows(study, every)
     yield from cluster_sensitivity_rows(study)
+
+
+def _mean_rows(every: Mapping[tuple[str, str], Mapping[str, Variant]]) -> Iterator[dict[str, Any]]:
+    """Means over both applications where other bytes are read: SHARP's hit ratios, TensorFHE's slowdowns."""
+    for tier in load_tiers(data.TIERS):
+        rate = tier.bandwidth_bytes_per_s
+        for name in ("keys-seeded", "keys-whole"):
+            found = [every["sharp", application][name] for application in data.APPLICATIONS]
+            ours = fmean(required_hit_ratio(v.key_bytes / v.ideal_s, rate, data.IDEAL_SHARE) for v in found)
+            row_id = f"sensitivity.sharp.mean.{tier.name}.hit_ratio_80.{name}"
+            yield row(row_id, "sensitivity", "hit_ratio", ours, found[0].says, policy=name)
+        for name in ("keys-seeded", "keys-whole", "digits-of-3-limbs"):
+            found = [every["tensorfhe", application][name] for application in data.APPLICATIONS]
+            ours = fmean(1 + v.key_bytes / v.ideal_s / rate for v in found)
+            row_id = f"sensitivity.tensorfhe.mean.{tier.name}.slowdown.{name}"
+            yield row(row_id, "sensitivity", "slowdown", ours, found[0].says, policy=name)
+
+
+def _io_ratio_rows(study: Study, every: Mapping[tuple[str, str], Mapping[str, Variant]]) -> Iterator[dict[str, Any]]:
+    """Bytes that TensorFHE reads over those of SHARP."""
+    for application in data.APPLICATIONS:
+        of_sharp, of_gpu = (every[accelerator, application] for accelerator in ("sharp", "tensorfhe"))
+        runs = [study.program(accelerator, application).runs for accelerator in ("sharp", "tensorfhe")]
+        for name, gpu, sharp, says in (
+            ("digits-of-3-limbs", "digits-of-3-limbs", "base", of_gpu["digits-of-3-limbs"].says),
+            ("keys-whole", "keys-whole", "keys-whole", f"{of_gpu['keys-whole'].says}, on both"),
+            ("keys-seeded-on-sharp", "base", "keys-seeded", f"on SHARP {of_sharp['keys-seeded'].says}"),
+        ):
+            ours = (of_gpu[gpu].key_bytes / runs[1]) / (of_sharp[sharp].key_bytes / runs[0])
+            row_id = f"sensitivity.tensorfhe_to_sharp.{application}.io_ratio.{name}"
+            yield row(row_id, "sensitivity", "ratio", ours, says, policy=name)
 
 
 def _program_rows(program: StudyProgram, found: list[Variant]) -> Iterator[dict[str, Any]]:

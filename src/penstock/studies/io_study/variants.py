@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from penstock.machines.schema import Machine, Overlap
@@ -18,7 +19,7 @@ from penstock.params.spec import CkksSpec
 from penstock.running import trace_workload
 from penstock.simulation.price import price_trace
 from penstock.studies.io_study.model import FULL, PARAMS, WORKLOADS, Study, StudyProgram
-from penstock.studies.io_study.reads import reads_of
+from penstock.studies.io_study.reads import reads_of, refresh_trace
 from penstock.traces.schema import Trace
 
 UTILISATION_STEP = 0.1
@@ -99,8 +100,7 @@ def _both_s(
 
 def refresh_s(machine: Machine, accelerator: str, params: CkksParameters | None = None) -> float:
     """Seconds of the bootstrapping that an accelerator is calibrated on."""
-    trace = trace_workload("bootstrapping", params or CALIBRATED_ON[accelerator], "accelerator", 0)
-    return price_trace(trace, machine, key_form=FULL).ideal_s
+    return price_trace(refresh_trace(params or CALIBRATED_ON[accelerator]), machine, key_form=FULL).ideal_s
 
 
 def _traced_variants(program: StudyProgram) -> Iterator[Variant]:
@@ -120,14 +120,20 @@ def _traced_variants(program: StudyProgram) -> Iterator[Variant]:
         changes.append(
             ("digits-of-3-limbs", "digits of 3 limbs and 3 special limbs instead of 1 and 1", digits_of_3_limbs(spec))
         )
-    workload, size = WORKLOADS[program.application]
     calibrating = catalogue.spec(CALIBRATED_ON[program.accelerator])
     for name, says, update in changes:
-        trace = trace_workload(workload, spec.model_copy(update=update).build(), size, 0)
+        trace = changed_trace(program.application, spec.model_copy(update=update).build())
         key_bytes = float(price_trace(trace, program.machine, key_form=FULL).accessed_bytes)
         own = digits_of_3_limbs(calibrating) if "dnum" in update else update
         times = _both_s(program, trace, program.machine, calibrating.model_copy(update=own).build())
         yield Variant(name, says, key_bytes, *times)
+
+
+@lru_cache(maxsize=4)
+def changed_trace(application: str, params: CkksParameters) -> Trace:
+    """An application at a changed set. The last ones are kept: those of longer digits are played on hosts too."""
+    workload, size = WORKLOADS[application]
+    return trace_workload(workload, params, size, 0)
 
 
 def digits_of_3_limbs(spec: CkksSpec) -> dict[str, Any]:

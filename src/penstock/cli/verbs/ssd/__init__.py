@@ -15,6 +15,7 @@ VERBS: dict[str, str] = {
     "filter": "Sum and count of an encrypted category, inside a drive and on a host.",
     "join": "Join of an encrypted table with a small one, inside a drive and on a host.",
     "hdc": "Cosine scores of hypervectors, inside a drive and on a host.",
+    "top-k": "Largest encrypted scores of every record, inside a drive and on a host.",
     "similarity": "Records near an encrypted query, inside a drive and on a host.",
     "near-data": "Keys that stay at the drive, for any workload.",
     "space": "Thousands of designs of accelerators in a drive: time, area, power, and the Pareto front.",
@@ -28,6 +29,7 @@ PLACES: dict[str, str] = {
     "filter": "penstock.cli.verbs.ssd.queries:filter_rows",
     "join": "penstock.cli.verbs.ssd.queries:join",
     "hdc": "penstock.cli.verbs.ssd.queries:hdc",
+    "top-k": "penstock.cli.verbs.ssd.ranking:top_k",
     "similarity": "penstock.cli.verbs.ssd.similarity:similarity",
     "near-data": "penstock.cli.verbs.ssd.near_data:command",
 }

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.simulation.instorage.queries import Inside
     from penstock.simulation.instorage.space import Axes, Space
 
-WORKLOADS = ("pir", "ssc", "hdc-classify", "filter-aggregate", "equi-join", "string-match")
+WORKLOADS = ("pir", "ssc", "hdc-classify", "filter-aggregate", "equi-join", "argmax", "top-k", "string-match")
 ENDINGS = (".csv", ".json")
 SHOWN = 3
 """Reasons for points that cannot be built."""
@@ -82,9 +82,9 @@ def _with(options: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
 def command(workload: str, **options: Any) -> None:
     """Time, area and power of thousands of designs of accelerators in a drive, and the Pareto front within budgets.
 
-    WORKLOAD is pir, ssc, hdc-classify, filter-aggregate, equi-join or string-match. Printed are the designs that no
-    other one beats in both seconds a query and watts; -o has all. Area and power are 'published' at the design of
-    FHEIns' Table II and 'scaled' from it elsewhere; times are simulated. 'docs/fheins.md' has the laws.
+    WORKLOAD is pir, ssc, hdc-classify, filter-aggregate, equi-join, argmax, top-k or string-match. Printed are the
+    designs that no other one beats in both seconds a query and watts; -o has all. Area and power are 'published' at
+    the design of FHEIns' Table II and 'scaled' from it elsewhere; times are simulated. 'docs/fheins.md' has the laws.
 
     \b
     Examples:

@@ -1,0 +1,1 @@
+"""Workloads that rank encrypted scores; each file is one."""
