@@ -57,6 +57,7 @@ def _deal(program: ClusterProgram, partition: Together, hosts: int) -> Dealt:
     machine, shapes = program.machine, program.shapes
     seconds, joules = np.zeros(len(shapes.distinct)), np.zeros(len(shapes.distinct))
     exchanged: list[tuple[Collective, ...]] = []
+    batches = program.priced.batches
     for i, shape in enumerate(shapes.distinct):
         if not program.priced_shape(i):
             exchanged.append(())
@@ -64,8 +65,9 @@ def _deal(program: ClusterProgram, partition: Together, hosts: int) -> Dealt:
         part = partition.part(shape, program.params, program.key_form, hosts)
         # The measured factor of the whole operation holds for each share of it.
         factor = machine.factor(shape.kind, program.params.ring_dim, shape.limbs_in)
-        seconds[i] = factor * machine.price(part.path).seconds
-        joules[i] = factor * (machine.price(part.total).joules or 0.0)
+        batch = 1.0 if batches is None else float(batches[i])
+        seconds[i] = factor * machine.price(part.path, batch).seconds
+        joules[i] = factor * (machine.price(part.total, batch).joules or 0.0)
         exchanged.append(part.exchanged)
     known = program.priced.joules is not None
     return Dealt(compute_s=seconds, joules=float(joules @ shapes.counts) if known else None, exchanged=tuple(exchanged))
