@@ -272,20 +272,20 @@ class Machine:
             return 1.0
         return self.calibrated.factor(kind, ring_dim, limbs, self.thread_count or 1)
 
-    def price(self, work: KernelWork, batch: float = 1.0) -> Cost:
+    def price(self, work: KernelWork, together: float = 1.0) -> Cost:
         """Seconds, joules and the binding unit of one operation's work.
 
         Pure and deterministic; a unit without a rate takes no time.
 
-        Args:   batch: operations like it that are there at once, this one among them. They share the launches of a
-                GPU, as far as its batch goes; other machines take each for itself.
+        Args:   together: operations like it that are ready at once, this one among them. They share the launches of
+                a GPU, as far as its batch goes; other machines take each for itself.
         """
         if self.gpu is not None:
             per_unit = self.gpu.seconds(
                 work,
                 word_bytes=word_bytes_of(self.architecture.word),
                 share=self.utilisation.value if self.utilisation else 1.0,
-                batch=batch,
+                together=together,
                 plaintexts=self.plaintext_transforms.value if self.plaintext_transforms else 0.0,
             )
         else:

@@ -68,8 +68,8 @@ class PricedTrace:
     warnings: tuple[str, ...] = ()
     schedule: Schedule | None = None
     """Its kernels on the machine's units, where the machine has operations scheduled."""
-    batches: Floats | None = None
-    """(shapes,) how many operations of each distinct shape share a launch of a GPU; `None`: one each."""
+    together: Floats | None = None
+    """(shapes,) operations of each distinct shape that are ready at once, for launches of a GPU; `None`: not asked."""
     off_chip_s: float | None = None
     """Seconds in which the machine's own memory moves all keys and plaintexts that are read; `None`: not stated."""
 
@@ -134,8 +134,8 @@ def price_trace(
     if machine.inside is Inside.SCHEDULE:
         scheduled = _scheduled(table, objects, shapes, machine, params, key_form)
     units = (*(machine.parts if scheduled is None else scheduled.parts), _UNPRICED)
-    batches = _batches(table, objects, shapes, machine)
-    works, seconds, joules, bound, unpriced = _priced_shapes(shapes, machine, params, key_form, units, batches)
+    together = _together(table, objects, shapes, machine)
+    works, seconds, joules, bound, unpriced = _priced_shapes(shapes, machine, params, key_form, units, together)
     key_bytes = np.asarray([work.key_bytes for work in works], dtype=np.int64)
     most = params.plaintext_bytes(1) if machine.extends_plaintexts else np.iinfo(np.int64).max
     plaintext_bytes = np.asarray([min(work.plaintext_bytes, most) for work in works], dtype=np.int64)
@@ -180,7 +180,7 @@ def price_trace(
             for kind, count in unpriced.items()
         ),
         schedule=scheduled,
-        batches=batches,
+        together=together,
         off_chip_s=None if own is None else float(key_bytes @ counts + plaintext_bytes @ counts) / own.value,
     )
 
@@ -194,18 +194,14 @@ def program_of(table: pa.Table, objects: Objects, shapes: Shapes) -> Program:
     return Program(shapes.distinct, shapes.of_row, sources_of(made, operands, table.num_rows, len(objects.bytes)))
 
 
-def _batches(table: pa.Table, objects: Objects, shapes: Shapes, machine: Machine) -> Floats | None:
-    """(shapes,) operations that share a launch, on a GPU: those of one shape that wait for equally many others.
-
-    On average over the program, of all its inputs, and no more than the library takes.
-    """
+def _together(table: pa.Table, objects: Objects, shapes: Shapes, machine: Machine) -> Floats | None:
+    """(shapes,) operations of one shape behind equally long chains of others, on average; of a GPU that batches them."""
     if machine.gpu is None or machine.gpu.most_ciphertexts <= 1:
         return None
     waits = depths(program_of(table, objects, shapes))
-    groups = np.unique(np.stack([shapes.of_row, waits]), axis=1)[0] if len(waits) else np.zeros(0, np.int64)
+    groups = np.unique(np.stack([shapes.of_row, waits]), axis=1)[0]
     launches = np.bincount(groups, minlength=len(shapes.distinct))
-    found = machine.gpu.num_inputs * shapes.counts / np.maximum(launches, 1)
-    return np.minimum(found, machine.gpu.most_ciphertexts)
+    return np.asarray(shapes.counts / np.maximum(launches, 1), dtype=np.float64)
 
 
 def depths(program: Program) -> Ints:
@@ -238,7 +234,7 @@ def _priced_shapes(
     params: CkksParameters,
     key_form: KeyForm | None,
     units: Sequence[str],
-    batches: Floats | None,
+    together: Floats | None,
 ) -> tuple[list[KernelWork], Floats, Floats, npt.NDArray[np.int8], dict[str, int]]:
     """Work, seconds, joules and unit of each distinct shape; and how many operations of each kind have no price."""
     num = len(shapes.distinct)
@@ -257,7 +253,7 @@ def _priced_shapes(
         works.append(work)
         if machine.inside is Inside.SCHEDULE:
             continue
-        cost = machine.price(work) if batches is None else machine.price(work, float(batches[i]))
+        cost = machine.price(work, 1.0 if together is None else float(together[i]))
         factor = machine.factor(shape.kind, params.ring_dim, shape.limbs_in)
         seconds[i], joules[i] = factor * cost.seconds, factor * (cost.joules or 0.0)
         bound[i] = unit_index[cost.bound_by]

@@ -142,16 +142,16 @@ class Gpu:
         return 0.0 if self.roofline is None else self.roofline.full_points / (ring_dim * batch)
 
     def seconds(
-        self, work: KernelWork, *, word_bytes: int, share: float = 1.0, batch: float = 1.0, plaintexts: float = 0.0
+        self, work: KernelWork, *, word_bytes: int, share: float = 1.0, together: float = 1.0, plaintexts: float = 0.0
     ) -> dict[str, float]:
-        """Part -> seconds of one operation, where `batch` like it share their launches.
+        """Part -> seconds of one operation, where `together` like it share their launches, of each input.
 
         Args:   word_bytes: of a coefficient in memory; share: of the roofline's rates that is reached; plaintexts:
                 transforms to make one limb of a plaintext from another.
         """
         found = dict.fromkeys(PARTS, 0.0)
-        batch = min(max(batch, 1.0), max(1.0, self.most_ciphertexts))
-        sharing = min(batch, max(1.0, self.num_inputs))
+        batch = min(together * self.num_inputs, self.most_ciphertexts)
+        sharing = min(batch, self.num_inputs)
         for launch in launches_of(
             work, fused=self.fused, joined=self.joined, word_bytes=word_bytes, plaintexts=plaintexts
         ):

@@ -23,13 +23,16 @@ from penstock.studies.io_study.history import history_rows
 from penstock.studies.io_study.hosts import demand_rows, hit_ratio_rows, ideal_rows, slowdown_rows
 from penstock.studies.io_study.interpretations import interpretation_rows
 from penstock.studies.io_study.model import Study
+from penstock.studies.io_study.occupancy import occupancy_rows
 from penstock.studies.io_study.rows import row
 from penstock.studies.io_study.sensitivity import sensitivity_rows
 from penstock.studies.io_study.sizes import digest_rows, expansion_rows, size_rows, size_sensitivity_rows
 from penstock.studies.io_study.workflow import workflow_rows
 
 STUDY = "io-study"
-DRAWN = ("hit-ratio-curve", "cluster-curve", "sensitivity", "reading", "locality", "history", "cost", "assumed")
+DRAWN = (
+    "hit-ratio-curve", "cluster-curve", "occupancy", "sensitivity", "reading", "locality", "history", "cost", "assumed",
+)  # fmt: skip
 """Groups that a table on a terminal leaves out: curves and charts, which `--figures` draws, and readings."""
 
 
@@ -51,6 +54,7 @@ def rows(
         *cluster_rows(programs),
         *breakdown_rows(programs),
         *curve_rows(programs),
+        *occupancy_rows(programs),
         *size_rows(programs),
         *expansion_rows(programs),
         *history_rows(),
