@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from bench_rows import folder_of, points_of, rows_of
+from docs_blocks import ROOT
 from docs_commands import COMMAND, carried_out
 from penstock.cli.main import main
 
