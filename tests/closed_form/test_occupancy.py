@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,7 @@ from penstock.machines import load_machine
 from penstock.running import trace_workload
 from penstock.simulation.cluster.partitions import Together, partition_named
 from penstock.simulation.cluster.program import prepare
-from penstock.simulation.cluster.shapes import compute_s
+from penstock.simulation.cluster.shapes import compute_s, parts_of
 from penstock.studies.io_study.occupancy import CHANGES, changed
 from penstock.work.kernel_work import KernelWork
 
@@ -45,6 +46,7 @@ def test_hosts_divide_gpu_compute_by_less_than_work(program) -> None:
     """Without launches, latency and threads to fill, time follows the busiest host's work; with them it lags."""
     partition = partition_named("rplp-holders")
     assert isinstance(partition, Together)
+    parts = [parts_of(program, partition, hosts) for hosts in HOSTS]
     machine = program.machine
     roof = machine.gpu.roofline
     ideal = replace(
@@ -61,15 +63,15 @@ def test_hosts_divide_gpu_compute_by_less_than_work(program) -> None:
     )
 
     def divisors(at):
-        one = compute_s(program, partition, 1, at)
-        return [one / compute_s(program, partition, hosts, at) for hosts in HOSTS]
+        times = [compute_s(program, each, at) for each in parts]
+        return [times[0] / each for each in times]
 
     found, in_proportion = divisors(machine), divisors(ideal)
     assert found == sorted(found)
     assert all(mine <= theirs * (1 + 1e-9) for mine, theirs in zip(found, in_proportion, strict=True))
     assert found[-1] < 0.95 * in_proportion[-1]
     # Each doubling of hosts gains less than the one before it.
-    gains = [b / a for a, b in zip(found, found[1:], strict=False)]
+    gains = [b / a for a, b in itertools.pairwise(found)]
     assert gains[-1] < gains[0]
 
 
@@ -77,10 +79,11 @@ def test_batches_make_up_for_limbs(program) -> None:
     """128 inputs fill launches of one limb, one ciphertext does not."""
     partition = partition_named("rplp-holders")
     assert isinstance(partition, Together)
+    one, many = (parts_of(program, partition, hosts) for hosts in (1, 32))
     found = {}
     for name in CHANGES:
         at = changed(program.machine, name)
-        found[name] = compute_s(program, partition, 1, at) / compute_s(program, partition, 32, at)
+        found[name] = compute_s(program, one, at) / compute_s(program, many, at)
     assert found["one-ciphertext"] <= found["full-batch"]
     assert found["launches-5-times"] < found["launches-free"]
 
@@ -88,4 +91,5 @@ def test_batches_make_up_for_limbs(program) -> None:
 def test_compute_of_the_same_machine_is_that_of_the_priced_program(program) -> None:
     partition = partition_named("rplp-holders")
     assert isinstance(partition, Together)
-    assert compute_s(program, partition, 1, program.machine) == pytest.approx(program.priced.ideal_s, rel=1e-12)
+    parts = parts_of(program, partition, 1)
+    assert compute_s(program, parts, program.machine) == pytest.approx(program.priced.ideal_s, rel=1e-12)

@@ -131,7 +131,10 @@ def test_one_word_width_is_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[
         (HEAD + "transform,24,65536\n", "line 2: .*each line has the cells of the first one"),
         ("kernel,limbs,ring_dim,word_bits,seconds,batches\ntransform,24,65536,32,1e-5,1\n", "unknown column 'batches'"),
         (HEAD + "product,24,65536,32,1e-5,\n", "no timing of a transform on words of 32 bits"),
-        (HEAD + "transform,24,65536,32,2e-5,\ntransform,48,65536,32,1e-5,\n", "transforms takes no longer for more limbs"),
+        (
+            HEAD + "transform,24,65536,32,2e-5,\ntransform,48,65536,32,1e-5,\n",
+            "transforms takes no longer for more limbs",
+        ),
         ('[{"kernel": "transform", "limbs": true, "ring_dim": 65536, "word_bits": 32, "seconds": 1}]', "limbs 'True'"),
         ('["transform"]', "timing 1: not an object"),
         ('{"name": "", "kernels": []}', "no timings"),

@@ -2,7 +2,7 @@
 
 | column | meaning |
 |---|---|
-| `kernel` | a name of `NAMES`: transform, inverse-transform, base-conversion, key-product, product, scaling, sum, automorphism |
+| `kernel` | a name of `NAMES`, such as transform or base-conversion |
 | `limbs` | limbs that the launch makes, of all ciphertexts together |
 | `ring_dim` | N |
 | `word_bits` | bits of a coefficient's word, 32 or 64 |
@@ -258,7 +258,9 @@ def kernel_machine(
     for timing in timings:
         by_kernel[NAMES[timing.kernel]].append(timing)
     if not by_kernel[TRANSFORMS]:
-        raise MachineError(f"{where}: no timing of a transform on words of {width} bits; every operation needs its time")
+        raise MachineError(
+            f"{where}: no timing of a transform on words of {width} bits; every operation needs its time"
+        )
     lines = tuple(line_of(kernel, found, where) for kernel, found in by_kernel.items() if found)
 
     def measured(value: float, unit: str, line: Line) -> Figure:
@@ -289,9 +291,7 @@ def kernel_machine(
             else Figure(value=read.batch, text=f"{read.batch} ciphertexts", source=stated, kind=Evidence.MEASURED),
             kernels=kernels,
         ),
-        architecture=Architecture(
-            word=Figure(value=width, text=f"{width} bit", source=stated, kind=Evidence.MEASURED)
-        ),
+        architecture=Architecture(word=Figure(value=width, text=f"{width} bit", source=stated, kind=Evidence.MEASURED)),
     )
     return machine, lines
 

@@ -70,11 +70,7 @@ def machine_from_spec(spec: MachineSpec, where: str) -> Machine:
     if not spec.overlap_source.strip():
         raise MachineError(f"{where}: overlap_source is empty; say why the units overlap or do not")
     clock = _optional(spec.clock, where, "clock", HERTZ_UNITS, positive=True)
-    units = {}
-    for unit in UNIT_MEASURES:
-        written: FigureSpec | None = getattr(spec.units, unit, None)
-        if written is not None:
-            units[unit] = _unit_rate(unit, written, where, clock)
+    units = _units(spec, clock, where)
     gpu = _gpu(spec, clock, overlap, where)
     utilisation = _optional(spec.utilisation, where, "utilisation", UTILISATION_UNITS, positive=True)
     if utilisation is not None and utilisation.value > 1:
@@ -139,6 +135,12 @@ def machine_from_spec(spec: MachineSpec, where: str) -> Machine:
     )
 
 
+def _units(spec: MachineSpec, clock: Figure | None, where: str) -> dict[str, UnitRate]:
+    """Rates of units; none of a GPU."""
+    written: dict[str, FigureSpec | None] = {unit: getattr(spec.units, unit, None) for unit in UNIT_MEASURES}
+    return {unit: _unit_rate(unit, rate, where, clock) for unit, rate in written.items() if rate is not None}
+
+
 def _gpu(spec: MachineSpec, clock: Figure | None, overlap: Overlap, where: str) -> Gpu | None:
     """Raises: MachineError: besides a wrong table, one next to [units], or neither."""
     if spec.gpu is None and spec.units is None:
@@ -150,7 +152,7 @@ def _gpu(spec: MachineSpec, clock: Figure | None, overlap: Overlap, where: str) 
     if overlap is not Overlap.IN_TURN:
         raise MachineError(f"{where}: overlap '{overlap}' with [gpu]: kernels of a GPU run 'in-turn'")
     if spec.gpu.roofline is not None and (spec.architecture is None or spec.architecture.word is None):
-        raise MachineError(f"{where}: gpu.roofline without architecture.word: state the library's words, \"32 bit\"")
+        raise MachineError(f'{where}: gpu.roofline without architecture.word: state the library\'s words, "32 bit"')
     return gpu_from_spec(
         spec.gpu, clock, where, lambda written, path, units: figure(written, where, path, units, positive=True)
     )

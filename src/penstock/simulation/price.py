@@ -195,7 +195,7 @@ def program_of(table: pa.Table, objects: Objects, shapes: Shapes) -> Program:
 
 
 def _together(table: pa.Table, objects: Objects, shapes: Shapes, machine: Machine) -> Floats | None:
-    """(shapes,) operations of one shape behind equally long chains of others, on average; of a GPU that batches them."""
+    """(shapes,) operations of one shape behind equally long chains of others, on average; `None` without batches."""
     if machine.gpu is None or machine.gpu.most_ciphertexts <= 1:
         return None
     waits = depths(program_of(table, objects, shapes))

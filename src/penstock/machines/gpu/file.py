@@ -45,7 +45,9 @@ def gpu_from_spec(spec: GpuSpec, clock: Figure | None, where: str, figure: Check
     if spec.fused and not spec.fused_source.strip():
         raise MachineError(f"{where}: gpu.fused_source is empty; say where the library's fusions are stated")
     counts = {
-        name: None if written is None else _whole(figure(written, f"gpu.{name}", dict.fromkeys(units, 1.0)), where, name)
+        name: None
+        if written is None
+        else _whole(figure(written, f"gpu.{name}", dict.fromkeys(units, 1.0)), where, name)
         for name, written, units in (
             ("batch", spec.batch, ("ciphertexts", "ciphertext")),
             ("inputs", spec.inputs, ("inputs", "input")),

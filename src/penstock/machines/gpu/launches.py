@@ -129,19 +129,11 @@ def _key_products(work: KernelWork, summed: bool, joined: bool, elements: dict[i
             multiply_adds=work.key_mults,
         )
         return
-    for kernel, count, own, shared in ((KEY_PRODUCTS, 2 * digits, 2, 1), (SUMS, 2 * (digits - 1), 3, 0)):
-        size = points * count if joined else points
-        if count:
-            yield Launch(
-                kernel=kernel,
-                count=1 if joined else count,
-                points=size,
-                own=own * size,
-                shared=shared * size,
-                amount=size,
-                products=size if kernel == KEY_PRODUCTS else 0.0,
-                sums=size if kernel == SUMS else 0.0,
-            )
+    # Each product is added to its sum by a kernel of its own.
+    count = 1 if joined else 2 * digits
+    size = points * 2 * digits / count
+    yield Launch(kernel=KEY_PRODUCTS, count=count, points=size, own=2 * size, shared=size, amount=size, products=size)
+    yield Launch(kernel=SUMS, count=count, points=size, own=3 * size, amount=size, sums=size)
 
 
 def _inner(work: KernelWork, fused: Collection[str], joined: bool, elements: dict[int, int]) -> Iterator[Launch]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from types import MappingProxyType
 
 from penstock.machines.figure import Figure
@@ -70,7 +71,9 @@ class Roofline:
         """Points of a launch that fills the GPU."""
         return self.multiprocessors.value * self.threads.value * self.points.value
 
-    def seconds(self, launch: Launch, moved_bytes: float, batch: float, ring_dim: int, word_bytes: int, share: float) -> float:
+    def seconds(
+        self, launch: Launch, moved_bytes: float, batch: float, ring_dim: int, word_bytes: int, share: float
+    ) -> float:
         """Of one launch, of a transform in all its passes, without starting it."""
         passes = self.passes.value if launch.kernel == TRANSFORMS else 1.0
         filled = min(1.0, launch.points * batch / self.full_points)
@@ -152,9 +155,7 @@ class Gpu:
         found = dict.fromkeys(PARTS, 0.0)
         batch = min(together * self.num_inputs, self.most_ciphertexts)
         sharing = min(batch, self.num_inputs)
-        for launch in launches_of(
-            work, fused=self.fused, joined=self.joined, word_bytes=word_bytes, plaintexts=plaintexts
-        ):
+        for launch in _launches(work, self.fused, self.joined, word_bytes, plaintexts):
             known = self.kernels.get(launch.kernel)
             if known is not None:
                 working, starting = known.seconds(launch.amount * batch)
@@ -182,6 +183,13 @@ class Gpu:
             yield f"gpu.kernels.{kernel}.rate", known.rate
             if known.start is not None:
                 yield f"gpu.kernels.{kernel}.start", known.start
+
+
+@lru_cache(maxsize=4096)
+def _launches(
+    work: KernelWork, fused: tuple[str, ...], joined: bool, word_bytes: int, plaintexts: float
+) -> tuple[Launch, ...]:
+    return tuple(launches_of(work, fused=fused, joined=joined, word_bytes=word_bytes, plaintexts=plaintexts))
 
 
 def word_bytes_of(word: Figure | None) -> int:

@@ -56,26 +56,23 @@ def exchanges(
 
 
 def parts_of(program: ClusterProgram, partition: Together, hosts: int) -> tuple[Part | None, ...]:
-    """Each shape on so many hosts, `None` for those without kernel work; the program keeps them."""
-
-    def made() -> tuple[Part | None, ...]:
-        return tuple(
-            partition.part(shape, program.params, program.key_form, hosts) if program.priced_shape(i) else None
-            for i, shape in enumerate(program.shapes.distinct)
-        )
-
-    return program.keep(("parts", partition.name, hosts), made)
+    """Each shape on so many hosts, `None` for those without kernel work."""
+    return tuple(
+        partition.part(shape, program.params, program.key_form, hosts) if program.priced_shape(i) else None
+        for i, shape in enumerate(program.shapes.distinct)
+    )
 
 
-def compute_s(program: ClusterProgram, partition: Together, hosts: int, machine: Machine) -> float:
-    """Seconds that the busiest host computes, on another machine with the same kind of memory."""
-    seconds, _ = _priced(program, parts_of(program, partition, hosts), machine)
+def compute_s(program: ClusterProgram, parts: Sequence[Part | None], machine: Machine) -> float:
+    """Seconds that the busiest host computes, on a machine in the place of the program's.
+
+    Args:   parts: of `parts_of`.
+    """
+    seconds, _ = _priced(program, parts, machine)
     return float(seconds @ program.shapes.counts)
 
 
-def _priced(
-    program: ClusterProgram, parts: Sequence[Part | None], machine: Machine
-) -> tuple[Floats, Floats]:
+def _priced(program: ClusterProgram, parts: Sequence[Part | None], machine: Machine) -> tuple[Floats, Floats]:
     """(shapes,) seconds of the busiest host, and joules of all."""
     shapes, together = program.shapes, program.priced.together
     seconds, joules = np.zeros(len(parts)), np.zeros(len(parts))

@@ -62,9 +62,10 @@ def changed(machine: Machine, name: str) -> Machine:
     return replace(machine, gpu=CHANGES[name][1](machine.gpu))
 
 
-def divisor(program: StudyProgram, machine: Machine, hosts: int) -> float:
+def divisor(program: StudyProgram, hosts: int) -> float:
     """By how much so many hosts divide the compute of one."""
-    return program.compute_s(machine) / program.compute_s(machine, hosts)
+    one, many = (program.result(data.TIERS[0], data.NETWORKS[0], each).compute_s for each in (1, hosts))
+    return one / many
 
 
 def occupancy_rows(study: Study) -> Iterator[dict[str, Any]]:
@@ -79,7 +80,7 @@ def occupancy_rows(study: Study) -> Iterator[dict[str, Any]]:
                     f"{name}.hosts{hosts}.compute_divisor",
                     GROUP,
                     "divisor",
-                    divisor(program, program.machine, hosts),
+                    divisor(program, hosts),
                     f"compute of one host over that of {hosts}",
                     calibrated=implied if given else None,
                 )
@@ -89,6 +90,7 @@ def occupancy_rows(study: Study) -> Iterator[dict[str, Any]]:
 
 def _changed_rows(program: StudyProgram, name: str) -> Iterator[dict[str, Any]]:
     for change, (says, _) in CHANGES.items():
-        found = divisor(program, changed(program.machine, change), data.MOST_HOSTS)
+        machine = changed(program.machine, change)
+        found = program.compute_s(machine) / program.compute_s(machine, data.MOST_HOSTS)
         row_id = f"{name}.hosts{data.MOST_HOSTS}.compute_divisor.{change}"
         yield row(row_id, GROUP, "divisor", found, says, policy=change)
