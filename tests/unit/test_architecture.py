@@ -190,7 +190,7 @@ def test_trinity_computes_as_sharp_does():
 
 @pytest.mark.parametrize(
     ("name", "memory", "reading_s", "loading_s", "compute_s"),
-    [("a100-tensorfhe", "hbm2", 0.95, 0.40, 8.44), ("a100-cheddar", "hbm2", 0.23, 0.10, 2.78)],
+    [("a100-tensorfhe", "hbm2", 0.58, 0.40, 8.00), ("a100-cheddar", "hbm2", 0.14, 0.10, 1.45)],
 )
 def test_keys_on_a_gpu_count_twice_by_what_the_documentation_says(name, memory, reading_s, loading_s, compute_s):
     machine, tier = load_machine(name), load_tier(memory)
