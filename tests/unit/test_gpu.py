@@ -216,6 +216,18 @@ def test_cycles_need_a_clock(tmp_path: Path) -> None:
         load_machine(path)
 
 
+def test_two_libraries_on_one_gpu_differ_in_what_a_library_states() -> None:
+    tensorfhe, cheddar = (load_machine(f"a100-{name}").gpu for name in ("tensorfhe", "cheddar"))
+    assert tensorfhe is not None
+    assert cheddar is not None
+    hardware = ("multiprocessors", "integers", "memory", "latency", "threads", "launch")
+    for name in hardware:
+        assert getattr(tensorfhe.roofline, name).value == getattr(cheddar.roofline, name).value, name
+    assert (tensorfhe.most_ciphertexts, cheddar.most_ciphertexts) == (128, 1)
+    assert not tensorfhe.fused
+    assert set(cheddar.fused) == set(FUSIONS)
+
+
 def test_a_gpu_has_no_missing_units() -> None:
     fields = {each.field for each in missing(load_machine("a100-cheddar"))}
     assert not any(field.startswith(("units.", "gpu.")) for field in fields)
