@@ -161,7 +161,7 @@ class Machine:
             peak = f" With all units at their peak its times would be {share.value:.3g} of these."
             found.append(
                 f"machine '{self.name}' is calibrated to nothing: its utilisation of {share.text} is assumed."
-                f"{peak if share.value < 1 else ''} No measurement bounds its times from above; give a machine file "
+                f"{peak if share.value < 1 and self.gpu is None else ''} No measurement bounds its times from above; give a machine file "
                 "with the utilisation of a published bootstrapping to do better"
             )
         if self.peaks_as_stated:

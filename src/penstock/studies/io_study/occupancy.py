@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.machines.figure import Evidence, Figure
+from penstock.machines.gpu.launches import FUSIONS
 from penstock.machines.gpu.model import Gpu
 from penstock.machines.schema import Machine
 from penstock.studies.io_study import data
@@ -37,6 +38,10 @@ def _joined(gpu: Gpu) -> Gpu:
     return replace(gpu, joined=True)
 
 
+def _fused(gpu: Gpu) -> Gpu:
+    return replace(gpu, fused=tuple(FUSIONS))
+
+
 def _times_launch(factor: float) -> Callable[[Gpu], Gpu]:
     def changed(gpu: Gpu) -> Gpu:
         assert gpu.roofline is not None, "the study's GPU has a roofline"
@@ -50,6 +55,7 @@ CHANGES: Mapping[str, tuple[str, Callable[[Gpu], Gpu]]] = {
     "one-ciphertext": ("every operation has launches of its own", _one_ciphertext),
     "full-batch": (f"{FULL_BATCH} inputs run at once and share launches and keys", _full_batch),
     "joined-launches": ("loops over equally many limbs share a launch, such as those of all digits", _joined),
+    "fused": ("everything that Cheddar fuses is fused", _fused),
     "launches-free": ("starting a kernel takes no time", _times_launch(0.0)),
     "launches-5-times": ("starting a kernel takes five times as long, 4.5 us", _times_launch(5.0)),
 }
