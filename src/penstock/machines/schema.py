@@ -158,10 +158,12 @@ class Machine:
         if self.inside is Inside.SCHEDULE:
             return tuple(self._warnings_of_schedules())
         if share is not None and share.kind is Evidence.ASSUMED:
-            peak = f" With all units at their peak its times would be {share.value:.3g} of these."
+            # Launches and latencies of a GPU do not scale with it.
+            scales = share.value < 1 and self.gpu is None
+            peak = f" With all units at their peak its times would be {share.value:.3g} of these." if scales else ""
             found.append(
                 f"machine '{self.name}' is calibrated to nothing: its utilisation of {share.text} is assumed."
-                f"{peak if share.value < 1 and self.gpu is None else ''} No measurement bounds its times from above; give a machine file "
+                f"{peak} No measurement bounds its times from above; give a machine file "
                 "with the utilisation of a published bootstrapping to do better"
             )
         if self.peaks_as_stated:
