@@ -255,7 +255,7 @@ def _draw_machine(console: Console, machine: Machine, found: dict[str, Any]) -> 
         drawn.add_row(row["field"], row["text"], row["kind"], row["source"])
     console.print(drawn)
     if found["operations"]:
-        _draw_operations(console, found)
+        _draw_operations(console, found, on_chip=machine.gpu is None)
     if found["schedule"]:
         _draw_schedule(console, found)
     for what in ("disputed", "warnings"):
@@ -263,13 +263,13 @@ def _draw_machine(console: Console, machine: Machine, found: dict[str, Any]) -> 
             console.print(f"\n{what.removesuffix('s')}: {text}", highlight=False)
 
 
-def _draw_operations(console: Console, found: dict[str, Any]) -> None:
+def _draw_operations(console: Console, found: dict[str, Any], *, on_chip: bool) -> None:
     row = found["parameter_set"]
     levels = "no bootstrapping" if row["effective_levels"] is None else f"{row['effective_levels']} levels after it"
     level = f"{row['security_bits']} bit" if row["security_bits"] else "no security level stated"
     console.print(
         f"\nat '{row['params']}': N = {row['ring_dim']}, {row['num_q']}+{row['num_p']} limbs, dnum {row['dnum']}, "
-        f"{row['word_bits']}-bit words, {levels}, {level}; every byte on chip",
+        f"{row['word_bits']}-bit words, {levels}, {level}; every byte {'on chip' if on_chip else 'in device memory'}",
         highlight=False,
     )
     drawn = table_of("operation | time | at peak | energy | bound by | key", no_wrap=True)
