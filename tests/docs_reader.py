@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from bench_rows import folder_of, points_of, rows_of
+from docs_blocks import ROOT
 from docs_commands import COMMAND, carried_out
 from penstock.cli.main import main
 
@@ -246,6 +247,12 @@ def genotypes(reader: Reader) -> None:
     reader.text("genotypes.csv", "\n".join(lines) + "\n")
 
 
+def kernels(reader: Reader) -> None:
+    """`kernels.csv`: the timings that the page shows."""
+    page = (ROOT / "docs" / "machines.md").read_text()
+    reader.text("kernels.csv", page.split("```csv\n", 1)[1].split("```", 1)[0])
+
+
 def bench_run(reader: Reader) -> None:
     """`runs/before`: a finished run of a suite, as small as can be, or the one that the page has made."""
     if (reader.folder / "runs" / "today").exists():
@@ -288,6 +295,7 @@ THINGS: dict[str, Callable[[Reader], object]] = {
     "score.py": lambda reader: reader.text("score.py", PROGRAM),
     "mini.toml": lambda reader: reader.text("mini.toml", SUITE),
     "genotypes.csv": genotypes,
+    "kernels.csv": kernels,
     "program_trace.bin": program_trace,
     "runs/fit": fit_run,
     "runs/before": bench_run,

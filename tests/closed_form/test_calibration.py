@@ -10,14 +10,13 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.fit.fit import utilisation_for
+from penstock.fit.fit import utilisation_meeting
 from penstock.machines import Evidence, Inside, load_machine
 from penstock.params import catalogue
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.running import trace_workload
 from penstock.simulation.price import price_trace
 from penstock.traces.schema import TraceMeta
-from penstock.work.shapes import Objects, server_rows, shape_work, shapes_of
 
 PUBLISHED = [
     ("sharp", "sharp", 3.12e-3),
@@ -31,12 +30,13 @@ def test_bootstrapping_takes_the_published_time(name, params_name, seconds):
     ev = SymbolicEvaluator(params)
     ev.bootstrap(ev.fresh(1))
     trace = ev.builder.finish(TraceMeta(workload="bootstrap", params=params.to_dict(), reading="trace"))
-    table = server_rows(trace.view().operations)
-    shapes = shapes_of(table, Objects(trace, params))
-    works = [shape_work(shapes.distinct[i], params) for i in shapes.of_row]
-    share = utilisation_for(machine, works, seconds)
+
+    def seconds_at(share: float) -> float:
+        return price_trace(trace, replace(machine, utilisation=replace(machine.utilisation, value=share))).ideal_s
+
     got = price_trace(trace, machine).ideal_s
-    assert got == pytest.approx(seconds, rel=1e-3), f"set the utilisation of '{name}' to \"{100 * share:.2f} %\""
+    if got != pytest.approx(seconds, rel=1e-3):
+        pytest.fail(f"set the utilisation of '{name}' to \"{100 * utilisation_meeting(seconds_at, seconds):.2f} %\"")
     assert machine.utilisation.kind is Evidence.CALIBRATED
     assert params_name in machine.utilisation.source
     calibrated = [path for path, figure in machine.figures() if figure.kind is Evidence.CALIBRATED]

@@ -84,6 +84,11 @@ def made(folder: Path, openfhe: bool) -> Iterator[Target]:
     yield Target("trace (FHETCH)", text("t.fhetch", _instructions()), (imported % "fhetch",), 2)
     machine = ("machines check {}", "simulate {file} --machine {} --cache on-chip", "predict run {file} --machine {}")
     yield Target("machine", data("machines/data/machines/sharp.toml"), machine, 2)
+    yield Target("GPU", data("machines/data/machines/a100-cheddar.toml"), machine[:1])
+    kernels = (
+        "kernel,limbs,ring_dim,word_bits,seconds,sources\ntransform,24,65536,32,2e-5,\nkey-product,9,512,32,1e-5,4\n"
+    )
+    yield Target("measured kernels", text("kernels.csv", kernels), ("machines import-kernels {} -o {new}",))
     yield Target("parameters", data("params/data/sharp.toml"), ("params show {}", "params size {}"), 2)
     levels = '[[levels]]\ntier = "on-chip"\n[[levels]]\ntier = "hbm2"\ncapacity = "8 MiB"\n[[levels]]\ntier = "pcie5"\n'
     yield Target("levels", text("levels.toml", levels), ("simulate {file} --machine sharp --levels {}",))

@@ -204,6 +204,23 @@ def test_a_gpu_that_does_not_get_faster_spends_more_of_its_time_computing(rows: 
     assert base < rows[f"tensorfhe.{PARTS}32.compute_share"]["published"] < whole
 
 
+def test_gpu_compute_decreases_slowly_with_hosts(rows: dict[str, dict[str, Any]]) -> None:
+    """Launches over few limbs do not fill a GPU: compute keeps its share of the time, and batches win it back."""
+    for application in data.APPLICATIONS:
+        name = f"occupancy.tensorfhe.{application}"
+        found = [rows[f"{name}.hosts{hosts}.compute_divisor"]["first_principles"] for hosts in data.HOST_COUNTS[1:]]
+        assert found == sorted(found)
+        assert all(divisor < hosts for divisor, hosts in zip(found, data.HOST_COUNTS[1:], strict=True))
+        sharp = rows[f"occupancy.sharp.{application}.hosts32.compute_divisor"]["first_principles"]
+        assert found[-1] < 0.6 * sharp
+        changes = ("launches-5-times", "one-ciphertext", "launches-free", "full-batch")
+        moved = [rows[f"{name}.hosts32.compute_divisor.{change}"]["first_principles"] for change in changes]
+        assert max(moved[:2]) < found[-1] < min(moved[2:])
+    one, many = (rows[f"tensorfhe.{PARTS}{hosts}.compute_share"]["first_principles"] for hosts in (1, 32))
+    assert 0.85 * one < many < one
+    assert abs(rows[f"tensorfhe.{PARTS}32.compute_share"]["error_first_principles"]) <= 0.10
+
+
 def test_no_rule_of_counting_keys_gives_both_demands_and_both_divisors(rows: dict[str, dict[str, Any]]) -> None:
     """The divisors that the cluster figures imply, 18.5 and 12.7, tell limbs apart as the demands do."""
     found = {

@@ -8,8 +8,8 @@ least-squares solution on relative errors, with Huber weights (`penstock.fit.reg
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,13 +20,23 @@ from penstock.fit.fitted import errors_of, machine_of, need_transforms, rounded
 from penstock.machines.catalogue import FITTED_MACHINE
 from penstock.machines.records import FitSpec
 from penstock.machines.schema import Machine
+from penstock.machines.transferred import donor_utilisation
 from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.traces.schema import ORIGIN_CALLED, Trace
 from penstock.work.kernels import KernelWork
 from penstock.work.shapes import Objects, Shape, server_rows, shape_work, shapes_of
 
-__all__ = ["MEASURES", "NOMINAL_COST", "Sample", "fit_cpu", "fit_machine", "samples_from_trace", "utilisation_for"]
+__all__ = [
+    "MEASURES",
+    "NOMINAL_COST",
+    "Sample",
+    "fit_cpu",
+    "fit_machine",
+    "samples_from_trace",
+    "utilisation_for",
+    "utilisation_meeting",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,9 +131,19 @@ def fit_cpu(
 def utilisation_for(machine: Machine, works: Iterable[KernelWork], seconds: float) -> float:
     """The utilisation at which `works`, one after another, take `seconds` on `machine`.
 
-    Every kernel's time is inversely proportional to the utilisation, so this is exact.
+    Every kernel's time is inversely proportional to the utilisation, so this is exact. Launches of a GPU and latencies
+    are not: there it is searched for.
+
     Raises: UsageError: the overheads alone take longer.
     """
+    if machine.gpu is not None:
+        every, stated = list(works), machine.utilisation or donor_utilisation()
+
+        def seconds_at(share: float) -> float:
+            at = replace(machine, utilisation=replace(stated, value=share))
+            return sum(at.price(work).seconds for work in every)
+
+        return utilisation_meeting(seconds_at, seconds)
     overhead = machine.overhead.value if machine.overhead else 0.0
     kernels = total = 0.0
     for work in works:
@@ -133,6 +153,21 @@ def utilisation_for(machine: Machine, works: Iterable[KernelWork], seconds: floa
     if seconds <= total:
         raise UsageError(f"{machine.name}: overheads alone take {total} s, more than the {seconds} s to be met")
     return (machine.utilisation.value if machine.utilisation else 1.0) * kernels / (seconds - total)
+
+
+def utilisation_meeting(seconds_at: Callable[[float], float], seconds: float) -> float:
+    """The utilisation at which a program takes so long, by bisection; above 1 where peak rates are too slow.
+
+    Args:   seconds_at: seconds of the program at a utilisation; more of it never takes longer.
+    Raises: UsageError: it takes longer at any utilisation.
+    """
+    low, high = 1e-6, 1e6
+    if seconds_at(high) > seconds:
+        raise UsageError(f"launches and latencies alone take {seconds_at(high)} s, more than the {seconds} s to be met")
+    while high / low > 1 + 1e-9:
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if seconds_at(middle) > seconds else (low, middle)
+    return high
 
 
 def _spread(times: Sequence[Sequence[float]]) -> float | None:

@@ -49,9 +49,11 @@ def _in_results(machine: Machine) -> Iterator[Missing]:
     elif machine.peaks_as_stated:
         yield Missing("utilisation", "100 %", True, "some rates were measured, so the others are taken whole too")
     if machine.fit is None:  # a fit leaves out the costs that it finds to be zero
-        for unit in BASE_UNITS:
+        for unit in BASE_UNITS if machine.gpu is None else ():
             if unit not in machine.units:
                 yield Missing(f"units.{unit}", "takes no time", True)
+        for kernel in machine.gpu.unpriced() if machine.gpu is not None else ():
+            yield Missing(f"gpu.kernels.{kernel}", "takes no time", True)
         if machine.plaintext_transforms is None:
             yield Missing("plaintext_transforms", "all limbs of plaintexts are loaded", True)
         if machine.overhead is None:

@@ -164,6 +164,43 @@ class DatapathSpec(Strict):
     efficiency: FigureSpec | None = None
 
 
+class RooflineSpec(Strict):
+    """The hardware of a GPU, and the instructions of a library's kernels on it."""
+
+    multiprocessors: FigureSpec
+    integers: FigureSpec
+    tensor: FigureSpec | None = None
+    butterfly: FigureSpec
+    product: FigureSpec
+    multiply_add: FigureSpec
+    sum: FigureSpec
+    passes: FigureSpec
+    memory: FigureSpec
+    latency: FigureSpec
+    threads: FigureSpec
+    points: FigureSpec
+    launch: FigureSpec
+
+
+class KernelRateSpec(Strict):
+    """A measured kernel of a GPU."""
+
+    rate: FigureSpec
+    start: FigureSpec | None = None
+
+
+class GpuSpec(Strict):
+    """A library on a GPU."""
+
+    batch: FigureSpec | None = None
+    inputs: FigureSpec | None = None
+    fused: list[str] = Field(default_factory=list)
+    fused_source: str = ""
+    joined: bool = False
+    roofline: RooflineSpec | None = None
+    kernels: dict[str, KernelRateSpec] = Field(default_factory=dict)
+
+
 class MachineSpec(Strict):
     """A machine as a TOML file has it."""
 
@@ -174,7 +211,8 @@ class MachineSpec(Strict):
     disputed: list[str] = Field(default_factory=list)
     overlap: str
     overlap_source: str
-    units: UnitsSpec
+    units: UnitsSpec | None = None
+    gpu: GpuSpec | None = None
     clock: FigureSpec | None = None
     utilisation: FigureSpec | None = None
     plaintext_transforms: FigureSpec | None = None

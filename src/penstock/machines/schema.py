@@ -17,6 +17,7 @@ from penstock.machines.client import ClientModel
 from penstock.machines.cold import ColdModel
 from penstock.machines.datapath import Datapath
 from penstock.machines.figure import Evidence, Figure
+from penstock.machines.gpu.model import PARTS, Gpu, word_bytes_of
 from penstock.machines.parallel import CACHE, LOOPS, CacheModel, ThreadModel, beyond_cache, loop_starts, unit_shares
 from penstock.machines.power import PowerModel
 from penstock.machines.record_cost import RecordingModel
@@ -96,6 +97,9 @@ class Machine:
     overlap: Overlap
     overlap_source: str
     units: Mapping[str, UnitRate]
+    """Empty where `gpu` prices kernels."""
+    gpu: Gpu | None = None
+    """A GPU's kernels as launches, in place of rates of units."""
     clock: Figure | None = None
     """Hertz."""
     utilisation: Figure | None = None
@@ -154,10 +158,12 @@ class Machine:
         if self.inside is Inside.SCHEDULE:
             return tuple(self._warnings_of_schedules())
         if share is not None and share.kind is Evidence.ASSUMED:
-            peak = f" With all units at their peak its times would be {share.value:.3g} of these."
+            # Launches and latencies of a GPU do not scale with it.
+            scales = share.value < 1 and self.gpu is None
+            peak = f" With all units at their peak its times would be {share.value:.3g} of these." if scales else ""
             found.append(
                 f"machine '{self.name}' is calibrated to nothing: its utilisation of {share.text} is assumed."
-                f"{peak if share.value < 1 else ''} No measurement bounds its times from above; give a machine file "
+                f"{peak} No measurement bounds its times from above; give a machine file "
                 "with the utilisation of a published bootstrapping to do better"
             )
         if self.peaks_as_stated:
@@ -195,7 +201,7 @@ class Machine:
     def parts(self) -> tuple[str, ...]:
         """All that the time of an operation is made of: the units, what threads and the cache add, and `overhead`."""
         threads = (LOOPS,) if self.threads else ()
-        return (*self.units, *threads, *((CACHE,) if self.cache else ()), OVERHEAD)
+        return (*(self.units if self.gpu is None else PARTS), *threads, *((CACHE,) if self.cache else ()), OVERHEAD)
 
     @property
     def watts(self) -> float | None:
@@ -268,11 +274,37 @@ class Machine:
             return 1.0
         return self.calibrated.factor(kind, ring_dim, limbs, self.thread_count or 1)
 
-    def price(self, work: KernelWork) -> Cost:
+    def price(self, work: KernelWork, together: float = 1.0) -> Cost:
         """Seconds, joules and the binding unit of one operation's work.
 
         Pure and deterministic; a unit without a rate takes no time.
+
+        Args:   together: operations like it that are ready at once, this one among them. They share the launches of
+                a GPU, as far as its batch goes; other machines take each for itself.
         """
+        if self.gpu is not None:
+            per_unit = self.gpu.seconds(
+                work,
+                word_bytes=word_bytes_of(self.architecture.word),
+                share=self.utilisation.value if self.utilisation else 1.0,
+                together=together,
+                plaintexts=self.plaintext_transforms.value if self.plaintext_transforms else 0.0,
+            )
+        else:
+            per_unit = self._unit_seconds(work)
+        slowest = max(per_unit, key=lambda unit: per_unit[unit])
+        overhead = self.overhead.value if self.overhead else 0.0
+        kernels = per_unit[slowest] if self.overlap is Overlap.PIPELINED else sum(per_unit.values())
+        seconds = kernels + overhead
+        return Cost(
+            seconds=seconds,
+            joules=None if (watts := self.watts) is None else seconds * watts,
+            bound_by=slowest if per_unit[slowest] > overhead else OVERHEAD,
+            per_unit=per_unit,
+        )
+
+    def _unit_seconds(self, work: KernelWork) -> dict[str, float]:
+        """Seconds of each unit, and of what threads and the cache add."""
         transforms = float(work.limb_transforms)
         if self.plaintext_transforms is not None:
             transforms += self.plaintext_transforms.value * work.plaintext_limbs
@@ -292,21 +324,14 @@ class Machine:
             per_unit[LOOPS] = starts * self.threads.loop.value if self.threads.loop else 0.0
         if self.cache is not None:
             per_unit[CACHE] = beyond_cache(work, self.cache.size.value) / self.cache.beyond.value
-        slowest = max(per_unit, key=lambda unit: per_unit[unit])
-        overhead = self.overhead.value if self.overhead else 0.0
-        kernels = per_unit[slowest] if self.overlap is Overlap.PIPELINED else sum(per_unit.values())
-        seconds = kernels + overhead
-        return Cost(
-            seconds=seconds,
-            joules=None if (watts := self.watts) is None else seconds * watts,
-            bound_by=slowest if per_unit[slowest] > overhead else OVERHEAD,
-            per_unit=per_unit,
-        )
+        return per_unit
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
         """Every value with its path in the file."""
         for unit, rate in self.units.items():
             yield f"units.{unit}", rate.figure
+        if self.gpu is not None:
+            yield from self.gpu.figures()
         for name in ("clock", "utilisation", "plaintext_transforms", "overhead", "power", "idle_power"):
             figure = getattr(self, name)
             if figure is not None:

@@ -17,6 +17,8 @@ from penstock.machines.cold import ColdModel
 from penstock.machines.datapath import Datapath, datapath_from_spec
 from penstock.machines.figure import Figure
 from penstock.machines.files import check_name, choice, figure
+from penstock.machines.gpu.file import PREFIXES, gpu_from_spec
+from penstock.machines.gpu.model import Gpu
 from penstock.machines.parallel import CacheModel, ThreadModel
 from penstock.machines.power import PowerModel
 from penstock.machines.record_cost_file import recording_from_spec
@@ -53,8 +55,6 @@ from penstock.units import (
     parse_bytes,
 )
 
-_PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-
 
 def machine_from_spec(spec: MachineSpec, where: str) -> Machine:
     """The checked machine. All rules are here; `where` names the file in messages.
@@ -70,11 +70,8 @@ def machine_from_spec(spec: MachineSpec, where: str) -> Machine:
     if not spec.overlap_source.strip():
         raise MachineError(f"{where}: overlap_source is empty; say why the units overlap or do not")
     clock = _optional(spec.clock, where, "clock", HERTZ_UNITS, positive=True)
-    units = {}
-    for unit in UNIT_MEASURES:
-        written: FigureSpec | None = getattr(spec.units, unit)
-        if written is not None:
-            units[unit] = _unit_rate(unit, written, where, clock)
+    units = _units(spec, clock, where)
+    gpu = _gpu(spec, clock, overlap, where)
     utilisation = _optional(spec.utilisation, where, "utilisation", UTILISATION_UNITS, positive=True)
     if utilisation is not None and utilisation.value > 1:
         raise MachineError(f"{where}: utilisation {utilisation.text} is over 100 %; it is the share of the peak rates")
@@ -88,8 +85,11 @@ def machine_from_spec(spec: MachineSpec, where: str) -> Machine:
         overlap_source=spec.overlap_source,
         units=units,
         clock=clock,
+        gpu=gpu,
         utilisation=taken_utilisation(
-            utilisation, (rate.figure for rate in units.values()), fitted=spec.fit is not None
+            utilisation,
+            [*(rate.figure for rate in units.values()), *(gpu.rates() if gpu else ())],
+            fitted=spec.fit is not None,
         ),
         plaintext_transforms=_optional(
             spec.plaintext_transforms, where, "plaintext_transforms", {"transforms/limb": 1.0, "transform/limb": 1.0}
@@ -132,6 +132,29 @@ def machine_from_spec(spec: MachineSpec, where: str) -> Machine:
             spec.calibrated, where, lambda written, path: figure(written, where, path, UNIT, positive=True)
         ),
         fit=None if spec.fit is None else _fit_report(spec.fit, where),
+    )
+
+
+def _units(spec: MachineSpec, clock: Figure | None, where: str) -> dict[str, UnitRate]:
+    """Rates of units; none of a GPU."""
+    written: dict[str, FigureSpec | None] = {unit: getattr(spec.units, unit, None) for unit in UNIT_MEASURES}
+    return {unit: _unit_rate(unit, rate, where, clock) for unit, rate in written.items() if rate is not None}
+
+
+def _gpu(spec: MachineSpec, clock: Figure | None, overlap: Overlap, where: str) -> Gpu | None:
+    """Raises: MachineError: besides a wrong table, one next to [units], or neither."""
+    if spec.gpu is None and spec.units is None:
+        raise MachineError(f"{where}: 'units' is missing: write a [units] table, or [gpu] for a GPU")
+    if spec.gpu is None:
+        return None
+    if spec.units is not None:
+        raise MachineError(f"{where}: both [units] and [gpu] are there: kernels take one price, so remove one of them")
+    if overlap is not Overlap.IN_TURN:
+        raise MachineError(f"{where}: overlap '{overlap}' with [gpu]: kernels of a GPU run 'in-turn'")
+    if spec.gpu.roofline is not None and (spec.architecture is None or spec.architecture.word is None):
+        raise MachineError(f'{where}: gpu.roofline without architecture.word: state the library\'s words, "32 bit"')
+    return gpu_from_spec(
+        spec.gpu, clock, where, lambda written, path, units: figure(written, where, path, units, positive=True)
     )
 
 
@@ -218,6 +241,8 @@ def spec_of(machine: Machine) -> MachineSpec:
     """What a person would write; `machine_from_spec` makes the machine again."""
     record = _record(machine)
     del record["inside"]
+    if not machine.units:
+        del record["units"]
     if machine.utilisation == donor_utilisation():  # taken because the file states none: not written into it either
         record.pop("utilisation")
     if machine.architecture == Architecture():
@@ -301,7 +326,7 @@ def _unit_rate(unit: str, spec: FigureSpec, where: str, clock: Figure | None) ->
     measures = UNIT_MEASURES[unit]
     units: dict[str, float] = {}
     for measure in measures:
-        per_second = RATE_UNITS if measure == "B" else {f"{p}{measure}/s": f for p, f in _PREFIXES.items()}
+        per_second = RATE_UNITS if measure == "B" else {f"{p}{measure}/s": f for p, f in PREFIXES.items()}
         units |= {f"{measure}/cycle": 1.0} | per_second
     found = figure(spec, where, what, units, positive=True)
     unit_text = re.sub(r"^\s*[+-]?[\d.]+(?:[eE][+-]?\d+)?\s*", "", spec.value).strip()

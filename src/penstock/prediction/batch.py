@@ -80,6 +80,8 @@ def batch_seconds(machine: Machine, batch: WorkBatch) -> Floats:
     """(n,) seconds of each work on a machine: `machine.price(work).seconds` of each."""
     if not batch.works:
         return np.zeros(0)
+    if machine.gpu is not None:
+        return np.asarray([machine.price(work).seconds for work in batch.works])
     parts = {unit: _amount(machine, batch, unit) * each for unit, each in machine.unit_seconds.items()}
     model = machine.threads
     if model is not None:

@@ -68,6 +68,8 @@ class PricedTrace:
     warnings: tuple[str, ...] = ()
     schedule: Schedule | None = None
     """Its kernels on the machine's units, where the machine has operations scheduled."""
+    together: Floats | None = None
+    """(shapes,) operations of each distinct shape that are ready at once, for launches of a GPU; `None`: not asked."""
     off_chip_s: float | None = None
     """Seconds in which the machine's own memory moves all keys and plaintexts that are read; `None`: not stated."""
 
@@ -132,7 +134,8 @@ def price_trace(
     if machine.inside is Inside.SCHEDULE:
         scheduled = _scheduled(table, objects, shapes, machine, params, key_form)
     units = (*(machine.parts if scheduled is None else scheduled.parts), _UNPRICED)
-    works, seconds, joules, bound, unpriced = _priced_shapes(shapes, machine, params, key_form, units)
+    together = _together(table, objects, shapes, machine)
+    works, seconds, joules, bound, unpriced = _priced_shapes(shapes, machine, params, key_form, units, together)
     key_bytes = np.asarray([work.key_bytes for work in works], dtype=np.int64)
     most = params.plaintext_bytes(1) if machine.extends_plaintexts else np.iinfo(np.int64).max
     plaintext_bytes = np.asarray([min(work.plaintext_bytes, most) for work in works], dtype=np.int64)
@@ -177,6 +180,7 @@ def price_trace(
             for kind, count in unpriced.items()
         ),
         schedule=scheduled,
+        together=together,
         off_chip_s=None if own is None else float(key_bytes @ counts + plaintext_bytes @ counts) / own.value,
     )
 
@@ -188,6 +192,27 @@ def program_of(table: pa.Table, objects: Objects, shapes: Shapes) -> Program:
     made = _ids(table["output"], objects, "output")
     operands = shapes.operand_row, shapes.operand
     return Program(shapes.distinct, shapes.of_row, sources_of(made, operands, table.num_rows, len(objects.bytes)))
+
+
+def _together(table: pa.Table, objects: Objects, shapes: Shapes, machine: Machine) -> Floats | None:
+    """(shapes,) operations of one shape behind equally long chains of others, on average; `None` without batches."""
+    if machine.gpu is None or machine.gpu.most_ciphertexts <= 1:
+        return None
+    waits = depths(program_of(table, objects, shapes))
+    groups = np.unique(np.stack([shapes.of_row, waits]), axis=1)[0]
+    launches = np.bincount(groups, minlength=len(shapes.distinct))
+    return np.asarray(shapes.counts / np.maximum(launches, 1), dtype=np.float64)
+
+
+def depths(program: Program) -> Ints:
+    """(n,) the length of the longest chain of operations that each waits for."""
+    start, source = program.source_start.tolist(), program.source.tolist()
+    found = [0] * len(program.of_row)
+    for row in range(len(found)):
+        mine = source[start[row] : start[row + 1]]
+        if mine:
+            found[row] = 1 + max(found[other] for other in mine)
+    return np.asarray(found, dtype=np.int64)
 
 
 def _scheduled(
@@ -204,7 +229,12 @@ def _scheduled(
 
 
 def _priced_shapes(
-    shapes: Shapes, machine: Machine, params: CkksParameters, key_form: KeyForm | None, units: Sequence[str]
+    shapes: Shapes,
+    machine: Machine,
+    params: CkksParameters,
+    key_form: KeyForm | None,
+    units: Sequence[str],
+    together: Floats | None,
 ) -> tuple[list[KernelWork], Floats, Floats, npt.NDArray[np.int8], dict[str, int]]:
     """Work, seconds, joules and unit of each distinct shape; and how many operations of each kind have no price."""
     num = len(shapes.distinct)
@@ -223,7 +253,7 @@ def _priced_shapes(
         works.append(work)
         if machine.inside is Inside.SCHEDULE:
             continue
-        cost = machine.price(work)
+        cost = machine.price(work, 1.0 if together is None else float(together[i]))
         factor = machine.factor(shape.kind, params.ring_dim, shape.limbs_in)
         seconds[i], joules[i] = factor * cost.seconds, factor * (cost.joules or 0.0)
         bound[i] = unit_index[cost.bound_by]

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
 from rich.table import Table
 
-from penstock.cli.output import emit, format_option, table_of
+from penstock.cli.options import quiet_option
+from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.errors import UnknownName, UsageError
+from penstock.fit.kernel_rates import WORDS, kernel_machine, line_rows, read_kernels
 from penstock.machines import Machine, Overlap, load_machine, machine_names
+from penstock.machines.missing import missing
+from penstock.machines.written import write_machine
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.prediction.machine_tables import (
@@ -23,6 +29,7 @@ from penstock.prediction.machine_tables import (
     set_row,
     value_rows,
 )
+from penstock.system.files import check_target
 from penstock.units import format_bytes, format_seconds
 
 
@@ -49,6 +56,7 @@ def command() -> None:
       penstock machines show ark
       penstock machines show mine.toml --params sharp --format json
       penstock machines check mine.toml
+      penstock machines import-kernels kernels.csv -o mine.toml
     """
 
 
@@ -130,6 +138,64 @@ def check(name: str, output_format: str) -> None:
     emit(found, output_format, table=lambda console: _draw_check(console, found))
 
 
+@command.command("import-kernels")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Machine file (.toml) to write.")
+@click.option("--name", help="Name of the machine. Default: FILE's own, or the name of the file to write.")
+@click.option(
+    "--word-bits",
+    type=click.Choice([str(width) for width in WORDS]),
+    help="Take the timings on words of this width. Needed where FILE has both.",
+)
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+@quiet_option
+@format_option
+def import_kernels(
+    file: Path, output: Path, name: str | None, word_bits: str | None, force: bool, quiet: bool, output_format: str
+) -> None:
+    """Make a machine of a GPU's measured kernels, with 'measured' rates, as a file for any --machine.
+
+    FILE is CSV or JSON, one timing a row: kernel, limbs, ring_dim, word_bits, seconds, and sources for base-conversion
+    and key-product. Kernels are transform, inverse-transform, base-conversion, key-product, product, scaling, sum and
+    automorphism. Several numbers of limbs tell the start of a kernel from its rate. docs/machines.md has an example.
+
+    \b
+    Examples:
+      penstock machines import-kernels kernels.csv -o mine.toml
+      penstock machines import-kernels kernels.json -o mine64.toml --word-bits 64 --name mine-64
+    """
+    check_target(output, force=force)
+    width = None if word_bits is None else int(word_bits)
+    machine, lines = kernel_machine(read_kernels(file), file.name, name=name or output.stem, word_bits=width)
+    if name is not None:
+        machine = replace(machine, name=name)
+    write_machine(machine, output, force=force)
+    rows = line_rows(lines)
+    emit(rows, output_format, table=lambda console: _draw_kernels(console, rows))
+    if not quiet:
+        for each in missing(machine):
+            if each.field.startswith("gpu."):
+                text = f"note: {each.field.rpartition('.')[2]} was not measured and {each.taken}"
+                progress_console.print(text, markup=False, highlight=False)
+        progress_console.print(f"machine written to {output}", markup=False, highlight=False)
+
+
+def _draw_kernels(console: Console, rows: list[dict[str, Any]]) -> None:
+    drawn = table_of("measured | >timings | >limbs | >rate a second | of | >start | >worst error", no_wrap=True)
+    for row in rows:
+        first, last = row["limbs_from"], row["limbs_to"]
+        drawn.add_row(
+            row["kernel"],
+            str(row["timings"]),
+            str(first) if first == last else f"{first}-{last}",
+            f"{row['rate_per_s']:.4g}",
+            row["measure"],
+            format_seconds(row["start_s"]),
+            f"{row['worst_error']:.1%}",
+        )
+    console.print(drawn)
+
+
 def _draw_check(console: Console, found: dict[str, Any]) -> None:
     console.print(f"{found['name']}: {found['title']}", highlight=False, markup=False)
     if found["missing"]:
@@ -189,7 +255,7 @@ def _draw_machine(console: Console, machine: Machine, found: dict[str, Any]) -> 
         drawn.add_row(row["field"], row["text"], row["kind"], row["source"])
     console.print(drawn)
     if found["operations"]:
-        _draw_operations(console, found)
+        _draw_operations(console, found, on_chip=machine.gpu is None)
     if found["schedule"]:
         _draw_schedule(console, found)
     for what in ("disputed", "warnings"):
@@ -197,13 +263,13 @@ def _draw_machine(console: Console, machine: Machine, found: dict[str, Any]) -> 
             console.print(f"\n{what.removesuffix('s')}: {text}", highlight=False)
 
 
-def _draw_operations(console: Console, found: dict[str, Any]) -> None:
+def _draw_operations(console: Console, found: dict[str, Any], *, on_chip: bool) -> None:
     row = found["parameter_set"]
     levels = "no bootstrapping" if row["effective_levels"] is None else f"{row['effective_levels']} levels after it"
     level = f"{row['security_bits']} bit" if row["security_bits"] else "no security level stated"
     console.print(
         f"\nat '{row['params']}': N = {row['ring_dim']}, {row['num_q']}+{row['num_p']} limbs, dnum {row['dnum']}, "
-        f"{row['word_bits']}-bit words, {levels}, {level}; every byte on chip",
+        f"{row['word_bits']}-bit words, {levels}, {level}; every byte {'on chip' if on_chip else 'in device memory'}",
         highlight=False,
     )
     drawn = table_of("operation | time | at peak | energy | bound by | key", no_wrap=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.machines.schema import Machine
 from penstock.simulation.cluster.collectives import Collective
 from penstock.simulation.cluster.exchanges import Exchanges
-from penstock.simulation.cluster.partitions import Together
+from penstock.simulation.cluster.partitions import Part, Together
 from penstock.simulation.cluster.program import ClusterProgram
 from penstock.simulation.cluster.simgrid import SimGrid
 from penstock.simulation.cluster.spec import Cluster
@@ -53,19 +55,44 @@ def exchanges(
     return program.keep(("exchanges", cluster), made)
 
 
-def _deal(program: ClusterProgram, partition: Together, hosts: int) -> Dealt:
-    machine, shapes = program.machine, program.shapes
-    seconds, joules = np.zeros(len(shapes.distinct)), np.zeros(len(shapes.distinct))
-    exchanged: list[tuple[Collective, ...]] = []
-    for i, shape in enumerate(shapes.distinct):
-        if not program.priced_shape(i):
-            exchanged.append(())
+def parts_of(program: ClusterProgram, partition: Together, hosts: int) -> tuple[Part | None, ...]:
+    """Each shape on so many hosts, `None` for those without kernel work."""
+    return tuple(
+        partition.part(shape, program.params, program.key_form, hosts) if program.priced_shape(i) else None
+        for i, shape in enumerate(program.shapes.distinct)
+    )
+
+
+def compute_s(program: ClusterProgram, parts: Sequence[Part | None], machine: Machine) -> float:
+    """Seconds that the busiest host computes, on a machine in the place of the program's.
+
+    Args:   parts: of `parts_of`.
+    """
+    seconds, _ = _priced(program, parts, machine)
+    return float(seconds @ program.shapes.counts)
+
+
+def _priced(program: ClusterProgram, parts: Sequence[Part | None], machine: Machine) -> tuple[Floats, Floats]:
+    """(shapes,) seconds of the busiest host, and joules of all."""
+    shapes, together = program.shapes, program.priced.together
+    seconds, joules = np.zeros(len(parts)), np.zeros(len(parts))
+    for i, (shape, part) in enumerate(zip(shapes.distinct, parts, strict=True)):
+        if part is None:
             continue
-        part = partition.part(shape, program.params, program.key_form, hosts)
         # The measured factor of the whole operation holds for each share of it.
         factor = machine.factor(shape.kind, program.params.ring_dim, shape.limbs_in)
-        seconds[i] = factor * machine.price(part.path).seconds
-        joules[i] = factor * (machine.price(part.total).joules or 0.0)
-        exchanged.append(part.exchanged)
+        alike = 1.0 if together is None else float(together[i])
+        seconds[i] = factor * machine.price(part.path, alike).seconds
+        joules[i] = factor * (machine.price(part.total, alike).joules or 0.0)
+    return seconds, joules
+
+
+def _deal(program: ClusterProgram, partition: Together, hosts: int) -> Dealt:
+    parts = parts_of(program, partition, hosts)
+    seconds, joules = _priced(program, parts, program.machine)
     known = program.priced.joules is not None
-    return Dealt(compute_s=seconds, joules=float(joules @ shapes.counts) if known else None, exchanged=tuple(exchanged))
+    return Dealt(
+        compute_s=seconds,
+        joules=float(joules @ program.shapes.counts) if known else None,
+        exchanged=tuple(() if part is None else part.exchanged for part in parts),
+    )

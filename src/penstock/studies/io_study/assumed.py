@@ -13,11 +13,11 @@ from typing import Any
 from penstock.machines import Machine, Tier, load_tier
 from penstock.machines.client_place import ClientPlace
 from penstock.machines.figure import Evidence, Figure
+from penstock.machines.gpu.model import Gpu
 from penstock.machines.networks import load_network
 from penstock.machines.prices import PriceList
-from penstock.simulation.price import price_trace
 from penstock.studies.io_study import data
-from penstock.studies.io_study.model import FULL, Study, StudyProgram
+from penstock.studies.io_study.model import Study, StudyProgram
 from penstock.studies.io_study.rows import row
 
 FACTORS = (0.5, 2.0)
@@ -57,7 +57,7 @@ def _machine_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
         base = program.priced.ideal_s
         for factor, each in zip(FACTORS, found, strict=True):
             assert each is not None
-            seconds = price_trace(program.trace, each, key_form=FULL).ideal_s
+            seconds = program.compute_s(each)
             share = program.slowdown(data.SHOWN_TIER) - 1
             over = (seconds / base + share) / (1 + share)
             text = f"{factor:g} times: time with every byte at hand; over '{data.SHOWN_TIER}' {over:.3g} times"
@@ -79,10 +79,22 @@ def changed(machine: Machine, field: str, factor: float) -> Machine | None:
     if kind == "units":
         rate = machine.units[unit]
         return replace(machine, units={**machine.units, unit: replace(rate, figure=_times(rate.figure, factor))})
+    if kind == "gpu" and machine.gpu is not None:
+        return replace(machine, gpu=_changed_gpu(machine.gpu, unit, factor))
     if field in ("clock", "utilisation", "plaintext_transforms", "overhead"):
         changes: dict[str, Any] = {field: _times(getattr(machine, field), factor)}
         return replace(machine, **changes)
     return None
+
+
+def _changed_gpu(gpu: Gpu, field: str, factor: float) -> Gpu:
+    """Args:   field: its path in the table, `batch` or `roofline.memory`."""
+    table, _, name = field.rpartition(".")
+    if table == "roofline" and gpu.roofline is not None:
+        values: dict[str, Any] = {name: _times(getattr(gpu.roofline, name), factor)}
+        return replace(gpu, roofline=replace(gpu.roofline, **values))
+    counts: dict[str, Any] = {name: _times(getattr(gpu, name), factor)}
+    return replace(gpu, **counts)
 
 
 def _times(figure: Figure, factor: float) -> Figure:

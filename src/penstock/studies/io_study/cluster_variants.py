@@ -24,6 +24,7 @@ from penstock.studies.io_study.model import (
     StudyProgram,
     mean_of,
 )
+from penstock.studies.io_study.occupancy import CHANGES, changed
 from penstock.studies.io_study.rows import row
 from penstock.studies.io_study.variants import changed_trace, digits_of_3_limbs
 
@@ -47,6 +48,8 @@ class Change:
     """Partition by which hosts compute and load."""
     whole_compute: bool = False
     """Whether compute takes as long on several hosts as on one."""
+    compute_s: Mapping[tuple[str, int], float] = field(default_factory=dict)
+    """(application, hosts) -> seconds of compute, where they are others."""
 
 
 BASE = Change("base", "as computed")
@@ -67,6 +70,7 @@ def parts(program: StudyProgram, tier: str, network: str, hosts: int, change: Ch
         for partition in (change.dealt, change.exchanged)
     )
     compute_s = one.compute_s if change.whole_compute else dealt.compute_s
+    compute_s = change.compute_s.get((program.application, hosts), compute_s)
     loads = change.loads.get(program.application, 1.0)
     return compute_s, dealt.io_s * loads, exchanged.communication_s * change.messages
 
@@ -116,7 +120,8 @@ def _gpu_rows(study: Study) -> Iterator[dict[str, Any]]:
     both = study.both("tensorfhe")
     longer = [_with_longer_digits(program) for program in both]
     digits = Change("digits-of-3-limbs", "digits of 3 limbs and 3 special limbs instead of 1 and 1")
-    cases = [(BASE, both), (EVERYONE, both), (ONE_HOSTS_COMPUTE, both), (digits, longer)]
+    launches = [(_launches(name, says, both), both) for name, (says, _) in CHANGES.items()]
+    cases = [(BASE, both), (EVERYONE, both), (ONE_HOSTS_COMPUTE, both), (digits, longer), *launches]
     for network in data.NETWORKS:
         theirs = data.GPU_SPEEDUP[network].value
         for change, programs in cases:
@@ -127,6 +132,16 @@ def _gpu_rows(study: Study) -> Iterator[dict[str, Any]]:
             yield row(row_id, "sensitivity", "speedup", ours, note, calibrated=calibrated, policy=change.name)
     resnet20 = [(change, programs[0]) for change, programs in cases]
     yield from _share_rows("tensorfhe", resnet20)
+
+
+def _launches(name: str, says: str, programs: Sequence[StudyProgram]) -> Change:
+    """The GPU with other launches: on one host, too."""
+    seconds = {
+        (program.application, hosts): program.compute_s(changed(program.machine, name), hosts)
+        for program in programs
+        for hosts in (1, data.MOST_HOSTS)
+    }
+    return Change(name, says, compute_s=seconds)
 
 
 def _share_rows(accelerator: str, cases: Sequence[tuple[Change, StudyProgram]]) -> Iterator[dict[str, Any]]:

@@ -13,8 +13,9 @@ from penstock.studies.io_study.model import ALL_HOSTS, OPPOSED, PARTITION, Study
 from penstock.studies.io_study.rows import row
 
 GPU_HOSTS = (
-    "assumptions 'a GPU's time shrinks as its work does' (the study: batches get too small, so compute decreases "
-    "slowly) and 'dnum = L+1, one special limb', which sets loads and messages (sensitivity.tensorfhe.mean.*.speedup, "
+    "assumptions 'operations that do not wait for each other share launches, and loops over limbs are launches of "
+    "their own', which set by how much hosts divide compute (occupancy.tensorfhe.*), and 'dnum = L+1, one special "
+    "limb', which sets loads and messages (sensitivity.tensorfhe.mean.*.speedup, "
     "sensitivity.tensorfhe.resnet20.pcie5.ethernet-400.hosts32.*_share)"
 )
 BY_CONSTRUCTION = "calibrated: four constants for four figures of TensorFHE, met by construction"

@@ -19,7 +19,9 @@ from penstock.machines.networks import load_network
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.running import trace_workload
 from penstock.simulation.cluster.cluster import play_clusters
+from penstock.simulation.cluster.partitions import Part, Together, partition_named
 from penstock.simulation.cluster.program import ClusterProgram, prepare
+from penstock.simulation.cluster.shapes import compute_s, parts_of
 from penstock.simulation.cluster.spec import Cluster
 from penstock.simulation.memory.hierarchy import ForcedHitRatio, Pace
 from penstock.simulation.memory.serial_law import required_hit_ratio
@@ -71,6 +73,18 @@ class StudyProgram:
     @cached_property
     def on_hosts(self) -> ClusterProgram:
         return prepare(self.trace, self.machine, key_form=FULL, priced=self.priced)
+
+    @cached_property
+    def _parts(self) -> dict[int, tuple[Part | None, ...]]:
+        return {}
+
+    def compute_s(self, machine: Machine, hosts: int = 1) -> float:
+        """Seconds that the busiest host computes on another machine in the place of this one, of the whole program."""
+        if hosts not in self._parts:
+            partition = partition_named(PARTITION)
+            assert isinstance(partition, Together)
+            self._parts[hosts] = parts_of(self.on_hosts, partition, hosts)
+        return compute_s(self.on_hosts, self._parts[hosts], machine)
 
     @property
     def clock_hz(self) -> float:

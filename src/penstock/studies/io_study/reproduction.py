@@ -23,6 +23,7 @@ from penstock.studies.io_study.history import history_rows
 from penstock.studies.io_study.hosts import demand_rows, hit_ratio_rows, ideal_rows, slowdown_rows
 from penstock.studies.io_study.interpretations import interpretation_rows
 from penstock.studies.io_study.model import Study
+from penstock.studies.io_study.occupancy import occupancy_rows
 from penstock.studies.io_study.rows import row
 from penstock.studies.io_study.sensitivity import sensitivity_rows
 from penstock.studies.io_study.servers import assumed_server_rows, server_rows
@@ -33,6 +34,7 @@ STUDY = "io-study"
 DRAWN = (
     "hit-ratio-curve",
     "cluster-curve",
+    "occupancy",
     "sensitivity",
     "reading",
     "locality",
@@ -62,6 +64,7 @@ def rows(
         *cluster_rows(programs),
         *breakdown_rows(programs),
         *curve_rows(programs),
+        *occupancy_rows(programs),
         *size_rows(programs),
         *expansion_rows(programs),
         *history_rows(),

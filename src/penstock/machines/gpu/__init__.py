@@ -1,0 +1,1 @@
+"""GPUs: kernels as launches, priced by a roofline or by measured rates."""
