@@ -11,7 +11,7 @@ from penstock.errors import ParamsError, UnknownName
 from penstock.params import catalogue
 from penstock.params.spec import CkksSpec, spec_of
 from penstock.prediction.precision import predict_precision
-from penstock.prediction.variation import varied
+from penstock.params.variation import varied
 from penstock.running.trace import trace_workload
 
 OWN = """

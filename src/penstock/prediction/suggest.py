@@ -18,7 +18,7 @@ from penstock.machines.schema import Machine
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.params.spec import MAX_RING_DIM, MIN_RING_DIM
 from penstock.prediction.precision import Precision, predict_precision
-from penstock.prediction.variation import varied
+from penstock.params.variation import varied
 from penstock.prediction.whatif import Axes, Row, Workload, what_if
 from penstock.program.tally import Tally
 

@@ -86,7 +86,7 @@ def command(
       penstock predict precision inner-product --size ci --scale-bits 50,59 --shared --queries 100
     """
     from penstock.prediction.precision import measure_precision
-    from penstock.prediction.variation import varied
+    from penstock.params.variation import varied
     from penstock.prediction.whatif_axes import whole_numbers
     from penstock.running.reading import resolve
 
