@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import resources
 from typing import Any
 
@@ -12,12 +12,13 @@ from fastapi.responses import FileResponse, Response
 
 from penstock.errors import CapabilityMissing, PenstockError, UnknownName, UsageError
 from penstock.explorer import drives
+from penstock.explorer.advice import advice
 from penstock.explorer.bounds import Busy
 from penstock.explorer.engine import Engine
 from penstock.explorer.guard import REPORT_POLICY, Application, Guard
 from penstock.explorer.live import Live
 from penstock.explorer.state import HOLDS, PATTERNS, SCAN_ENDS, State
-from penstock.explorer.view import plain
+from penstock.explorer.view import View, plain
 from penstock.explorer.views import VIEWS, show
 from penstock.params.ckks import KeyForm
 from penstock.simulation.caches import POLICIES
@@ -56,7 +57,11 @@ def application(engine: Engine, port: int, live: Live | None = None) -> Applicat
 
     @app.get("/api/view/{name}")
     def view(name: str, request: Request) -> Response:
-        return _answer(engine, name, request.query_params.multi_items())
+        return _answer(engine, name, request.query_params.multi_items(), lambda state: show(engine, name, state))
+
+    @app.get("/api/advice")
+    def remedies(request: Request) -> Response:
+        return _answer(engine, "advice", request.query_params.multi_items(), lambda state: advice(engine, state))
 
     @app.get("/service")
     async def service() -> Response:
@@ -99,7 +104,7 @@ def choices(engine: Engine) -> dict[str, Any]:
     }
 
 
-def _answer(engine: Engine, name: str, items: list[tuple[str, str]]) -> Response:
+def _answer(engine: Engine, name: str, items: list[tuple[str, str]], answer: Callable[[State], View]) -> Response:
     """A view, or an error that the page shows with its remedy."""
     query = dict(items)
     wanted = query.pop("format", "json")
@@ -110,7 +115,7 @@ def _answer(engine: Engine, name: str, items: list[tuple[str, str]]) -> Response
             raise UnknownName("format", wanted, FORMATS)
         state = State.from_query(query)
         with engine.turns.one():
-            found = show(engine, name, state)
+            found = answer(state)
     except PenstockError as error:
         # The page shows the error as its answer; for whoever asks for a file it is a failure.
         as_answer = wanted == "json" and not isinstance(error, Busy)

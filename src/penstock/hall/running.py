@@ -134,7 +134,7 @@ def run(
     options = options_of(chosen, **said, spelled=spelled)
     workload, size_name, checked = resolve(name, set_of(params), size)
     sized = workload.SIZES[size_name]
-    given_data = data
+    own_data = data is not None or inputs is not None
     data = _data_of(name, workload, sized, checked, seed, data, inputs, spelled)
     started = time.perf_counter()
     clear = run_clear(name, checked, size_name, seed, data)
@@ -161,9 +161,7 @@ def run(
             outputs=outputs_of(workload, got), **common,
         )  # fmt: skip
         return _held(found, name)
-    options |= {"threads": threads}
-    if on_operation is not None:
-        options["on_operation"] = on_operation
+    options |= {"threads": threads} | ({} if on_operation is None else {"on_operation": on_operation})
     done: Run = chosen.read(name, checked, size_name, seed, data, **options)
     check = workload.check(clear, done.result, data, sized)
     found = Ran(
@@ -171,8 +169,7 @@ def run(
         numbers=numbers | measured_numbers(done, check), check=check, trace=done.trace, **common,
     )  # fmt: skip
     words = {"reading": reading, "params": params, "size": size, "seed": seed, "threads": threads, **said}
-    asked = _asked(name, size_name, checked, done, words, own_data=given_data is not None or inputs is not None)
-    return _held(replace(found, asked=asked), name)
+    return _held(replace(found, asked=_asked(name, size_name, checked, done, words, own_data=own_data)), name)
 
 
 def _asked(
