@@ -189,7 +189,9 @@ class _Study:
         software = best(self._played(other_policies(dict(words), point)))
         software += steps(self._played(loads_ahead(dict(words), point)))
         if self._may_price("key-form"):
-            software += best(self._played(other_forms(self.params, self.form, self.classes)), FORMS_ENOUGH)
+            forms, stored = self._forms()
+            software += forms
+            found += stored
         found += software + self._all_of(software)
         found += self._at_other_parameters() + self._rewritten()
         found += best(self._without_tenants())
@@ -242,6 +244,18 @@ class _Study:
         says = "; ".join(chosen[kind].says for kind in SOFTWARE if kind in chosen)
         note = next((each.note for each in chosen.values() if each.note), "")
         return [each for each in self._played([Candidate("software", says, words, note)]) if len(chosen) > 1]
+
+    def _forms(self) -> tuple[list[Remedy], list[Remedy]]:
+        """Other forms of keys: the one that is fastest, and the one that is smallest where keys are stored."""
+        candidates, now = other_forms(self.params, self.form, self.classes), float(self.row["stored_key_bytes"])
+        seconds, stored = list[Remedy](), list[Remedy]()
+        for each in candidates:
+            (row,), _, _ = self.plays.rows(self.setting.changed(**each.words))
+            seconds.append(self._remedy(each, row))
+            after = float(row["stored_key_bytes"])
+            stored.append(replace(seconds[-1], figure="stored_key_bytes", before=now, after=after))
+        self.tried += ["key-form"] if candidates else []
+        return best(seconds, FORMS_ENOUGH), best(stored)
 
     def _may_price(self, kind: str) -> bool:
         """Whether the program can be priced a few times more in the time of an answer."""
