@@ -145,6 +145,17 @@ def fewer_tenants(words: Words) -> Iterator[Candidate]:
         yield Candidate("tenants", f"without {beside[i]}", changes)
 
 
+def as_secure(params: CkksParameters, base: CkksParameters) -> bool:
+    """Whether a set is at least as secure as another; of sets without a stated level, by ring and modulus."""
+    if base.security_bits:
+        return params.security_bits >= base.security_bits
+    return params.ring_dim >= base.ring_dim and _modulus_bits(params) <= _modulus_bits(base)
+
+
+def _modulus_bits(params: CkksParameters) -> int:
+    return sum(params.q_bits) + sum(params.p_bits)
+
+
 def working_set(priced: PricedTrace) -> int:
     """Bytes of the objects that are not resident, each once, at its largest use."""
     if not len(priced.access_object):

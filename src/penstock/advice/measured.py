@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.advice.families import MIB, as_secure
 from penstock.advice.remedy import Advice, Remedy, best, ranked, steps
 from penstock.advice.simulated import MOST_DIGITS
 from penstock.errors import PenstockError
@@ -20,13 +21,13 @@ from penstock.native.play import ReadRates, play_reads
 from penstock.native.prepared import NativeRun
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
+from penstock.params.variation import varied
 from penstock.prediction.whatif import Axes, Workload, what_if
 from penstock.running.reading import Run
 from penstock.simulation.spelling import OPTIONS
 
 MOST_PLAYED = 20_000
 """Operations of a run whose keys are played under other budgets."""
-MIB = 1 << 20
 _OPTIONS = (
     "reading", "params", "size", "seed", "threads", "key_budget", "keys", "tenant", "input_budget", "memory", "client",
     "client_library",
@@ -118,7 +119,7 @@ def _digits(asked: Measured, tried: list[str], not_tried: list[str]) -> list[Rem
     priced = {
         row["dnum"]: row["predicted_s"]
         for row in rows
-        if row["predicted_s"] and (row["security_bits"] or 0) >= base.security_bits
+        if row["predicted_s"] and as_secure(varied(base, dnum=row["dnum"]), base)
     }
     before = priced.pop(base.dnum, None)
     if before is None:

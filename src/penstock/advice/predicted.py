@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.advice.families import as_secure
 from penstock.advice.remedy import LEAST_GAIN, Advice, Remedy, best, ranked, steps
 from penstock.advice.simulated import MOST_DIGITS, MOST_REWRITTEN, PASSES
 from penstock.errors import PenstockError
 from penstock.machines.schema import Machine
 from penstock.params.ckks import KeyForm
+from penstock.params.variation import varied
 from penstock.prediction.prediction import Prediction, predict
 from penstock.prediction.whatif import Axes, Program, Row, Workload, what_if
 from penstock.rewriting import rewrite
@@ -91,8 +93,13 @@ class _Study:
             rows = what_if(asked.program, axes, asked.machine, threads=asked.threads, key_form=asked.key_form)
         except PenstockError:
             return []
-        least = asked.program.params.security_bits
-        return [row for row in rows if row["reason"] is None and row["security_bits"] >= least]
+        base = asked.program.params
+        return [
+            row
+            for row in rows
+            if row["reason"] is None
+            and as_secure(varied(base, ring_dim=row["ring_dim"], dnum=row["dnum"]), base)
+        ]
 
     def _what_if(self, kind: str, axis: str, rows: Sequence[Row], says: str) -> list[Remedy]:
         self.tried += [kind] if rows else []

@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.advice.families import (
     Candidate,
+    as_secure,
     faster_tiers,
     fewer_tenants,
     loads_ahead,
@@ -285,7 +286,7 @@ class _Study:
                 params = varied(base, dnum=dnum)
             except PenstockError:
                 continue
-            if dnum == base.dnum or structure(params) != structure(base) or params.security_bits < base.security_bits:
+            if dnum == base.dnum or structure(params) != structure(base) or not as_secure(params, base):
                 continue
             meta = replace(self.plays.trace.meta, params=params.to_dict())
             setting = replace(

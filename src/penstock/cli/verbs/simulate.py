@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import click
 from rich.console import Console
@@ -119,7 +120,7 @@ def command(
                 draw_point(timeline, home.trace, found.ready, found.points[0], found.machine, question.key_forms[0])
             _warn(found.warnings)
             rows += found.rows
-            words = {"program": target, "params": home.params, "size": size, "seed": seed}
+            words: dict[str, Any] = {"program": target, "params": home.params, "size": size, "seed": seed}
             asks.append(Asks(asked=asked, found=found, trace=home.trace, beside=home.beside, **words))
             if found.ready.priced.schedule is not None:
                 schedules[found.machine.name] = found.ready.priced.schedule, found.ready.priced.off_chip_s
