@@ -35,6 +35,7 @@ from penstock.simulation.words import Asked
 from penstock.traces import is_trace_file
 from penstock.traces.schema import Trace
 from penstock.units import format_bytes
+from penstock.workloads.packaged import is_package
 
 PASSES = ("hoist", "min-ks", "reorder", "additions")
 """Passes of `penstock trace rewrite` that are tried, each alone."""
@@ -43,6 +44,8 @@ MOST_REWRITTEN = 3_000
 """Operations of a trace that is rewritten for advice: more of them take longer than an answer may."""
 MOST_PRICED = 60_000
 """Operations of a trace that is priced at other forms of keys and at other parameters."""
+MOST_PLAYED = 200_000
+"""Accesses that are played through other caches."""
 FORMS_ENOUGH = 1.01
 SOFTWARE = ("policy", "prefetch", "key-form")
 """Kinds that need no other hardware and no other parameters."""
@@ -186,8 +189,10 @@ class _Study:
     def advice(self) -> Advice:
         words, point = self.setting.words, self.point
         found = steps(self._played(faster_tiers(dict(words), point)))
-        found += steps(self._played(more_cache(dict(words), point, self.machine, self.priced)))
-        software = best(self._played(other_policies(dict(words), point)))
+        software: list[Remedy] = []
+        if self._may_play():
+            found += steps(self._played(more_cache(dict(words), point, self.machine, self.priced)))
+            software += best(self._played(other_policies(dict(words), point)))
         software += steps(self._played(loads_ahead(dict(words), point)))
         if self._may_price("key-form"):
             forms, stored = self._forms()
@@ -244,7 +249,7 @@ class _Study:
         words = {name: value for each in chosen.values() for name, value in each.changes.items()}
         says = "; ".join(chosen[kind].says for kind in SOFTWARE if kind in chosen)
         note = next((each.note for each in chosen.values() if each.note), "")
-        return [each for each in self._played([Candidate("software", says, words, note)]) if len(chosen) > 1]
+        return self._played([Candidate("software", says, words, note)])
 
     def _forms(self) -> tuple[list[Remedy], list[Remedy]]:
         """Other forms of keys: the one that is fastest, and the one that is smallest where keys are stored."""
@@ -257,6 +262,13 @@ class _Study:
             stored.append(replace(seconds[-1], figure="stored_key_bytes", before=now, after=after))
         self.tried += ["key-form"] if candidates else []
         return best(seconds, FORMS_ENOUGH), best(stored)
+
+    def _may_play(self) -> bool:
+        """Whether other caches can be played in the time of an answer."""
+        accesses = len(self.priced.access_object)
+        if accesses > MOST_PLAYED:
+            self.not_tried.append(f"cache and policy: {accesses:,} accesses take too long to play again here")
+        return accesses <= MOST_PLAYED
 
     def _may_price(self, kind: str) -> bool:
         """Whether the program can be priced a few times more in the time of an answer."""
@@ -271,14 +283,16 @@ class _Study:
     def _at_other_parameters(self) -> list[Remedy]:
         """Other numbers of digits: the operations are the same, with other keys."""
         program, base = self.setting.program, self.params
-        if self.plays.beside or program is None or is_trace_file(program):
-            self.not_tried.append("parameters: a trace, and programs that run together, keep theirs")
+        if self.plays.beside or program is None or is_trace_file(program) or is_package(program):
+            self.not_tried.append("parameters: traces, packages and programs that run together keep theirs")
             return []
         if "ciphertext" in self.classes or "database" in self.classes:
             self.not_tried.append("parameters: digits change the ciphertexts, which are not resident here")
             return []
-        known = base.name in catalogue.names() and catalogue.get(base.name) == base
-        if not known or not self._may_price("parameters"):
+        if base.name not in catalogue.names() or catalogue.get(base.name) != base:
+            self.not_tried.append("parameters: the set is in a file; change 'dnum' there")
+            return []
+        if not self._may_price("parameters"):
             return []
         found = []
         for dnum in range(1, MOST_DIGITS + 1):

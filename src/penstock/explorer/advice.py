@@ -19,6 +19,10 @@ from penstock.traces.schema import Trace
 from penstock.units import format_named
 from penstock.version import __version__
 
+TITLE = "What would help most"
+MOST_HOSTS = 8
+"""Hosts of a point whose changes are played for a page."""
+
 
 def advice(engine: Engine, state: State) -> View:
     """A row for each remedy, the largest gain first. Each is played as the point itself was.
@@ -26,6 +30,15 @@ def advice(engine: Engine, state: State) -> View:
     Raises: as `views.whatif`.
     """
     settled = engine.settled(state)
+    if settled.hosts > MOST_HOSTS:
+        return View(
+            name="advice",
+            title=TITLE,
+            columns=[],
+            rows=[],
+            command=Asked.of(settled, tier=engine.tier_text(settled)).command(engine.library) + " --advice",
+            notes=[f"With more than {MOST_HOSTS} hosts the changes take too long for a page; the command ranks them."],
+        )
     point = replace(settled, other="", run="", other_run="", predictions="", first=0, last=0)
     found = engine.advised(point, lambda: _advised(engine, point))
     source = f"penstock {__version__}: the same simulation with this change"
@@ -33,7 +46,7 @@ def advice(engine: Engine, state: State) -> View:
     notes += [f"Not tried: {text}." for text in found.not_tried]
     return View(
         name="advice",
-        title="What would help most",
+        title=TITLE,
         columns=[
             Column(name="kind", label="change of"),
             Column(name="change", label="change"),

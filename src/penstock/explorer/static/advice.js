@@ -33,7 +33,7 @@ export function addAdvice(place, change) {
       el("h2", {}, view.title, el("span", { class: "badge simulated" }, " simulated")),
       view.rows.length
         ? el("ol", { class: "remedies" }, view.rows.slice(0, MOST).map((row) => item(view, row, change)))
-        : el("p", { class: "note" }, "No change that was tried gains 1 %."),
+        : view.notes.length ? null : el("p", { class: "note" }, "No change that was tried gains 1 %."),
       view.notes.map((note) => el("p", { class: "note" }, note)));
     place.querySelector("#advice")?.remove();
     const numbers = place.querySelector("#numbers");
