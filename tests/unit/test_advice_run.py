@@ -23,7 +23,7 @@ def answered(capsys: Any, words: list[str]) -> dict[str, Any]:
 
 
 def test_a_run_under_a_budget_is_told_what_more_memory_and_other_digits_give(capsys: Any) -> None:
-    row = answered(capsys, [*RUN, "--key-budget", "2 MiB", "--advice"])
+    row = answered(capsys, [*RUN, "--key-budget", "8 MiB", "--advice"])
     advice = row["advice"]
     assert advice["provenance"] == "predicted"
     assert advice["before"] == row["wall_s"]
@@ -39,7 +39,7 @@ def test_a_run_under_a_budget_is_told_what_more_memory_and_other_digits_give(cap
 
 
 def test_all_keys_in_memory_take_the_time_of_computing_alone() -> None:
-    asked = run("inner-product", size="ci", threads=1, client="inside", key_budget="2 MiB").asked
+    asked = run("inner-product", size="ci", threads=1, client="inside", key_budget="8 MiB").asked
     assert asked is not None
     # A disk a hundred times as slow: then keys are what the run waits for.
     traffic = replace(asked.done.traffic, read_s=100 * max(asked.done.traffic.read_s, 1e-3))  # type: ignore[attr-defined]

@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.advice.families import as_secure
 from penstock.advice.remedy import LEAST_GAIN, Advice, Remedy, best, ranked, steps
-from penstock.advice.simulated import MOST_DIGITS, MOST_REWRITTEN, PASSES
+from penstock.advice.simulated import MOST_DIGITS, PASSES
 from penstock.errors import PenstockError
 from penstock.machines.schema import Machine
 from penstock.params.ckks import KeyForm
@@ -22,6 +22,8 @@ from penstock.traces.schema import Trace
 
 THREADS = (2, 4, 8, 16, 32, 64)
 """Threads inside an operation that are tried."""
+MOST_REWRITTEN = 500
+"""Operations of a program that is rewritten, which traces it first."""
 MOST_COUNTED = 3_000
 """Operations of a program that is counted at other ring dimensions, which reads it anew."""
 
@@ -97,8 +99,7 @@ class _Study:
         return [
             row
             for row in rows
-            if row["reason"] is None
-            and as_secure(varied(base, ring_dim=row["ring_dim"], dnum=row["dnum"]), base)
+            if row["reason"] is None and as_secure(varied(base, ring_dim=row["ring_dim"], dnum=row["dnum"]), base)
         ]
 
     def _what_if(self, kind: str, axis: str, rows: Sequence[Row], says: str) -> list[Remedy]:
@@ -169,9 +170,7 @@ class _Study:
                 "command": asked.command("--key-form", form.value), "provenance": "predicted",
                 "changes": {"key_form": form.value},
             }  # fmt: skip
-            seconds.append(
-                Remedy(figure="predicted_s", before=self.before, after=found.predicted_s, **common)
-            )
+            seconds.append(Remedy(figure="predicted_s", before=self.before, after=found.predicted_s, **common))
             stored.append(
                 Remedy(
                     figure="key_bytes", before=asked.found.key_bytes, after=float(found.key_bytes or 0),

@@ -40,10 +40,12 @@ from penstock.workloads.packaged import is_package
 PASSES = ("hoist", "min-ks", "reorder", "additions")
 """Passes of `penstock trace rewrite` that are tried, each alone."""
 MOST_DIGITS = 8
-MOST_REWRITTEN = 3_000
+MOST_REWRITTEN = 600
 """Operations of a trace that is rewritten for advice: more of them take longer than an answer may."""
 MOST_PRICED = 60_000
 """Operations of a trace that is priced at other forms of keys and at other parameters."""
+MOST_DEALT = 2_000
+"""The same of a trace that is dealt to several hosts."""
 MOST_PLAYED = 200_000
 """Accesses that are played through other caches."""
 FORMS_ENOUGH = 1.01
@@ -201,9 +203,7 @@ class _Study:
         found += software + self._all_of(software)
         found += self._at_other_parameters() + self._rewritten()
         found += best(self._without_tenants())
-        return ranked(
-            _about(self.row), self.figure, self.before, "simulated", found, self.tried, tuple(self.not_tried)
-        )
+        return ranked(_about(self.row), self.figure, self.before, "simulated", found, self.tried, tuple(self.not_tried))
 
     def _played(self, candidates: Sequence[Candidate]) -> list[Remedy]:
         """The remedies of candidates of one kind, in their order; those that cannot be are left out."""
@@ -275,7 +275,7 @@ class _Study:
         if self.machine.inside is Inside.SCHEDULE:
             self.not_tried.append(f"{kind}: the kernels of the program would be scheduled again")
             return False
-        if len(self.priced) > MOST_PRICED:
+        if len(self.priced) > (MOST_DEALT if self.row["hosts"] > 1 else MOST_PRICED):
             self.not_tried.append(f"{kind}: {len(self.priced):,} operations take too long to price again here")
             return False
         return True
@@ -335,7 +335,9 @@ class _Study:
             setting = self.setting.of_program(file)
             (row,), _, _ = self.plays.rows(setting, other)
             command = self._rewriting(name, file, setting, sized=sized)
-            found.append(self._remedy(Candidate("rewriting", f"the pass {name}", {"pass": name}), row, setting, command))
+            found.append(
+                self._remedy(Candidate("rewriting", f"the pass {name}", {"pass": name}), row, setting, command)
+            )
         self.tried += ["rewriting"] if found else []
         return best(found)
 

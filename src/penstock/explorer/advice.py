@@ -54,9 +54,7 @@ def advice(engine: Engine, state: State) -> View:
             Column(name="after", label="then", unit="s", provenance="simulated", source=source),
             Column(name="command", label="command"),
         ],
-        rows=[
-            {**each.to_row(), "kind": KINDS[each.kind], "opens": _opens(each.changes)} for each in found.remedies
-        ],
+        rows=[{**each.to_row(), "kind": KINDS[each.kind], "opens": _opens(each.changes)} for each in found.remedies],
         command=Asked.of(settled, tier=engine.tier_text(settled)).command(engine.library),
         notes=notes,
         drawing={"about": found.about, "now": format_named(found.figure, found.before)},

@@ -137,7 +137,9 @@ def simulate(
     given = {name: value for name, value in said.items() if value is not None}
     others = listed(beside)
     if others:
-        given["beside"] = [str(each) if isinstance(each, str | Path) else f"program {i}" for i, each in enumerate(others)]
+        given["beside"] = [
+            str(each) if isinstance(each, str | Path) else f"program {i}" for i, each in enumerate(others)
+        ]
     asked = asked_in(Words(**given), set(given), ARGUMENTS)
     for each in asked.question.machines:  # before anything is traced
         asked.question.points_on(each)
