@@ -18,7 +18,7 @@ from penstock.advice.families import (
     other_policies,
 )
 from penstock.advice.remedy import Advice, Remedy, best, ranked, steps
-from penstock.advice.words import Setting, text_of, words_of_points
+from penstock.advice.words import Setting, words_of_points
 from penstock.errors import PenstockError, UsageError
 from penstock.machines import Inside, Machine, load_machine, machine_names, tier_names
 from penstock.params import catalogue

@@ -1,4 +1,4 @@
-"""What would help the point of the what-if page most: the remedies of `penstock simulate`, with what a click changes."""
+"""What would help the point of a page most: the remedies of `penstock simulate`, with what a click changes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from penstock.advice.remedy import KINDS, Advice, Remedy
+from penstock.advice.remedy import KINDS, Advice
 from penstock.advice.simulated import Plays, advise_setting
 from penstock.advice.words import Setting
 from penstock.explorer.asked import Asked

@@ -15,13 +15,13 @@ from penstock.hall.result import Result, Row, Table, listed, varying
 from penstock.machines import Machine, assumptions, load_machine, load_machines
 from penstock.params.ckks import CkksParameters, KeyForm, form_of
 from penstock.params.spec import spec_of
+from penstock.params.variation import varied
 from penstock.prediction.precision import DRAWS, Precision, measure_precision, predict_precision
 from penstock.prediction.prediction import Prediction
 from penstock.prediction.prediction import predict as predicted_by
 from penstock.prediction.shared import Shared, predict_shared
 from penstock.prediction.suggest import MOST_DIGITS, ORDERS, RING_DIMS, Suggestions
 from penstock.prediction.suggest import suggest as suggested
-from penstock.params.variation import varied
 from penstock.prediction.whatif import Axes, Recorded, Workload
 from penstock.prediction.whatif import Program as Counted
 from penstock.prediction.whatif import what_if as rows_of

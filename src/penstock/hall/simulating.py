@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from penstock.advice.simulated import Asks, advise
+from penstock.errors import UsageError
 from penstock.hall.advising import Advised, advised_as
 from penstock.hall.programs import Program, homes
 from penstock.hall.result import Result, Row, groups_of, listed, varying

@@ -1,4 +1,4 @@
-"""A reproduction in one line: how much of the published numbers comes out, by how much not, and whether that is noise."""
+"""A reproduction in one line: how many published numbers come out, the errors, and whether they are noise."""
 
 from __future__ import annotations
 

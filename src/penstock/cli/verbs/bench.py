@@ -223,7 +223,7 @@ def compare_command(first: Path, second: Path, threshold: float | None, quiet: b
 
     A ratio above 1 says that SECOND is slower. A point misses the threshold if its ratio exceeds it and the difference
     is neither chance nor noise. Chance is tested by Mann-Whitney U, p < 0.05 (with one run each the ratio alone
-    decides). Noise is the change of the calibration loop around each point. The first line is the verdict on all points.
+    decides). Noise is the change of the calibration loop around each point. The first line is a verdict on all.
 
     \b
     Examples:

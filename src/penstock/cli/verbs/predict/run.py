@@ -79,7 +79,7 @@ def command(
     calibrated to, and its key bytes. Nothing is executed.
 
     A machine that is fitted to encode, encrypt and decrypt runs the whole program; any other runs the server's part. An
-    unknown value is null, and a warning gives the reason. Last comes what would help most: each change is predicted, too.
+    unknown value is null, and a warning gives the reason. Last comes what would help most, each change predicted.
 
     \b
     Examples:
