@@ -72,21 +72,28 @@ def test_single_runs_have_no_verdict() -> None:
     assert "measure several runs" in said
 
 
-def test_a_run_is_held_against_the_last_one_of_its_suite(tmp_path: Path) -> None:
-    first = folder_of(tmp_path / "a", measured(), suite="toy")
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The first and the third run of a suite; the second did not finish."""
+    folder = tmp_path_factory.mktemp("runs")
+    first = folder_of(folder / "a", measured(), suite="toy")
+    folder_of(folder / "b", measured(3.0), suite="toy", finished=False)
+    return first, folder_of(folder / "c", measured(1.5, seed=2), suite="toy")
+
+
+def test_a_run_is_held_against_the_last_one_of_its_suite(runs: tuple[Path, Path]) -> None:
+    first, second = runs
     assert previous_run(first) is None
     said = verdict_of_run(first, load_results(first))
-    assert said.startswith(f"first run of this suite in {tmp_path}: 2 points")
-    folder_of(tmp_path / "b", measured(3.0), suite="another")
-    folder_of(tmp_path / "c", measured(3.0), suite="toy", finished=False)
-    second = folder_of(tmp_path / "d", measured(1.5, seed=2), suite="toy")
+    assert said.startswith(f"first run of this suite in {first.parent}: 2 points")
     assert previous_run(second) == first
     assert verdict_of_run(second, load_results(second)).startswith(f"against {first}: changed: of 2 points 1 slower")
 
 
-def test_the_verdict_is_the_first_line_of_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    first = folder_of(tmp_path / "a", measured(), suite="toy")
-    second = folder_of(tmp_path / "b", measured(1.5, seed=2), suite="toy")
+def test_the_verdict_is_the_first_line_of_the_table(
+    runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = runs
     assert main(["bench", "compare", str(first), str(second)]) == 0
     assert capsys.readouterr().out.startswith("verdict: changed: of 2 points 1 slower")
     assert main(["bench", "compare", str(first), str(second), "--format", "json"]) == 0

@@ -60,7 +60,7 @@ def faster_tiers(words: Words, point: Point) -> list[Candidate]:
 def more_cache(words: Words, point: Point, machine: Machine, priced: PricedTrace) -> list[Candidate]:
     """Larger caches, up to room for all that the program reads; on a machine without a cache, its own memory first."""
     if "hit_ratio" in words and words["hit_ratio"] != (0.0,):
-        return []  # a stated ratio says nothing of what a cache would hold
+        return []  # a stated ratio says nothing of the contents of a cache
     if isinstance(point.hold, Hierarchy):
         return _more_in_levels(words, point.hold, priced)
     most = -(-working_set(priced) // MIB) * MIB

@@ -44,7 +44,7 @@ class Measured:
     params: CkksParameters
     done: Run
     words: Mapping[str, Any]
-    """Option of `penstock run` -> its value; those that were not given are `None`."""
+    """Option of `penstock run` -> its value; `None`: not given."""
     named: bool = True
     """Whether a command can say all that was given: not data in memory."""
 

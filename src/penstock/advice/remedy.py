@@ -75,7 +75,7 @@ class Advice:
     before: float
     provenance: str
     remedies: tuple[Remedy, ...]
-    """The largest gain first; changes of bytes alone after those of time."""
+    """The largest gain first; gains of bytes follow gains of time."""
     without_gain: tuple[str, ...] = ()
     """Kinds that were tried and gain less than 1 %."""
     not_tried: tuple[str, ...] = ()

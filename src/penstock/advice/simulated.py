@@ -56,7 +56,7 @@ ReadyFor = Callable[[Question, Trace, Sequence[Trace]], Ready]
 
 @dataclass(slots=True, kw_only=True)
 class Plays:
-    """Plays questions about one program on one machine; what they share is priced once."""
+    """Plays questions about one program on one machine. Equal prices are computed once."""
 
     trace: Trace
     beside: Sequence[Trace] = ()
@@ -73,7 +73,7 @@ class Plays:
     ) -> tuple[list[Row], list[Point], Ready]:
         """The rows of a setting, with every column.
 
-        Args:   trace, beside: instead of the program's own.
+        Args:   trace, beside: other programs (default: the given ones).
         Raises: as `Question.points_on` and `play`.
         """
         question = setting.asked().question
@@ -167,7 +167,7 @@ def _text(machine: Machine, given: Iterable[str | Machine]) -> tuple[str, bool]:
 
 
 def _figure(row: Row) -> tuple[str, float]:
-    """What the advice is about: the worst tenant's slowdown, or the time of the one program."""
+    """The figure to improve: the worst tenant's slowdown, or the time of the one program."""
     if row.get("tenants") is not None and row.get("tenant_slowdown") is not None:
         return "tenant_slowdown", float(row["tenant_slowdown"])
     return "total_s", float(row["total_s"])
@@ -206,7 +206,7 @@ class _Study:
         return ranked(_about(self.row), self.figure, self.before, "simulated", found, self.tried, tuple(self.not_tried))
 
     def _played(self, candidates: Sequence[Candidate]) -> list[Remedy]:
-        """The remedies of candidates of one kind, in their order; those that cannot be are left out."""
+        """The remedies of candidates of one kind, in their order, without impossible ones."""
         self.tried += [each.kind for each in candidates[:1]]
         together = _together(candidates)
         if together is not None:

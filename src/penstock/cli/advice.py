@@ -31,10 +31,10 @@ def advice_option(command: F) -> F:
 def wants_advice(asked: bool | None, output_format: str) -> bool:
     """Whether the answer lists remedies.
 
-    Raises: UsageError: a list beside the rows of a CSV.
+    Raises: UsageError: a second list in CSV.
     """
     if asked and output_format == "csv":
-        raise UsageError("--advice is a list of its own next to the rows, which CSV does not hold: take --format json")
+        raise UsageError("--advice adds a second list, and CSV holds one: take --format json")
     return output_format == "table" if asked is None else asked
 
 

@@ -1,4 +1,4 @@
-"""What would help the point of a page most: the remedies of `penstock simulate`, with what a click changes."""
+"""The remedies of the point of a page, as `penstock simulate` ranks them, with the settings that a click changes."""
 
 from __future__ import annotations
 

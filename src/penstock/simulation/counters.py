@@ -58,7 +58,7 @@ def ahead(io_start_s: Floats, compute_start_s: Floats, loaded_bytes: Ints | Floa
 
 
 def in_use(io_start_s: Floats, compute_end_s: Floats, loaded_bytes: Ints | Floats) -> Steps:
-    """Bytes on chip where nothing is known of single accesses: those of an operation, from its load to its end."""
+    """Bytes of the operations under way, each from its load to its end: nothing is known of single accesses."""
     return heights(io_start_s, compute_end_s, loaded_bytes)
 
 
@@ -71,7 +71,7 @@ def resident(
 ) -> Steps:
     """Bytes on chip that are in use, or will be before they are loaded again.
 
-    An operation holds what it reads from the start of its load to its end. Between two uses of an object, the bytes are
+    An operation holds its data from the start of its load to its end. Between two uses of an object, the bytes are
     on chip that the second use finds there. A policy may hold more, which saves nothing.
 
     Args:   missed: (m,) bytes that each access loads; times: (n,) of the operations that are drawn.

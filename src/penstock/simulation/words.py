@@ -75,7 +75,7 @@ class Asked:
     several: Mapping[str, Sequence[Any]]
     """Word -> its values, for words that take several."""
     words: Words
-    """What the person said."""
+    """All words, in the state that the person gave them."""
     given: frozenset[str]
     """The words that were said, also where the value is the usual one."""
 
