@@ -34,6 +34,7 @@ TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
+Answer = Callable[[Engine, State], View]
 FORMATS = {"json": "application/json", "csv": "text/csv; charset=utf-8"}
 
 
@@ -57,11 +58,11 @@ def application(engine: Engine, port: int, live: Live | None = None) -> Applicat
 
     @app.get("/api/view/{name}")
     def view(name: str, request: Request) -> Response:
-        return _answer(engine, name, request.query_params.multi_items(), lambda state: show(engine, name, state))
+        return _answer(engine, name, request.query_params.multi_items())
 
     @app.get("/api/advice")
     def remedies(request: Request) -> Response:
-        return _answer(engine, "advice", request.query_params.multi_items(), lambda state: advice(engine, state))
+        return _answer(engine, "advice", request.query_params.multi_items(), advice)
 
     @app.get("/service")
     async def service() -> Response:
@@ -104,7 +105,7 @@ def choices(engine: Engine) -> dict[str, Any]:
     }
 
 
-def _answer(engine: Engine, name: str, items: list[tuple[str, str]], answer: Callable[[State], View]) -> Response:
+def _answer(engine: Engine, name: str, items: list[tuple[str, str]], answer: Answer | None = None) -> Response:
     """A view, or an error that the page shows with its remedy."""
     query = dict(items)
     wanted = query.pop("format", "json")
@@ -115,7 +116,7 @@ def _answer(engine: Engine, name: str, items: list[tuple[str, str]], answer: Cal
             raise UnknownName("format", wanted, FORMATS)
         state = State.from_query(query)
         with engine.turns.one():
-            found = answer(state)
+            found = show(engine, name, state) if answer is None else answer(engine, state)
     except PenstockError as error:
         # The page shows the error as its answer; for whoever asks for a file it is a failure.
         as_answer = wanted == "json" and not isinstance(error, Busy)
