@@ -9,12 +9,14 @@ const MOST = 6;
 const WAIT_MS = 200;
 let asking = null;
 
+const unit = (figure) => (figure.endsWith("_bytes") ? "B" : figure.endsWith("_s") ? "s" : "x");
+
 function item(view, row, change) {
   const source = view.columns.find((each) => each.name === "gain").source;
   return el("li", {},
     el("span", { class: "gain simulated", tabindex: "0", role: "note", "data-name": "gain", "data-value": row.gain, "data-tip": tipOf(row.provenance, source) },
       show(row.gain, "x")),
-    el("span", { class: "change" }, `${row.kind}: ${row.change}`, el("span", { class: "minor" }, `${show(row.before, "s")} → ${show(row.after, "s")}`),
+    el("span", { class: "change" }, `${row.kind}: ${row.change}`, el("span", { class: "minor" }, `${show(row.before, unit(row.figure))} → ${show(row.after, unit(row.figure))}`),
       row.note ? el("span", { class: "minor" }, `(${row.note})`) : null),
     row.opens ? el("button", { type: "button", "aria-label": `Apply: ${row.change}`, onclick: () => change(row.opens) }, "Apply") : null,
     row.command ? el("details", {}, el("summary", {}, "Command"), el("code", { tabindex: "0" }, row.command)) : null);
