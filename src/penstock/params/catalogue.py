@@ -1,7 +1,7 @@
 """The parameter sets that have a name: one TOML file each under `data/`; a TOML path goes wherever a name does.
 
 A new set is one file. Sets of a paper say where values come from (`source`) and which ones nobody states (`assumed`).
-A set near a named one has a name, too: `sharp-k2` is `sharp` with two digits of key switching.
+A set near a named one has a name, too: `sharp-k4` is `sharp` with four digits of key switching.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def _near(name: str) -> CkksSpec | None:
 def get(name: str) -> CkksParameters:
     """A checked set, by name or by the path of a TOML file.
 
-    >>> get("sharp").num_p, get("sharp-k2").dnum
-    (12, 2)
+    >>> get("sharp").num_p, get("sharp-k4").dnum
+    (12, 4)
     """
     return _adopted[name] if name in _adopted else _built(spec(name))
 
