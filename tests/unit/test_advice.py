@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
+from imagined_cpu import sweep
 from penstock.advice.families import working_set
 from penstock.advice.remedy import LEAST_GAIN, Remedy, best, ranked, steps
 from penstock.advice.words import Setting, words_of_points
@@ -22,6 +23,8 @@ from penstock.explorer.engine import Engine
 from penstock.explorer.library import Library
 from penstock.explorer.state import State
 from penstock.explorer.views import show
+from penstock.fit.fit import fit_machine
+from penstock.machines.written import write_machine
 from penstock.params import catalogue
 from penstock.params.variation import varied
 from penstock.simulation.play import play, ready_for
@@ -228,3 +231,15 @@ def test_the_explorer_has_the_list_of_the_command(capsys: Any) -> None:
         other = replace(state, **row["opens"])
         assert show(engine, "whatif", other).rows[0][row["figure"]] == row["after"]
     assert explored(engine, state).to_json() == view.to_json()
+
+
+def test_a_fitted_machine_is_asked_for_more_threads(tmp_path: Path, capsys: Any) -> None:
+    machine = tmp_path / "mine.toml"
+    write_machine(fit_machine(sweep(rings=(11, 12, 13), depths=(6, 9), threads=(1, 2)), name="mine"), machine)
+    words = ["predict", "run", "inner-product", "--size", "ci", "--machine", str(machine), "--threads", "1"]
+    remedies = answered(capsys, [*words, "--advice"])["advice"]["remedies"]
+    (more,) = [each for each in remedies if each["kind"] == "threads"]
+    assert more["change"] == "2 threads instead of 1"
+    assert more["gain"] > 1.2
+    for each in (more, *[each for each in remedies if each["kind"] == "key-form"]):
+        assert shown_by(capsys, each["command"])[each["figure"]] == pytest.approx(each["after"], rel=1e-12)

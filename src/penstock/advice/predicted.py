@@ -22,6 +22,7 @@ from penstock.traces.schema import Trace
 
 THREADS = (2, 4, 8, 16, 32, 64)
 """Threads inside an operation that are tried."""
+OUTSIDE = "with more warnings, as its command prints"
 MOST_REWRITTEN = 500
 """Operations of a program that is rewritten, which traces it first."""
 MOST_COUNTED = 3_000
@@ -115,6 +116,7 @@ class _Study:
                 command=self.asked.command("--what-if", f"{axis}={row[column]}"),
                 provenance="predicted",
                 changes={column: row[column]},
+                note="" if set(row["warnings"]) <= set(self.asked.found.warnings) else OUTSIDE,
             )
             for row in rows
             if row["predicted_s"]
@@ -144,13 +146,8 @@ class _Study:
         now = self.asked.threads or machine.thread_count
         if now is None:
             return []
-        more = []
-        for count in THREADS:
-            try:
-                machine.at(count)
-            except PenstockError:
-                continue
-            more += [count] if count > now else []
+        timed = (now, now) if machine.fit is None else machine.fit.ranges.get("threads", (now, now))
+        more = [count for count in THREADS if now < count <= timed[1]]
         rows = self._rows(Axes(threads=tuple(more))) if more else []
         return self._what_if("threads", "threads", rows, f"{{}} threads instead of {now}")
 

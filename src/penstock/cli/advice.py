@@ -52,6 +52,7 @@ def draw_advice(console: Console, advice: Advice) -> None:
     for each in shown:
         note = f" ({each.note})" if each.note else ""
         after = format_named(each.figure, each.after)
+        after += f" {each.figure}" if each.figure != advice.figure else ""
         line(f"  {each.gain:>7.3g}x  {after:<10} {_kind(each.kind)}: {each.says}{note}")
         if each.command is not None:
             line(f"            {each.command}")
