@@ -13,6 +13,7 @@ from penstock.advice.measured import Measured, advise
 from penstock.cli.main import main
 from penstock.hall.running import run
 from penstock.native.budgets import computing
+from penstock.params import catalogue
 
 RUN = ["run", "inner-product", "--size", "ci", "--threads", "1", "--client", "inside"]
 
@@ -28,7 +29,7 @@ def test_a_run_under_a_budget_is_told_what_more_memory_and_other_digits_give(cap
     assert advice["provenance"] == "predicted"
     assert advice["before"] == row["wall_s"]
     assert "cache" in {each["kind"] for each in advice["remedies"]} | set(advice["without_gain"])
-    assert "parameters" in {each["kind"] for each in advice["remedies"]} | set(advice["without_gain"])
+    assert any(text.startswith("parameters: other digits change the keys") for text in advice["not_tried"])
     for each in advice["remedies"]:
         assert each["provenance"] == "predicted"
         words = shlex.split(each["command"])
@@ -64,3 +65,12 @@ def test_the_table_has_the_list_and_json_does_not(capsys: Any) -> None:
     assert main(["run", "inner-product", "--size", "ci", "--reading", "clear"]) == 0
     assert "help most" not in capsys.readouterr().out
     assert main(["run", "inner-product", "--size", "ci", "--reading", "clear", "--advice"]) == 2
+
+
+def test_other_digits_are_priced_on_a_processor_fitted_to_the_run() -> None:
+    ran = run("inner-product", size="ci", threads=1, client="inside")
+    advice = ran.advice().advice
+    told = [each for each in advice.remedies if each.kind == "parameters"]
+    assert told or "parameters" in advice.without_gain
+    assert all(each.figure == "server_s" and each.command is not None for each in told)
+    assert all(catalogue.get(each.changes["params"]).security_bits >= ran.params.security_bits for each in told)

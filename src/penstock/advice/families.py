@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from penstock.errors import PenstockError
 from penstock.machines import Machine, load_tier, tier_names
+from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.simulation.caches import POLICIES, SizedCache
 from penstock.simulation.memory.levels import Hierarchy
@@ -143,6 +145,14 @@ def fewer_tenants(words: Words) -> Iterator[Candidate]:
         rest = beside[:i] + beside[i + 1 :]
         changes: Words = {"beside": rest} if rest else {"beside": None, "interleave": None}
         yield Candidate("tenants", f"without {beside[i]}", changes)
+
+
+def is_named(params: CkksParameters) -> bool:
+    """Whether a command finds this set by its name."""
+    try:
+        return catalogue.get(params.name) == params
+    except PenstockError:
+        return False
 
 
 def as_secure(params: CkksParameters, base: CkksParameters) -> bool:

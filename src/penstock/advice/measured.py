@@ -11,15 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.advice.families import MIB, as_secure
+from penstock.advice.families import MIB, as_secure, is_named
 from penstock.advice.remedy import Advice, Remedy, best, ranked, steps
-from penstock.advice.simulated import MOST_DIGITS
 from penstock.errors import PenstockError
 from penstock.fit.fit import fit_cpu, samples_from_trace
 from penstock.native.budgets import computing, key_uses_of
 from penstock.native.play import ReadRates, play_reads
 from penstock.native.prepared import NativeRun
-from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.params.variation import varied
 from penstock.prediction.whatif import Axes, Workload, what_if
@@ -28,6 +26,8 @@ from penstock.simulation.spelling import OPTIONS
 
 MOST_PLAYED = 20_000
 """Operations of a run whose keys are played under other budgets."""
+MOST_AWAY = 2
+"""Digits more or fewer that are tried: the processor is fitted to one number of them."""
 _OPTIONS = (
     "reading", "params", "size", "seed", "threads", "key_budget", "keys", "tenant", "input_budget", "memory", "client",
     "client_library",
@@ -104,14 +104,17 @@ def _budget(asked: Measured, says: str, before: float, after: float, **changes: 
 
 
 def _digits(asked: Measured, tried: list[str], not_tried: list[str]) -> list[Remedy]:
-    """Other numbers of digits, priced on a processor fitted to this run."""
-    base = asked.params
-    if base.name not in catalogue.names() or catalogue.get(base.name) != base:
+    """Other numbers of digits, priced on a processor fitted to this run, where they gain more than its error."""
+    base, done = asked.params, asked.done
+    if not is_named(base):
         not_tried.append("parameters: the set is in a file or a package; change it there")
         return []
+    if isinstance(done, NativeRun) and done.budget_bytes is not None:
+        not_tried.append("parameters: other digits change the keys that the budget must hold; run without one")
+        return []
     try:
-        fitted = fit_cpu(samples_from_trace(asked.done.trace), base)
-        axes = Axes(dnum=tuple(range(1, MOST_DIGITS + 1)))
+        fitted = fit_cpu(samples_from_trace(done.trace), base)
+        axes = Axes(dnum=tuple(range(max(1, base.dnum - MOST_AWAY), base.dnum + MOST_AWAY + 1)))
         rows = what_if(Workload(name=asked.program, size=asked.size, params=base), axes, fitted)
     except PenstockError as error:
         not_tried.append(f"parameters: no processor can be fitted to this run: {error}")
@@ -125,6 +128,8 @@ def _digits(asked: Measured, tried: list[str], not_tried: list[str]) -> list[Rem
     if before is None:
         return []
     tried.append("parameters")
+    error = 1.0 if fitted.fit is None else fitted.fit.overall.p90_abs
+    priced = {dnum: after for dnum, after in priced.items() if before / after > 1 + error}
     return [
         Remedy(
             kind="parameters", says=f"{dnum} digits of key switching instead of {base.dnum}", figure="server_s",

@@ -12,6 +12,7 @@ from penstock.advice.families import (
     as_secure,
     faster_tiers,
     fewer_tenants,
+    is_named,
     loads_ahead,
     more_cache,
     other_forms,
@@ -21,7 +22,6 @@ from penstock.advice.remedy import Advice, Remedy, best, ranked, steps
 from penstock.advice.words import Setting, words_of_points
 from penstock.errors import PenstockError, UsageError
 from penstock.machines import Inside, Machine, load_machine, machine_names, tier_names
-from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.params.variation import varied
 from penstock.program.counting import structure
@@ -143,8 +143,7 @@ def _setting(asks: Asks, words: Mapping[str, Any]) -> Setting:
     named = named and all(each.name in tier_names() for each in tiers)
     params = asks.params
     if isinstance(params, CkksParameters):
-        known = params.name in catalogue.names() and catalogue.get(params.name) == params
-        named, params = named and known, params.name
+        named, params = named and is_named(params), params.name
     return Setting(
         program=asks.program,
         words={"machine": (text,), **words},
@@ -289,7 +288,7 @@ class _Study:
         if "ciphertext" in self.classes or "database" in self.classes:
             self.not_tried.append("parameters: digits change the ciphertexts, which are not resident here")
             return []
-        if base.name not in catalogue.names() or catalogue.get(base.name) != base:
+        if not is_named(base):
             self.not_tried.append("parameters: the set is in a file; change 'dnum' there")
             return []
         if not self._may_price("parameters"):
