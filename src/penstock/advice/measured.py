@@ -128,8 +128,8 @@ def _digits(asked: Measured, tried: list[str], not_tried: list[str]) -> list[Rem
     if before is None:
         return []
     tried.append("parameters")
-    error = 1.0 if fitted.fit is None else fitted.fit.overall.p90_abs
-    priced = {dnum: after for dnum, after in priced.items() if before / after > 1 + error}
+    wrong = 1.0 if fitted.fit is None else fitted.fit.overall.p90_abs
+    priced = {dnum: after for dnum, after in priced.items() if before / after > 1 + wrong}
     return [
         Remedy(
             kind="parameters", says=f"{dnum} digits of key switching instead of {base.dnum}", figure="server_s",
