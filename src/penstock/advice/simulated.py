@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from penstock.advice.families import (
@@ -48,6 +49,8 @@ MOST_DEALT = 2_000
 """The same of a trace that is dealt to several hosts."""
 MOST_PLAYED = 200_000
 """Accesses that are played through other caches."""
+MOST_KEPT = 32
+"""Prices that are kept for further questions about the same program."""
 FORMS_ENOUGH = 1.01
 SOFTWARE = ("policy", "prefetch", "key-form")
 """Kinds that need no other hardware and no other parameters."""
@@ -56,13 +59,20 @@ ReadyFor = Callable[[Question, Trace, Sequence[Trace]], Ready]
 
 @dataclass(slots=True, kw_only=True)
 class Plays:
-    """Plays questions about one program on one machine. Equal prices are computed once."""
+    """Plays questions about one program on one machine. Equal prices are computed once. Thread safe."""
 
     trace: Trace
     beside: Sequence[Trace] = ()
     ready: ReadyFor | None = None
     """Prices a program (default: `penstock.simulation.play.ready_for`)."""
     _kept: dict[tuple[Any, ...], tuple[Ready, object]] = field(default_factory=dict)
+    _derived: dict[Hashable, Trace] = field(default_factory=dict)
+
+    def derived(self, key: Hashable, make: Callable[[], Trace]) -> Trace:
+        """A trace that follows from the program's, made once for each key."""
+        if key not in self._derived:
+            self._derived[key] = make()
+        return self._derived[key]
 
     def keep(self, question: Question, ready: Ready) -> None:
         """Take the prices of the program itself under a question, which are known."""
@@ -81,11 +91,14 @@ class Plays:
         used = self.trace if trace is None else trace
         others = self.beside if beside is None else beside
         key = _key(question, used, others)
-        if key not in self._kept:
+        found = self._kept.get(key)
+        if found is None:
+            if len(self._kept) >= MOST_KEPT:
+                self._kept.clear()
             made = self.ready(question, used, others) if self.ready is not None else _ready(question, used, others)
-            self._kept[key] = made, (used, others)  # held, so that no other object gets their ids
-        ready = self._kept[key][0]
-        return play(ready, points)[0], points, ready
+            found = made, (used, others)  # held, so that no other object gets their ids
+            self._kept[key] = found
+        return play(found[0], points)[0], points, found[0]
 
 
 def _key(question: Question, trace: Trace, beside: Sequence[Trace]) -> tuple[Any, ...]:
@@ -305,7 +318,8 @@ class _Study:
             setting = replace(
                 self.setting, params=params.name, size=self.setting.size or self.plays.trace.meta.size or None
             )
-            (row,), _, _ = self.plays.rows(setting, replace(self.plays.trace, meta=meta))
+            other = self.plays.derived(params.name, partial(replace, self.plays.trace, meta=meta))
+            (row,), _, _ = self.plays.rows(setting, other)
             says = f"{dnum} digits of key switching instead of {base.dnum}"
             found.append(self._remedy(Candidate("parameters", says, {"params": params.name}), row, setting))
         self.tried += ["parameters"] if found else []
@@ -327,7 +341,8 @@ class _Study:
         found = []
         for name in PASSES:
             try:
-                other = rewrite(trace, [name], options)
+                make = partial(rewrite, trace, [name], options)
+                other = make() if name == "reorder" else self.plays.derived((name,), make)  # it orders for the cache
             except PenstockError:
                 continue
             file = f"{trace.meta.workload}-{name}.parquet"

@@ -79,7 +79,7 @@ def _advised(engine: Engine, state: State) -> Advice:
         priced = replace(state, key_form="" if form is None else form.value)
         return engine.ready(priced, state.machine, clusters=question.on_clusters)
 
-    return advise_setting(setting, Plays(trace=trace, ready=ready))
+    return advise_setting(setting, engine.plays(state, lambda: Plays(trace=trace, ready=ready)))
 
 
 def _words(asked: Asked, engine: Engine) -> dict[str, Any]:
