@@ -11,7 +11,7 @@ import pytest
 from penstock import workloads
 from penstock.params import catalogue
 from penstock.params.ckks import KeyForm, Scaling
-from penstock.prediction.variation import varied
+from penstock.params.variation import varied
 from penstock.program.clear import ClearEvaluator
 from penstock.program.counting import CountingEvaluator, structure
 from penstock.program.symbolic import SymbolicEvaluator

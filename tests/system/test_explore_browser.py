@@ -96,6 +96,25 @@ def test_a_slider_changes_the_number_to_that_of_the_command(watched, capsys):
     assert number(page, "communication_s") == row["communication_s"] > 0
 
 
+@pytest.mark.parametrize("width", [360, 1280])
+def test_a_click_on_what_would_help_gives_the_promised_figure(browser, site, width):
+    watched = Watched(browser, site, width=width)
+    page = watched.open(WHATIF + "&tier=rdma")
+    until(lambda: page.locator("#advice li").count() > 2)
+    before = number(page, "total_s")
+    first = page.locator("#advice li").first
+    gain = float(first.locator("[data-name=gain]").get_attribute("data-value"))
+    command = first.locator("code").text_content()
+    assert command.startswith("penstock simulate bootstrapping --params sharp --machine sharp --tier ")
+    assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    first.get_by_role("button").click()
+    until(lambda: "tier=rdma" not in page.url)
+    watched.ready()
+    assert before / number(page, "total_s") == pytest.approx(gain, rel=1e-9)
+    until(lambda: page.locator("#advice li").first.locator("code").text_content() != command)
+    watched.close()
+
+
 def test_selects_change_machine_tier_and_policy(watched, capsys):
     page = watched.open(WHATIF)
     for name, value in (("machine", "ark"), ("tier", "rdma"), ("mode", "overlap"), ("prefetch", "next-4")):

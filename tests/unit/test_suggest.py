@@ -14,9 +14,9 @@ from penstock.machines import load_machine
 from penstock.native.prepared import ClientPlace
 from penstock.native.reading import record_native
 from penstock.params import catalogue
+from penstock.params.variation import varied
 from penstock.prediction.prediction import predict
 from penstock.prediction.suggest import ORDERS, suggest
-from penstock.prediction.variation import varied
 from penstock.prediction.whatif import Workload
 from penstock.running import run_clear, trace_workload
 from penstock.running.reading import resolve

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,68 @@ def test_a_simulated_point_has_its_lanes_and_ends_when_its_row_says(
     assert drawn["otherData"]["operations_left_out"] == 0
 
 
+def curve(drawn: dict[str, Any], name: str) -> list[tuple[float, float]]:
+    """The steps of a counter: seconds, and the value from then on."""
+    found = [e for e in drawn["traceEvents"] if e["ph"] == "C" and e["name"] == name]
+    return [(e["ts"] * 1e-6, next(iter(e["args"].values()))) for e in found]
+
+
+def integral(steps: list[tuple[float, float]]) -> float:
+    assert not steps or steps[-1][1] == 0
+    return sum(value * (then - at) for (at, value), (then, _) in pairwise(steps))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--tier", "pcie5"),
+        ("--tier", "pcie5", "--hit-ratio", "0.3"),
+        ("--tier", "rdma", "--cache", "64 MB", "--mode", "overlap", "--prefetch", "next-4", "--decode", "5 GB/s"),
+        ("--tier", "pcie5", "--cache", "64 MB", "--policy", "optimal", "--classes", "keys,ciphertexts,plaintexts"),
+        ("--levels", "on-chip:32 MB,hbm:100 MB,nvme-gen5", "--mode", "overlap"),
+        ("--tier", "pcie5", "--hosts", "4", "--network", "ethernet-400", "--cache", "32 MB"),
+    ],
+)
+def test_the_integral_of_each_bandwidth_is_the_bytes_that_were_moved(tmp_path: Path, options: tuple[str, ...]) -> None:
+    drawn, row = drawn_by(tmp_path, *options)
+    check_format(drawn)
+    names = {e["name"].removeprefix("bandwidth ") for e in drawn["traceEvents"] if e["ph"] == "C"}
+    moved = {name: integral(curve(drawn, f"bandwidth {name}")) for name in names if curve(drawn, f"bandwidth {name}")}
+    if row.get("levels"):
+        wanted = {level["level"]: level["channel_bytes"] for level in row["levels"] if level["busy_s"]}
+    else:
+        wanted = dict.fromkeys([row["tier"]] + [f"decode {row['tier']}"] * (row["decode_s"] > 0), row["io_bytes"])
+    assert moved == pytest.approx(wanted, rel=1e-6)
+    assert min(moved.values()) > 0
+
+
+def test_curves_of_the_queue_and_of_bytes_on_chip_agree_with_the_slices(tmp_path: Path) -> None:
+    drawn, row = drawn_by(tmp_path, "--tier", "3350 GB/s", "--mode", "overlap", "--prefetch", "next-4")
+    loads = {e["args"]["operation"]: e for e in drawn["traceEvents"] if e.get("cat") == "load"}
+    operations = {e["args"]["id"]: e for e in drawn["traceEvents"] if e.get("cat") == "operation"}
+    waited = sum(operations[op]["ts"] - load["ts"] for op, load in loads.items()) * 1e-6
+    queue = curve(drawn, "operations loaded ahead")
+    assert integral(queue) == pytest.approx(waited, rel=1e-6)
+    assert 1 < max(value for _, value in queue) <= 5
+    held = integral(curve(drawn, "loaded bytes on chip"))
+    rate = row["io_bytes"] / row["io_s"]  # of a tier without latency
+    used = sum(
+        load["dur"] * rate * (operations[op]["ts"] + operations[op]["dur"] - load["ts"]) for op, load in loads.items()
+    )
+    assert held == pytest.approx(used * 1e-12, rel=1e-6)
+
+
+@pytest.mark.parametrize("policy", ["lru", "belady", "optimal"])
+def test_bytes_on_chip_are_those_of_the_cache_and_of_one_object_that_passes_by(tmp_path: Path, policy: str) -> None:
+    options = ("--tier", "pcie5", "--cache", "64 MB", "--policy", policy)
+    drawn, row = drawn_by(tmp_path, *options)
+    held = curve(drawn, "loaded bytes on chip")
+    largest = max(e["args"]["bytes"] for e in drawn["traceEvents"] if e.get("cat") == "load")
+    most = row["cache_bytes"] + (largest if policy != "lru" else 0)  # LRU keeps whatever is loaded
+    assert largest <= max(value for _, value in held) <= most
+    assert integral(held) <= most * row["total_s"]
+
+
 def test_loads_are_named_by_key_and_lead_to_their_operation(tmp_path: Path) -> None:
     drawn, row = drawn_by(tmp_path, "--tier", "pcie5", "--cache", "on-chip")
     loads = [e for e in drawn["traceEvents"] if e["ph"] == "X" and e["cat"] == "load"]
@@ -83,9 +146,9 @@ def test_results_are_not_among_the_loads(tmp_path: Path) -> None:
 
 def test_the_bound_keeps_whole_operations_and_counts_the_others(tmp_path: Path) -> None:
     whole, _ = drawn_by(tmp_path, "--tier", "pcie5")
-    cut, _ = drawn_by(tmp_path, "--tier", "pcie5", "--timeline-events", "9")
+    cut, _ = drawn_by(tmp_path, "--tier", "pcie5", "--timeline-events", "25")
     check_format(cut)
-    assert sum(e["ph"] != "M" for e in cut["traceEvents"]) <= 9
+    assert sum(e["ph"] != "M" for e in cut["traceEvents"]) <= 25
     facts = cut["otherData"]
     assert facts["operations"] + facts["operations_left_out"] == whole["otherData"]["operations"]
     assert facts["operations_left_out"] > 0

@@ -15,9 +15,9 @@ from penstock.machines import load_machine
 from penstock.machines.written import write_machine
 from penstock.params import catalogue
 from penstock.params.ckks import KeyForm
+from penstock.params.variation import varied
 from penstock.prediction import whatif
 from penstock.prediction.prediction import predict
-from penstock.prediction.variation import varied
 from penstock.prediction.whatif import Axes, Recorded, Workload, what_if
 from penstock.prediction.whatif_axes import read_axes
 from penstock.program.tally import tally_of

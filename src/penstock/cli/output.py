@@ -96,6 +96,11 @@ def emit(
     console.print(drawn)
 
 
+def draw_verdict(console: Console, verdict: str) -> None:
+    """The answer in one line, above its table."""
+    console.print(f"verdict: {verdict}", highlight=False, markup=False, soft_wrap=True)
+
+
 def table_of(headings: str, *, no_wrap: bool = False, **options: Any) -> Table:
     """A table without a frame. `headings` are parted by ` | `; one that starts with `>` is of a column flush right."""
     drawn = Table(**({"box": None, "pad_edge": False} | options))

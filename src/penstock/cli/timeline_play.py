@@ -141,9 +141,10 @@ def _over_tier(ready: Ready, point: Point) -> dict[str, Any]:
         raise UsageError(f"time mode '{point.mode}' puts no operation at a time; use serial or overlap")
     name = tier_name(point.tier)
     return facts | {
-        "channels": tier_channels(over.schedule, name),
+        "channels": tier_channels(over.schedule, name, whole.operation_bytes),
         "compute_start_s": over.schedule.compute_start_s,
         "compute_end_s": over.schedule.compute_end_s,
+        "accesses": accesses,
         "access_miss_bytes": whole.access_miss_bytes,
         "tier": name,
         "total_s": over.total_s,

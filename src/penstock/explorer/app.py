@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import resources
 from typing import Any
 
@@ -12,12 +12,13 @@ from fastapi.responses import FileResponse, Response
 
 from penstock.errors import CapabilityMissing, PenstockError, UnknownName, UsageError
 from penstock.explorer import drives
+from penstock.explorer.advice import advice
 from penstock.explorer.bounds import Busy
 from penstock.explorer.engine import Engine
 from penstock.explorer.guard import REPORT_POLICY, Application, Guard
 from penstock.explorer.live import Live
 from penstock.explorer.state import HOLDS, PATTERNS, SCAN_ENDS, State
-from penstock.explorer.view import plain
+from penstock.explorer.view import View, plain
 from penstock.explorer.views import VIEWS, show
 from penstock.params.ckks import KeyForm
 from penstock.simulation.caches import POLICIES
@@ -33,6 +34,7 @@ TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
+Answer = Callable[[Engine, State], View]
 FORMATS = {"json": "application/json", "csv": "text/csv; charset=utf-8"}
 
 
@@ -57,6 +59,10 @@ def application(engine: Engine, port: int, live: Live | None = None) -> Applicat
     @app.get("/api/view/{name}")
     def view(name: str, request: Request) -> Response:
         return _answer(engine, name, request.query_params.multi_items())
+
+    @app.get("/api/advice")
+    def remedies(request: Request) -> Response:
+        return _answer(engine, "advice", request.query_params.multi_items(), advice)
 
     @app.get("/service")
     async def service() -> Response:
@@ -99,7 +105,7 @@ def choices(engine: Engine) -> dict[str, Any]:
     }
 
 
-def _answer(engine: Engine, name: str, items: list[tuple[str, str]]) -> Response:
+def _answer(engine: Engine, name: str, items: list[tuple[str, str]], answer: Answer | None = None) -> Response:
     """A view, or an error that the page shows with its remedy."""
     query = dict(items)
     wanted = query.pop("format", "json")
@@ -110,7 +116,7 @@ def _answer(engine: Engine, name: str, items: list[tuple[str, str]]) -> Response
             raise UnknownName("format", wanted, FORMATS)
         state = State.from_query(query)
         with engine.turns.one():
-            found = show(engine, name, state)
+            found = show(engine, name, state) if answer is None else answer(engine, state)
     except PenstockError as error:
         # The page shows the error as its answer; for whoever asks for a file it is a failure.
         as_answer = wanted == "json" and not isinstance(error, Busy)

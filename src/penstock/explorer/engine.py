@@ -6,13 +6,15 @@ The functions are those of `penstock simulate`, so the same question gives the s
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from penstock.advice.remedy import Advice
+from penstock.advice.simulated import Plays
 from penstock.errors import PenstockError, UsageError
 from penstock.explorer import drives
 from penstock.explorer.asked import Asked
@@ -39,6 +41,7 @@ COUNTS = (1, 2, 4, 8, 16, 32, 64)
 KEPT_TRACES = 6
 KEPT_PRICES = 24
 KEPT_ANSWERS = 256
+KEPT_PLAYS = 3
 
 _WORKERS = ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1), thread_name_prefix="explore")
 
@@ -58,6 +61,8 @@ class Engine:
         self._num_keys = Memo[int](KEPT_TRACES, most_bytes=ANSWERS_BYTES)
         self._kinds = Memo[tuple[Ints, list[str]]](KEPT_TRACES, most_bytes=ANSWERS_BYTES)
         self._answers = Memo[tuple[list[Row], list[str]]](KEPT_ANSWERS, most_bytes=ANSWERS_BYTES)
+        self._plays = Memo[Plays](KEPT_PLAYS, most_bytes=PRICES_BYTES)
+        self._advised = Memo[Advice](KEPT_ANSWERS, most_bytes=ANSWERS_BYTES)
         self._drives = Memo[Any](KEPT_ANSWERS, most_bytes=ANSWERS_BYTES)
         self._timed = Memo[tuple[list[Pair], list[str]]](KEPT_TRACES, most_bytes=ANSWERS_BYTES)
 
@@ -160,6 +165,15 @@ class Engine:
             rows += [row for each, _ in played for row in each]
             warnings += [*ready.priced.warnings, *(text for _, said in played for text in said)]
         return columns(rows, of_clusters=question.on_clusters), list(dict.fromkeys(warnings))
+
+    def advised(self, state: State, make: Callable[[], Advice]) -> Advice:
+        """The remedies of a point, made where they are not kept."""
+        return self._advised.get((state, self._key(state, state.machine)), make)
+
+    def plays(self, state: State, make: Callable[[], Plays]) -> Plays:
+        """Prices of the program of a state and of its variants, made where they are not kept."""
+        priced = self._key(replace(state, key_form=""), state.machine)
+        return self._plays.get((priced, state.hosts > 1), make)
 
     def _machine_key(self, name: str) -> Hashable:
         text = self.library.machine_text(name)

@@ -7,19 +7,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from penstock.advice.predicted import Predicts, advise
 from penstock.errors import UsageError
+from penstock.hall.advising import Advised, advised_as
 from penstock.hall.programs import Program, at_home, name_of, set_of, trace_of
 from penstock.hall.result import Result, Row, Table, listed, varying
 from penstock.machines import Machine, assumptions, load_machine, load_machines
 from penstock.params.ckks import CkksParameters, KeyForm, form_of
 from penstock.params.spec import spec_of
+from penstock.params.variation import varied
 from penstock.prediction.precision import DRAWS, Precision, measure_precision, predict_precision
 from penstock.prediction.prediction import Prediction
 from penstock.prediction.prediction import predict as predicted_by
 from penstock.prediction.shared import Shared, predict_shared
 from penstock.prediction.suggest import MOST_DIGITS, ORDERS, RING_DIMS, Suggestions
 from penstock.prediction.suggest import suggest as suggested
-from penstock.prediction.variation import varied
 from penstock.prediction.whatif import Axes, Recorded, Workload
 from penstock.prediction.whatif import Program as Counted
 from penstock.prediction.whatif import what_if as rows_of
@@ -55,6 +57,17 @@ class Predicted(Result):
     prediction: Prediction
     params: CkksParameters
     machine: Machine
+    asked: Predicts | None = None
+    """The question, for `advice`."""
+
+    def advice(self) -> Advised:
+        """What would help most: a ranked list of changes, each predicted as this result was.
+
+        Raises: UsageError: counts of operations, which have no program to vary.
+        """
+        if self.asked is None:
+            raise UsageError("counts of operations have no program to vary: predict a workload or a trace")
+        return advised_as(advise(self.asked))
 
     @property
     def seconds(self) -> float:
@@ -148,7 +161,15 @@ def predict(
     counted = counted_of(program, taken, size)
     form = form_of(key_form)
     found = predicted_by(counted.count([counted.params])[0], chosen, threads=threads, key_form=form)
-    result = predicted_as(found, counted.title, counted.params, chosen)
+    own = isinstance(program, str | Path)
+    asked = Predicts(
+        program=counted, found=found, machine=chosen, target=str(program) if own else None,
+        machine_text=str(machine) if isinstance(machine, str | Path) else None,
+        params=taken.name if isinstance(taken, CkksParameters) else None if taken is None else str(taken), size=size,
+        threads=threads, key_form=form,
+        trace=None if isinstance(counted, Workload) else lambda: trace_of(program, None, None),
+    )  # fmt: skip
+    result = replace(predicted_as(found, counted.title, counted.params, chosen), asked=asked)
     return result if note is None else replace(result, warnings=(note, *result.warnings))
 
 

@@ -162,6 +162,8 @@ class Home(NamedTuple):
     beside: list[Trace]
     note: str | None
     """Name the set that was taken by default, and why."""
+    params: str | Path | CkksParameters | None
+    """The set that was taken; `None`: the program's own."""
 
 
 def homes(
@@ -184,7 +186,7 @@ def homes(
         if key not in made:
             first = trace_of(program, taken, size, seed, spelled)
             made[key] = first, [trace_beside(other, taken, size, seed) for other in beside]
-        yield Home(machine, *made[key], note)
+        yield Home(machine, *made[key], note, taken)
 
 
 def at_home(

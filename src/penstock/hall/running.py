@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 
+from penstock.advice.measured import Measured
 from penstock.errors import CheckFailed, UsageError
+from penstock.hall.advising import Advised, advised_as
 from penstock.hall.programs import name_of, set_of
 from penstock.hall.result import Result, Row
 from penstock.keystore import check_tenant, local_folder
@@ -49,6 +51,19 @@ class Ran(Result):
     """The vectors that a package decrypts, by name; `output` is the result of another program."""
     trace: Trace | None = None
     """The recorded operations; `None` where the reading records none."""
+    asked: Measured | None = None
+    """The run and its options, for `advice`; `None`: nothing was encrypted."""
+
+    def advice(self) -> Advised:
+        """What would help most: a ranked list of changes, predicted from the times of this run.
+
+        Raises: UsageError: nothing was encrypted.
+        """
+        from penstock.advice.measured import advise
+
+        if self.asked is None:
+            raise UsageError(f"the {self.reading} reading encrypts nothing, and its time says nothing: run native")
+        return advised_as(advise(self.asked))
 
     @property
     def passed(self) -> bool:
@@ -112,12 +127,14 @@ def run(
     """
     chosen = READINGS[one_of("reading", reading, RUN_READINGS)]
     name = name_of(program, "run")
-    options = options_of(
-        chosen, key_budget=key_budget, keys=keys, tenant=tenant, input_budget=input_budget, memory=memory,
-        client=client, client_library=client_library, spelled=spelled,
-    )  # fmt: skip
+    said: dict[str, Any] = {
+        "key_budget": key_budget, "keys": keys, "tenant": tenant, "input_budget": input_budget, "memory": memory,
+        "client": client, "client_library": client_library,
+    }  # fmt: skip
+    options = options_of(chosen, **said, spelled=spelled)
     workload, size_name, checked = resolve(name, set_of(params), size)
     sized = workload.SIZES[size_name]
+    own_data = data is not None or inputs is not None
     data = _data_of(name, workload, sized, checked, seed, data, inputs, spelled)
     started = time.perf_counter()
     clear = run_clear(name, checked, size_name, seed, data)
@@ -144,16 +161,27 @@ def run(
             outputs=outputs_of(workload, got), **common,
         )  # fmt: skip
         return _held(found, name)
-    options |= {"threads": threads}
-    if on_operation is not None:
-        options["on_operation"] = on_operation
+    options |= {"threads": threads} | ({} if on_operation is None else {"on_operation": on_operation})
     done: Run = chosen.read(name, checked, size_name, seed, data, **options)
     check = workload.check(clear, done.result, data, sized)
     found = Ran(
         rows=tuple(_by_kind(done.trace)), values=done.result, outputs=outputs_of(workload, done.result),
         numbers=numbers | measured_numbers(done, check), check=check, trace=done.trace, **common,
     )  # fmt: skip
-    return _held(found, name)
+    words = {"reading": reading, "params": params, "size": size, "seed": seed, "threads": threads, **said}
+    return _held(replace(found, asked=_asked(name, size_name, checked, done, words, own_data=own_data)), name)
+
+
+def _asked(
+    name: str, size: str, params: CkksParameters, done: Run, words: Mapping[str, Any], *, own_data: bool
+) -> Measured:
+    """A run and its options, in the words of a command."""
+    texts = {
+        option: value.name if isinstance(value, CkksParameters) else value
+        for option, value in words.items()
+        if isinstance(value, str | int | Path | CkksParameters)
+    }
+    return Measured(program=name, size=size, params=params, done=done, words=texts, named=not own_data)
 
 
 def _held(found: Ran, name: str) -> Ran:

@@ -9,6 +9,9 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from penstock.advice.simulated import Asks, advise
+from penstock.errors import UsageError
+from penstock.hall.advising import Advised, advised_as
 from penstock.hall.programs import Program, homes
 from penstock.hall.result import Result, Row, groups_of, listed, varying
 from penstock.machines import Machine, Network, Tier, assumed, assumptions
@@ -38,9 +41,22 @@ _ARROW = {TEXT: pa.string(), REAL: pa.float64(), WHOLE: pa.int64()}
 class Simulation(Result):
     """Simulated rows, one for each machine, tier, cache, time mode and cluster; docs/memory.md has the columns."""
 
+    asks: tuple[Asks, ...] = ()
+    """The question on each machine, for `advice`."""
+
     TYPES: ClassVar = {
         column.name: _ARROW[column.kind] for column in (*COLUMNS, *CLUSTER_COLUMNS) if column.kind in _ARROW
     }
+
+    def advice(self, row: int | None = None) -> Advised:
+        """What would help most: a ranked list of changes, each simulated as this result was.
+
+        Args:   row: which row to help (default: the slowest).
+        Raises: UsageError: no such row; rows of a sweep, whose points are not kept.
+        """
+        if not self.asks:
+            raise UsageError("a sweep keeps no programs to try changes on: ask penstock.simulate for one of its points")
+        return advised_as(advise(self.asks, row))
 
     def _y(self) -> str | None:
         clusters = len(varying(self.rows, ["hosts"])) > 0
@@ -122,17 +138,39 @@ def simulate(
     given = {name: value for name, value in said.items() if value is not None}
     others = listed(beside)
     if others:
-        given["beside"] = [str(i) for i in range(len(others))]
+        given["beside"] = [
+            str(each) if isinstance(each, str | Path) else f"program {i}" for i, each in enumerate(others)
+        ]
     asked = asked_in(Words(**given), set(given), ARGUMENTS)
     for each in asked.question.machines:  # before anything is traced
         asked.question.points_on(each)
+    asks, notes = _answered(asked, program, params, size, seed, others)
+    result = simulation_of(asked, [each.found for each in asks])
+    return replace(result, warnings=(*notes, *result.warnings), asks=tuple(asks))
+
+
+def _answered(
+    asked: Asked,
+    program: Any,
+    params: str | Path | CkksParameters | None,
+    size: str | None,
+    seed: int,
+    others: Sequence[Any],
+) -> tuple[list[Asks], list[str]]:
+    """The answers on each machine, and notes on the sets that were taken."""
     messages = SimGrid(python=find_python()) if asked.simgrid else None
-    found, notes = [], dict[str, None]()
+    named = all(isinstance(each, str | Path) for each in (program, *others))
+    asks, notes = list[Asks](), dict[str, None]()
     for home in homes(program, params, size, seed, asked.question.machines, others):
         notes |= {} if home.note is None else {home.note: None}
-        found += list(answers(on_machine(asked.question, home.machine), home.trace, home.beside, messages))
-    result = simulation_of(asked, found)
-    return replace(result, warnings=(*notes, *result.warnings))
+        for found in answers(on_machine(asked.question, home.machine), home.trace, home.beside, messages):
+            asks.append(
+                Asks(
+                    asked=asked, found=found, trace=home.trace, beside=home.beside,
+                    program=str(program) if named else None, params=home.params, size=size, seed=seed,
+                )
+            )  # fmt: skip
+    return asks, list(notes)
 
 
 def on_machine(question: Question, machine: Machine) -> Question:

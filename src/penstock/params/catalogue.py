@@ -1,18 +1,25 @@
 """The parameter sets that have a name: one TOML file each under `data/`; a TOML path goes wherever a name does.
 
 A new set is one file. Sets of a paper say where values come from (`source`) and which ones nobody states (`assumed`).
+A set near a named one has a name, too: `sharp-k4` is `sharp` with four digits of key switching.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from functools import cache
 from importlib import resources
 
 from penstock.errors import ParamsError, UnknownName
 from penstock.params.ckks import CkksParameters
-from penstock.params.spec import CkksSpec
+from penstock.params.spec import CkksSpec, spec_of
+from penstock.params.variation import varied
 from penstock.system import toml
+
+_NEAR = re.compile(r"(?P<base>.+?)(?P<changes>(?:-(?:n[1-9]\d?|d\d{1,3}|k[1-9]\d{0,2}|s\d{1,3}|b[1-9]\d?))+)")
+_CHANGED = {"n": "ring_dim", "d": "depth", "k": "dnum", "s": "security", "b": "scale_bits"}
+"""Letter in the name of a set near another one -> what it changes; `n` is followed by log2 of the ring dimension."""
 
 _registered: dict[str, CkksSpec] = {}
 _adopted: dict[str, CkksParameters] = {}
@@ -59,21 +66,33 @@ def register(spec: CkksSpec) -> None:
 def spec(name: str) -> CkksSpec:
     """A set in its written form, by name or by the path of a TOML file.
 
-    Raises: UnknownName: no such name; the message suggests the nearest.
+    Raises: UnknownName: no such name; the message suggests the nearest. ParamsError: a set near a named one that breaks
+            a rule.
     """
     if name.endswith(".toml"):
         return CkksSpec.from_toml(name)
-    found = _shipped().get(name) or _registered.get(name)
+    found = _shipped().get(name) or _registered.get(name) or _near(name)
     if found is None:
         raise UnknownName("parameter set", name, names())
     return found
 
 
+def _near(name: str) -> CkksSpec | None:
+    """The set that differs from a named one in what the end of its name says; `None`: it is not such a name."""
+    found = _NEAR.fullmatch(name)
+    if found is None or found["base"] not in names():
+        return None
+    changes = {_CHANGED[part[0]]: int(part[1:]) for part in found["changes"].split("-")[1:]}
+    if "ring_dim" in changes:
+        changes["ring_dim"] = 1 << changes["ring_dim"]
+    return spec_of(varied(_built(spec(found["base"])), **changes))
+
+
 def get(name: str) -> CkksParameters:
     """A checked set, by name or by the path of a TOML file.
 
-    >>> get("sharp").num_p
-    12
+    >>> get("sharp").num_p, get("sharp-k4").dnum
+    (12, 4)
     """
     return _adopted[name] if name in _adopted else _built(spec(name))
 

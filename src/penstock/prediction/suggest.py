@@ -17,8 +17,8 @@ from penstock.errors import ParamsError, UsageError
 from penstock.machines.schema import Machine
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.params.spec import MAX_RING_DIM, MIN_RING_DIM
+from penstock.params.variation import varied
 from penstock.prediction.precision import Precision, predict_precision
-from penstock.prediction.variation import varied
 from penstock.prediction.whatif import Axes, Row, Workload, what_if
 from penstock.program.tally import Tally
 

@@ -16,10 +16,10 @@ from penstock import workloads
 from penstock.errors import PenstockError, UsageError
 from penstock.machines.schema import Machine
 from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.variation import varied
 from penstock.prediction.counted import Counted
 from penstock.prediction.memory import memory_of
 from penstock.prediction.prediction import priced, threads_without_effect
-from penstock.prediction.variation import varied
 from penstock.program.counting import structure
 from penstock.program.tally import Tally
 from penstock.running.counting import count_variants

@@ -2,20 +2,24 @@
 
 One simulated point gives one timeline. Lanes: under the machine, one for each unit that binds some operation (an
 operation lies in the lane of its binding unit); under `memory`, one for each tier or level and for its decoding; under
-`network`, the messages of a cluster. A flow leads from the load of an operation's keys to the operation.
+`network`, the messages of a cluster. A flow leads from the load of an operation's keys to the operation. Counters under
+`memory` are curves: the bandwidth of each channel, loaded bytes on chip, and operations whose loads run ahead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from penstock.errors import UsageError
+from penstock.simulation import counters
+from penstock.simulation.accesses import Accesses
 from penstock.simulation.engine import Floats, Ints
-from penstock.simulation.memory.levels_time import LevelsTimeline
+from penstock.simulation.memory.levels_time import LevelsTimeline, decoding
 from penstock.simulation.price import ACCESS_CLASSES, PricedTrace
 from penstock.simulation.timing import Schedule
 from penstock.traces.perfetto import DEFAULT_EVENTS, Lane, Timeline
@@ -23,6 +27,10 @@ from penstock.traces.schema import Trace
 from penstock.work.shapes import server_rows
 
 MEMORY, NETWORK = "memory", "network"
+BANDWIDTH, RESIDENT, AHEAD = "bandwidth", "loaded bytes on chip", "operations loaded ahead"
+"""Counters; the name of a channel follows the first."""
+COUNTED = 5
+"""Events at most of an operation in the curves of loads ahead (2) and of bytes on chip (3)."""
 NAMED_LOADS = 4
 """Objects that the name of a load lists; the others are counted."""
 
@@ -35,14 +43,24 @@ class Channel:
     start_s: Floats
     """(n,) when the load of each operation begins here."""
     end_s: Floats
+    loaded_bytes: Ints | Floats
+    """(n,) what passes it for each operation."""
 
 
-def tier_channels(schedule: Schedule, tier: str) -> list[Channel]:
-    """The channel of a tier, and its decoder where it takes time."""
-    found = [Channel(name=tier, start_s=schedule.io_start_s, end_s=schedule.io_end_s)]
+def tier_channels(schedule: Schedule, tier: str, loaded_bytes: Ints | Floats) -> list[Channel]:
+    """The channel of a tier, and its decoder where it takes time.
+
+    Args:   loaded_bytes: (n,) what each operation loads.
+    """
+    names, start_s, end_s = [tier], [schedule.io_start_s], [schedule.io_end_s]
     if float(np.sum(schedule.decode_end_s - schedule.decode_start_s)) > 0:
-        found.append(Channel(name=f"decode {tier}", start_s=schedule.decode_start_s, end_s=schedule.decode_end_s))
-    return found
+        names.append(decoding(tier))
+        start_s.append(schedule.decode_start_s)
+        end_s.append(schedule.decode_end_s)
+    return [
+        Channel(name=name, start_s=start, end_s=end, loaded_bytes=loaded_bytes)
+        for name, start, end in zip(names, start_s, end_s, strict=True)
+    ]
 
 
 def level_channels(played: LevelsTimeline) -> tuple[list[Channel], Floats, Floats]:
@@ -50,11 +68,14 @@ def level_channels(played: LevelsTimeline) -> tuple[list[Channel], Floats, Float
 
     Raises: UsageError: it was played without a timeline.
     """
+    crossing = {load.level.name: load.operation_bytes for load in played.replay.loads}
+    crossing |= {decoding(name): moved for name, moved in crossing.items()}
     stages = []
     for stage in played.stages:
         if stage.start_s is None or stage.end_s is None:
             raise UsageError(f"time mode '{played.mode}' puts no operation at a time; use serial or overlap")
-        stages.append(Channel(name=stage.name, start_s=stage.start_s, end_s=stage.end_s))
+        moved = crossing.get(stage.name, np.zeros(len(stage.start_s)))  # compute moves nothing
+        stages.append(Channel(name=stage.name, start_s=stage.start_s, end_s=stage.end_s, loaded_bytes=moved))
     return stages[:-1], stages[-1].start_s, stages[-1].end_s
 
 
@@ -66,6 +87,7 @@ def simulated_timeline(
     compute_end_s: Floats,
     *,
     exchange_s: Floats | None = None,
+    accesses: Accesses | None = None,
     access_miss_bytes: Ints | None = None,
     max_events: int = DEFAULT_EVENTS,
     **facts: Any,
@@ -73,8 +95,9 @@ def simulated_timeline(
     """The timeline of one simulated point, from its start, as many whole operations as the bound allows.
 
     Args:   channels: in the order in which a load passes them; exchange_s: (n,) seconds at the end of each operation in
-            which hosts exchange messages; access_miss_bytes: (m,) what each access loads, which names the loads;
-            max_events: slices and flow events at most; facts: what `otherData` says beside.
+            which hosts exchange messages; accesses: of the host that is drawn (default: the program's);
+            access_miss_bytes: (m,) what each of them loads, which names the loads; max_events: slices, flow events and
+            counters at most; facts: what `otherData` says beside.
     Returns: a file of the Trace Event Format. `otherData` counts the operations that were left out.
     Raises: UsageError: no operation fits, or the arrays are of another program.
     """
@@ -88,7 +111,9 @@ def simulated_timeline(
     lanes = [timeline.lane(MEMORY, channel.name) for channel in channels]
     names = _object_names(trace)
     facts_of = rows.select(["id", "kind", "limbs_in", "key", "step", "scope"])
-    drawn = 0
+    drawn = counted = 0
+    read = priced.accesses if accesses is None else accesses
+    curves = partial(_curves, timeline, read, channels, compute_start_s, compute_end_s, access_miss_bytes)
     for batch in facts_of.to_batches(max_chunksize=4096):
         for op in batch.to_pylist():
             passed = [
@@ -96,8 +121,11 @@ def simulated_timeline(
                 for lane, channel in zip(lanes, channels, strict=True)
                 if channel.end_s[drawn] > channel.start_s[drawn]
             ]
-            if not timeline.room(3 * len(passed) + 1 + (exchange_s is not None)):
+            more = (2 * len(passed) + COUNTED) if passed or channels else 0
+            if not timeline.room(counted + more + 3 * len(passed) + 1 + (exchange_s is not None)):
+                curves(drawn)
                 return _finished(timeline, priced, drawn, facts)
+            counted += more
             load, moved = _load(priced, names, access_miss_bytes, drawn)
             at: tuple[Lane, float] | None = None
             for lane, channel in passed:
@@ -120,7 +148,39 @@ def simulated_timeline(
             if at is not None:
                 timeline.flow("load", at, (unit, begun))
             drawn += 1
+    curves(drawn)
     return _finished(timeline, priced, drawn, facts)
+
+
+def _curves(
+    timeline: Timeline,
+    accesses: Accesses,
+    channels: Sequence[Channel],
+    compute_start_s: Floats,
+    compute_end_s: Floats,
+    missed: Ints | None,
+    drawn: int,
+) -> None:
+    """The counters of the operations that are drawn."""
+    if not channels or not drawn:
+        return
+    start, end = compute_start_s[:drawn], compute_end_s[:drawn]
+    first, last = channels[0], channels[-1]
+    io_start = first.start_s[:drawn]
+    for channel in channels:
+        steps = counters.rates(channel.start_s[:drawn], channel.end_s[:drawn], channel.loaded_bytes[:drawn])
+        for at_s, value in steps:
+            timeline.counter(MEMORY, f"{BANDWIDTH} {channel.name}", at_s, {"bytes_per_s": value})
+    waited = last.loaded_bytes[:drawn]
+    for at_s, value in counters.ahead(io_start, start, waited):
+        timeline.counter(MEMORY, AHEAD, at_s, {"operations": value})
+    held = (
+        counters.in_use(io_start, end, waited)
+        if missed is None
+        else counters.resident(accesses, missed, io_start, start, end)
+    )
+    for at_s, value in held:
+        timeline.counter(MEMORY, RESIDENT, at_s, {"bytes": value})
 
 
 def _finished(timeline: Timeline, priced: PricedTrace, drawn: int, facts: dict[str, Any]) -> dict[str, Any]:

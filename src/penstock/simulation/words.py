@@ -74,6 +74,10 @@ class Asked:
     """`compare_policies`: what runtimes save, instead of the points of the question."""
     several: Mapping[str, Sequence[Any]]
     """Word -> its values, for words that take several."""
+    words: Words
+    """All words, in the state that the person gave them."""
+    given: frozenset[str]
+    """The words that were said, also where the value is the usual one."""
 
     @property
     def simgrid(self) -> bool:
@@ -130,7 +134,7 @@ def asked_in(words: Words, given: Collection[str], spelling: Spelling) -> Asked:
     single = counts == (1,) and not networks
     said = set(given) - {"classes", "hosts", *OF_HOSTS}
     _check(words, said if single else said | {"hosts"}, spelling)
-    comparison = None
+    comparison, original = None, words
     if words.compare_policies:
         buffer, words = words.prefetch_buffer, replace(words, prefetch_buffer=None)
         buffer_bytes = None if buffer is None else parse_bytes(buffer, spelling("prefetch_buffer"))
@@ -145,6 +149,8 @@ def asked_in(words: Words, given: Collection[str], spelling: Spelling) -> Asked:
         beside=tuple(words.beside),
         comparison=comparison,
         several=several,
+        words=original,
+        given=frozenset(given),
     )
 
 

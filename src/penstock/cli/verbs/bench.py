@@ -14,7 +14,7 @@ import click
 from rich.console import Console
 
 from penstock.cli.options import quiet_option, seed_option
-from penstock.cli.output import emit, format_option, plain, progress_console, table_of
+from penstock.cli.output import draw_verdict, emit, format_option, plain, progress_console, table_of
 from penstock.errors import ThresholdMissed, UsageError, cut
 from penstock.measure.bench import timing
 from penstock.measure.bench.compare import Comparison
@@ -24,6 +24,7 @@ from penstock.measure.bench.results import google_context, load_results, summary
 from penstock.measure.bench.spec import BenchPoint, SuitePlan, load_suite, plan
 from penstock.measure.bench.store import default_store
 from penstock.measure.bench.suite import Options, config_of, raise_problems, run_plan
+from penstock.measure.bench.verdict import verdict_of, verdict_of_run
 from penstock.runs.folder import RunFolder
 from penstock.system.files import write_atomic
 from penstock.system.progress import Progress
@@ -90,6 +91,8 @@ def run_command(
 ) -> None:
     """Run a suite. The same command goes on where an interrupted one stopped.
 
+    The table begins with a verdict: what changed since the last finished run of the suite in the same folder.
+
     \b
     Examples:
       penstock bench run --suite quick
@@ -122,8 +125,14 @@ def run_command(
             progress_console.print(f"left out: {skipped['what']}: {skipped['why']}", markup=False)
         for warning in run.warnings:
             progress_console.print(f"warning: {warning['what']}; {warning['remedy']}", markup=False, style="yellow")
-    rows = summary_rows(load_results(path))
-    emit(rows, output_format, table=lambda console: _draw(console, rows))
+    results = load_results(path)
+    rows = summary_rows(results)
+
+    def drawn(console: Console) -> None:
+        draw_verdict(console, verdict_of_run(path, results))
+        _draw(console, rows)
+
+    emit(rows, output_format, table=drawn)
     if outcome is not None:
         raise_problems(outcome)
 
@@ -214,7 +223,7 @@ def compare_command(first: Path, second: Path, threshold: float | None, quiet: b
 
     A ratio above 1 says that SECOND is slower. A point misses the threshold if its ratio exceeds it and the difference
     is neither chance nor noise. Chance is tested by Mann-Whitney U, p < 0.05 (with one run each the ratio alone
-    decides). Noise is the change of the calibration loop around each point.
+    decides). Noise is the change of the calibration loop around each point. The first line is a verdict on all.
 
     \b
     Examples:
@@ -253,6 +262,7 @@ def _interval(low: float, high: float) -> str:
 
 
 def _draw_comparison(console: Console, found: Comparison) -> None:
+    draw_verdict(console, verdict_of(found))
     table = table_of(
         "item | params | >limbs | >threads | >first | >second | >ratio | >95 % | >p | verdict", header_style="bold"
     )

@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from penstock.cli.output import emit, format_option, progress_console
+from penstock.cli.output import draw_verdict, emit, format_option, progress_console
 from penstock.cli.study_rows import headline_table, make_folder, study_table
 from penstock.cli.verbs.reproduce_fheins import fheins
 from penstock.units import format_bytes, format_seconds
@@ -23,6 +23,8 @@ _PART = re.compile(r"^figure9\.(micro|workload)\.[ndt]\d+\.")
 @click.group("reproduce")
 def command() -> None:
     """Compare published results with the same quantities from our own traces, models and measurements.
+
+    Each table begins with a verdict: how many published numbers come out within 10 %, and the largest error.
 
     \b
     Example:
@@ -63,6 +65,7 @@ def io_study(figures: Path | None, client: str, prices: str, output_format: str)
     from penstock.studies.headlines import headlines
     from penstock.studies.io_study import reproduction as study
     from penstock.studies.io_study.readings import readings
+    from penstock.studies.verdict import verdict_of
     from penstock.system.figures import drawing
 
     place, listed = load_client_place(client), load_prices(prices)
@@ -78,6 +81,7 @@ def io_study(figures: Path | None, client: str, prices: str, output_format: str)
             progress_console.print(f"figure written to {path}")
 
     def table(console: Console) -> None:
+        draw_verdict(console, verdict_of(rows))
         title = "The storage-I/O study: published | by its own rules | first principles"
         console.print(study_table(title, study.table_rows(rows)))
         console.print(headline_table(shown))
@@ -198,7 +202,9 @@ def _draw_counts(
     measured: Sequence[dict[str, Any]],
 ) -> None:
     from penstock.studies.cryptoracle.counts import table_rows
+    from penstock.studies.verdict import verdict_of
 
+    draw_verdict(console, verdict_of([*counts, *predicted]))
     drawn = Table(title="CryptOracle, Table 3: operations of each workload (published | ours)", box=None)
     shown: list[dict[str, Any]] = table_rows(counts)
     for column in shown[0] if shown else []:

@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from penstock.cli.output import emit, format_option, progress_console
+from penstock.cli.output import draw_verdict, emit, format_option, progress_console
 from penstock.cli.study_rows import headline_table, make_folder, study_table
 
 
@@ -36,6 +36,7 @@ def fheins(figures: Path | None, output_format: str) -> None:
     from penstock.studies.fheins import reproduction as study
     from penstock.studies.fheins.readings import readings
     from penstock.studies.headlines import headlines
+    from penstock.studies.verdict import verdict_of
     from penstock.system.figures import drawing
 
     if figures is not None:
@@ -49,6 +50,7 @@ def fheins(figures: Path | None, output_format: str) -> None:
             progress_console.print(f"figure written to {path}")
 
     def table(console: Console) -> None:
+        draw_verdict(console, verdict_of(rows))
         title = "FHEIns: published | calibrated | first principles"
         console.print(study_table(title, study.table_rows(rows)))
         console.print(headline_table(headlines(readings(), rows)))

@@ -11,8 +11,10 @@ from typing import Any
 
 import click
 from click.core import ParameterSource
+from rich.console import Console
 
 from penstock import workloads
+from penstock.cli.advice import advice_option, draw_advice, wants_advice
 from penstock.cli.client_library import client_library_option
 from penstock.cli.options import (
     data_option,
@@ -100,6 +102,7 @@ _OF_A_QUEUE = {"tenants_path", "jobs_path", "scheduling", "client_library", "thr
     help="Write the times of its primitives here, for 'penstock predict fit' (Google Benchmark JSON).",
 )
 @click.option("--force", is_flag=True, help="Replace existing files.")
+@advice_option
 @quiet_option
 @format_option
 def command(
@@ -125,6 +128,7 @@ def command(
     trace_path: Path | None,
     timings_path: Path | None,
     force: bool,
+    advice: bool | None,
     quiet: bool,
     output_format: str,
 ) -> None:
@@ -133,7 +137,7 @@ def command(
 
     Readings: `clear`, on plain vectors; `noisy`, with the noise that operations would add; `native`, each operation by
     penstock's own evaluator, word for word as OpenFHE's, while a client library makes keys, encrypts and decrypts;
-    `openfhe`, all by OpenFHE.
+    `openfhe`, all by OpenFHE. Last comes what would help most, predicted from the times of this run.
 
     \b
     Examples:
@@ -150,7 +154,7 @@ def command(
         common: dict[str, Any] = {"threads": threads, "quiet": quiet, "output_format": output_format}
         run_tenants(tenants_path, jobs_path, scheduling, library=client_library, **common)
         return
-    workload = _named(workload, scheduling)
+    workload, advised = _named(workload, scheduling), wants_advice(advice, output_format)
     targets = output_files(outputs)
     _check_files(reading, [trace_path, timings_path], force=force)
     _check_outputs(workload, targets, force=force)
@@ -176,12 +180,24 @@ def command(
         ),
         Progress(quiet=quiet).stage(f"{workload} encrypted"),
     )
-    if done.trace is not None:
-        _write(done.trace, trace_path, timings_path, threads, force=force, quiet=quiet)
+    _write(done.trace, trace_path, timings_path, threads, force=force, quiet=quiet)
     write_outputs(done.outputs, targets, force=force, quiet=quiet)
-    emit(dict(done.numbers), output_format, table=lambda console: draw_run(console, done.numbers))
+    _show(done, output_format, advised=advised and (bool(advice) or done.asked is not None))
     if differs is not None:
         raise differs
+
+
+def _show(done: Ran, output_format: str, *, advised: bool) -> None:
+    """The numbers of a run, and what would help it most."""
+    remedies = done.advice().advice if advised else None
+    numbers = dict(done.numbers) | ({} if remedies is None else {"advice": remedies.to_dict()})
+
+    def drawn(console: Console) -> None:
+        draw_run(console, done.numbers)
+        if remedies is not None:
+            draw_advice(console, remedies)
+
+    emit(numbers, output_format, table=drawn)
 
 
 def _done(
@@ -234,9 +250,17 @@ def write_outputs(outputs: Mapping[str, Any], targets: Mapping[str | None, Path]
 
 
 def _write(
-    trace: Trace, trace_path: Path | None, timings_path: Path | None, threads: int | None, *, force: bool, quiet: bool
+    trace: Trace | None,
+    trace_path: Path | None,
+    timings_path: Path | None,
+    threads: int | None,
+    *,
+    force: bool,
+    quiet: bool,
 ) -> None:
     """The trace, and the times of its primitives, where they are asked for."""
+    if trace is None:
+        return
     if trace_path is not None:
         write_trace(trace, trace_path, force=force)
         if not quiet:

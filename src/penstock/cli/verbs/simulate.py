@@ -8,10 +8,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import click
 from rich.console import Console
 
+from penstock.advice.remedy import Advice
+from penstock.advice.simulated import Asks, advise
+from penstock.cli.advice import advice_option, draw_advice, wants_advice
 from penstock.cli.assumed import draw_assumed, with_assumptions
 from penstock.cli.grouped import GroupedCommand
 from penstock.cli.options import params_on_machine_option, seed_option, size_option
@@ -45,7 +49,7 @@ Scheduled = tuple[Schedule, float | None]
     groups={
         "Program": ("params", "size", "seed"),
         **QUESTION_GROUPS,
-        "Output": ("output_format", "output", "force", "timeline_path", "timeline_events"),
+        "Output": ("output_format", "output", "force", "advice", "timeline_path", "timeline_events"),
     },
 )
 @click.argument("target", metavar="TRACE|WORKLOAD")
@@ -55,6 +59,7 @@ Scheduled = tuple[Schedule, float | None]
 @question_options
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the rows to this .json or .csv file.")
 @timeline_options
+@advice_option
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @format_option
 def command(
@@ -66,12 +71,13 @@ def command(
     output: Path | None,
     timeline: Wanted | None,
     force: bool,
+    advice: bool | None,
     output_format: str,
 ) -> None:
     """Play a trace, or a workload's, on a machine and over tiers: one row for each machine, cache, tier and mode.
 
     Without --hit-ratio and --cache every access comes from the tier. Times are simulated; the assumed values of a
-    machine are listed below the table.
+    machine are listed below the table. Last comes what would help the slowest row most: each change is simulated, too.
 
     \b
     Examples (more in 'docs/memory.md' and 'docs/cluster.md'):
@@ -88,6 +94,7 @@ def command(
         if output.suffix not in (".json", ".csv"):
             raise UsageError(f"-o {output}: rows are written as .json or .csv; name the file so")
         check_target(output, force=force)
+    advised = wants_advice(advice, output_format if output is None else output.suffix[1:])
     question = asked.question
     if timeline is not None:
         timeline.check(asked.several, alone=not (asked.beside or asked.comparison or question.write_back))
@@ -98,6 +105,7 @@ def command(
             asked.comparison.memory_bytes(machine)
     rows, needed, tiers, said = list[Row](), [], dict[Tier, None](), set[str]()
     schedules: dict[str, Scheduled] = {}
+    asks = list[Asks]()
     simgrid = SimGrid(python=find_python()) if asked.simgrid else None
     for home in homes(target, params, size, seed, question.machines, asked.beside, OPTIONS):
         if home.note is not None and home.note not in said:
@@ -112,20 +120,25 @@ def command(
                 draw_point(timeline, home.trace, found.ready, found.points[0], found.machine, question.key_forms[0])
             _warn(found.warnings)
             rows += found.rows
+            words: dict[str, Any] = {"program": target, "params": home.params, "size": size, "seed": seed}
+            asks.append(Asks(asked=asked, found=found, trace=home.trace, beside=home.beside, **words))
             if found.ready.priced.schedule is not None:
                 schedules[found.machine.name] = found.ready.priced.schedule, found.ready.priced.off_chip_s
             needed += _needed(question, found.machine, found.ready)
             tiers.update(dict.fromkeys(tiers_of(found.points)))
     if asked.comparison is not None:
+        if advice:
+            raise UsageError("--compare-policies ranks what a runtime saves already: leave --advice out")
         _show(asked, rows, partial(draw_locality, rows=rows), question.tiers, output, output_format, force=force)
         return
 
+    remedies = advise(asks) if advised and asks else None
     draw = partial(draw_points, rows=rows, needed=needed)
     if question.on_clusters:
         draw = partial(draw_hosts, rows=rows)
     elif isinstance(question.holds, Levels):
         draw = partial(draw_levels, rows=rows)
-    _show(asked, rows, draw, list(tiers), output, output_format, schedules, force=force)
+    _show(asked, rows, draw, list(tiers), output, output_format, schedules, advice=remedies, force=force)
 
 
 def _compared(comparison: Comparison, question: Question, trace: Trace, beside: Sequence[Trace]) -> list[Row]:
@@ -181,14 +194,20 @@ def _show(
     output_format: str,
     schedules: Mapping[str, Scheduled] = MappingProxyType({}),
     *,
+    advice: Advice | None = None,
     force: bool,
 ) -> None:
-    """Write the rows to a file, or print them. JSON rows name the assumed values and the bounds of a schedule."""
+    """Write the rows to a file, or print them. JSON rows name the assumed values and the bounds of a schedule.
+
+    Args:   advice: below the table; of JSON it makes an object with `rows` and `advice`.
+    """
+    result: Mapping[str, object] | Sequence[Row]
     if (output_format if output is None else output.suffix[1:]) == "json":
         rows = [_with_schedule(each, schedules.get(str(each.get("machine")))) for each in rows]
         rows = with_assumptions(rows, rests_on(asked.question, tiers, asked.networks))
+    result = rows if advice is None else {"rows": list(rows), "advice": advice.to_dict()}
     if output is not None:
-        write_atomic(output, _encoded(rows, output.suffix), force=force)
+        write_atomic(output, _encoded(result, output.suffix), force=force)
         progress_console.print(f"{len(rows)} rows written to {output}", highlight=False)
         return
 
@@ -197,8 +216,10 @@ def _show(
         for name, each in schedules.items():
             draw_schedule(console, name, *each)
         draw_assumed(console, asked.question.machines, tiers, asked.networks)
+        if advice is not None:
+            draw_advice(console, advice)
 
-    emit(rows, output_format, table=drawn)
+    emit(result, output_format, table=drawn)
 
 
 def _with_schedule(row: Row, scheduled: Scheduled | None) -> Row:
@@ -209,9 +230,9 @@ def _with_schedule(row: Row, scheduled: Scheduled | None) -> Row:
     return {**row, "schedule": {**facts, "off_chip_s": off_chip_s}}
 
 
-def _encoded(rows: Sequence[Row], suffix: str) -> bytes:
+def _encoded(result: Mapping[str, object] | Sequence[Row], suffix: str) -> bytes:
     if suffix == ".json":
-        return (json.dumps(plain(list(rows)), indent=2, allow_nan=False) + "\n").encode()
+        return (json.dumps(plain(result), indent=2, allow_nan=False) + "\n").encode()
     text = io.StringIO()
-    write_csv(text, rows)
+    write_csv(text, [] if isinstance(result, Mapping) else result)
     return text.getvalue().encode(errors="backslashreplace")

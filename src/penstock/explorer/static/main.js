@@ -1,5 +1,6 @@
 // The page: reads its address, asks the server, draws the answer, and keeps the address true.
 
+import { addAdvice } from "./advice.js";
 import { byId, el } from "./dom.js";
 import * as controls from "./controls.js";
 import { DRAWINGS } from "./draw.js";
@@ -80,6 +81,7 @@ function draw(view) {
   }
   if (kept) content.querySelector(`[data-keep="${kept}"]`)?.focus();
   byId("status").textContent = spoken(view);
+  if (view.name === "whatif") addAdvice(content, change);
 }
 
 // A drawing is one picture with a name; what it shows is said in words, and the table has the numbers.

@@ -85,8 +85,8 @@ def command(
       penstock predict precision inner-product --params openfhe-demo --scale-bits 30..43
       penstock predict precision inner-product --size ci --scale-bits 50,59 --shared --queries 100
     """
+    from penstock.params.variation import varied
     from penstock.prediction.precision import measure_precision
-    from penstock.prediction.variation import varied
     from penstock.prediction.whatif_axes import whole_numbers
     from penstock.running.reading import resolve
 

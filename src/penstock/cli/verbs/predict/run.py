@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from penstock.cli.advice import advice_option, draw_advice, wants_advice
 from penstock.cli.assumed import KINDS
 from penstock.cli.options import THREADS, key_form_option, params_on_machine_option, quiet_option, size_option
 from penstock.cli.output import emit, format_option, progress_console, say_choice, table_of, with_range
@@ -20,9 +21,11 @@ from penstock.machines import Machine, assumptions, load_machine, machine_names
 from penstock.params.ckks import CkksParameters, KeyForm, form_of
 from penstock.simulation.spelling import OPTIONS
 from penstock.system.progress import Progress
+from penstock.traces import is_trace_file
 from penstock.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
+    from penstock.advice.remedy import Advice
     from penstock.prediction.prediction import Prediction
     from penstock.prediction.whatif import Program
 
@@ -55,6 +58,7 @@ WIDTH = 150
     default=10,
     help="Number of the largest contributions to list, by operation and limbs.",
 )
+@advice_option
 @quiet_option
 @format_option
 def command(
@@ -67,6 +71,7 @@ def command(
     op_counts: Path | None,
     what_if: tuple[str, ...],
     contributions: int,
+    advice: bool | None,
     quiet: bool,
     output_format: str,
 ) -> None:
@@ -74,7 +79,7 @@ def command(
     calibrated to, and its key bytes. Nothing is executed.
 
     A machine that is fitted to encode, encrypt and decrypt runs the whole program; any other runs the server's part. An
-    unknown value is null, and a warning gives the reason.
+    unknown value is null, and a warning gives the reason. Last comes what would help most, each change predicted.
 
     \b
     Examples:
@@ -91,24 +96,42 @@ def command(
     if (target is None) == (op_counts is None):
         raise UsageError("give a workload or a trace, or --op-counts FILE: one of the two says what runs")
     if op_counts is not None:
-        if what_if or size is not None:
-            raise UsageError("--op-counts has no program to vary: leave --what-if and --size out, or name a workload")
+        if what_if or size is not None or advice:
+            raise UsageError(
+                "--op-counts has no program to vary: leave --what-if, --size and --advice out, or name a workload"
+            )
         _emit_counts(op_counts, params, chosen, threads, form, contributions, output_format)
         return
     assert target is not None
     from penstock.hall.predicting import counted_of
-    from penstock.hall.programs import at_home
+    from penstock.hall.programs import at_home, trace_of
 
     taken, note = at_home(target, params, size, [chosen])
     say_choice(None if quiet else note)
     program = counted_of(target, taken, size, OPTIONS)
+    advised = wants_advice(advice, output_format)
     if what_if:
+        if advice:
+            raise UsageError("--what-if lists changes of your own: leave --advice out, or --what-if")
         _emit_rows(program, what_if, chosen, threads, form, quiet, output_format)
         return
     from penstock.prediction.prediction import predict
 
     found = predict(program.count([program.params])[0], chosen, threads=threads, key_form=form)
-    _emit_one(found, program.title, program.params, program.size, chosen, contributions, output_format)
+    remedies = None
+    if advised:
+        from penstock.advice.predicted import Predicts, advise
+
+        assert machine is not None
+        own = is_trace_file(target)
+        remedies = advise(
+            Predicts(
+                program=program, found=found, machine=chosen, target=target, machine_text=machine,
+                params=None if own or taken is None else str(taken), size=size, threads=threads, key_form=form,
+                trace=(lambda: trace_of(target, None, None)) if own else None,
+            )
+        )  # fmt: skip
+    _emit_one(found, program.title, program.params, program.size, chosen, contributions, output_format, remedies)
 
 
 def _emit_counts(
@@ -161,7 +184,14 @@ def processes() -> int:
 
 
 def _emit_one(
-    found: Prediction, workload: str, params: CkksParameters, size: str | None, machine: Machine, shown: int, fmt: str
+    found: Prediction,
+    workload: str,
+    params: CkksParameters,
+    size: str | None,
+    machine: Machine,
+    shown: int,
+    fmt: str,
+    advice: Advice | None = None,
 ) -> None:
     memory = found.memory
     row: dict[str, Any] = {
@@ -184,7 +214,15 @@ def _emit_one(
         "provenance": "predicted", "workload": workload, "params": params.name, "size": size, "machine": machine.name,
         "threads": found.threads, "assumptions": assumptions(machine),
     }  # fmt: skip
-    emit(row, fmt, table=lambda console: _draw_one(console, row, machine))
+    if advice is not None:
+        row["advice"] = advice.to_dict()
+
+    def drawn(console: Console) -> None:
+        _draw_one(console, row, machine)
+        if advice is not None:
+            draw_advice(console, advice)
+
+    emit(row, fmt, table=drawn)
 
 
 def _factor(machine: Machine, kind: str, ring_dim: int, limbs: int, threads: int | None) -> float | None:

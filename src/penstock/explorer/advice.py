@@ -1,0 +1,123 @@
+"""The remedies of the point of a page, as `penstock simulate` ranks them, with the settings that a click changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from penstock.advice.remedy import KINDS, Advice
+from penstock.advice.simulated import Plays, advise_setting
+from penstock.advice.words import Setting
+from penstock.explorer.asked import Asked
+from penstock.explorer.engine import Engine
+from penstock.explorer.state import State
+from penstock.explorer.view import Column, View
+from penstock.simulation.play import Ready, ready_for
+from penstock.simulation.question import Question
+from penstock.traces.schema import Trace
+from penstock.units import format_named
+from penstock.version import __version__
+
+TITLE = "What would help most"
+MOST_HOSTS = 8
+"""Hosts of a point whose changes are played for a page."""
+
+
+def advice(engine: Engine, state: State) -> View:
+    """A row for each remedy, the largest gain first. Each is played as the point itself was.
+
+    Raises: as `views.whatif`.
+    """
+    settled = engine.settled(state)
+    if settled.hosts > MOST_HOSTS:
+        return View(
+            name="advice",
+            title=TITLE,
+            columns=[],
+            rows=[],
+            command=Asked.of(settled, tier=engine.tier_text(settled)).command(engine.library) + " --advice",
+            notes=[f"With more than {MOST_HOSTS} hosts the changes take too long for a page; the command ranks them."],
+        )
+    point = replace(settled, other="", run="", other_run="", predictions="", first=0, last=0)
+    found = engine.advised(point, lambda: _advised(engine, point))
+    source = f"penstock {__version__}: the same simulation with this change"
+    notes = [f"Without gain: {', '.join(KINDS[kind] for kind in found.without_gain)}."] if found.without_gain else []
+    notes += [f"Not tried: {text}." for text in found.not_tried]
+    return View(
+        name="advice",
+        title=TITLE,
+        columns=[
+            Column(name="kind", label="change of"),
+            Column(name="change", label="change"),
+            Column(name="gain", label="gain", unit="x", provenance="simulated", source=source),
+            Column(name="after", label="then", unit="s", provenance="simulated", source=source),
+            Column(name="command", label="command"),
+        ],
+        rows=[{**each.to_row(), "kind": KINDS[each.kind], "opens": _opens(each.changes)} for each in found.remedies],
+        command=Asked.of(settled, tier=engine.tier_text(settled)).command(engine.library),
+        notes=notes,
+        drawing={"about": found.about, "now": format_named(found.figure, found.before)},
+    )
+
+
+def _advised(engine: Engine, state: State) -> Advice:
+    traced = engine.library.trace_path(state.workload)
+    asked = Asked.of(state, tier=engine.tier_text(state))
+    setting = Setting(
+        program=engine.library.program(state.workload) if traced is None else str(traced),
+        words=_words(asked, engine),
+        machine=engine.machine(state.machine),
+        params=state.params or None if traced is None else None,
+    )
+    trace = engine.trace(state)
+
+    def ready(question: Question, used: Trace, beside: Sequence[Trace]) -> Ready:
+        (form,) = question.key_forms
+        if used is not trace:
+            return ready_for(question, used, question.machines[0], form, beside)
+        priced = replace(state, key_form="" if form is None else form.value)
+        return engine.ready(priced, state.machine, clusters=question.on_clusters)
+
+    return advise_setting(setting, engine.plays(state, lambda: Plays(trace=trace, ready=ready)))
+
+
+def _words(asked: Asked, engine: Engine) -> dict[str, Any]:
+    """The words of the one point, as `Words` has them."""
+    state = asked.state
+    words: dict[str, Any] = {"machine": (engine.library.machine_text(state.machine),), "tier": asked.tiers}
+    words |= {} if state.mode == "serial" else {"mode": (state.mode,)}
+    if asked.hit_ratios is None:
+        words |= {"cache": (state.cache,), "policy": (state.policy,)}
+    elif asked.hit_ratios != (0.0,):
+        words["hit_ratio"] = asked.hit_ratios
+    words |= {} if state.class_names == ("keys",) else {"classes": ",".join(state.class_names)}
+    words |= {"key_form": state.key_form} if state.key_form else {}
+    if asked.overlaps and state.prefetch != "next-1":
+        words["prefetch"] = (state.prefetch,)
+        words |= {"prefetch_buffer": state.buffer} if state.prefetch == "perfect" else {}
+    if asked.networked:
+        words |= {"hosts": str(state.hosts), "network": (state.network,), "partition": (state.partition,)}
+    return words
+
+
+_SETTINGS = {"tier": "tier", "cache": "cache", "policy": "policy", "mode": "mode", "prefetch": "prefetch"}
+
+
+def _opens(changes: Mapping[str, Any]) -> dict[str, str] | None:
+    """The settings of the page after a remedy; `None`: the page has none for it."""
+    found: dict[str, str] = {}
+    for word, value in changes.items():
+        if value is None:
+            continue
+        if word == "key_form":
+            found["key_form"] = str(value)
+        elif word in _SETTINGS:
+            found[_SETTINGS[word]] = str(value[0])
+        else:
+            return None
+    if "tier" in found:
+        found["drive"] = ""
+    if "cache" in found:
+        found["hold"] = "cache"
+    return found

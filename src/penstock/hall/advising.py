@@ -1,0 +1,38 @@
+"""What would help a simulation, a prediction or a run most, as a result of `import penstock`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.advice.remedy import Advice
+from penstock.hall.result import Result
+from penstock.units import format_named
+
+_SHOWN = ("kind", "change", "before", "after", "gain", "command")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Advised(Result):
+    """Changes that help, the largest gain first. Each row has its `gain`, and the `command` that shows `after`."""
+
+    advice: Advice
+
+    def _y(self) -> str | None:
+        return "gain"
+
+    def _x(self) -> str | None:
+        return "change"
+
+
+def advised_as(advice: Advice) -> Advised:
+    """An advice as a result."""
+    left_out = [f"without gain: {', '.join(advice.without_gain)}"] if advice.without_gain else []
+    now = format_named(advice.figure, advice.before)
+    return Advised(
+        rows=tuple(each.to_row() for each in advice.remedies),
+        title=f"What would help most: {advice.about}, {now}",
+        provenance=advice.provenance,
+        warnings=(*left_out, *(f"not tried: {text}" for text in advice.not_tried)),
+        shown=_SHOWN,
+        advice=advice,
+    )

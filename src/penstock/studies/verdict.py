@@ -1,0 +1,34 @@
+"""A reproduction in one line: how many published numbers come out, the errors, and whether they are noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from statistics import median
+from typing import Any
+
+NEAR = 0.1
+"""Share of a published value within which a row agrees with it."""
+MEASURED = "measured"
+
+
+def verdict_of(rows: Iterable[Mapping[str, Any]], *, of: str = "first_principles") -> str:
+    """The verdict on rows with a published value and an error.
+
+    Args:   of: the column whose error counts; `error_` and its name.
+    """
+    found = [row for row in rows if row.get("published") is not None and row.get(f"error_{of}") is not None]
+    if not found:
+        return "nothing to compare: no row has a published value and one of ours"
+    errors = [abs(float(row[f"error_{of}"])) for row in found]
+    near = sum(error <= NEAR for error in errors)
+    worst = found[errors.index(max(errors))]
+    timed = sum(row.get("policy") == MEASURED for row in found)
+    noise = (
+        f"{timed} of them are measured and differ from run to run"
+        if timed
+        else "no noise: every run of this version computes the same numbers"
+    )
+    return (
+        f"{near} of {len(found)} published numbers come out within {NEAR:.0%}; |error| median {median(errors):.1%}, "
+        f"largest {max(errors):.1%} ({worst['id']}); {noise}"
+    )
