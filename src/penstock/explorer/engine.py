@@ -13,6 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from penstock.errors import PenstockError, UsageError
 from penstock.explorer import drives
 from penstock.explorer.asked import Asked
@@ -57,6 +60,7 @@ class Engine:
         self._ready = Memo[Ready](KEPT_PRICES, most_bytes=READY_BYTES)
         self._num_keys = Memo[int](KEPT_TRACES, most_bytes=ANSWERS_BYTES)
         self._kinds = Memo[tuple[Ints, list[str]]](KEPT_TRACES, most_bytes=ANSWERS_BYTES)
+        self._steps = Memo[dict[str, int]](KEPT_TRACES, most_bytes=ANSWERS_BYTES)
         self._answers = Memo[tuple[list[Row], list[str]]](KEPT_ANSWERS, most_bytes=ANSWERS_BYTES)
         self._drives = Memo[Any](KEPT_ANSWERS, most_bytes=ANSWERS_BYTES)
         self._timed = Memo[tuple[list[Pair], list[str]]](KEPT_TRACES, most_bytes=ANSWERS_BYTES)
@@ -134,6 +138,10 @@ class Engine:
         key = self._trace_key(state)
         return self._kinds.get(key, lambda: codes(server_rows(self.trace(state).view().operations)["kind"]))
 
+    def steps(self, state: State) -> dict[str, int]:
+        """Key of a rotation -> the step that it rotates by, of the first operation that uses it."""
+        return self._steps.get(self._trace_key(state), lambda: _steps_of(self.trace(state)))
+
     def play(self, asked: Asked) -> tuple[list[Row], list[str]]:
         """Rows as `penstock simulate` prints them, and their warnings.
 
@@ -205,6 +213,14 @@ class Engine:
     def warm_hosts(self, state: State) -> None:
         """Prepare the first answer on several hosts."""
         self.play(Asked.of(state, tier=self.tier_text(state), hosts=sorted({*COUNTS, state.hosts})))
+
+
+def _steps_of(trace: Trace) -> dict[str, int]:
+    rows = server_rows(trace.view().operations)
+    table = pa.table({"key": rows["key"].cast(pa.string()), "step": rows["step"]})
+    used = table.filter(pc.is_valid(table["step"])).group_by("key", use_threads=False).aggregate([("step", "first")])
+    found = zip(used["key"].to_pylist(), used["step_first"].to_pylist(), strict=True)
+    return {str(key): int(step) for key, step in found if key is not None}
 
 
 def _stamp(path: Path) -> Hashable:

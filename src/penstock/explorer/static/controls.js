@@ -135,7 +135,7 @@ function holdField() {
 function driveField(options) {
   const field = choice("drive", "SSD", options);
   const none = field.querySelector("option");
-  redraw.push(() => { none.textContent = state.viewName() === "drive" ? `${options[1].value}, the first` : options[0].text; });
+  redraw.push(() => { none.textContent = state.viewName() === "drive" ? `${options[1]}, the first` : options[0].text; });
   return field;
 }
 

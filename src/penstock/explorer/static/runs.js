@@ -8,6 +8,7 @@ export function runsTable(view) {
   if (!view.rows.length) return el("p", { class: "note" }, "none yet");
   return table(view, {
     caption: "Runs",
+    apart: false,
     first: (column, row) => {
       if (column.name !== "run") return null;
       const links = [el("a", { href: state.address({ view: "run", run: row.run }) }, row.run)];

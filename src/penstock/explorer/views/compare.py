@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Any
@@ -26,6 +26,8 @@ EVIDENCE = {
 }
 """The mark of a value of a machine: calibrated and assumed values come from a model, not a document."""
 MOST_ROWS = 2000
+MOST_TRIED = 12
+"""Runs that are looked at for a pair with a common quantity."""
 
 
 def compare_machines(engine: Engine, state: State) -> View:
@@ -73,8 +75,7 @@ def compare_runs(engine: Engine, state: State) -> View:
     Raises: UsageError: fewer than two runs, or twice the same; as `Library.open_run`.
     """
     names = engine.library.run_names()
-    right = state.other_run or _newest_but(state.run, engine, names)
-    left = state.run or _newest_but(right, engine, names)
+    left, right = _sides(state, engine, names)
     if left == right != "":
         raise UsageError(f"run '{left}' on both sides: choose another one to compare with")
     if not left or not right:
@@ -112,13 +113,28 @@ def compare_runs(engine: Engine, state: State) -> View:
 _Row = dict[str, Any]
 
 
-def _newest_but(other: str, engine: Engine, names: Iterable[str]) -> str:
-    """The run besides `other` that was written last and can be read; empty where there is none."""
-    for name in names:
-        if name != other:
-            with suppress(PenstockError):
-                return newest(engine, name)[0]
-    return ""
+def _sides(state: State, engine: Engine, names: Sequence[str]) -> tuple[str, str]:
+    """The two runs: those of the state, and where it names none the newest that have a quantity in common.
+
+    Either is empty where no run is left that can be read.
+    """
+    if state.run and state.other_run:
+        return state.run, state.other_run
+    named = state.run or state.other_run
+    known: dict[str, set[tuple[Any, ...]]] = {}
+    for name in dict.fromkeys([*([named] if named else []), *names[:MOST_TRIED]]):
+        with suppress(PenstockError):
+            found = set(_grouped(newest(engine, name)[2]))
+            for other in [named] if named else list(known):
+                if name != other and found & known.get(other, set()):
+                    return (named, name) if state.run else (name, other)
+            known[name] = found
+    others = [name for name in known if name != named]
+    if named:
+        mate = others[0] if others else ""
+        return (named, mate) if state.run else (mate, named)
+    late, early, *_ = *others, "", ""
+    return early, late
 
 
 def _matched(left: Iterable[_Row], right: Iterable[_Row]) -> Iterator[tuple[_Row, _Row]]:
