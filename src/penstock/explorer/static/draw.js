@@ -3,7 +3,9 @@
 import * as chart from "./chart.js";
 import { svg } from "./dom.js";
 import { bytes, digits, ratio, seconds, share, show } from "./format.js";
+import { drawBench } from "./bench.js";
 import { drawResidency } from "./residency.js";
+import { drawSpace } from "./space.js";
 
 const PARTS = [["compute_s", "compute", "c0"], ["io_s", "I/O", "c1"], ["decode_s", "decode", "c3"], ["communication_s", "communication", "c2"]];
 
@@ -334,4 +336,8 @@ function validation(view, place) {
   chart.leftOut(place, Math.min(40, rows.length), rows.length, "Bars: mean absolute error over all applications.");
 }
 
-export const DRAWINGS = { validation, whatif, slowdown, roofline, residency: drawResidency, hosts, drive, machines, measured, runs, run, compare };
+function sweep(view, place, { change, say }) {
+  drawSpace(place, JSON.parse(view.drawing.space), view.drawing.asked, { change, copied: () => say("Command copied") });
+}
+
+export const DRAWINGS = { validation, whatif, slowdown, roofline, residency: drawResidency, hosts, drive, machines, measured, runs, run, compare, bench: drawBench, sweep };

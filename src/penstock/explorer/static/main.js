@@ -15,9 +15,9 @@ import * as tip from "./tip.js";
 
 const NAMES = {
   whatif: "What if", runs: "Runs", slowdown: "Slowdown", roofline: "Roofline", residency: "Keys on chip", hosts: "Hosts",
-  drive: "SSD", machines: "Two machines", measured: "Measured", validation: "Validation", compare: "Two runs", run: "Run",
+  drive: "SSD", machines: "Two machines", measured: "Measured", validation: "Validation", compare: "Two runs", run: "Run", sweep: "Sweeps", bench: "Benchmarks",
 };
-const IN_MENU = ["whatif", "slowdown", "roofline", "residency", "hosts", "drive", "machines", "runs", "measured", "validation", "compare"];
+const IN_MENU = ["whatif", "slowdown", "roofline", "residency", "hosts", "drive", "machines", "sweep", "bench", "runs", "measured", "validation", "compare"];
 
 let asking = null;
 let shown = null;
@@ -73,7 +73,7 @@ function draw(view) {
     const place = el("figure", { class: "drawing" });
     parts.push(place);
     content.replaceChildren(...parts.filter(Boolean), ...rest(view, change));
-    drawing(view, place, { change });
+    drawing(view, place, { change, say: (text) => { byId("status").textContent = text; } });
     inWords(view, place);
   } else {
     content.replaceChildren(...parts.filter(Boolean), ...rest(view, change));

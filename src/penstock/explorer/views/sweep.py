@@ -1,0 +1,107 @@
+"""The points of a sweep: the front that nothing beats, a map of two axes, filters, and the command of each point."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.errors import PenstockError, UsageError
+from penstock.explorer.engine import Engine
+from penstock.explorer.state import State
+from penstock.explorer.view import Column, View
+from penstock.reports.space import Space
+
+MOST_ROWS = 500
+"""Rows of a table that is not a front."""
+REMEDY = "make one with 'penstock sweep FILE.toml', or name another folder with --runs"
+
+
+def sweep(engine: Engine, state: State) -> View:
+    """The points of the state's sweep, or of the newest: as rows the Pareto front of what is drawn.
+
+    Raises: UsageError: there is no sweep, or nothing in it; UnknownName: no such axis, measure or value; as
+            `Library.sweep_path`.
+    """
+    name, (space, text) = _newest(engine, state.run)
+    points = space.chosen(state.where)
+    measures = {each.name for each in space.measures}
+    axes = {each.name for each in space.axes}
+    as_map = state.shape == "map" and len(axes) > 1
+    up = state.z or space.measures[0].name if as_map else state.y or space.measures[0].name
+    across = state.x or space.default_x()
+    for each in filter(None, (state.x, state.y, state.by, state.z)):
+        if each not in {*measures, *axes, "none"}:
+            space.measure(each)
+    if as_map or across not in measures or up not in measures:
+        chosen, said = _sorted(space, points, up if up in measures else space.measures[0].name)
+    else:
+        chosen = sorted(space.front(points, across, up), key=lambda i: _key(space, i, up))
+        labels = [space.measure(each).label.lower() for each in (across, up)]
+        said = (
+            f"The table has the {len(chosen)} points that no other point of the same program beats in both {labels[0]} and "
+            f"{labels[1]}."
+        )
+    source = f"run {name}, results.parquet"
+    return View(
+        name="sweep",
+        title=f"Sweep {name}: {len(points):,} of {space.count:,} points",
+        columns=[
+            *(Column(name=axis.name, label=axis.label.lower()) for axis in space.axes),
+            *(
+                Column(
+                    name=each.name,
+                    label=each.label.lower(),
+                    unit=each.unit,
+                    provenance=space.provenance,
+                    source=source,
+                )
+                for each in space.measures
+            ),
+        ],
+        rows=[_row(space, i) for i in chosen],
+        notes=[said],
+        drawing={"run": name, "space": text, "asked": _asked(state)},
+    )
+
+
+def _newest(engine: Engine, wanted: str) -> tuple[str, tuple[Space, str]]:
+    """The sweep of that name, or the newest that can be read."""
+    for name in [wanted] if wanted else engine.library.run_names():
+        try:
+            found = engine.space(name)
+        except PenstockError:
+            if wanted:
+                raise
+            continue
+        if found is not None:
+            return name, found
+    if wanted:
+        raise UsageError(f"run {wanted} is not a sweep: {REMEDY}")
+    raise UsageError(f"no run below {engine.library.runs} is a sweep: {REMEDY}")
+
+
+def _key(space: Space, point: int, measure: str) -> float:
+    value = space.measure(measure).values[point]
+    better = -1.0 if space.measure(measure).more else 1.0
+    return float("inf") if value is None else better * value
+
+
+def _sorted(space: Space, points: Sequence[int], measure: str) -> tuple[list[int], str]:
+    ordered = sorted(points, key=lambda i: _key(space, i, measure))
+    label = space.measure(measure).label.lower()
+    if len(ordered) > MOST_ROWS:
+        return ordered[:MOST_ROWS], f"The table has the {MOST_ROWS} best points by {label}."
+    return ordered, f"The table has the points by {label}."
+
+
+def _row(space: Space, point: int) -> dict[str, Any]:
+    return {
+        **{axis.name: axis.texts[axis.codes[point]] for axis in space.axes},
+        **{each.name: each.values[point] for each in space.measures},
+        "command": space.command_of(point),
+        "provenance": space.provenance,
+    }
+
+
+def _asked(state: State) -> dict[str, str]:
+    return {name: getattr(state, name) for name in ("shape", "x", "y", "by", "z", "pick", "where")}
