@@ -13,14 +13,12 @@ import pytest
 from fake_run import write_fake_run
 from penstock.cli.main import main
 from penstock.errors import UsageError
-from penstock.reports import build
 from penstock.reports.compare import build_comparison, named_runs, render_comparison
 from penstock.reports.data import load
 from penstock.reports.figures import FORMATS, write_figures
 from penstock.reports.overview import PANELS
 from penstock.runs.folder import RunFolder
 
-pytest.importorskip("plotly")
 pytest.importorskip("matplotlib")
 
 EVIL = """<script>alert(1)</script><img src=x onerror=alert(2)>"""
@@ -75,13 +73,6 @@ def test_a_comparison_is_one_offline_file_that_escapes_what_runs_say(tmp_path: P
     assert "default-src &#x27;none&#x27;" in page
     assert outside.count("Remedy: &lt;script&gt;") == 1
     assert "Runs: a, b" in outside
-
-
-def test_without_plotly_the_tables_stand_alone(runs: list[RunFolder], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "plotly_script", lambda: None)
-    page = render_comparison(named_runs(runs))
-    assert "<script" not in page
-    assert cells(page, "Slowdown")
 
 
 def test_an_unfinished_run_is_compared_as_far_as_it_came(tmp_path: Path, runs: list[RunFolder]) -> None:
