@@ -119,7 +119,8 @@ def python_interface() -> str:
     for title, members in (("`penstock`", functions), ("Results", results), ("`penstock.errors`", raised)):
         rows = [(f"[`{name}`](#{name.lower()})", _first_line(member)) for name, member in members]
         parts += [f"**{title}**", "", *_table(("name", "what it is"), rows)]
-    parts += ["## Module `penstock`", "", *_described(functions), "## Results that they return", "", *_described(results)]
+    parts += ["## Module `penstock`", "", *_described(functions)]
+    parts += ["## Results that they return", "", *_described(results)]
     parts += ["## Module `penstock.errors`", "", _escaped(inspect.getdoc(errors) or ""), "", *_described(raised)]
     return "\n".join(parts)
 
@@ -134,7 +135,8 @@ def internals() -> str:
         "The rooms of the package, one page each. Nothing here is public: it may change with any version. "
         "[The Python interface](../python.md) is what stays; [the house](../../house.md) says what goes where."
     )
-    rows = [(f"[`penstock.{name}`]({name}.md)", _first_line(importlib.import_module(f"penstock.{name}"))) for name in rooms()]
+    modules = {name: importlib.import_module(f"penstock.{name}") for name in rooms()}
+    rows = [(f"[`penstock.{name}`]({name}.md)", _first_line(module)) for name, module in modules.items()]
     return "\n".join(["# Internals", "", about, "", *_table(("room", "what it is for"), rows)])
 
 

@@ -549,7 +549,8 @@ def test_a_sweep_is_a_view_and_its_rows_are_the_front(tmp_path, capsys):
     assert show(engine, "run", replace(SMALL, run="tiers")).name == "sweep"
     assert [row["sort"] for row in show(engine, "runs", SMALL).rows if row["run"] == "tiers"] == ["sweep"]
     for state, said in (
-        (replace(SMALL, x="totl_s"), "did you mean 'total_s'"), (replace(SMALL, where="tier=pci"), "did you mean 'pcie5'"),
+        (replace(SMALL, x="totl_s"), "did you mean 'total_s'"),
+        (replace(SMALL, where="tier=pci5"), "did you mean 'pcie5'"),
         (replace(SMALL, run="other"), "is not a sweep"),
     ):  # fmt: skip
         with pytest.raises(PenstockError, match=said):

@@ -76,8 +76,7 @@ class State:
     shape: str = ""
     """Of the drawing of a sweep: `points` or `map`; empty: points."""
     x: str = ""
-    """What a sweep's drawing shows across, up, as colour and in the cells of its map: names of axes and measures; empty:
-    the first that fit."""
+    """What a sweep's drawing shows across, up, as colour, and in the cells of its map: axes and measures by name."""
     y: str = ""
     by: str = ""
     z: str = ""

@@ -1,4 +1,4 @@
-"""The page of benchmark runs: how the times of each point spread, how they moved from run to run, and what is chance."""
+"""The page of benchmark runs: how times spread, how they moved from run to run, and what is chance."""
 
 from __future__ import annotations
 
@@ -39,9 +39,7 @@ def bench_headline(found: Sequence[History], names: Sequence[str]) -> Content:
 def _times(found: Sequence[History]) -> Section:
     """Each point: median, spread, and the runs one by one."""
     section = Section("times", "Times and how they spread")
-    section.add(
-        tag("p", "A dot is the median of one run of a point, relative to the median of all its runs, which is the line.")
-    )
+    section.add(tag("p", "A dot is the median of one run of a point. The line is the median of all its runs."))
     columns = [Column("Point", TEXT), Column("With", TEXT), Column("Median"), Column("Spread"), Column("Runs"),
                Column("Each run", TEXT)]  # fmt: skip
     rows = [
@@ -87,8 +85,8 @@ def _changes(found: Sequence[History]) -> Section:
         columns,
         rows,
         provenance=["measured"],
-        note="Ratio: now over before, above 1 is slower. 'slower' and 'faster' need p < 0.05 (Mann-Whitney U), an interval "
-        "without 1, and a ratio outside the noise of the machine. Rings: before; dots: now.",
+        note="Ratio: now over before, above 1 is slower. 'slower' and 'faster' need p < 0.05 (Mann-Whitney U), an "
+        "interval without 1, and a ratio outside the noise of the machine. Rings: before; dots: now.",
     )
     return section
 
@@ -117,7 +115,8 @@ def _runs(records: Sequence[tuple[str, Mapping[str, Any]]]) -> Section:
     for name, record in records:
         host = record.get("host")
         cpu = host.get("cpu_model") if isinstance(host, Mapping) else None
-        words = (record.get("started"), cpu, record.get("penstock_version"), record.get("openfhe_version"), record.get("seed"))
+        versions = (record.get(key) for key in ("penstock_version", "openfhe_version", "seed"))
+        words = (record.get("started"), cpu, *versions)
         rows.append((name, *(UNKNOWN if word is None else str(word) for word in words)))
     section.table("Machines and versions", columns, rows, provenance=["measured"])
     return section
@@ -175,7 +174,5 @@ def _dot(x: float, y: float, fill: str, stroke: str, size: float = 4.0) -> Marku
 
 
 def _svg(drawn: Sequence[Markup], said: str) -> Markup:
-    return tag(
-        "svg", list(drawn), viewBox=f"0 0 {WIDE} {HIGH}", width=str(WIDE), height=str(HIGH), role="img", aria_label=said,
-        class_="strip",
-    )  # fmt: skip
+    size = {"viewBox": f"0 0 {WIDE} {HIGH}", "width": str(WIDE), "height": str(HIGH)}
+    return tag("svg", list(drawn), **size, role="img", aria_label=said, class_="strip")

@@ -163,9 +163,10 @@ def whole_page(
     held = {ident: json.dumps(figure, separators=(",", ":"), allow_nan=False) for ident, figure in page.figures.items()}
     if space is not None:
         held["space-data"] = space.to_json()
+    main = tag("main", before, [_section(part) for part in parts])
     body = [
         tag("header", header),
-        tag("div", navigation(parts, space=space), tag("main", before, [_section(part) for part in parts]), class_="page"),
+        tag("div", navigation(parts, space=space), main, class_="page"),
         tag(
             "footer",
             tag("p", "Written by penstock ", str(record.get("penstock_version", "")), ". This file needs no network."),
@@ -238,7 +239,8 @@ def navigation(parts: list[Section], *, space: Space | None = None) -> Markup:
     """The list of contents."""
     first = [] if space is None else [("Explore the points", SPACE)]
     links = [*first, *((part.title, part.ident) for part in parts if not part.missing)]
-    return tag("nav", tag("ul", [tag("li", tag("a", text, href=f"#{ident}")) for text, ident in links]), aria_label="Sections")
+    items = [tag("li", tag("a", text, href=f"#{ident}")) for text, ident in links]
+    return tag("nav", tag("ul", items), aria_label="Sections")
 
 
 def space_section(space: Space | None) -> Markup:

@@ -1,4 +1,4 @@
-"""The page of a design space of accelerators in a drive: every design, the front that nothing beats, and its command."""
+"""The page of a design space of accelerators in a drive: every design, the front, and the command of each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ Row = Mapping[str, Any]
 AXES = {
     "drive": "Drive", "accelerators": "Accelerators", "channels_per_accelerator": "Channels of each", "lanes": "Lanes",
     "scratchpad_bytes": "Scratchpad", "dram_bytes_per_s": "DRAM rate", "dram_capacity_bytes": "DRAM size",
-    "pcie_bytes_per_s": "PCIe", "bottleneck": "Bottleneck", "area_and_power": "Area and power", "within_budgets": "Budgets",
+    "pcie_bytes_per_s": "PCIe", "bottleneck": "Bottleneck", "area_and_power": "Area and power",
+    "within_budgets": "Budgets",
 }  # fmt: skip
 """Columns that may tell designs apart, in the order of the page."""
 MEASURES = (

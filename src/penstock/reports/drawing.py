@@ -1,7 +1,7 @@
-"""Figures as SVG inside the page: no script draws them, so that they are on paper, without JavaScript, and in the explorer.
+"""Figures as SVG inside the page: no script draws them, so they are on paper, without JavaScript, and in the explorer.
 
-A figure is the plain data of `plots`: traces (bars, markers, lines) and a layout. Its colours are names, `@@c0`, that the
-style sheet of the page fills in, so that a figure follows the theme.
+A figure is the plain data of `plots`: traces (bars, markers, lines) and a layout. Its colours are names, `@@c0`, that
+the style sheet of the page fills in, so that a figure follows the theme.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _PATTERNS = {
     "+": "M4 0V8M0 4H8", ".": "M3.5 4H4.5",
 }  # fmt: skip
 _SYMBOLS: dict[str, str] = {
-    "diamond": "M0 -1.3L1.3 0L0 1.3L-1.3 0Z", "square": "M-.95 -.95H.95V.95H-.95Z", "triangle-up": "M0 -1.2L1.15 .85H-1.15Z",
+    "diamond": "M0 -1.3L1.3 0L0 1.3L-1.3 0Z", "square": "M-.95 -.95H.95V.95H-.95Z",
+    "triangle-up": "M0 -1.2L1.15 .85H-1.15Z",
     "cross": "M-.4 -1.2H.4V-.4H1.2V.4H.4V1.2H-.4V.4H-1.2V-.4H-.4Z",
     "x": "M-1.1 -.6L-.6 -1.1L0 -.5L.6 -1.1L1.1 -.6L.5 0L1.1 .6L.6 1.1L0 .5L-.6 1.1L-1.1 .6L-.5 0Z",
     "star": "M0 -1.4L.35 -.45H1.35L.55 .15L.85 1.15L0 .55L-.85 1.15L-.55 .15L-1.35 -.45H-.35Z",
@@ -277,7 +278,8 @@ def _bars(traces: Sequence[Figure], x: Scale, y: Scale, ident: str, mode: str) -
             if start is None or end is None:
                 continue
             at = middle - (wide / 2 if stacked else wide * len(traces) / 2 - number * wide)
-            box = (min(start, end), at, abs(end - start), wide) if flat else (at, min(start, end), wide, abs(end - start))
+            long = abs(end - start)
+            box = (min(start, end), at, long, wide) if flat else (at, min(start, end), wide, long)
             paint = _paint(colours[i] if isinstance(colours, list) else colours)
             where = along.said(place) if isinstance(place, str) else _tick(along, place)
             title = _titled(trace.get("name"), where, across.said(value))
@@ -396,7 +398,8 @@ def _shapes(
             at = y.at(shape["y0"])
             path = None if at is None else f"M{across[0]:.1f} {at:.1f}H{across[1]:.1f}"
         if path:
-            parts.append(f'<path d="{path}" stroke="{_paint(line["color"])}" stroke-dasharray="{dash}" stroke-width="1.5"/>')
+            paint = _paint(line["color"])
+            parts.append(f'<path d="{path}" stroke="{paint}" stroke-dasharray="{dash}" stroke-width="1.5"/>')
     return parts
 
 

@@ -1,4 +1,4 @@
-"""Many points at once: which axes tell them apart, what each costs, which no other one beats, and what prints one again.
+"""Many points at once: which axes tell them apart, what each costs, which no other one beats, what prints one again.
 
 A sweep's page, the explorer and `penstock ssd space` draw a `Space` with the same code (`space.js`).
 """

@@ -14,7 +14,7 @@ from penstock.reports.facts import assumption_section
 from penstock.reports.markup import Column, Content, Markup, tag
 from penstock.reports.numbers import UNKNOWN, count, ratio, seconds, short_size
 from penstock.reports.page import PROSE, TEXT, Plots, Section
-from penstock.reports.space import Space, option, space_of
+from penstock.reports.space import TARGETS, Space, option, space_of
 from penstock.runs.folder import RunFolder
 from penstock.simulation.rows import felt_slowdown
 
@@ -87,18 +87,18 @@ def value_text(name: str, value: Any) -> str:
 
 MEASURES: tuple[tuple[str, str, str | None, bool], ...] = (
     ("total_s", "Time", "s", False), ("slowdown", "Slowdown", "x", False), ("cache", "Cache size", "B", False),
-    ("num_hosts", "Number of hosts", "1", False), ("energy_j", "Energy", "J", False), ("io_bytes", "Loaded bytes", "B", False),
-    ("compute_s", "Compute time", "s", False), ("io_s", "I/O time", "s", False),
+    ("num_hosts", "Number of hosts", "1", False), ("energy_j", "Energy", "J", False),
+    ("io_bytes", "Loaded bytes", "B", False), ("compute_s", "Compute time", "s", False), ("io_s", "I/O time", "s", False),
     ("communication_s", "Communication time", "s", False), ("hit", "Hit ratio", "share", True),
     ("speedup", "Speed-up", "x", True), ("sent_bytes", "Sent bytes", "B", False),
 )  # fmt: skip
 """Name, label, unit, and whether more is better, of what a point came to."""
-_FIXED = {"mode": "serial", "classes": "keys", "hosts": 1, "topology": "star", "partition": "rplp", "engine": "penstock",
-          "seed": 0, "interleave": "round-robin", "write_back": "no", "policy": "forced", "all_gather": "direct",
+_FIXED = {"mode": "serial", "classes": "keys", "hosts": 1, "topology": "star", "partition": "rplp",
+          "engine": "penstock", "seed": 0, "interleave": "round-robin", "write_back": "no", "policy": "forced", "all_gather": "direct",
           "broadcast": "scatter"}  # fmt: skip
 """Values that a command need not name."""
-_OPTIONS = {"params": "--params", "machine": "--machine", "key_form": "--key-form", "classes": "--classes", "size": "--size",
-            "seed": "--seed", "interleave": "--interleave", "tier": "--tier", "policy": "--policy", "mode": "--mode",
+_OPTIONS = {"params": "--params", "machine": "--machine", "key_form": "--key-form", "classes": "--classes",
+            "size": "--size", "seed": "--seed", "interleave": "--interleave", "tier": "--tier", "policy": "--policy", "mode": "--mode",
             "prefetch": "--prefetch", "hosts": "--hosts", "network": "--network", "topology": "--topology",
             "partition": "--partition", "all_gather": "--all-gather", "broadcast": "--broadcast"}  # fmt: skip
 _ALGORITHMS = ("all_gather", "broadcast")
@@ -151,8 +151,9 @@ def _command(rows: Sequence[Row], found: Mapping[str, Any]) -> str:
     target = "{target}"
     if not {"workload", "trace"} & set(found):
         target = shlex.quote(str(first.get("trace") or first["workload"]))
-    names = [name for name in (*PROGRAM, *PLACE, *_ALGORITHMS) if name not in found and name not in ("workload", "trace")]
-    return " ".join(filter(None, ["penstock simulate", target, *(command_word(name, first.get(name)) for name in names)]))
+    names = [name for name in (*PROGRAM, *PLACE, *_ALGORITHMS) if name not in (*found, *TARGETS)]
+    words = [command_word(name, first.get(name)) for name in names]
+    return " ".join(filter(None, ["penstock simulate", target, *words]))
 
 
 def command_word(name: str, value: Any) -> str:

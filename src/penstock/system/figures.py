@@ -66,7 +66,9 @@ def told(value: float, unit: str = "") -> str:
     """
     if unit == "s":
         return format_seconds(value)
-    text = f"{value:,.0f}" if value >= 1000 else f"{value:.4f}".rstrip("0").rstrip(".") if value >= 1e-4 else f"{value:g}"
+    text = f"{value:g}"
+    if value >= 1e-4:
+        text = f"{value:,.0f}" if value >= 1000 else f"{value:.4f}".rstrip("0").rstrip(".")
     return f"{text}×" if unit == "x" else f"{text} {unit}".strip()
 
 

@@ -1,7 +1,7 @@
 """The colours of every picture: reports, the explorer, figures of studies, and pictures of rows.
 
-Colours work without red-green vision (Okabe and Ito, 2008); marks differ too, for grey print. A tier has the same colour
-in all of them.
+Colours work without red-green vision (Okabe and Ito, 2008); marks differ too, for grey print. A tier has the same
+colour in all of them.
 
 >>> tier_colours(["hbm", "ddr5", "pcie5", "rdma"])
 {'hbm': 0, 'ddr5': 2, 'pcie5': 4, 'rdma': 1}
@@ -30,8 +30,8 @@ STYLE: dict[str, Any] = {
 """Of matplotlib."""
 
 _FAMILIES = (
-    ("hbm", 0), ("scratchpad", 5), ("on-chip", 5), ("ddr", 2), ("dram", 2), ("cxl", 3), ("pcie", 4), ("nvme", 4), ("ssd", 4),
-    ("rdma", 1), ("ethernet", 1), ("sata", 6), ("hdd", 6),
+    ("hbm", 0), ("scratchpad", 5), ("on-chip", 5), ("ddr", 2), ("dram", 2), ("cxl", 3), ("pcie", 4), ("nvme", 4),
+    ("ssd", 4), ("rdma", 1), ("ethernet", 1), ("sata", 6), ("hdd", 6),
 )  # fmt: skip
 """Beginning of a tier's name -> index of its colour."""
 _STUDIED = {"hbm": 0, "ddr5": 2, "pcie5": 4, "rdma": 1}

@@ -38,8 +38,8 @@ def sweep(engine: Engine, state: State) -> View:
         chosen = sorted(space.front(points, across, up), key=lambda i: _key(space, i, up))
         labels = [space.measure(each).label.lower() for each in (across, up)]
         said = (
-            f"The table has the {len(chosen)} points that no other point of the same program beats in both {labels[0]} and "
-            f"{labels[1]}."
+            f"The table has the {len(chosen)} points that no other point of the same program beats in both "
+            f"{labels[0]} and {labels[1]}."
         )
     source = f"run {name}, results.parquet"
     return View(

@@ -1,4 +1,4 @@
-"""The same points in several results, oldest first: how their times spread, how they moved, and whether that is chance."""
+"""The same points in several results, oldest first: how times spread, how they moved, and whether that is chance."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.measure.bench.compare import noise_between, statistics_of
 from penstock.measure.bench.results import by_point, check_row, run_median_s, spread
 
 OWN_SET = "bench-"
@@ -59,6 +58,8 @@ def histories(results: Sequence[tuple[str, pa.Table]]) -> list[History]:
     Args:   results: (name, table of `load_results`), the oldest first; each name once.
     Raises: UsageError: a time is 0 or no number.
     """
+    from penstock.measure.bench.compare import noise_between, statistics_of  # scipy's tests, half a second to import
+
     told = [(name, by_point(table)) for name, table in results]
     *before, (last, points) = told
     found = []
@@ -122,7 +123,8 @@ def headline(found: Iterable[History]) -> str:
     middle = statistics.median(each.change["ratio"] for each in known if each.change is not None)
     if not real:
         return (
-            f"No change that is not chance or noise in {len(known)} points; the median ratio is {middle:.3f} (above 1: slower)."
+            f"No change that is not chance or noise in {len(known)} points; the median ratio is {middle:.3f} (above 1: "
+            "slower)."
         )
     most = max(real, key=_size)
     ratio = most.change["ratio"] if most.change is not None else 1.0
