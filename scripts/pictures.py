@@ -34,6 +34,7 @@ VIEWS = {
     "explorer-machines": f"?view=machines&{HELR}&other=a100-tensorfhe",
     "explorer-sweep": "?view=sweep&x=cache",
     "explorer-sweep-map": "?view=sweep&shape=map&x=cache_bytes&y=tier&z=slowdown",
+    "explorer-designs": "?view=designs",
     "explorer-bench": "?view=bench",
     "explorer-runs": "?view=runs",
     "explorer-run": "?view=run&run=demo",

@@ -560,6 +560,18 @@ def test_a_sweep_is_a_view_and_its_rows_are_the_front(tmp_path, capsys):
     assert time.perf_counter() - started < 0.05
 
 
+def test_a_design_space_is_a_view_whose_front_is_that_of_the_command(engine, capsys):
+    view = show(engine, "designs", replace(SMALL, where="within_budgets=met"))
+    front = [(row["query_s"], row["watts"]) for row in view.rows]
+    assert main(["ssd", "space", "ssc", "--quiet", "--format", "json"]) == 0
+    expected = [(row["query_s"], row["watts"]) for row in json.loads(capsys.readouterr().out)]
+    assert sorted(front) == sorted(expected)
+    assert main([*shlex.split(view.rows[0]["command"])[1:], "--quiet", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["query_s"] == view.rows[0]["query_s"]
+    with pytest.raises(UnknownName, match="did you mean 'pir'"):
+        show(engine, "designs", replace(SMALL, query="pirr"))
+
+
 def test_benchmark_runs_are_a_view_with_what_changed(tmp_path, capsys):
     slower = {"before": 1.0, "middle": 1.0, "now": 1.5}
     for at, (name, factor) in enumerate(slower.items()):

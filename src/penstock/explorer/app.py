@@ -13,6 +13,7 @@ from fastapi.responses import FileResponse, Response
 from penstock.errors import CapabilityMissing, PenstockError, UnknownName, UsageError
 from penstock.explorer import drives
 from penstock.explorer.bounds import Busy
+from penstock.explorer.designs import queries
 from penstock.explorer.engine import Engine
 from penstock.explorer.guard import REPORT_POLICY, Application, Guard
 from penstock.explorer.live import Live
@@ -97,6 +98,7 @@ def choices(engine: Engine) -> dict[str, Any]:
         "runs": library.run_names(),
         "benches": library.bench_names(),
         "sweeps": library.sweep_names(),
+        "queries": queries(),
         "predictions": list(library.prediction_files),
         "defaults": {name: str(getattr(State(), name)) for name in State.__slots__},
     }

@@ -20,6 +20,7 @@ from penstock.errors import PenstockError, UsageError
 from penstock.explorer import drives
 from penstock.explorer.asked import Asked
 from penstock.explorer.bounds import ANSWERS_BYTES, PRICES_BYTES, READY_BYTES, SPACES_BYTES, TRACES_BYTES, Turns
+from penstock.explorer.designs import designs
 from penstock.explorer.library import Library
 from penstock.explorer.memo import Memo
 from penstock.explorer.pairs import Pair, pairs_of_bench
@@ -70,6 +71,7 @@ class Engine:
         self._benches = Memo[pa.Table](KEPT_TRACES * 2, most_bytes=ANSWERS_BYTES)
         self._histories = Memo[list[History]](KEPT_TRACES, most_bytes=ANSWERS_BYTES)
         self._spaces = Memo[tuple[Space, str] | None](KEPT_TRACES, most_bytes=SPACES_BYTES)
+        self._designs = Memo[tuple[Space, str]](KEPT_TRACES, most_bytes=SPACES_BYTES)
         self._timed = Memo[tuple[list[Pair], list[str]]](KEPT_TRACES, most_bytes=ANSWERS_BYTES)
 
     def trace(self, state: State) -> Trace:
@@ -219,6 +221,18 @@ class Engine:
         """
         path = self.library.sweep_path(name)
         return None if path is None else self._spaces.get(_stamp(path), lambda: _space_of(path))
+
+    def designs(self, query: str) -> tuple[Space, str]:
+        """The design space of a workload in a drive, and the same as its drawing reads it.
+
+        Raises: UnknownName: no such workload.
+        """
+
+        def made() -> tuple[Space, str]:
+            found = designs(query)
+            return found, found.to_json()
+
+        return self._designs.get(query, made)
 
     # Drives.
 

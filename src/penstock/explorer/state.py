@@ -73,6 +73,8 @@ class State:
     other_run: str = ""
     predictions: str = ""
     """A file of predictions named at the start; empty: the first."""
+    query: str = "ssc"
+    """The workload of a design space."""
     shape: str = ""
     """Of the drawing of a sweep: `points` or `map`; empty: points."""
     x: str = ""

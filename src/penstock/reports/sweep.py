@@ -88,18 +88,18 @@ def value_text(name: str, value: Any) -> str:
 MEASURES: tuple[tuple[str, str, str | None, bool], ...] = (
     ("total_s", "Time", "s", False), ("slowdown", "Slowdown", "x", False), ("cache", "Cache size", "B", False),
     ("num_hosts", "Number of hosts", "1", False), ("energy_j", "Energy", "J", False),
-    ("io_bytes", "Loaded bytes", "B", False), ("compute_s", "Compute time", "s", False), ("io_s", "I/O time", "s", False),
-    ("communication_s", "Communication time", "s", False), ("hit", "Hit ratio", "share", True),
+    ("io_bytes", "Loaded bytes", "B", False), ("compute_s", "Compute time", "s", False),
+    ("io_s", "I/O time", "s", False), ("communication_s", "Communication time", "s", False), ("hit", "Hit ratio", "share", True),
     ("speedup", "Speed-up", "x", True), ("sent_bytes", "Sent bytes", "B", False),
 )  # fmt: skip
 """Name, label, unit, and whether more is better, of what a point came to."""
 _FIXED = {"mode": "serial", "classes": "keys", "hosts": 1, "topology": "star", "partition": "rplp",
-          "engine": "penstock", "seed": 0, "interleave": "round-robin", "write_back": "no", "policy": "forced", "all_gather": "direct",
-          "broadcast": "scatter"}  # fmt: skip
+          "engine": "penstock", "seed": 0, "interleave": "round-robin", "write_back": "no", "policy": "forced",
+          "all_gather": "direct", "broadcast": "scatter"}  # fmt: skip
 """Values that a command need not name."""
 _OPTIONS = {"params": "--params", "machine": "--machine", "key_form": "--key-form", "classes": "--classes",
-            "size": "--size", "seed": "--seed", "interleave": "--interleave", "tier": "--tier", "policy": "--policy", "mode": "--mode",
-            "prefetch": "--prefetch", "hosts": "--hosts", "network": "--network", "topology": "--topology",
+            "size": "--size", "seed": "--seed", "interleave": "--interleave", "tier": "--tier",
+            "policy": "--policy", "mode": "--mode", "prefetch": "--prefetch", "hosts": "--hosts", "network": "--network", "topology": "--topology",
             "partition": "--partition", "all_gather": "--all-gather", "broadcast": "--broadcast"}  # fmt: skip
 _ALGORITHMS = ("all_gather", "broadcast")
 

@@ -10,6 +10,9 @@ const CACHE_FROM = 6; // 10^6 bytes
 const AHEAD = ["none", "next-1", "next-2", "next-4", "next-8", "perfect"];
 const WHATIF = ["whatif", "slowdown", "roofline", "residency", "hosts", "machines"];
 
+// What a drawing of many points shows is of those points.
+export const FRESH = { shape: "", x: "", y: "", by: "", z: "", pick: "", where: "" };
+
 let ask = () => {};
 let catalogue = null;
 let redraw = [];
@@ -153,9 +156,6 @@ function shownWhen(test, ...fields) {
   return box;
 }
 
-// What a sweep's drawing shows is of that sweep.
-const FRESH = { shape: "", x: "", y: "", by: "", z: "", pick: "", where: "" };
-
 function runField(name, label, runs = catalogue.runs) {
   const options = [{ value: "", text: "the newest that fits" }, ...runs];
   return choice(name, label, options, name === "run" ? FRESH : {});
@@ -217,6 +217,7 @@ export function build(found, onask) {
     shownWhen((current) => RUN_VIEWS.includes(current.view),
       group("Runs", runField("run", "Run"),
         shownWhen((current) => current.view === "compare", runField("other_run", "Compared with")))),
+    shownWhen((current) => current.view === "designs", group("Design space", choice("query", "Workload", catalogue.queries, FRESH))),
     shownWhen((current) => current.view === "sweep", group("Sweep", again(runField("run", "Run", catalogue.sweeps), "sweep"))),
     shownWhen((current) => current.view === "bench", group("Benchmarks",
       again(runField("run", "Run", catalogue.benches), "bench"), again(runField("other_run", "Against", catalogue.benches), "bench"))));

@@ -7,7 +7,7 @@ const ABOUT = {
   whatif: ["total_s", ["tier", "mode"]], slowdown: ["slowdown", ["tier", "hit_ratio"]], roofline: ["slowdown", ["mode"]],
   residency: ["loaded_bytes", ["key"]], hosts: ["total_s", ["hosts"]], drive: ["bus_busy", ["queue_depth"]],
   machines: ["total_s", ["machine"]], measured: ["error", ["kind", "limbs"]], validation: ["mean_abs_error", ["protocol", "application", "model"]],
-  runs: ["wall_s", ["run"]], run: ["value", ["quantity", "kind"]], sweep: ["total_s", ["tier", "mode", "cache_bytes", "hosts"]], bench: ["median_s", ["item", "where"]], compare: ["ratio", ["quantity", "kind"]],
+  runs: ["wall_s", ["run"]], run: ["value", ["quantity", "kind"]], sweep: ["total_s", ["tier", "mode", "cache_bytes", "hosts"]], designs: ["query_s", ["drive", "lanes"]], bench: ["median_s", ["item", "where"]], compare: ["ratio", ["quantity", "kind"]],
 };
 
 export function describe(view) {

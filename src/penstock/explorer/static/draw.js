@@ -340,4 +340,4 @@ function sweep(view, place, { change, say }) {
   drawSpace(place, JSON.parse(view.drawing.space), view.drawing.asked, { change, copied: () => say("Command copied") });
 }
 
-export const DRAWINGS = { validation, whatif, slowdown, roofline, residency: drawResidency, hosts, drive, machines, measured, runs, run, compare, bench: drawBench, sweep };
+export const DRAWINGS = { validation, whatif, slowdown, roofline, residency: drawResidency, hosts, drive, machines, measured, runs, run, compare, bench: drawBench, sweep, designs: sweep };

@@ -23,7 +23,7 @@ from penstock.explorer.views.residency import residency
 from penstock.explorer.views.roofline import roofline
 from penstock.explorer.views.runs import run, runs
 from penstock.explorer.views.slowdown import slowdown
-from penstock.explorer.views.sweep import sweep
+from penstock.explorer.views.sweep import designs, sweep
 from penstock.explorer.views.validation import validation
 from penstock.explorer.views.whatif import whatif
 
@@ -40,6 +40,7 @@ VIEWS: dict[str, Callable[[Engine, State], View]] = {
     "compare": compare_runs,
     "measured": measured,
     "sweep": sweep,
+    "designs": designs,
     "bench": bench,
     "validation": validation,
 }

@@ -55,7 +55,9 @@ def bench(engine: Engine, state: State) -> View:
         notes=[headline(found)] if several else ["One benchmark run: a second one shows what changed."],
         drawing={
             "runs": names,
-            "points": [{"label": each.label, "samples": [each.samples.get(name, ()) for name in names]} for each in found],
+            "points": [
+                {"label": each.label, "samples": [each.samples.get(name, ()) for name in names]} for each in found
+            ],
         },
     )
 

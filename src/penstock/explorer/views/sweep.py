@@ -1,4 +1,4 @@
-"""The points of a sweep: the front that nothing beats, a map of two axes, filters, and the command of each point."""
+"""The points of a sweep or a design space: the front that nothing beats, a map, filters, the command of each point."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from penstock.explorer.engine import Engine
 from penstock.explorer.state import State
 from penstock.explorer.view import Column, View
 from penstock.reports.space import Space
+from penstock.version import __version__
 
 MOST_ROWS = 500
 """Rows of a table that is not a front."""
@@ -22,12 +23,27 @@ def sweep(engine: Engine, state: State) -> View:
     Raises: UsageError: there is no sweep, or nothing in it; UnknownName: no such axis, measure or value; as
             `Library.sweep_path`.
     """
-    name, (space, text) = _newest(engine, state.run)
+    name, found = _newest(engine, state.run)
+    return _view("sweep", f"Sweep {name}", f"run {name}, results.parquet", found, state, run=name)
+
+
+def designs(engine: Engine, state: State) -> View:
+    """The design space of accelerators in a drive for one workload: as rows the Pareto front of what is drawn.
+
+    Raises: UnknownName: no such workload, axis, measure or value.
+    """
+    found = engine.designs(state.query)
+    source = f"penstock {__version__}: penstock ssd space {state.query}"
+    return _view("designs", f"Designs for {state.query} in a drive", source, found, state)
+
+
+def _view(name: str, title: str, source: str, found: tuple[Space, str], state: State, **drawing: str) -> View:
+    space, text = found
     points = space.chosen(state.where)
     measures = {each.name for each in space.measures}
     axes = {each.name for each in space.axes}
     as_map = state.shape == "map" and len(axes) > 1
-    up = state.z or space.measures[0].name if as_map else state.y or space.measures[0].name
+    up = (state.z if as_map else state.y) or space.measures[0].name
     across = state.x or space.default_x()
     for each in filter(None, (state.x, state.y, state.by, state.z)):
         if each not in {*measures, *axes, "none"}:
@@ -37,30 +53,24 @@ def sweep(engine: Engine, state: State) -> View:
     else:
         chosen = sorted(space.front(points, across, up), key=lambda i: _key(space, i, up))
         labels = [space.measure(each).label.lower() for each in (across, up)]
+        same = " of the same program" if space.apart else ""
         said = (
-            f"The table has the {len(chosen)} points that no other point of the same program beats in both "
-            f"{labels[0]} and {labels[1]}."
+            f"The table has the {len(chosen)} points that no other point{same} beats in both {labels[0]} and {labels[1]}."
         )
-    source = f"run {name}, results.parquet"
+    provenance = space.provenance
     return View(
-        name="sweep",
-        title=f"Sweep {name}: {len(points):,} of {space.count:,} points",
+        name=name,
+        title=f"{title}: {len(points):,} of {space.count:,} points",
         columns=[
             *(Column(name=axis.name, label=axis.label.lower()) for axis in space.axes),
             *(
-                Column(
-                    name=each.name,
-                    label=each.label.lower(),
-                    unit=each.unit,
-                    provenance=space.provenance,
-                    source=source,
-                )
+                Column(name=each.name, label=each.label.lower(), unit=each.unit, provenance=provenance, source=source)
                 for each in space.measures
             ),
         ],
         rows=[_row(space, i) for i in chosen],
         notes=[said],
-        drawing={"run": name, "space": text, "asked": _asked(state)},
+        drawing={**drawing, "space": text, "asked": _asked(state)},
     )
 
 
