@@ -18,6 +18,7 @@ from penstock.reports.data import load
 from penstock.reports.figures import FORMATS, write_figures
 from penstock.reports.overview import PANELS
 from penstock.runs.folder import RunFolder
+from penstock.system.palette import COLOURS, tier_colours
 
 pytest.importorskip("matplotlib")
 
@@ -149,8 +150,7 @@ def lab(colour: str, seen: list[list[float]] | None) -> np.ndarray:
 
 @pytest.mark.parametrize("deficiency", [None, *DEFICIENCIES])
 def test_the_colours_of_a_figure_stay_apart_for_every_reader(deficiency: str | None) -> None:
-    from penstock.reports.overview import _COLOURS
-
     seen = DEFICIENCIES[deficiency] if deficiency else None
-    for one, other in combinations(_COLOURS[:4], 2):
+    tiers = [COLOURS[index] for index in tier_colours(["hbm", "ddr5", "pcie5", "rdma"]).values()]
+    for one, other in [*combinations(COLOURS[:4], 2), *combinations(tiers, 2)]:
         assert np.linalg.norm(lab(one, seen) - lab(other, seen)) > 5 * JUST_NOTICEABLE, (one, other)

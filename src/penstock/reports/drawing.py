@@ -97,7 +97,7 @@ def _title(axis: Figure) -> str:
 
 def _left(layout: Figure, traces: Sequence[Figure], panels: Sequence[str]) -> float:
     """Room for the longest name beside the drawing."""
-    longest = 5
+    longest = 7
     for panel in panels:
         axis = layout[f"yaxis{panel[1:]}"]
         names = axis.get("ticktext") or []
@@ -290,7 +290,8 @@ def _bars(traces: Sequence[Figure], x: Scale, y: Scale, ident: str, mode: str) -
 
 
 def _tick(scale: Scale, value: Any) -> str:
-    return next((text for at, text in scale.ticks if at == value), significant(value, 4))
+    found = next((text for at, text in scale.ticks if at == value), None)
+    return scale.said(value) if found is None else found
 
 
 def _closest(traces: Sequence[Figure], places: str, along: Scale) -> float:

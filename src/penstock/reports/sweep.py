@@ -16,6 +16,7 @@ from penstock.reports.numbers import UNKNOWN, count, ratio, seconds, short_size
 from penstock.reports.page import PROSE, TEXT, Plots, Section
 from penstock.reports.space import TARGETS, Space, option, space_of
 from penstock.runs.folder import RunFolder
+from penstock.simulation.names import CLASSES
 from penstock.simulation.rows import felt_slowdown
 
 Row = Mapping[str, Any]
@@ -93,7 +94,7 @@ MEASURES: tuple[tuple[str, str, str | None, bool], ...] = (
     ("speedup", "Speed-up", "x", True), ("sent_bytes", "Sent bytes", "B", False),
 )  # fmt: skip
 """Name, label, unit, and whether more is better, of what a point came to."""
-_FIXED = {"mode": "serial", "classes": "keys", "hosts": 1, "topology": "star", "partition": "rplp",
+_FIXED = {"mode": "serial", "classes": "key", "hosts": 1, "topology": "star", "partition": "rplp",
           "engine": "penstock", "seed": 0, "interleave": "round-robin", "write_back": "no", "policy": "forced",
           "all_gather": "direct", "broadcast": "scatter"}  # fmt: skip
 """Values that a command need not name."""
@@ -168,6 +169,9 @@ def command_word(name: str, value: Any) -> str:
         return option("--hit-ratio", repr(value)) if value else ""
     if name == "decode_bytes_per_s":
         return option("--decode", f"{value:.17g} B/s")
+    if name == "classes":
+        said = {trace: word for word, trace in CLASSES.items()}
+        return option("--classes", ",".join(said.get(each, each) for each in str(value).split(",")))
     if name == "beside":
         return " ".join(option("--with", each) for each in str(value).split(","))
     if name in ("write_back", "engine"):

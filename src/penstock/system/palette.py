@@ -4,9 +4,9 @@ Colours work without red-green vision (Okabe and Ito, 2008); marks differ too, f
 colour in all of them.
 
 >>> tier_colours(["hbm", "ddr5", "pcie5", "rdma"])
-{'hbm': 0, 'ddr5': 2, 'pcie5': 4, 'rdma': 1}
+{'hbm': 0, 'ddr5': 2, 'pcie5': 3, 'rdma': 1}
 >>> tier_colours(["pcie5", "nvme-gen5"])
-{'pcie5': 4, 'nvme-gen5': 3}
+{'pcie5': 3, 'nvme-gen5': 5}
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ STYLE: dict[str, Any] = {
 """Of matplotlib."""
 
 _FAMILIES = (
-    ("hbm", 0), ("scratchpad", 5), ("on-chip", 5), ("ddr", 2), ("dram", 2), ("cxl", 3), ("pcie", 4), ("nvme", 4),
-    ("ssd", 4), ("rdma", 1), ("ethernet", 1), ("sata", 6), ("hdd", 6),
+    ("hbm", 0), ("scratchpad", 5), ("on-chip", 5), ("ddr", 2), ("dram", 2), ("cxl", 4), ("pcie", 3), ("nvme", 3),
+    ("ssd", 3), ("rdma", 1), ("ethernet", 1), ("sata", 6), ("hdd", 6),
 )  # fmt: skip
 """Beginning of a tier's name -> index of its colour."""
-_STUDIED = {"hbm": 0, "ddr5": 2, "pcie5": 4, "rdma": 1}
+_STUDIED = {"hbm": 0, "ddr5": 2, "pcie5": 3, "rdma": 1}
 """The tiers of nearly every picture, which keep their colour whatever stands beside them."""
-_FREE = (3, 5, 6, 0, 2, 4, 1)
+_FREE = (5, 6, 4, 3, 2, 0, 1)
 """What a tier gets that is of no family, or whose colour another one of the picture has."""
 
 
