@@ -87,8 +87,8 @@ def value_text(name: str, value: Any) -> str:
 
 
 MEASURES: tuple[tuple[str, str, str | None, bool], ...] = (
-    ("total_s", "Time", "s", False), ("slowdown", "Slowdown", "x", False), ("cache", "Cache size", "B", False),
-    ("num_hosts", "Number of hosts", "1", False), ("energy_j", "Energy", "J", False),
+    ("total_s", "Time", "s", False), ("cache", "Cache size", "B", False), ("num_hosts", "Number of hosts", "1", False),
+    ("energy_j", "Energy", "J", False), ("slowdown", "Slowdown", "x", False),
     ("io_bytes", "Loaded bytes", "B", False), ("compute_s", "Compute time", "s", False),
     ("io_s", "I/O time", "s", False), ("communication_s", "Communication time", "s", False), ("hit", "Hit ratio", "share", True),
     ("speedup", "Speed-up", "x", True), ("sent_bytes", "Sent bytes", "B", False),

@@ -16,7 +16,10 @@ const median = (values) => {
 
 export function drawBench(view, place) {
   const { points, runs } = view.drawing;
-  const order = points.map((point, i) => ({ ...point, row: view.rows[i] }));
+  // Words that every point has say nothing beside each of them.
+  const parts = points.map((point) => point.label.split(", "));
+  const common = points.length > 1 ? parts[0].filter((word) => parts.every((each) => each.includes(word))) : [];
+  const order = points.map((point, i) => ({ ...point, label: parts[i].filter((word) => !common.includes(word)).join(", "), row: view.rows[i] }));
   const weight = (each) => (each.row.verdict === "slower" || each.row.verdict === "faster" ? 2 : 0) + Math.abs(Math.log(each.row.ratio ?? 1));
   const shown = [...order].sort((a, b) => weight(b) - weight(a)).slice(0, MOST);
   if (!shown.length) return;
@@ -28,7 +31,7 @@ export function drawBench(view, place) {
   const narrow = width < 620;
   const left = narrow ? width * 0.44 : Math.min(Math.max(...shown.map((each) => each.label.length)) * 6.7 + 14, width * 0.4);
   const trendWide = several && runs.length > 2 ? (narrow ? 64 : 130) : 0;
-  const verdictWide = several ? (narrow ? 62 : 170) : 0;
+  const verdictWide = several ? (narrow ? 62 : 214) : 0;
   const right = width - trendWide - verdictWide - 10;
   const strips = shown.map((each) => {
     const now = each.samples[each.samples.length - 1];
@@ -43,7 +46,7 @@ export function drawBench(view, place) {
     drawing.append(svg("line", { class: value === 1 ? "total dashed" : "grid", x1: x, x2: x, y1: top - 4, y2: foot }));
     if (value === 1 || Math.abs(x - at(0)) > 44) drawing.append(chart.text(x, foot + 16, ratio(value), { class: "tick", "text-anchor": "middle" }));
   }
-  drawing.append(chart.text(left, 14, several ? "time now over the median before" : "time over the median", { class: "label" }));
+  drawing.append(chart.text(left, 14, several ? (narrow ? "now / before" : "time now over the median before") : "time over the median", { class: "label" }));
   if (several && !narrow) drawing.append(chart.text(right + 10, 14, "verdict", { class: "label" }));
   if (trendWide) drawing.append(chart.text(width - trendWide + 4, 14, narrow ? "trend" : `trend, ${runs.length} runs`, { class: "label" }));
   shown.forEach((each, i) => {
@@ -59,7 +62,8 @@ export function drawBench(view, place) {
   });
   const items = several ? [{ name: "a run before", mark: "c6" }, { name: "a run now", mark: "c0" }] : [{ name: "one run", mark: "c0" }];
   chart.legend(box, items, left, foot + 40);
-  chart.leftOut(place, shown.length, points.length, several ? "First what changed, then by ratio." : "");
+  chart.leftOut(place, shown.length, points.length, 
+    [common.length ? `All points: ${common.join(", ")}.` : "", several ? "What changed stands first, then by ratio." : ""].filter(Boolean).join(" "));
 }
 
 function verdict(row, narrow) {

@@ -59,12 +59,14 @@ function slowdown(view, place, { change }) {
 }
 
 // Names beside points, moved down where they would lie on each other.
-function names(drawing, wanted) {
+function names(drawing, wanted, foot) {
   const placed = [];
   for (const each of [...wanted].sort((a, b) => a.y - b.y)) {
     const long = each.name.length * 6.6;
+    const taken = (y) => placed.some((other) => Math.abs(other.y - y) < 13 && each.x < other.x + other.long && other.x < each.x + long);
     let y = each.y;
-    while (placed.some((other) => Math.abs(other.y - y) < 13 && each.x < other.x + other.long && other.x < each.x + long)) y += 4;
+    while (taken(y) && y < foot) y += 4;
+    if (y >= foot) for (y = Math.min(each.y, foot - 4); taken(y); y -= 4); // no room below: above
     placed.push({ ...each, y, long });
     drawing.append(chart.text(each.x, y, each.name, { class: "tick" }));
   }
@@ -79,7 +81,7 @@ function roofNames(drawing, roofs) {
     if (long < words) continue;
     // Roofs are parallel: how far each is from the others is the distance of its foot on a line across them.
     const across = (x2 * (y1 - y2) + y2 * (x2 - x1)) / long;
-    if (!own && placed.some((other) => Math.abs(other - across) < 13)) continue;
+    if (!own && placed.some((other) => Math.abs(other - across) < 16)) continue;
     placed.push(across);
     const angle = (Math.atan2(y2 - y1, x2 - x1) * 180) / Math.PI;
     const back = words / long;
@@ -132,7 +134,7 @@ function roofline(view, place) {
       "data-tip": `${kind.kind}: ${digits(kind.count)} operations, ${seconds(kind.compute_s)} of compute, ${bytes(kind.io_bytes)} loaded, ${share(kind.share)} of the ideal in turn, simulated`,
     }));
   }
-  names(drawing, kinds.map((kind) => ({ name: kind.kind, x: at(kind.s_per_byte) + 9, y: up(kind.share) + 12 })));
+  names(drawing, kinds.map((kind) => ({ name: kind.kind, x: at(kind.s_per_byte) + 9, y: up(kind.share) + 12 })), height - pad.bottom);
   points.forEach((point) => {
     const own = point.mode === facts.own;
     drawing.append(svg("rect", {

@@ -14,8 +14,8 @@ import * as theme from "./theme.js";
 import * as tip from "./tip.js";
 
 const NAMES = {
-  whatif: "What if", runs: "Runs", slowdown: "Slowdown", roofline: "Roofline", residency: "Keys on chip", hosts: "Hosts",
-  drive: "SSD", machines: "Two machines", measured: "Measured", validation: "Validation", compare: "Two runs", run: "Run", sweep: "Sweeps", designs: "Designs", bench: "Benchmarks",
+  whatif: "What if", runs: "Runs", slowdown: "Slowdown", roofline: "Roofline", residency: "Keys", hosts: "Hosts",
+  drive: "SSD", machines: "Machines", measured: "Measured", validation: "Validation", compare: "Compare", run: "Run", sweep: "Sweeps", designs: "Designs", bench: "Bench",
 };
 const IN_MENU = ["whatif", "slowdown", "roofline", "residency", "hosts", "drive", "machines", "sweep", "designs", "bench", "runs", "measured", "validation", "compare"];
 

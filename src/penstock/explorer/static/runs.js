@@ -10,6 +10,7 @@ export function runsTable(view) {
     caption: "Runs",
     apart: false,
     first: (column, row) => {
+      if (column.name === "started" && row.started) return el("td", { class: "text" }, row.started.slice(0, 16).replace("T", " "));
       if (column.name !== "run") return null;
       const links = [el("a", { href: state.address({ view: row.sort ?? "run", run: row.run, x: "", y: "", by: "", z: "", where: "", shape: "" }) }, row.run)];
       if (row.has_report) links.push(" ", el("a", { href: `/report/${encodeURIComponent(row.run)}`, class: "minor" }, "report"));

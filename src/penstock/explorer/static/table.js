@@ -18,7 +18,7 @@ function cell(column, row) {
   const empty = value === null || value === undefined;
   if (empty && !column.provenance) return el("td", {});
   if (typeof value !== "number" && column.unit) return el("td", { class: "num" }, text);
-  if (typeof value !== "number") return el("td", { class: value && String(value).length > 40 ? "prose" : "text" }, text);
+  if (typeof value !== "number") return el("td", { class: value && String(value).length > 60 ? "prose" : "text" }, text);
   const provenance = provenanceOf(column, row);
   const tip = provenance ? tipOf(provenance, column.source) : `input: ${column.label}`;
   return el("td", {
@@ -37,7 +37,8 @@ const isInput = (column) => !column.provenance;
 
 // Inputs that are the same in every row are said once above the table.
 function parted(columns, rows) {
-  const same = columns.filter((column, i) => i > 0 && isInput(column)
+  const results = columns.some((column) => !isInput(column));
+  const same = columns.filter((column, i) => (i > 0 || results) && isInput(column)
     && rows.every((row) => row[column.name] === rows[0][column.name]));
   const left = columns.filter((column) => !same.includes(column));
   const answers = ANSWERS.map((name) => left.find((column) => column.name === name && !isInput(column))).filter(Boolean);
@@ -50,7 +51,11 @@ const mark = (provenance) => (MARKS[provenance] ? el("span", { class: `mark ${pr
 
 // What the marks at the heads mean, of those that this table has.
 function marks(columns, rows) {
-  const known = new Set(columns.flatMap((column) => rows.map((row) => provenanceOf(column, row))).filter((each) => MARKS[each]));
+  return marksOf(columns.flatMap((column) => rows.map((row) => provenanceOf(column, row))));
+}
+
+export function marksOf(provenances) {
+  const known = new Set(provenances.filter((each) => MARKS[each]));
   return known.size ? el("ul", { class: "marks" }, Object.keys(MARKS).filter((each) => known.has(each)).map((each) => el("li", {}, mark(each), each))) : null;
 }
 

@@ -14,7 +14,7 @@ from penstock.explorer.columns import short, simulated_columns
 from penstock.explorer.engine import Engine
 from penstock.explorer.state import State
 from penstock.explorer.view import PER_ROW, Column, View
-from penstock.explorer.views.rows import DIMENSIONS, UNITS, newest, with_damage
+from penstock.explorer.views.rows import DIMENSIONS, FIRST, dimension_column, newest, with_damage
 from penstock.machines import Machine
 from penstock.machines.figure import Evidence
 
@@ -93,11 +93,12 @@ def compare_runs(engine: Engine, state: State) -> View:
         title=f"{left} and {right}",
         columns=[
             Column(name="quantity", label="quantity"),
+            *(dimension_column(each) for each in used if each in FIRST),
             Column(name="left", label=left, unit="row", provenance=PER_ROW, source=f"run {left}, results.parquet"),
             Column(name="right", label=right, unit="row", provenance=PER_ROW, source=f"run {right}, results.parquet"),
             Column(name="ratio", label="second / first", unit="x", provenance=PER_ROW, source="of the two beside it"),
+            *(dimension_column(each) for each in used if each not in FIRST),
             Column(name="provenance", label="provenance"),
-            *(Column(name=each, label=each.replace("_", " "), unit=UNITS.get(each)) for each in used),
         ],
         rows=rows,
         notes=[

@@ -54,9 +54,8 @@ def _view(name: str, title: str, source: str, found: tuple[Space, str], state: S
         chosen = sorted(space.front(points, across, up), key=lambda i: _key(space, i, up))
         labels = [space.measure(each).label.lower() for each in (across, up)]
         same = " of the same program" if space.apart else ""
-        said = (
-            f"The table has the {len(chosen)} points that no other point{same} beats in both {labels[0]} and {labels[1]}."
-        )
+        these = "point" if len(chosen) == 1 else f"{len(chosen)} points"
+        said = f"The table has the {these} that no other point{same} beats in both {labels[0]} and {labels[1]}."
     provenance = space.provenance
     return View(
         name=name,
