@@ -552,7 +552,7 @@ def test_a_tier_has_the_same_colour_in_every_picture(page):
         for trace in figure["data"]:
             assert trace["marker"]["color"] == f"@@c{tier_colours(TIERS)[trace['name']]}"
     assert len(lines) >= 4
-    assert figures.TIER_COLOUR == {tier: COLOURS[index] for tier, index in tier_colours(TIERS).items()}
+    assert {tier: COLOURS[index] for tier, index in tier_colours(TIERS).items()} == figures.TIER_COLOUR
     style = (Path(build.__file__).parent / "report.css").read_text()
     explorer = (Path(build.__file__).parents[1] / "explorer" / "static" / "page.css").read_text()
     for i, colour in enumerate(COLOURS):

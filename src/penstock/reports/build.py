@@ -27,7 +27,6 @@ from penstock.reports.sweep import is_sweep, sweep_rows, sweep_sections, sweep_s
 from penstock.runs.folder import RunFolder, folder_around
 from penstock.system.files import os_errors, readable, write_atomic
 
-
 DEFAULT_BENCH = Path("benchmarks.html")
 MOST_BENCHES = 12
 """Runs whose trends one table can show."""

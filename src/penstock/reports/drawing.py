@@ -16,7 +16,7 @@ from penstock.reports.markup import Markup
 from penstock.reports.numbers import percent, ratio, seconds, short_size, significant
 
 Figure = Mapping[str, Any]
-WIDTH = 640
+WIDTH = 520
 """Of the drawing's own units; the page scales it."""
 LETTER = 6.7
 """Width of a letter of `SIZE`, about."""
@@ -139,7 +139,7 @@ def _linear_range(
 ) -> tuple[float, float]:
     if "range" in axis:
         return float(axis["range"][0]), float(axis["range"][1])
-    if "tickvals" in axis and axis["tickvals"]:
+    if axis.get("tickvals"):
         return min(axis["tickvals"]) - 0.5, max(axis["tickvals"]) + 0.5
     bars = any(trace["type"] == "bar" for trace in traces)
     upright = not any(trace.get("orientation") == "h" for trace in traces)
@@ -385,9 +385,7 @@ def _symbol(marker: Figure, at: float, up: float, size: float, title: str = "") 
     return f'<path d="{path}" {scaled} {colours} vector-effect="non-scaling-stroke">{told}</path>'
 
 
-def _shapes(
-    layout: Figure, x: Scale, y: Scale, across: tuple[float, float], down: tuple[float, float]
-) -> list[str]:
+def _shapes(layout: Figure, x: Scale, y: Scale, across: tuple[float, float], down: tuple[float, float]) -> list[str]:
     parts = []
     for shape in layout.get("shapes", ()):
         line = shape["line"]

@@ -73,7 +73,7 @@ def badges(provenances: Iterable[str]) -> Markup:
     return join([(" ", badge(p)) for p in ordered])
 
 
-LONG = 40
+LONG = 30
 """Rows from which a table scrolls on a screen."""
 
 

@@ -12,6 +12,7 @@ from penstock.reports.head import main_mode, parameters_in_words, title
 from penstock.reports.numbers import shortened
 from penstock.system.palette import COLOURS, MARKERS, MUTED, STYLE, tier_colours
 
+
 def write_overview(data: ReportData, path: Path) -> None:
     """Draw up to four panels as SVG: time by kind, slowdown by tier, slowdown by hit ratio, keys over time.
 
