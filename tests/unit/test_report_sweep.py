@@ -139,7 +139,7 @@ def test_filters_choose_points_and_unknown_ones_are_named(run: RunFolder) -> Non
     tier = next(axis for axis in data["axes"] if axis["name"] == "tier")
     assert [tier["texts"][code] for code in tier["codes"]] == [row["tier"] for row in rows]
     assert tier["colours"] == [0, 3]
-    assert [m for m in data["measures"] if m["name"] == "total_s"][0]["values"] == pytest.approx(
+    assert next(m for m in data["measures"] if m["name"] == "total_s")["values"] == pytest.approx(
         [row["total_s"] for row in rows], rel=1e-4
     )
 

@@ -190,7 +190,7 @@ class Library:
         return found
 
     def sweep_path(self, name: str) -> Path | None:
-        """The results of a sweep; `None`: that run is no sweep, or has none yet.
+        """The results of a sweep; `None`: another sort of run, or a sweep without results.
 
         Raises: UnknownName: no such run; UsageError: a link that leads out; DamagedRun; TooLarge.
         """

@@ -1,4 +1,4 @@
-"""The page of benchmark runs: how times spread, how they moved from run to run, and what is chance."""
+"""The page of benchmark runs: distributions, trends from run to run, and significance."""
 
 from __future__ import annotations
 
@@ -28,11 +28,8 @@ def bench_sections(found: Sequence[History], records: Sequence[tuple[str, Mappin
 
 
 def bench_headline(found: Sequence[History], names: Sequence[str]) -> Content:
-    """What changed, by how much, and whether it is noise."""
-    if len(names) < 2:
-        said = f"{count(len(found))} points, measured with OpenFHE."
-    else:
-        said = headline(found)
+    """A sentence: changed points, the largest change, and whether it is noise."""
+    said = f"{count(len(found))} points, measured with OpenFHE." if len(names) < 2 else headline(found)
     return tag("p", said, class_="headline")
 
 
@@ -51,7 +48,7 @@ def _times(found: Sequence[History]) -> Section:
 
 
 def _changes(found: Sequence[History]) -> Section:
-    """Each point against the latest run before that has it: those that changed first."""
+    """Each point against the latest earlier run with it. Changed points come first."""
     section = Section("changes", "What changed")
     known = [each for each in found if each.change is not None]
     if not known:
@@ -107,7 +104,7 @@ def _trends(found: Sequence[History], names: Sequence[str]) -> Section:
 
 
 def _runs(records: Sequence[tuple[str, Mapping[str, Any]]]) -> Section:
-    """Where and with what each run was measured."""
+    """Machine and versions of each run."""
     section = Section("runs", "The runs")
     columns = [Column("Run", TEXT), Column("Started (UTC)", TEXT), Column("Processor", PROSE), Column("penstock", TEXT),
                Column("OpenFHE", TEXT), Column("Seed")]  # fmt: skip

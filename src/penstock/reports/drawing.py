@@ -7,6 +7,7 @@ the style sheet of the page fills in, so that a figure follows the theme.
 from __future__ import annotations
 
 import html
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -48,7 +49,7 @@ class Scale:
 
 
 def svg_of(figure: Figure, ident: str, height: int = 340) -> Markup:
-    """The drawing. `ident` is another one for each figure of a page; what stands around it says what it shows."""
+    """The drawing. `ident` differs for each figure of a page. The element around the drawing describes it."""
     layout = figure["layout"]
     traces = list(figure["data"])
     panels = sorted({trace.get("yaxis", "y") for trace in traces}) or ["y"]
@@ -96,7 +97,7 @@ def _title(axis: Figure) -> str:
 
 
 def _left(layout: Figure, traces: Sequence[Figure], panels: Sequence[str]) -> float:
-    """Room for the longest name beside the drawing."""
+    """Room for the longest name at the left of the drawing."""
     longest = 7
     for panel in panels:
         axis = layout[f"yaxis{panel[1:]}"]
@@ -296,7 +297,7 @@ def _tick(scale: Scale, value: Any) -> str:
 
 def _closest(traces: Sequence[Figure], places: str, along: Scale) -> float:
     found = sorted({at for trace in traces for place in trace[places] if (at := along.at(place)) is not None})
-    steps = [b - a for a, b in zip(found, found[1:], strict=False) if b > a]
+    steps = [b - a for a, b in itertools.pairwise(found) if b > a]
     return min(steps, default=60.0)
 
 
@@ -416,7 +417,7 @@ def _annotations(layout: Figure, x: Scale, across: tuple[float, float], down: tu
 
 
 def _legend(traces: Sequence[Figure], ident: str) -> tuple[str, float]:
-    """The names of what is drawn, each with its mark, in as many lines as they take; and their height."""
+    """The legend: names with their marks, in several lines if needed; and its height."""
     parts, at, line = [], 0.0, 0
     bars = [trace for trace in traces if trace["type"] == "bar"]
     seen = set()

@@ -96,8 +96,8 @@ def tiles(data: ReportData) -> Markup:
     if streamed:
         machine = next((name for name in data.machines() if name != "this-cpu"), data.machines()[0])
         of_one = sorted((r for r in streamed if r["machine"] == machine), key=lambda r: r["value"]) or streamed
-        middle, least, most = of_one[(len(of_one) - 1) // 2], of_one[0], of_one[-1]
-        ends = f"; {ratio(least['value'])} from {least['tier']}, {ratio(most['value'])} from {most['tier']}"
+        middle, least, slowest = of_one[(len(of_one) - 1) // 2], of_one[0], of_one[-1]
+        ends = f"; {ratio(least['value'])} from {least['tier']}, {ratio(slowest['value'])} from {slowest['tier']}"
         found.append(
             (
                 ratio(middle["value"]),

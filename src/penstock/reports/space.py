@@ -1,4 +1,4 @@
-"""Many points at once: which axes tell them apart, what each costs, which no other one beats, what prints one again.
+"""Many points at once: their axes, their measures, their Pareto front, and the command of each point.
 
 A sweep's page, the explorer and `penstock ssd space` draw a `Space` with the same code (`space.js`).
 """
@@ -29,7 +29,7 @@ TARGETS = ("trace", "workload")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """What was chosen for each point: one of a few values."""
+    """A choice for each point: one of a few values."""
 
     name: str
     label: str
@@ -45,7 +45,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """What each point came to."""
+    """A result of each point."""
 
     name: str
     label: str
@@ -66,7 +66,7 @@ class Space:
     command: str | None
     """The words that all points share; `None`: no command gives one point."""
     apart: tuple[str, ...] = ()
-    """Axes whose values are never compared: each has a front of its own."""
+    """Axes whose values are never compared: each value has a separate front."""
     provenance: str = "simulated"
     left_out: int = 0
     """Points beyond `MOST_POINTS`."""
@@ -209,7 +209,7 @@ def option(name: str, value: Any) -> str:
 
 
 def script() -> str:
-    """`space.js` and its formats as one script of a page of its own, which leaves `penstockSpace` behind."""
+    """`space.js` and its formats as one script for a separate page. It defines `penstockSpace`."""
     parts = [resources.files(__package__).joinpath(name).read_text(encoding="utf-8") for name in SCRIPTS]
     bare = re.sub(r"^export ", "", re.sub(r"^import .*;$", "", "\n".join(parts), flags=re.M), flags=re.M)
     return f'"use strict";\n(() => {{\n{bare}\nwindow.penstockSpace = {{ drawSpace }};\n}})();\n'
@@ -236,7 +236,7 @@ def _distinct(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def _colours(axis: Axis) -> list[int] | None:
-    """Of tiers those that tiers have everywhere; of others the page's order."""
+    """Tiers have fixed colours; other axes use the order of the page."""
     if axis.name != "tier":
         return None
     known = tier_colours([str(value) for value in axis.values])

@@ -90,17 +90,19 @@ MEASURES: tuple[tuple[str, str, str | None, bool], ...] = (
     ("total_s", "Time", "s", False), ("cache", "Cache size", "B", False), ("num_hosts", "Number of hosts", "1", False),
     ("energy_j", "Energy", "J", False), ("slowdown", "Slowdown", "x", False),
     ("io_bytes", "Loaded bytes", "B", False), ("compute_s", "Compute time", "s", False),
-    ("io_s", "I/O time", "s", False), ("communication_s", "Communication time", "s", False), ("hit", "Hit ratio", "share", True),
+    ("io_s", "I/O time", "s", False), ("communication_s", "Communication time", "s", False),
+    ("hit", "Hit ratio", "share", True),
     ("speedup", "Speed-up", "x", True), ("sent_bytes", "Sent bytes", "B", False),
 )  # fmt: skip
-"""Name, label, unit, and whether more is better, of what a point came to."""
+"""Name, label and unit of each measure, and whether more is better."""
 _FIXED = {"mode": "serial", "classes": "key", "hosts": 1, "topology": "star", "partition": "rplp",
           "engine": "penstock", "seed": 0, "interleave": "round-robin", "write_back": "no", "policy": "forced",
           "all_gather": "direct", "broadcast": "scatter"}  # fmt: skip
 """Values that a command need not name."""
 _OPTIONS = {"params": "--params", "machine": "--machine", "key_form": "--key-form", "classes": "--classes",
             "size": "--size", "seed": "--seed", "interleave": "--interleave", "tier": "--tier",
-            "policy": "--policy", "mode": "--mode", "prefetch": "--prefetch", "hosts": "--hosts", "network": "--network", "topology": "--topology",
+            "policy": "--policy", "mode": "--mode", "prefetch": "--prefetch", "hosts": "--hosts",
+            "network": "--network", "topology": "--topology",
             "partition": "--partition", "all_gather": "--all-gather", "broadcast": "--broadcast"}  # fmt: skip
 _ALGORITHMS = ("all_gather", "broadcast")
 
@@ -128,7 +130,7 @@ def sweep_space(rows: Sequence[Row]) -> Space:
 
 
 def _measure(name: str, found: Mapping[str, Any]) -> Callable[[Row], float | None]:
-    """What a point came to; nothing for a measure that needs an axis that the sweep does not have."""
+    """The value of a measure in a row; none if the measure needs an axis and the sweep lacks it."""
     if name == "slowdown":
         return felt_slowdown
     needs = {"cache": "cache_bytes", "num_hosts": "hosts", "speedup": "hosts", "communication_s": "hosts",
@@ -140,7 +142,7 @@ def _measure(name: str, found: Mapping[str, Any]) -> Callable[[Row], float | Non
 
 
 def _is_named(row: Row) -> bool:
-    """Whether a command can name what the row was played with: a file of one's own and levels are not in a row."""
+    """Whether a command can name the machine and the memory of a row. Files of a user and levels are not in a row."""
     tier = str(row["tier"])
     own = row["machine"] in machine_names() and (tier in tier_names() or tier[:1].isdigit())
     return own and not row.get("levels") and not str(row.get("prefetch")).startswith("perfect")
@@ -158,7 +160,7 @@ def _command(rows: Sequence[Row], found: Mapping[str, Any]) -> str:
 
 
 def command_word(name: str, value: Any) -> str:
-    """What a value of an axis adds to `penstock simulate`; nothing where it is the default."""
+    """The words for a value of an axis in `penstock simulate`; none for the default."""
     if value is None or value == "" or _FIXED.get(name) == value:
         return ""
     if name in ("workload", "trace"):

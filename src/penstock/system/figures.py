@@ -49,7 +49,7 @@ def readable(axis: Any, unit: str = "") -> None:
 
     low, high = sorted(axis.get_view_interval())
     decades = math.log10(high / low) if low > 0 else 3.0
-    steps = (1.0, 2.0, 5.0) if decades <= 2.5 else (1.0, 3.0) if decades <= 4 else (1.0,)
+    steps: tuple[float, ...] = (1.0, 2.0, 5.0) if decades <= 2.5 else (1.0, 3.0) if decades <= 4 else (1.0,)
     if decades < 0.6:
         steps = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)
     axis.set_major_locator(LogLocator(10, subs=steps))

@@ -35,9 +35,9 @@ _FAMILIES = (
 )  # fmt: skip
 """Beginning of a tier's name -> index of its colour."""
 _STUDIED = {"hbm": 0, "ddr5": 2, "pcie5": 3, "rdma": 1}
-"""The tiers of nearly every picture, which keep their colour whatever stands beside them."""
+"""The tiers of nearly every picture. Their colours do not depend on other tiers."""
 _FREE = (5, 6, 4, 3, 2, 0, 1)
-"""What a tier gets that is of no family, or whose colour another one of the picture has."""
+"""Colours for tiers without a family, and for a second tier of one family."""
 
 
 def tier_colours(names: Iterable[str]) -> dict[str, int]:

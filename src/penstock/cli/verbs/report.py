@@ -41,7 +41,7 @@ def command(
     The run may be unfinished: the report leaves out missing parts, with the reason. A sweep gets its own page: axes,
     points to explore with their Pareto front, and the effect of each axis. A comparison shows ratios to the first
     run, and lists the differences between the runs. Every page is one file that needs no network; its tables need no
-    JavaScript. Benchmark runs get theirs: how times spread, their trend over the runs, and what is chance.
+    JavaScript. Benchmark runs get a page with distributions, trends and significance.
 
     \b
     Examples:
@@ -55,7 +55,7 @@ def command(
     measured = [run for run in runs if run.config.get("verb") == "bench"]
     if measured and (figures is not None or len(measured) < len(runs)):
         raise UsageError(
-            f"{measured[0].path} holds benchmark results, which have a page of their own: name benchmark runs only, "
+            f"{measured[0].path} holds benchmark results, which need a separate page: name benchmark runs only, "
             "without --figures"
         )
     if measured:

@@ -96,7 +96,9 @@ def compare_runs(engine: Engine, state: State) -> View:
             *(dimension_column(each) for each in used if each in FIRST),
             Column(name="left", label=left, unit="row", provenance=PER_ROW, source=f"run {left}, results.parquet"),
             Column(name="right", label=right, unit="row", provenance=PER_ROW, source=f"run {right}, results.parquet"),
-            Column(name="ratio", label="second / first", unit="x", provenance=PER_ROW, source="of the two beside it"),
+            Column(
+                name="ratio", label="second / first", unit="x", provenance=PER_ROW, source="right value over left value"
+            ),
             *(dimension_column(each) for each in used if each not in FIRST),
             Column(name="provenance", label="provenance"),
         ],
@@ -115,7 +117,7 @@ _Row = dict[str, Any]
 
 
 def _sides(state: State, engine: Engine, names: Sequence[str]) -> tuple[str, str]:
-    """The two runs: those of the state, and where it names none the newest that have a quantity in common.
+    """The two runs of the state. By default the newest runs with a common quantity.
 
     Either is empty where no run is left that can be read.
     """

@@ -186,7 +186,7 @@ def residency(engine: Engine, state: State) -> View:
 
 
 def _said(key: str, steps: Mapping[str, int]) -> str:
-    """A key by what it is for: a Galois element says less than the step of its rotation."""
+    """A name of a key for people: rotations by their step, not by their Galois element."""
     return f"rotate {steps[key]}" if key in steps else {"relin": "relinearize", "conj": "conjugate"}.get(key, key)
 
 

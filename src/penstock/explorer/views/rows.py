@@ -13,7 +13,7 @@ from penstock.runs.folder import RunFolder
 
 DIMENSIONS = ("stage", "machine", "tier", "mode", "cache_bytes", "policy", "hit_ratio", "kind", "limbs")
 FIRST = ("kind", "limbs")
-"""Dimensions that a reader needs beside the name of the quantity."""
+"""Dimensions that complete the name of a quantity."""
 UNITS = {"cache_bytes": "B", "hit_ratio": "share", "limbs": "1"}
 
 

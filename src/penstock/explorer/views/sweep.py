@@ -18,9 +18,9 @@ REMEDY = "make one with 'penstock sweep FILE.toml', or name another folder with 
 
 
 def sweep(engine: Engine, state: State) -> View:
-    """The points of the state's sweep, or of the newest: as rows the Pareto front of what is drawn.
+    """The points of the state's sweep, or of the newest. Its rows are the Pareto front.
 
-    Raises: UsageError: there is no sweep, or nothing in it; UnknownName: no such axis, measure or value; as
+    Raises: UsageError: no sweep, or an empty one; UnknownName: no such axis, measure or value; as
             `Library.sweep_path`.
     """
     name, found = _newest(engine, state.run)
@@ -28,7 +28,7 @@ def sweep(engine: Engine, state: State) -> View:
 
 
 def designs(engine: Engine, state: State) -> View:
-    """The design space of accelerators in a drive for one workload: as rows the Pareto front of what is drawn.
+    """The design space of accelerators in a drive for one workload. Its rows are the Pareto front.
 
     Raises: UnknownName: no such workload, axis, measure or value.
     """

@@ -115,7 +115,7 @@ def set_of(row: Mapping[str, Any]) -> str:
 
 
 def headline(found: Iterable[History]) -> str:
-    """What changed, by how much, and whether it is noise, in a sentence."""
+    """A sentence about changed points, the largest change, and noise."""
     known = [each for each in found if each.change is not None]
     if not known:
         return "Nothing to compare with: one run of each point."
