@@ -8,9 +8,7 @@ import json
 import re
 import shutil
 import sys
-from html.parser import HTMLParser
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -21,71 +19,16 @@ from penstock.operations import OpKind
 from penstock.reports import build, build_report, plots
 from penstock.reports.data import load
 from penstock.reports.markup import Markup, tag
-from penstock.reports.numbers import ratio
 from penstock.reports.working_set import key_windows, unexpanded_composites
 from penstock.runs.folder import RunFolder
-from penstock.studies.io_study import figures
 from penstock.system.files import FileError, WouldOverwrite
-from penstock.system.palette import COLOURS, tier_colours
 from penstock.traces.builder import TraceBuilder
 from penstock.traces.schema import TraceMeta
+from report_pages import Page
 
 pytest.importorskip("matplotlib")
 
 EVIL = """<img src=x onerror="document.title='hit'"></script><script>alert(1)</script>$\\frac{ %{x} & 'quoted'"""
-
-
-class Page(HTMLParser):
-    """Collects what a browser would see: elements, attributes, the text outside scripts and styles."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.open: list[str] = []
-        self.scripts: list[tuple[dict[str, str | None], str]] = []
-        self.text = ""
-        self.tables: list[list[list[str]]] = []
-        self.badged: list[str] = []
-        self.captions: list[str] = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, name: str, attrs: list[tuple[str, str | None]]) -> None:
-        attributes = dict(attrs)
-        self.elements.append((name, attributes))
-        if name not in ("meta", "br", "img", "link"):
-            self.open.append(name)
-        if name == "script":
-            self.scripts.append((attributes, ""))
-        if name == "table":
-            self.tables.append([])
-        if name == "tr":
-            self.tables[-1].append([])
-        if name in ("td", "th"):
-            self.tables[-1][-1].append("")
-        if name == "figcaption":
-            self.captions.append("")
-
-    def handle_endtag(self, name: str) -> None:
-        assert self.open.pop() == name
-
-    def handle_data(self, text: str) -> None:
-        if "script" in self.open:
-            self.scripts[-1] = (self.scripts[-1][0], self.scripts[-1][1] + text)
-        elif "style" not in self.open:
-            self.text += text
-            if "td" in self.open or "th" in self.open:
-                self.tables[-1][-1][-1] += text
-            if "figcaption" in self.open:
-                self.captions[-1] += text
-
-    @property
-    def figures(self) -> dict[str, dict[str, object]]:
-        return {a["id"]: json.loads(text) for a, text in self.scripts if a.get("type") == "application/json"}
-
-    def table(self, heading: str) -> list[list[str]]:
-        """The first table whose head row has `heading`."""
-        return next(t for t in self.tables if heading in t[0])
 
 
 @pytest.fixture(scope="module")
@@ -499,72 +442,6 @@ def test_without_matplotlib_the_page_is_whole_with_a_warning(copy, monkeypatch):
     assert "matplotlib is not installed" in page.text
     assert len(page.figures) > 8
     assert [p.name for p in (copy / "report").iterdir()] == []
-
-
-def drawings(text: str) -> dict[str, ElementTree.Element]:
-    """The drawn figures of a page by their names."""
-    found = re.findall(r'data-figure="([^"]+)" [^>]*>(<svg .*?</svg>)</div>', text, re.S)
-    return {name: ElementTree.fromstring(svg) for name, svg in found}
-
-
-def test_every_figure_is_drawn_in_the_page_itself(fake, page):
-    drawn = drawings(fake.report_path.read_text())
-    assert set(drawn) == set(page.figures)
-    for name, svg in drawn.items():
-        assert len(svg.findall(".//title")) >= 2, name
-        assert all("nan" not in str(value) for node in svg.iter() for value in node.attrib.values()), name
-
-
-def test_a_bar_is_as_long_as_its_value_says(fake, page):
-    svg = drawings(fake.report_path.read_text())["figure-1-time-by-kind"]
-    values = page.figures["figure-1-time-by-kind"]["data"][0]["x"]
-    wide = [float(node.get("width")) for node in svg.findall(".//rect") if node.find("title") is not None]
-    assert len(wide) == len(values)
-    assert wide[-1] == pytest.approx(wide[-2] * values[-1] / values[-2], abs=0.2)
-    assert wide == sorted(wide)
-
-
-def test_points_of_a_logarithmic_axis_stand_where_their_logarithm_does(fake, page):
-    svg = drawings(fake.report_path.read_text())["figure-4-slowdown"]
-    figure = page.figures["figure-4-slowdown"]
-    (first, *_) = figure["data"]
-    circles = [float(node.get("cx")) for node in svg.findall(".//circle") if node.find("title") is not None]
-    assert len(circles) == len(first["x"])
-    logs = [np.log10(value) for value in first["x"]]
-    steps = np.diff(circles) / np.diff(logs)
-    assert steps == pytest.approx(steps[0], rel=0.01)
-
-
-def test_a_figure_in_which_nothing_differs_is_a_sentence(tmp_path, light):
-    with RunFolder.create(tmp_path / "run", config()) as run:
-        level = {"machine": "this-cpu", "quantity": "slowdown"}
-        rows = simulate_rows(2.0, 1e9)
-        run.append_rows("simulate", [{**r, "value": 1.0} if level.items() <= r.items() else r for r in rows])
-        page = Page(build_report(run).read_text())
-    assert "Not drawn, because all values lie within one percent: this-cpu." in page.text
-    assert "this-cpu: slowdown against hit ratio" not in page.text
-    assert "sharp: slowdown against hit ratio" in page.text
-
-
-def test_a_tier_has_the_same_colour_in_every_picture(page):
-    lines = [f for n, f in page.figures.items() if n.endswith(("hit-ratio", "cache"))]
-    for figure in lines:
-        for trace in figure["data"]:
-            assert trace["marker"]["color"] == f"@@c{tier_colours(TIERS)[trace['name']]}"
-    assert len(lines) >= 4
-    assert {tier: COLOURS[index] for tier, index in tier_colours(TIERS).items()} == figures.TIER_COLOUR
-    style = (Path(build.__file__).parent / "report.css").read_text()
-    explorer = (Path(build.__file__).parents[1] / "explorer" / "static" / "page.css").read_text()
-    for i, colour in enumerate(COLOURS):
-        assert f"--c{i}: {colour};" in style.split("@media")[0]
-        assert f"--c{i}: {colour};" in explorer.split("data-theme")[0]
-
-
-def test_the_headline_is_the_middle_of_the_tiers_and_not_the_worst(page, fake):
-    wanted = {"machine": "sharp", "mode": "serial", "hit_ratio": 0, "policy": None}
-    slow = sorted(r["value"] for r in load(fake).slowdowns() if wanted.items() <= r.items())
-    assert f"{ratio(slow[1])}slower on sharp with every key from ddr5" in page.text
-    assert f"; {ratio(slow[0])} from hbm, {ratio(slow[-1])} from rdma" in page.text
 
 
 def test_only_one_mode_and_a_tier_of_the_users_own_are_enough(tmp_path, light):
