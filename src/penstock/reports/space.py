@@ -100,20 +100,19 @@ class Space:
         Raises: UnknownName: no such measure.
         """
         across, up = self.measure(x), self.measure(y)
-        keys = [self.axis(name) for name in self.apart]
-        groups: dict[tuple[int, ...], list[tuple[float, float, int]]] = {}
-        for i in points:
-            a, b = across.values[i], up.values[i]
-            if a is not None and b is not None:
-                place = (-a if across.more else a, -b if up.more else b, i)
-                groups.setdefault(tuple(each.codes[i] for each in keys), []).append(place)
+        left, right = (-1.0 if each.more else 1.0 for each in (across, up))
+        first, second = across.values, up.values
+        placed = sorted(
+            (left * a, right * b, i) for i in points if (a := first[i]) is not None and (b := second[i]) is not None
+        )
+        keys = [self.axis(name).codes for name in self.apart]
+        best: dict[tuple[int, ...], float] = {}
         found = []
-        for group in groups.values():
-            best = math.inf
-            for _, b, i in sorted(group):
-                if b < best:
-                    best = b
-                    found.append(i)
+        for _, value, i in placed:
+            group = tuple(codes[i] for codes in keys) if keys else ()
+            if value < best.get(group, math.inf):
+                best[group] = value
+                found.append(i)
         return found
 
     def command_of(self, point: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from penstock.explorer.view import Column, View
 from penstock.reports.space import Space
 from penstock.version import __version__
 
-MOST_ROWS = 500
+MOST_ROWS = 200
 """Rows of a table that is not a front."""
 REMEDY = "make one with 'penstock sweep FILE.toml', or name another folder with --runs"
 
@@ -51,7 +52,7 @@ def _view(name: str, title: str, source: str, found: tuple[Space, str], state: S
     if as_map or across not in measures or up not in measures:
         chosen, said = _sorted(space, points, up if up in measures else space.measures[0].name)
     else:
-        chosen = sorted(space.front(points, across, up), key=lambda i: _key(space, i, up))
+        chosen = _ordered(space, space.front(points, across, up), up)
         labels = [space.measure(each).label.lower() for each in (across, up)]
         same = " of the same program" if space.apart else ""
         these = "point" if len(chosen) == 1 else f"{len(chosen)} points"
@@ -89,14 +90,16 @@ def _newest(engine: Engine, wanted: str) -> tuple[str, tuple[Space, str]]:
     raise UsageError(f"no run below {engine.library.runs} is a sweep: {REMEDY}")
 
 
-def _key(space: Space, point: int, measure: str) -> float:
-    value = space.measure(measure).values[point]
-    better = -1.0 if space.measure(measure).more else 1.0
-    return float("inf") if value is None else better * value
+def _ordered(space: Space, points: Sequence[int], measure: str) -> list[int]:
+    """The points from the best to the worst; those without a value last."""
+    found = space.measure(measure)
+    sign = -1.0 if found.more else 1.0
+    keys = [math.inf if value is None else sign * value for value in found.values]
+    return sorted(points, key=keys.__getitem__)
 
 
 def _sorted(space: Space, points: Sequence[int], measure: str) -> tuple[list[int], str]:
-    ordered = sorted(points, key=lambda i: _key(space, i, measure))
+    ordered = _ordered(space, points, measure)
     label = space.measure(measure).label.lower()
     if len(ordered) > MOST_ROWS:
         return ordered[:MOST_ROWS], f"The table has the {MOST_ROWS} best points by {label}."
