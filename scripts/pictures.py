@@ -54,13 +54,13 @@ mode = ["serial", "overlap"]
 """
 BENCH = """
 [timing]
-min_time = "40 ms"
-runs = 6
+min_time = "20 ms"
+runs = 5
 [[primitives]]
-items = ["add", "add_plain", "mult", "mult_plain", "square", "rotate", "rescale", "relinearize"]
+items = ["add", "mult", "mult_plain", "rotate", "rescale", "relinearize"]
 ring_dim = ["2^12", "2^13"]
 depth = 6
-threads = [1, 2]
+threads = 1
 """
 
 
@@ -139,7 +139,7 @@ def make_runs(runs: Path) -> None:
         penstock("bench", "run", "--suite", "bench.toml", "-o", f"runs/{name}", "--quiet", cwd=runs.parent)
     for name, seed in (("one", "0"), ("two", "1")):
         penstock("analyze", "inner-product", "--size", "ci", "--seed", seed, "-o", f"runs/{name}", cwd=runs.parent)
-    found = penstock("predict", "validate", "--format", "json", cwd=ROOT)
+    found = penstock("predict", "validate", "--skip-bad", "--format", "json", cwd=runs.parent)
     (runs.parent / "validation.json").write_text(found)
 
 
