@@ -31,6 +31,7 @@ def pages() -> dict[str, str]:
         "reference/command-line.md": command_line(),
         "reference/python.md": python_interface(),
         "reference/catalogue.md": catalogue(),
+        f"{INTERNAL}/index.md": internals(),
         **{f"{INTERNAL}/{name}.md": room(name) for name in rooms()},
     }
 
@@ -101,7 +102,7 @@ def _prose(text: str) -> str:
 
 
 def python_interface() -> str:
-    """What is public: the functions of `import penstock`, what they return, and the errors."""
+    """What is public, by module: the functions of `import penstock`, what they return, and the errors."""
     import penstock
     from penstock import errors
 
@@ -112,10 +113,31 @@ def python_interface() -> str:
         "Made from the docstrings. [The Python interface](../api.md) shows how to use it. This page stays as "
         "[releases](../releases.md) says; all else is internal, one page a room."
     )
-    parts = ["# Python interface", "", about, "", "## Functions", "", *_described(functions), "## Results", ""]
-    parts += _described([(each.__name__, each) for each in sorted(returned, key=lambda each: each.__name__)])
-    parts += ["## Errors", "", _escaped(inspect.getdoc(errors) or ""), "", *_described(list(_members(errors)))]
+    results = [(each.__name__, each) for each in sorted(returned, key=lambda each: each.__name__)]
+    raised = list(_members(errors))
+    parts = ["# Python interface", "", about, ""]
+    for title, members in (("`penstock`", functions), ("Results", results), ("`penstock.errors`", raised)):
+        rows = [(f"[`{name}`](#{name.lower()})", _first_line(member)) for name, member in members]
+        parts += [f"**{title}**", "", *_table(("name", "what it is"), rows)]
+    parts += ["## Module `penstock`", "", *_described(functions)]
+    parts += ["## Results that they return", "", *_described(results)]
+    parts += ["## Module `penstock.errors`", "", _escaped(inspect.getdoc(errors) or ""), "", *_described(raised)]
     return "\n".join(parts)
+
+
+def _first_line(member: Any) -> str:
+    return (inspect.getdoc(member) or "").partition("\n")[0]
+
+
+def internals() -> str:
+    """Every room with what it is for, apart from what is public."""
+    about = (
+        "The rooms of the package, one page each. Nothing here is public: it may change with any version. "
+        "[The Python interface](../python.md) is what stays; [the house](../../house.md) says what goes where."
+    )
+    modules = {name: importlib.import_module(f"penstock.{name}") for name in rooms()}
+    rows = [(f"[`penstock.{name}`]({name}.md)", _first_line(module)) for name, module in modules.items()]
+    return "\n".join(["# Internals", "", about, "", *_table(("room", "what it is for"), rows)])
 
 
 def _returned(function: Any) -> set[type]:

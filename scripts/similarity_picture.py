@@ -15,7 +15,7 @@ from matplotlib import rc_context
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from penstock.reports.overview import STYLE
+from penstock.system.palette import STYLE
 
 PATH = Path(__file__).parents[1] / "docs" / "images" / "similarity.svg"
 COLOURS = ("#0072b2", "#3f9fd6", "#009e73", "#d55e00", "#c98700", "#b5609a", "#6b7280", "#9aa3af")

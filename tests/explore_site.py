@@ -8,15 +8,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bench_rows import SWEEP as BENCH
+from bench_rows import folder_of, points_of, rows_of
 from fake_run import write_fake_run
 from penstock.explorer.library import Library
 from penstock.explorer.live import Live
 from penstock.explorer.serve import bound, serve
 from penstock.explorer.state import State
 from penstock.runs.folder import RunFolder
+from penstock.sweeps.plan import plan
+from penstock.sweeps.run import config_of, run_sweep
+from penstock.sweeps.spec import parse_sweep
 
 EVIL_RUN = "run&amp;<b onmouseover=alert(1)>x"
 SMALL = State(workload="bootstrapping")
+SWEEP = """
+workload = "inner-product"
+params = "sharp"
+machine = "sharp"
+tier = ["hbm", "pcie5", "rdma"]
+cache = ["64 MB", "256 MB"]
+policy = ["lru", "belady"]
+"""
 EVIL = "<script>document.title='hit'</script><img src=x onerror=\"document.title='hit'\">"
 
 
@@ -45,6 +58,25 @@ def serving(library: Library, state: State = SMALL, live: Live | None = None) ->
         thread.join(20)
         listening.close()
         assert not thread.is_alive()
+
+
+def sweep_run(path: Path) -> Path:
+    """A small sweep of real points."""
+    found = parse_sweep(SWEEP, "tiers")
+    planned = plan(found)
+    with RunFolder.open_or_resume(path, config_of(found, planned)) as folder:
+        run_sweep(planned, folder, workers=1)
+    return path
+
+
+def bench_runs(root: Path) -> list[Path]:
+    """Two benchmark runs whose times are made up."""
+    points = points_of(BENCH)
+    made = []
+    for name, factor in (("bench-before", 1.0), ("bench-now", 1.3)):
+        rows = rows_of(points, lambda point, run, factor=factor: factor * 1e-3 * (1 + 0.01 * run))
+        made.append(folder_of(root / name, rows))
+    return made
 
 
 def predictions(path: Path) -> Path:

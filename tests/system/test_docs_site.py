@@ -71,7 +71,8 @@ def test_the_python_reference_has_what_is_public_and_nothing_else(reference: dic
 def test_each_room_has_a_page_of_its_own(reference: dict[str, str]) -> None:
     nav = (ROOT / "mkdocs.yml").read_text()
     folders = {path.parent.name for path in (ROOT / "src" / "penstock").glob("*/__init__.py")}
-    assert {name for name in reference if "internal" in name} == {f"reference/internal/{each}.md" for each in folders}
+    made = {f"reference/internal/{each}.md" for each in (*folders, "index")}
+    assert {name for name in reference if "internal" in name} == made
     assert all(f"- reference/internal/{each}.md\n" in nav for each in folders)
     page = reference["reference/internal/simulation.md"]
     assert "#### `price_trace`" in page

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from browser import Watched, chromium
-from explore_site import EVIL, EVIL_RUN, hostile_runs, predictions, serving
+from explore_site import EVIL, EVIL_RUN, bench_runs, hostile_runs, predictions, serving, sweep_run
 from fake_run import write_fake_run
 from penstock.cli.main import main
 from penstock.explorer import drives
@@ -37,6 +37,8 @@ def browser() -> Iterator[Any]:
 def site(tmp_path_factory) -> Iterator[str]:
     runs = tmp_path_factory.mktemp("explore") / "runs"
     runs.mkdir()
+    sweep_run(runs / "tiers")
+    bench_runs(runs)
     for seed, name in enumerate(("first", "second")):
         write_fake_run(runs / name, seed=seed).close()
     with serving(Library.of(runs, predictions=[predictions(runs.parent / "validated.json")])) as address:
@@ -244,10 +246,11 @@ def test_the_theme_switches_and_is_kept(watched):
     page = watched.open(WHATIF)
     ground = "getComputedStyle(document.body).backgroundColor"
     assert page.evaluate(ground) == "rgb(255, 255, 255)"
+    assert page.inner_text("#theme") == "Dark"
     page.click("#theme")
     dark = page.evaluate(ground)
     assert dark != "rgb(255, 255, 255)"
-    assert page.get_attribute("#theme", "aria-pressed") == "true"
+    assert page.inner_text("#theme") == "Light"
     watched.open(WHATIF)
     assert page.evaluate(ground) == dark
 
@@ -340,6 +343,71 @@ def test_the_map_leads_to_its_point_by_mouse_and_by_keyboard(watched):
     page.wait_for_selector(".figures")
     assert page.input_value("#set-tier") == "rdma"
     assert page.input_value("#set-hit_ratio") == "90"
+
+
+def test_the_points_of_a_sweep_are_chosen_narrowed_and_printed(watched, capsys):
+    page = watched.open("?view=sweep")
+    everything = json.loads(page.evaluate("fetch('/api/view/sweep').then((answer) => answer.text())"))
+    marks = page.locator("figure svg circle.space-best")
+    assert marks.count() == len(everything["rows"])
+    marks.first.click(force=True)
+    command = page.inner_text("#space-command")
+    shown = page.inner_text(".space-chosen dl")
+    (row,) = printed(capsys, command)
+    assert f"tier\n{row['tier']}" in shown.lower()
+    page.select_option("#space-where-tier", label="pcie5")
+    until(lambda: "where=tier" in page.url)
+    watched.ready()
+    assert page.inner_text("#title") == "Sweep tiers: 4 of 12 points"
+    page.select_option("#space-shape", "map")
+    page.wait_for_selector("figure svg rect.cell")
+    assert page.locator("figure svg rect.cell").count() == 2
+    page.locator("figure svg rect.cell").first.click()
+    assert "--tier pcie5" in page.inner_text("#space-command")
+    watched.open(page.url.removeprefix(f"{watched.site}/"))
+    assert page.input_value("#space-shape") == "map"
+    page = watched.open("?view=runs")
+    page.get_by_role("link", name="tiers").click()
+    watched.ready()
+    assert page.inner_text("#title").startswith("Sweep tiers")
+
+
+@pytest.mark.parametrize(
+    ("view", "heads"),
+    [("slowdown", ["tier", "hit ratio", "total", "slowdown"]), ("hosts", ["hosts", "total", "slowdown"])],
+)
+def test_a_narrow_window_shows_the_answers_and_says_once_what_is_the_same(browser, site, view, heads):
+    watched = Watched(browser, site, width=360)
+    page = watched.open(f"?view={view}&workload=bootstrapping")
+    texts = page.locator("#numbers thead th").all_inner_texts()
+    assert [text.lstrip("●◆▲■").strip() for text in texts][: len(heads)] == heads
+    box = page.locator("#numbers thead th").nth(len(heads) - 1).bounding_box()
+    assert box["x"] + box["width"] <= 360
+    assert page.inner_text("#numbers .same").startswith("In every row: machine sharp")
+    watched.close()
+
+
+@pytest.mark.parametrize("width", [360, 1280, 1920])
+def test_headline_numbers_do_not_touch(browser, site, width):
+    watched = Watched(browser, site, width=width)
+    page = watched.open(WHATIF + "&tier=rdma&hosts=2")
+    boxes = [each.bounding_box() for each in page.locator(".figures .figure").all()]
+    assert len(boxes) > 5
+    for i, one in enumerate(boxes):
+        assert one["x"] + one["width"] <= width
+        for other in boxes[i + 1 :]:
+            apart = one["x"] + one["width"] + 6 <= other["x"] or other["x"] + other["width"] + 6 <= one["x"]
+            assert apart or one["y"] + one["height"] <= other["y"]
+    watched.close()
+
+
+def test_menus_and_roofs_have_names(watched):
+    page = watched.open("?view=drive")
+    assert page.locator("#set-drive option").first.inner_text() == f"{drives.names()[0]}, the first"
+    page = watched.open("?view=roofline&workload=bootstrapping")
+    named = page.locator("figure svg text[transform]").all_text_contents()
+    assert "pcie5" in named
+    assert len(named) >= 4
 
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 400)])

@@ -12,8 +12,6 @@ from browser import chromium
 from fake_run import write_fake_run
 from penstock.reports.compare import build_comparison
 
-pytest.importorskip("plotly")
-
 
 @pytest.fixture(scope="module")
 def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -42,9 +40,11 @@ def test_every_plot_is_drawn_and_nothing_leaves_the_page(browser: Any, page_file
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on("request", lambda request: requests.append(request.url))
     page.goto(page_file.as_uri())
-    page.wait_for_function("document.querySelectorAll('.plot .main-svg').length >= 3")
     assert page.title() == "before against after · penstock"
-    assert page.locator(".plot").count() == page.locator(".plot .plot-container").count()
+    assert page.locator(".plot").count() == page.locator(".plot svg").count() >= 3
+    page.locator("#host").scroll_into_view_if_needed()
+    assert page.locator("nav").bounding_box()["y"] < 60
+    assert page.locator("nav a[aria-current]").count() == 1
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert problems == []
     assert [url for url in requests if not url.startswith(("file:", "data:", "blob:"))] == []
@@ -58,6 +58,6 @@ def test_it_prints_and_reads_without_javascript(browser: Any, page_file: Path) -
     tables = page.locator("table")
     assert tables.count() >= 7
     assert "rotate" in page.locator("table[aria-label='Time by operation kind']").inner_text()
-    assert page.locator(".drawn").first.is_hidden()
+    assert page.locator(".plot svg").first.is_visible()
     assert page.pdf(format="A4").startswith(b"%PDF")
     context.close()

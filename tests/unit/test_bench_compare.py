@@ -197,6 +197,13 @@ def test_compare_exits_with_four_where_the_threshold_is_missed(tmp_path: Path, c
     assert "slower by more than 1.05" in out.err
     assert main(["bench", "compare", b, a, "--threshold", "1.05"]) == 0
     assert main(["bench", "compare", a, b, "--threshold", "0"]) == 2
+    assert main(["bench", "compare", a, b, "--fail-above", "5%", "--format", "json"]) == 4
+    assert "slower by more than 1.05" in capsys.readouterr().err
+    assert main(["bench", "compare", b, a, "--fail-above", "5%"]) == 0
+    capsys.readouterr()
+    for wrong in (["5"], ["-1%"], ["nan%"], ["5%", "--threshold", "2"]):
+        assert main(["bench", "compare", a, b, "--fail-above", *wrong]) == 2
+        assert "--fail-above" in capsys.readouterr().err
 
 
 def test_compare_prints_json_rows_with_the_test(tmp_path: Path, capsys: Any) -> None:

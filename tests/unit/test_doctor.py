@@ -91,7 +91,7 @@ def whole_host(**changes) -> FakeHost:
             "/usr/bin/python3": Output(0, "3.32\n"),
             "perf": Output(0, stderr="123456,,instructions:u,200000,100.00,,\n"),
         },
-        versions={"scikit-learn": "1.7.2", "matplotlib": "3.10", "plotly": "7", "numpy": "2.2.6", "penstock": "0.1.0"},
+        versions={"scikit-learn": "1.7.2", "matplotlib": "3.10", "numpy": "2.2.6", "penstock": "0.1.0"},
     )
     for name, value in changes.items():
         if isinstance(value, dict):

@@ -39,6 +39,7 @@ from penstock.operations import TRAITS
 from penstock.prediction.importers import load_all
 from penstock.prediction.models import fit_penstock, predictable
 from penstock.reports.budgets import rows_of as budget_rows
+from penstock.reports.space import SCRIPTS
 from penstock.runs.folder import RunFolder
 from penstock.simulation.caches import POLICIES, SizedCache
 from penstock.simulation.memory.hierarchy import Accesses, replay
@@ -407,8 +408,8 @@ def test_what_cannot_be_is_said_with_its_remedy(engine):
         show(engine, "machines", replace(SMALL, other="sharp"))
     with pytest.raises(UnknownName, match="did you mean 'roofline'"):
         show(engine, "rofline", SMALL)
-    for name in ("compare", "measured", "run", "validation"):
-        with pytest.raises(PenstockError, match=r"penstock (analyze|predict)"):
+    for name in ("compare", "measured", "run", "validation", "sweep", "bench"):
+        with pytest.raises(PenstockError, match=r"penstock (analyze|predict|sweep|bench)"):
             show(engine, name, SMALL)
 
 
@@ -505,7 +506,7 @@ def test_the_page_names_all_its_modules_so_that_they_load_together():
     static = Path(__file__).parents[2] / "src/penstock/explorer/static"
     pages = {"main.js", "service.js"}
     for page_name, used in (
-        ("index.html", {path.name for path in static.glob("*.js")} - pages),
+        ("index.html", {path.name for path in static.glob("*.js")} - pages | set(SCRIPTS)),
         ("service.html", set(re.findall(r'from "./(\w+\.js)"', (static / "service.js").read_text()))),
     ):
         page = (static / page_name).read_text()

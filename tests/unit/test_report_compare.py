@@ -13,14 +13,13 @@ import pytest
 from fake_run import write_fake_run
 from penstock.cli.main import main
 from penstock.errors import UsageError
-from penstock.reports import build
 from penstock.reports.compare import build_comparison, named_runs, render_comparison
 from penstock.reports.data import load
 from penstock.reports.figures import FORMATS, write_figures
 from penstock.reports.overview import PANELS
 from penstock.runs.folder import RunFolder
+from penstock.system.palette import COLOURS, tier_colours
 
-pytest.importorskip("plotly")
 pytest.importorskip("matplotlib")
 
 EVIL = """<script>alert(1)</script><img src=x onerror=alert(2)>"""
@@ -75,13 +74,6 @@ def test_a_comparison_is_one_offline_file_that_escapes_what_runs_say(tmp_path: P
     assert "default-src &#x27;none&#x27;" in page
     assert outside.count("Remedy: &lt;script&gt;") == 1
     assert "Runs: a, b" in outside
-
-
-def test_without_plotly_the_tables_stand_alone(runs: list[RunFolder], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "plotly_script", lambda: None)
-    page = render_comparison(named_runs(runs))
-    assert "<script" not in page
-    assert cells(page, "Slowdown")
 
 
 def test_an_unfinished_run_is_compared_as_far_as_it_came(tmp_path: Path, runs: list[RunFolder]) -> None:
@@ -158,8 +150,7 @@ def lab(colour: str, seen: list[list[float]] | None) -> np.ndarray:
 
 @pytest.mark.parametrize("deficiency", [None, *DEFICIENCIES])
 def test_the_colours_of_a_figure_stay_apart_for_every_reader(deficiency: str | None) -> None:
-    from penstock.reports.overview import _COLOURS
-
     seen = DEFICIENCIES[deficiency] if deficiency else None
-    for one, other in combinations(_COLOURS[:4], 2):
+    tiers = [COLOURS[index] for index in tier_colours(["hbm", "ddr5", "pcie5", "rdma"]).values()]
+    for one, other in [*combinations(COLOURS[:4], 2), *combinations(tiers, 2)]:
         assert np.linalg.norm(lab(one, seen) - lab(other, seen)) > 5 * JUST_NOTICEABLE, (one, other)

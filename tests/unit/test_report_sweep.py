@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.cli.main import main
+from penstock.errors import UnknownName, UsageError
 from penstock.reports.build import build_report
 from penstock.reports.page import Plots
 from penstock.reports.plots import spread
-from penstock.reports.sweep import axes, is_sweep, sweep_rows, sweep_sections
+from penstock.reports.sweep import axes, is_sweep, sweep_rows, sweep_sections, sweep_space
 from penstock.runs.folder import RunFolder
 from penstock.sweeps.plan import plan
 from penstock.sweeps.run import config_of, run_sweep
@@ -65,6 +68,8 @@ def test_a_sweep_gets_its_own_page(run: RunFolder) -> None:
     # The third table names hosts without a network.
     assert "network" in seen
     assert 'data-figure="figure-1-by-tier"' in page
+    assert '<section id="points">' in page
+    assert len(page) < 500_000
     bare = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
     assert not re.search(r'(src|href)="https?:', bare), "nothing is fetched"
 
@@ -85,6 +90,58 @@ def test_best_and_worst_are_the_ends_of_the_rows(run: RunFolder) -> None:
     best, worst = (pick(rows, key=lambda row: row["total_s"]) for pick in (min, max))
     for word, row in (("best", best), ("worst", worst)):
         assert re.search(rf"{word} .*tier {row['tier']}", shown)
+
+
+def test_the_command_of_each_point_prints_its_row(run: RunFolder, capsys: Any) -> None:
+    rows = sweep_rows(run.path)
+    space = sweep_space(rows)
+    assert space.count == len(rows) == 6
+    for point, row in enumerate(rows):
+        words = shlex.split(space.command_of(point))
+        assert words[0] == "penstock"
+        assert main([*words[1:], "--format", "json"]) == 0
+        (printed,) = json.loads(capsys.readouterr().out)
+        for name in ("tier", "cache_bytes", "hosts", "total_s", "io_bytes", "hit_ratio"):
+            assert printed[name] == row[name], (name, words)
+
+
+def test_no_command_is_shown_for_a_row_that_rests_on_a_file(run: RunFolder) -> None:
+    rows = sweep_rows(run.path)
+    space = sweep_space([{**row, "machine": "of-my-own"} for row in rows])
+    assert space.command is None
+    assert space.command_of(0) == ""
+
+
+def test_the_front_is_what_no_other_point_beats(run: RunFolder) -> None:
+    space = sweep_space(sweep_rows(run.path))
+    for x, y in (("total_s", "cache"), ("num_hosts", "total_s"), ("speedup", "io_bytes")):
+        found = set(space.front(range(space.count), x, y))
+        sign = {each.name: -1.0 if each.more else 1.0 for each in space.measures}
+        at = [(sign[x] * a, sign[y] * b) for a, b in zip(space.measure(x).values, space.measure(y).values, strict=True)]
+
+        def beaten(i: int, at: list[tuple[float, float]] = at) -> bool:
+            return any(a <= at[i][0] and b <= at[i][1] and (a, b) != at[i] for a, b in at)
+
+        assert {at[i] for i in found} == {at[i] for i in range(space.count) if not beaten(i)}
+
+
+def test_filters_choose_points_and_unknown_ones_are_named(run: RunFolder) -> None:
+    rows = sweep_rows(run.path)
+    space = sweep_space(rows)
+    assert [rows[i]["tier"] for i in space.chosen("tier=hbm")] == ["hbm"] * 2
+    assert len(space.chosen("tier=pcie5; hosts=2")) == 1
+    for where in ("teir=hbm", "tier=hbn"):
+        with pytest.raises(UnknownName, match="did you mean"):
+            space.chosen(where)
+    with pytest.raises(UsageError, match="AXIS=VALUE"):
+        space.chosen("hbm")
+    data = json.loads(space.to_json())
+    tier = next(axis for axis in data["axes"] if axis["name"] == "tier")
+    assert [tier["texts"][code] for code in tier["codes"]] == [row["tier"] for row in rows]
+    assert tier["colours"] == [0, 3]
+    assert next(m for m in data["measures"] if m["name"] == "total_s")["values"] == pytest.approx(
+        [row["total_s"] for row in rows], rel=1e-4
+    )
 
 
 def test_a_sweep_that_played_nothing_says_so(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from penstock.errors import CapabilityMissing, PenstockError, UnknownName, Usage
 from penstock.explorer import drives
 from penstock.explorer.advice import advice
 from penstock.explorer.bounds import Busy
+from penstock.explorer.designs import queries
 from penstock.explorer.engine import Engine
 from penstock.explorer.guard import REPORT_POLICY, Application, Guard
 from penstock.explorer.live import Live
@@ -21,6 +22,7 @@ from penstock.explorer.state import HOLDS, PATTERNS, SCAN_ENDS, State
 from penstock.explorer.view import View, plain
 from penstock.explorer.views import VIEWS, show
 from penstock.params.ckks import KeyForm
+from penstock.reports.space import SCRIPTS
 from penstock.simulation.caches import POLICIES
 from penstock.simulation.cluster.partitions import PARTITIONS
 from penstock.simulation.names import CLASSES
@@ -100,6 +102,9 @@ def choices(engine: Engine) -> dict[str, Any]:
         "patterns": list(PATTERNS),
         "scan_ends": list(SCAN_ENDS),
         "runs": library.run_names(),
+        "benches": library.bench_names(),
+        "sweeps": library.sweep_names(),
+        "queries": queries(),
         "predictions": list(library.prediction_files),
         "defaults": {name: str(getattr(State(), name)) for name in State.__slots__},
     }
@@ -158,7 +163,8 @@ def _json(value: Mapping[str, Any], status: int = 200) -> Response:
 def _files() -> dict[str, bytes]:
     """The files of the page, by name."""
     folder = resources.files("penstock.explorer").joinpath("static")
-    return {entry.name: entry.read_bytes() for entry in folder.iterdir() if entry.is_file()}
+    shared = {name: resources.files("penstock.reports").joinpath(name).read_bytes() for name in SCRIPTS}
+    return shared | {entry.name: entry.read_bytes() for entry in folder.iterdir() if entry.is_file()}
 
 
 def _file(files: Mapping[str, bytes], name: str) -> Response:

@@ -23,6 +23,7 @@ TRACES_BYTES = 512 * MIB
 PRICES_BYTES = 256 * MIB
 READY_BYTES = 512 * MIB
 ANSWERS_BYTES = 64 * MIB
+SPACES_BYTES = 256 * MIB
 """Limit of each sort of kept result; the least recently used go first."""
 
 

@@ -13,18 +13,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from penstock.advice.remedy import Advice
 from penstock.advice.simulated import Plays
 from penstock.errors import PenstockError, UsageError
 from penstock.explorer import drives
 from penstock.explorer.asked import Asked
-from penstock.explorer.bounds import ANSWERS_BYTES, PRICES_BYTES, READY_BYTES, TRACES_BYTES, Turns
+from penstock.explorer.bounds import ANSWERS_BYTES, PRICES_BYTES, READY_BYTES, SPACES_BYTES, TRACES_BYTES, Turns
+from penstock.explorer.designs import designs
 from penstock.explorer.library import Library
 from penstock.explorer.memo import Memo
 from penstock.explorer.pairs import Pair, pairs_of_bench
 from penstock.explorer.state import State
 from penstock.machines import Machine
+from penstock.measure.bench.history import History, histories
+from penstock.measure.bench.results import load_results
 from penstock.params.ckks import form_of
+from penstock.reports.space import Space
+from penstock.reports.sweep import sweep_rows, sweep_space
 from penstock.running import trace_workload
 from penstock.running.native_set import set_for
 from penstock.simulation.names import classes_named
@@ -60,10 +68,15 @@ class Engine:
         self._ready = Memo[Ready](KEPT_PRICES, most_bytes=READY_BYTES)
         self._num_keys = Memo[int](KEPT_TRACES, most_bytes=ANSWERS_BYTES)
         self._kinds = Memo[tuple[Ints, list[str]]](KEPT_TRACES, most_bytes=ANSWERS_BYTES)
+        self._steps = Memo[dict[str, int]](KEPT_TRACES, most_bytes=ANSWERS_BYTES)
         self._answers = Memo[tuple[list[Row], list[str]]](KEPT_ANSWERS, most_bytes=ANSWERS_BYTES)
         self._plays = Memo[Plays](KEPT_PLAYS, most_bytes=PRICES_BYTES)
         self._advised = Memo[Advice](KEPT_ANSWERS, most_bytes=ANSWERS_BYTES)
         self._drives = Memo[Any](KEPT_ANSWERS, most_bytes=ANSWERS_BYTES)
+        self._benches = Memo[pa.Table](KEPT_TRACES * 2, most_bytes=ANSWERS_BYTES)
+        self._histories = Memo[list[History]](KEPT_TRACES, most_bytes=ANSWERS_BYTES)
+        self._spaces = Memo[tuple[Space, str] | None](KEPT_TRACES, most_bytes=SPACES_BYTES)
+        self._designs = Memo[tuple[Space, str]](KEPT_TRACES, most_bytes=SPACES_BYTES)
         self._timed = Memo[tuple[list[Pair], list[str]]](KEPT_TRACES, most_bytes=ANSWERS_BYTES)
 
     def trace(self, state: State) -> Trace:
@@ -139,6 +152,10 @@ class Engine:
         key = self._trace_key(state)
         return self._kinds.get(key, lambda: codes(server_rows(self.trace(state).view().operations)["kind"]))
 
+    def steps(self, state: State) -> dict[str, int]:
+        """Key of a rotation -> the step that it rotates by, of the first operation that uses it."""
+        return self._steps.get(self._trace_key(state), lambda: _steps_of(self.trace(state)))
+
     def play(self, asked: Asked) -> tuple[list[Row], list[str]]:
         """Rows as `penstock simulate` prints them, and their warnings.
 
@@ -193,6 +210,44 @@ class Engine:
         path = self.library.bench_path(name)
         return None if path is None else self._timed.get(_stamp(path), lambda: pairs_of_bench(path))
 
+    def bench(self, name: str) -> pa.Table:
+        """The timings of a run of `penstock bench run`.
+
+        Raises: UsageError: it has none; as `Library.bench_path` and `load_results`.
+        """
+        path = self.library.bench_path(name)
+        if path is None:
+            raise UsageError(f"run {name} holds no benchmarks")
+        return self._benches.get(_stamp(path), lambda: load_results(path))
+
+    def benches(self, names: tuple[str, ...]) -> list[History]:
+        """The points of the last of these benchmark runs, and their history in the others, the oldest first.
+
+        Raises: as `bench` and `histories`.
+        """
+        stamps = tuple(_stamp(path) for name in names if (path := self.library.bench_path(name)) is not None)
+        return self._histories.get((names, stamps), lambda: histories([(name, self.bench(name)) for name in names]))
+
+    def space(self, name: str) -> tuple[Space, str] | None:
+        """The points of a sweep, and the same as its drawing reads them; `None`: another run, or nothing played yet.
+
+        Raises: as `Library.sweep_path`; DamagedResults.
+        """
+        path = self.library.sweep_path(name)
+        return None if path is None else self._spaces.get(_stamp(path), lambda: _space_of(path))
+
+    def designs(self, query: str) -> tuple[Space, str]:
+        """The design space of a workload in a drive, and the same as its drawing reads it.
+
+        Raises: UnknownName: no such workload.
+        """
+
+        def made() -> tuple[Space, str]:
+            found = designs(query)
+            return found, found.to_json()
+
+        return self._designs.get(query, made)
+
     # Drives.
 
     def tier_text(self, state: State) -> str:
@@ -219,6 +274,22 @@ class Engine:
     def warm_hosts(self, state: State) -> None:
         """Prepare the first answer on several hosts."""
         self.play(Asked.of(state, tier=self.tier_text(state), hosts=sorted({*COUNTS, state.hosts})))
+
+
+def _space_of(path: Path) -> tuple[Space, str] | None:
+    rows = sweep_rows(path.parent)
+    if not rows:
+        return None
+    found = sweep_space(rows)
+    return found, found.to_json()
+
+
+def _steps_of(trace: Trace) -> dict[str, int]:
+    rows = server_rows(trace.view().operations)
+    table = pa.table({"key": rows["key"].cast(pa.string()), "step": rows["step"]})
+    used = table.filter(pc.is_valid(table["step"])).group_by("key", use_threads=False).aggregate([("step", "first")])
+    found = zip(used["key"].to_pylist(), used["step_first"].to_pylist(), strict=True)
+    return {str(key): int(step) for key, step in found if key is not None}
 
 
 def _stamp(path: Path) -> Hashable:

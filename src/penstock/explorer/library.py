@@ -10,11 +10,12 @@ import os
 import stat
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import UnknownName, UsageError
+from penstock.errors import PenstockError, UnknownName, UsageError
 from penstock.explorer import drives
 from penstock.explorer.state import own_rate
 from penstock.machines import (
@@ -30,6 +31,7 @@ from penstock.machines import (
 )
 from penstock.machines.catalogue import FITTED_MACHINE, read_machine
 from penstock.params.catalogue import names as params_names
+from penstock.reports.sweep import is_sweep
 from penstock.runs.folder import TABLES, RunFolder
 from penstock.system.files import os_errors, readable
 from penstock.system.outside import TooLarge, content_of, json_of
@@ -47,6 +49,8 @@ MAX_TRACE_BYTES = 512 * 2**20
 MAX_RESULTS_BYTES = 256 * 2**20
 MAX_REPORT_BYTES = 64 * 2**20
 MAX_RUNS = 1000
+MOST_LOOKED = 200
+"""Runs whose record is read to find sweeps for a menu."""
 BENCH_FILE = "bench.parquet"
 """The timings of a run of `penstock bench run`."""
 PREDICTIONS_REMEDY = "write it with 'penstock predict validate --format json'"
@@ -168,6 +172,32 @@ class Library:
         """
         path = self.run_path(name) / BENCH_FILE
         if not path.exists():
+            return None
+        _check_file(self._inside(path), MAX_RESULTS_BYTES)
+        return path
+
+    def bench_names(self) -> list[str]:
+        """Runs of `penstock bench run`, the one that was written last first."""
+        return [name for name, path in self._run_paths().items() if (path / BENCH_FILE).is_file()]
+
+    def sweep_names(self) -> list[str]:
+        """Sweeps that can be read, the one that was written last first; of the newest runs only."""
+        found = list[str]()
+        for name in self.run_names()[:MOST_LOOKED]:
+            with suppress(PenstockError):
+                if self.sweep_path(name) is not None:
+                    found.append(name)
+        return found
+
+    def sweep_path(self, name: str) -> Path | None:
+        """The results of a sweep; `None`: another sort of run, or a sweep without results.
+
+        Raises: UnknownName: no such run; UsageError: a link that leads out; DamagedRun; TooLarge.
+        """
+        folder = self.run_path(name)
+        path = folder / "results.parquet"
+        _check_file(self._inside(folder / "run.json"), MAX_RECORD_BYTES)
+        if not is_sweep(RunFolder.open(folder)) or not path.exists():
             return None
         _check_file(self._inside(path), MAX_RESULTS_BYTES)
         return path

@@ -26,6 +26,8 @@ HOLDS = ("ratio", "cache")
 """What stands between compute and the tier: a stated hit ratio, or a cache of a size."""
 PATTERNS = ("sequential", "random")
 SCAN_ENDS = ("pcie", "none")
+SHAPES = ("points", "map")
+PICKS = ("best", "median", "worst")
 MAX_TEXT = 200
 """Characters of one value of an address."""
 MAX_OPERATIONS = 2**53
@@ -71,6 +73,19 @@ class State:
     other_run: str = ""
     predictions: str = ""
     """A file of predictions named at the start; empty: the first."""
+    query: str = "ssc"
+    """The workload of a design space."""
+    shape: str = ""
+    """Of the drawing of a sweep: `points` or `map`; empty: points."""
+    x: str = ""
+    """What a sweep's drawing shows across, up, as colour, and in the cells of its map: axes and measures by name."""
+    y: str = ""
+    by: str = ""
+    z: str = ""
+    pick: str = ""
+    """Which point stands for a cell of the map: `best`, `median` or `worst`."""
+    where: str = ""
+    """Filters of a sweep's points: `axis=value; axis=value`."""
     first: int = 0
     """The window of operations of the residency view, `first` to `last`; `last` 0: to the end."""
     last: int = 0
@@ -80,6 +95,8 @@ class State:
             ("hold", self.hold, HOLDS),
             ("pattern", self.pattern, PATTERNS),
             ("end of scans", self.scan_end, SCAN_ENDS),
+            ("shape", self.shape, ("", *SHAPES)),
+            ("pick", self.pick, ("", *PICKS)),
             ("partition", self.partition, PARTITIONS),
             ("replacement policy", self.policy, POLICIES),
         ):

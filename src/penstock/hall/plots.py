@@ -6,11 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from penstock.system.palette import COLOURS, GRID, MARKERS, tier_colours
 from penstock.units import format_named, unit_of
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b5609a", "#c98700", "#3f9fd6", "#6b7280")
-"""Colours that work without red-green vision (Okabe & Ito, 2008); each series has a marker too."""
-MARKERS = "oDs^PX*"
 LOGARITHMIC = 20.0
 """Values that reach over more than this factor are drawn on a logarithmic axis."""
 SLANTED = 8
@@ -33,21 +31,24 @@ def draw(rows: Sequence[dict[str, Any]], x: str, y: str, by: str | None, apart: 
                 str(row.get(by)) if by is not None else ", ".join(format_named(each, row.get(each)) for each in apart)
             )
             series.setdefault(name, []).append((row[x], float(row[y])))
+    paint = [COLOURS[i % len(COLOURS)] for i in range(len(series))]
+    if by == "tier":
+        paint = [COLOURS[index] for index in tier_colours(series).values()]
     numbers = all(isinstance(value, int | float) for points in series.values() for value, _ in points)
     if numbers and any(len(points) > 1 for points in series.values()):
         for i, (name, points) in enumerate(series.items()):
-            style = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
+            style = {"color": paint[i], "marker": MARKERS[i % len(MARKERS)]}
             ax.plot(*zip(*sorted(points), strict=True), label=name, **style)
         _logarithmic(ax.set_xscale, [value for points in series.values() for value, _ in points])
     else:
-        _bars(ax, series)
+        _bars(ax, series, paint)
     ax.set_xlabel(_axis(x))
     ax.set_ylabel(_axis(y))
     heights = [value for points in series.values() for _, value in points]
     if _logarithmic(ax.set_yscale, heights) and ax.patches:
         # Bars of a logarithmic axis begin at a power of ten: of a slowdown at 1, the ideal.
         ax.set_ylim(bottom=10.0 ** math.floor(math.log10(min(heights))))
-    ax.grid(axis="y", which="both", color="#e4e7eb")
+    ax.grid(axis="y", which="both", color=GRID)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
     if len(series) > 1:
@@ -55,12 +56,12 @@ def draw(rows: Sequence[dict[str, Any]], x: str, y: str, by: str | None, apart: 
     return ax
 
 
-def _bars(ax: Any, series: dict[str, list[tuple[Any, float]]]) -> None:
+def _bars(ax: Any, series: dict[str, list[tuple[Any, float]]], paint: Sequence[str]) -> None:
     places = list(dict.fromkeys(_name(value) for points in series.values() for value, _ in points))
     width = 0.8 / max(1, len(series))
     for i, (name, points) in enumerate(series.items()):
         at = [places.index(_name(value)) + (i + 0.5) * width - 0.4 for value, _ in points]
-        ax.bar(at, [value for _, value in points], width, label=name, color=COLOURS[i % len(COLOURS)])
+        ax.bar(at, [value for _, value in points], width, label=name, color=paint[i])
     slanted = any(len(place) > SLANTED for place in places) and len(places) > 4
     ax.set_xticks(range(len(places)), places, rotation=30 if slanted else 0, ha="right" if slanted else "center")
 

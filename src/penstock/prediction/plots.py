@@ -11,10 +11,9 @@ from penstock.prediction.compared import models
 from penstock.prediction.models import LEVEL
 from penstock.prediction.protocols import ALL
 from penstock.prediction.validation import Scored, Validation
-from penstock.system.figures import drawing, write_svg
+from penstock.system.figures import drawing, readable, write_svg
+from penstock.system.palette import COLOURS, MUTED
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
-"""Colours that work without red-green vision (Okabe & Ito, 2008); every series has a marker too."""
 MARKERS = ("o", "^", "s", "D")
 BAND = 0.1
 """Half width of the shaded band around equality."""
@@ -74,7 +73,7 @@ def _predicted_measured(validation: Validation, pyplot: Any) -> Any:
         panel.fill_between(
             ends, [e * (1 - BAND) for e in ends], [e * (1 + BAND) for e in ends], color="0.85", label=f"±{BAND:.0%}"
         )
-        panel.plot(ends, ends, color="0.4", linewidth=1, linestyle="--")
+        panel.plot(ends, ends, color=MUTED, linewidth=1, linestyle="--")
         for name in reversed(names):  # ours on top
             colour, marker = _style(name)
             own = [p for p in here if p.model == name]
@@ -94,9 +93,10 @@ def _predicted_measured(validation: Validation, pyplot: Any) -> Any:
         panel.set_xlim(ends)
         panel.set_ylim(ends)
         panel.set_title(protocol)
-        panel.set_xlabel("measured [s]")
-        panel.set_ylabel("predicted [s]")
-        panel.grid(visible=True, which="major", alpha=0.3)
+        readable(panel.xaxis, "s")
+        readable(panel.yaxis, "s")
+        panel.set_xlabel("measured")
+        panel.set_ylabel("predicted")
     for panel in list(panels.flat)[len(protocols) :]:
         panel.set_axis_off()
     handles, labels = panels.flat[0].get_legend_handles_labels()
@@ -119,11 +119,12 @@ def _errors(validation: Validation, pyplot: Any) -> Any:
         axes.vlines(at, low, high, color=colour, linewidth=2, alpha=0.6)
         means = [max(row["mean_abs_error"], LEAST) for row in own]
         axes.scatter(at, means, color=colour, marker=marker, s=45, label=name, zorder=3)
-    axes.axhline(BAND, color="0.4", linewidth=1, linestyle="--")
+    axes.axhline(BAND, color=MUTED, linewidth=1, linestyle="--")
     axes.set_yscale("log")
     axes.set_xticks(range(len(protocols)), protocols, rotation=20, ha="right")
+    readable(axes.yaxis)
     axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
-    axes.grid(visible=True, which="major", axis="y", alpha=0.3)
+    axes.grid(visible=False, axis="x")
     axes.set_ylabel("mean |error| (line: median to 90th percentile)")
     axes.set_title("Predicted against measured, by hold-out")
     axes.legend()
@@ -138,7 +139,7 @@ def _coverage(validation: Validation, pyplot: Any) -> Any:
     protocols = list(dict.fromkeys(row["protocol"] for row in rows))
     drawn, axes = pyplot.subplots(figsize=(1.3 * len(protocols) + 3, 4), layout="constrained")
     axes.axhspan(*COVERAGE, color="0.88", label=f"{COVERAGE[0]:.0%} to {COVERAGE[1]:.0%}")
-    axes.axhline(LEVEL, color="0.4", linewidth=1, linestyle="--")
+    axes.axhline(LEVEL, color=MUTED, linewidth=1, linestyle="--")
     for i, name in enumerate(name for name in models() if any(row["model"] == name for row in rows)):
         colour, marker = _style(name)
         own = [row for row in rows if row["model"] == name]

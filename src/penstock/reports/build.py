@@ -6,23 +6,32 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from penstock.errors import UsageError
+from penstock.reports.bench import bench_headline, bench_sections
 from penstock.reports.budgets import budget_sections, is_budgets
 from penstock.reports.budgets import headline as budgets_headline
 from penstock.reports.data import ReportData, load
 from penstock.reports.head import headline, legend, tiles, title
-from penstock.reports.markup import Content, Markup, join, tag
+from penstock.reports.markup import Content, Markup, badges, join, tag
 from penstock.reports.page import Plots, Section
 from penstock.reports.sections import sections
+from penstock.reports.space import Space
+from penstock.reports.space import script as space_script
 from penstock.reports.sweep import headline as sweep_headline
-from penstock.reports.sweep import is_sweep, sweep_rows, sweep_sections
+from penstock.reports.sweep import is_sweep, sweep_rows, sweep_sections, sweep_space
 from penstock.runs.folder import RunFolder, folder_around
 from penstock.system.files import os_errors, readable, write_atomic
+
+DEFAULT_BENCH = Path("benchmarks.html")
+MOST_BENCHES = 12
+"""Runs whose trends one table can show."""
+SPACE = "points"
+"""The section of the drawing of many points."""
 
 
 def build_report(run: RunFolder, output: Path | None = None, *, force: bool = False) -> Path:
@@ -43,10 +52,53 @@ def build_report(run: RunFolder, output: Path | None = None, *, force: bool = Fa
         page = page_bytes(render_budgets(load(run)))
     else:
         data = load(run)
-        page = page_bytes(render(data, _overview(run, data)))
+        _overview(run, data)
+        page = page_bytes(render(data))
     target = output or run.report_path
     write_atomic(target, page, force=force or output is None)
     return target
+
+
+def build_bench(runs: Sequence[RunFolder], output: Path | None = None, *, force: bool = False) -> Path:
+    """Write the page of benchmark runs, the oldest first: of one into its folder, of several to `DEFAULT_BENCH`.
+
+    Raises: UsageError: no results, one run named twice, too many, or as `check_output`; WouldOverwrite, FileError.
+    """
+    if output is not None and (len(runs) > 1 or os.path.realpath(output) != os.path.realpath(runs[0].report_path)):
+        check_output(output)
+    page = page_bytes(render_bench(runs))
+    target = output or (runs[0].report_path if len(runs) == 1 else DEFAULT_BENCH)
+    write_atomic(target, page, force=force or (output is None and len(runs) == 1))
+    return target
+
+
+def render_bench(runs: Sequence[RunFolder]) -> str:
+    """The page of benchmark runs."""
+    from penstock.measure.bench.history import histories
+    from penstock.measure.bench.results import load_results
+
+    names = names_of(runs, MOST_BENCHES, one=True)
+    dated = sorted(zip(names, runs, strict=True), key=lambda pair: str(pair[1].record.get("started") or ""))
+    found = histories([(name, load_results(run.path)) for name, run in dated])
+    records = [(name, run.record) for name, run in dated]
+    title_of = "Benchmarks: " + (names[0] if len(names) == 1 else f"{dated[0][0]} to {dated[-1][0]}")
+    header = [tag("h1", title_of), bench_headline(found, names)]
+    return whole_page(title_of, records[-1][1], header, None, bench_sections(found, records), Plots())
+
+
+def names_of(runs: Sequence[RunFolder], most: int, *, one: bool = False) -> list[str]:
+    """Short names that differ: the folder's, and its parent's where two have the same.
+
+    Raises: UsageError: fewer than two runs (or one, with `one`), more than `most`, or one named twice.
+    """
+    if not 2 - one <= len(runs) <= most:
+        raise UsageError(f"a comparison of {len(runs)} runs: name {2 - one} to {most}")
+    paths = [run.path.resolve() for run in runs]
+    for path in paths:
+        if paths.count(path) > 1:
+            raise UsageError(f"{path} is named twice: name each run once")
+    names = [path.name for path in paths]
+    return [f"{path.parent.name}/{path.name}" if names.count(path.name) > 1 else path.name for path in paths]
 
 
 def check_output(path: Path) -> None:
@@ -59,14 +111,12 @@ def check_output(path: Path) -> None:
         )
 
 
-def render(data: ReportData, picture: bytes | None) -> str:
-    """The whole page. `picture` is shown where JavaScript is switched off."""
-    script = page_script(data.record)
-    page = Plots(enabled=script is not None)
+def render(data: ReportData) -> str:
+    """The whole page."""
+    page = Plots()
     parts = sections(data, page)
-    header = [tag("h1", title(data)), headline(data), _state(data), tiles(data), navigation(parts)]
-    still = _still(picture, always=script is None)
-    return whole_page(title(data), data.record, header, [legend(), still], parts, page, script)
+    header = [tag("h1", title(data)), headline(data), _state(data), tiles(data)]
+    return whole_page(title(data), data.record, header, legend(), parts, page)
 
 
 def render_sweep(run: RunFolder) -> str:
@@ -75,37 +125,23 @@ def render_sweep(run: RunFolder) -> str:
     Raises: DamagedResults: its results have changed since they were written.
     """
     record, rows = dict(run.record), sweep_rows(run.path)
-    script = page_script(record)
-    page = Plots(enabled=script is not None)
+    page = Plots()
     parts = sweep_sections(record, rows, page)
     name = str(record.get("config", {}).get("name") or "sweep")
     unfinished = (
         None if run.complete else tag("p", "This sweep was not finished when the report was written.", class_="missing")
     )
-    header = [tag("h1", name), sweep_headline(record, rows), unfinished, navigation(parts)]
-    return whole_page(name, record, header, [legend()], parts, page, script)
+    header = [tag("h1", name), sweep_headline(record, rows), unfinished]
+    space = sweep_space(rows) if rows else None
+    return whole_page(name, record, header, [space_section(space), legend()], parts, page, space=space)
 
 
 def render_budgets(data: ReportData) -> str:
     """The page of a study of key budgets."""
-    script = page_script(data.record)
-    page = Plots(enabled=script is not None)
+    page = Plots()
     parts = budget_sections(data, page)
-    header = [tag("h1", title(data)), budgets_headline(data), _state(data), navigation(parts)]
-    return whole_page(title(data), data.record, header, [legend()], parts, page, script)
-
-
-def page_script(record: dict[str, Any]) -> str | None:
-    """plotly's code; where it is missing, a warning in the record."""
-    script = plotly_script()
-    if script is None:
-        record.setdefault("warnings", []).append(
-            {
-                "what": "plotly is not installed: the plots are left out, the tables hold all numbers",
-                "remedy": "pip install plotly, then 'penstock report' on this folder",
-            }
-        )
-    return script
+    header = [tag("h1", title(data)), budgets_headline(data), _state(data)]
+    return whole_page(title(data), data.record, header, legend(), parts, page)
 
 
 def whole_page(
@@ -115,18 +151,26 @@ def whole_page(
     before: Content,
     parts: list[Section],
     page: Plots,
-    script: str | None,
+    *,
+    space: Space | None = None,
 ) -> str:
-    """The whole document."""
-    scripts = [script, _resource("report.js")] if script is not None else []
+    """The whole document.
+
+    Args:   space: points to explore; `before` has their place (`space_section`).
+    """
+    scripts = [_resource("report.js"), *([] if space is None else [space_script(), _resource("space_page.js")])]
+    held = {ident: json.dumps(figure, separators=(",", ":"), allow_nan=False) for ident, figure in page.figures.items()}
+    if space is not None:
+        held["space-data"] = space.to_json()
+    main = tag("main", before, [_section(part) for part in parts])
     body = [
         tag("header", header),
-        tag("main", before, [_section(part) for part in parts]),
+        tag("div", navigation(parts, space=space), main, class_="page"),
         tag(
             "footer",
             tag("p", "Written by penstock ", str(record.get("penstock_version", "")), ". This file needs no network."),
         ),
-        [_figure_data(ident, figure) for ident, figure in page.figures.items()],
+        [_held(ident, text) for ident, text in held.items()],
         [tag("script", Markup(code)) for code in scripts],
     ]
     head = [
@@ -145,17 +189,6 @@ def page_bytes(page: str) -> bytes:
     return readable(page).encode()
 
 
-def plotly_script() -> str | None:
-    """plotly.js as its Python package bundles it; `None` where that is not installed."""
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError:
-        return None
-    script: str = get_plotlyjs()
-    # Inside a page, a closing tag in a string of the script would end the script.
-    return script.replace("</script", "<\\/script")
-
-
 def _policy(scripts: list[str]) -> str:
     """No request leaves the page, and no script runs but ours, whatever a name in the run contains."""
     hashes = " ".join(
@@ -167,8 +200,8 @@ def _policy(scripts: list[str]) -> str:
     )
 
 
-def _figure_data(ident: str, figure: object) -> Markup:
-    text = json.dumps(figure, separators=(",", ":"), allow_nan=False)
+def _held(ident: str, text: str) -> Markup:
+    """Data of the page; a closing tag in a string of it would end the script."""
     return tag("script", Markup(text.replace("<", "\\u003c")), type="application/json", id=ident)
 
 
@@ -176,8 +209,8 @@ def _resource(name: str) -> str:
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def _overview(run: RunFolder, data: ReportData) -> bytes | None:
-    """Write the still picture into the run folder and return it; a warning where matplotlib is missing."""
+def _overview(run: RunFolder, data: ReportData) -> None:
+    """Write the still picture into the run folder; a warning where matplotlib is missing."""
     from penstock.reports.overview import write_overview
 
     path = run.overview_path
@@ -192,18 +225,6 @@ def _overview(run: RunFolder, data: ReportData) -> bytes | None:
                 "remedy": "pip install matplotlib, then 'penstock report' on this folder",
             }
         )
-        return None
-    with os_errors(path, "read"):
-        return path.read_bytes()
-
-
-def _still(picture: bytes | None, *, always: bool) -> Markup:
-    """The still picture; where the page can draw its plots, only for a reader without JavaScript."""
-    if picture is None:
-        return Markup("")
-    source = f"data:image/svg+xml;base64,{base64.b64encode(picture).decode()}"
-    image = tag("img", src=source, alt="Overview of the run; the tables hold the numbers.", class_="still")
-    return tag("section" if always else "noscript", tag("h2", "Overview"), image)
 
 
 def _state(data: ReportData) -> Content:
@@ -213,9 +234,22 @@ def _state(data: ReportData) -> Content:
     return tag("p", f"This run was not finished when the report was written. Stages done: {done}.", class_="missing")
 
 
-def navigation(parts: list[Section]) -> Markup:
-    links = [tag("li", tag("a", part.title, href=f"#{part.ident}")) for part in parts if not part.missing]
-    return tag("nav", tag("ul", links), aria_label="Sections")
+def navigation(parts: list[Section], *, space: Space | None = None) -> Markup:
+    """The list of contents."""
+    first = [] if space is None else [("Explore the points", SPACE)]
+    links = [*first, *((part.title, part.ident) for part in parts if not part.missing)]
+    items = [tag("li", tag("a", text, href=f"#{ident}")) for text, ident in links]
+    return tag("nav", tag("ul", items), aria_label="Sections")
+
+
+def space_section(space: Space | None) -> Markup:
+    """The place of the drawing of many points."""
+    if space is None:
+        return Markup("")
+    without = tag("noscript", tag("p", "The drawing needs JavaScript; the tables below do not.", class_="missing"))
+    where = tag("div", id="space", class_="space")
+    heading = tag("h2", "Explore the points", badges([space.provenance]))
+    return tag("section", heading, without, where, id=SPACE)
 
 
 def _section(part: Section) -> Markup:

@@ -59,26 +59,18 @@ def named_runs(runs: Sequence[RunFolder]) -> list[Compared]:
 
     Raises: UsageError: as `build_comparison`.
     """
-    if not 2 <= len(runs) <= MOST_RUNS:
-        raise UsageError(f"a comparison of {len(runs)} runs: name 2 to {MOST_RUNS}")
-    paths = [run.path.resolve() for run in runs]
-    for path in paths:
-        if paths.count(path) > 1:
-            raise UsageError(f"{path} is named twice: name each run once")
+    full = build.names_of(runs, MOST_RUNS)
     for run in runs:
         if is_sweep(run) or is_budgets(run):
             what = "a sweep" if is_sweep(run) else "a study of key budgets"
             raise UsageError(f"{run.path} is {what}, which has a separate page; 'penstock report {run.path}' writes it")
-    names = [path.name for path in paths]
-    full = [f"{path.parent.name}/{path.name}" if names.count(path.name) > 1 else path.name for path in paths]
     return [Compared(name, load(run)) for name, run in zip(full, runs, strict=True)]
 
 
 def render_comparison(runs: Sequence[Compared]) -> str:
     """The whole page."""
     record: dict[str, Any] = {"penstock_version": runs[0].data.record.get("penstock_version", ""), "warnings": []}
-    script = build.page_script(record)
-    page = Plots(enabled=script is not None)
+    page = Plots()
     makers: Sequence[Callable[[Sequence[Compared], Plots], Section]] = (
         overview, differences, times, slowdowns, memory, warnings, assumptions, hosts, commands,
     )  # fmt: skip
@@ -93,8 +85,7 @@ def render_comparison(runs: Sequence[Compared]) -> str:
     lead = tag(
         "p", f"{len(runs)} runs; ratios are against the first, ", tag("strong", runs[0].name), ".", class_="headline"
     )
-    header = [tag("h1", heading), lead, state, build.navigation(parts)]
-    return build.whole_page(heading, record, header, [legend()], parts, page, script)
+    return build.whole_page(heading, record, [tag("h1", heading), lead, state], legend(), parts, page)
 
 
 def _against(first: float | None, value: float | None) -> str:

@@ -1,4 +1,4 @@
-"""The plots of a comparison, as plain data for plotly.js; a run has one colour, symbol and pattern in all."""
+"""The plots of a comparison, as plain data for `drawing`; a run has one colour, symbol and pattern in all."""
 
 from __future__ import annotations
 

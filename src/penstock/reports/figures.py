@@ -41,7 +41,8 @@ def write_figures(data: ReportData, folder: Path, *, width: str, style: str, for
         from matplotlib.figure import Figure
     except ImportError as error:
         raise CapabilityMissing("matplotlib is not installed: figures need it; 'pip install matplotlib'") from error
-    from penstock.reports.overview import PANELS, STYLE
+    from penstock.reports.overview import PANELS
+    from penstock.system.palette import STYLE
 
     with os_errors(folder, "create"):
         folder.mkdir(parents=True, exist_ok=True)

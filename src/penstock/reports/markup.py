@@ -73,6 +73,10 @@ def badges(provenances: Iterable[str]) -> Markup:
     return join([(" ", badge(p)) for p in ordered])
 
 
+LONG = 30
+"""Rows from which a table scrolls on a screen."""
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of a table: its heading, with its unit if there is one, and its values."""
@@ -110,7 +114,7 @@ def table(
         tag(
             "div",
             tag("table", tag("thead", head), tag("tbody", body), aria_label=caption),
-            class_="table",
+            class_="table long" if len(body) > LONG else "table",
             tabindex="0",
             role="region",
             aria_label=caption,

@@ -10,15 +10,7 @@ from penstock.reports import plots
 from penstock.reports.data import ReportData, is_forced, is_streamed, last_by, provenances, sum_by
 from penstock.reports.head import main_mode, parameters_in_words, title
 from penstock.reports.numbers import shortened
-
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b5609a", "#c98700", "#3f9fd6", "#6b7280")
-_MARKERS = ("o", "D", "s", "^", "P", "X", "*")
-STYLE: dict[str, Any] = {
-    "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 10,
-    "axes.titleweight": "bold", "axes.titlelocation": "left", "axes.grid": True, "grid.color": "#e4e7eb",
-    "axes.axisbelow": True,
-    "svg.hashsalt": "penstock", "svg.fonttype": "path", "text.parse_math": False, "figure.facecolor": "white",
-}  # fmt: skip
+from penstock.system.palette import COLOURS, MARKERS, MUTED, STYLE, tier_colours
 
 
 def write_overview(data: ReportData, path: Path) -> None:
@@ -64,7 +56,7 @@ def _time(data: ReportData, axis: Any) -> bool:
     if axis is None or not rows:
         return bool(rows)
     totals = sorted(sum_by(rows, lambda r: r["kind"]).items(), key=lambda item: item[1])[-10:]
-    axis.barh([shortened(k, 24) for k, _ in totals], [v for _, v in totals], color=_COLOURS[0])
+    axis.barh([shortened(k, 24) for k, _ in totals], [v for _, v in totals], color=COLOURS[0])
     axis.set_xlabel("Total time (s)")
     _titled(axis, "Time by operation kind", provenances(rows))
     return True
@@ -84,8 +76,8 @@ def _slowdown(data: ReportData, axis: Any) -> bool:
             [tiers.index(t) for t in shown],
             linestyle="none",
             markersize=8,
-            marker=_MARKERS[i % 7],
-            color=_COLOURS[i % 7],
+            marker=MARKERS[i % 7],
+            color=COLOURS[i % 7],
             label=shortened(machine, 24),
         )
     axis.set_yticks(range(len(tiers)), [shortened(t, 24) for t in tiers])
@@ -93,7 +85,7 @@ def _slowdown(data: ReportData, axis: Any) -> bool:
     axis.set_xscale("log")
     axis.set_xlim(left=0.93)
     _times(axis.xaxis)
-    axis.axvline(1.25, color="#59636e", linestyle="--", linewidth=1)
+    axis.axvline(1.25, color=MUTED, linestyle="--", linewidth=1)
     axis.set_xlabel(f"Slowdown against ideal memory (×, log), {mode}")
     axis.legend(frameon=False, fontsize=8)
     _titled(axis, "Every key from the tier", provenances(rows))
@@ -110,19 +102,20 @@ def _hit_ratio(data: ReportData, axis: Any) -> bool:
     machine = max(rows, key=lambda r: r["value"])["machine"]
     rows = [r for r in rows if r["machine"] == machine]
     needed = last_by((r for r in plots.required_rows(data, mode) if r["machine"] == machine), lambda r: r["tier"])
+    paint = {tier: COLOURS[index] for tier, index in tier_colours(data.tiers()).items()}
     for i, tier in enumerate(t for t in data.tiers() if t in {r["tier"] for r in rows}):
         at = sorted(last_by((r for r in rows if r["tier"] == tier), lambda r: r["hit_ratio"] or 0.0).items())
         axis.plot(
             [100 * h for h, _ in at],
             [v for _, v in at],
-            marker=_MARKERS[i % 7],
+            marker=MARKERS[i % 7],
             markersize=4,
-            color=_COLOURS[i % 7],
+            color=paint[tier],
             label=shortened(tier, 24),
         )
         if 0 < needed.get(tier, 0.0) <= 1:
-            axis.plot(100 * needed[tier], 1.25, marker="*", markersize=12, color=_COLOURS[i % 7], zorder=3)
-    axis.axhline(1.25, color="#59636e", linestyle="--", linewidth=1)
+            axis.plot(100 * needed[tier], 1.25, marker="*", markersize=12, color=paint[tier], zorder=3)
+    axis.axhline(1.25, color=MUTED, linestyle="--", linewidth=1)
     axis.set_yscale("log")
     axis.set_ylim(bottom=0.93)
     _times(axis.yaxis)
@@ -144,13 +137,13 @@ def _keys(data: ReportData, axis: Any) -> bool:
         [w.unique_bytes for w in windows],
         align="edge",
         width=0.9 * windows[0].num_operations,
-        color=_COLOURS[5],
+        color=COLOURS[5],
         label="distinct in each window",
     )
     axis.plot(
         [w.first_operation + w.num_operations for w in windows],
         [w.cumulative_unique_bytes for w in windows],
-        color=_COLOURS[1],
+        color=COLOURS[1],
         label="distinct so far",
     )
     axis.yaxis.set_major_formatter(EngFormatter(unit="B"))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from penstock.reports import plots
+from penstock.reports.drawing import svg_of
 from penstock.reports.markup import Column, Content, Markup, badges, table, tag
 
 TEXT, PROSE = "text", "prose"
@@ -40,15 +41,15 @@ class Section:
 
 @dataclass(slots=True)
 class Plots:
-    """Collects the figures of a page; without plotly's code nothing is drawn and the tables stand alone."""
+    """Collects the figures of a page; where they are switched off, the tables stand alone."""
 
-    enabled: bool
+    enabled: bool = True
     figures: dict[str, plots.Figure] = field(default_factory=dict)
 
     def add(
         self, name: str, caption: str, figure: plots.Figure, provenance: Sequence[str], height: int = 340
     ) -> Markup:
-        """The place of an interactive plot in the page. Args: provenance: of the rows that it shows."""
+        """A drawn figure. Args: provenance: of the rows that it shows."""
         if not self.enabled:
             return Markup("")
         ident = f"figure-{len(self.figures) + 1}-{name}"
@@ -58,9 +59,9 @@ class Plots:
             tag("figcaption", caption, badges(provenance)),
             tag(
                 "div",
+                svg_of(figure, ident, height),
                 class_="plot",
                 data_figure=ident,
-                style=f"height:{height}px",
                 role="img",
                 aria_label=plots.describe(caption, figure),
             ),

@@ -1,4 +1,4 @@
-"""The report's plots, as the plain data that plotly.js draws. Colours are named; the page's theme fills them in."""
+"""The report's plots, as plain data that `drawing` draws. Colours are named; the page's theme fills them in."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 
 from penstock.reports.data import ReportData, Row, is_cached, is_forced, is_streamed, last_by, ordered, sum_by
 from penstock.reports.numbers import percent, ratio, seconds, short_size, shortened
+from penstock.system.palette import COLOURS, tier_colours
 
-NUM_COLOURS = 7
+NUM_COLOURS = len(COLOURS)
 SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "x", "star")
 PATTERNS = ("", "/", "x", ".", "-", "+", "\\")
 IDEAL_80 = 1.25
@@ -24,8 +25,24 @@ def colour(index: int) -> str:
     return f"@@c{index % NUM_COLOURS}"
 
 
+def tier_colour(tiers: Iterable[str]) -> dict[str, str]:
+    """The colour of each tier, the same in every picture."""
+    return {name: colour(index) for name, index in tier_colours(tiers).items()}
+
+
+def differs(figure: Figure) -> bool:
+    """Whether a figure of slowdowns has something to show: values that are one percent apart or more."""
+    values = [v for trace in figure["data"] for v in trace["y"] if isinstance(v, int | float)]
+    for trace in figure["data"]:
+        ends = trace.get("error_y")
+        if ends:
+            values += [v + more for v, more in zip(trace["y"], ends["array"], strict=True) if v is not None]
+            values += [v - less for v, less in zip(trace["y"], ends["arrayminus"], strict=True) if v is not None]
+    return bool(values) and max(values) > 1.01 * min(values)
+
+
 def label(text: Any) -> str:
-    """Text for plotly, which reads a subset of HTML in its labels; a long one is cut."""
+    """Text of a label, as HTML; a long one is cut."""
     return html.escape(shortened(str(text), 32), quote=False)
 
 
@@ -228,6 +245,7 @@ def slowdown_by_hit_ratio(data: ReportData, machine: str, mode: str) -> Figure |
         return None
     needed = last_by((r for r in required_rows(data, mode) if r["machine"] == machine), lambda r: r["tier"])
     traces: list[Figure] = []
+    paint = tier_colour(data.tiers())
     for i, tier in enumerate(data.tiers()):
         at = sorted(last_by((r for r in rows if r["tier"] == tier), lambda r: r["hit_ratio"] or 0.0).items())
         if not at:
@@ -235,15 +253,15 @@ def slowdown_by_hit_ratio(data: ReportData, machine: str, mode: str) -> Figure |
         traces.append({
             "type": "scatter", "mode": "lines+markers", "name": label(tier), "legendgroup": label(tier),
             "x": _rounded(h for h, _ in at), "y": _rounded(v for _, v in at),
-            "line": {"color": colour(i), "width": 2},
-            "marker": {"color": colour(i), "symbol": SYMBOLS[i % len(SYMBOLS)], "size": 7},
+            "line": {"color": paint[tier], "width": 2},
+            "marker": {"color": paint[tier], "symbol": SYMBOLS[i % len(SYMBOLS)], "size": 7},
             "hovertemplate": "%{fullData.name}: %{y:.4g}× at %{x:.1%} hits<extra></extra>",
         })  # fmt: skip
         if 0.0 < needed.get(tier, 0.0) <= 1.0:
             traces.append({
                 "type": "scatter", "mode": "markers", "name": label(tier), "legendgroup": label(tier),
                 "showlegend": False, "x": _rounded([needed[tier]]), "y": [IDEAL_80],
-                "marker": {"color": colour(i), "symbol": "star", "size": 14, "line": {"color": "@@bg", "width": 1}},
+                "marker": {"color": paint[tier], "symbol": "star", "size": 14, "line": {"color": "@@bg", "width": 1}},
                 "hovertemplate": f"%{{fullData.name}}: {percent(needed[tier])} hits give 80 % of the ideal"
                                  "<extra></extra>",
             })  # fmt: skip
@@ -262,6 +280,7 @@ def slowdown_by_cache(data: ReportData, machine: str, mode: str) -> Figure | Non
     if not rows:
         return None
     traces: list[Figure] = []
+    paint = tier_colour(data.tiers())
     for i, tier in enumerate(data.tiers()):
         for j, policy in enumerate(ordered((r["policy"] for r in rows), POLICIES)):
             at = sorted(
@@ -274,8 +293,8 @@ def slowdown_by_cache(data: ReportData, machine: str, mode: str) -> Figure | Non
             traces.append({
                 "type": "scatter", "mode": "lines+markers", "name": label(tier), "legendgroup": label(tier),
                 "showlegend": j == 0, "x": [size for size, _ in at], "y": _rounded(v for _, v in at),
-                "line": {"color": colour(i), "width": 2, "dash": ("solid", "dash", "dot", "dashdot")[j % 4]},
-                "marker": {"color": colour(i), "symbol": SYMBOLS[i % len(SYMBOLS)] + ("" if j == 0 else "-open"),
+                "line": {"color": paint[tier], "width": 2, "dash": ("solid", "dash", "dot", "dashdot")[j % 4]},
+                "marker": {"color": paint[tier], "symbol": SYMBOLS[i % len(SYMBOLS)] + ("" if j == 0 else "-open"),
                            "size": 7},
                 "hovertemplate": f"%{{fullData.name}}, {label(policy)}: %{{y:.4g}}× with %{{x:.4s}}B<extra></extra>",
             })  # fmt: skip

@@ -1,37 +1,20 @@
 "use strict";
+// The list of contents marks the section that is being read. Everything else on the page works without a script.
 (() => {
-  const root = document.documentElement;
-  const plots = [...document.querySelectorAll(".plot")];
-  if (!window.Plotly) return;
-  root.classList.add("js");
-  // Only buttons that stay on this page: plotly's own list has one that sends the chart to a server.
-  const config = { displaylogo: false, responsive: true, scrollZoom: false, modeBarButtons: [["toImage", "resetScale2d"]] };
-
-  // Colours in the figures are names; the style sheet of the present theme gives their values.
-  const themed = (value, style) => {
-    if (typeof value === "string") {
-      return /^@@[a-z0-9]+$/.test(value) ? style.getPropertyValue("--" + value.slice(2)).trim() : value;
+  const links = new Map([...document.querySelectorAll("nav a")].map((link) => [link.hash.slice(1), link]));
+  const sections = [...links.keys()].map((id) => document.getElementById(id)).filter(Boolean);
+  const mark = () => {
+    const line = innerHeight * 0.3;
+    const current = sections.filter((section) => section.getBoundingClientRect().top <= line).pop() ?? sections[0];
+    for (const [id, link] of links) {
+      if (id === current?.id) link.setAttribute("aria-current", "true");
+      else link.removeAttribute("aria-current");
     }
-    if (Array.isArray(value)) return value.map((item) => themed(item, style));
-    if (value && typeof value === "object") {
-      return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, themed(item, style)]));
-    }
-    return value;
+    const link = links.get(current?.id);
+    const list = link?.closest("ul");
+    if (list && list.scrollWidth > list.clientWidth) list.scrollLeft = link.offsetLeft - list.clientWidth / 3;
   };
-
-  const draw = (width) => {
-    const style = getComputedStyle(root);
-    for (const plot of plots) {
-      const figure = themed(JSON.parse(document.getElementById(plot.dataset.figure).textContent), style);
-      if (width) figure.layout.width = width;
-      const narrow = plot.clientWidth < 480;
-      if (narrow) figure.layout.font.size = 11;
-      Plotly.react(plot, figure.data, figure.layout, { ...config, displayModeBar: narrow ? false : "hover" });
-    }
-  };
-
-  draw();
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());
-  addEventListener("beforeprint", () => { root.setAttribute("data-print", ""); draw(660); });
-  addEventListener("afterprint", () => { root.removeAttribute("data-print"); draw(); });
+  addEventListener("scroll", mark, { passive: true });
+  addEventListener("resize", mark);
+  mark();
 })();

@@ -18,7 +18,7 @@ from penstock.reports.data import (
 )
 from penstock.reports.facts import assumptions, host, not_modelled, parameters, reproduce
 from penstock.reports.head import hit_ratio_text, main_mode
-from penstock.reports.markup import Column, Content, Markup, table, tag
+from penstock.reports.markup import Column, Content, Markup, join, table, tag
 from penstock.reports.numbers import UNKNOWN, count, free, percent, ratio, seconds, short_size, size, words
 from penstock.reports.page import TEXT, Plots, Section, remedies, side_by_side
 
@@ -338,9 +338,12 @@ def hit_ratio_section(data: ReportData, page: Plots) -> Section:
 
 
 def _panels(page: Plots, name: str, drawn: Sequence[tuple[str, plots.Figure | None]], where: Sequence[str]) -> Markup:
-    """Plots side by side, if they have a figure."""
-    shown = [page.add(name, caption, figure, where, height=380) for caption, figure in drawn if figure]
-    return tag("div", shown, class_="panels")
+    """Plots side by side, if they have a figure; one in which nothing differs is a sentence."""
+    known = [(caption, figure) for caption, figure in drawn if figure]
+    shown = [page.add(name, caption, figure, where, height=380) for caption, figure in known if plots.differs(figure)]
+    level = [caption.partition(":")[0] for caption, figure in known if not plots.differs(figure)]
+    said = f"Not drawn, because all values lie within one percent: {', '.join(level)}." if level else ""
+    return join([tag("div", shown, class_="panels"), tag("p", said, class_="note") if said else None])
 
 
 def _thinned(values: Sequence[float], most: int) -> list[float]:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from penstock.machines import machine_names, tier_names
 from penstock.reports import plots
 from penstock.reports.facts import assumption_section
 from penstock.reports.markup import Column, Content, Markup, tag
 from penstock.reports.numbers import UNKNOWN, count, ratio, seconds, short_size
 from penstock.reports.page import PROSE, TEXT, Plots, Section
+from penstock.reports.space import TARGETS, Space, option, space_of
 from penstock.runs.folder import RunFolder
+from penstock.simulation.names import CLASSES
 from penstock.simulation.rows import felt_slowdown
 
 Row = Mapping[str, Any]
@@ -75,10 +80,113 @@ def headline(record: Mapping[str, Any], rows: Sequence[Row]) -> Markup:
     return tag("p", f"A sweep of {said}. Every row is simulated.", class_="headline")
 
 
-def _value(name: str, value: Any) -> str:
+def value_text(name: str, value: Any) -> str:
+    """A value of an axis, for people."""
     if value is None:
         return "none"
     return short_size(value) if name == "cache_bytes" else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+MEASURES: tuple[tuple[str, str, str | None, bool], ...] = (
+    ("total_s", "Time", "s", False), ("cache", "Cache size", "B", False), ("num_hosts", "Number of hosts", "1", False),
+    ("energy_j", "Energy", "J", False), ("slowdown", "Slowdown", "x", False),
+    ("io_bytes", "Loaded bytes", "B", False), ("compute_s", "Compute time", "s", False),
+    ("io_s", "I/O time", "s", False), ("communication_s", "Communication time", "s", False),
+    ("hit", "Hit ratio", "share", True),
+    ("speedup", "Speed-up", "x", True), ("sent_bytes", "Sent bytes", "B", False),
+)  # fmt: skip
+"""Name, label and unit of each measure, and whether more is better."""
+_FIXED = {"mode": "serial", "classes": "key", "hosts": 1, "topology": "star", "partition": "rplp",
+          "engine": "penstock", "seed": 0, "interleave": "round-robin", "write_back": "no", "policy": "forced",
+          "all_gather": "direct", "broadcast": "scatter"}  # fmt: skip
+"""Values that a command need not name."""
+_OPTIONS = {"params": "--params", "machine": "--machine", "key_form": "--key-form", "classes": "--classes",
+            "size": "--size", "seed": "--seed", "interleave": "--interleave", "tier": "--tier",
+            "policy": "--policy", "mode": "--mode", "prefetch": "--prefetch", "hosts": "--hosts",
+            "network": "--network", "topology": "--topology",
+            "partition": "--partition", "all_gather": "--all-gather", "broadcast": "--broadcast"}  # fmt: skip
+_ALGORITHMS = ("all_gather", "broadcast")
+
+
+def sweep_space(rows: Sequence[Row]) -> Space:
+    """The points of a sweep, to be drawn, narrowed and printed again."""
+    shown = [
+        {**row, "held": row["hit_ratio"], "hit_ratio": None if row["cache_bytes"] is not None else row["hit_ratio"]}
+        for row in rows
+    ]
+    found = {name: values for name, values in axes(rows).items() if name != "hit_ratio"}
+    if "tier" in found:  # from fast to slow, as far as the points tell
+        pace = {tier: min(_seconds_a_byte(row) for row in rows if row["tier"] == tier) for tier in found["tier"]}
+        found["tier"] = sorted(found["tier"], key=lambda tier: (pace[tier], tier))
+    stated = sorted({row["hit_ratio"] for row in shown}, key=lambda value: (value is not None, value or 0.0))
+    if len(stated) > 1:
+        found["hit_ratio"] = stated
+    heading = {**PROGRAM, **PLACE}
+    return space_of(
+        shown,
+        axes={name: (heading[name], values) for name, values in found.items()},
+        measures=[(name, label, unit, _measure(name, found), more) for name, label, unit, more in MEASURES],
+        text=lambda name, value: "of the cache" if name == "hit_ratio" and value is None else value_text(name, value),
+        word=command_word,
+        command=_command(shown, found) if all(map(_is_named, shown)) else None,
+        apart=("workload", "size", "params", "trace", "seed", "beside"),
+    )
+
+
+def _seconds_a_byte(row: Row) -> float:
+    return float(row["io_s"] / row["io_bytes"]) if row["io_bytes"] else math.inf
+
+
+def _measure(name: str, found: Mapping[str, Any]) -> Callable[[Row], float | None]:
+    """The value of a measure in a row; none if the measure needs an axis and the sweep lacks it."""
+    if name == "slowdown":
+        return felt_slowdown
+    needs = {"cache": "cache_bytes", "num_hosts": "hosts", "speedup": "hosts", "communication_s": "hosts",
+             "sent_bytes": "hosts"}  # fmt: skip
+    column = {"cache": "cache_bytes", "num_hosts": "hosts", "hit": "held"}.get(name, name)
+    if name in needs and needs[name] not in found:
+        return lambda row: None
+    return lambda row: float(row[column] or 0) if column in ("cache_bytes", "hosts") else row[column]
+
+
+def _is_named(row: Row) -> bool:
+    """Whether a command can name the machine and the memory of a row. Files of a user and levels are not in a row."""
+    tier = str(row["tier"])
+    own = row["machine"] in machine_names() and (tier in tier_names() or tier[:1].isdigit())
+    return own and not row.get("levels") and not str(row.get("prefetch")).startswith("perfect")
+
+
+def _command(rows: Sequence[Row], found: Mapping[str, Any]) -> str:
+    """The words that all rows share; `{target}` where they differ in their program."""
+    first = rows[0]
+    target = "{target}"
+    if not {"workload", "trace"} & set(found):
+        target = shlex.quote(str(first.get("trace") or first["workload"]))
+    names = [name for name in (*PROGRAM, *PLACE, *_ALGORITHMS) if name not in (*found, *TARGETS)]
+    words = [command_word(name, first.get(name)) for name in names]
+    return " ".join(filter(None, ["penstock simulate", target, *words]))
+
+
+def command_word(name: str, value: Any) -> str:
+    """The words for a value of an axis in `penstock simulate`; none for the default."""
+    if value is None or value == "" or _FIXED.get(name) == value:
+        return ""
+    if name in ("workload", "trace"):
+        return shlex.quote(str(value))
+    if name == "cache_bytes":
+        return option("--cache", f"{value} B")
+    if name == "hit_ratio":
+        return option("--hit-ratio", repr(value)) if value else ""
+    if name == "decode_bytes_per_s":
+        return option("--decode", f"{value:.17g} B/s")
+    if name == "classes":
+        said = {trace: word for word, trace in CLASSES.items()}
+        return option("--classes", ",".join(said.get(each, each) for each in str(value).split(",")))
+    if name == "beside":
+        return " ".join(option("--with", each) for each in str(value).split(","))
+    if name in ("write_back", "engine"):
+        return {"yes": "--write-back", "simgrid": "--simgrid"}.get(str(value), "")
+    return option(_OPTIONS[name], value) if name in _OPTIONS else ""
 
 
 def _axes(rows: Sequence[Row]) -> Section:
@@ -89,7 +197,7 @@ def _axes(rows: Sequence[Row]) -> Section:
         return section
     lines = []
     for name, values in found.items():
-        shown = ", ".join(_value(name, value) for value in values[:MOST_VALUES])
+        shown = ", ".join(value_text(name, value) for value in values[:MOST_VALUES])
         more = f" and {len(values) - MOST_VALUES} more" if len(values) > MOST_VALUES else ""
         lines.append(({**PROGRAM, **PLACE}[name], count(len(values)), shown + more))
     columns = [Column("Axis", TEXT), Column("Values"), Column("Which", PROSE)]
@@ -110,7 +218,7 @@ def _extremes(rows: Sequence[Row]) -> Section:
     lines = []
     for key, mine in list(programs.items())[:MOST_LINES]:
         for word, row in (("best", min(mine, key=_time)), ("worst", max(mine, key=_time))):
-            where = ", ".join(f"{PLACE[name].lower()} {_value(name, row.get(name))}" for name in moving)
+            where = ", ".join(f"{PLACE[name].lower()} {value_text(name, row.get(name))}" for name in moving)
             lines.append(
                 (
                     " ".join(str(part) for part in key if part is not None),
@@ -149,11 +257,13 @@ def _moves(rows: Sequence[Row], page: Plots) -> list[Section]:
         for value in values[:MOST_VALUES]:
             here = [felt for row in rows if row.get(name) == value and (felt := felt_slowdown(row)) is not None]
             if here:
-                spread.append((_value(name, value), min(here), median(here), max(here), len(here)))
+                spread.append((value_text(name, value), min(here), median(here), max(here), len(here)))
         if not spread:
             continue
         caption = f"Slowdown by {heading.lower()}"
-        drawn.append(page.add(f"by-{name}", caption, plots.spread(heading, spread), ["simulated"]))
+        figure = plots.spread(heading, spread)
+        if plots.differs(figure):
+            drawn.append(page.add(f"by-{name}", caption, figure, ["simulated"]))
         section.table(
             caption,
             [Column(heading, TEXT), Column("Least"), Column("Median"), Column("Largest"), Column("Points")],

@@ -262,16 +262,14 @@ def check_digits(host: Host) -> Finding:
 
 
 def check_report(host: Host) -> Finding:
-    versions = {name: host.version(name) for name in ("matplotlib", "plotly")}
-    absent = [name for name, version in versions.items() if version is None]
-    if not absent:
-        detail = ", ".join(f"{name} {version}" for name, version in versions.items())
-        return _ok("report", detail)
+    version = host.version("matplotlib")
+    if version is not None:
+        return _ok("report", f"matplotlib {version}")
     return _missing(
         "report",
-        f"not installed: {', '.join(absent)}",
-        "report.html; results as Parquet, CSV and JSON are written all the same",
-        f"{remedy.install('report')}, or: pip install matplotlib plotly",
+        "not installed: matplotlib",
+        "figures as files; report.html and results as Parquet, CSV and JSON are written all the same",
+        f"{remedy.install('report')}, or: pip install matplotlib",
     )
 
 

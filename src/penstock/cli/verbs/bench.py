@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -216,9 +217,12 @@ def _draw(console: Console, rows: list[dict[str, Any]]) -> None:
 @click.argument("first", type=click.Path(path_type=Path))
 @click.argument("second", type=click.Path(path_type=Path))
 @click.option("--threshold", type=float, help="Exit with 4 where a point is slower by more than this factor: 1.05.")
+@click.option("--fail-above", metavar="PERCENT", help="The same as a percentage: '5%' is --threshold 1.05.")
 @quiet_option
 @format_option
-def compare_command(first: Path, second: Path, threshold: float | None, quiet: bool, output_format: str) -> None:
+def compare_command(
+    first: Path, second: Path, threshold: float | None, fail_above: str | None, quiet: bool, output_format: str
+) -> None:
     """Compare two runs, FIRST and SECOND: run folders, or Google Benchmark JSON files.
 
     A ratio above 1 says that SECOND is slower. A point misses the threshold if its ratio exceeds it and the difference
@@ -228,10 +232,14 @@ def compare_command(first: Path, second: Path, threshold: float | None, quiet: b
     \b
     Examples:
       penstock bench compare runs/before runs/after
-      penstock bench compare runs/before runs/after --threshold 1.05
+      penstock bench compare runs/before runs/after --fail-above 5%
     """
     if threshold is not None and not threshold > 0:
         raise UsageError(f"--threshold {threshold}: a ratio is positive, for example 1.05")
+    if fail_above is not None:
+        if threshold is not None:
+            raise UsageError("--fail-above and --threshold say the same: give one of them")
+        threshold = _factor(fail_above)
     found = compare_results(load_results(first), load_results(second))
     emit(found.rows, output_format, table=lambda console: _draw_comparison(console, found))
     if not quiet:
@@ -254,6 +262,18 @@ def compare_command(first: Path, second: Path, threshold: float | None, quiet: b
             f"{cut(worst['item'])} at {worst['params']}, {worst['ratio']:.3f} times "
             f"({format_seconds(worst['first_s'])} -> {format_seconds(worst['second_s'])})"
         )
+
+
+def _factor(text: str) -> float:
+    """`5%` as 1.05."""
+    number, sign, rest = text.strip().partition("%")
+    try:
+        share = float(number)
+    except ValueError:
+        share = math.nan
+    if not sign or rest or not (math.isfinite(share) and share >= 0):
+        raise UsageError(f"--fail-above {text}: write a percentage that is not negative, for example 5%")
+    return 1 + share / 100
 
 
 def _interval(low: float, high: float) -> str:

@@ -16,7 +16,8 @@ from penstock.runs.folder import RunFolder
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="Write to this file, in no run folder. Default: the run's report.html; of several, comparison.html.",
+    help="Write to this file, in no run folder. Default: the run's report.html; of several, comparison.html or, of "
+    "benchmarks, benchmarks.html.",
 )
 @click.option(
     "--figures",
@@ -38,25 +39,30 @@ def command(
     """Write the report of a run again, and print its path; or one file that compares several runs.
 
     The run may be unfinished: the report leaves out missing parts, with the reason. A sweep gets its own page: axes,
-    the best and the worst point of each program, and the effect of each axis. A comparison shows ratios to the first
+    points to explore with their Pareto front, and the effect of each axis. A comparison shows ratios to the first
     run, and lists the differences between the runs. Every page is one file that needs no network; its tables need no
-    JavaScript. Benchmark runs have no page: 'penstock bench compare' and 'penstock bench export' show them.
+    JavaScript. Benchmark runs get a page with distributions, trends and significance.
 
     \b
     Examples:
       penstock report runs/20261121T090500-logistic-regression
       penstock report runs/20261121T101500-sweep-tiers -o sweep.html
       penstock report runs/before runs/after -o comparison.html
+      penstock report runs/monday runs/tuesday runs/today -o benchmarks.html
       penstock report runs/demo --figures figures --width two-column --style serif
     """
     runs = [RunFolder.open(folder) for folder in folders]
-    for run in runs:
-        if run.config.get("verb") == "bench":
-            raise UsageError(
-                f"{run.path} holds benchmark results, which have no page: 'penstock bench compare' compares two such "
-                "runs, 'penstock bench export' writes one in other formats"
-            )
-    if figures is not None:
+    measured = [run for run in runs if run.config.get("verb") == "bench"]
+    if measured and (figures is not None or len(measured) < len(runs)):
+        raise UsageError(
+            f"{measured[0].path} holds benchmark results, which need a separate page: name benchmark runs only, "
+            "without --figures"
+        )
+    if measured:
+        from penstock.reports.build import build_bench
+
+        click.echo(build_bench(runs, output, force=force))
+    elif figures is not None:
         from penstock.reports.data import load
         from penstock.reports.figures import write_figures
 

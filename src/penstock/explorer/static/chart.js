@@ -1,6 +1,6 @@
 // What the drawings share: a sheet of real pixels, scales, axes, bars. The table beside a drawing holds its numbers.
 
-import { svg } from "./dom.js";
+import { el, svg } from "./dom.js";
 import { digits } from "./format.js";
 
 export function sheet(place, height, label) {
@@ -70,13 +70,22 @@ export function bars(place, rows, label, { show, max } = {}) {
     const fits = Math.max(4, Math.floor((left - 12) / 7));
     const name = row.name.length > fits ? `${row.name.slice(0, fits - 1)}…` : row.name;
     box.drawing.append(text(left - 8, y + 16, name, { class: "name", "text-anchor": "end" }));
-    if (row.value === null || row.value === undefined) return;
+    if (row.value === null || row.value === undefined) {
+      box.drawing.append(text(left + 6, y + 16, "not known", { class: "tick" }));
+      return;
+    }
     const end = Math.max(at(row.value), left + 1);
     box.drawing.append(svg("rect", { class: row.mark, x: left, y: y + 3, width: end - left, height: line - 8, "data-tip": row.tip }));
     box.drawing.append(text(end + 6, y + 16, show(row.value), { class: "amount" }));
   });
   box.drawing.append(svg("line", { class: "axis", x1: left, x2: left, y1: 2, y2: box.height - 2 }));
   return box;
+}
+
+// What a drawing has no room or no value for is said below it.
+export function leftOut(place, drawn, all, why = "") {
+  const notes = [all > drawn ? `Drawn: ${drawn} of ${all}; the table has all of them.` : "", why].filter(Boolean);
+  if (notes.length) place.append(el("p", { class: "note" }, notes.join(" ")));
 }
 
 // Names of what is drawn, each with its mark, in as many lines as the width takes; the last part of a sheet.

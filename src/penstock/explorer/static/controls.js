@@ -10,20 +10,23 @@ const CACHE_FROM = 6; // 10^6 bytes
 const AHEAD = ["none", "next-1", "next-2", "next-4", "next-8", "perfect"];
 const WHATIF = ["whatif", "slowdown", "roofline", "residency", "hosts", "machines"];
 
+// What a drawing of many points shows is of those points.
+export const FRESH = { shape: "", x: "", y: "", by: "", z: "", pick: "", where: "" };
+
 let ask = () => {};
 let catalogue = null;
 let redraw = [];
 
 const labelled = (label, control, note) => el("div", { class: "field" }, el("label", { for: control.id }, label, note ?? null), control);
 
-function choice(name, label, options) {
+function choice(name, label, options, also = {}) {
   const current = state.get(name);
   const known = options.map((option) => (typeof option === "string" ? { value: option, text: option } : option));
   if (!known.some((option) => option.value === current)) known.push({ value: current, text: current });
   const control = el("select", {
     id: `set-${name}`,
     name,
-    onchange: (event) => { state.change({ [name]: event.target.value }); sync(); ask(true); },
+    onchange: (event) => { state.change({ ...also, [name]: event.target.value }); sync(); ask(true); },
   }, known.map((option) => el("option", { value: option.value }, option.text)));
   control.value = current;
   redraw.push(() => { control.value = state.get(name); });
@@ -135,7 +138,15 @@ function holdField() {
 function driveField(options) {
   const field = choice("drive", "SSD", options);
   const none = field.querySelector("option");
-  redraw.push(() => { none.textContent = state.viewName() === "drive" ? `${options[1].value}, the first` : options[0].text; });
+  redraw.push(() => { none.textContent = state.viewName() === "drive" ? `${options[1]}, the first` : options[0].text; });
+  return field;
+}
+
+// A setting that stands in several groups has an id in each.
+function again(field, where) {
+  const control = field.querySelector("select");
+  control.id = `${control.id}-${where}`;
+  field.querySelector("label").setAttribute("for", control.id);
   return field;
 }
 
@@ -145,9 +156,9 @@ function shownWhen(test, ...fields) {
   return box;
 }
 
-function runField(name, label) {
-  const options = [{ value: "", text: "chosen by date" }, ...catalogue.runs];
-  return choice(name, label, options);
+function runField(name, label, runs = catalogue.runs) {
+  const options = [{ value: "", text: "the newest that fits" }, ...runs];
+  return choice(name, label, options, name === "run" ? FRESH : {});
 }
 
 const FILE_VIEWS = ["validation"];
@@ -205,7 +216,11 @@ export function build(found, onask) {
       group("Predictions", choice("predictions", "File", [{ value: "", text: "the first" }, ...catalogue.predictions]))),
     shownWhen((current) => RUN_VIEWS.includes(current.view),
       group("Runs", runField("run", "Run"),
-        shownWhen((current) => current.view === "compare", runField("other_run", "Compared with")))));
+        shownWhen((current) => current.view === "compare", runField("other_run", "Compared with")))),
+    shownWhen((current) => current.view === "designs", group("Design space", choice("query", "Workload", catalogue.queries, FRESH))),
+    shownWhen((current) => current.view === "sweep", group("Sweep", again(runField("run", "Run", catalogue.sweeps), "sweep"))),
+    shownWhen((current) => current.view === "bench", group("Benchmarks",
+      again(runField("run", "Run", catalogue.benches), "bench"), again(runField("other_run", "Against", catalogue.benches), "bench"))));
   const more = el("details", { class: "drawer" }, el("summary", {}, "Settings"), fields);
   more.open = window.matchMedia("(min-width: 900px)").matches;
   form.replaceChildren(more);

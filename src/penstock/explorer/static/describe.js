@@ -7,7 +7,7 @@ const ABOUT = {
   whatif: ["total_s", ["tier", "mode"]], slowdown: ["slowdown", ["tier", "hit_ratio"]], roofline: ["slowdown", ["mode"]],
   residency: ["loaded_bytes", ["key"]], hosts: ["total_s", ["hosts"]], drive: ["bus_busy", ["queue_depth"]],
   machines: ["total_s", ["machine"]], measured: ["error", ["kind", "limbs"]], validation: ["mean_abs_error", ["protocol", "application", "model"]],
-  runs: ["wall_s", ["run"]], run: ["value", ["quantity", "kind"]], compare: ["ratio", ["quantity", "kind"]],
+  runs: ["wall_s", ["run"]], run: ["value", ["quantity", "kind"]], sweep: ["total_s", ["tier", "mode", "cache_bytes", "hosts"]], designs: ["query_s", ["drive", "lanes"]], bench: ["median_s", ["item", "where"]], compare: ["ratio", ["quantity", "kind"]],
 };
 
 export function describe(view) {
@@ -18,7 +18,7 @@ export function describe(view) {
   if (!column || !rows.length) return table;
   const where = (row) => keys.filter((key) => row[key] !== null && row[key] !== undefined)
     .map((key) => show(row[key], view.columns.find((each) => each.name === key)?.unit)).join(", ");
-  const said = (row) => `${show(row[name], column.unit === "row" ? null : column.unit)} (${where(row)})`;
+  const said = (row) => `${show(row[name], column.unit === "row" ? null : column.unit)}${where(row) && ` (${where(row)})`}`;
   const ordered = [...rows].sort((a, b) => a[name] - b[name]);
   const [low, high] = [ordered[0], ordered[ordered.length - 1]];
   const range = said(low) === said(high) ? said(low) : `from ${said(low)} to ${said(high)}`;

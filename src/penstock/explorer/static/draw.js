@@ -3,12 +3,14 @@
 import * as chart from "./chart.js";
 import { svg } from "./dom.js";
 import { bytes, digits, ratio, seconds, share, show } from "./format.js";
+import { drawBench } from "./bench.js";
 import { drawResidency } from "./residency.js";
+import { drawSpace } from "./space.js";
 
 const PARTS = [["compute_s", "compute", "c0"], ["io_s", "I/O", "c1"], ["decode_s", "decode", "c3"], ["communication_s", "communication", "c2"]];
 
-function timeRows(row, prefix = "") {
-  const parts = PARTS.filter(([name]) => row[name] > 0 || name === "compute_s" || name === "io_s");
+function timeRows(row, prefix = "", rows = [row]) {
+  const parts = PARTS.filter(([name]) => rows.some((each) => each[name] > 0) || name === "compute_s" || name === "io_s");
   return [...parts, ["total_s", "total", "c6"]].map(([name, label, mark]) => ({
     name: `${prefix}${label}`, value: row[name], mark, tip: `${prefix}${label}: ${seconds(row[name])}, ${row.provenance}`,
   }));
@@ -57,14 +59,34 @@ function slowdown(view, place, { change }) {
 }
 
 // Names beside points, moved down where they would lie on each other.
-function names(drawing, wanted) {
+function names(drawing, wanted, foot) {
   const placed = [];
   for (const each of [...wanted].sort((a, b) => a.y - b.y)) {
     const long = each.name.length * 6.6;
+    const taken = (y) => placed.some((other) => Math.abs(other.y - y) < 13 && each.x < other.x + other.long && other.x < each.x + long);
     let y = each.y;
-    while (placed.some((other) => Math.abs(other.y - y) < 13 && each.x < other.x + other.long && other.x < each.x + long)) y += 4;
+    while (taken(y) && y < foot) y += 4;
+    if (y >= foot) for (y = Math.min(each.y, foot - 4); taken(y); y -= 4); // no room below: above
     placed.push({ ...each, y, long });
     drawing.append(chart.text(each.x, y, each.name, { class: "tick" }));
+  }
+}
+
+// Along each roof its name, where the roof before it leaves room; the tip has the others.
+function roofNames(drawing, roofs) {
+  const placed = [];
+  for (const { name, ends: [x1, y1, x2, y2], own } of roofs) {
+    const long = Math.hypot(x2 - x1, y2 - y1);
+    const words = name.length * 6.4 + 12;
+    if (long < words) continue;
+    // Roofs are parallel: how far each is from the others is the distance of its foot on a line across them.
+    const across = (x2 * (y1 - y2) + y2 * (x2 - x1)) / long;
+    if (!own && placed.some((other) => Math.abs(other - across) < 16)) continue;
+    placed.push(across);
+    const angle = (Math.atan2(y2 - y1, x2 - x1) * 180) / Math.PI;
+    const back = words / long;
+    const [x, y] = [x2 - (x2 - x1) * back, y2 - (y2 - y1) * back];
+    drawing.append(chart.text(x, y - 4, name, { class: own ? "name own" : "tick", transform: `rotate(${angle} ${x} ${y})` }));
   }
 }
 
@@ -89,13 +111,18 @@ function roofline(view, place) {
     { x: "", y: "share of the ideal speed" });
   const { drawing } = box;
   drawing.append(chart.text((pad.left + box.width - pad.right) / 2, height - pad.bottom + 32, "ideal compute time for each GB loaded", { class: "label", "text-anchor": "middle" }));
+  const named = [];
   const roof = (rate, mark, name) => {
     const from = Math.max(x0, y0 / rate);
     const to = Math.min(x1, 1 / rate);
-    if (to > from) drawing.append(svg("line", { class: mark, x1: at(from), y1: up(rate * from), x2: at(to), y2: up(rate * to), "data-tip": `${name}: ${show(rate, "B/s")}` }));
+    if (to <= from) return;
+    const ends = [at(from), up(rate * from), at(to), up(rate * to)];
+    drawing.append(svg("line", { class: mark, x1: ends[0], y1: ends[1], x2: ends[2], y2: ends[3], "data-tip": `${name}: ${show(rate, "B/s")}` }));
+    named.push({ name, ends, own: mark !== "roof other" });
   };
-  for (const tier of facts.tiers) if (tier.name !== facts.tier) roof(tier.bytes_per_s, "roof other", tier.name);
   roof(facts.bytes_per_s, "roof io", facts.tier);
+  for (const tier of facts.tiers) if (tier.name !== facts.tier) roof(tier.bytes_per_s, "roof other", tier.name);
+  roofNames(drawing, named);
   drawing.append(svg("line", { class: "roof compute", x1: at(Math.max(x0, Math.min(x1, ridge))), x2: box.width - pad.right, y1: up(1), y2: up(1) }));
   if (facts.communication) {
     const level = Math.min(1.5, facts.communication);
@@ -107,7 +134,7 @@ function roofline(view, place) {
       "data-tip": `${kind.kind}: ${digits(kind.count)} operations, ${seconds(kind.compute_s)} of compute, ${bytes(kind.io_bytes)} loaded, ${share(kind.share)} of the ideal in turn, simulated`,
     }));
   }
-  names(drawing, kinds.map((kind) => ({ name: kind.kind, x: at(kind.s_per_byte) + 9, y: up(kind.share) + 12 })));
+  names(drawing, kinds.map((kind) => ({ name: kind.kind, x: at(kind.s_per_byte) + 9, y: up(kind.share) + 12 })), height - pad.bottom);
   points.forEach((point) => {
     const own = point.mode === facts.own;
     drawing.append(svg("rect", {
@@ -206,7 +233,7 @@ function channels(view, { drawing, width }, top) {
 }
 
 function machines(view, place) {
-  const rows = view.rows.flatMap((row) => timeRows(row, `${row.machine}, `));
+  const rows = view.rows.flatMap((row) => timeRows(row, `${row.machine}, `, view.rows));
   chart.bars(place, rows, "Times of both machines as bars", { show: seconds });
 }
 
@@ -239,6 +266,7 @@ function runs(view, place) {
   if (!rows.length) return;
   chart.bars(place, rows.map((row) => ({ name: row.run, value: row.wall_s, mark: "c0", tip: `${row.run}: ${seconds(row.wall_s)}, measured` })),
     "Measured time of each run", { show: seconds });
+  chart.leftOut(place, rows.length, view.rows.length, "Bars: measured time of the encrypted program; runs of other sorts have none.");
 }
 
 function run(view, place) {
@@ -246,14 +274,32 @@ function run(view, place) {
   for (const row of view.rows) {
     if (row.quantity === "op_seconds" && row.value !== null) sums.set(row.kind, (sums.get(row.kind) ?? 0) + row.value);
   }
-  const rows = [...sums].sort((a, b) => b[1] - a[1]).slice(0, 16);
-  if (!rows.length) return;
+  const sorted = [...sums].sort((a, b) => b[1] - a[1]);
+  const rows = sorted.slice(0, 16);
+  if (!rows.length) { other(view, place); return; }
   chart.bars(place, rows.map(([name, value]) => ({ name: String(name), value, mark: "c0", tip: `${name}: ${seconds(value)}, measured` })),
     "Measured time by kind of operation", { show: seconds });
+  chart.leftOut(place, rows.length, sorted.length, "Bars: measured time, summed by kind of operation.");
+}
+
+// A run without kinds of operations: its longest times, one bar each.
+function other(view, place) {
+  const rows = view.rows.filter((row) => row.unit === "s" && row.value > 0).sort((a, b) => b.value - a.value);
+  if (!rows.length) return;
+  const drawn = rows.slice(0, 16);
+  const marks = { measured: "c0", predicted: "c3", simulated: "c4", published: "c6" };
+  const box = chart.bars(place, drawn.map((row) => ({
+    name: [row.kind ?? row.quantity, row.tier, row.mode].filter(Boolean).join(", "), value: row.value, mark: marks[row.provenance] ?? "c6",
+    tip: `${row.quantity}: ${seconds(row.value)}, ${row.provenance}`,
+  })), "The longest times of the run", { show: seconds });
+  chart.legend(box, Object.keys(marks).filter((name) => drawn.some((row) => row.provenance === name)).map((name) => ({ name, mark: marks[name] })), 0, box.height + 16);
+  chart.leftOut(place, drawn.length, rows.length);
 }
 
 function compare(view, place) {
-  const rows = view.rows.filter((row) => row.ratio > 0 && row.quantity !== "op_count").slice(0, 30);
+  const known = view.rows.filter((row) => row.ratio > 0);
+  const compared = known.filter((row) => row.quantity !== "op_count");
+  const rows = compared.slice(0, 30);
   if (!rows.length) return;
   const names = rows.map((row) => [row.quantity, row.kind, row.limbs, row.machine, row.tier].filter((part) => part !== null).join(" "));
   const line = 22;
@@ -273,15 +319,27 @@ function compare(view, place) {
     box.drawing.append(chart.text(left - 8, i * line + 20, name, { class: "tick", "text-anchor": "end" }));
     box.drawing.append(svg("circle", { class: "kind", cx: at(row.ratio), cy: i * line + 16, r: 5, "data-tip": `${names[i]}: ${ratio(row.ratio)}, ${row.provenance}` }));
   });
+  const zero = view.rows.length - known.length;
+  chart.leftOut(place, rows.length, compared.length, [
+    known.length > compared.length ? `${known.length - compared.length} counts of operations are not drawn.` : "",
+    zero ? `${zero} ${zero > 1 ? "quantities have" : "quantity has"} no ratio, because a value is 0.` : "",
+  ].filter(Boolean).join(" "));
 }
 
 function validation(view, place) {
   const rows = view.rows.filter((row) => row.application === "all" || row.application === undefined);
   const models = [...new Set(rows.map((row) => row.model))];
-  chart.bars(place, rows.slice(0, 40).map((row) => ({
-    name: `${row.protocol}, ${row.model}`, value: row.mean_abs_error, mark: `c${[0, 1, 3, 2, 4][models.indexOf(row.model) % 5]}`,
+  const marked = (model) => `c${[0, 1, 3, 2, 4][models.indexOf(model) % 5]}`;
+  const box = chart.bars(place, rows.slice(0, 40).map((row) => ({
+    name: `${row.protocol}, ${row.model}`, value: row.mean_abs_error, mark: marked(row.model),
     tip: `${row.protocol}, ${row.model}: mean |error| ${share(row.mean_abs_error)} of ${digits(row.n)}, predicted`,
   })), "Mean absolute error of each protocol and model", { show: share });
+  chart.legend(box, models.map((model) => ({ name: model, mark: marked(model) })), 0, box.height + 16);
+  chart.leftOut(place, Math.min(40, rows.length), rows.length, "Bars: mean absolute error over all applications.");
 }
 
-export const DRAWINGS = { validation, whatif, slowdown, roofline, residency: drawResidency, hosts, drive, machines, measured, runs, run, compare };
+function sweep(view, place, { change, say }) {
+  drawSpace(place, JSON.parse(view.drawing.space), view.drawing.asked, { change, copied: () => say("Command copied") });
+}
+
+export const DRAWINGS = { validation, whatif, slowdown, roofline, residency: drawResidency, hosts, drive, machines, measured, runs, run, compare, bench: drawBench, sweep, designs: sweep };

@@ -15,10 +15,10 @@ import * as theme from "./theme.js";
 import * as tip from "./tip.js";
 
 const NAMES = {
-  whatif: "What if", runs: "Runs", slowdown: "Slowdown", roofline: "Roofline", residency: "Keys on chip", hosts: "Hosts",
-  drive: "SSD", machines: "Two machines", measured: "Measured", validation: "Validation", compare: "Two runs", run: "Run",
+  whatif: "What if", runs: "Runs", slowdown: "Slowdown", roofline: "Roofline", residency: "Keys", hosts: "Hosts",
+  drive: "SSD", machines: "Machines", measured: "Measured", validation: "Validation", compare: "Compare", run: "Run", sweep: "Sweeps", designs: "Designs", bench: "Bench",
 };
-const IN_MENU = ["whatif", "slowdown", "roofline", "residency", "hosts", "drive", "machines", "runs", "measured", "validation", "compare"];
+const IN_MENU = ["whatif", "slowdown", "roofline", "residency", "hosts", "drive", "machines", "sweep", "designs", "bench", "runs", "measured", "validation", "compare"];
 
 let asking = null;
 let shown = null;
@@ -74,7 +74,7 @@ function draw(view) {
     const place = el("figure", { class: "drawing" });
     parts.push(place);
     content.replaceChildren(...parts.filter(Boolean), ...rest(view, change));
-    drawing(view, place, { change });
+    drawing(view, place, { change, say: (text) => { byId("status").textContent = text; } });
     inWords(view, place);
   } else {
     content.replaceChildren(...parts.filter(Boolean), ...rest(view, change));
@@ -145,11 +145,11 @@ function take(view) {
 
 function menu() {
   const links = IN_MENU.map((name) => el("li", {}, el("a", {
-    href: state.address({ view: name }), "aria-current": name === (state.viewName() === "run" ? "runs" : state.viewName()) ? "page" : null, "data-keep": `view-${name}`,
+    href: state.address({ view: name, ...controls.FRESH }), "aria-current": name === (state.viewName() === "run" ? "runs" : state.viewName()) ? "page" : null, "data-keep": `view-${name}`,
     onclick: (event) => {
       if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
       event.preventDefault();
-      state.change({ view: name });
+      state.change({ view: name, ...controls.FRESH });
       controls.sync();
       ask(true);
     },

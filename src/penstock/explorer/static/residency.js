@@ -13,7 +13,8 @@ function zoomed(first, last, end, factor, shift) {
 }
 
 export function drawResidency(view, place, { change }) {
-  const { keys, first, last, operations, listed } = view.drawing;
+  const { keys, labels, first, last, operations, listed } = view.drawing;
+  const said = (key) => labels[key] ?? key;
   const end = operations - 1;
   const go = (factor, shift) => {
     const [from, to] = zoomed(first, last, end, factor, shift);
@@ -36,7 +37,8 @@ export function drawResidency(view, place, { change }) {
   const top = 8;
   const pad = { right: 12, bottom: 58 };
   const box = chart.sheet(place, top + names.length * line + pad.bottom, "Stays of keys on chip, one line a key; the table has them as numbers");
-  const left = box.width < 560 ? 74 : 110;
+  const left = box.width < 560 ? 88 : 130;
+  const fits = Math.floor(left / 7.2);
   const at = chart.linear([first, last + 1], [left, box.width - pad.right]);
   const foot = top + names.length * line;
   const { drawing } = box;
@@ -49,7 +51,7 @@ export function drawResidency(view, place, { change }) {
   const rowOf = new Map(names.map((name, i) => [name, i]));
   names.forEach((name, i) => {
     if (i % every) return;
-    drawing.append(chart.text(left - 6, top + i * line + line - 3, name.length > 13 ? `${name.slice(0, 12)}…` : name, { class: line >= 12 ? "tick" : "tick small", "text-anchor": "end" }));
+    drawing.append(chart.text(left - 6, top + i * line + line - 3, said(name).length > fits ? `${said(name).slice(0, fits - 1)}…` : said(name), { class: line >= 12 ? "tick" : "tick small", "text-anchor": "end" }));
   });
   for (const stay of view.rows) {
     const i = rowOf.get(stay.key);
@@ -60,7 +62,7 @@ export function drawResidency(view, place, { change }) {
     const wide = Math.max(1.5, at(to + 1) - x);
     drawing.append(svg("rect", {
       class: stay.uses > stay.loads ? "stay" : "stay once", x, y: top + i * line + 1, width: wide, height: line - 2,
-      "data-tip": `${stay.key}: operations ${digits(stay.first)} to ${digits(stay.last)}, ${digits(stay.uses)} uses, ${digits(stay.loads)} loads, ${bytes(stay.loaded_bytes)} loaded, simulated`,
+      "data-tip": `${said(stay.key)}${said(stay.key) === stay.key ? "" : ` (key ${stay.key})`}: operations ${digits(stay.first)} to ${digits(stay.last)}, ${digits(stay.uses)} uses, ${digits(stay.loads)} loads, ${bytes(stay.loaded_bytes)} loaded, simulated`,
     }));
   }
   if (listed.length && at(1) - at(0) > 4) {
@@ -77,7 +79,7 @@ export function drawResidency(view, place, { change }) {
     change({ first: a, last: b >= end ? 0 : b });
   });
   chart.legend(box, [{ name: "kept for more uses", mark: "stay" }, { name: "loaded for each use", mark: "stay once" }], left, foot + 52);
-  if (listed.length) place.append(operationsTable(listed));
+  if (listed.length) place.append(operationsTable(listed, said));
 }
 
 function select(drawing, area, done) {
@@ -108,11 +110,11 @@ function select(drawing, area, done) {
   });
 }
 
-function operationsTable(listed) {
+function operationsTable(listed, said) {
   const head = ["operation", "kind", "limbs", "key", "loaded", "compute", "starts at", "scope"];
   const numeric = new Set(["operation", "limbs", "loaded", "compute", "starts at"]);
   const row = (each) => [
-    digits(each.operation), each.kind, each.limbs_in, each.key ?? "–", each.loaded_bytes ? bytes(each.loaded_bytes) : "–",
+    digits(each.operation), each.kind, each.limbs_in, each.key ? said(each.key) : "–", each.loaded_bytes ? bytes(each.loaded_bytes) : "–",
     seconds(each.compute_s), each.start_s === null ? "–" : seconds(each.start_s), each.scope,
   ];
   return el("details", { class: "operations" }, el("summary", {}, `${listed.length} operations, one by one`),

@@ -16,8 +16,7 @@ function chosen() {
 function apply() {
   const dark = (chosen() ?? (system.matches ? "dark" : "light")) === "dark";
   document.documentElement.dataset.theme = dark ? "dark" : "light";
-  const button = byId("theme");
-  button.setAttribute("aria-pressed", String(dark));
+  byId("theme").textContent = dark ? "Light" : "Dark"; // what a click gives
   return dark;
 }
 

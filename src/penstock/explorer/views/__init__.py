@@ -14,6 +14,7 @@ from penstock.explorer.engine import Engine
 from penstock.explorer.library import DEFAULT_RUNS, Library
 from penstock.explorer.state import State
 from penstock.explorer.view import View
+from penstock.explorer.views.bench import bench
 from penstock.explorer.views.compare import compare_machines, compare_runs
 from penstock.explorer.views.drive import drive
 from penstock.explorer.views.hosts import hosts
@@ -22,6 +23,7 @@ from penstock.explorer.views.residency import residency
 from penstock.explorer.views.roofline import roofline
 from penstock.explorer.views.runs import run, runs
 from penstock.explorer.views.slowdown import slowdown
+from penstock.explorer.views.sweep import designs, sweep
 from penstock.explorer.views.validation import validation
 from penstock.explorer.views.whatif import whatif
 
@@ -37,6 +39,9 @@ VIEWS: dict[str, Callable[[Engine, State], View]] = {
     "run": run,
     "compare": compare_runs,
     "measured": measured,
+    "sweep": sweep,
+    "designs": designs,
+    "bench": bench,
     "validation": validation,
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Any
@@ -14,7 +14,7 @@ from penstock.explorer.columns import short, simulated_columns
 from penstock.explorer.engine import Engine
 from penstock.explorer.state import State
 from penstock.explorer.view import PER_ROW, Column, View
-from penstock.explorer.views.rows import DIMENSIONS, UNITS, newest, with_damage
+from penstock.explorer.views.rows import DIMENSIONS, FIRST, dimension_column, newest, with_damage
 from penstock.machines import Machine
 from penstock.machines.figure import Evidence
 
@@ -26,6 +26,8 @@ EVIDENCE = {
 }
 """The mark of a value of a machine: calibrated and assumed values come from a model, not a document."""
 MOST_ROWS = 2000
+MOST_TRIED = 12
+"""Runs that are looked at for a pair with a common quantity."""
 
 
 def compare_machines(engine: Engine, state: State) -> View:
@@ -73,8 +75,7 @@ def compare_runs(engine: Engine, state: State) -> View:
     Raises: UsageError: fewer than two runs, or twice the same; as `Library.open_run`.
     """
     names = engine.library.run_names()
-    right = state.other_run or _newest_but(state.run, engine, names)
-    left = state.run or _newest_but(right, engine, names)
+    left, right = _sides(state, engine, names)
     if left == right != "":
         raise UsageError(f"run '{left}' on both sides: choose another one to compare with")
     if not left or not right:
@@ -92,11 +93,14 @@ def compare_runs(engine: Engine, state: State) -> View:
         title=f"{left} and {right}",
         columns=[
             Column(name="quantity", label="quantity"),
+            *(dimension_column(each) for each in used if each in FIRST),
             Column(name="left", label=left, unit="row", provenance=PER_ROW, source=f"run {left}, results.parquet"),
             Column(name="right", label=right, unit="row", provenance=PER_ROW, source=f"run {right}, results.parquet"),
-            Column(name="ratio", label="second / first", unit="x", provenance=PER_ROW, source="of the two beside it"),
+            Column(
+                name="ratio", label="second / first", unit="x", provenance=PER_ROW, source="right value over left value"
+            ),
+            *(dimension_column(each) for each in used if each not in FIRST),
             Column(name="provenance", label="provenance"),
-            *(Column(name=each, label=each.replace("_", " "), unit=UNITS.get(each)) for each in used),
         ],
         rows=rows,
         notes=[
@@ -112,13 +116,28 @@ def compare_runs(engine: Engine, state: State) -> View:
 _Row = dict[str, Any]
 
 
-def _newest_but(other: str, engine: Engine, names: Iterable[str]) -> str:
-    """The run besides `other` that was written last and can be read; empty where there is none."""
-    for name in names:
-        if name != other:
-            with suppress(PenstockError):
-                return newest(engine, name)[0]
-    return ""
+def _sides(state: State, engine: Engine, names: Sequence[str]) -> tuple[str, str]:
+    """The two runs of the state. By default the newest runs with a common quantity.
+
+    Either is empty where no run is left that can be read.
+    """
+    if state.run and state.other_run:
+        return state.run, state.other_run
+    named = state.run or state.other_run
+    known: dict[str, set[tuple[Any, ...]]] = {}
+    for name in dict.fromkeys([*([named] if named else []), *names[:MOST_TRIED]]):
+        with suppress(PenstockError):
+            found = set(_grouped(newest(engine, name)[2]))
+            for other in [named] if named else list(known):
+                if name != other and found & known.get(other, set()):
+                    return (named, name) if state.run else (name, other)
+            known[name] = found
+    others = [name for name in known if name != named]
+    if named:
+        mate = others[0] if others else ""
+        return (named, mate) if state.run else (mate, named)
+    late, early, *_ = *others, "", ""
+    return early, late
 
 
 def _matched(left: Iterable[_Row], right: Iterable[_Row]) -> Iterator[tuple[_Row, _Row]]:

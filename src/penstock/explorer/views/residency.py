@@ -7,6 +7,7 @@ close to tell apart are joined, so that any program draws in the same time.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,9 +126,11 @@ def residency(engine: Engine, state: State) -> View:
     kept = keys[:MOST_KEYS]
     names = trace.objects["name"].take(kept).to_pylist()
     name_of = dict(zip(kept.tolist(), names, strict=True))
+    steps = engine.steps(state)
     rows = [
         {
             "key": name_of[key],
+            "step": steps.get(name_of[key]),
             "first": a,
             "last": b,
             "uses": uses,
@@ -161,6 +164,7 @@ def residency(engine: Engine, state: State) -> View:
         title=f"Keys on chip, operations {first:,} to {last:,} of {len(priced):,}",
         columns=[
             Column(name="key", label="key"),
+            Column(name="step", label="rotates by", unit="1"),
             Column(name="first", label="from operation", unit="1", provenance="simulated", source=source),
             Column(name="last", label="to operation", unit="1", provenance="simulated", source=source),
             Column(name="uses", label="uses", unit="1", provenance="simulated", source=source),
@@ -172,12 +176,18 @@ def residency(engine: Engine, state: State) -> View:
         notes=notes,
         drawing={
             "keys": names,
+            "labels": {name: _said(name, steps) for name in names},
             "first": first,
             "last": last,
             "operations": len(priced),
             "listed": _listed(engine, state, first, last) if last - first < MOST_OPERATIONS else [],
         },
     )
+
+
+def _said(key: str, steps: Mapping[str, int]) -> str:
+    """A name of a key for people: rotations by their step, not by their Galois element."""
+    return f"rotate {steps[key]}" if key in steps else {"relin": "relinearize", "conj": "conjugate"}.get(key, key)
 
 
 def _listed(engine: Engine, state: State, first: int, last: int) -> list[dict[str, Any]]:

@@ -12,6 +12,8 @@ from penstock.explorer.view import PER_ROW, Column, View
 from penstock.runs.folder import RunFolder
 
 DIMENSIONS = ("stage", "machine", "tier", "mode", "cache_bytes", "policy", "hit_ratio", "kind", "limbs")
+FIRST = ("kind", "limbs")
+"""Dimensions that complete the name of a quantity."""
 UNITS = {"cache_bytes": "B", "hit_ratio": "share", "limbs": "1"}
 
 
@@ -27,11 +29,17 @@ def result_columns(name: str, rows: Iterable[dict[str, Any]]) -> list[Column]:
     used = [each for each in DIMENSIONS if any(row[each] is not None for row in known)]
     return [
         Column(name="quantity", label="quantity"),
+        *(dimension_column(each) for each in used if each in FIRST),
         Column(name="value", label="value", unit="row", provenance=PER_ROW, source=f"run {name}, results.parquet"),
-        *(Column(name=each, label=each.replace("_", " "), unit=UNITS.get(each)) for each in used),
+        *(dimension_column(each) for each in used if each not in FIRST),
         Column(name="provenance", label="provenance"),
         Column(name="note", label="note"),
     ]
+
+
+def dimension_column(name: str) -> Column:
+    """The column of a dimension of result rows."""
+    return Column(name=name, label=name.replace("_", " "), unit=UNITS.get(name))
 
 
 def with_damage(view: View, *runs: RunFolder) -> View:

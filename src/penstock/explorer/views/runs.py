@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from penstock.errors import PenstockError
 from penstock.explorer.engine import Engine
+from penstock.explorer.library import BENCH_FILE
 from penstock.explorer.state import State
 from penstock.explorer.view import Column, View
+from penstock.explorer.views.bench import bench
 from penstock.explorer.views.rows import newest, result_columns, with_damage
+from penstock.explorer.views.sweep import sweep
+from penstock.reports.sweep import is_sweep
 
 MOST_ROWS = 2000
 """Rows of a run that a page shows; the run's own results.csv has all of them."""
@@ -31,6 +36,7 @@ def runs(engine: Engine, state: State) -> View:
             Column(name="size", label="size"),
             Column(name="params", label="parameters"),
             Column(name="started", label="started"),
+            Column(name="sort", label="sort"),
             Column(name="state", label="state"),
             *(
                 Column(
@@ -72,6 +78,7 @@ def _row(engine: Engine, name: str, damage: list[str]) -> dict[str, Any]:
         "started": _word(run.record.get("started")),
         "state": ("complete" if run.complete else "not finished") + (", not all of it can be read" if lost else ""),
         **{key: values.get(key) for key in HEADLINES},
+        "sort": "sweep" if is_sweep(run) else "bench" if (run.path / BENCH_FILE).is_file() else "run",
         "has_report": run.report_path.is_file() and not run.report_path.is_symlink(),
         "provenance": "measured",
     }
@@ -82,12 +89,21 @@ def _word(value: Any) -> str | None:
     return None if value is None else str(value)[:200]
 
 
+def _of_its_own(engine: Engine, state: State) -> View | None:
+    """The view of a run that is a sweep or a benchmark."""
+    if engine.space(state.run) is not None:
+        return sweep(engine, state)
+    return bench(engine, state) if engine.library.bench_path(state.run) is not None else None
+
+
 def run(engine: Engine, state: State) -> View:
     """One run: its rows, each with its provenance.
 
     Raises: as `Library.open_run`; UsageError: there are no runs.
     """
     name, folder, rows = newest(engine, state.run)
+    if (own := _of_its_own(engine, replace(state, run=name))) is not None:
+        return own
     notes = [f"Command: {_word(folder.config.get('command')) or 'not recorded'}"]
     if len(rows) > MOST_ROWS:
         notes.append(f"The first {MOST_ROWS} of {len(rows)} rows; {folder.path}/results.csv has all of them.")

@@ -67,7 +67,7 @@ def compare(first: pa.Table, second: pa.Table) -> Comparison:
         shown = a[key][0]
         rows.append(
             {name: shown[name] for name in ("item", "size", "params", "limbs", "threads", "across", "condition")}
-            | statistics_of(before, after, _noise(a[key], b[key]))
+            | statistics_of(before, after, noise_between(a[key], b[key]))
         )
     return Comparison(
         rows=rows,
@@ -115,7 +115,7 @@ def ratio_interval(before: Sequence[float], after: Sequence[float]) -> tuple[flo
     return float(low), float(high)
 
 
-def _noise(before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]) -> float | None:
+def noise_between(before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]) -> float | None:
     """How far apart two measurements of the same thing may be for reasons of the machine alone.
 
     The larger of how the calibration loop's medians differ, and of the time in which a single-threaded run was not on a

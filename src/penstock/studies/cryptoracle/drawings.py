@@ -13,7 +13,8 @@ from penstock.studies.cryptoracle.data import PredictedApplication, Priced
 from penstock.studies.cryptoracle.errors import errors
 from penstock.studies.cryptoracle.predictions import of_additive, of_ours, of_regression, pairs
 from penstock.studies.cryptoracle.tables import is_default
-from penstock.system.figures import drawing, write_svg
+from penstock.system.figures import drawing, readable, write_svg
+from penstock.system.palette import GREY
 
 MODELS = {"additive": of_additive, "penstock": of_ours, "log-quadratic": of_regression}
 MARKERS = ("o", "s", "^", "D", "v")
@@ -58,7 +59,7 @@ def _errors(pyplot: Any, found: Sequence[PredictedApplication]) -> Any:
                 panel.plot([str(t) for t, _ in known], [e for _, e in known], marker=marker, label=name)
         panel.set_title(model)
         panel.set_xlabel("threads inside one operation")
-        panel.grid(visible=True, axis="y", alpha=0.3)
+        panel.grid(visible=False, axis="x")
     panels[0].set_ylim(bottom=0)
     panels[0].set_ylabel("mean |error| of the runtime [%]")
     panels[0].legend(fontsize="small")
@@ -76,17 +77,18 @@ def _correlation(pyplot: Any, found: Sequence[PredictedApplication]) -> Any:
             everything += [value for pair in both for value in pair]
             panel.scatter([m for _, m in both], [p for p, _ in both], marker=marker, s=18, label=name)
         panel.set_title(model)
-        panel.set_xlabel("measured [s] (the paper's data)")
+        panel.set_xlabel("measured (the paper's data)")
         panel.set_xscale("log")
         panel.set_yscale("log")
-        panel.grid(visible=True, alpha=0.3)
     if not everything:
         pyplot.close(figure)
         return None
     for panel in panels:
         ends = (min(everything), max(everything))
-        panel.plot(ends, ends, color="grey", linewidth=0.8)
-    panels[0].set_ylabel("predicted [s]")
+        panel.plot(ends, ends, color=GREY, linewidth=0.8)
+        readable(panel.xaxis, "s")
+        readable(panel.yaxis, "s")
+    panels[0].set_ylabel("predicted")
     panels[0].legend(fontsize="small")
     figure.suptitle("CryptOracle's figure 9(b), from its data")
     return figure

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from penstock.runs.folder import check_written
 from penstock.runs.tables import RESULTS_BOUNDS
-from penstock.system.figures import drawing, write_svg
+from penstock.system.figures import drawing, readable, write_svg
 from penstock.system.parquet import read_table
 
 MICRO = ("matrix-multiplication", "logistic-function", "sign-evaluation")
@@ -174,14 +174,14 @@ def draw(found: Sequence[FigurePoint], folder: Path) -> list[Path]:
         axes.set_xscale("log", base=2)
         if all(p.value > 0 for p in of_figure):
             axes.set_yscale("log")
+            readable(axes.yaxis, "s" if quantity == "runtime" else "")
         ticks = sorted({p.x for p in of_figure})
         axes.set_xticks(ticks, [f"2^{x.bit_length() - 1}" if figure == "figure8" else str(x) for x in ticks])
         axes.minorticks_off()
         axes.set_xlabel("ring dimension N" if figure == "figure8" else "threads inside one operation")
-        shown = "seconds, median" if quantity == "runtime" else f"{quantity} a call [{of_figure[0].unit}]"
+        shown = "time of a call, median" if quantity == "runtime" else f"{quantity} a call [{of_figure[0].unit}]"
         axes.set_ylabel(f"{shown} (measured here)")
         axes.set_title(f"{titles[figure]}: CryptOracle's figure {figure[-1]} on this machine")
-        axes.grid(visible=True, which="major", alpha=0.3)
         axes.legend(fontsize="small", ncols=2)
         name = figure if quantity == "runtime" else f"{figure}-{_safe(quantity)}"
         written.append(write_svg(drawn, folder / f"{name}.svg"))

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from penstock.system.figures import drawing, write_svg
+from penstock.system.figures import drawing, readable, write_svg
+from penstock.system.palette import COLOURS
 
 SHOWN = ("add", "add_plain", "mult", "mult_plain", "rotate")
 """Primitives of figure 5."""
@@ -57,13 +58,15 @@ def _curves(pyplot: Any, title: str, lines: Curves, unit: str) -> Any:
         for column, style in (("published", {"marker": "o", "label": name}), ("first_principles", {"linestyle": "--"})):
             known = [(threads, row[column]) for threads, row in ordered if row[column] is not None]
             if known:
-                axes.plot(*zip(*known, strict=True), color=f"C{number % 10}", **style)
+                axes.plot(*zip(*known, strict=True), color=COLOURS[number % len(COLOURS)], **style)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
+    readable(axes.yaxis, "s" if unit == "seconds" else "x")
     counts = sorted({threads for points in lines.values() for threads, _ in points})
     axes.set_xticks(counts, [str(count) for count in counts])
+    axes.xaxis.minorticks_off()
     axes.set_xlabel("threads inside one operation")
-    axes.set_ylabel(f"{unit} (markers: published; dashed: penstock)")
+    axes.set_ylabel(f"{'time' if unit == 'seconds' else unit} (markers: published; dashed: penstock)")
     axes.set_title(title)
     axes.legend(fontsize="small", ncols=2)
     return figure

@@ -1,6 +1,6 @@
 """Figures 3, 4 and 5 of FHEIns drawn again, under the headline's assumption and others, and the power of Table II.
 
-Colours are from Okabe and Ito, which colour-blind readers can tell apart; lines differ in style as well.
+Style and colours are the reports'; lines differ in style as well.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 
 from penstock.studies.fheins import data
 from penstock.studies.io_study.data import Printed
-from penstock.studies.io_study.figures import BLACK, BLUE, GREEN, ORANGE, PINK, RED, SKY
-from penstock.system.figures import drawing, write_svg
+from penstock.system.figures import drawing, readable, write_svg
+from penstock.system.palette import BLACK, BLUE, GREEN, ORANGE, PINK, RED, SKY
 
 Rows = Mapping[str, Mapping[str, Any]]
 DRIVE_NAME = {"ssd-s": "SSD-S", "ssd-l": "SSD-L"}
@@ -73,6 +73,7 @@ def _finish(axes: Any, published: Mapping[str, Printed], x: str) -> None:
         panel.axhline(published[drive].value, color=BLACK, linewidth=0.8, linestyle=":", label="published maximum")
         _axes(panel, drive, x)
         panel.set_yscale("log")
+        readable(panel.yaxis, "x")
     axes[0].set_ylabel("speedup over SHARP behind PCIe 4.0 x4")
     axes[0].legend(fontsize="x-small")
 
@@ -106,7 +107,7 @@ def _ablation(pyplot: Any, rows: Rows) -> Any:
         panel.set_xticks(range(len(values)), [label for _, label in ABLATION], fontsize="small")
         panel.set_title(DRIVE_NAME[drive])
         panel.set_xlabel("read from flash again for each ciphertext")
-        panel.grid(visible=True, axis="y", alpha=0.3)
+        panel.grid(visible=False, axis="x")
     axes[0].set_ylabel("slowdown against all optimisations")
     axes[0].legend(fontsize="small")
     return drawn
@@ -123,12 +124,13 @@ def _power(pyplot: Any, rows: Rows) -> Any:
     panel.set_xticks(range(3), ["a row is one engine", "a row is an accelerator", "a row is the drive"])
     panel.set_ylabel("power of the accelerators [W]")
     panel.legend(fontsize="small")
-    panel.grid(visible=True, axis="y", alpha=0.3)
+    panel.grid(visible=False, axis="x")
     return drawn
 
 
 def _axes(panel: Any, drive: str, label: str) -> None:
     panel.set_xscale("log", base=2)
+    panel.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    panel.xaxis.minorticks_off()
     panel.set_title(DRIVE_NAME[drive])
     panel.set_xlabel(label)
-    panel.grid(visible=True, alpha=0.3)

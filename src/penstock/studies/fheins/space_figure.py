@@ -11,10 +11,9 @@ import numpy.typing as npt
 from penstock.simulation.instorage.front import Mask
 from penstock.simulation.instorage.space import Space
 from penstock.studies.fheins.space import Own
-from penstock.studies.io_study.figures import BLACK, BLUE, GREEN, ORANGE, RED
-from penstock.system.figures import drawing, write_svg
+from penstock.system.figures import drawing, readable, write_svg
+from penstock.system.palette import BLACK, BLUE, GREEN, LINE, ORANGE, RED
 
-GREY = "#BBBBBB"
 COLOURS = (BLUE, ORANGE, GREEN)
 
 
@@ -36,7 +35,7 @@ def draw_space(
             panel.scatter(power[mask], seconds[mask], s=5, color=colour, alpha=0.5, linewidths=0, rasterized=True)
             panel.plot([], [], "o", color=colour, markersize=4, label=label)
 
-    dots(~chosen, GREY, "over a budget")
+    dots(~chosen, LINE, "over a budget")
     names = list(dict.fromkeys(space.columns["drive"].tolist()))
     for i, name in enumerate(names):
         dots(chosen & (space.columns["drive"] == name), COLOURS[i % len(COLOURS)], str(name))
@@ -54,10 +53,11 @@ def draw_space(
     panel.axvline(watts, color=BLACK, linewidth=0.8, linestyle=":", label=f"budget, {watts:g} W")
     panel.set_xscale("log")
     panel.set_yscale("log")
-    panel.set_xlabel("power of the accelerators' logic [W]")
-    panel.set_ylabel("seconds a query (simulated)")
+    readable(panel.xaxis, "W")
+    readable(panel.yaxis, "s")
+    panel.set_xlabel("power of the accelerators' logic")
+    panel.set_ylabel("time of a query (simulated)")
     together = "one query" if space.batch == 1 else f"{space.batch} queries together"
     panel.set_title(f"{len(space):,} designs: {space.query.workload}, {together}")
-    panel.grid(visible=True, alpha=0.3)
     panel.legend(fontsize="small", loc="lower left")
     return write_svg(drawn, path)

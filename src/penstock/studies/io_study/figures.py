@@ -1,6 +1,6 @@
 """Figures 1, 2 and 4 to 7 of the storage-I/O study drawn again, by its rules and from first principles; the tornado.
 
-Colours are from Okabe and Ito, which colour-blind readers can tell apart; lines differ in style as well.
+Style and colours are the reports'; a tier has the same colour in all pictures, and lines differ in style as well.
 """
 
 from __future__ import annotations
@@ -12,18 +12,10 @@ from typing import Any
 from penstock.studies.io_study import data
 from penstock.studies.io_study.history import BARS
 from penstock.studies.io_study.workflow import STEPS
-from penstock.system.figures import drawing, write_svg
+from penstock.system.figures import drawing, not_published, readable, write_svg
+from penstock.system.palette import BLACK, BLUE, COLOURS, GREEN, GREY, ORANGE, RED, tier_colours
 
-BLUE, ORANGE, GREEN, PINK, SKY, RED, BLACK = (
-    "#0072B2",
-    "#E69F00",
-    "#009E73",
-    "#CC79A7",
-    "#56B4E9",
-    "#D55E00",
-    "#000000",
-)
-TIER_COLOUR = dict(zip(data.TIERS, (BLUE, GREEN, ORANGE, RED), strict=True))
+TIER_COLOUR = {tier: COLOURS[index] for tier, index in tier_colours(data.TIERS).items()}
 TIER_NAME = {"hbm": "HBM", "ddr5": "DDR5", "pcie5": "PCIe disk", "rdma": "RDMA disk"}
 APPLICATION_NAME = {"resnet20": "ResNet-20", "helr": "HELR"}
 ACCELERATOR_NAME = {"sharp": "SHARP", "tensorfhe": "TensorFHE"}
@@ -76,13 +68,24 @@ def _history(pyplot: Any, rows: Rows) -> Any:
         if found["published"]:
             panel.plot(x, found["published"], "D", color=BLACK, label="published claim")
     panel.set_yscale("log")
+    readable(panel.yaxis, "x")
     panel.set_xticks(range(len(names)), [BAR_NAME[name] for name in names])
     panel.set_ylabel("speedup over OpenFHE on two threads")
     panel.set_title("Figure 1: a refresh, by slot and level: priced from machine files (blue), measured (green)")
-    panel.grid(visible=True, axis="y", alpha=0.3)
+    panel.grid(visible=False, axis="x")
+    bare = [BAR_NAME[n] for n in names if not rows[f"history.{n}.speedup_over_cpu"]["published"] and n != "cpu-native"]
+    if bare:
+        panel.set_xlabel(f"No diamond: no number is printed for {', '.join(bare)}.", fontsize="small")
     if panel.get_legend_handles_labels()[0]:
-        panel.legend(fontsize="small")
+        panel.legend(*_once(panel), fontsize="small")
     return drawn
+
+
+def _once(panel: Any) -> tuple[list[Any], list[str]]:
+    """What a legend names, each label once."""
+    handles, labels = panel.get_legend_handles_labels()
+    found = dict(zip(labels, handles, strict=True))
+    return list(found.values()), list(found)
 
 
 def _workflow(pyplot: Any, rows: Rows) -> Any:
@@ -94,10 +97,11 @@ def _workflow(pyplot: Any, rows: Rows) -> Any:
             places = [x + 0.4 * (i - 0.5) for x in range(len(STEPS))]
             panel.bar(places, values, 0.38, color=colour, label=ACCELERATOR_NAME[accelerator])
         panel.set_yscale("log")
+        readable(panel.yaxis, "s")
         panel.set_xticks(range(len(STEPS)), [step.replace("-", "\n") for step in STEPS], fontsize="small")
         panel.set_title(f"{APPLICATION_NAME[application]}, keys from {TIER_NAME[data.SHOWN_TIER]}")
-        panel.grid(visible=True, axis="y", alpha=0.3)
-    axes[0].set_ylabel("seconds")
+        panel.grid(visible=False, axis="x")
+    axes[0].set_ylabel("time")
     axes[0].legend(fontsize="small")
     return drawn
 
@@ -109,7 +113,7 @@ def _slowdowns(pyplot: Any, rows: Rows) -> Any:
         for panel, application in zip(line, data.APPLICATIONS, strict=True):
             for i, (column, colour, label) in enumerate(
                 (
-                    ("published", BLACK, "published"),
+                    ("published", GREY, "published"),
                     ("calibrated", ORANGE, "the study's rules"),
                     ("first_principles", BLUE, "first principles"),
                 )
@@ -120,10 +124,14 @@ def _slowdowns(pyplot: Any, rows: Rows) -> Any:
                     [x + 0.27 * (i - 1) for x, _ in shown], [v for _, v in shown], 0.25, color=colour, label=label
                 )
             panel.set_yscale("log")
+            readable(panel.yaxis, "x")
+            for x, tier in enumerate(data.TIERS):
+                if rows[f"{accelerator}.{application}.{tier}.slowdown"]["published"] is None:
+                    not_published(panel, x - 0.27, panel.get_ylim()[0])
             panel.set_xticks(range(len(data.TIERS)), [TIER_NAME[tier] for tier in data.TIERS])
             panel.set_title(f"{ACCELERATOR_NAME[accelerator]}, {APPLICATION_NAME[application]}")
             panel.set_ylabel("slowdown, every key from the tier")
-            panel.grid(visible=True, axis="y", alpha=0.3)
+            panel.grid(visible=False, axis="x")
     axes[0][0].legend(fontsize="small")
     return drawn
 
@@ -140,7 +148,6 @@ def _hit_ratios(pyplot: Any, rows: Rows) -> Any:
         panel.axhline(100 * data.IDEAL_SHARE, color=BLACK, linewidth=0.8, linestyle=":")
         panel.set_title(f"SHARP, {APPLICATION_NAME[application]} (dashed: the study's rules)")
         panel.set_xlabel("hit ratio of the on-chip memory [%]")
-        panel.grid(visible=True, alpha=0.3)
     axes[0].set_ylabel("share of the ideal speed [%]")
     axes[0].legend(fontsize="small")
     return drawn
@@ -166,11 +173,12 @@ def _hosts(pyplot: Any, rows: Rows) -> Any:
                     )
             panel.set_xscale("log", base=2)
             panel.set_yscale("log")
+            readable(panel.yaxis, "x")
             panel.set_xticks(data.HOST_COUNTS, [str(h) for h in data.HOST_COUNTS])
+            panel.xaxis.minorticks_off()
             panel.set_title(f"{ACCELERATOR_NAME[accelerator]}, {APPLICATION_NAME[application]}, {network}")
             panel.set_xlabel("hosts (dashed: the study's rules)")
             panel.set_ylabel("time / time of one host")
-            panel.grid(visible=True, alpha=0.3)
     axes[0][0].legend(fontsize="small")
     return drawn
 
@@ -180,7 +188,7 @@ def _breakdown(pyplot: Any, rows: Rows) -> Any:
     drawn, axes = pyplot.subplots(1, 2, figsize=(10, 4.5), layout="constrained", sharey=True)
     for panel, accelerator in zip(axes, ACCELERATOR_NAME, strict=True):
         low, marked = [0.0] * len(data.HOST_COUNTS), [0.0] * len(data.HOST_COUNTS)
-        for part, colour in zip(data.PARTS, (BLUE, ORANGE, GREEN), strict=True):
+        for part, colour in zip(data.PARTS, (BLUE, RED, GREEN), strict=True):
             at = [rows[f"{accelerator}.resnet20.pcie5.ethernet-400.hosts{h}.{part}_share"] for h in data.HOST_COUNTS]
             values = [100 * r["first_principles"] for r in at]
             panel.bar(range(len(at)), values, 0.7, bottom=low, color=colour, label="I/O" if part == "io" else part)
@@ -190,7 +198,10 @@ def _breakdown(pyplot: Any, rows: Rows) -> Any:
                     marked[i] += 100 * each["published"]
                     panel.plot([i - 0.42, i + 0.42], [marked[i]] * 2, color=BLACK, linewidth=2)
         panel.set_xticks(range(len(data.HOST_COUNTS)), [str(h) for h in data.HOST_COUNTS])
-        panel.set_xlabel("hosts (black: published)")
+        panel.grid(visible=False, axis="x")
+        printed = [str(h) for h, share in zip(data.HOST_COUNTS, marked, strict=True) if share]
+        where = "" if len(printed) == len(data.HOST_COUNTS) else f", printed for {' and '.join(printed) or 'none'} only"
+        panel.set_xlabel(f"hosts (black: published{where})")
         panel.set_title(f"{ACCELERATOR_NAME[accelerator]}, ResNet-20, PCIe disk, Ethernet")
     axes[0].set_ylabel("share of the time, first principles [%]")
     drawn.legend(*axes[0].get_legend_handles_labels(), fontsize="small", loc="outside upper center", ncols=3)
@@ -231,4 +242,4 @@ def _bars(panel: Any, moved: Sequence[tuple[float, str]]) -> None:
         color=[ORANGE if value > 1 else BLUE for value, _ in moved],
     )
     panel.set_yticks(range(len(moved)), [policy.replace("-", " ") for _, policy in moved], fontsize="small")
-    panel.grid(visible=True, axis="x", alpha=0.3)
+    panel.grid(visible=False, axis="y")

@@ -23,6 +23,8 @@ WORKLOADS = ("pir", "ssc", "hdc-classify", "filter-aggregate", "equi-join", "arg
 ENDINGS = (".csv", ".json")
 SHOWN = 3
 """Reasons for points that cannot be built."""
+_SHARED = ("params", "database", "architecture", "batch", "contention", "power", "machine", "policy")
+"""Options that are the same for every design, and belong to its command."""
 _AXES: tuple[Callable[[Any], Any], ...] = (
     click.option("--drive", "drives", multiple=True, default=("ssd-s", "ssd-l"), help="May be repeated, as all axes."),
     click.option(
@@ -76,6 +78,7 @@ def _with(options: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
 @click.option("--play", is_flag=True, help="Play the designs of the front on the event engine, page by page.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write every point: a .csv or .json file.")
 @click.option("--figure", type=click.Path(path_type=Path), help="Draw all points and the front: an .svg file.")
+@click.option("--page", type=click.Path(path_type=Path), help="Write a page that explores the points: an .html file.")
 @click.option("--force", is_flag=True, help="Replace existing files.")
 @quiet_option
 @format_option
@@ -91,6 +94,7 @@ def command(workload: str, **options: Any) -> None:
       penstock ssd space ssc
       penstock ssd space pir --batch 64 --max-power "20 W" --figure front.svg
       penstock ssd space filter-aggregate --max-dram-rate "51.2 GB/s" -o designs.csv --format json
+      penstock ssd space ssc --page designs.html
       penstock ssd space hdc-classify --max-power "30 W" --play
       penstock ssd space ssc --drive ssd-s --lanes 128 --scratchpad "7 MB" --scratchpad "42 MB" --contention dram
     """
@@ -110,20 +114,20 @@ def command(workload: str, **options: Any) -> None:
     rows = [{**row, "pareto": True, "within_budgets": True} for row in space.rows(front)]
     if options["play"]:
         _play(space, rows, accelerator, options)
-    if options["output"] is not None:
+    if options["output"] is not None or options["page"] is not None:
         on_front = set(front.tolist())
         every = [
             {**row, "pareto": i in on_front, "within_budgets": bool(chosen[i])} for i, row in enumerate(space.rows())
         ]
-        _write(options["output"], every, options["force"])
+        _keep(every, workload, options)
     if options["figure"] is not None:
         from penstock.studies.fheins.space_figure import draw_space
 
         draw_space(space, chosen, front, own, budgets[0].most, options["figure"])
     if not options["quiet"]:
-        for name in ("output", "figure"):
+        for name, what in (("output", "points"), ("figure", "picture"), ("page", "page")):
             if options[name] is not None:
-                _say(f"{'points' if name == 'output' else 'picture'} written to {options[name]}")
+                _say(f"{what} written to {options[name]}")
 
     def table(console: Console) -> None:
         _draw(console, space, rows, int(chosen.sum()), budgets)
@@ -131,6 +135,32 @@ def command(workload: str, **options: Any) -> None:
         console.print(f"Area and power: {accelerator.scaling_source}.", highlight=False)
 
     emit(rows, options["output_format"], table=table)
+
+
+def _keep(every: Sequence[dict[str, Any]], workload: str, options: dict[str, Any]) -> None:
+    """Write what -o and --page ask for."""
+    from penstock.reports.build import page_bytes
+    from penstock.reports.designs import designs_page
+    from penstock.system.files import write_atomic
+
+    if options["output"] is not None:
+        _write(options["output"], every, options["force"])
+    if options["page"] is not None:
+        text = designs_page(every, _command(workload, options))
+        write_atomic(options["page"], page_bytes(text), force=options["force"])
+
+
+def _command(workload: str, options: dict[str, Any]) -> str:
+    """The words that every design shares, besides its axes."""
+    import shlex
+
+    words = ["penstock", "ssd", "space", workload]
+    for parameter in command.params:
+        name = str(parameter.name)
+        value = options.get(name)
+        if name in _SHARED and value is not None and value != parameter.default:
+            words += [parameter.opts[0], str(value)]
+    return shlex.join(words)
 
 
 def _play(space: Space, rows: list[dict[str, Any]], accelerator: UnitAccelerator, options: dict[str, Any]) -> None:
@@ -164,14 +194,16 @@ def _say(text: str) -> None:
 def _check_files(options: dict[str, Any]) -> None:
     from penstock.system.files import check_target
 
-    output, figure = options["output"], options["figure"]
+    output, figure, page = options["output"], options["figure"], options["page"]
     if output is not None and output.suffix not in ENDINGS:
         raise UsageError(f"-o {output}: the points are written as CSV or JSON: end the name in {' or '.join(ENDINGS)}")
     if figure is not None and figure.suffix != ".svg":
         raise UsageError(f"--figure {figure}: the picture is an SVG: end the name in .svg")
-    if options["force"] and output is None and figure is None:
-        raise UsageError("--force replaces a file of -o or --figure: name one, or leave it out")
-    for path in (output, figure):
+    if page is not None and page.suffix != ".html":
+        raise UsageError(f"--page {page}: the page is HTML: end the name in .html")
+    if options["force"] and output is None and figure is None and page is None:
+        raise UsageError("--force replaces a file of -o, --figure or --page: name one, or leave it out")
+    for path in (output, figure, page):
         if path is not None:
             check_target(path, force=options["force"])
 

@@ -40,6 +40,8 @@ export function show(value, unit) {
     case "B": return bytes(value);
     case "B/s": return `${bytes(value)}/s`;
     case "J": return value === 0 ? `0${NARROW}J` : scaled(value, JOULES);
+    case "W": return `${digits(value)}${NARROW}W`;
+    case "mm²": return `${digits(value)}${NARROW}mm²`;
     case "x": return ratio(value);
     case "share": return share(value);
     default: return digits(value);
