@@ -55,7 +55,9 @@ class Keeper:
                 "--force to run again, or name another folder"
             )
         if not quiet:
-            progress_console.print(f"{self._path} is complete: shown as it was; --force runs it again", soft_wrap=True)
+            progress_console.print(
+                f"{self._path} is complete, and its numbers are shown; --force runs it again", soft_wrap=True
+            )
         return kept_numbers(self._opened)
 
     def keep(self, found: Ran) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from penstock.explorer.state import HOLDS, PATTERNS, SCAN_ENDS, State
 from penstock.explorer.view import plain
 from penstock.explorer.views import VIEWS, show
 from penstock.params.ckks import KeyForm
-from penstock.simulation.caches import POLICIES
 from penstock.simulation.cluster.partitions import PARTITIONS
 from penstock.simulation.names import CLASSES
 from penstock.simulation.timing import MODES
@@ -84,7 +83,8 @@ def choices(engine: Engine) -> dict[str, Any]:
         "machines": library.machines(),
         "tiers": [{"name": name, "bytes_per_s": library.tier(name).bandwidth_bytes_per_s} for name in library.tiers()],
         "networks": library.networks(),
-        "policies": list(POLICIES),
+        "policies": library.policies(),
+        "prefetchers": library.policies("prefetch"),
         "modes": list(MODES),
         "partitions": list(PARTITIONS),
         "classes": list(CLASSES),

@@ -19,7 +19,7 @@ from penstock.traces.io import write_trace
 
 VERB = "run"
 MEASURED = "measured"
-"""Stage of what the run measured."""
+"""Stage of the measurements."""
 _AGAIN = "run the same command again with --force, or name another folder"
 
 
@@ -95,5 +95,5 @@ def kept_numbers(folder: RunFolder) -> dict[str, Any]:
     """
     numbers = folder.record.get("numbers")
     if not isinstance(numbers, dict) or not folder.has_stage(MEASURED):
-        raise DamagedRun(f"{folder.path}: what the run measured is damaged or gone; {_AGAIN}")
+        raise DamagedRun(f"{folder.path}: its measurements are damaged or gone; {_AGAIN}")
     return {**numbers, "run_folder": str(folder.path), "report": str(folder.report_path)}

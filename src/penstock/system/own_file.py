@@ -1,6 +1,6 @@
 """Python files of the user's own: programs, policies, prefetchers. They are read, run, and blamed for their faults.
 
-An error inside names the file and its line. What a file prints goes to stderr, and it may import modules from its
+An error inside names the file and its line. The output of a file goes to stderr, and it may import modules from its
 folder.
 """
 
@@ -32,7 +32,7 @@ _BESIDE: dict[Path, dict[str, ModuleType]] = {}
 
 
 _TURN: list[AbstractContextManager[Any]] = [nullcontext()]
-"""What is held while a file's code runs."""
+"""Held while a file's code runs."""
 
 
 def one_at_a_time() -> None:
@@ -86,7 +86,7 @@ def bound_names(tree: ast.Module) -> set[str]:
 def executed(path: Path, name: str, text: str | None = None) -> ModuleType:
     """A file's module, run for this.
 
-    Args:   path: absolute; text: what stands in the file, where it is not there to be read.
+    Args:   path: absolute; text: the file's own, where the file may be gone.
     Raises: UsageError: a fault of the file, with its line.
     """
     digest = hashlib.sha256(os.fsencode(path) + (text or "").encode()).hexdigest()[:12]
@@ -195,7 +195,7 @@ def line_of(error: BaseException, path: Path, name: str) -> str:
 
 
 def fault(function: Callable[..., Any], name: str, what: str) -> UsageError:
-    """The error of what a function of a file returned, with the line at which it begins."""
+    """The error of a function of a file that returned something wrong, with the line at which it begins."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     at = name if code is None else f"{name}, line {code.co_firstlineno}"
     error = UsageError(f"{at}, in {getattr(function, '__name__', 'it')}: {what}")

@@ -116,7 +116,9 @@ def _completed(module: ModuleType, path: Path, name: str) -> ModuleType:
     own.program = own_file.watched(own.program, path, name, "program")
     own.blank = own_file.watched(own.blank, path, name, "blank") if hasattr(own, "blank") else first_input
     own.check = (
-        _checked(own_file.watched(own.check, path, name, "check"), name) if hasattr(own, "check") else _comparison(own, name)
+        _checked(own_file.watched(own.check, path, name, "check"), name)
+        if hasattr(own, "check")
+        else _comparison(own, name)
     )
     return module
 

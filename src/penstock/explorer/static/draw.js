@@ -3,6 +3,7 @@
 import * as chart from "./chart.js";
 import { svg } from "./dom.js";
 import { bytes, digits, ratio, seconds, share, show } from "./format.js";
+import { OWN_DRAWINGS } from "./own.js";
 import { drawResidency } from "./residency.js";
 
 const PARTS = [["compute_s", "compute", "c0"], ["io_s", "I/O", "c1"], ["decode_s", "decode", "c3"], ["communication_s", "communication", "c2"]];
@@ -284,4 +285,4 @@ function validation(view, place) {
   })), "Mean absolute error of each protocol and model", { show: share });
 }
 
-export const DRAWINGS = { validation, whatif, slowdown, roofline, residency: drawResidency, hosts, drive, machines, measured, runs, run, compare };
+export const DRAWINGS = { ...OWN_DRAWINGS, validation, whatif, slowdown, roofline, residency: drawResidency, hosts, drive, machines, measured, runs, run, compare };

@@ -16,8 +16,9 @@ import * as tip from "./tip.js";
 const NAMES = {
   whatif: "What if", runs: "Runs", slowdown: "Slowdown", roofline: "Roofline", residency: "Keys on chip", hosts: "Hosts",
   drive: "SSD", machines: "Two machines", measured: "Measured", validation: "Validation", compare: "Two runs", run: "Run",
+  predict: "Predicted run", suggest: "Parameters", precision: "Precision", tenants: "Tenants", levels: "Levels",
 };
-const IN_MENU = ["whatif", "slowdown", "roofline", "residency", "hosts", "drive", "machines", "runs", "measured", "validation", "compare"];
+const IN_MENU = ["whatif", "slowdown", "roofline", "residency", "hosts", "drive", "machines", "predict", "suggest", "precision", "tenants", "levels", "runs", "measured", "validation", "compare"];
 
 let asking = null;
 let shown = null;
