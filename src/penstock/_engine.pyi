@@ -47,6 +47,7 @@ __all__ = [
     "StageTimes",
     "StoredKey",
     "Times",
+    "Uses",
     "__version__",
     "check_tenant",
     "ckks_ciphertext",
@@ -70,9 +71,12 @@ __all__ = [
     "play_time_many",
     "policies",
     "replay",
+    "replay_asked",
     "replay_forced",
+    "replay_priorities",
     "replay_uncached",
     "schedule_kernels",
+    "uses",
 ]
 
 __version__: str

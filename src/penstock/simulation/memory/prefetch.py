@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.errors import UnknownName, UsageError
 from penstock.simulation.own import OwnFile, is_own, own_file_at
@@ -20,7 +20,7 @@ class Prefetch:
     """Operations; 0: a transfer starts when its own operation may; `None`: no limit."""
     buffer_bytes: int | None = None
     """Bytes of the operations under way; `None`: no limit."""
-    own: OwnFile | None = None
+    own: OwnFile | None = field(default=None, repr=False)
     """A prefetcher of the user's own, which says how far each operation's loads run ahead."""
 
     def __post_init__(self) -> None:
