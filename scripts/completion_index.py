@@ -20,7 +20,7 @@ from penstock.cli.main import cli
 KINDS = {
     "--params": "params", "--machine": "machine", "--tier": "tier", "--network": "network", "--drive": "drive",
     "--architecture": "architecture", "--size": "size", "--workload": "workload", "--with": "program",
-    "--cpu": "machine", "--link": "tier", "--memory-tier": "tier",
+    "--cpu": "machine", "--link": "tier", "--memory-tier": "tier", "explore --policy": "file",
 }  # fmt: skip
 """Options whose values have names, in every command."""
 ARGUMENTS = {
@@ -31,7 +31,8 @@ ARGUMENTS = {
 
 
 def choices() -> dict[str, Any]:
-    """Options without a type that names their values: these, or with ',' first several with commas."""
+    """Options without a type that names their values: these, or with ',' first several with commas; '*.py': files
+    too."""
     from penstock.explorer.views import VIEWS
     from penstock.params.ckks import KeyForm
     from penstock.rewriting import PASSES
@@ -40,15 +41,18 @@ def choices() -> dict[str, Any]:
     from penstock.simulation.cluster.topology import TOPOLOGIES
     from penstock.simulation.instorage.policies import HOST_POLICIES
     from penstock.simulation.memory.hierarchy import MODES, POLICIES
+    from penstock.simulation.memory.tenants import ORDERS
     from penstock.simulation.names import CLASSES
     from penstock.system.doctor import CHECKS
 
     return {
-        "--policy": list(POLICIES), "--mode": list(MODES), "--partition": list(PARTITIONS),
+        "--policy": [*POLICIES, "*.py"], "--interleave": [*ORDERS, "*.py"],
+        "--mode": list(MODES), "--partition": list(PARTITIONS),
         "--topology": list(TOPOLOGIES), "--all-gather": list(ALL_GATHERS), "--broadcast": list(BROADCASTS),
         "--classes": [",", *CLASSES], "--key-form": [form.value for form in KeyForm],
-        "--prefetch": ["none", "next-", "perfect"],
-        "--require": list(CHECKS), "--pass": [",", *PASSES], "view": list(VIEWS), "ssd --policy": list(HOST_POLICIES),
+        "--prefetch": ["none", "next-", "perfect", "*.py"],
+        "--require": list(CHECKS), "--pass": [",", *PASSES],
+        "words": [*VIEWS, "*.py", "*.pkg", "*.parquet"], "ssd --policy": list(HOST_POLICIES),
         "--suite": ["quick", "fit", "full"],
     }  # fmt: skip
 

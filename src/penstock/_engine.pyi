@@ -47,6 +47,7 @@ __all__ = [
     "StageTimes",
     "StoredKey",
     "Times",
+    "Uses",
     "__version__",
     "check_tenant",
     "ckks_ciphertext",
@@ -70,9 +71,12 @@ __all__ = [
     "play_time_many",
     "policies",
     "replay",
+    "replay_asked",
     "replay_forced",
+    "replay_priorities",
     "replay_uncached",
     "schedule_kernels",
+    "uses",
 ]
 
 __version__: str
@@ -197,6 +201,50 @@ def replay(
 ) -> Replay:
     """Plays accesses, (n + 1,), (m,), (m,), through an empty cache; `detail` asks for what each access loads."""
 
+@final
+class Uses:
+    """(m,) each: the uses of every access's object before and after it."""
+
+    @property
+    def next(self) -> npt.NDArray[np.int64]:
+        """Position of the next access to the same object; m where there is none."""
+    @property
+    def last(self) -> npt.NDArray[np.int64]:
+        """Position of the one before; -1 where there is none."""
+    @property
+    def count(self) -> npt.NDArray[np.int64]:
+        """Uses so far, this one included."""
+
+def uses(
+    access_start: npt.NDArray[np.int64],
+    access_object: npt.NDArray[np.int32] | npt.NDArray[np.int64] | npt.NDArray[Any],
+    access_bytes: npt.NDArray[np.int64],
+) -> Uses:
+    """The uses of every object, in one pass."""
+
+def replay_priorities(
+    access_start: npt.NDArray[np.int64],
+    access_object: npt.NDArray[np.int32] | npt.NDArray[np.int64] | npt.NDArray[Any],
+    access_bytes: npt.NDArray[np.int64],
+    priorities: npt.NDArray[np.float64],
+    capacity_bytes: int,
+    on_hit: bool = True,
+    bypass: bool = False,
+    aging: bool = False,
+    detail: bool = False,
+) -> Replay:
+    """As `replay`, by (m,) priorities: the least leaves first, and what has none (not a number) is not kept."""
+
+def replay_asked(
+    access_start: npt.NDArray[np.int64],
+    access_object: npt.NDArray[np.int32] | npt.NDArray[np.int64] | npt.NDArray[Any],
+    access_bytes: npt.NDArray[np.int64],
+    policy: Any,
+    capacity_bytes: int,
+    detail: bool = False,
+) -> Replay:
+    """As `replay`, under an object with `touch`, `admits`, `make_room`, `insert` and `grow`; its errors are raised."""
+
 def replay_uncached(
     access_start: npt.NDArray[np.int64],
     access_object: npt.NDArray[np.int32] | npt.NDArray[np.int64] | npt.NDArray[Any],
@@ -261,8 +309,12 @@ def play_stages(
     prefetch_depth: int | None = None,
     prefetch_buffer_bytes: float | None = None,
     timeline: bool = False,
+    prefetch_depths: npt.NDArray[np.int64] | None = None,
 ) -> StageTimes:
-    """Plays operations, (n,) seconds in each of s stages, in program order; `None` is no limit."""
+    """Plays operations, (n,) seconds in each of s stages, in program order; `None` is no limit.
+
+    Args:   prefetch_depths: (n,) of each operation, next to `prefetch_depth`.
+    """
 
 @final
 class ScheduledKernels:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from penstock import _engine
 from penstock.errors import ClockOverflow
 from twins import engine as oracle
+from twins.policies import Priorities
 
 Rows = list[list[tuple[int, int]]]
 
@@ -82,6 +83,35 @@ def test_a_long_trace_with_partial_sizes_replays_as_its_twin(policy: str) -> Non
         got = _engine.replay(np.array(start), np.array(objects), np.array(sizes), policy, capacity, detail=True)
         assert_equal(got, expected)
         assert expected.hits > 0
+
+
+@given(
+    rows=st.one_of(ROWS, EQUAL_ROWS),
+    capacity=CAPACITY,
+    values=st.lists(
+        st.sampled_from([-2.5, -0.0, 0.0, 1.0, 7.25, float("inf"), float("nan")]), min_size=240, max_size=240
+    ),
+    flags=st.fixed_dictionaries({name: st.booleans() for name in ("on_hit", "bypass", "aging")}),
+)
+def test_priorities_replay_as_their_twin(
+    rows: Rows, capacity: int, values: list[float], flags: dict[str, bool]
+) -> None:
+    of_access = values[: sum(map(len, rows))]
+    expected = oracle.replay(*lists(rows), Priorities(of_access, **flags), capacity)
+    got = _engine.replay_priorities(
+        *arrays(rows), np.array(of_access, dtype=np.float64), capacity, **flags, detail=True
+    )
+    assert_equal(got, expected)
+
+
+@given(rows=ROWS)
+def test_uses_are_those_of_each_object(rows: Rows) -> None:
+    objects = lists(rows)[1]
+    got, m = _engine.uses(*arrays(rows)), len(objects)
+    for at, obj in enumerate(objects):
+        assert got.next[at] == next((i for i in range(at + 1, m) if objects[i] == obj), m)
+        assert got.last[at] == next((i for i in reversed(range(at)) if objects[i] == obj), -1)
+        assert got.count[at] == objects[: at + 1].count(obj)
 
 
 @given(rows=ROWS)
@@ -166,6 +196,7 @@ HELD = st.one_of(st.integers(0, 12).map(float), st.floats(0, 12))
     num_stages=st.integers(1, 3),
     depth=st.one_of(st.none(), st.integers(0, 30)),
     buffer=st.one_of(st.none(), HELD, st.just(1e9)),
+    own=st.one_of(st.none(), st.lists(st.integers(0, 30), min_size=25, max_size=25)),
 )
 def test_stages_play_as_their_twin(
     mode: str,
@@ -173,12 +204,20 @@ def test_stages_play_as_their_twin(
     num_stages: int,
     depth: int | None,
     buffer: float | None,
+    own: list[int] | None,
 ) -> None:
     *stages, held = [list(column) for column in zip(*operations, strict=True)] or [[]] * 4
     stages = stages[:num_stages]
-    expected = oracle.play_stages(stages, held, mode, depth, buffer)
+    depths = None if own is None else own[: len(held)]
+    expected = oracle.play_stages(stages, held, mode, depth, buffer, depths)
     got = _engine.play_stages(
-        [np.array(stage) for stage in stages], np.array(held), mode, depth, buffer, timeline=mode != "bound"
+        [np.array(stage) for stage in stages],
+        np.array(held),
+        mode,
+        depth,
+        buffer,
+        timeline=mode != "bound",
+        prefetch_depths=None if depths is None else np.array(depths, dtype=np.int64),
     )
     assert (got.busy_s, got.idle_s, got.total_s) == (expected.busy_s, expected.idle_s, expected.total_s)
     assert got.oversized == expected.oversized

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
-from twins.policies import POLICIES, Optimal
+from twins.policies import POLICIES, Optimal, Policy
 
 TWINS = (*POLICIES, "optimal")
 """Names of the policies that have a twin."""
@@ -35,8 +35,8 @@ class OracleReplay:
 class OracleCache:
     """One cache, access by access."""
 
-    def __init__(self, access_object: Sequence[int], policy: str, capacity_bytes: int) -> None:
-        self._order = POLICIES[policy](access_object, capacity_bytes)
+    def __init__(self, access_object: Sequence[int], policy: str | Policy, capacity_bytes: int) -> None:
+        self._order = POLICIES[policy](access_object, capacity_bytes) if isinstance(policy, str) else policy
         self._capacity = capacity_bytes
         self._resident: dict[int, int] = {}
         self.evictions = 0
@@ -79,7 +79,7 @@ def replay(
     access_start: Sequence[int],
     access_object: Sequence[int],
     access_bytes: Sequence[int],
-    policy: str,
+    policy: str | Policy,
     capacity_bytes: int,
 ) -> OracleReplay:
     """Accesses through an empty cache of `capacity_bytes`."""
@@ -293,8 +293,9 @@ def play_stages(
     mode: str,
     depth: int | None,
     buffer_bytes: float | None,
+    depths: Sequence[int] | None = None,
 ) -> OracleStages:
-    """Operations through stages in program order.
+    """Operations through stages in program order; `depths`: of each operation, next to `depth`.
 
     Raises: OverflowError: past the end of the clock.
     """
@@ -308,6 +309,8 @@ def play_stages(
             ready = ends[-1][i - 1] if i > 0 else 0
         if mode == "overlap":
             waits_for = [] if depth is None else list(range(i - depth))
+            if depths is not None:
+                waits_for += range(i - depths[i])
             if buffer_bytes is not None:
                 waits_for += [j for j in range(i) if sums[i + 1] - sums[j] > buffer_bytes]
             ready = max((ends[-1][j] for j in waits_for), default=0)

@@ -5,6 +5,7 @@ A list is in order of arrival, oldest first. Sizes are looked up and summed anew
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -234,6 +235,45 @@ class Belady:
 
     def insert(self, obj: int, at: int, resident: Mapping[int, int]) -> None:
         self._residents.add(obj)
+
+
+class Priorities:
+    """What is worth least leaves first, by a number for each access (`_engine.replay_priorities`)."""
+
+    def __init__(self, values: Sequence[float], *, on_hit: bool, bypass: bool, aging: bool) -> None:
+        self._values, self._on_hit, self._bypass, self._aging = values, on_hit, bypass, aging
+        self._place: dict[int, tuple[float, int]] = {}
+        self._age = 0.0
+
+    def _new(self, at: int) -> tuple[float, int]:
+        return self._values[at] + self._age, at
+
+    def touch(self, obj: int, at: int) -> bool:
+        if not self.admits(obj, at):
+            del self._place[obj]
+            return False
+        if self._on_hit:
+            self._place[obj] = self._new(at)
+        return True
+
+    def admits(self, obj: int, at: int) -> bool:
+        return not math.isnan(self._values[at])
+
+    def make_room(self, obj: int, at: int, needed: int, resident: Mapping[int, int]) -> list[int] | None:
+        own = self._place.get(obj, self._new(at))
+        others = sorted((each for each in self._place if each != obj), key=self._place.__getitem__)
+        victims = _first(others, needed, resident)
+        if victims is None or (self._bypass and any(self._place[victim] > own for victim in victims)):
+            return None
+        last = self._place[victims[-1]][0]
+        if self._aging and math.isfinite(last):
+            self._age = max(self._age, last)
+        for victim in victims:
+            del self._place[victim]
+        return victims
+
+    def insert(self, obj: int, at: int, resident: Mapping[int, int]) -> None:
+        self._place.setdefault(obj, self._new(at))
 
 
 POLICIES: dict[str, Callable[[Sequence[int], int], Policy]] = {

@@ -95,7 +95,7 @@ def test_a_course_that_depends_on_what_is_decrypted_is_refused(capsys, tmp_path)
         (["inner-product", "--scale-bits", "fourty"], "--scale-bits: 'fourty' is not a whole number"),
         (["inner-product", "--scale-bits", "50..40"], "--scale-bits: '50..40' is not a run"),
         (["inner-product", "--scale-bits", "80"], "scale_bits 80"),
-        (["mine.parquet"], "mine.parquet is a trace, which has no values"),
+        (["mine.parquet"], "mine.parquet is a trace, made at one chain, of operations without values"),
         (["no-such-workload"], "no-such-workload"),
         (["inner-product", "--draws", "0"], "draws"),
     ],

@@ -243,7 +243,7 @@ def test_the_command_prints_and_writes_the_first(capsys: pytest.CaptureFixture[s
         (["predict", "suggest", "inner-product"], "name a machine"),
         (
             ["predict", "suggest", "mine.parquet", "--machine", "sharp"],
-            "is a trace, made at one chain",
+            "cannot read mine.parquet: it does not exist",
         ),
         ([*COMMAND, "-o", "best.json"], "is written as .toml"),
         ([*COMMAND[:-2], "--ring-dim", "5000"], "--ring-dim: 5000 is not a power of two"),

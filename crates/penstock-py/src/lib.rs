@@ -9,6 +9,7 @@ mod cluster;
 mod errors;
 mod export;
 mod keys;
+mod own;
 mod package;
 mod program;
 mod rows;
@@ -338,6 +339,9 @@ mod _engine {
         ForcedReplay, ManyTimes, Policy, Replay, Schedule, Times, play_time, play_time_many, policies, replay,
         replay_forced, replay_uncached,
     };
+
+    #[pymodule_export]
+    use super::own::{Uses, replay_asked, replay_priorities, uses};
 
     #[pymodule_export]
     use super::stages::{StageTimes, play_stages};

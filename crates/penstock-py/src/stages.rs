@@ -18,7 +18,11 @@ pub struct StageTimes {
 }
 
 #[pyfunction]
-#[pyo3(signature = (stages_s, held_bytes, mode, prefetch_depth = None, prefetch_buffer_bytes = None, timeline = false))]
+#[pyo3(signature = (
+    stages_s, held_bytes, mode, prefetch_depth = None, prefetch_buffer_bytes = None, timeline = false,
+    prefetch_depths = None,
+))]
+#[allow(clippy::too_many_arguments)]
 pub fn play_stages(
     py: Python<'_>,
     stages_s: Vec<PyReadonlyArray1<'_, f64>>,
@@ -27,13 +31,15 @@ pub fn play_stages(
     prefetch_depth: Option<Arg<i64>>,
     prefetch_buffer_bytes: Option<Arg<f64>>,
     timeline: bool,
+    prefetch_depths: Option<PyReadonlyArray1<'_, i64>>,
 ) -> PyResult<StageTimes> {
     let stages = stages_s.iter().map(|stage| slice(stage, "stages_s")).collect::<PyResult<Vec<_>>>()?;
     let held_bytes = slice(&held_bytes, "held_bytes")?;
     let prefetch_depth = Arg::optional::<sim::Error>(prefetch_depth, "prefetch_depth")?;
     let prefetch_buffer_bytes = Arg::optional::<sim::Error>(prefetch_buffer_bytes, "prefetch_buffer_bytes")?;
+    let depths = prefetch_depths.as_ref().map(|each| slice(each, "prefetch_depths")).transpose()?;
     let totals = detached(py, |watch| {
-        let mode = sim::StageMode::by_name(mode, prefetch_depth, prefetch_buffer_bytes)?;
+        let mode = sim::StageMode::by_name(mode, prefetch_depth, prefetch_buffer_bytes, depths)?;
         sim::play_stages(&stages, held_bytes, mode, timeline, watch)
     })?;
     let (start_s, end_s) = match totals.schedule {

@@ -57,7 +57,8 @@
 //! `depth` operations, and only so far that the bytes of all active operations fit a buffer. Operation `i` starts after
 //! the end of the last operation `j` with `bytes[j] + … + bytes[i]` above the buffer. One that is larger than the
 //! buffer waits until all before it have ended. Without a depth that is perfect prefetching: everything as early as the
-//! buffer allows, in program order, which for an oblivious program is known.
+//! buffer allows, in program order, which for an oblivious program is known. A depth for each operation is a prefetcher
+//! of the user's own.
 //!
 //! # Clock
 //!
@@ -92,6 +93,7 @@ mod forced;
 #[cfg(test)]
 #[path = "../../../examples/most_recent.rs"]
 mod most_recent;
+mod own;
 mod play;
 pub mod policy;
 mod position_set;
@@ -108,6 +110,7 @@ pub use dispatch::{Dispatched, Hosts, Program, dispatch};
 pub use error::Error;
 pub use flows::{Network, Rounds, Sharing, play_rounds};
 pub use forced::{ForcedReplay, replay_forced};
+pub use own::{Priorities, Uses, replay_priorities, replay_under, uses};
 pub use play::{Mode, OperationTimes, Schedule, Tier, TimeTotals, Work};
 pub use replay::{replay, replay_uncached};
 pub use schedule::{Kernels, OPERAND, Operations, Placed, RESULT, ScheduledKernels, Units, schedule_kernels};

@@ -6,30 +6,37 @@ use crate::{Error, WATCH_MASK, Watch};
 
 /// How the stages of the operations share the time.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum StageMode {
+pub enum StageMode<'a> {
     /// Nothing overlaps.
     Serial,
     /// A pipeline in program order; the first stages run ahead as far as the window allows.
-    Overlap(Window),
+    Overlap(Window<'a>),
     /// Everything overlaps.
     Bound,
 }
 
 /// How far the first stage may run ahead of the end of the last.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Window {
+pub struct Window<'a> {
     /// Operations; `None`: no limit.
     pub depth: Option<usize>,
+    /// `(n,)` of each operation, next to `depth`; `None`: no limit.
+    pub depths: Option<&'a [i64]>,
     /// Bytes that are under way or wait for their operation; `None`: no limit.
     pub buffer_bytes: Option<f64>,
 }
 
-impl StageMode {
+impl<'a> StageMode<'a> {
     /// The mode called `name`; only `overlap` looks at the window.
     ///
     /// # Errors
     /// An unknown name; a depth or a buffer that is negative or no number.
-    pub fn by_name(name: &str, depth: Option<i64>, buffer_bytes: Option<f64>) -> Result<Self, Error> {
+    pub fn by_name(
+        name: &str,
+        depth: Option<i64>,
+        buffer_bytes: Option<f64>,
+        depths: Option<&'a [i64]>,
+    ) -> Result<Self, Error> {
         match name {
             "serial" => Ok(StageMode::Serial),
             "bound" => Ok(StageMode::Bound),
@@ -41,7 +48,11 @@ impl StageMode {
                 if let Some(bytes) = buffer_bytes.filter(|&bytes| bytes.is_nan() || bytes < 0.0) {
                     return Err(Error::value("prefetch_buffer_bytes", bytes, "a buffer is not negative"));
                 }
-                Ok(StageMode::Overlap(Window { depth, buffer_bytes }))
+                if let Some((i, depth)) = depths.and_then(|each| each.iter().enumerate().find(|&(_, &depth)| depth < 0))
+                {
+                    return Err(Error::value(format!("prefetch_depths[{i}]"), depth, "a depth is not negative"));
+                }
+                Ok(StageMode::Overlap(Window { depth, depths, buffer_bytes }))
             }
             _ => Err(Error::value("mode", name, "the modes are serial, overlap, bound")),
         }
@@ -81,11 +92,17 @@ pub struct StageSchedule {
 pub fn play_stages(
     stages_s: &[&[f64]],
     held_bytes: &[f64],
-    mode: StageMode,
+    mode: StageMode<'_>,
     timeline: bool,
     watch: &mut Watch<'_>,
 ) -> Result<StageTotals, Error> {
     check(stages_s, held_bytes)?;
+    if let StageMode::Overlap(Window { depths: Some(depths), .. }) = mode
+        && depths.len() != held_bytes.len()
+    {
+        let rule = "one element for each of held_bytes";
+        return Err(Error::Length { what: "prefetch_depths", got: depths.len(), expected: held_bytes.len(), rule });
+    }
     if timeline && mode == StageMode::Bound {
         return Err(Error::value("mode", "bound", "it puts no operation at a time, so it has no timeline"));
     }
@@ -157,7 +174,7 @@ fn check(stages_s: &[&[f64]], held_bytes: &[f64]) -> Result<(), Error> {
 
 /// When the window lets an operation in.
 struct Ahead<'a> {
-    window: Window,
+    window: Window<'a>,
     held_bytes: &'a [f64],
     /// Bytes of all operations before, with one element more than operations seen.
     sums: Vec<f64>,
@@ -169,7 +186,7 @@ struct Ahead<'a> {
 }
 
 impl<'a> Ahead<'a> {
-    fn new(window: Window, held_bytes: &'a [f64]) -> Self {
+    fn new(window: Window<'a>, held_bytes: &'a [f64]) -> Self {
         let mut sums = Vec::with_capacity(held_bytes.len() + 1);
         sums.push(0.0);
         Self { window, held_bytes, sums, first: 0, ends: Vec::with_capacity(held_bytes.len()), oversized: 0 }
@@ -182,6 +199,10 @@ impl<'a> Ahead<'a> {
         let mut after = 0;
         if let Some(depth) = self.window.depth {
             after = i.saturating_sub(depth);
+        }
+        if let Some(depths) = self.window.depths {
+            // Checked to be not negative.
+            after = after.max(i.saturating_sub(depths[i] as usize));
         }
         if let Some(buffer) = self.window.buffer_bytes {
             while self.first < i && sum - self.sums[self.first] > buffer {
@@ -200,12 +221,33 @@ mod tests {
     use super::*;
     use crate::{Mode, Tier, Work};
 
-    fn play(stages: &[&[f64]], held: &[f64], mode: StageMode) -> StageTotals {
+    fn play(stages: &[&[f64]], held: &[f64], mode: StageMode<'_>) -> StageTotals {
         play_stages(stages, held, mode, mode != StageMode::Bound, &mut || false).unwrap()
     }
 
-    fn overlap(depth: Option<usize>, buffer_bytes: Option<f64>) -> StageMode {
-        StageMode::Overlap(Window { depth, buffer_bytes })
+    fn overlap(depth: Option<usize>, buffer_bytes: Option<f64>) -> StageMode<'static> {
+        StageMode::Overlap(Window { depth, buffer_bytes, depths: None })
+    }
+
+    #[test]
+    fn each_operation_may_run_ahead_by_its_own_depth() {
+        let (io, compute, held) = ([1.0; 4], [10.0; 4], [4.0; 4]);
+        let starts = |depths: &[i64]| {
+            let window = Window { depths: Some(depths), ..Window::default() };
+            play(&[&io, &compute], &held, StageMode::Overlap(window)).schedule.unwrap().remove(0).start_s
+        };
+        for depth in 0..4 {
+            let same = play(&[&io, &compute], &held, overlap(Some(depth), None)).schedule.unwrap().remove(0).start_s;
+            assert_eq!(starts(&[depth as i64; 4]), same);
+        }
+        // Nothing ahead but the third, which may begin when the first has ended.
+        assert_eq!(starts(&[0, 0, 1, 0]), [0.0, 11.0, 12.0, 32.0]);
+        let few = Window { depths: Some(&[0]), ..Window::default() };
+        let message =
+            play_stages(&[&io], &held, StageMode::Overlap(few), false, &mut || false).unwrap_err().to_string();
+        assert!(message.starts_with("prefetch_depths has 1 elements, 4 expected"), "{message}");
+        let message = StageMode::by_name("overlap", None, None, Some(&[0, -1])).unwrap_err().to_string();
+        assert!(message.starts_with("prefetch_depths[1] is -1"), "{message}");
     }
 
     #[test]
@@ -280,10 +322,10 @@ mod tests {
         assert!(message(&[&[1.0]], &[0.0], StageMode::Bound, true).contains("no timeline"));
         assert!(message(&[&[1e9]], &[0.0], StageMode::Serial, false).contains("operation 0, stage 0"));
         assert!(message(&[&[5e6, 5e6]], &[0.0; 2], StageMode::Serial, false).contains("over 2 operations"));
-        assert!(StageMode::by_name("overlap", Some(-1), None).is_err());
-        assert!(StageMode::by_name("overlap", None, Some(-1.0)).is_err());
-        assert!(StageMode::by_name("sideways", None, None).is_err());
-        assert_eq!(StageMode::by_name("overlap", Some(2), None), Ok(overlap(Some(2), None)));
+        assert!(StageMode::by_name("overlap", Some(-1), None, None).is_err());
+        assert!(StageMode::by_name("overlap", None, Some(-1.0), None).is_err());
+        assert!(StageMode::by_name("sideways", None, None, None).is_err());
+        assert_eq!(StageMode::by_name("overlap", Some(2), None, None), Ok(overlap(Some(2), None)));
     }
 
     #[test]

@@ -61,7 +61,7 @@ def names(kind: str, line: Sequence[str] = ()) -> Iterable[str]:
 
 def values(takes: str | list[str], incomplete: str, line: Sequence[str] = ()) -> list[CompletionItem]:
     """Return the words that can complete `incomplete`. `takes`: choices, or a kind; `,` before it: a list with
-    commas."""
+    commas; `*.py` among choices: files too."""
     if takes in ("file", "dir"):
         return [CompletionItem(incomplete, type=str(takes))]
     head = ""
@@ -69,12 +69,17 @@ def values(takes: str | list[str], incomplete: str, line: Sequence[str] = ()) ->
         takes = takes[1:]
         done, comma, incomplete = incomplete.rpartition(",")
         head = done + comma
-    known = takes if isinstance(takes, list) else names(takes, line) if takes else []
+    suffixes: tuple[str, ...] = ()
+    if isinstance(takes, list):
+        known: Iterable[str] = [each for each in takes if not each.startswith("*.")]
+        suffixes = tuple(each[1:] for each in takes if each.startswith("*."))
+    else:
+        known = names(takes, line) if takes else []
+        suffixes = SUFFIXES.get(takes, (".toml",)) if takes not in ("", "size") else ()
     found = [head + name for name in known if name.startswith(incomplete)]
-    if not isinstance(takes, list) and takes not in ("", "size") and incomplete:
+    if suffixes and incomplete:
         if "/" in incomplete:
             return [CompletionItem(incomplete, type="file")]
-        suffixes = SUFFIXES.get(takes, (".toml",))
         found += sorted(path.name for path in Path().glob(f"{_plain(incomplete)}*") if path.suffix in suffixes)
     return [CompletionItem(each) for each in found]
 

@@ -34,8 +34,9 @@ _OPTIONS = (
                  help="Share of the bytes that is on chip; may be repeated."),
     click.option("--cache", multiple=True, metavar="SIZE|on-chip",
                  help="A cache of this size ('1 GiB'), or of the machine's on-chip memory."),
-    click.option("--policy", multiple=True,
-                 help="Replacement: lru (default), belady, optimal, …; an unknown name lists all."),
+    click.option("--policy", multiple=True, metavar="NAME|FILE.py",
+                 help="Replacement: lru (default), belady, optimal, …, or a file of your own; an unknown name "
+                 "lists all."),
     click.option("--classes", default="keys",
                  help=f"Data that is not resident: {', '.join(CLASSES)}, separated by commas."),
     key_form_option,
@@ -74,12 +75,12 @@ _OPTIONS = (
         help="Others take this of a level: a size, or a resident with its requests ('hbm2=opt-13b:4'); "
         "'@ 30 %' adds a share of the bandwidth."
     ),
-    click.option("--prefetch", multiple=True, metavar="none|next-K|perfect",
+    click.option("--prefetch", multiple=True, metavar="none|next-K|perfect|FILE.py",
                  help="How far --mode overlap loads ahead; perfect needs --prefetch-buffer."),
     click.option("--prefetch-buffer", metavar="SIZE", help="Bytes that loads ahead may hold at once ('64 MB')."),
     click.option("--with", multiple=True, metavar="TRACE|WORKLOAD",
                  help="Another program at the same time, with its own keys."),
-    click.option("--interleave", type=click.Choice(ORDERS), default=ORDERS[0], metavar="ORDER",
+    click.option("--interleave", default=ORDERS[0], metavar="ORDER|FILE.py",
                  help=f"Turns of programs: {' (by operation) or '.join(ORDERS)} (by their own compute time)."),
     click.option("--write-back", is_flag=True,
                  help="Ciphertexts that are read again from further down are written there first."),

@@ -16,7 +16,7 @@ _TOLD = frozenset({
     "key_requested_bytes", "key_hits", "key_late_hits", "key_misses", "key_evictions", "key_peak_resident_bytes",
     "key_read_s", "num_keys_made", "refresh_plan", "input_bytes", "input_read_bytes", "input_peak_resident_bytes",
     "client_library", "client_peak_rss_bytes", "standing_rss_bytes", "memory_plan", "predicted_peak_bytes",
-    "evaluator_peak_bytes", "operations_abreast", "abreast_why",
+    "evaluator_peak_bytes", "operations_abreast", "abreast_why", "run_folder", "report",
 })  # fmt: skip
 """Numbers shown in separate lines; all others belong to the program."""
 
@@ -54,6 +54,8 @@ def draw_run(console: Console, row: Mapping[str, Any]) -> None:
     own = [f"{name.replace('_', ' ')} {format_named(name, value)}" for name, value in row.items() if name not in _TOLD]
     for first in range(0, len(own), 4):
         line(", ".join(own[first : first + 4]))
+    if "report" in row:
+        console.print(f"report: {row['report']}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _keys(row: Mapping[str, Any], line: Any) -> None:

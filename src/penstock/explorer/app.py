@@ -23,7 +23,6 @@ from penstock.explorer.view import View, plain
 from penstock.explorer.views import VIEWS, show
 from penstock.params.ckks import KeyForm
 from penstock.reports.space import SCRIPTS
-from penstock.simulation.caches import POLICIES
 from penstock.simulation.cluster.partitions import PARTITIONS
 from penstock.simulation.names import CLASSES
 from penstock.simulation.timing import MODES
@@ -92,7 +91,8 @@ def choices(engine: Engine) -> dict[str, Any]:
         "machines": library.machines(),
         "tiers": [{"name": name, "bytes_per_s": library.tier(name).bandwidth_bytes_per_s} for name in library.tiers()],
         "networks": library.networks(),
-        "policies": list(POLICIES),
+        "policies": library.policies(),
+        "prefetchers": library.policies("prefetch"),
         "modes": list(MODES),
         "partitions": list(PARTITIONS),
         "classes": list(CLASSES),

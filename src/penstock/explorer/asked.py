@@ -71,9 +71,9 @@ class Asked:
             [library.tier(text) for text in self.tiers],
             hit_ratios=self.hit_ratios or (),
             caches=[state.cache] if sized else [],
-            policies=[state.policy] if sized else [],
+            policies=[library.policy(state.policy)] if sized else [],
             modes=self.modes,
-            prefetches=[state.prefetch],
+            prefetches=[library.policy(state.prefetch)],
             prefetch_buffer=state.prefetch_buffer,
             clusters=clusters,
             classes=state.class_names,
@@ -83,10 +83,7 @@ class Asked:
     def argv(self, library: Library) -> list[str]:
         """The words of the command that prints the same rows."""
         state = self.state
-        traced = library.trace_path(state.workload)
-        words = ["penstock", "simulate", library.program(state.workload) if traced is None else str(traced)]
-        if traced is None and state.params:
-            words += ["--params", state.params]
+        words = ["penstock", "simulate", *program_words(library, state)]
         for machine in self.machines:
             words += ["--machine", library.machine_text(machine)]
         for tier in self.tiers:
@@ -94,7 +91,7 @@ class Asked:
         for mode in self.modes:
             words += ["--mode", mode]
         if self.hit_ratios is None:
-            words += ["--cache", state.cache, "--policy", state.policy]
+            words += ["--cache", state.cache, "--policy", library.policy(state.policy)]
         elif self.hit_ratios != (0.0,):
             words += [word for ratio in self.hit_ratios for word in ("--hit-ratio", repr(ratio))]
         if state.class_names != ("keys",):
@@ -102,7 +99,7 @@ class Asked:
         if state.key_form:
             words += ["--key-form", state.key_form]
         if self.overlaps and state.prefetch != "next-1":
-            words += ["--prefetch", state.prefetch]
+            words += ["--prefetch", library.policy(state.prefetch)]
             words += ["--prefetch-buffer", state.buffer] if state.prefetch == "perfect" else []
         if self.networked:
             words += ["--hosts", ",".join(map(str, self.hosts)), "--network", state.network]
@@ -112,6 +109,14 @@ class Asked:
     def command(self, library: Library) -> str:
         """The command as a shell takes it."""
         return shlex.join(self.argv(library))
+
+
+def program_words(library: Library, state: State) -> list[str]:
+    """The program of a state as verbs take it, with its parameters where it has none of its own."""
+    traced = library.trace_path(state.workload)
+    if traced is not None:
+        return [str(traced)]
+    return [library.program(state.workload), *(["--params", state.params] if state.params else [])]
 
 
 def _distinct(names: Sequence[str]) -> tuple[str, ...]:

@@ -26,7 +26,8 @@ from penstock.explorer.designs import designs
 from penstock.explorer.library import Library
 from penstock.explorer.memo import Memo
 from penstock.explorer.pairs import Pair, pairs_of_bench
-from penstock.explorer.state import State
+from penstock.explorer.state import FILE, State
+from penstock.explorer.view import View
 from penstock.machines import Machine
 from penstock.measure.bench.history import History, histories
 from penstock.measure.bench.results import load_results
@@ -40,6 +41,7 @@ from penstock.simulation.play import Ready, play, ready_for_hosts
 from penstock.simulation.points import Point
 from penstock.simulation.price import PricedTrace, price_trace
 from penstock.simulation.rows import Row, columns
+from penstock.system import own_file
 from penstock.system.files import os_errors
 from penstock.traces.schema import Trace
 from penstock.work.shapes import Ints, codes, server_rows
@@ -58,6 +60,7 @@ class Engine:
     """Plays the question. Thread safe."""
 
     def __init__(self, library: Library) -> None:
+        own_file.one_at_a_time()
         self.library = library
         self.turns = Turns()
         """Of answers; whoever asks the engine for one takes a turn."""
@@ -77,6 +80,7 @@ class Engine:
         self._histories = Memo[list[History]](KEPT_TRACES, most_bytes=ANSWERS_BYTES)
         self._spaces = Memo[tuple[Space, str] | None](KEPT_TRACES, most_bytes=SPACES_BYTES)
         self._designs = Memo[tuple[Space, str]](KEPT_TRACES, most_bytes=SPACES_BYTES)
+        self._sheets = Memo[View](KEPT_ANSWERS, most_bytes=ANSWERS_BYTES)
         self._timed = Memo[tuple[list[Pair], list[str]]](KEPT_TRACES, most_bytes=ANSWERS_BYTES)
 
     def trace(self, state: State) -> Trace:
@@ -93,13 +97,23 @@ class Engine:
         program = self.library.program(state.workload)
         return self._traces.get(self._trace_key(state), lambda: trace_workload(program, params, None, 0))
 
+    def sheet(self, name: str, state: State, make: Callable[[], View]) -> View:
+        """A view that takes long: made once for a program on a machine, while no file of theirs changes."""
+        key = name, state, self._key(state, state.machine), self._policy_key(state)
+        return self._sheets.get(key, make)
+
     def _trace_key(self, state: State) -> Hashable:
         """What tells the program of a state from others: a file by its present state."""
         path = self.library.trace_path(state.workload)
         if path is not None:
             return _stamp(path)
-        package = self.library.package_path(state.workload)
-        return state.workload, state.params, None if package is None else _stamp(package)
+        path = self.library.program_path(state.workload)
+        return state.workload, state.params, None if path is None else _stamp(path)
+
+    def _policy_key(self, state: State) -> Hashable:
+        """The present state of policies of the user's own."""
+        own = (name for name in (state.policy, state.prefetch) if name.startswith(FILE))
+        return tuple(_stamp(Path(self.library.policy(name))) for name in own)
 
     def settled(self, state: State) -> State:
         """The state with a parameter set where the visitor names none: the machine's own, as in every verb.
@@ -161,7 +175,7 @@ class Engine:
 
         Raises: as `Asked.question`, `Question.points_on` and `play`; UsageError: two machines of one name.
         """
-        key = (asked, *(self._key(asked.state, name) for name in asked.machines))
+        key = (asked, self._policy_key(asked.state), *(self._key(asked.state, name) for name in asked.machines))
         return self._answers.get(key, lambda: self._play(asked))
 
     def _play(self, asked: Asked) -> tuple[list[Row], list[str]]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from penstock.errors import PenstockError, UnknownName, UsageError
 from penstock.explorer import drives
-from penstock.explorer.state import own_rate
+from penstock.explorer.state import FILE, own_rate
 from penstock.machines import (
     Machine,
     Network,
@@ -33,16 +33,19 @@ from penstock.machines.catalogue import FITTED_MACHINE, read_machine
 from penstock.params.catalogue import names as params_names
 from penstock.reports.sweep import is_sweep
 from penstock.runs.folder import TABLES, RunFolder
+from penstock.simulation.caches import POLICIES
+from penstock.simulation.names import ON_CHIP
+from penstock.simulation.own import placed
 from penstock.system.files import os_errors, readable
 from penstock.system.outside import TooLarge, content_of, json_of
 from penstock.traces.inspect import read_program
 from penstock.traces.schema import Trace
+from penstock.workloads import Kind, kind_of
 from penstock.workloads import names as workload_names
-from penstock.workloads.packaged import is_package
 
 DEFAULT_RUNS = Path("runs")
-RUN, FILE = "run:", "file:"
-"""Prefixes of names outside the catalogue."""
+RUN = "run:"
+"""Prefix of the names of runs, as `FILE` of files that were named at the start."""
 MAX_RECORD_BYTES = 8 * 2**20
 MAX_MACHINE_BYTES = 2**20
 MAX_TRACE_BYTES = 512 * 2**20
@@ -64,31 +67,45 @@ class Library:
     machine_files: dict[str, Path] = field(default_factory=dict)
     """Name -> path of the machine files that were named at the start."""
     trace_files: dict[str, Path] = field(default_factory=dict)
-    package_files: dict[str, Path] = field(default_factory=dict)
+    program_files: dict[str, Path] = field(default_factory=dict)
+    """Programs of the user's own, and packages."""
+    policy_files: dict[str, Path] = field(default_factory=dict)
+    """Replacement policies and prefetchers of the user's own."""
     prediction_files: dict[str, Path] = field(default_factory=dict)
     """Rows of `penstock predict validate --format json`."""
 
     @classmethod
     def of(
-        cls, runs: Path, machines: Iterable[Path] = (), traces: Iterable[Path] = (), predictions: Iterable[Path] = ()
+        cls,
+        runs: Path,
+        machines: Iterable[Path] = (),
+        traces: Iterable[Path] = (),
+        predictions: Iterable[Path] = (),
+        policies: Iterable[Path] = (),
     ) -> Library:
-        """A library with these files. Traces and packages, which may be long, are read when they are asked for.
+        """A library with these files. Traces, packages and programs (Python files) are read when they are asked for.
 
-        Raises: UsageError: two files of one name; MachineError: of a machine file; FileError; TooLarge.
+        Raises: UsageError: two files of one name, a policy that is none; MachineError: of a machine file; FileError;
+                TooLarge.
         """
         found = cls(runs=runs)
         for path in machines:
             _add(found.machine_files, _machine(path).name, path)
         for path in traces:
-            if is_package(path.name):
+            if kind_of(path.name) in (Kind.PACKAGE, Kind.PROGRAM):
                 _check_file(path, sys.maxsize)  # constants, the most of a package, are not read here
-                _add(found.package_files, readable(path.name), path)
+                _add(found.program_files, readable(path.name), path)
             else:
                 _check_file(path, MAX_TRACE_BYTES)
                 _add(found.trace_files, readable(path.stem), path)
         for path in predictions:
             _add(found.prediction_files, readable(path.stem), path)
             found.predictions(readable(path.stem))
+        for path in policies:
+            _check_file(path, MAX_MACHINE_BYTES)
+            if placed([str(path)])["interleave"]:
+                raise UsageError(f"{path} is a schedule of programs: the explorer takes replacement and prefetchers")
+            _add(found.policy_files, readable(path.name), path)
         return found
 
     # Names.
@@ -106,7 +123,7 @@ class Library:
 
     def workloads(self) -> list[str]:
         traced = [RUN + name for name, path in self._run_paths().items() if (path / "trace.parquet").is_file()]
-        files = [*self.trace_files, *self.package_files]
+        files = [*self.trace_files, *self.program_files]
         return [*workload_names(), *(FILE + name for name in files), *traced]
 
     def machines(self) -> list[str]:
@@ -226,7 +243,7 @@ class Library:
 
         Raises: UnknownName: neither a workload nor a trace.
         """
-        if self.package_path(workload) is not None:
+        if self.program_path(workload) is not None:
             return None
         if workload.startswith(FILE):
             return _known("trace", workload, FILE, self.trace_files)
@@ -236,14 +253,44 @@ class Library:
             raise UnknownName("workload", workload, self.workloads())
         return None
 
-    def package_path(self, workload: str) -> Path | None:
-        """The file of a workload that is a package."""
-        return self.package_files.get(workload[len(FILE) :]) if workload.startswith(FILE) else None
+    def program_path(self, workload: str) -> Path | None:
+        """The file of a workload that is a Python file or a package."""
+        return self.program_files.get(workload[len(FILE) :]) if workload.startswith(FILE) else None
 
     def program(self, workload: str) -> str:
         """A workload that is traced here, as verbs name it."""
-        package = self.package_path(workload)
-        return workload if package is None else str(package)
+        path = self.program_path(workload)
+        return workload if path is None else str(path)
+
+    def policies(self, word: str = "policy") -> list[str]:
+        """Replacement policies, or with `prefetch` the prefetchers that were named at the start."""
+        own = [FILE + name for name, path in self.policy_files.items() if placed([str(path)])[word]]
+        return [*POLICIES, *own] if word == "policy" else own
+
+    def policy(self, name: str) -> str:
+        """A policy or a way of prefetching, as options name it.
+
+        Raises: UnknownName: no such file was named at the start.
+        """
+        return str(_known("policy", name, FILE, self.policy_files)) if name.startswith(FILE) else name
+
+    def levels(self, text: str) -> str:
+        """Levels of memory as `--levels` takes them: of catalogued tiers and rates, never a path.
+
+        Raises: UnknownName: no such tier, or no such policy.
+        """
+        parts = []
+        for part in text.split(","):
+            tier, *rest = (piece.strip() for piece in part.split(":", 2))
+            if tier != ON_CHIP and not tier.startswith(f"{ON_CHIP}."):
+                self.tier(tier)
+            if rest[1:]:
+                own = rest[1].removeprefix(FILE)
+                if own not in self.policy_files and own not in POLICIES:
+                    raise UnknownName("replacement policy", rest[1], self.policies())
+                rest[1] = str(self.policy_files.get(own, own))
+            parts.append(":".join([tier, *rest]))
+        return ",".join(parts)
 
     def read_trace(self, path: Path) -> Trace:
         """Raises: TooLarge; TraceError; FileError."""

@@ -22,6 +22,8 @@ from penstock.simulation.memory.prefetch import Prefetch, parse_prefetch
 from penstock.simulation.names import ON_CHIP, classes_named, modes_named, one_of
 from penstock.units import parse_bytes, parse_rate
 
+FILE = "file:"
+"""Prefix of the names of files that were named at the start."""
 HOLDS = ("ratio", "cache")
 """What stands between compute and the tier: a stated hit ratio, or a cache of a size."""
 PATTERNS = ("sequential", "random")
@@ -38,7 +40,8 @@ class State:
     """One point of the what-if page, and the contents of its views. Names are checked where they are looked up."""
 
     workload: str = "bootstrapping"
-    """A workload, or a trace: `run:NAME` of a run folder, `file:NAME` of one named at the start."""
+    """A workload; `run:NAME`, the trace of a run folder; `file:NAME`, a program, a package or a trace named at the
+    start."""
     params: str = "sharp"
     """Empty: the set that the machine was built for, where the program runs on it; else the size's own."""
     machine: str = "sharp"
@@ -53,8 +56,9 @@ class State:
     hit_ratio: float = 0.0
     cache: str = ON_CHIP
     policy: str = "lru"
+    """A name, or `file:NAME` of a file named at the start."""
     prefetch: str = "next-1"
-    """Only the mode `overlap` looks at it."""
+    """The same. Only the mode `overlap` looks at it."""
     buffer: str = "1 GB"
     """Only perfect prefetching looks at it."""
     hosts: int = 1
@@ -69,6 +73,8 @@ class State:
     """Where the pages of the drive view end: in the host's memory, or out of error correction."""
     other: str = "ark"
     """The machine that is compared."""
+    levels: str = ""
+    """Levels of memory of the levels view, as `--levels` takes them; empty: the machine's own memory over the tier."""
     run: str = ""
     other_run: str = ""
     predictions: str = ""
@@ -98,9 +104,10 @@ class State:
             ("shape", self.shape, ("", *SHAPES)),
             ("pick", self.pick, ("", *PICKS)),
             ("partition", self.partition, PARTITIONS),
-            ("replacement policy", self.policy, POLICIES),
         ):
             one_of(what, name, known)
+        if not self.policy.startswith(FILE):
+            one_of("replacement policy", self.policy, POLICIES)
         modes_named([self.mode])
         classes_named([self.classes])
         form_of(self.key_form or None)
@@ -114,7 +121,8 @@ class State:
             raise UsageError(f"operations {self.first} to {self.last}: numbers of operations are not negative")
         if self.cache != ON_CHIP:
             parse_bytes(self.cache, "cache")
-        self.ahead()
+        if not self.prefetch.startswith(FILE):
+            self.ahead(self.prefetch)
 
     @classmethod
     def from_query(cls, query: Mapping[str, str]) -> State:
@@ -151,10 +159,10 @@ class State:
         """The buffer of loads ahead, where they have one."""
         return self.buffer if self.prefetch == "perfect" else None
 
-    def ahead(self) -> Prefetch:
-        """The depth of prefetch, in mode `overlap`."""
+    def ahead(self, prefetch: str) -> Prefetch:
+        """The depth of prefetch, in mode `overlap`. `prefetch`: as options name it."""
         buffer = None if self.prefetch_buffer is None else parse_bytes(self.prefetch_buffer, "buffer")
-        return parse_prefetch(self.prefetch, buffer)
+        return parse_prefetch(prefetch, buffer)
 
 
 def own_rate(text: str) -> bool:

@@ -13,6 +13,7 @@ from penstock.hall.advising import Advised, advised_as
 from penstock.hall.programs import Program, at_home, name_of, set_of, trace_of
 from penstock.hall.result import Result, Row, Table, listed, varying
 from penstock.machines import Machine, assumptions, load_machine, load_machines
+from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters, KeyForm, form_of
 from penstock.params.spec import spec_of
 from penstock.params.variation import varied
@@ -22,7 +23,7 @@ from penstock.prediction.prediction import predict as predicted_by
 from penstock.prediction.shared import Shared, predict_shared
 from penstock.prediction.suggest import MOST_DIGITS, ORDERS, RING_DIMS, Suggestions
 from penstock.prediction.suggest import suggest as suggested
-from penstock.prediction.whatif import Axes, Recorded, Workload
+from penstock.prediction.whatif import Axes, Carried, Recorded, Workload
 from penstock.prediction.whatif import Program as Counted
 from penstock.prediction.whatif import what_if as rows_of
 from penstock.program.flooding import STATISTICAL_BITS
@@ -313,7 +314,7 @@ def suggest(
 ) -> Suggested:
     """Parameter sets for a program on a machine, the best first. Nothing is encrypted.
 
-    Args:   program: a workload's name or a .py file; params: the model set for the others (default: the one that the
+    Args:   program: as of `penstock.trace`; params: the model set for the others (default: the one that the
             machine was built for); security: required bits, 0 for none; ring_dims, digits: the values to try (default:
             all); precision: required bits behind the binary point of the result; by: time, time-per-slot, keys or
             memory; workers: processes, as of `sweep`; on_ring(done, total): called after each ring dimension; spelled:
@@ -321,9 +322,6 @@ def suggest(
     Returns: rows; `.params()` is the first set.
     Raises: UsageError: no set carries the program, with the reason at each ring dimension.
     """
-    from penstock.running.reading import resolve
-
-    name = name_of(program, "suggest")
     chosen = load_machine(machine) if not isinstance(machine, Machine) else machine
     one_of("order", by, ORDERS)
     if precision is not None and not 1 <= precision <= MOST_BITS:
@@ -334,17 +332,12 @@ def suggest(
             raise UsageError(f"{spelled('ring_dim')}: {rule}")
     if digits is not None and min(digits, default=0) < 1:
         raise UsageError(f"{spelled('dnum')}: {min(digits, default=0)}; key switching has one digit or more")
-    notes: list[str] = []
-    family: str | Path | CkksParameters | None = params
-    if params is None:
-        taken = family_for(name, None, size, chosen, precision)
-        family = taken.params
-        notes += [taken.note] if taken.note is not None else []
-    _, size_name, checked = resolve(name, set_of(family), size)
-    word = other_word(checked, chosen)
+    asked, note = _to_suggest(program, params, size, chosen, precision, spelled)
+    notes = [] if note is None else [note]
+    word = other_word(asked.params, chosen)
     notes += [f"warning: {word}"] if word is not None else []
     found = suggested(
-        Workload(name=name, size=size_name, params=checked),
+        asked,
         chosen,
         security=security,
         ring_dims=tuple(ring_dims or RING_DIMS),
@@ -358,7 +351,7 @@ def suggest(
     )
     return Suggested(
         rows=tuple(found.rows),
-        title=f"{found.rows[0]['workload']} ({size_name}) on {chosen.name}, sets like {checked.name}",
+        title=f"{found.rows[0]['workload']} ({asked.size}) on {chosen.name}, sets like {asked.params.name}",
         provenance="predicted",
         warnings=tuple(dict.fromkeys([*notes, *(text for row in found.rows for text in row["warnings"])])),
         assumed=tuple(assumptions(chosen)),
@@ -367,9 +360,43 @@ def suggest(
         y="predicted_s",
         by=("ring_dim",),
         suggestions=found,
-        base=checked,
+        base=asked.params,
         notes=tuple(notes),
     )
+
+
+def _to_suggest(
+    program: Any,
+    params: str | Path | CkksParameters | None,
+    size: str | None,
+    machine: Machine,
+    precision: float | None,
+    spelled: Callable[[str], str],
+) -> tuple[Workload | Carried, str | None]:
+    """A program at the set that suggested ones are like, and a line about the set where nobody named it."""
+    from penstock.running.reading import resolve
+
+    if isinstance(program, str | Path) and not is_trace_file(str(program)):
+        name = str(program)
+        family, note = params, None
+        if params is None:
+            taken = family_for(name, None, size, machine, precision)
+            family, note = taken.params, taken.note
+        _, size_name, checked = resolve(name, set_of(family), size)
+        return Workload(name=name, size=size_name, params=checked), note
+    if size is not None:
+        raise UsageError(f"a trace has its size: leave {spelled('size')} out")
+    own = Carried.of(trace_of(program, None, None), set_of(params))
+    if params is not None or machine.native_params is None:
+        return own, None
+    native = catalogue.get(machine.native_params)
+    built = f"machine '{machine.name}' was built for '{native.name}'"
+    try:
+        own.count([native])
+    except UsageError as error:
+        tried = f"sets like '{own.params.name}', the trace's own, are tried"
+        return own, f"{tried}: {built}, and the trace does not fit that: {error}"
+    return replace(own, params=native), f"sets like '{native.name}' are tried: {built}"
 
 
 def counted_of(

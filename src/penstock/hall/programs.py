@@ -19,6 +19,7 @@ from penstock.running.native_set import set_for
 from penstock.traces import is_trace_file
 from penstock.traces.inspect import summary
 from penstock.traces.schema import Trace
+from penstock.workloads import valued
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -226,14 +227,12 @@ def name_of(program: Any, verb: str) -> str:
 
     Raises: UsageError: a trace, which has operations and no values.
     """
-    text = str(program) if isinstance(program, str | Path) else None
-    if text is None or is_trace_file(text):
-        what = f"{text} is a trace" if text is not None else "a trace"
-        raise UsageError(
-            f"{verb}: {what}, made at one chain, of operations without values: name the workload, or the .py file of "
-            "your program"
-        )
-    return text
+    if isinstance(program, str | Path):
+        return valued(str(program), verb)
+    raise UsageError(
+        f"{verb}: a trace, made at one chain, of operations without values: name the workload, the .py file of your "
+        "program, or its package"
+    )
 
 
 def _recorded(context: Any) -> Trace:

@@ -83,10 +83,10 @@ def simulate(
     size: str | None = None,
     seed: int = 0,
     cache: str | Sequence[str] | None = None,
-    policy: str | Sequence[str] | None = None,
+    policy: str | Path | Sequence[str | Path] | None = None,
     hit_ratio: float | Sequence[float] | None = None,
     mode: str | Sequence[str] | None = None,
-    prefetch: str | Sequence[str] | None = None,
+    prefetch: str | Path | Sequence[str | Path] | None = None,
     prefetch_buffer: str | None = None,
     classes: str | Sequence[str] | None = None,
     key_form: str | None = None,
@@ -98,7 +98,7 @@ def simulate(
     reserve: str | Sequence[str] | None = None,
     write_back: bool | None = None,
     beside: Program | Sequence[Program] | None = None,
-    interleave: str | None = None,
+    interleave: str | Path | None = None,
     hosts: int | Sequence[int] | None = None,
     network: str | Path | Sequence[str | Path] | None = None,
     topology: str | Path | None = None,
@@ -117,20 +117,22 @@ def simulate(
     Args:   program: as of `penstock.trace`; machine: a name, a .toml file, or a machine; tiers: names, .toml files,
             bandwidths ("3.5 GB/s") or tiers (default: the storage-I/O study's four); params, size, seed: of a workload
             (default: the set that the machine was built for, where the program runs on it); cache: "1 GiB", or
-            "on-chip" for the machine's own; policy: lru, belady, optimal, …; mode: serial, overlap, bound; levels:
-            several levels of memory ("on-chip,hbm:2 GB,nvme-gen5") instead of tiers and cache; beside: programs that
-            run at the same time, with keys of their own; hosts, network: a cluster; inside: "schedule" has the kernels
-            of operations scheduled on the machine's units.
+            "on-chip" for the machine's own; policy: lru, belady, optimal, …, or a .py file of your own, as prefetch and
+            interleave take one; mode: serial, overlap, bound; levels: several levels of memory
+            ("on-chip,hbm:2 GB,nvme-gen5") instead of tiers and cache; beside: programs that run at the same time, with
+            keys of their own; hosts, network: a cluster; inside: "schedule" has the kernels of operations scheduled on
+            the machine's units.
     Returns: rows in SI units; `assumed` lists the values behind them that nobody stated or measured.
     Raises: UnknownName: a name that does not exist, with the nearest; UsageError, UnitError, MachineError: what
             `penstock simulate` refuses, with the same words.
     """
     said: dict[str, Any] = {
-        "machine": _said(machine), "tier": _said(tiers), "cache": _said(cache), "policy": _said(policy),
-        "hit_ratio": _said(hit_ratio), "mode": _said(mode), "prefetch": _said(prefetch),
+        "machine": _said(machine), "tier": _said(tiers), "cache": _said(cache), "policy": _texts(policy),
+        "hit_ratio": _said(hit_ratio), "mode": _said(mode), "prefetch": _texts(prefetch),
         "prefetch_buffer": prefetch_buffer, "classes": _joined(classes), "key_form": key_form, "decode": decode,
         "levels": _texts(levels), "inclusion": inclusion, "pin": _said(pin), "share": _said(share),
-        "reserve": _said(reserve), "write_back": write_back, "interleave": interleave, "hosts": _joined(hosts),
+        "reserve": _said(reserve), "write_back": write_back,
+        "interleave": None if interleave is None else str(interleave), "hosts": _joined(hosts),
         "network": _texts(network), "topology": None if topology is None else str(topology),
         "partition": _said(partition), "all_gather": all_gather, "broadcast": broadcast, "sharing": sharing,
         "simgrid": simgrid, "inside": inside,

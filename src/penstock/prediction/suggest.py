@@ -19,7 +19,7 @@ from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.params.spec import MAX_RING_DIM, MIN_RING_DIM
 from penstock.params.variation import varied
 from penstock.prediction.precision import Precision, predict_precision
-from penstock.prediction.whatif import Axes, Row, Workload, what_if
+from penstock.prediction.whatif import Axes, Carried, Row, Workload, what_if
 from penstock.program.tally import Tally
 
 ORDERS = {"time": "predicted_s", "time-per-slot": "s_per_slot", "keys": "key_bytes", "memory": "peak_bytes"}
@@ -63,7 +63,7 @@ class Suggestions:
 
 
 def suggest(
-    program: Workload,
+    program: Workload | Carried,
     machine: Machine,
     *,
     security: int = 128,
@@ -101,11 +101,12 @@ def suggest(
             found.left_out[ring_dim] = str(error)
             continue
         found.least_depth[ring_dim] = least
-        chosen, precise = program, None
+        chosen: Workload | Carried = program
+        precise: Precision | None = None
         if precision is not None:
             try:
                 _check_security(program, ring_dim, least, digits, security)
-                chosen, precise = _precise(program, ring_dim, least, precision)
+                chosen, precise = _precise(_with_values(program), ring_dim, least, precision)
             except UsageError as error:
                 found.left_out[ring_dim] = str(error)
                 continue
@@ -139,6 +140,16 @@ def suggest(
     return found
 
 
+def _with_values(program: Workload | Carried) -> Workload:
+    """Raises: UsageError: a trace."""
+    if isinstance(program, Carried):
+        raise UsageError(
+            f"{program.title} is a trace, which has no values to be precise: leave the precision out, or name the "
+            "workload, or the .py file of your program"
+        )
+    return program
+
+
 def _precise(program: Workload, ring_dim: int, depth: int, precision: float) -> tuple[Workload, Precision]:
     """The program at the least scale that gives the precision, and the precision that it gives.
 
@@ -168,12 +179,14 @@ def _precise(program: Workload, ring_dim: int, depth: int, precision: float) -> 
     raise ParamsError(f"no scale of {SCALES[0]} to {SCALES[1]} bits gives {precision:g} bits of precision: {said}")
 
 
-def _with_scale(program: Workload, ring_dim: int, depth: int, scale_bits: int) -> CkksParameters:
+def _with_scale(program: Workload | Carried, ring_dim: int, depth: int, scale_bits: int) -> CkksParameters:
     """In one digit, no security asked for."""
     return varied(program.params, ring_dim=ring_dim, depth=depth, dnum=1, security=0, scale_bits=scale_bits)
 
 
-def _check_security(program: Workload, ring_dim: int, depth: int, digits: Sequence[int], security: int) -> None:
+def _check_security(
+    program: Workload | Carried, ring_dim: int, depth: int, digits: Sequence[int], security: int
+) -> None:
     """Before a search: whether the least scale that there are primes for is secure with some number of digits.
 
     Raises: ParamsError: with none.
@@ -190,7 +203,7 @@ def _check_security(program: Workload, ring_dim: int, depth: int, digits: Sequen
         return
 
 
-def _carries(program: Workload, ring_dim: int, depth: int) -> bool:
+def _carries(program: Workload | Carried, ring_dim: int, depth: int) -> bool:
     """Whether a chain of this depth can be made and carries the program."""
     try:
         _count(program, ring_dim, depth)
@@ -199,7 +212,7 @@ def _carries(program: Workload, ring_dim: int, depth: int) -> bool:
     return True
 
 
-def _count(program: Workload, ring_dim: int, depth: int) -> Tally:
+def _count(program: Workload | Carried, ring_dim: int, depth: int) -> Tally:
     """The program at a depth. In one digit: every chain has that, and how deep a program is does not depend on it.
 
     Raises: UsageError: the chain does not carry it, or nothing does at this ring dimension.
@@ -207,7 +220,7 @@ def _count(program: Workload, ring_dim: int, depth: int) -> Tally:
     return program.count([varied(program.params, ring_dim=ring_dim, depth=depth, dnum=1, security=0)])[0]
 
 
-def _least_depth(program: Workload, ring_dim: int) -> int:
+def _least_depth(program: Workload | Carried, ring_dim: int) -> int:
     """The least depth that carries the program at a ring dimension.
 
     Raises: ParamsError: none does; names the fault at the depth of the base.
@@ -232,7 +245,7 @@ def _least_depth(program: Workload, ring_dim: int) -> int:
     return high
 
 
-def _refused(program: Workload, ring_dim: int) -> UsageError:
+def _refused(program: Workload | Carried, ring_dim: int) -> UsageError:
     """Why no depth carries the program."""
     try:
         _count(program, ring_dim, program.params.depth)
@@ -241,7 +254,7 @@ def _refused(program: Workload, ring_dim: int) -> UsageError:
     return ParamsError(f"{program.title} needs more than {DEEPEST} multiplications in sequence")
 
 
-def _no_plan(program: Workload, ring_dim: int) -> str | None:
+def _no_plan(program: Workload | Carried, ring_dim: int) -> str | None:
     """Note that the program would refresh, and the base has no plan to; `None` if it has one, or carries the
     program."""
     if program.params.bootstrap is None:
@@ -252,7 +265,9 @@ def _no_plan(program: Workload, ring_dim: int) -> str | None:
     return None
 
 
-def _depths(program: Workload, ring_dim: int, least: int, security: int, digits: Sequence[int]) -> Iterator[int]:
+def _depths(
+    program: Workload | Carried, ring_dim: int, least: int, security: int, digits: Sequence[int]
+) -> Iterator[int]:
     """Depths that are worth a try: the least; all that are secure where a program refreshes."""
     yield least
     if not _count(program, ring_dim, least).calls.get("bootstrap", 0):

@@ -13,17 +13,22 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from penstock import workloads
-from penstock.errors import PenstockError, UsageError
+from penstock.errors import ParamsError, PenstockError, UsageError
 from penstock.machines.schema import Machine
+from penstock.package.content import Package
+from penstock.package.derive import derive, fitted
+from penstock.package.replay import trace_package
+from penstock.package.retrace import package_of_trace
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.params.variation import varied
 from penstock.prediction.counted import Counted
 from penstock.prediction.memory import memory_of
 from penstock.prediction.prediction import priced, threads_without_effect
 from penstock.program.counting import structure
-from penstock.program.tally import Tally
+from penstock.program.tally import Tally, tally_of
 from penstock.running.counting import count_variants
 from penstock.system.workers import Lost, Workers
+from penstock.traces.schema import Trace
 
 WORTH_A_POOL = 64
 """Programs to be read from which further processes pay for their start."""
@@ -92,7 +97,42 @@ class Recorded:
         return [replace(self.tally, params=params) for params in variants]
 
 
-Program = Workload | Recorded
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Carried:
+    """A trace that is taken to other parameters: its calls are priced there as its program would have them."""
+
+    package: Package
+    """The calls, without vectors."""
+    size: str
+    params: CkksParameters
+
+    @classmethod
+    def of(cls, trace: Trace, params: CkksParameters | None = None) -> Carried:
+        """A trace, at its own parameters or at others.
+
+        Raises: TraceError: it has steps of circuits without their call.
+        """
+        package, _ = package_of_trace(trace)
+        return cls(package=package, size=trace.meta.size or "recorded", params=params or trace.parameters())
+
+    @property
+    def title(self) -> str:
+        return self.package.name
+
+    def count(self, variants: Sequence[CkksParameters]) -> list[Tally]:
+        """The tallies at sets of one structure. Raises: ParamsError: the calls do not fit them."""
+        first = variants[0]
+        try:
+            made = trace_package(derive(self.package, fitted(self.package, first)))
+        except UsageError:
+            raise
+        except PenstockError as error:
+            raise ParamsError(str(error)) from error
+        tally = replace(tally_of(made), workload=self.title, size=self.size)
+        return [replace(tally, params=each) for each in variants]
+
+
+Program = Workload | Recorded | Carried
 
 
 def what_if(

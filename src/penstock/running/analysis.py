@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from penstock import workloads
 from penstock.errors import ParamsError, PenstockError, UsageError
 from penstock.fit.fit import fit_cpu, samples_from_trace
@@ -26,6 +24,7 @@ from penstock.machines.written import machine_toml, write_machine
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.running.clear import run_clear
+from penstock.running.measured import byte_rows, measured_rows, row_of
 from penstock.running.reading import Run, resolve
 from penstock.running.readings import DEFAULT_READING, READINGS
 from penstock.running.trace import trace_workload
@@ -162,65 +161,19 @@ def _encrypted(run: RunFolder, request: Request, progress: Progress) -> Trace:
         },
         data=getattr(data, "description", ""),
     )
-    rows = list(_measured_rows(done.trace))
+    rows = list(measured_rows(done.trace))
     rows += [
-        _row("wall_s", done.wall_s, "s", "measured"),
-        _row("setup_s", sum(done.setup_s.values()), "s", "measured"),
-        _row("encode_s", done.encode_s, "s", "measured"),
+        row_of("wall_s", done.wall_s, "s", "measured"),
+        row_of("setup_s", sum(done.setup_s.values()), "s", "measured"),
+        row_of("encode_s", done.encode_s, "s", "measured"),
         # ru_maxrss counts KiB on Linux.
-        _row("peak_rss_bytes", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, "B", "measured"),
+        row_of("peak_rss_bytes", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, "B", "measured"),
     ]
     run.write_timeline(timeline(done.trace))
     if not run.has_stage("bytes"):
-        run.append_rows("bytes", _byte_rows(done.trace))
+        run.append_rows("bytes", byte_rows(done.trace))
     run.append_rows("measured", rows)
     return done.trace
-
-
-def _row(quantity: str, value: float | None, unit: str, provenance: str, **dimensions: Any) -> dict[str, Any]:
-    return {"quantity": quantity, "value": value, "unit": unit, "provenance": provenance, **dimensions}
-
-
-def _measured_rows(trace: Trace) -> Iterator[dict[str, Any]]:
-    """Seconds and number of operations, by kind and limbs; composites whole, as they were timed."""
-    operations = trace.view(composites=True).operations
-    seconds: dict[tuple[str, int], float] = defaultdict(float)
-    counts: dict[tuple[str, int], int] = defaultdict(int)
-    spent = operations["end_s"].to_numpy(zero_copy_only=False) - operations["start_s"].to_numpy(zero_copy_only=False)
-    for kind, limbs, took in zip(
-        operations["kind"].to_pylist(), operations["limbs_in"].to_pylist(), spent.tolist(), strict=True
-    ):
-        seconds[kind, limbs] += took
-        counts[kind, limbs] += 1
-    for (kind, limbs), total in seconds.items():
-        yield _row("op_seconds", total, "s", "measured", kind=kind, limbs=limbs)
-        yield _row("op_count", counts[kind, limbs], "1", "measured", kind=kind, limbs=limbs)
-
-
-def _byte_rows(trace: Trace) -> Iterator[dict[str, Any]]:
-    """Bytes of each class that the server's operations touch, and that exist at all."""
-    operations = trace.view().server_operations()
-    params = trace.parameters()
-    sizes = np.asarray(trace.objects["bytes"].to_pylist(), dtype=np.int64)
-    touched = dict.fromkeys(("key", "ciphertext", "plaintext"), 0)
-    used: dict[str, set[Any]] = {cls: set() for cls in touched}
-    named = {"extended": "ciphertext", "small": "ciphertext", "stored": "database"}
-    classes = [named.get(cls, cls) for cls in trace.objects["class"].to_pylist()]
-    if "database" in classes:
-        touched["database"], used["database"] = 0, set()
-    for row in operations.select(["key", "limbs_in", "operands", "output", "plaintext"]).to_pylist():
-        if row["key"] is not None:
-            touched["key"] += params.key_bytes(row["limbs_in"], key=row["key"])
-            used["key"].add(row["key"])
-        for object_id in [*row["operands"], row["output"], row["plaintext"]]:
-            if object_id is not None and classes[object_id] in touched:
-                touched[classes[object_id]] += int(sizes[object_id])
-                used[classes[object_id]].add(object_id)
-    unique = {cls: int(sum(sizes[i] for i in ids)) for cls, ids in used.items() if cls != "key"}
-    unique["key"] = params.total_key_bytes(trace.view().key_limbs())
-    for cls, total in touched.items():
-        yield _row("bytes_touched", total, "B", "predicted", kind=cls, note="from the trace and the sizes of the set")
-        yield _row("bytes_unique", unique[cls], "B", "predicted", kind=cls, note="each object once, keys as stored")
 
 
 # This CPU.
@@ -242,7 +195,7 @@ def _fit(run: RunFolder, trace: Trace) -> Machine:
     for error in cpu.fit.errors if cpu.fit else ():
         for statistic in ("mean_abs", "median_abs", "p90_abs", "worst_abs", "bias"):
             rows.append(
-                _row(
+                row_of(
                     "fit_error",
                     getattr(error, statistic),
                     "1",
@@ -269,7 +222,7 @@ def _predicted_rows(trace: Trace, cpu: Machine) -> Iterator[dict[str, Any]]:
     ):
         seconds[kind, limbs] += took
     for (kind, limbs), total in seconds.items():
-        yield _row("predicted_op_seconds", total, "s", "predicted", machine=THIS_CPU, kind=kind, limbs=limbs)
+        yield row_of("predicted_op_seconds", total, "s", "predicted", machine=THIS_CPU, kind=kind, limbs=limbs)
 
 
 # Simulated.
@@ -364,7 +317,7 @@ def tidy_rows(
         dimensions = {name: result[name] for name in _DIMENSIONS} | {"params": params}
         for quantity, unit in _QUANTITIES.items():
             if result[quantity] is not None:
-                yield _row(quantity, result[quantity], unit, "simulated", **dimensions)
+                yield row_of(quantity, result[quantity], unit, "simulated", **dimensions)
         place = (result["machine"], result["tier"])
         if place not in asked and result["mode"] == "serial" and result["compute_s"] > 0:
             asked.add(place)
@@ -378,8 +331,8 @@ def tidy_rows(
                 latency_s=tier.latency_s,
             )
             where = {"machine": result["machine"], "tier": result["tier"], "mode": "serial", "params": params}
-            yield _row("hit_ratio_for_80_percent", needed, "1", "predicted", note="closed form", **where)
-            yield _row("key_bytes_per_ideal_s", ratio, "B/s", "predicted", note="closed form", **where)
+            yield row_of("hit_ratio_for_80_percent", needed, "1", "predicted", note="closed form", **where)
+            yield row_of("key_bytes_per_ideal_s", ratio, "B/s", "predicted", note="closed form", **where)
 
 
 # The headline.

@@ -1,11 +1,11 @@
 """What may stand between compute and a tier: nothing, a stated hit ratio, or a cache with a replacement policy.
 
-A policy is one file of `crates/penstock-sim/src/policy`; its name comes from the engine.
+A policy is one file of `crates/penstock-sim/src/policy`, with its name from the engine, or a Python file of the user's.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from penstock.errors import UnknownName
 from penstock.simulation.engine import INT64_MAX, SimulationInputError, _engine
+from penstock.simulation.own import OwnFile, is_own, own_file_at
 
 POLICIES = {each.name: each for each in _engine.policies()}
 """The engine's replacement policies by name."""
@@ -36,22 +37,38 @@ class ForcedHitRatio:
 
 @dataclass(frozen=True, slots=True)
 class SizedCache:
-    """A cache of so many bytes under one of the engine's replacement policies.
+    """A cache of so many bytes under one of the engine's replacement policies, or one of the user's own.
 
-    Raises: UnknownName: no policy has this name; SimulationInputError: a capacity that is not a number of bytes.
+    Raises: UnknownName: no policy has this name; UsageError: of the user's file; SimulationInputError: a capacity that
+            is not a number of bytes.
     """
 
     policy: str
+    """Its name. A Python file may be given by its path."""
     capacity_bytes: int
+    own: OwnFile | None = field(default=None, repr=False)
+    """The user's file, of a policy of the user's own."""
 
     def __post_init__(self) -> None:
-        if self.policy not in POLICIES:
+        if self.own is None and is_own(self.policy):
+            object.__setattr__(self, "own", own_file_at(self.policy))
+        if self.own is not None:
+            object.__setattr__(self, "policy", self.own.name)
+        elif self.policy not in POLICIES:
             raise UnknownName("replacement policy", self.policy, POLICIES)
         capacity = self.capacity_bytes
         if not isinstance(capacity, (int, np.integer)) or isinstance(capacity, bool):
             raise SimulationInputError(f"cache capacity {capacity!r}: it is a whole number of bytes")
         if not 0 <= capacity <= INT64_MAX:
             raise SimulationInputError(f"cache capacity {capacity}: it lies between 0 and 2^63 - 1 bytes")
+
+
+def policy_named(text: str) -> SizedCache:
+    """A policy, as of a cache without room.
+
+    Raises: UnknownName: no policy has this name; UsageError: of a file of the user's own.
+    """
+    return SizedCache(text, 0)
 
 
 Lru = partial(SizedCache, "lru")

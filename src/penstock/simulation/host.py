@@ -104,6 +104,7 @@ def timed(priced: PricedTrace, loaded: LevelsReplay, pace: Pace, *, timeline: bo
         mode=pace.mode,
         prefetch_depth=ahead.depth,
         prefetch_buffer_bytes=ahead.buffer_bytes,
+        prefetch_own=ahead.own,
         timeline=timeline,
     )
 

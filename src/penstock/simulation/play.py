@@ -18,7 +18,7 @@ from penstock.simulation.cluster.spec import Cluster
 from penstock.simulation.host import over_levels, over_tier
 from penstock.simulation.memory.levels import Hierarchy
 from penstock.simulation.memory.prefetch import Prefetch
-from penstock.simulation.memory.tenants import Order, Tenants, interleave
+from penstock.simulation.memory.tenants import Tenants, Turns, interleave
 from penstock.simulation.points import SIMGRID, Hold, Point, paces_over
 from penstock.simulation.price import PricedTrace, price_trace
 from penstock.simulation.question import Question
@@ -45,7 +45,7 @@ def make_ready(
     key_form: KeyForm | None = None,
     classes: Sequence[str] = ("key",),
     beside: Sequence[Trace] = (),
-    order: Order = "round-robin",
+    order: Turns = "round-robin",
     clusters: bool = False,
 ) -> Ready:
     """A program that can be played.

@@ -22,7 +22,7 @@ from penstock.errors import UnknownName, UsageError
 from penstock.machines.networks import Network
 from penstock.machines.schema import Machine, Tier
 from penstock.params.ckks import KeyForm
-from penstock.simulation.caches import POLICIES, Cache, ForcedHitRatio, SizedCache
+from penstock.simulation.caches import Cache, ForcedHitRatio, SizedCache, policy_named
 from penstock.simulation.cluster.cluster import unsuitable
 from penstock.simulation.cluster.flows import Sharing
 from penstock.simulation.cluster.spec import Cluster
@@ -31,8 +31,9 @@ from penstock.simulation.memory.levels_replay import check_write_back
 from penstock.simulation.memory.levels_spec import is_file_of_levels, load_hierarchy
 from penstock.simulation.memory.prefetch import Prefetch, parse_prefetch
 from penstock.simulation.memory.residents import Reservation
-from penstock.simulation.memory.tenants import ORDERS, Order
+from penstock.simulation.memory.tenants import ORDERS, Turns, order_named
 from penstock.simulation.names import ON_CHIP, cache_bytes, classes_named, modes_named, one_of
+from penstock.simulation.own import OwnFile
 from penstock.simulation.points import ENGINES, OWN_ENGINE, Point, paces_over
 from penstock.simulation.spelling import KEYS, Spelling
 from penstock.simulation.timing import Mode, paces_of
@@ -141,7 +142,7 @@ class Question:
     """The classes that are not resident."""
     key_forms: tuple[KeyForm | None, ...]
     """The form of stored and moved keys; `None`: the parameter set's."""
-    order: Order
+    order: Turns
     """How programs that run together take turns."""
     write_back: bool
     """Whether results that are read again from below are written there first."""
@@ -255,8 +256,7 @@ def asked(
         for text in caches:
             if text != ON_CHIP:
                 parse_bytes(text, spelling("cache"))
-        for policy in used:
-            one_of("replacement policy", policy, POLICIES)
+        _check_policies(used)
         ratios = hit_ratios or (() if caches else (0.0,))
         holds = Caches(
             hit_ratios=tuple(dict.fromkeys(float(ratio) for ratio in ratios)),
@@ -280,10 +280,21 @@ def asked(
         engines=tuple(one_of("engine", engine, ENGINES) for engine in dict.fromkeys(engines)),
         classes=classes_named(classes, spelling("classes")),
         key_forms=tuple(KeyForm.named(text) for text in dict.fromkeys(key_forms)) or (None,),
-        order=cast(Order, one_of("order", interleave, ORDERS)),
+        order=order_named(interleave),
         write_back=write_back,
         spelling=spelling,
     )
+
+
+def _check_policies(policies: Sequence[str]) -> None:
+    """Raises: UnknownName, UsageError: no such policy, or two files of one name, which no row could tell apart."""
+    files: dict[str, OwnFile] = {}
+    for text in policies:
+        found = policy_named(text).own
+        if found is not None and files.setdefault(found.name, found) != found:
+            raise UsageError(
+                f"two policies are named '{found.name}': results could not be told apart; rename one of the files"
+            )
 
 
 def clusters_of(

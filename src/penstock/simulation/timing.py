@@ -14,6 +14,7 @@ from penstock.errors import UnknownName
 from penstock.simulation.engine import Floats, SimulationInputError, _engine
 from penstock.simulation.memory.prefetch import Prefetch
 from penstock.simulation.memory.replay import Replay
+from penstock.simulation.own import OperationLoads, OwnFile, depths_of
 
 Mode = Literal["serial", "overlap", "bound"]
 MODES: tuple[str, ...] = get_args(Mode)
@@ -107,6 +108,8 @@ class Pace:
     """By how many operations transfers may run ahead of compute; `None`: no limit. Only `overlap` looks at it."""
     prefetch_buffer_bytes: int | None = None
     """Bytes that the loads under way may hold at once; `None`: no limit. Only `overlap` looks at it."""
+    prefetch_own: OwnFile | None = None
+    """A prefetcher of the user's own. Only `overlap` looks at it."""
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -115,7 +118,14 @@ class Pace:
     @property
     def prefetch(self) -> Prefetch | None:
         """How far loads run ahead; `None` in a mode that loads nothing ahead."""
-        return Prefetch(self.prefetch_depth, self.prefetch_buffer_bytes) if self.mode == "overlap" else None
+        if self.mode != "overlap":
+            return None
+        return Prefetch(self.prefetch_depth, self.prefetch_buffer_bytes, self.prefetch_own)
+
+    @property
+    def by_stages(self) -> bool:
+        """Whether loads run ahead in another way than by so many operations."""
+        return self.mode == "overlap" and (self.prefetch_buffer_bytes is not None or self.prefetch_own is not None)
 
 
 def paces_of(
@@ -132,6 +142,7 @@ def paces_of(
             decode_bytes_per_s=decode_bytes_per_s,
             prefetch_depth=ahead.depth,
             prefetch_buffer_bytes=ahead.buffer_bytes,
+            prefetch_own=ahead.own,
         )
         for tier in tiers
         for mode in modes
@@ -166,7 +177,7 @@ def play_pace(compute_s: npt.ArrayLike, replay: Replay, pace: Pace, *, timeline:
 
     Args:   timeline: also give the schedule of all operations.
     """
-    if pace.mode == "overlap" and pace.prefetch_buffer_bytes is not None:
+    if pace.by_stages:
         return _play_buffered(compute_s, replay, pace, timeline=timeline)
     times = _engine.play_time(
         *_work(compute_s, replay),
@@ -195,7 +206,7 @@ def play_pace(compute_s: npt.ArrayLike, replay: Replay, pace: Pace, *, timeline:
 
 def play_many(compute_s: npt.ArrayLike, replay: Replay, paces: Sequence[Pace]) -> list[Timeline]:
     """One replay at many paces, in their order; costs and loads are checked and converted once."""
-    at_once = [p for p in paces if p.mode != "overlap" or p.prefetch_buffer_bytes is None]
+    at_once = [p for p in paces if not p.by_stages]
     times = _engine.play_time_many(
         *_work(compute_s, replay),
         [pace.tier.bandwidth_bytes_per_s for pace in at_once],
@@ -218,22 +229,31 @@ def play_many(compute_s: npt.ArrayLike, replay: Replay, paces: Sequence[Pace]) -
         )
         for i, pace in enumerate(at_once)
     )
-    return [
-        _play_buffered(compute_s, replay, pace)
-        if pace.mode == "overlap" and pace.prefetch_buffer_bytes is not None
-        else next(played)
-        for pace in paces
-    ]
+    return [_play_buffered(compute_s, replay, pace) if pace.by_stages else next(played) for pace in paces]
 
 
 def _play_buffered(compute_s: npt.ArrayLike, replay: Replay, pace: Pace, *, timeline: bool = False) -> Timeline:
-    """Overlap with a buffer of so many bytes: a channel, a decode stage and compute."""
+    """Overlap with a buffer of so many bytes, or a prefetcher of the user's: a channel, a decode stage and compute."""
     compute, loaded, transfers = _work(compute_s, replay)
     rate = _decode_rate(pace)
     if not rate > 0:
         raise SimulationInputError(f"decode_bytes_per_s is {rate}: a rate is a positive number")
     stages = [channel_seconds(loaded, transfers, pace.tier), loaded / rate, compute]
-    times = _engine.play_stages(stages, loaded, "overlap", pace.prefetch_depth, pace.prefetch_buffer_bytes, timeline)
+    depths = None
+    if pace.prefetch_own is not None:
+        depths = depths_of(
+            pace.prefetch_own,
+            OperationLoads(
+                bytes=loaded,
+                transfers=transfers,
+                load_s=stages[0] + stages[1],
+                compute_s=compute,
+                buffer_bytes=pace.prefetch_buffer_bytes,
+            ),
+        )
+    times = _engine.play_stages(
+        stages, loaded, "overlap", pace.prefetch_depth, pace.prefetch_buffer_bytes, timeline, depths
+    )
     schedule = None
     if times.start_s is not None and times.end_s is not None:
         schedule = Schedule(**dict(zip(Schedule.__slots__, _alternating(times.start_s, times.end_s), strict=True)))

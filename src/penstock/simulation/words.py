@@ -18,6 +18,7 @@ from penstock.simulation.cluster.spec import Cluster
 from penstock.simulation.memory.residents import Reservation, parse_reservation
 from penstock.simulation.memory.tenants import ORDERS
 from penstock.simulation.names import ON_CHIP, cache_bytes, class_named, classes_named, one_of
+from penstock.simulation.own import placed
 from penstock.simulation.points import OWN_ENGINE, SIMGRID
 from penstock.simulation.question import Question, Refused, asked, clusters_of
 from penstock.simulation.spelling import OF_HOSTS, Spelling, check_together, check_used
@@ -131,6 +132,7 @@ def asked_in(words: Words, given: Collection[str], spelling: Spelling) -> Asked:
     for cluster in clusters:
         if isinstance(cluster, Refused):
             raise cluster.error
+    words, given = _placed(words, given)
     single = counts == (1,) and not networks
     said = set(given) - {"classes", "hosts", *OF_HOSTS}
     _check(words, said if single else said | {"hosts"}, spelling)
@@ -152,6 +154,20 @@ def asked_in(words: Words, given: Collection[str], spelling: Spelling) -> Asked:
         words=original,
         given=frozenset(given),
     )
+
+
+def _placed(words: Words, given: Collection[str]) -> tuple[Words, set[str]]:
+    """The words with each file that is named as a policy where its part belongs; and the words that are said."""
+    found = placed(words.policy)
+    said = set(given)
+    if found["prefetch"]:
+        words, said = replace(words, prefetch=[*words.prefetch, *found["prefetch"]]), said | {"prefetch"}
+    if found["interleave"]:
+        words, said = replace(words, interleave=found["interleave"][0]), said | {"interleave"}
+    if len(found["policy"]) < len(words.policy):
+        said -= set() if found["policy"] else {"policy"}
+        words = replace(words, policy=tuple(found["policy"]))
+    return words, said
 
 
 def _question(words: Words, clusters: Sequence[Cluster | Refused], spelling: Spelling) -> Question:

@@ -21,7 +21,7 @@ from penstock.machines import STUDY_TIERS, Machine, Tier, load_machines, load_ti
 from penstock.machines.networks import Network, load_networks
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
-from penstock.simulation.caches import Cache, ForcedHitRatio, NoCache
+from penstock.simulation.caches import Cache, ForcedHitRatio, NoCache, SizedCache
 from penstock.simulation.cluster.cluster import without_messages
 from penstock.simulation.cluster.spec import Cluster
 from penstock.simulation.memory.levels import Hierarchy
@@ -282,7 +282,8 @@ def _programs(
                     )
                     for named, each in zip(table.beside or (), others, strict=True)
                 )
-                together = [*identity, [each[4] for each in others], table.interleave, table.seed]
+                turns = getattr(question.order, "sha256", table.interleave)
+                together = [*identity, [each[4] for each in others], turns, table.seed]
                 yield replace(first, beside=beside, order=question.order, id=digest(together)), machine
 
 
@@ -351,22 +352,29 @@ def _check_sizes(table: TableSpec) -> None:
 def _cache_text(cache: Cache) -> str:
     if isinstance(cache, ForcedHitRatio):
         return f"hit ratio {cache.hit_ratio!r}"
-    return "none" if isinstance(cache, NoCache) else f"{cache.policy} {cache.capacity_bytes}"
+    if isinstance(cache, NoCache):
+        return "none"
+    own = "" if cache.own is None else f" {cache.own.sha256}"
+    return f"{cache.policy}{own} {cache.capacity_bytes}"
 
 
 def _levels_text(hierarchy: Hierarchy) -> str:
     """Each cache as `S3Fifo(capacity_bytes=…)`, as the ids of sweeps that are stored have it."""
-    return re.sub(
+    text = re.sub(
         r"SizedCache\(policy='([^']+)', ",
         lambda found: "".join(word.capitalize() for word in found[1].split("-")) + "(",
         repr(hierarchy),
     )
+    own = [level.cache.own for level in hierarchy.levels if isinstance(level.cache, SizedCache)]
+    return text + "".join(f" {each.sha256}" for each in own if each is not None)
 
 
 def _prefetch_text(ahead: Prefetch | None) -> str | None:
     """With every byte of the buffer; as people read it, it is rounded."""
     if ahead is None:
         return None
+    if ahead.own is not None:
+        return f"{ahead.own.sha256} {ahead.buffer_bytes}"
     return str(ahead) if ahead.buffer_bytes is None else f"{replace(ahead, buffer_bytes=None)}, {ahead.buffer_bytes}"
 
 

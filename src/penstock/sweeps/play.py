@@ -123,7 +123,7 @@ def play_chunk(program: Program, priced: Priced, chunk: Chunk) -> Played:
         "beside": ",".join(other.name for other in program.beside) or None,
         "trace": program.source,
         "seed": None if program.source else program.seed,
-        "interleave": program.order if program.beside else None,
+        "interleave": getattr(program.order, "name", program.order) if program.beside else None,
     }
     rows: dict[str, dict[str, Any]] = {}
     skipped = Counter()

@@ -11,7 +11,7 @@ from typing import Any
 from penstock.errors import UsageError
 from penstock.machines import Machine
 from penstock.params.ckks import CkksParameters, KeyForm
-from penstock.simulation.memory.tenants import Order
+from penstock.simulation.memory.tenants import Turns
 from penstock.simulation.points import SIMGRID, Point
 from penstock.traces.schema import Trace
 
@@ -35,7 +35,7 @@ class Program:
     """A digest of all this."""
     beside: tuple[Program, ...] = ()
     """Programs that run on the machine at the same time."""
-    order: Order = "round-robin"
+    order: Turns = "round-robin"
 
     def without_trace(self) -> Program:
         """What playing needs, light to send."""

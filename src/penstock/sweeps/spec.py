@@ -21,6 +21,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from penstock.errors import UsageError
+from penstock.simulation.own import placed
 from penstock.simulation.spelling import KEYS, check_together, check_used
 from penstock.system import toml
 
@@ -144,6 +145,7 @@ def sweep_of(written: Mapping[str, Any], name: str, where: str = "sweep") -> Swe
             if getattr(one, axis) is None:
                 raise UsageError(f'{where}: {inside}: name at least one {axis}: {axis} = ["…"]')
         with located(f"{where}: {inside}"):
+            one = _placed(one)
             _check_together(one)
             if "sweep" in inside:
                 _check_used(_singular(table, where, inside), [one])
@@ -160,6 +162,20 @@ def located(where: str) -> Iterator[None]:
         yield
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from error
+
+
+def _placed(table: TableSpec) -> TableSpec:
+    """The table with each file that is named as a policy where its part belongs."""
+    found = placed(table.policy or ())
+    if len(found["policy"]) == len(table.policy or ()):
+        return table
+    changed: dict[str, Any] = {"policy": tuple(found["policy"]) or None}
+    if found["prefetch"]:
+        named = table.prefetch if "prefetch" in table.model_fields_set else ()
+        changed["prefetch"] = (*named, *found["prefetch"])
+    if found["interleave"]:
+        changed["interleave"] = found["interleave"][0]
+    return table.model_copy(update=changed)
 
 
 def _check_used(written: Collection[str], tables: Sequence[TableSpec]) -> None:

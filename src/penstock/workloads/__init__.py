@@ -14,13 +14,15 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from dataclasses import asdict, is_dataclass
+from enum import Enum
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from penstock.errors import UnknownName
+from penstock.errors import UnknownName, UsageError
 from penstock.params.ckks import CkksParameters
+from penstock.traces import is_trace_file
 from penstock.workloads import own, packaged
 from penstock.workloads.parts.check import Check as Check
 
@@ -41,6 +43,44 @@ def _modules() -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
+class Kind(str, Enum):
+    """The kinds of programs that a user may name."""
+
+    WORKLOAD = "workload"
+    PROGRAM = "program"
+    """A Python file."""
+    PACKAGE = "package"
+    TRACE = "trace"
+    """A recorded trace: operations at one parameter set, without values."""
+
+
+def kind_of(name: str) -> Kind:
+    """What the name of a program stands for, everywhere in penstock.
+
+    >>> [kind_of(name).value for name in ("resnet20", "score.py", "model.pkg", "runs/mine/trace.parquet")]
+    ['workload', 'program', 'package', 'trace']
+    """
+    if own.is_own(name):
+        return Kind.PROGRAM
+    if packaged.is_package(name):
+        return Kind.PACKAGE
+    return Kind.TRACE if is_trace_file(name) else Kind.WORKLOAD
+
+
+def valued(name: str, verb: str = "") -> str:
+    """The name of a program with values: a workload, a Python file or a package.
+
+    Raises: UsageError: a trace, which has operations and no values.
+    """
+    if kind_of(name) is Kind.TRACE:
+        asks = f"{verb}: " if verb else ""
+        raise UsageError(
+            f"{asks}{name} is a trace, made at one chain, of operations without values: name the workload, the .py "
+            "file of your program, or its package"
+        )
+    return name
+
+
 def names() -> list[str]:
     """Every workload: each file of this folder is one, and named after it."""
     return list(_modules())
@@ -49,12 +89,14 @@ def names() -> list[str]:
 def get(name: str) -> ModuleType:
     """The module of a workload, of a Python file, which is run for this, or of a package.
 
-    Raises: UnknownName: no such workload; the message names the nearest. UsageError, PackageError: of a file.
+    Raises: UnknownName: no such workload; the message names the nearest. UsageError, PackageError: of a file, and of a
+            trace, which cannot be run.
     """
     if own.is_own(name):
         return own.load(name)
     if packaged.is_package(name):
         return packaged.load(name)
+    valued(name)
     if name not in _modules():
         raise UnknownName("workload", name, _modules())
     return importlib.import_module(_modules()[name])

@@ -11,39 +11,28 @@ A file has the parts of a workload (see `penstock.workloads`), of which only `pr
 
 from __future__ import annotations
 
-import ast
-import functools
 import hashlib
 import inspect
-import os
-import sys
-import tokenize
-import traceback
-from collections.abc import Callable, Container, Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable, Container, Mapping
 from copy import copy
 from dataclasses import dataclass, is_dataclass, replace
-from importlib import util
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from penstock.errors import CapabilityMissing, PenstockError, UsageError
+from penstock.errors import UsageError
+from penstock.system import own_file
 from penstock.system.files import readable
 from penstock.workloads.parts.check import Check
 
-SUFFIX = ".py"
+SUFFIX = own_file.SUFFIX
 TOLERANCE = 1e-3
 """What an encrypted result may differ by where the file does not say."""
 _ARGUMENTS = {"program": 3, "data": 3, "blank": 2, "check": 4}
 """Function of a file -> arguments that it is called with."""
-_PREFIX = "penstock_own_"
-"""Of the names under which the files' modules are known here."""
 _LOADED: dict[Path, ModuleType] = {}
-_BESIDE: dict[Path, dict[str, ModuleType]] = {}
-"""Folder -> modules that programs there have imported from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +44,7 @@ class OneSize:
 
 def is_own(name: str) -> bool:
     """Whether the name of a workload is a file of the user's."""
-    return name.endswith(SUFFIX)
+    return own_file.is_own(name)
 
 
 def load(name: str) -> ModuleType:
@@ -79,36 +68,13 @@ def identity(name: str) -> dict[str, str] | None:
 
 
 def _executed(path: Path, name: str) -> ModuleType:
-    try:
-        with tokenize.open(path) as file:  # by its own coding, and without a byte order mark
-            text = file.read()
-    except FileNotFoundError:
-        raise UsageError(
-            f"{name}: no such file; the name of a workload ('penstock workloads' lists them) has no '.py'"
-        ) from None
-    except (OSError, UnicodeDecodeError, SyntaxError) as error:
-        raise UsageError(f"{name}: cannot be read as text: {error}") from error
-    try:
-        tree = ast.parse(text, filename=str(path))
-    except (SyntaxError, ValueError) as error:
-        at = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
-        raise UsageError(f"{name}{at}: no Python: {getattr(error, 'msg', error)}") from error
-    bound = set(_bound(tree.body))
+    missing = "the name of a workload ('penstock workloads' lists them) has no '.py'"
+    tree = own_file.tree_of(path, name, missing)
+    bound = own_file.bound_names(tree)
     # Before anything of the file is run: it may be a script. `import *` may bring `data`; `program` must be in the
     # file.
     _check_parts({*bound, "data"} if "*" in bound else bound, name)
-    spec = util.spec_from_file_location(f"{_PREFIX}{hashlib.sha256(os.fsencode(path)).hexdigest()[:12]}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    try:
-        with _blamed(path, name, "while it is read"):
-            spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[spec.name]
-        raise
-    return module
+    return own_file.executed(path, name)
 
 
 def _check_parts(bound: Container[str], name: str) -> None:
@@ -117,20 +83,6 @@ def _check_parts(bound: Container[str], name: str) -> None:
             f"{name}: a workload defines program(ev, data, size) and data(size, slots, seed); it lacks "
             f"{' and '.join(missing)}. A script that calls OpenFHE itself is recorded: penstock record {name}"
         )
-
-
-def _bound(body: list[ast.stmt]) -> Iterator[str]:
-    """Names that statements bind at the top of a file."""
-    for node in body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            yield node.name
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            yield from (each.asname or each.name for each in node.names)
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            yield from (each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name))
-        elif isinstance(node, ast.If | ast.Try):
-            yield from _bound([*node.body, *node.orelse])
 
 
 def _completed(module: ModuleType, path: Path, name: str) -> ModuleType:
@@ -149,8 +101,8 @@ def _completed(module: ModuleType, path: Path, name: str) -> ModuleType:
     for each, count in _ARGUMENTS.items():
         if hasattr(own, each):
             _check_arguments(getattr(own, each), each, count, name)
-    data = _watched(own.data, path, name, "data")
-    takes_path = _takes(own.data, 4)
+    data = own_file.watched(own.data, path, name, "data")
+    takes_path = own_file.takes(own.data, 4)
 
     def input_of(size: Any, slots: int, seed: int, path: Path | None = None) -> Any:
         if path is not None and not takes_path:
@@ -161,10 +113,12 @@ def _completed(module: ModuleType, path: Path, name: str) -> ModuleType:
         return input_of(size, slots, 0)
 
     own.data = input_of
-    own.program = _watched(own.program, path, name, "program")
-    own.blank = _watched(own.blank, path, name, "blank") if hasattr(own, "blank") else first_input
+    own.program = own_file.watched(own.program, path, name, "program")
+    own.blank = own_file.watched(own.blank, path, name, "blank") if hasattr(own, "blank") else first_input
     own.check = (
-        _checked(_watched(own.check, path, name, "check"), name) if hasattr(own, "check") else _comparison(own, name)
+        _checked(own_file.watched(own.check, path, name, "check"), name)
+        if hasattr(own, "check")
+        else _comparison(own, name)
     )
     return module
 
@@ -217,7 +171,7 @@ def _sizes(own: Any, name: str) -> dict[str, Any]:
 def _check_arguments(function: Any, what: str, count: int, name: str) -> None:
     if not callable(function):
         raise UsageError(f"{name}: {what} is a function, not {function!r}")
-    if not _takes(function, count):
+    if not own_file.takes(function, count):
         wanted = {
             "program": "ev, data, size",
             "data": "size, slots, seed",
@@ -225,14 +179,6 @@ def _check_arguments(function: Any, what: str, count: int, name: str) -> None:
             "check": "clear, got, data, size",
         }[what]
         raise UsageError(f"{name}: write {what}({wanted}); it is {what}{inspect.signature(function)}")
-
-
-def _takes(function: Callable[..., Any], count: int) -> bool:
-    try:
-        inspect.signature(function).bind(*range(count))
-    except TypeError:
-        return False
-    return True
 
 
 def _checked(check: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -273,67 +219,3 @@ def _comparison(own: Any, name: str) -> Callable[..., Any]:
         return Check.of(outcome, error, float(tolerance))
 
     return check
-
-
-def _watched(function: Callable[..., Any], path: Path, name: str, what: str) -> Callable[..., Any]:
-    """The function, whose own faults are errors of the file with their line."""
-
-    @functools.wraps(function)
-    def watched(*args: Any) -> Any:
-        with _blamed(path, name, f"in {what}"):
-            return function(*args)
-
-    return watched
-
-
-@contextmanager
-def _blamed(path: Path, name: str, where: str) -> Iterator[None]:
-    """Faults inside belong to the file: the message names its line. Its output goes to stderr."""
-    try:
-        with redirect_stdout(sys.stderr), _modules_beside(path):
-            yield
-    except PenstockError as error:
-        if not isinstance(error, CapabilityMissing) and not hasattr(error, "line_of"):
-            error.args = (f"{_line(error, path, name)}, {where}: {error}",)
-            vars(error)["line_of"] = name
-        raise
-    except (Exception, SystemExit) as error:
-        at = _line(error, path, name)
-        raise UsageError(f"{at}, {where}: {type(error).__name__}: {error}; --debug shows the traceback") from error
-
-
-@contextmanager
-def _modules_beside(path: Path) -> Iterator[None]:
-    """Modules in the file's folder can be imported, here and by nothing else: other programs may have theirs.
-
-    They come last: a `types.py` in the same folder does not replace Python's.
-    """
-    folder = path.parent
-    kept = _BESIDE.setdefault(folder, {})
-    hidden = {each: sys.modules[each] for each in kept if each in sys.modules}
-    sys.modules.update(kept)
-    sys.path.append(str(folder))
-    known = set(sys.modules)
-    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # a folder of the user's stays as it is
-    try:
-        yield
-    finally:
-        sys.dont_write_bytecode = writes
-        sys.path.remove(str(folder))
-        new = {each for each in set(sys.modules) - known if each.partition(".")[0] not in known}
-        kept |= {each: sys.modules[each] for each in new if _lies_in(sys.modules[each], folder)}
-        for each in kept:
-            sys.modules.pop(each, None)
-        sys.modules.update(hidden)
-
-
-def _lies_in(module: ModuleType, folder: Path) -> bool:
-    """Whether a module, or the package that it is of, is a file of the folder itself: a `.venv` in it is another."""
-    file, top = getattr(module, "__file__", None), module.__name__.partition(".")[0]
-    return file is not None and (Path(file) == folder / f"{top}.py" or Path(file).is_relative_to(folder / top))
-
-
-def _line(error: BaseException, path: Path, name: str) -> str:
-    """The file, and the line of it that the error passed last."""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == path]
-    return f"{name}, line {lines[-1]}" if lines else name

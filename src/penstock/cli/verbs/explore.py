@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import click
@@ -15,10 +17,13 @@ from penstock.system.files import readable
 from penstock.system.limits import shortage
 from penstock.system.web import read_token
 
+if TYPE_CHECKING:
+    from penstock.explorer.library import Library
+    from penstock.explorer.state import State
+
 
 @click.command("explore")
-@click.argument("view", required=False)
-@click.argument("settings", nargs=-1, metavar="[SETTING=VALUE]...")
+@click.argument("words", nargs=-1, metavar="[PROGRAM] [VIEW] [SETTING=VALUE]...")
 @click.option(
     "--runs", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), help="The folder of the runs."
 )
@@ -34,7 +39,14 @@ from penstock.system.web import read_token
     "traces",
     multiple=True,
     type=click.Path(path_type=Path, dir_okay=False),
-    help="A trace or a package (.pkg) to offer next to the workloads; may be repeated.",
+    help="A program (.py), a package (.pkg) or a trace to offer next to the workloads; may be repeated.",
+)
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A policy or prefetcher of your own (.py) to offer next to the engine's; may be repeated.",
 )
 @click.option(
     "--predictions",
@@ -58,11 +70,11 @@ from penstock.system.web import read_token
 @click.option("--print", "printing", is_flag=True, help="Print the rows of VIEW and serve nothing.")
 @format_option
 def command(
-    view: str | None,
-    settings: tuple[str, ...],
+    words: tuple[str, ...],
     runs: Path,
     machines: tuple[Path, ...],
     traces: tuple[Path, ...],
+    policies: tuple[Path, ...],
     predictions: tuple[Path, ...],
     service: str | None,
     token_file: Path | None,
@@ -73,6 +85,9 @@ def command(
     output_format: str,
 ) -> None:
     """Open the explorer: the runs, and what-if questions answered while a slider moves.
+
+    PROGRAM opens it on a workload, a program of your own (a .py file), a package (.pkg) or a recorded trace: its
+    predicted run, parameter sets, precision, tenants and levels of memory are views like the others.
 
     The server answers to this machine only, and nothing that it shows comes from elsewhere. Every page has an address
     that restores it and the command that gives its numbers; 'docs/explore.md' has the views and the settings. It ends
@@ -85,6 +100,8 @@ def command(
     Examples:
       penstock explore
       penstock explore slowdown machine=ark workload=bootstrapping
+      penstock explore score.py suggest machine=sharp
+      penstock explore score.py --policy mine.py hold=cache policy=file:mine.py
       penstock explore --runs /data/runs --machine mine.toml --port 0 --no-browser
       penstock explore --service http://127.0.0.1:8701 --token-file operator.token
       penstock explore residency workload=bootstrapping cache="256 MB" --print --format csv
@@ -92,19 +109,19 @@ def command(
     from penstock.explorer.engine import Engine
     from penstock.explorer.library import Library
     from penstock.explorer.live import Live
-    from penstock.explorer.state import State
-    from penstock.explorer.views import VIEWS, show
+    from penstock.explorer.views import show
 
-    if view is not None and view not in VIEWS:
-        raise UnknownName("view", view, VIEWS)
-    state = State.from_query(dict(_setting(text) for text in settings))
-    library = Library.of(runs, machines, traces, predictions)
+    program, view, settings = _read(words)
+    library = Library.of(runs, machines, (*traces, *([program] if program is not None else [])), predictions, policies)
+    state = _state(settings, library, program)
     if service is None and token_file is not None:
         raise UsageError("--token-file is for --service: name the service, or leave it out")
     if printing:
         if service is not None:
             raise UsageError("--print prints a view without a server: leave --service out, or ask GET /v1/work")
         if view is None:
+            from penstock.explorer.views import VIEWS
+
             raise UsageError(f"--print prints the rows of a view: name one of {', '.join(VIEWS)}")
         found = show(Engine(library), view, state)
         emit(list(found.rows), output_format)
@@ -123,11 +140,55 @@ def command(
             f"the explorer's server is not installed ({error}): pip install 'penstock[explore]'; "
             "'penstock explore VIEW --print' works without it"
         ) from error
-    query = urlencode({"view": view or "runs", **state.to_query()}) if view or settings else ""
+    opened = view or ("whatif" if program is not None else "runs")
+    query = urlencode({"view": opened, **state.to_query()}) if words else ""
     live = None if service is None else Live(service, read_token(token_file), ca=ca)
     path = f"/?{query}" if query else "/" if live is None else "/service"
     say, listening = click.echo, bound(port)
     serve(library, listening, state, path=path, browser=not no_browser, say=lambda line: say(line), live=live)
+
+
+def _read(words: Sequence[str]) -> tuple[Path | None, str | None, list[tuple[str, str]]]:
+    """The program, the view and the settings that the words of a command name.
+
+    Raises: UnknownName: no such view; UsageError: a word too many, or no setting.
+    """
+    from penstock.explorer.views import VIEWS
+    from penstock.workloads import Kind, kind_of, names
+
+    program: Path | None = None
+    view: str | None = None
+    settings: list[tuple[str, str]] = []
+    for word in words:
+        is_file = "=" not in word and word not in VIEWS and kind_of(word) is not Kind.WORKLOAD
+        if is_file and program is None:
+            program = Path(word)
+        elif "=" in word or view is not None:
+            settings.append(_setting(word))
+        elif word in VIEWS:
+            view = word
+        elif word in names() and not any(name == "workload" for name, _ in settings):
+            settings.insert(0, ("workload", word))
+        else:
+            raise UnknownName("view", word, VIEWS)
+    if program is not None and any(name == "workload" for name, _ in settings):
+        raise UsageError(f"{program} is the program of the page: leave the other one out, or name it with --trace")
+    return program, view, settings
+
+
+def _state(settings: Sequence[tuple[str, str]], library: Library, program: Path | None) -> State:
+    """The settings as a state; a program that was named is its workload, at the machine's own set unless one is named.
+
+    Raises: as `State.from_query`.
+    """
+    from penstock.explorer.state import FILE, State
+
+    asked = dict(settings)
+    if program is not None:
+        files = {**library.program_files, **library.trace_files}
+        name = next(name for name, path in files.items() if path == program)
+        asked = {"workload": FILE + name, "params": "", **asked}
+    return State.from_query(asked)
 
 
 def _setting(text: str) -> tuple[str, str]:

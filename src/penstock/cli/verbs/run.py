@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from penstock.cli.options import (
     threads_option,
 )
 from penstock.cli.output import emit, format_option, progress_console
+from penstock.cli.run_folder import folder_option, in_folder, keeper_of
 from penstock.cli.run_tables import draw_run
 from penstock.cli.tenant_queue import run_tenants, tenant_options
 from penstock.errors import UnknownName, UsageError
@@ -101,7 +103,8 @@ _OF_A_QUEUE = {"tenants_path", "jobs_path", "scheduling", "client_library", "thr
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the times of its primitives here, for 'penstock predict fit' (Google Benchmark JSON).",
 )
-@click.option("--force", is_flag=True, help="Replace existing files.")
+@folder_option
+@click.option("--force", is_flag=True, help="Replace existing files, and the run in the folder of -o.")
 @advice_option
 @quiet_option
 @format_option
@@ -127,6 +130,7 @@ def command(
     scheduling: str | None,
     trace_path: Path | None,
     timings_path: Path | None,
+    folder: Path | None,
     force: bool,
     advice: bool | None,
     quiet: bool,
@@ -143,7 +147,7 @@ def command(
     Examples:
       penstock run inner-product --size ci
       penstock run logistic-regression --reading clear --size helr
-      penstock run score.py
+      penstock run score.py -o runs/score
       penstock run model.pkg --input x.npy --output y.npy
       penstock run matrix-multiplication --threads 1 --trace matrix.parquet
       penstock run logistic-regression --key-budget "256 MiB"
@@ -154,50 +158,96 @@ def command(
         common: dict[str, Any] = {"threads": threads, "quiet": quiet, "output_format": output_format}
         run_tenants(tenants_path, jobs_path, scheduling, library=client_library, **common)
         return
-    workload, advised = _named(workload, scheduling), wants_advice(advice, output_format)
+    workload = _named(workload, scheduling)
+    told = Told(output_format, advised=wants_advice(advice, output_format), asked=bool(advice))
     targets = output_files(outputs)
     _check_files(reading, [trace_path, timings_path], force=force)
     _check_outputs(workload, targets, force=force)
-    done, differs = _done(
-        lambda on_operation: run(
-            workload,
-            reading=reading,
-            params=params,
-            size=size,
-            data=data_path,
-            inputs=inputs or None,
-            seed=seed,
-            threads=threads,
-            key_budget=key_budget,
-            keys=store,
-            tenant=tenant,
-            input_budget=input_budget,
-            memory=memory,
-            client=client,
-            client_library=client_library,
-            on_operation=on_operation,
-            spelled=OPTIONS,
-        ),
-        Progress(quiet=quiet).stage(f"{workload} encrypted"),
-    )
-    _write(done.trace, trace_path, timings_path, threads, force=force, quiet=quiet)
-    write_outputs(done.outputs, targets, force=force, quiet=quiet)
-    _show(done, output_format, advised=advised and (bool(advice) or done.asked is not None))
-    if differs is not None:
-        raise differs
+    options: dict[str, Any] = {
+        "data": data_path, "inputs": inputs or None, "seed": seed, "threads": threads, "key_budget": key_budget,
+        "keys": store, "tenant": tenant, "input_budget": input_budget, "memory": memory, "client": client,
+        "client_library": client_library,
+    }  # fmt: skip
+    files = Files(trace=trace_path, timings=timings_path, outputs=targets)
+    words = (workload, params, size, reading)
+    _run_once(words, options, files, folder, told, force=force, quiet=quiet)
 
 
-def _show(done: Ran, output_format: str, *, advised: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class Told:
+    """How a run is shown."""
+
+    output_format: str
+    _: KW_ONLY
+    advised: bool
+    """With what would help most, where the reading has times."""
+    asked: bool
+    """By name: a reading without times is then refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Files:
+    """The files that a run writes next to its folder."""
+
+    trace: Path | None
+    timings: Path | None
+    outputs: Mapping[str | None, Path]
+
+    def named(self) -> dict[str, Any]:
+        """Option -> what it names."""
+        return {"--trace": self.trace, "--timings": self.timings, "--output": self.outputs}
+
+
+def _run_once(
+    words: tuple[str, str | None, str | None, str],
+    options: dict[str, Any],
+    files: Files,
+    folder: Path | None,
+    told: Told,
+    *,
+    force: bool,
+    quiet: bool,
+) -> None:
+    """One run with its files; of a folder that has it already, what it came to."""
+    workload, params, size, reading = words
+    with ExitStack() as stack:
+        keeper = keeper_of(folder, words, options, force=force)
+        if keeper is not None:
+            stack.callback(keeper.close)
+            if (stored := keeper.done_before(files.named(), quiet=quiet)) is not None:
+                emit(stored, told.output_format, table=lambda console: draw_run(console, stored))
+                return
+        done, differs = _done(
+            lambda on_operation: run(
+                workload,
+                reading=reading,
+                params=params,
+                size=size,
+                **options,
+                on_operation=on_operation,
+                spelled=OPTIONS,
+            ),
+            Progress(quiet=quiet).stage(f"{workload} encrypted"),
+        )
+        _write(done.trace, files.trace, files.timings, options["threads"], force=force, quiet=quiet)
+        write_outputs(done.outputs, files.outputs, force=force, quiet=quiet)
+        numbers = in_folder(keeper, done)
+        _show(numbers, done, told)
+        if differs is not None:
+            raise differs
+
+
+def _show(numbers: Mapping[str, Any], done: Ran, told: Told) -> None:
     """The numbers of a run, and what would help it most."""
-    remedies = done.advice().advice if advised else None
-    numbers = dict(done.numbers) | ({} if remedies is None else {"advice": remedies.to_dict()})
+    remedies = done.advice().advice if told.advised and (told.asked or done.asked is not None) else None
+    shown = dict(numbers) | ({} if remedies is None else {"advice": remedies.to_dict()})
 
     def drawn(console: Console) -> None:
-        draw_run(console, done.numbers)
+        draw_run(console, numbers)
         if remedies is not None:
             draw_advice(console, remedies)
 
-    emit(numbers, output_format, table=drawn)
+    emit(shown, told.output_format, table=drawn)
 
 
 def _done(

@@ -2,13 +2,14 @@
 
 import { el, byId } from "./dom.js";
 import * as format from "./format.js";
+import { OWN_VIEWS, PREDICTED } from "./own.js";
 import * as state from "./state.js";
 
 const OWN = "\u0000own";
 const CACHE_STEPS = 20; // of a decade
 const CACHE_FROM = 6; // 10^6 bytes
 const AHEAD = ["none", "next-1", "next-2", "next-4", "next-8", "perfect"];
-const WHATIF = ["whatif", "slowdown", "roofline", "residency", "hosts", "machines"];
+const WHATIF = ["whatif", "slowdown", "roofline", "residency", "hosts", "machines", ...OWN_VIEWS];
 
 // What a drawing of many points shows is of those points.
 export const FRESH = { shape: "", x: "", y: "", by: "", z: "", pick: "", where: "" };
@@ -179,25 +180,26 @@ export function build(found, onask) {
       group("Machine",
         choice("machine", "Machine", catalogue.machines),
         shownWhen((current) => current.view === "machines", choice("other", "Compared with", catalogue.machines)),
-        choice("mode", "Time", [
+        shownWhen((current) => !PREDICTED.includes(current.view), choice("mode", "Time", [
           { value: "serial", text: "serial: load, then compute" }, { value: "overlap", text: "overlap: load ahead" },
-          { value: "bound", text: "bound: the slowest resource" }]),
-        shownWhen((current) => current.mode === "overlap",
-          choice("prefetch", "Prefetch", AHEAD),
+          { value: "bound", text: "bound: the slowest resource" }])),
+        shownWhen((current) => current.mode === "overlap" && !PREDICTED.includes(current.view),
+          choice("prefetch", "Prefetch", [...AHEAD, ...catalogue.prefetchers]),
           shownWhen((current) => current.prefetch === "perfect", text("buffer", "Prefetch buffer", "1 GB")))),
-      group("On chip",
-        shownWhen((current) => current.view !== "residency" && current.view !== "slowdown", holdField()),
-        shownWhen((current) => current.hold === "ratio" && current.view !== "residency" && current.view !== "slowdown",
+      shownWhen((current) => !PREDICTED.includes(current.view), group("On chip",
+        shownWhen((current) => !["residency", "slowdown", "levels"].includes(current.view), holdField()),
+        shownWhen((current) => current.view === "levels", text("levels", "Levels, fastest first", "on-chip,hbm:16 GB,nvme-gen5")),
+        shownWhen((current) => current.hold === "ratio" && !["residency", "slowdown", "levels"].includes(current.view),
           slider("hit_ratio", "Hit ratio", {
             min: 0, max: 100, read: (value) => Math.round(Number(value) * 100), write: (step) => String(step / 100),
             text: (value) => format.share(Number(value)),
           })),
-        shownWhen((current) => current.view === "residency" || (current.hold === "cache" && current.view !== "slowdown"),
+        shownWhen((current) => current.view === "residency" || (current.hold === "cache" && !["slowdown", "levels"].includes(current.view)),
           slider("cache", "Cache", { min: 0, max: 120, read: stepOfSize, write: sizeOfStep, text: (value) => value }),
           text("cache", "Size, or on-chip", "512 MB"),
           choice("policy", "Policy", catalogue.policies)),
-        classField())),
-    shownWhen((current) => whatif(current) || current.view === "drive",
+        classField()))),
+    shownWhen((current) => (whatif(current) && !PREDICTED.includes(current.view)) || current.view === "drive",
       group("Storage",
         shownWhen((current) => current.view !== "drive" && current.view !== "slowdown" && !current.drive, tierField()),
         drives.length > 1 ? driveField(drives) : null,
@@ -206,7 +208,7 @@ export function build(found, onask) {
           slider("queue_depth", "Queue depth", { min: 0, max: 12, ...log2, text: (value) => value })),
         shownWhen((current) => current.view === "drive",
           choice("scan_end", "Pages end", [{ value: "pcie", text: "in the host, by PCIe" }, { value: "none", text: "inside the drive" }])))),
-    shownWhen((current) => whatif(current) && current.view !== "residency",
+    shownWhen((current) => whatif(current) && current.view !== "residency" && !OWN_VIEWS.includes(current.view),
       group("Cluster",
         slider("hosts", "Hosts", { min: 0, max: 6, ...log2, text: (value) => value }),
         shownWhen((current) => Number(current.hosts) > 1 || current.view === "hosts",

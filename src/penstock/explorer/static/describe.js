@@ -6,7 +6,8 @@ import { show } from "./format.js";
 const ABOUT = {
   whatif: ["total_s", ["tier", "mode"]], slowdown: ["slowdown", ["tier", "hit_ratio"]], roofline: ["slowdown", ["mode"]],
   residency: ["loaded_bytes", ["key"]], hosts: ["total_s", ["hosts"]], drive: ["bus_busy", ["queue_depth"]],
-  machines: ["total_s", ["machine"]], measured: ["error", ["kind", "limbs"]], validation: ["mean_abs_error", ["protocol", "application", "model"]],
+  machines: ["total_s", ["machine"]], predict: ["predicted_s", ["operation", "limbs"]], suggest: ["predicted_s", ["ring_dim", "depth", "dnum"]],
+  precision: ["precision_bits", ["ring_dim"]], tenants: ["tenant_slowdown", ["programs"]], levels: ["served_bytes", ["levels", "level"]], measured: ["error", ["kind", "limbs"]], validation: ["mean_abs_error", ["protocol", "application", "model"]],
   runs: ["wall_s", ["run"]], run: ["value", ["quantity", "kind"]], sweep: ["total_s", ["tier", "mode", "cache_bytes", "hosts"]], designs: ["query_s", ["drive", "lanes"]], bench: ["median_s", ["item", "where"]], compare: ["ratio", ["quantity", "kind"]],
 };
 

@@ -4,6 +4,7 @@ import * as chart from "./chart.js";
 import { svg } from "./dom.js";
 import { bytes, digits, ratio, seconds, share, show } from "./format.js";
 import { drawBench } from "./bench.js";
+import { OWN_DRAWINGS } from "./own.js";
 import { drawResidency } from "./residency.js";
 import { drawSpace } from "./space.js";
 
@@ -342,4 +343,4 @@ function sweep(view, place, { change, say }) {
   drawSpace(place, JSON.parse(view.drawing.space), view.drawing.asked, { change, copied: () => say("Command copied") });
 }
 
-export const DRAWINGS = { validation, whatif, slowdown, roofline, residency: drawResidency, hosts, drive, machines, measured, runs, run, compare, bench: drawBench, sweep, designs: sweep };
+export const DRAWINGS = { ...OWN_DRAWINGS, validation, whatif, slowdown, roofline, residency: drawResidency, hosts, drive, machines, measured, runs, run, compare, bench: drawBench, sweep, designs: sweep };

@@ -17,8 +17,9 @@ import * as tip from "./tip.js";
 const NAMES = {
   whatif: "What if", runs: "Runs", slowdown: "Slowdown", roofline: "Roofline", residency: "Keys", hosts: "Hosts",
   drive: "SSD", machines: "Machines", measured: "Measured", validation: "Validation", compare: "Compare", run: "Run", sweep: "Sweeps", designs: "Designs", bench: "Bench",
+  predict: "Predicted run", suggest: "Parameters", precision: "Precision", tenants: "Tenants", levels: "Levels",
 };
-const IN_MENU = ["whatif", "slowdown", "roofline", "residency", "hosts", "drive", "machines", "sweep", "designs", "bench", "runs", "measured", "validation", "compare"];
+const IN_MENU = ["whatif", "slowdown", "roofline", "residency", "hosts", "drive", "machines", "predict", "suggest", "precision", "tenants", "levels", "sweep", "designs", "bench", "runs", "measured", "validation", "compare"];
 
 let asking = null;
 let shown = null;

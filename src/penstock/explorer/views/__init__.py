@@ -19,6 +19,8 @@ from penstock.explorer.views.compare import compare_machines, compare_runs
 from penstock.explorer.views.drive import drive
 from penstock.explorer.views.hosts import hosts
 from penstock.explorer.views.measured import measured
+from penstock.explorer.views.memory import levels, tenants
+from penstock.explorer.views.predicting import precision, predicted, suggest
 from penstock.explorer.views.residency import residency
 from penstock.explorer.views.roofline import roofline
 from penstock.explorer.views.runs import run, runs
@@ -35,6 +37,11 @@ VIEWS: dict[str, Callable[[Engine, State], View]] = {
     "hosts": hosts,
     "drive": drive,
     "machines": compare_machines,
+    "predict": predicted,
+    "suggest": suggest,
+    "precision": precision,
+    "tenants": tenants,
+    "levels": levels,
     "runs": runs,
     "run": run,
     "compare": compare_runs,
@@ -63,6 +70,8 @@ def printing(library: Library, name: str, state: State) -> str:
     words = ["penstock", "explore", name, *(f"{key}={value}" for key, value in state.to_query().items()), "--print"]
     words += ["--runs", str(library.runs)] if library.runs != DEFAULT_RUNS else []
     words += [word for path in library.machine_files.values() for word in ("--machine", str(path))]
-    words += [word for path in library.trace_files.values() for word in ("--trace", str(path))]
+    programs = (*library.trace_files.values(), *library.program_files.values())
+    words += [word for path in programs for word in ("--trace", str(path))]
+    words += [word for path in library.policy_files.values() for word in ("--policy", str(path))]
     words += [word for path in library.prediction_files.values() for word in ("--predictions", str(path))]
     return shlex.join(words)

@@ -15,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.explorer.engine import Engine
-from penstock.explorer.state import State
+from penstock.explorer.state import FILE, State
 from penstock.explorer.view import Column, View
 from penstock.simulation.caches import SizedCache
-from penstock.simulation.memory.hierarchy import Accesses, play_replay, replay
+from penstock.simulation.memory.hierarchy import Accesses, replay
 from penstock.simulation.names import cache_bytes
 from penstock.simulation.price import ACCESS_CLASSES
+from penstock.simulation.timing import paces_of, play_pace
 from penstock.units import format_bytes
 from penstock.version import __version__
 from penstock.work.shapes import Ints, server_rows
@@ -113,7 +114,7 @@ def residency(engine: Engine, state: State) -> View:
     trace, priced = engine.trace(state), engine.priced(state, state.machine)
     accesses = priced.accesses
     size = cache_bytes(state.cache, machine)
-    loaded = replay(accesses, SizedCache(state.policy, size), detail=True)
+    loaded = replay(accesses, SizedCache(engine.library.policy(state.policy), size), detail=True)
     assert loaded.access_miss_bytes is not None
     stays = stays_of(accesses, priced.access_class == ACCESS_CLASSES.index("key"), loaded.access_miss_bytes)
     end = max(0, len(priced) - 1)
@@ -150,9 +151,9 @@ def residency(engine: Engine, state: State) -> View:
         if key in name_of
     ]
     notes = [
-        f"{state.policy} cache of {format_bytes(size)}: {loaded.hits:,.0f} of {loaded.accesses:,} accesses served on "
-        "chip. A bar lasts from the load of a key to its last use before it is loaded anew; a policy may hold it "
-        "longer, unused."
+        f"{state.policy.removeprefix(FILE)} cache of {format_bytes(size)}: {loaded.hits:,.0f} of {loaded.accesses:,} "
+        "accesses served on chip. A bar lasts from the load of a key to its last use before it is loaded anew; a "
+        "policy may hold it longer, unused."
     ]
     if len(keys) > MOST_KEYS:
         notes.append(f"{len(keys) - MOST_KEYS} more keys are used in this window: zoom in to see them.")
@@ -194,20 +195,14 @@ def _listed(engine: Engine, state: State, first: int, last: int) -> list[dict[st
     """The operations of a window one by one: kind, scope, key, and when each computes."""
     priced, machine = engine.priced(state, state.machine), engine.machine(state.machine)
     accesses = priced.accesses
-    loaded = replay(accesses, SizedCache(state.policy, cache_bytes(state.cache, machine)))
+    policy = engine.library.policy(state.policy)
+    loaded = replay(accesses, SizedCache(policy, cache_bytes(state.cache, machine)))
     tier = engine.library.tier(engine.tier_text(state))
-    ahead = state.ahead()
+    ahead = state.ahead(engine.library.policy(state.prefetch))
     schedule = None
     if state.mode != "bound":
-        schedule = play_replay(
-            priced.compute_s,
-            loaded,
-            tier,
-            mode="serial" if state.mode == "serial" else "overlap",
-            timeline=True,
-            prefetch_depth=ahead.depth,
-            prefetch_buffer_bytes=ahead.buffer_bytes,
-        ).schedule
+        (pace,) = paces_of([tier], ["serial" if state.mode == "serial" else "overlap"], [ahead])
+        schedule = play_pace(priced.compute_s, loaded, pace, timeline=True).schedule
     table = server_rows(engine.trace(state).view().operations).slice(first, last - first + 1)
     found = table.select(["id", "kind", "limbs_in", "scope", "key"]).to_pylist()
     for i, row in enumerate(found):

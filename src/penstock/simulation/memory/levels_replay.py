@@ -305,7 +305,7 @@ def _held(
         if len(position) == 0:
             continue
         part = Accesses(np.array([0, len(position)]), accesses.access_object[position], wanted[here])
-        kept = replay(part, SizedCache(level.cache.policy, capacity), detail=True)
+        kept = replay(part, replace(level.cache, capacity_bytes=capacity), detail=True)
         found.bytes[here] = wanted[here] - _detail(kept)
         found.evictions += kept.evictions
         # A share of nothing is a way past the level, not a cache that is too small.

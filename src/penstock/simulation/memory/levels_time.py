@@ -20,6 +20,7 @@ from penstock.errors import UnknownName
 from penstock.simulation.engine import Floats, SimulationInputError, _engine
 from penstock.simulation.memory.hierarchy import Mode, channel_seconds
 from penstock.simulation.memory.levels_replay import LevelsReplay
+from penstock.simulation.own import OperationLoads, OwnFile, depths_of
 
 COMPUTE = "compute"
 
@@ -109,12 +110,14 @@ def play_levels(
     mode: Mode = "serial",
     prefetch_depth: int | None = 1,
     prefetch_buffer_bytes: int | None = None,
+    prefetch_own: OwnFile | None = None,
     timeline: bool = False,
 ) -> LevelsTimeline:
     """Plays a program whose loads are known.
 
     Args:   compute_s: (n,) seconds that each operation computes; prefetch_depth, prefetch_buffer_bytes: how far
-            `overlap` runs ahead, in operations and in bytes (`None`: no limit); timeline: also say when each operation
+            `overlap` runs ahead, in operations and in bytes (`None`: no limit); prefetch_own: a prefetcher of the
+            user's, which says it for each operation; timeline: also say when each operation
             was in each stage.
     Raises: SimulationInputError: an input breaks a rule; ClockOverflow; UnknownName: no such mode.
     """
@@ -130,7 +133,17 @@ def play_levels(
     names.append(COMPUTE)
     seconds.append(compute)
     held = np.ascontiguousarray(replay.waited_for.operation_bytes, dtype=np.float64)
-    times = _engine.play_stages(seconds, held, mode, prefetch_depth, prefetch_buffer_bytes, timeline)
+    depths = None
+    if prefetch_own is not None and mode == "overlap":
+        loads = OperationLoads(
+            bytes=held,
+            transfers=np.ascontiguousarray(replay.waited_for.operation_transfers, dtype=np.float64),
+            load_s=np.sum(seconds[:-1], axis=0) if len(seconds) > 1 else np.zeros_like(compute),
+            compute_s=compute,
+            buffer_bytes=prefetch_buffer_bytes,
+        )
+        depths = depths_of(prefetch_own, loads)
+    times = _engine.play_stages(seconds, held, mode, prefetch_depth, prefetch_buffer_bytes, timeline, depths)
     starts: Sequence[Floats | None] = times.start_s or [None] * len(names)
     ends: Sequence[Floats | None] = times.end_s or [None] * len(names)
     return LevelsTimeline(

@@ -9,6 +9,7 @@ import numpy as np
 from penstock.simulation.accesses import Accesses
 from penstock.simulation.caches import Cache, ForcedHitRatio, NoCache, SizedCache
 from penstock.simulation.engine import Bools, ConservationError, Floats, Ints, SimulationInputError, _engine
+from penstock.simulation.own import replay_own
 from penstock.units import format_bytes
 
 
@@ -93,6 +94,8 @@ def replay(accesses: Accesses, cache: Cache, *, detail: bool = False) -> Replay:
         return _replay_forced(accesses, cache)
     if isinstance(cache, NoCache):
         got = _engine.replay_uncached(*rows, detail=detail)
+    elif cache.own is not None:
+        got = replay_own(*rows, cache.own, int(cache.capacity_bytes), detail=detail)
     else:
         got = _engine.replay(*rows, cache.policy, int(cache.capacity_bytes), detail=detail)
     return Replay(

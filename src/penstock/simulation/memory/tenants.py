@@ -9,16 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 
 from penstock.errors import UnknownName, UsageError
+from penstock.simulation.own import Job, OwnFile, is_own, own_file_at, turns_of
 from penstock.simulation.price import Floats, PricedTrace
 from penstock.work.shapes import Ints
 
 Order = Literal["round-robin", "time"]
 ORDERS: tuple[str, ...] = get_args(Order)
+Turns: TypeAlias = Order | OwnFile
+"""How programs take turns: by one of `ORDERS`, or by a schedule of the user's own."""
+
+
+def order_named(text: str) -> Turns:
+    """How programs take turns: one of `ORDERS`, or a Python file of the user's own with a `schedule`.
+
+    Raises: UnknownName; UsageError: of the file.
+    """
+    if is_own(text):
+        return own_file_at(text, "interleave")
+    if text not in ORDERS:
+        raise UnknownName("order", text, ORDERS)
+    return cast(Order, text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -55,15 +70,16 @@ class Tenants:
         return rows
 
 
-def interleave(programs: Sequence[PricedTrace], order: Order = "round-robin") -> Tenants:
+def interleave(programs: Sequence[PricedTrace], order: Turns = "round-robin") -> Tenants:
     """Programs, priced on one machine, as they run together.
 
     Args:   order: `round-robin`: one operation of each in turn; `time`: each is as far as its own compute time would
-            have brought it, so that long operations are not favoured. Ties go to the program that is named first.
-    Raises: UsageError: no program, or they are priced on different machines or for different classes; UnknownName: no
-            such order.
+            have brought it, so that long operations are not favoured; or a schedule of the user's own. Ties go to the
+            program that is named first.
+    Raises: UsageError: no program, or they are priced on different machines or for different classes, or of the file;
+            UnknownName: no such order.
     """
-    if order not in ORDERS:
+    if not isinstance(order, OwnFile) and order not in ORDERS:
         raise UnknownName("order", order, ORDERS)
     if not programs:
         raise UsageError("no programs to run together: name one at least")
@@ -75,17 +91,35 @@ def interleave(programs: Sequence[PricedTrace], order: Order = "round-robin") ->
                 f"on {first.machine} with {', '.join(first.classes)}: programs that run together share the machine"
             )
     tenant = np.concatenate([np.full(len(p), i, dtype=np.int64) for i, p in enumerate(programs)])
-    turns = [
-        np.arange(len(p), dtype=np.float64)
-        if order == "round-robin"
-        else np.concatenate(([0.0], np.cumsum(p.compute_s)))[:-1]
-        for p in programs
-    ]
+    turns = _turns(programs, order)
     within = np.concatenate([np.arange(len(p), dtype=np.int64) for p in programs])
     # Within a program, operations of no time stay in their order.
     run = np.lexsort((within, tenant, np.concatenate(turns)))
     return Tenants(
         names=tuple(_told_apart([p.workload for p in programs])), together=_joined(programs, run), tenant=tenant[run]
+    )
+
+
+def _turns(programs: Sequence[PricedTrace], order: Turns) -> list[Floats]:
+    """For each program, (n,) the turn of each operation."""
+    if isinstance(order, OwnFile):
+        names = _told_apart([p.workload for p in programs])
+        return turns_of(order, [_job(p, name) for p, name in zip(programs, names, strict=True)])
+    if order == "round-robin":
+        return [np.arange(len(p), dtype=np.float64) for p in programs]
+    return [np.concatenate(([0.0], np.cumsum(p.compute_s)))[:-1] for p in programs]
+
+
+def _job(program: PricedTrace, name: str) -> Job:
+    """A program as a schedule of the user's sees it."""
+    sums = np.concatenate(([0], np.cumsum(program.access_bytes)))
+    largest = np.zeros(int(program.access_object.max(initial=-1)) + 1, dtype=np.int64)
+    np.maximum.at(largest, program.access_object, program.access_bytes)
+    return Job(
+        name=name,
+        compute_s=program.compute_s,
+        load_bytes=sums[program.access_start[1:]] - sums[program.access_start[:-1]],
+        distinct_bytes=int(largest.sum()),
     )
 
 

@@ -28,7 +28,7 @@ EVERYTHING = "seeded+truncated"
 @click.command("keys")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--params", "name", metavar="SET", help="Parameter set of the pair. Default: the workload's own.")
-@click.option("--workload", metavar="WORKLOAD|FILE.py", help="Every key that this program uses.")
+@click.option("--workload", metavar="WORKLOAD|FILE", help="Every key that this program, package or trace uses.")
 @size_option
 @click.option(
     "--key",
@@ -117,7 +117,14 @@ def _wanted(
     from penstock.native.prepared import highest_limbs
     from penstock.running import trace_workload
     from penstock.running.reading import resolve
+    from penstock.workloads import Kind, kind_of
 
+    if kind_of(workload) is Kind.TRACE:
+        from penstock.hall.programs import trace_of
+        from penstock.simulation.spelling import OPTIONS
+
+        recorded = trace_of(workload, name, size, spelled=OPTIONS)
+        return recorded.parameters(), highest_limbs(recorded)
     trace = trace_workload(workload, name, size)
     return resolve(workload, name, size)[2], highest_limbs(trace)
 

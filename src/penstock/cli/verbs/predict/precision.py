@@ -17,7 +17,7 @@ from penstock.cli.terminal import PlainConsole
 from penstock.cli.verbs.predict.run import WIDTH
 from penstock.errors import PenstockError, UsageError
 from penstock.system.progress import Progress
-from penstock.traces import is_trace_file
+from penstock.workloads import valued
 
 
 @click.command("precision")
@@ -68,8 +68,8 @@ def command(
     quiet: bool,
     output_format: str,
 ) -> None:
-    """How precise the result of WORKLOAD, or of a program of your own (a .py file), will be. Nothing is encrypted,
-    unless --measure asks for it.
+    """How precise the result of WORKLOAD, of a program of your own (a .py file), or of a package (.pkg), will be.
+    Nothing is encrypted, unless --measure asks for it.
 
     The program runs on plain vectors with the noise that each operation would add, on real data, as often
     as there are draws, and is held against the clear result. `bits` are those behind the binary point: -log2 of the
@@ -90,8 +90,7 @@ def command(
     from penstock.prediction.whatif_axes import whole_numbers
     from penstock.running.reading import resolve
 
-    if is_trace_file(workload):
-        raise UsageError(f"{workload} is a trace, which has no values: name the workload, or your program's .py file")
+    valued(workload, "precision")
     if not shared and (queries is not None or statistical_bits is not None):
         option = "--queries" if queries is not None else "--statistical-bits"
         raise UsageError(f"{option} is for results that others learn: add --shared")

@@ -68,7 +68,8 @@ def command(
     quiet: bool,
     output_format: str,
 ) -> None:
-    """Parameter sets for WORKLOAD, or a program of your own (a .py file), the best first. Nothing is encrypted.
+    """Parameter sets for WORKLOAD, a program of your own (a .py file), a package (.pkg) or a trace, the best first.
+    Nothing is encrypted.
 
     Each ring dimension and number of digits that holds the security, at the least depth that carries the program (with
     bootstrapping: at every secure depth from there), priced on the machine. All else is as in --params (default: the
@@ -79,6 +80,7 @@ def command(
     Examples:
       penstock predict suggest logistic-regression --machine sharp
       penstock predict suggest score.py --machine mine.toml --by keys -o score.toml
+      penstock predict suggest runs/score/trace.parquet --machine sharp
       penstock predict suggest score.py --machine mine.toml --precision 20
       penstock predict suggest resnet20 --size full --machine mine.toml --threads 2 --ring-dim 2^15,2^16 --dnum 2..4
     """

@@ -1,0 +1,138 @@
+"""A program among others, and over levels of memory: the wait of its tenants, and the bytes of each level."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from typing import Any
+
+from penstock.explorer.asked import Asked, program_words
+from penstock.explorer.columns import short
+from penstock.explorer.engine import Engine
+from penstock.explorer.state import State
+from penstock.explorer.view import Column, View
+from penstock.machines import Machine
+from penstock.simulation.memory.tenants import interleave
+from penstock.simulation.play import Ready, play
+from penstock.simulation.question import asked as question_of
+from penstock.simulation.rows import felt_slowdown
+from penstock.version import __version__
+
+TENANTS = (1, 2, 4, 8)
+"""Copies of the program that run at the same time."""
+MIDDLE = "hbm:16 GB"
+"""The level that the second of the usual hierarchies has between the machine's own memory and the tier."""
+_TENANT = (
+    ("programs", "tenants", "1", False), ("tenant_slowdown", "worst tenant's slowdown", "x", True),
+    ("slowdown", "slowdown of the machine", "x", True), ("hit_ratio", "hit ratio", "share", True),
+    ("compute_s", "compute", "s", True), ("io_s", "I/O", "s", True), ("total_s", "total", "s", True),
+    ("io_bytes", "loaded", "B", True),
+)  # fmt: skip
+_LEVEL = (
+    ("levels", "levels", None, False), ("level", "level", None, False), ("capacity_bytes", "capacity", "B", False),
+    ("policy", "policy", None, False), ("served_bytes", "served", "B", True), ("hits", "hits", "1", True),
+    ("misses", "misses", "1", True), ("evictions", "evictions", "1", True), ("channel_bytes", "channel", "B", True),
+    ("busy_s", "busy", "s", True), ("total_s", "total", "s", True), ("slowdown", "slowdown", "x", True),
+)  # fmt: skip
+
+
+def tenants(engine: Engine, state: State) -> View:
+    """The program 1 to 8 times at once on the state's machine and cache, each with its own keys."""
+    return engine.sheet("tenants", state, lambda: _tenants(engine, state))
+
+
+def _tenants(engine: Engine, state: State) -> View:
+    state = replace(state, hosts=1)
+    machine, priced = engine.machine(state.machine), engine.priced(state, state.machine)
+    question = Asked.of(state, tier=engine.tier_text(state)).question(engine.library, [machine])
+    rows, warnings = list[dict[str, Any]](), dict.fromkeys(priced.warnings)
+    for count in TENANTS:
+        together = interleave([priced] * count) if count > 1 else None
+        ready = Ready(priced=priced if together is None else together.together, tenants=together)
+        found, said = play(ready, question.points_on(machine))
+        warnings |= dict.fromkeys(said)
+        rows += [{**row, "programs": count, "tenant_slowdown": felt_slowdown(row)} for row in found]
+    names = [name for name, *_ in _TENANT]
+    first = rows[0]
+    return View(
+        name="tenants",
+        title=f"{first['workload']} for 1 to {TENANTS[-1]} tenants of {short(machine)}",
+        columns=_columns(_TENANT, f"tenants that take turns, operation by operation, on {machine.title}"),
+        rows=[{name: row[name] for name in (*names, "provenance")} for row in rows],
+        warnings=list(warnings),
+        notes=[
+            f"Tier {first['tier']}, time mode {first['mode']}. Each tenant has its own keys, and all share the "
+            "memory. A tenant's slowdown is its end over its compute time alone.",
+            "'penstock simulate PROGRAM --with OTHER' plays different programs together.",
+        ],
+        drawing={"own": 1},
+    )
+
+
+def levels(engine: Engine, state: State) -> View:
+    """What each level of memory serves: the state's levels, or the usual ones over its tier."""
+    return engine.sheet("levels", state, lambda: _levels(engine, state))
+
+
+def _levels(engine: Engine, state: State) -> View:
+    library, machine = engine.library, engine.machine(state.machine)
+    priced = engine.priced(state, state.machine)
+    texts = [library.levels(text) for text in ([state.levels] if state.levels else _usual(engine, state, machine))]
+    question = question_of(
+        [machine],
+        [],
+        levels=texts,
+        policies=[library.policy(state.policy)],
+        modes=[state.mode],
+        prefetches=[library.policy(state.prefetch)],
+        prefetch_buffer=state.prefetch_buffer,
+        classes=state.class_names,
+        key_forms=[state.key_form] if state.key_form else [],
+    )
+    played, warnings = play(Ready(priced=priced), question.points_on(machine))
+    names = [name for name, *_ in _LEVEL]
+    rows = []
+    for row in played:
+        of_all = {"levels": row["tier"], "total_s": row["total_s"], "slowdown": row["slowdown"]}
+        for level in row["levels"]:
+            rows.append({name: {**level, **of_all}[name] for name in names} | {"provenance": row["provenance"]})
+    words = ["penstock", "simulate", *program_words(library, state), "--machine", library.machine_text(state.machine)]
+    words += [word for text in texts for word in ("--levels", text)]
+    words += ["--policy", library.policy(state.policy)] if state.policy != "lru" else []
+    words += ["--mode", state.mode] if state.mode != "serial" else []
+    words += ["--classes", state.classes] if state.class_names != ("keys",) else []
+    words += ["--key-form", state.key_form] if state.key_form else []
+    if state.mode == "overlap" and state.prefetch != "next-1":
+        words += ["--prefetch", library.policy(state.prefetch)]
+        words += ["--prefetch-buffer", state.buffer] if state.prefetch == "perfect" else []
+    return View(
+        name="levels",
+        title=f"Levels of memory under {priced.workload} on {short(machine)}",
+        columns=_columns(_LEVEL, f"levels of memory, played on {machine.title}"),
+        rows=rows,
+        command=shlex.join(words),
+        warnings=list(dict.fromkeys([*priced.warnings, *warnings])),
+        notes=["Fastest first; the last level holds everything. A level serves the bytes that no level above has."],
+    )
+
+
+def _usual(engine: Engine, state: State, machine: Machine) -> list[str]:
+    """The machine's own memory over the tier, and the same with high-bandwidth memory between."""
+    tier = engine.tier_text(state)
+    own = ["on-chip"] if machine.on_chip_bytes else []
+    middle = [] if tier.startswith("hbm") else [MIDDLE]
+    found = [",".join([*own, tier]), ",".join([*own, *middle, tier])]
+    return list(dict.fromkeys(found))
+
+
+def _columns(named: tuple[tuple[str, str, str | None, bool], ...], source: str) -> list[Column]:
+    return [
+        Column(
+            name=name,
+            label=label,
+            unit=unit,
+            provenance="simulated" if result else None,
+            source=f"penstock {__version__}: {source}" if result else "",
+        )
+        for name, label, unit, result in named
+    ]

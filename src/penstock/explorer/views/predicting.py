@@ -1,0 +1,174 @@
+"""A program before it runs: parameter sets for it, how precise it will be, and its time, energy and memory."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+
+from penstock.errors import UsageError
+from penstock.explorer.asked import program_words
+from penstock.explorer.bounds import TooMuch
+from penstock.explorer.columns import short
+from penstock.explorer.engine import Engine
+from penstock.explorer.state import State
+from penstock.explorer.view import Column, View
+from penstock.params import catalogue
+from penstock.units import format_bytes, format_seconds
+from penstock.version import __version__
+from penstock.workloads import valued
+
+MOST_SETS = 10
+"""Sets that are shown, as 'penstock predict suggest' prints them."""
+LONG = 5000
+"""Operations from which one ring dimension is tried: each is a reading of the program at many depths."""
+MOST_WITH_NOISE = 25_000
+"""Operations of a program whose precision is predicted here: ResNet-20 takes 24 s of a core, HELR 2 s."""
+_OF_ONE_RING = "Sets of one ring dimension: the command without --ring-dim tries all, which takes longer."
+_SETS = (
+    ("ring_dim", "ring dimension", "1"), ("depth", "depth", "1"), ("dnum", "digits", "1"),
+    ("security_bits", "security, bits", "1"), ("slots", "slots", "1"), ("predicted_s", "time", "s"),
+    ("low_s", "from", "s"), ("high_s", "to", "s"), ("s_per_slot", "a slot", "s"), ("num_keys", "keys", "1"),
+    ("key_bytes", "key bytes", "B"), ("peak_bytes", "peak memory", "B"), ("bootstraps", "bootstraps", "1"),
+)  # fmt: skip
+_PRECISION = (
+    ("ring_dim", "ring dimension", "1"), ("scale_bits", "scale, bits", "1"), ("security_bits", "security, bits", "1"),
+    ("precision_bits", "precision, bits", "1"), ("low_bits", "least", "1"), ("high_bits", "most", "1"),
+    ("rms_error", "rms error", "1"), ("high_max_error", "largest error", "1"),
+    ("largest_value", "largest value", "1"), ("checks_passed", "checks passed", "1"), ("draws", "draws", "1"),
+)  # fmt: skip
+_PARTS = (
+    ("limbs", "limbs", "1"), ("count", "count", "1"), ("predicted_s", "time", "s"), ("share", "share", "share"),
+)  # fmt: skip
+
+
+def suggest(engine: Engine, state: State) -> View:
+    """Parameter sets that carry the program, the fastest first: the first rows of `penstock predict suggest`."""
+    return engine.sheet("suggest", state, lambda: _suggest(engine, state))
+
+
+def _suggest(engine: Engine, state: State) -> View:
+    from penstock.hall.predicting import suggest as suggested
+
+    machine = engine.machine(state.machine)
+    words = program_words(engine.library, state)
+    params = state.params or None if engine.library.trace_path(state.workload) is None else None
+    ring_dim = _only_ring(engine, state)
+    rings = None if ring_dim is None else [ring_dim]
+    found = suggested(words[0], machine, params=params, key_form=state.key_form or None, ring_dims=rings)
+    rows = [dict(row) for row in found.rows[:MOST_SETS]]
+    left = len(found.rows) - len(rows)
+    return View(
+        name="suggest",
+        title=f"Parameter sets for {rows[0]['workload']} on {short(machine)}",
+        columns=_columns(_SETS, f"penstock {__version__}: predict suggest on {machine.title}"),
+        rows=rows,
+        command=_command("suggest", engine, state, [*words, *(["--ring-dim", str(ring_dim)] if rings else [])]),
+        warnings=[text for text in found.warnings if text not in found.notes],
+        notes=[
+            "Every secure ring dimension and number of digits at the least depth that carries the program, the fastest "
+            f"first; {left} more are left out."
+            if left
+            else "Every set that carries the program, the fastest first.",
+            *([_OF_ONE_RING] if rings else []),
+            *(note for note in found.notes if not note.startswith("warning")),
+        ],
+    )
+
+
+def _only_ring(engine: Engine, state: State) -> int | None:
+    """The ring dimension that is tried of a long program, or of one that bootstraps; `None`: all are."""
+    trace = engine.trace(state)
+    if len(trace) <= LONG and not trace.count_by_kind().get("bootstrap", 0):
+        return None
+    native = engine.machine(state.machine).native_params
+    own = catalogue.get(native) if native is not None and not state.params else trace.parameters()
+    return own.ring_dim
+
+
+def precision(engine: Engine, state: State) -> View:
+    """How precise the result will be: the row of `penstock predict precision`.
+
+    Raises: UsageError: a trace, which has no values.
+    """
+    return engine.sheet("precision", state, lambda: _precision(engine, state))
+
+
+def _precision(engine: Engine, state: State) -> View:
+    from penstock.prediction.precision import predict_precision
+
+    notes = []
+    if engine.library.trace_path(state.workload) is not None:
+        # Its path is not shown: an address names entries of a listing.
+        raise UsageError(
+            f"{state.workload} is a trace, made at one chain, of operations without values: name the workload, the .py "
+            "file of your program, or its package"
+        )
+    if state.params and catalogue.get(state.params).library != "openfhe":
+        notes = [f"Set '{state.params}' is an accelerator's, whose noise is not known: the program's own set is taken."]
+        state = replace(state, params="")
+    words = program_words(engine.library, state)
+    count = len(engine.trace(state))
+    if count > MOST_WITH_NOISE:
+        raise TooMuch(
+            f"{state.workload} has {count:,} operations: the explorer adds noise to at most {MOST_WITH_NOISE:,}, and "
+            f"'{shlex.join(['penstock', 'predict', 'precision', *words])}' to any"
+        )
+    row = predict_precision(valued(words[0]), state.params or None).to_row()
+    return View(
+        name="precision",
+        title=f"Precision of {row['workload']} at {row['params']}",
+        columns=_columns(_PRECISION, f"penstock {__version__}: predict precision, {row['draws']} draws of the noise"),
+        rows=[row],
+        command=shlex.join(["penstock", "predict", "precision", *words]),
+        warnings=row["warnings"],
+        notes=[*notes, "Bits behind the binary point of the result: -log2 of the root mean square of its error."],
+    )
+
+
+def predicted(engine: Engine, state: State) -> View:
+    """Time, energy, memory and keys before the run, and the operations that take the time: `penstock predict run`."""
+    return engine.sheet("predict", state, lambda: _predicted(engine, state))
+
+
+def _predicted(engine: Engine, state: State) -> View:
+    from penstock.hall.predicting import predict
+
+    machine = engine.machine(state.machine)
+    words = program_words(engine.library, state)
+    params = state.params or None if engine.library.trace_path(state.workload) is None else None
+    found = predict(words[0], machine, params=params, key_form=state.key_form or None)
+    span = found.seconds_range
+    within = "" if span is None else f" ({format_seconds(span[0])} to {format_seconds(span[1])} in 90 % of runs)"
+    energy = "" if found.joules is None else f", {found.joules:.4g} J"
+    memory = "not known" if found.peak_bytes is None else format_bytes(found.peak_bytes)
+    keys = "not known" if found.key_bytes is None else format_bytes(found.key_bytes)
+    rows = [{**row, "provenance": "predicted"} for row in found.rows[:MOST_SETS]]
+    return View(
+        name="predict",
+        title=f"Predicted run of {found.title}",
+        columns=[
+            Column(name="operation", label="operation"),
+            *_columns(_PARTS, f"penstock {__version__}: predict run on {machine.title}"),
+        ],
+        rows=rows,
+        command=_command("run", engine, state, words),
+        warnings=found.warnings,
+        notes=[
+            f"Predicted: {format_seconds(found.seconds)}{within}{energy}; peak memory {memory}; keys {keys}; "
+            f"{found.num_operations:,} operations.",
+            "The operations that take the most time, by their limbs.",
+        ],
+    )
+
+
+def _command(verb: str, engine: Engine, state: State, words: Sequence[str]) -> str:
+    machine = engine.library.machine_text(state.machine)
+    form = ["--key-form", state.key_form] if state.key_form else []
+    return shlex.join(["penstock", "predict", verb, words[0], "--machine", machine, *words[1:], *form])
+
+
+def _columns(named: Sequence[tuple[str, str, str]], source: str) -> list[Column]:
+    return [
+        Column(name=name, label=label, unit=unit, provenance="predicted", source=source) for name, label, unit in named
+    ]

@@ -1,0 +1,99 @@
+"""A run that stays: its folder, as `penstock analyze` leaves one, without the simulations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from penstock import workloads
+from penstock.hall.programs import set_of
+from penstock.hall.running import Ran
+from penstock.running.measured import byte_rows, measured_rows, number_rows
+from penstock.running.reading import resolve
+from penstock.running.readings import READINGS
+from penstock.runs.folder import RunFolder
+from penstock.runs.record import DamagedRun
+from penstock.traces.export import timeline
+from penstock.traces.io import write_trace
+
+VERB = "run"
+MEASURED = "measured"
+"""Stage of the measurements."""
+_AGAIN = "run the same command again with --force, or name another folder"
+
+
+def config_of(
+    program: str, params: object, size: str | None, reading: str, command: str, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The resolved configuration of a run, as its folder stores it.
+
+    Raises: UnknownName; UsageError: as `penstock.running.reading.resolve`.
+    """
+    workload, size_name, checked = resolve(program, set_of(params), size)
+    own = workloads.identity(program)
+    given = {name: _plain(value) for name, value in options.items() if value not in (None, ())}
+    return {
+        "verb": VERB,
+        **({} if own is None else {"program": own}),
+        "workload": str(workload.NAME),
+        "size": size_name,
+        "params": checked.name,
+        "reading": reading,
+        **given,
+        "parameters": checked.to_dict(),
+        "command": command,
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value.resolve())
+    return list(value) if isinstance(value, tuple) else value
+
+
+def keep(folder: RunFolder, found: Ran) -> dict[str, Any]:
+    """Store a run in its folder, with its report, and end it. The numbers that `penstock run` prints, and the paths.
+
+    Raises: FileError: the disk.
+    """
+    from penstock.reports.build import build_report
+
+    measures = READINGS[found.reading].keys
+    if found.trace is not None:
+        write_trace(found.trace, folder.trace_path, force=True)
+        folder.note_artifact(folder.trace_path.name)
+        folder.write_timeline(timeline(found.trace))
+    check = found.check
+    if check is not None:
+        folder.update(
+            check={
+                "passed": check.passed,
+                "max_abs_error": check.max_abs_error,
+                "tolerance": check.tolerance,
+                "rules": list(check.rules),
+                **check.numbers,
+            }
+        )
+    numbers = dict(found.numbers)
+    folder.update(params=found.params.to_dict(), numbers=numbers, data=str(numbers.get("inputs", "")))
+    if found.trace is not None and not folder.has_stage("bytes"):
+        folder.append_rows("bytes", byte_rows(found.trace))
+    if not folder.has_stage(MEASURED):
+        rows = list(measured_rows(found.trace)) if measures and found.trace is not None else []
+        folder.append_rows(MEASURED, [*rows, *number_rows(numbers)])
+    folder.write_results()
+    build_report(folder)
+    folder.finish()
+    return kept_numbers(folder)
+
+
+def kept_numbers(folder: RunFolder) -> dict[str, Any]:
+    """The numbers of a run that its folder holds, and where it lies.
+
+    Raises: DamagedRun: they are gone.
+    """
+    numbers = folder.record.get("numbers")
+    if not isinstance(numbers, dict) or not folder.has_stage(MEASURED):
+        raise DamagedRun(f"{folder.path}: its measurements are damaged or gone; {_AGAIN}")
+    return {**numbers, "run_folder": str(folder.path), "report": str(folder.report_path)}

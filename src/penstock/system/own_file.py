@@ -1,0 +1,203 @@
+"""Python files of the user's own: programs, policies, prefetchers. They are read, run, and blamed for their faults.
+
+An error inside names the file and its line. The output of a file goes to stderr, and it may import modules from its
+folder.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import inspect
+import os
+import sys
+import threading
+import tokenize
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
+from importlib import util
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from penstock.errors import CapabilityMissing, PenstockError, UsageError
+
+SUFFIX = ".py"
+_PREFIX = "penstock_own_"
+"""Of the names under which the files' modules are known here."""
+_BESIDE: dict[Path, dict[str, ModuleType]] = {}
+"""Folder -> modules that files there have imported from it."""
+
+
+_TURN: list[AbstractContextManager[Any]] = [nullcontext()]
+"""Held while a file's code runs."""
+
+
+def one_at_a_time() -> None:
+    """From now on one thread of this process at a time runs the code of a user's file.
+
+    It prints to stderr and imports from its folder, which are the whole process's. A server has many threads.
+    """
+    if isinstance(_TURN[0], nullcontext):
+        _TURN[0] = threading.RLock()
+
+
+def is_own(name: str) -> bool:
+    """Whether a name is a Python file of the user's."""
+    return name.endswith(SUFFIX)
+
+
+def text_of(path: Path, name: str, missing: str) -> str:
+    """The text of a file, by its own coding, and without a byte order mark.
+
+    Args:   missing: the remedy where there is no such file.
+    Raises: UsageError: no such file, or no text.
+    """
+    try:
+        with tokenize.open(path) as file:
+            return file.read()
+    except FileNotFoundError:
+        raise UsageError(f"{name}: no such file; {missing}") from None
+    except (OSError, UnicodeDecodeError, SyntaxError) as error:
+        raise UsageError(f"{name}: cannot be read as text: {error}") from error
+
+
+def tree_of(path: Path, name: str, missing: str) -> ast.Module:
+    """A file's syntax. Raises: UsageError: as `text_of`; no Python, with the line."""
+    return parsed(text_of(path, name, missing), path, name)
+
+
+def parsed(text: str, path: Path, name: str) -> ast.Module:
+    """The syntax of a file's text. Raises: UsageError: no Python, with the line."""
+    try:
+        return ast.parse(text, filename=str(path))
+    except (SyntaxError, ValueError) as error:
+        at = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+        raise UsageError(f"{name}{at}: no Python: {getattr(error, 'msg', error)}") from error
+
+
+def bound_names(tree: ast.Module) -> set[str]:
+    """The names that a file binds at its top, before anything of it is run."""
+    return set(_bound(tree.body))
+
+
+def executed(path: Path, name: str, text: str | None = None) -> ModuleType:
+    """A file's module, run for this.
+
+    Args:   path: absolute; text: the file's own, where the file may be gone.
+    Raises: UsageError: a fault of the file, with its line.
+    """
+    digest = hashlib.sha256(os.fsencode(path) + (text or "").encode()).hexdigest()[:12]
+    spec = util.spec_from_file_location(f"{_PREFIX}{digest}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    try:
+        with blamed(path, name, "while it is read"):
+            if text is None:
+                spec.loader.exec_module(module)
+            else:
+                exec(compile(text, str(path), "exec"), vars(module))
+    except BaseException:
+        del sys.modules[spec.name]
+        raise
+    return module
+
+
+def takes(function: Callable[..., Any], count: int) -> bool:
+    """Whether a function can be called with so many arguments."""
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    return True
+
+
+def watched(function: Callable[..., Any], path: Path, name: str, what: str) -> Callable[..., Any]:
+    """The function, whose own faults are errors of the file with their line."""
+
+    @functools.wraps(function)
+    def with_blame(*args: Any) -> Any:
+        with blamed(path, name, f"in {what}"):
+            return function(*args)
+
+    return with_blame
+
+
+def _bound(body: list[ast.stmt]) -> Iterator[str]:
+    """Names that statements bind at the top of a file."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            yield from (each.asname or each.name for each in node.names)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name))
+        elif isinstance(node, ast.If | ast.Try):
+            yield from _bound([*node.body, *node.orelse])
+
+
+@contextmanager
+def blamed(path: Path, name: str, where: str) -> Iterator[None]:
+    """Faults inside belong to the file: the message names its line. Its output goes to stderr."""
+    try:
+        with _TURN[0], redirect_stdout(sys.stderr), _modules_beside(path):
+            yield
+    except PenstockError as error:
+        if not isinstance(error, CapabilityMissing) and not hasattr(error, "line_of"):
+            error.args = (f"{line_of(error, path, name)}, {where}: {error}",)
+            vars(error)["line_of"] = name
+        raise
+    except (Exception, SystemExit) as error:
+        at = line_of(error, path, name)
+        raise UsageError(f"{at}, {where}: {type(error).__name__}: {error}; --debug shows the traceback") from error
+
+
+@contextmanager
+def _modules_beside(path: Path) -> Iterator[None]:
+    """Modules in the file's folder can be imported, here and by nothing else: other programs may have theirs.
+
+    They come last: a `types.py` in the same folder does not replace Python's.
+    """
+    folder = path.parent
+    kept = _BESIDE.setdefault(folder, {})
+    hidden = {each: sys.modules[each] for each in kept if each in sys.modules}
+    sys.modules.update(kept)
+    sys.path.append(str(folder))
+    known = set(sys.modules)
+    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # a folder of the user's stays as it is
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = writes
+        sys.path.remove(str(folder))
+        new = {each for each in set(sys.modules) - known if each.partition(".")[0] not in known}
+        kept |= {each: sys.modules[each] for each in new if _lies_in(sys.modules[each], folder)}
+        for each in kept:
+            sys.modules.pop(each, None)
+        sys.modules.update(hidden)
+
+
+def _lies_in(module: ModuleType, folder: Path) -> bool:
+    """Whether a module, or the package that it is of, is a file of the folder itself: a `.venv` in it is another."""
+    file, top = getattr(module, "__file__", None), module.__name__.partition(".")[0]
+    return file is not None and (Path(file) == folder / f"{top}.py" or Path(file).is_relative_to(folder / top))
+
+
+def line_of(error: BaseException, path: Path, name: str) -> str:
+    """The file, and the line of it that the error passed last."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == path]
+    return f"{name}, line {lines[-1]}" if lines else name
+
+
+def fault(function: Callable[..., Any], name: str, what: str) -> UsageError:
+    """The error of a function of a file that returned something wrong, with the line at which it begins."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    at = name if code is None else f"{name}, line {code.co_firstlineno}"
+    error = UsageError(f"{at}, in {getattr(function, '__name__', 'it')}: {what}")
+    vars(error)["line_of"] = name
+    return error
