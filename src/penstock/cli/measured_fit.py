@@ -114,7 +114,7 @@ def measure(wanted: Wanted, quiet: bool) -> tuple[Path, Report]:
         except KeyboardInterrupt:
             note(f"interrupted; {path} keeps what is measured, and the same command goes on")
             raise
-    why = "the target is reached" if report.reached else "the time is up"
+    why = "the target is reached" if report.reached else "nothing is left" if report.exhausted else "the time is up"
     note(
         f"{report.points} primitives in {report.visits} visits, {format_seconds(round(report.spent_s))}: {why}; "
         f"expected error of programs {_errors_text(report.expected)}"

@@ -117,8 +117,9 @@ def best_visit(
     A visit takes longer than `LONGEST_S` only where its set takes long to open.
     """
     found = [
-        situation.grown(at, twins, costs, float(setup), min(limit_s, max(LONGEST_S, 2 * float(setup))))
-        for at, setup in zip(sets, costs.sets, strict=True)
+        situation.grown(at, twins, costs, setup, min(limit_s, max(LONGEST_S, 2 * setup)))
+        for at, setup in zip(sets, costs.sets.tolist(), strict=True)
+        if at
     ]
     known = [each for each in found if each is not None]
     return max(known, key=lambda each: each.gain / each.seconds, default=None)

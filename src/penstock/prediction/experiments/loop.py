@@ -88,6 +88,8 @@ class Report:
     """After the last visit."""
     reached: bool = False
     """Whether the target was."""
+    exhausted: bool = False
+    """Whether there was time, and nothing left to measure."""
     programs: list[str] = field(default_factory=list)
     """Keys of the programs that were run."""
 
@@ -96,8 +98,8 @@ class Report:
 class Told:
     """Who hears of the progress."""
 
-    planned: Callable[[Sequence[Step], Expected], None] = lambda steps, expected: None
-    """The visits to come; said before the first and again after it."""
+    planned: Callable[[Sequence[Step], Expected], None] | None = None
+    """The visits to come, and the error now; said before the first visit and again after it."""
     starts: Callable[[str, float], None] = lambda what, spent: None
     """What is measured next, and the seconds so far."""
     done: Callable[[float, Expected], None] = lambda spent, expected: None
@@ -148,6 +150,7 @@ class Measurement:
             )
         report.expected = self._outlook.expected()
         report.reached = report.expected.mean <= self._asked.target
+        report.exhausted = not report.reached and len(self._measured & set(self._places)) == len(self._places)
         report.visits = self._visits
         report.points = len(self._measured & set(self._places))
         report.programs = self._check()
@@ -174,7 +177,8 @@ class Measurement:
         self._outlook.slowness *= min(max(ratio, 0.2), 5.0) ** share
 
     def _tell_plan(self) -> None:
-        self._told.planned(self._outlook.plan(self._left(), self._asked.target), self._outlook.expected())
+        if self._told.planned is not None:
+            self._told.planned(self._outlook.plan(self._left(), self._asked.target), self._outlook.expected())
 
     def _check(self) -> list[str]:
         """Run the programs that there is time for, each at every number of threads; their keys."""

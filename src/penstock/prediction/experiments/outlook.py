@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -86,6 +86,8 @@ class Outlook:
         self._timings: Timings | None = None
         self._seen: list[dict[int, tuple[float, float]]] = []
         self._opened: set[CkksParameters] = set()
+        self._timed: set[int] = set()
+        """Points that are not timed again: what the model does not describe of a point stays the same."""
         self.slowness = 1.0
         """Seconds of visits over what was predicted for them."""
 
@@ -94,7 +96,10 @@ class Outlook:
     def add(self, visit: int, seconds: dict[int, float]) -> None:
         """Take in the times of one visit: number of a candidate -> seconds of a call."""
         at = [number for number in seconds if number in self._row]
+        self._timed |= set(seconds)
         self._opened |= {self.candidates.points[number].params for number in seconds}
+        if not at:
+            return
         rows = np.asarray([self._row[number] for number in at], dtype=np.int64)
         new = Timings(
             at=rows,
@@ -146,19 +151,21 @@ class Outlook:
         if self._timings is None:
             seconds = self.seconds_of_start()
             return Choice(at=self.candidates.start, seconds=seconds, gain=0.0) if seconds <= limit_s else None
-        return self._best(self._situation(), self._costs(), limit_s)
+        return self._best(self._situation(), self._costs(), limit_s, self._timed)
 
     def plan(self, budget_s: float, target: float) -> list[Step]:
         """Every visit to come, and the error after it, until the budget or the target ends them."""
         situation, costs, left, steps = self._situation(), self._costs(), budget_s, []
         opened = np.asarray([self._opened_cost(at) for at in self.candidates.sets])
+        timed = set(self._timed)
         while not steps or steps[-1].expected.mean > target:
             if self._timings is None and not steps:
                 choice = self.next_visit(left)
             else:
-                choice = self._best(situation, costs, left)
+                choice = self._best(situation, costs, left, timed)
             if choice is None:
                 break
+            timed |= set(choice.at)
             at = [self._row[number] for number in choice.at if number in self._row]
             situation = replace(situation, covariance=situation.after(at))
             place = self._set_of(choice.at)
@@ -191,9 +198,9 @@ class Outlook:
             found[count] = MEAN_OF_NORMAL * self.known.scale(count) * mean
         return Expected(by_threads=found)
 
-    def _best(self, situation: Situation, costs: Costs, limit_s: float) -> Choice | None:
+    def _best(self, situation: Situation, costs: Costs, limit_s: float, timed: Collection[int]) -> Choice | None:
         twins = {i: twin for i, twin in enumerate(self.candidates.twins) if twin is not None}
-        sets = [[i for i in at if i in self._row] for at in self.candidates.sets]
+        sets = [[i for i in at if i in self._row and i not in timed] for at in self.candidates.sets]
         found = best_visit(
             situation,
             [[self._row[i] for i in at] for at in sets],
@@ -201,12 +208,12 @@ class Outlook:
             Costs(points=costs.points[self._numbers], sets=costs.sets),
             limit_s,
         )
-        return None if found is None else replace(found, at=tuple(self._with_twins(found.at, twins)))
-
-    def _with_twins(self, rows: Sequence[int], twins: dict[int, int]) -> list[int]:
-        """Numbers of candidates, and of the warm calls that recorded ones are compared with."""
-        numbers = [self._numbers[row] for row in rows]
-        return list(dict.fromkeys([*numbers, *(twins[number] for number in numbers if number in twins)]))
+        if found is None:
+            return None
+        numbers = [self._numbers[row] for row in found.at]
+        # The warm calls that recorded ones are compared with teach nothing by themselves.
+        lacking = [twins[number] for number in numbers if number in twins and twins[number] not in timed]
+        return replace(found, at=tuple(dict.fromkeys([*numbers, *lacking])))
 
     def _set_of(self, numbers: Sequence[int]) -> int:
         return next(i for i, at in enumerate(self.candidates.sets) if numbers[0] in at)
