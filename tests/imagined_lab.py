@@ -133,9 +133,10 @@ class ImaginedLab:
         found = {}
         for point in points:
             own = self.noise * (1 + (point.threads > 1)) * rng.standard_normal()
-            found[point.key] = true_seconds(point, self.truth) * math.exp(shared[point.threads] + own)
-            self.now += point_seconds(point, found[point.key])
-            self.measured.append(measurement(point, found[point.key]))
+            seconds = true_seconds(point, self.truth) * math.exp(shared[point.threads] + own)
+            found[point.key] = seconds
+            self.now += point_seconds(point, seconds)
+            self.measured.append(measurement(point, seconds))
         self.now += 1.0
         self.made.append(list(points))
         self.seconds[len(self.made)] = found

@@ -24,15 +24,15 @@ RECORDED = ("recorded_add", "recorded_mult_plain", "recorded_rotate", "recorded_
 SERIES = "recorded_chebyshev_series"
 RUNS = 3
 """Of a point in one visit."""
-MIN_TIME_S, COLD_TIME_S = 0.03, 0.005
+MIN_TIME_S, COLD_TIME_S = 0.03, 0.001
 LONG_RING = 2**15
 """From this ring dimension on, two runs: a call is long."""
 _FIRST_RING, _FIRST_DEPTH, _FIRST_DNUM = 2**12, 10, 3
 
 RUN_S = 0.004
 """A run beyond its calls."""
-VISIT_S = 0.4
-"""A visit beyond its points: a context, and files."""
+VISIT_S = 1.5
+"""A visit beyond its points: files, probes of the noise, and the choice of the next."""
 CONTEXT_S_PER_POINT = 1.2e-6
 """To make or read a context, a coefficient of all limbs."""
 
@@ -91,8 +91,13 @@ def point_seconds(point: BenchPoint, call_s: float) -> float:
         run = call_s + max(point.min_time_s, call_s)
     else:
         calls = max(1.0, point.min_time_s / call_s)
-        run = call_s + calls * (2 * last_level_cache_bytes() / FLUSH_BYTES_PER_S + 2 * call_s)
+        run = call_s + calls * (_flush_s() + 2 * call_s)
     return point.runs * (run + RUN_S) + 2 * call_s
+
+
+@lru_cache(maxsize=1)
+def _flush_s() -> float:
+    return 2 * last_level_cache_bytes() / FLUSH_BYTES_PER_S
 
 
 def set_seconds(params: CkksParameters, stored: bool, key_switch_s: float) -> float:

@@ -15,7 +15,8 @@ LONGEST_S = 45.0
 """Of a visit: whoever ends a measurement loses no more."""
 MEAN_OF_NORMAL = math.sqrt(2 / math.pi)
 """Mean absolute value of a normal variable, in standard deviations."""
-_ENDED = 1e-9
+_FULL = 0.3
+"""A visit grows while a point gains this share of what the whole visit gains for its time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,40 +74,46 @@ class Situation:
         return np.where(threads[:, None] == threads[None, :], each[:, None], 0.0)
 
     def grown(
-        self, at: Sequence[int], twins: Mapping[int, int], costs: Costs, setup_s: float, limit_s: float
+        self,
+        at: Sequence[int],
+        joint: Floats,
+        twins: Mapping[int, int],
+        costs: Costs,
+        setup_s: float,
+        limit_s: float,
     ) -> Choice | None:
-        """The points of one set that teach most for their time together with the set's own; `None`: none fits."""
+        """The points of one set that teach most for their time together with the set's own; `None`: none fits.
+
+        Args:   joint: (n, p) covariances of the candidates with the unknowns.
+        """
         order = list(at)
         place = {i: k for k, i in enumerate(order)}
-        rows = self.slopes[order] @ self.covariance
+        rows = joint[order]
         own = rows @ self.slopes[order].T + self._of_visit(order)
-        with_programs = rows @ self.of_programs.T
+        with_programs = (rows @ self.of_programs.T) * np.sqrt(self.weights)
         noise, seconds = self.noise[order], costs.points[order]
         partner = np.asarray([place.get(twins.get(i, -1), -1) for i in order])
         taken = np.zeros(len(order), dtype=bool)
-        spent, gained, found = setup_s, 0.0, None
+        spent, gained, ratio = setup_s, 0.0, 0.0
         chosen: list[int] = []
         while not taken.all():
-            gains = (with_programs**2) @ self.weights / (np.diag(own) + noise)
+            gains = np.einsum("nt,nt->n", with_programs, with_programs) / (np.diag(own) + noise)
             lacking = (partner >= 0) & ~taken[partner]
             cost = seconds + np.where(lacking, seconds[partner], 0.0)
             worth = np.where(taken | (spent + cost > limit_s), -1.0, gains / cost)
             best = int(np.argmax(worth))
-            if worth[best] <= _ENDED * gained:
+            if worth[best] <= _FULL * ratio:
                 break
             for k in [best, int(partner[best])] if lacking[best] else [best]:
-                gained += float((with_programs[k] ** 2) @ self.weights / (own[k, k] + noise[k]))
+                gained += float((with_programs[k] ** 2).sum() / (own[k, k] + noise[k]))
                 spent += float(seconds[k])
                 share = own[:, k] / (own[k, k] + noise[k])
-                with_programs = with_programs - np.outer(share, with_programs[k])
-                own = own - np.outer(share, own[k])
+                with_programs = with_programs - share[:, None] * with_programs[k]
+                own = own - share[:, None] * own[k]
                 taken[k] = True
                 chosen.append(order[k])
-            if found is None or gained / spent > found.gain / found.seconds:
-                found = Choice(at=tuple(chosen), seconds=spent, gain=gained)
-            elif worth[best] * 2 < found.gain / found.seconds:
-                break
-        return found
+            ratio = max(ratio, gained / spent)
+        return Choice(at=tuple(chosen), seconds=spent, gain=gained) if chosen else None
 
 
 def best_visit(
@@ -116,8 +123,9 @@ def best_visit(
 
     A visit takes longer than `LONGEST_S` only where its set takes long to open.
     """
+    joint = situation.slopes @ situation.covariance
     found = [
-        situation.grown(at, twins, costs, setup, min(limit_s, max(LONGEST_S, 2 * setup)))
+        situation.grown(at, joint, twins, costs, setup, min(limit_s, max(LONGEST_S, 2 * setup)))
         for at, setup in zip(sets, costs.sets.tolist(), strict=True)
         if at
     ]

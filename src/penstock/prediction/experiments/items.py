@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock.fit.cpu import UNDIVIDED, UNITS, exclusive_amounts
 from penstock.fit.measurements import Measurement, primitive_shape
@@ -51,6 +53,7 @@ class Items:
         lengths = [len(item) for item in parts]
         self._starts = np.cumsum([0, *lengths[:-1]], dtype=np.int64)
         self._owner = np.repeat(np.arange(len(parts)), lengths)
+        self._single = max(lengths, default=1) == 1
         self._counts = np.asarray([part.count for part in every])
         self._amounts = np.asarray([part.amounts for part in every])
         self._effects = np.zeros((len(every), columns.num_effects))
@@ -61,23 +64,37 @@ class Items:
     def __len__(self) -> int:
         return self._num
 
+    def take(self, chosen: npt.NDArray[np.int64]) -> Items:
+        """Some items of one part each."""
+        assert self._single
+        found = copy(self)
+        found._num, found._owner = len(chosen), np.arange(len(chosen))
+        found._starts = found._owner
+        found._counts, found._amounts = self._counts[chosen], self._amounts[chosen]
+        found._effects = self._effects[chosen]
+        return found
+
     def linear(self, unknowns: Floats) -> tuple[Floats, Floats]:
         """(n,) logarithms of seconds at these unknowns, and their (n, unknowns) slopes."""
         costs = SECONDS * np.exp(SCALE_SD * unknowns[0] + COST_SD * unknowns[1 : 1 + len(COSTS)])
         each = self._amounts * costs
         factor = self._counts * np.exp(self._effects @ unknowns[1 + len(COSTS) :])
         seconds = each.sum(axis=1) * factor
-        total = np.add.reduceat(seconds, self._starts)
+        total = self._summed(seconds)
         of_total = 1 / total[self._owner]
         slopes = np.concatenate(
             [
                 np.full((self._num, 1), SCALE_SD),
-                COST_SD * np.add.reduceat(each * (factor * of_total)[:, None], self._starts),
-                np.add.reduceat(self._effects * (seconds * of_total)[:, None], self._starts),
+                COST_SD * self._summed(each * (factor * of_total)[:, None]),
+                self._summed(self._effects * (seconds * of_total)[:, None]),
             ],
             axis=1,
         )
         return np.log(total), slopes
+
+    def _summed(self, of_parts: Floats) -> Floats:
+        """The sums over each item's parts."""
+        return of_parts if self._single else np.add.reduceat(of_parts, self._starts)
 
 
 def _amounts(**named: float) -> Floats:
@@ -124,12 +141,10 @@ def of_point(point: BenchPoint, columns: Columns) -> list[Part]:
         return []
     shape = primitive_shape(kind, params, limbs)
     work = shape_work(shape, params)
-    parts = [
-        Part(1.0, operation_amounts(work, point.threads), columns.effects(shape.kind, params, limbs, point.threads))
-    ]
+    amounts = operation_amounts(work, point.threads)
     if point.condition == "cold":
-        parts.append(Part(1.0, _amounts(cold_call=1.0, cold_byte=float(operand_bytes(work))), {}))
-    return parts
+        amounts = amounts + _amounts(cold_call=1.0, cold_byte=float(operand_bytes(work)))
+    return [Part(1.0, amounts, columns.effects(shape.kind, params, limbs, point.threads))]
 
 
 def _recorded(point: BenchPoint, item: str) -> list[Part]:

@@ -13,7 +13,7 @@ from penstock.prediction.experiments.items import Items
 from penstock.prediction.experiments.prior import VISIT_SD, Floats, of_threads
 
 _ROUNDS = 15
-_SETTLED = 1e-4
+_SETTLED = 1e-2
 _LARGEST_STEP = 1.0
 """Of an unknown in one round, in its standard deviations: times are not linear in the unknowns far away."""
 _HUBER = 2.0
@@ -87,12 +87,13 @@ def posterior(items: Items, timings: Timings, start: Floats) -> Posterior:
     of_visit = np.zeros((len(timings), len(groups)))
     for row, group in enumerate(zip(timings.visits.tolist(), timings.threads.tolist(), strict=True)):
         of_visit[row, groups.index(group)] = of_threads(VISIT_SD, group[1])
+    timed = items.take(timings.at)
     found = np.concatenate([start, np.zeros(len(groups))])
     identity, information = np.eye(len(found)), np.eye(len(found))
     for _ in range(_ROUNDS):
-        logs, slopes = items.linear(found[:size])
-        full = np.concatenate([slopes[timings.at], of_visit], axis=1)
-        missed = timings.logs - logs[timings.at] - of_visit @ found[size:]
+        logs, slopes = timed.linear(found[:size])
+        full = np.concatenate([slopes, of_visit], axis=1)
+        missed = timings.logs - logs - of_visit @ found[size:]
         away = np.abs(missed) / timings.sds
         weights = np.minimum(1.0, _HUBER / np.maximum(away, 1e-9)) / timings.sds**2
         information = (full * weights[:, None]).T @ full + identity
@@ -110,14 +111,13 @@ def surprises(items: Items, before: Posterior, new: Timings) -> dict[int, tuple[
 
     Errors are in the standard deviations that were stated for them. Their mean over the visit counts apart.
     """
-    logs, slopes = items.linear(before.mean)
     found = {}
     for threads in sorted(set(new.threads.tolist())):
         here = new.take(new.threads == threads)
-        of_here = slopes[here.at]
+        logs, of_here = items.take(here.at).linear(before.mean)
         visit = of_threads(VISIT_SD, threads)
         covariance = of_here @ before.covariance @ of_here.T + visit**2 + np.diag(here.sds**2)
-        missed = here.logs - logs[here.at]
+        missed = here.logs - logs
         each = np.minimum(np.abs(np.linalg.solve(np.linalg.cholesky(covariance), missed)), _WORST)
         mean_sd = math.sqrt(float(covariance.mean()))
         together = min(abs(float(missed.mean())) / mean_sd, _WORST)

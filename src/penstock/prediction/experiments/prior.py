@@ -67,13 +67,13 @@ COST_SD: Floats = np.asarray([cost.sd for cost in COSTS])
 SCALE_SD = 0.7
 """Of the logarithm of the scale of all costs."""
 
-CLASS_SD, CLASS_THREADS_SD = 0.06, 0.08
-KIND_SD, KIND_THREADS_SD = 0.08, 0.05
-RING_SLOPE_SD, LIMBS_SLOPE_SD = 0.02, 0.03
+CLASS_SD, CLASS_THREADS_SD = 0.08, 0.10
+KIND_SD, KIND_THREADS_SD = 0.12, 0.08
+RING_SLOPE_SD, LIMBS_SLOPE_SD = 0.03, 0.05
 """Of a kind's effect, a doubling of the size."""
-RING_SD, RING_THREADS_SD = 0.05, 0.05
+RING_SD, RING_THREADS_SD = 0.12, 0.12
 SET_SD, SET_THREADS_SD = 0.02, 0.03
-RING_REACH = 2.0
+RING_REACH = 3.0
 """Doublings of the ring dimension over which the effects of two rings stop being alike (by a factor of e)."""
 _MIDDLE_RING, _MIDDLE_LIMBS = 13.0, 3.0
 
