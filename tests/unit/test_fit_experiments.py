@@ -10,6 +10,7 @@ import pytest
 from imagined_lab import ImaginedLab, Killed, errors, machine_of, mean
 from penstock.errors import UsageError
 from penstock.fit.fit import fit_machine
+from penstock.machines.schema import Machine
 from penstock.prediction.composites import expanded
 from penstock.prediction.experiments.candidates import candidates
 from penstock.prediction.experiments.loop import Asked, Measurement, Report, Told
@@ -22,8 +23,9 @@ PROGRAMS = (
     ("inner-product", "ci"), ("matrix-multiplication", "demo"), ("logistic-function", "ci"), ("chi-square", "ci"),
     ("cnn", "ci"), ("logistic-regression", "demo"), ("matrix-multiplication", "ci"),
 )  # fmt: skip
-BUDGET_S = 240.0
+BUDGET_S, SHORT_S = 75.0, 40.0
 CANDIDATES = candidates(THREADS)
+PLACES = CANDIDATES.by_key()
 
 
 def outlook() -> Outlook:
@@ -34,16 +36,19 @@ def measured(lab: ImaginedLab, budget_s: float = BUDGET_S, target: float = 1e-3,
     return Measurement(lab, outlook(), Asked(budget_s=budget_s, target=target), Told(), spent_s).run()
 
 
-@pytest.fixture(scope="module", params=[(1, 0.5), (2, 1.0), (3, 2.0)], ids=["fast", "nominal", "slow"])
-def found(request: pytest.FixtureRequest) -> tuple[ImaginedLab, Report]:
-    seed, scale = request.param
-    lab = ImaginedLab(truth=machine_of(seed, scale), seed=seed)
+@pytest.fixture(scope="module")
+def found() -> tuple[ImaginedLab, Report]:
+    lab = ImaginedLab(truth=machine_of(3, scale=2.0))
     return lab, measured(lab)
 
 
-def test_programs_are_met_as_well_as_was_expected(found: tuple[ImaginedLab, Report]) -> None:
+@pytest.fixture(scope="module")
+def machine(found: tuple[ImaginedLab, Report]) -> Machine:
+    return fit_machine(found[0].measured, expand=expanded)
+
+
+def test_programs_are_met_as_well_as_was_expected(found: tuple[ImaginedLab, Report], machine: Machine) -> None:
     lab, report = found
-    machine = fit_machine(lab.measured, expand=expanded)
     error = errors(machine, lab.truth, programs(THREADS, PROGRAMS))
     assert mean(error) < 1.3 * report.expected.mean
     assert max(error.values()) < 0.08
@@ -51,15 +56,14 @@ def test_programs_are_met_as_well_as_was_expected(found: tuple[ImaginedLab, Repo
 
 def test_the_time_is_kept_and_used(found: tuple[ImaginedLab, Report]) -> None:
     lab, report = found
-    assert lab.now <= BUDGET_S
+    assert lab.now <= 1.05 * BUDGET_S
     assert report.spent_s == lab.now
     assert lab.now > 0.7 * BUDGET_S
     assert not report.reached
     assert report.visits == len(lab.made) > 3
 
 
-def test_the_fit_has_every_part_of_a_machine_on_each_number_of_threads(found: tuple[ImaginedLab, Report]) -> None:
-    machine = fit_machine(found[0].measured, expand=expanded)
+def test_the_fit_has_every_part_of_a_machine_on_each_number_of_threads(machine: Machine) -> None:
     assert None not in (machine.threads, machine.cold, machine.client, machine.recording, machine.calibrated)
     assert machine.at(1).thread_count == 1
     assert machine.at(2).thread_count == 2
@@ -76,56 +80,54 @@ def test_every_cold_call_has_the_warm_one_that_it_is_compared_with(found: tuple[
 
 
 def test_the_plan_foresees_the_error_and_more_time_gives_less() -> None:
-    short, long = (outlook().plan(seconds, 1e-3) for seconds in (120.0, 360.0))
+    short, long = (outlook().plan(seconds, 1e-3) for seconds in (0.85 * 30.0, 0.85 * SHORT_S))
     after = [step.expected.mean for step in long]
     assert after == sorted(after, reverse=True)
     assert after[-1] < short[-1].expected.mean
-    assert sum(step.choice.seconds for step in long) <= 360.0
+    assert sum(step.choice.seconds for step in long) <= SHORT_S
     assert len({step.params for step in long}) > 3
-    report = measured(ImaginedLab(truth=machine_of(4), noise=0.02), 360.0 / 0.85)
+    report = measured(ImaginedLab(truth=machine_of(4)), SHORT_S)
     assert report.expected.mean == pytest.approx(after[-1], rel=0.35)
 
 
-def test_chosen_times_teach_more_than_the_same_time_spent_at_random() -> None:
-    lab = ImaginedLab(truth=machine_of(5))
-    report = measured(lab)
+def test_chosen_times_teach_more_than_the_same_time_spent_at_random(found: tuple[ImaginedLab, Report]) -> None:
+    lab, report = found
     rng, rest = np.random.default_rng(0), outlook()
-    other = ImaginedLab(truth=machine_of(5))
-    rest.add(1, {CANDIDATES.by_key()[k]: s for k, s in other.visit(lab.made[0]).items()})
+    other = ImaginedLab(truth=lab.truth)
+    rest.add(1, {PLACES[key]: each for key, each in other.visit(lab.made[0]).items()})
     order = rng.permutation(len(CANDIDATES.sets)).tolist()
     while other.now < lab.now:
         at = CANDIDATES.sets[order[len(other.made) % len(order)]]
         chosen = [CANDIDATES.points[i] for i in rng.permutation(at)[:20].tolist()]
         seconds = other.visit(chosen)
-        rest.add(len(other.made), {CANDIDATES.by_key()[k]: s for k, s in seconds.items()})
+        rest.add(len(other.made), {PLACES[key]: each for key, each in seconds.items()})
     assert report.expected.mean < 0.95 * rest.expected().mean
 
 
 def test_it_stops_when_the_error_to_expect_is_small_enough() -> None:
     lab = ImaginedLab(truth=machine_of(6))
-    report = measured(lab, target=0.08)
+    report = measured(lab, target=0.06)
     assert report.reached
-    assert report.expected.mean <= 0.08
+    assert report.expected.mean <= 0.06
     assert lab.now < 0.6 * BUDGET_S
 
 
 def test_an_interrupted_measurement_goes_on_where_it_stopped() -> None:
-    whole = ImaginedLab(truth=machine_of(7))
-    all_of_it = measured(whole)
     killed = ImaginedLab(truth=machine_of(7), kill_at=3)
     with pytest.raises(Killed):
-        measured(killed)
-    rest = ImaginedLab(truth=machine_of(7), before=killed.seconds, seed=1)
-    report = measured(rest, spent_s=killed.now)
+        measured(killed, SHORT_S)
     assert len(killed.made) == 3
-    assert rest.made[0] != killed.made[0]
+    rest = ImaginedLab(truth=machine_of(7), before=killed.seconds, seed=1)
+    report = measured(rest, SHORT_S, spent_s=killed.now)
+    before, after = ({point for visit in lab.made for point in visit} for lab in (killed, rest))
+    assert after.isdisjoint(before)
     assert report.visits == len(killed.made) + len(rest.made)
-    assert BUDGET_S * 0.7 < report.spent_s == pytest.approx(killed.now + rest.now)
-    assert report.expected.mean == pytest.approx(all_of_it.expected.mean, rel=0.2)
+    assert report.points == len(before | after)
+    assert 0.7 * SHORT_S < report.spent_s == pytest.approx(killed.now + rest.now)
 
 
 def test_a_machine_that_scatters_more_than_stated_has_a_larger_error_to_expect() -> None:
-    quiet, noisy = (measured(ImaginedLab(truth=machine_of(8), noise=noise)) for noise in (0.01, 0.12))
+    quiet, noisy = (measured(ImaginedLab(truth=machine_of(8), noise=noise), SHORT_S) for noise in (0.01, 0.12))
     assert noisy.expected.mean > 1.3 * quiet.expected.mean
     assert scales_of([]) == {}
     assert scales_of([{2: (0.0, 10_000.0)}]) == {2: 0.6}
@@ -139,7 +141,7 @@ def test_who_listens_hears_the_plan_before_anything_is_measured() -> None:
         starts=lambda what, spent: heard.append("starts"),
         done=lambda spent, expected: heard.append("done"),
     )
-    Measurement(lab, outlook(), Asked(budget_s=90.0, target=1e-3), told).run()
+    Measurement(lab, outlook(), Asked(budget_s=30.0, target=1e-3), told).run()
     assert heard[:4] == ["plan of True, 0 made", "starts", "done", "plan of True, 1 made"]
 
 

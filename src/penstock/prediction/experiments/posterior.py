@@ -18,8 +18,9 @@ _LARGEST_STEP = 1.0
 """Of an unknown in one round, in its standard deviations: times are not linear in the unknowns far away."""
 _HUBER = 2.0
 """Standard deviations beyond which a timing counts less."""
-_WORST = 3.0
-"""A surprise counts as at most so many standard deviations."""
+_WORST = 10.0
+"""A whole visit that is off counts as at most so many standard deviations."""
+_NORMAL_MEDIAN = 0.6745
 PRIOR_SURPRISES = 20.0
 """Timings that the stated standard deviations weigh as much as."""
 COMMON_WEIGHT = 5.0
@@ -109,7 +110,8 @@ def posterior(items: Items, timings: Timings, start: Floats) -> Posterior:
 def surprises(items: Items, before: Posterior, new: Timings) -> dict[int, tuple[float, float]]:
     """Threads -> (sum of squares, weight) of the errors of one visit's timings, foreseen by what was known before it.
 
-    Errors are in the standard deviations that were stated for them. Their mean over the visit counts apart.
+    Errors are in the standard deviations that were stated for them. Their median stands for all, so that a few disturbed
+    timings change little. Their mean over the visit counts apart.
     """
     found = {}
     for threads in sorted(set(new.threads.tolist())):
@@ -118,10 +120,11 @@ def surprises(items: Items, before: Posterior, new: Timings) -> dict[int, tuple[
         visit = of_threads(VISIT_SD, threads)
         covariance = of_here @ before.covariance @ of_here.T + visit**2 + np.diag(here.sds**2)
         missed = here.logs - logs
-        each = np.minimum(np.abs(np.linalg.solve(np.linalg.cholesky(covariance), missed)), _WORST)
+        each = np.abs(np.linalg.solve(np.linalg.cholesky(covariance), missed))
+        typical = float(np.median(each)) / _NORMAL_MEDIAN
         mean_sd = math.sqrt(float(covariance.mean()))
         together = min(abs(float(missed.mean())) / mean_sd, _WORST)
-        found[threads] = (float((each**2).sum()) + COMMON_WEIGHT * together**2, len(here) + COMMON_WEIGHT)
+        found[threads] = (len(here) * typical**2 + COMMON_WEIGHT * together**2, len(here) + COMMON_WEIGHT)
     return found
 
 

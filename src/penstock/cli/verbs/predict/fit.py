@@ -127,7 +127,7 @@ def command(
         folder, report = measure(wanted, quiet)
         paths = [folder]
     paths = paths or [newest_results()]
-    log = ImportLog(skip_bad=skip_bad)
+    log = ImportLog(skip_bad=skip_bad or measures)
     progress = Progress(quiet=quiet)
     with progress.stage("reading"):
         found = load_all(paths, log=log, cpu=cpu, build=build)
