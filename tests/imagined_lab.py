@@ -90,7 +90,7 @@ def machine_of(seed: int, scale: float = 1.0) -> Machine:
             }
         ),
         calibrated=Calibration(
-            factors=factors, middles={kind: (2.0**13, 8.0) for kind in factors}, ring_dim=(2.0**10, 2.0**17),
+            factors=factors, middles=dict.fromkeys(factors, (2.0 ** 13, 8.0)), ring_dim=(2.0**10, 2.0**17),
             limbs=(1.0, 64.0),
         ),
     )  # fmt: skip

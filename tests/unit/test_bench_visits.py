@@ -102,10 +102,11 @@ def test_a_visit_goes_round_its_points_and_stores_their_runs(fakes: Fakes, tmp_p
 def test_a_killed_visit_leaves_its_finished_rounds_and_the_rest_goes_on(fakes: Fakes, tmp_path: Path) -> None:
     path = tmp_path / "run"
     fakes.kill_at = 9 + 7  # in the third round of the second visit
-    with RunFolder.create(path, CONFIG) as run, pytest.raises(Killed):
+    with RunFolder.create(path, CONFIG) as run:
         made = visits(run, tmp_path)
         made.visit(SMALL)
-        made.visit(LARGE)
+        with pytest.raises(Killed):
+            made.visit(LARGE)
     assert load_results(path).num_rows == 9 + 6
     fakes.kill_at = None
     with RunFolder.open_or_resume(path, CONFIG) as run:

@@ -10,8 +10,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import pyarrow as pa
-
 from penstock.errors import CheckFailed, PenstockError
 from penstock.measure.bench import timing
 from penstock.measure.bench.results import BENCH_SCHEMA, FILE, read_part, table_of

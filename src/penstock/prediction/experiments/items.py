@@ -56,7 +56,7 @@ class Items:
         self._single = max(lengths, default=1) == 1
         self._counts = np.asarray([part.count for part in every])
         self._amounts = np.asarray([part.amounts for part in every])
-        self._effects = np.zeros((len(every), columns.num_effects))
+        self._effects: Floats = np.zeros((len(every), columns.num_effects))
         for row, part in enumerate(every):
             self._effects[row, list(part.effects)] = list(part.effects.values())
         self._num = len(parts)

@@ -155,7 +155,8 @@ class Outlook:
 
     def plan(self, budget_s: float, target: float) -> list[Step]:
         """Every visit to come, and the error after it, until the budget or the target ends them."""
-        situation, costs, left, steps = self._situation(), self._costs(), budget_s, []
+        situation, costs, left = self._situation(), self._costs(), budget_s
+        steps: list[Step] = []
         opened = np.asarray([self._opened_cost(at) for at in self.candidates.sets])
         timed = set(self._timed)
         while not steps or steps[-1].expected.mean > target:
@@ -252,4 +253,3 @@ def _joined(first: Timings, second: Timings) -> Timings:
         threads=np.concatenate([first.threads, second.threads]),
         sds=np.concatenate([first.sds, second.sds]),
     )
-

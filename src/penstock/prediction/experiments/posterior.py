@@ -103,7 +103,7 @@ def posterior(items: Items, timings: Timings, start: Floats) -> Posterior:
         found = found + step
         if np.abs(step).max() < _SETTLED:
             break
-    covariance = np.linalg.inv(information)
+    covariance: Floats = np.asarray(np.linalg.inv(information), dtype=np.float64)
     return Posterior(mean=found[:size], covariance=covariance[:size, :size])
 
 
