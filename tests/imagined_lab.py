@@ -1,4 +1,4 @@
-"""An imagined machine that is measured like a real one: its costs are known, its times scatter, its clock is virtual."""
+"""An imagined machine that is measured like a real one: known costs, times that scatter, a virtual clock."""
 
 from __future__ import annotations
 

@@ -18,7 +18,15 @@ from penstock.prediction.experiments.candidates import (
 )
 from penstock.prediction.experiments.choice import MEAN_OF_NORMAL, Choice, Costs, Situation, best_visit
 from penstock.prediction.experiments.items import Items, of_point, of_program, operation_amounts
-from penstock.prediction.experiments.posterior import Posterior, Timings, posterior, prior, scales_of, surprises
+from penstock.prediction.experiments.posterior import (
+    Posterior,
+    Timings,
+    misfits,
+    posterior,
+    prior,
+    scales_of,
+    surprises,
+)
 from penstock.prediction.experiments.prior import COST_SD, COSTS, PROGRAM_SD, SCALE_SD, SECONDS, Columns, of_threads
 from penstock.prediction.experiments.programs import Program
 from penstock.work.kernels import key_switch
@@ -108,10 +116,13 @@ class Outlook:
             threads=self._threads[rows],
             sds=self._noise[rows],
         )
-        if self._timings is not None:  # before the first visit the machine is hardly known
+        first = self._timings is None  # before it the machine is hardly known
+        if not first:
             self._seen.append(surprises(self._items, self.known, new))
         self._timings = new if self._timings is None else _joined(self._timings, new)
         found = posterior(self._items, self._timings, self.known.mean)
+        if first:
+            self._seen.append(misfits(self._items, found, new))
         self.known = replace(found, scales=scales_of(self._seen))
 
     # What is expected.

@@ -1,4 +1,4 @@
-"""The unknowns after some timings: their most likely values, their covariance, and how well the timings were foreseen."""
+"""The unknowns after some timings: likely values, covariance, and how well the timings were foreseen."""
 
 from __future__ import annotations
 
@@ -110,8 +110,8 @@ def posterior(items: Items, timings: Timings, start: Floats) -> Posterior:
 def surprises(items: Items, before: Posterior, new: Timings) -> dict[int, tuple[float, float]]:
     """Threads -> (sum of squares, weight) of the errors of one visit's timings, foreseen by what was known before it.
 
-    Errors are in the standard deviations that were stated for them. Their median stands for all, so that a few disturbed
-    timings change little. Their mean over the visit counts apart.
+    Errors are in the standard deviations that were stated for them. Their median stands for all, so that a few
+    disturbed timings change little. Their mean over the visit counts apart.
     """
     found = {}
     for threads in sorted(set(new.threads.tolist())):
@@ -125,6 +125,17 @@ def surprises(items: Items, before: Posterior, new: Timings) -> dict[int, tuple[
         mean_sd = math.sqrt(float(covariance.mean()))
         together = min(abs(float(missed.mean())) / mean_sd, _WORST)
         found[threads] = (len(here) * typical**2 + COMMON_WEIGHT * together**2, len(here) + COMMON_WEIGHT)
+    return found
+
+
+def misfits(items: Items, after: Posterior, timings: Timings) -> dict[int, tuple[float, float]]:
+    """The same of the first visit, from the errors that its own fit leaves: at least the stated deviations."""
+    found = {}
+    for threads in sorted(set(timings.threads.tolist())):
+        here = timings.take(timings.threads == threads)
+        missed = here.logs - items.take(here.at).linear(after.mean)[0]
+        typical = float(np.median(np.abs(missed - np.median(missed)) / here.sds)) / _NORMAL_MEDIAN
+        found[threads] = (len(here) * max(typical, 1.0) ** 2, float(len(here)))
     return found
 
 

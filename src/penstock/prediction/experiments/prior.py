@@ -1,8 +1,8 @@
 """The expectation of a machine before anything is timed: nominal costs, and how far a machine may be off them.
 
-The logarithm of a time is nearly linear in standard normal unknowns: one scale of all costs, the logarithm of each cost,
-and effects that no cost explains. Effects belong to kinds of operations, their classes, ring dimensions, parameter sets
-and numbers of threads.
+The logarithm of a time is nearly linear in standard normal unknowns: one scale of all costs, the logarithm of each
+cost, and effects that no cost explains. Effects belong to kinds of operations, their classes, ring dimensions,
+parameter sets and numbers of threads.
 """
 
 from __future__ import annotations
