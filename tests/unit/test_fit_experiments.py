@@ -91,17 +91,20 @@ def test_the_plan_foresees_the_error_and_more_time_gives_less() -> None:
 
 
 def test_chosen_times_teach_more_than_the_same_time_spent_at_random(found: tuple[ImaginedLab, Report]) -> None:
-    lab, report = found
-    rng, rest = np.random.default_rng(0), outlook()
+    lab, _ = found
+    rng, chosen, rest = np.random.default_rng(0), outlook(), outlook()
+    for number, seconds in lab.seconds.items():
+        chosen.add(number, {PLACES[key]: each for key, each in seconds.items()})
     other = ImaginedLab(truth=lab.truth)
     rest.add(1, {PLACES[key]: each for key, each in other.visit(lab.made[0]).items()})
     order = rng.permutation(len(CANDIDATES.sets)).tolist()
     while other.now < lab.now:
         at = CANDIDATES.sets[order[len(other.made) % len(order)]]
-        chosen = [CANDIDATES.points[i] for i in rng.permutation(at)[:20].tolist()]
-        seconds = other.visit(chosen)
-        rest.add(len(other.made), {PLACES[key]: each for key, each in seconds.items()})
-    assert report.expected.mean < 0.95 * rest.expected().mean
+        points = [CANDIDATES.points[i] for i in rng.permutation(at)[:20].tolist()]
+        rest.add(len(other.made) + 1, {PLACES[key]: each for key, each in other.visit(points).items()})
+    for each in (chosen, rest):
+        each.known.scales = {}  # how well the timings were foreseen is luck
+    assert chosen.expected().mean < 0.97 * rest.expected().mean
 
 
 def test_it_stops_when_the_error_to_expect_is_small_enough() -> None:

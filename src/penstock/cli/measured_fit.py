@@ -1,4 +1,4 @@
-"""`penstock predict fit --measure`: what it plans, measures and found, for people and as JSON."""
+"""`penstock predict fit --measure`: its plan, its measurement and its check, for people and as JSON."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WORSE = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The options of a measurement as they were given."""
+    """The given options of a measurement."""
 
     threads: tuple[int, ...] | None
     budget: str | None
@@ -112,7 +112,7 @@ def measure(wanted: Wanted, quiet: bool) -> tuple[Path, Report]:
         try:
             report = session.measure(path, asked, told)
         except KeyboardInterrupt:
-            note(f"interrupted; {path} keeps what is measured, and the same command goes on")
+            note(f"interrupted; {path} keeps every finished round, and the same command goes on")
             raise
     why = "the target is reached" if report.reached else "nothing is left" if report.exhausted else "the time is up"
     note(
@@ -156,7 +156,7 @@ def draw_check(console: Console, experiment: dict[str, Any]) -> None:
     console.print(table)
     expected, found = experiment["expected_error"], experiment["check_error"]
     if found is None:
-        console.print("note: there was no time for a program to check the fit with; give a larger --budget")
+        console.print("note: the time did not suffice to check the fit with a program; give a larger --budget")
         return
     console.print(f"mean |error|: {found:.1%}, expected {expected:.1%}", highlight=False)
     if found > WORSE * expected:

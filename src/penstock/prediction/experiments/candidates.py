@@ -1,4 +1,4 @@
-"""The primitives that may be timed, by parameter set, and what each would cost."""
+"""The primitives that may be timed, by parameter set, and the cost of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The programs that ran after a fit, next to what the fitted machine predicts for them."""
+"""The programs that ran after a fit, and the fitted machine's predictions."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ LONGEST_S = 45.0
 MEAN_OF_NORMAL = math.sqrt(2 / math.pi)
 """Mean absolute value of a normal variable, in standard deviations."""
 _FULL = 0.3
-"""A visit grows while a point gains this share of what the whole visit gains for its time."""
+"""A visit grows while a point gains this share of the whole visit's gain for its time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """What is known, near what is known: covariances and slopes."""
+    """Covariances and slopes at the current estimate."""
 
     covariance: Floats
     """(p, p) of the unknowns."""
@@ -119,7 +119,7 @@ class Situation:
 def best_visit(
     situation: Situation, sets: Sequence[Sequence[int]], twins: Mapping[int, int], costs: Costs, limit_s: float
 ) -> Choice | None:
-    """The visit with the largest gain for its time, of those that take no longer than `limit_s`.
+    """The visit with the largest gain for its time that takes at most `limit_s`.
 
     A visit takes longer than `LONGEST_S` only where its set takes long to open.
     """

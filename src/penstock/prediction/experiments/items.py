@@ -148,7 +148,7 @@ def of_point(point: BenchPoint, columns: Columns) -> list[Part]:
 
 
 def _recorded(point: BenchPoint, item: str) -> list[Part]:
-    """The record of a call with cold caches is a cost of programs; that of a warm one is compared with it."""
+    """The record of a call with cold caches is a cost of programs; a warm call is compared with it."""
     if point.condition != "cold":
         return []
     kind = PRIMITIVES[item].kind

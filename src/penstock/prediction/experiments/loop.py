@@ -78,7 +78,7 @@ class Asked:
 
 @dataclass(slots=True, kw_only=True)
 class Report:
-    """What was measured, and what it says of the error to come."""
+    """The measured points, and the error to expect after them."""
 
     spent_s: float = 0.0
     visits: int = 0
@@ -101,7 +101,7 @@ class Told:
     planned: Callable[[Sequence[Step], Expected], None] | None = None
     """The visits to come, and the error now; said before the first visit and again after it."""
     starts: Callable[[str, float], None] = lambda what, spent: None
-    """What is measured next, and the seconds so far."""
+    """The next points, and the seconds so far."""
     done: Callable[[float, Expected], None] = lambda spent, expected: None
     """The seconds so far, and the expected error."""
 
@@ -159,7 +159,7 @@ class Measurement:
 
     @property
     def spent_s(self) -> float:
-        """Seconds so far, those of interrupted parts included."""
+        """Seconds so far, with interrupted parts."""
         return self._spent_before + self._lab.clock() - self._started
 
     def _left(self) -> float:

@@ -34,7 +34,7 @@ from penstock.work.kernels import key_switch
 Stored = Callable[[CkksParameters], bool]
 """Whether the context and keys of a set are made already."""
 PROGRAM_S = 1.0
-"""A run of a program beyond what it encrypts: data, the clear reading, the check."""
+"""A run of a program beyond its operations: data, the clear reading, the check."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +95,9 @@ class Outlook:
         self._seen: list[dict[int, tuple[float, float]]] = []
         self._opened: set[CkksParameters] = set()
         self._timed: set[int] = set()
-        """Points that are not timed again: what the model does not describe of a point stays the same."""
+        """Points that are not timed again: a point's deviation from the model would repeat."""
         self.slowness = 1.0
-        """Seconds of visits over what was predicted for them."""
+        """Measured over predicted seconds of visits."""
 
     # What was timed.
 

@@ -24,7 +24,7 @@ _NORMAL_MEDIAN = 0.6745
 PRIOR_SURPRISES = 20.0
 """Timings that the stated standard deviations weigh as much as."""
 COMMON_WEIGHT = 5.0
-"""A whole visit that is off counts as so many timings: programs add up what is off together."""
+"""A common error of a visit counts as so many timings: it adds up in programs."""
 LEAST_SCALE = 0.6
 
 
@@ -81,7 +81,7 @@ def prior(size: int) -> Posterior:
 def posterior(items: Items, timings: Timings, start: Floats) -> Posterior:
     """Fit the unknowns to the timings, by Gauss and Newton from `start`.
 
-    Each visit has an effect of its own on all its timings. Timings far from the fit count less (Huber).
+    Each visit has one effect on all its timings. Timings far from the fit count less (Huber).
     """
     size = len(start)
     groups = sorted(set(zip(timings.visits.tolist(), timings.threads.tolist(), strict=True)))
@@ -108,7 +108,7 @@ def posterior(items: Items, timings: Timings, start: Floats) -> Posterior:
 
 
 def surprises(items: Items, before: Posterior, new: Timings) -> dict[int, tuple[float, float]]:
-    """Threads -> (sum of squares, weight) of the errors of one visit's timings, foreseen by what was known before it.
+    """Threads -> (sum of squares, weight) of the errors of one visit's timings, predicted from earlier visits.
 
     Errors are in the standard deviations that were stated for them. Their median stands for all, so that a few
     disturbed timings change little. Their mean over the visit counts apart.

@@ -78,13 +78,13 @@ RING_REACH = 3.0
 _MIDDLE_RING, _MIDDLE_LIMBS = 13.0, 3.0
 
 VISIT_SD = (0.015, 0.03)
-"""What all points of one visit are off by together, on one thread and on several: machines drift."""
+"""Common error of all points of one visit, on one thread and on several: machines drift."""
 POINT_SD = (0.03, 0.055)
-"""What one point is off by in one visit."""
+"""Error of one point in one visit."""
 COLD_SD = (0.05, 0.08)
 RECORDED_SD = 0.15
 PROGRAM_SD = (0.02, 0.05)
-"""What a program is off by that no primitive shows."""
+"""Error of a program that no primitive shows."""
 
 
 def of_threads(pair: tuple[float, float], threads: int) -> float:
@@ -93,7 +93,7 @@ def of_threads(pair: tuple[float, float], threads: int) -> float:
 
 
 class Columns:
-    """The numbers of the unknowns: the scale, the costs, and effects as they are met.
+    """The numbers of the unknowns: the scale, the costs, and effects in the order of their first use.
 
     Args:   rings: all ring dimensions that candidates and programs have.
     """

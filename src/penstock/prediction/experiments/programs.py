@@ -1,4 +1,4 @@
-"""The programs whose time is to be foreseen: what they run decides which timings teach something."""
+"""The programs whose time is predicted: their operations decide which timings teach something."""
 
 from __future__ import annotations
 

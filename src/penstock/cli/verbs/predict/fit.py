@@ -53,7 +53,7 @@ from penstock.system.progress import Progress
 @click.option("--name", help="Name of the machine. Default: the file's.")
 @click.option(
     "--threads",
-    help="Only measurements at these numbers of threads inside an operation: 1,2. With --measure: what is measured; "
+    help="Only measurements at these numbers of threads inside an operation: 1,2. With --measure: the measured ones; "
     "default: 1, 2 and all cores.",
 )
 @click.option("--only", help="Only these primitives: rotate,mult,add.")
