@@ -13,7 +13,7 @@ from penstock.cli.main import main
 from penstock.machines import load_machine
 from penstock.measure.bench.spec import default_threads
 from penstock.prediction.experiments import loop, session
-from penstock.prediction.experiments.candidates import Candidates, candidates
+from penstock.prediction.experiments.candidates import SERIES, Candidates, candidates
 from penstock.runs.folder import RunFolder
 
 
@@ -65,12 +65,13 @@ def test_a_wrong_request_is_one_error_and_measures_nothing(
 
 
 def few(threads: tuple[int, ...], fits: Any) -> Candidates:
-    """The first visit alone, with one short run of each point."""
+    """The first visit alone, without series, with one short run of each point."""
     found = candidates(threads, fits)
-    first = {i: n for n, i in enumerate(found.start)}
+    start = [i for i in found.start if found.points[i].item != SERIES]
+    first = {i: n for n, i in enumerate(start)}
     return Candidates(
-        points=tuple(replace(found.points[i], runs=1, min_time_s=1e-4) for i in found.start),
-        twins=tuple(first.get(-1 if found.twins[i] is None else found.twins[i]) for i in found.start),
+        points=tuple(replace(found.points[i], runs=1, min_time_s=1e-4) for i in start),
+        twins=tuple(first.get(-1 if (twin := found.twins[i]) is None else twin) for i in start),
         sets=(tuple(range(len(first))),),
         start=tuple(range(len(first))),
     )
