@@ -328,17 +328,17 @@ def _unknown(counted: Counted, machine: Machine) -> list[str]:
         found.append(
             f"machine '{machine.name}' was fitted to warm calls only: operands and keys are taken as cached, so that "
             'the prediction is low; measure primitives with conditions = ["warm", "cold"] too '
-            "('penstock bench run --suite fit') and fit again"
+            "('penstock predict fit --measure') and fit again"
         )
     if machine.client is None and (counted.encodings or counted.client.any()):
         found.append(
             f"machine '{machine.name}' does not know the client: the prediction is of the server's operations only; "
-            "measure encode, encrypt and decrypt at several limbs ('penstock bench run --suite fit') and fit again"
+            "measure encode, encrypt and decrypt at several limbs ('penstock predict fit --measure') and fit again"
         )
     if machine.recording is None and machine.client is not None:
         found.append(
             f"machine '{machine.name}' does not know what the record of a call costs: the prediction is of a program "
-            "that is not recorded; measure recorded calls ('penstock bench run --suite fit') and fit again"
+            "that is not recorded; measure recorded calls ('penstock predict fit --measure') and fit again"
         )
     return found
 

@@ -318,6 +318,11 @@ class StoredSet:
         self._manifest = found
 
 
+def is_stored(root: Path, params: CkksParameters) -> bool:
+    """Whether a set has been opened before: its context and most of its keys are read then, not made."""
+    return (root / f"{params.name}-{_digest(params)}" / MANIFEST).is_file()
+
+
 def _digest(params: CkksParameters) -> str:
     text = json.dumps([params_identity(params), _openfhe_version()], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -101,10 +101,12 @@ def run_plan(plan: SuitePlan, run: RunFolder, options: Options) -> Outcome:
             (run.path / name).mkdir(exist_ok=True)
         remove_leftovers(run.path / name)
     run.update(skipped=plan.skipped, points={p.key: p.label() for p in plan.points})
-    return _Runner(plan, run, options).all()
+    return Runner(plan, run, options).all()
 
 
-class _Runner:
+class Runner:
+    """Measures the points of a plan into a run folder."""
+
     def __init__(self, plan: SuitePlan, run: RunFolder, options: Options) -> None:
         self.plan, self.run, self.options = plan, run, options
         self.outcome = Outcome()
@@ -115,13 +117,13 @@ class _Runner:
         todo = [point for point in self.plan.points if not self._is_done(point)]
         self.outcome.resumed = len(self.plan.points) - len(todo)
         if todo:
-            self._noise_before()
+            self.noise_before()
         if todo and self.plan.order == IN_TURNS:
             self._in_turns(todo)
         elif todo:
             self._in_blocks(todo)
         if todo:
-            self._noise_after()
+            self.noise_after()
         return self._finish()
 
     def _in_blocks(self, todo: Sequence[BenchPoint]) -> None:
@@ -133,7 +135,7 @@ class _Runner:
             else:
                 for point in points:
                     if not self._refused(point):
-                        self._store(point, *self._program(point, range(point.runs)))
+                        self._store(point, *self.program(point, range(point.runs)))
                         self.options.on_done(point, 1.0)
 
     def _in_turns(self, todo: Sequence[BenchPoint]) -> None:
@@ -160,8 +162,8 @@ class _Runner:
             with StoredSet(self.options.store, batch[0].params, warn=self.run.warn) as stored:
                 for point in batch:
                     self.options.on_start(point)
-                    number, each = len(found[point.key]), _Primitive(point, stored)
-                    each.run(self._noise)
+                    number, each = len(found[point.key]), PrimitiveRuns(point, stored)
+                    each.run(self.noise)
                     yield (
                         point,
                         each.rows(self.plan.suite, number),
@@ -170,7 +172,7 @@ class _Runner:
             return
         for point in batch:
             number = len(found[point.key])
-            yield point, *self._program(point, range(number, number + 1), uncounted=1)
+            yield point, *self.program(point, range(number, number + 1), uncounted=1)
 
     def _unfinished(self, point: BenchPoint) -> Rows:
         """The runs that an earlier, interrupted run in turns has stored."""
@@ -197,18 +199,18 @@ class _Runner:
     def _block(self, points: Sequence[BenchPoint], stored: StoredSet) -> None:
         """Rounds over the points, one run of each a round, so that a disturbance of a few seconds spoils few runs of
         any; then more rounds over those whose runs disagree."""
-        wanting = [_Primitive(point, stored) for point in points]
+        wanting = [PrimitiveRuns(point, stored) for point in points]
         while wanting:
             for each in wanting:
                 if not each.runs:
                     self.options.on_start(each.point)
-                each.run(self._noise)
+                each.run(self.noise)
                 if not each.wants_more():
                     self._store(each.point, each.rows(self.plan.suite), self._count(each))
                     self.options.on_done(each.point, 1.0)
             wanting = [each for each in wanting if each.wants_more()]
 
-    def _program(self, point: BenchPoint, numbers: range, uncounted: int = 0) -> tuple[Rows, Rows]:
+    def program(self, point: BenchPoint, numbers: range, uncounted: int = 0) -> tuple[Rows, Rows]:
         """Runs of a program in one context. The first run of a context has fresh memory to make."""
         from penstock import workloads
         from penstock.running.clear import run_clear
@@ -254,7 +256,7 @@ class _Runner:
             if self.options.events and numbers.stop == point.runs:
                 events = event_rows(point, self.options.events, encrypted, 1)
         write_trace(done.trace, self.run.path / "traces" / f"{point.key}.parquet", force=True)
-        peak, around = timing.peak_memory_bytes(), self._noise(before)
+        peak, around = timing.peak_memory_bytes(), self.noise(before)
         worst = max(checks, key=lambda check: (not check.passed, check.max_abs_error))
         common = dimensions(self.plan.suite, point) | {
             "setup_s": setup,
@@ -269,7 +271,7 @@ class _Runner:
         rows = [common | timed(number, run) for number, run in zip(numbers, runs, strict=True)]
         return [row | {"note": json.dumps(about | note)} for row, note in zip(rows, notes, strict=True)], events
 
-    def _count(self, measured: _Primitive) -> Rows:
+    def _count(self, measured: PrimitiveRuns) -> Rows:
         point = measured.point
         if not self.options.events or point.across > 1:
             return []
@@ -297,7 +299,8 @@ class _Runner:
 
     # Noise.
 
-    def _noise_before(self) -> None:
+    def noise_before(self) -> None:
+        """Time a fixed piece of work, and warn where it varies."""
         found = timing.probe(PROBE_BEFORE_S)
         self.run.update(noise={"before_spread": found.spread, "before_median_s": found.median_s})
         governor = self.run.record.get("host", {}).get("governor")
@@ -309,13 +312,14 @@ class _Runner:
         if found.spread > timing.NOISY_SPREAD:
             self._warn_noisy("before the run", found.spread)
 
-    def _noise(self, before: timing.Probe) -> timing.Probe:
+    def noise(self, before: timing.Probe) -> timing.Probe:
         """The noise and the speed of the machine around a point or a run."""
         around = timing.joined([before, timing.probe(PROBE_POINT_S)])
         self.probes.append(around)
         return around
 
-    def _noise_after(self) -> None:
+    def noise_after(self) -> None:
+        """Keep how much the fixed piece of work varied meanwhile."""
         during = timing.joined(self.probes).spread if self.probes else None
         stolen = timing.stolen_share(self.ticks, timing.processor_ticks())
         self.run.update(noise=self.run.record.get("noise", {}) | {"during_spread": during, "stolen_share": stolen})
@@ -380,7 +384,7 @@ class _Runner:
         return self.outcome
 
 
-class _Primitive:
+class PrimitiveRuns:
     """One primitive point while its runs are gathered."""
 
     def __init__(self, point: BenchPoint, stored: StoredSet) -> None:
@@ -401,12 +405,15 @@ class _Primitive:
         set_threads(self.point.threads)
         return [prepare(self.point, self.stored) for _ in range(self.point.across)]
 
-    def run(self, noise: Callable[[timing.Probe], timing.Probe]) -> None:
-        """One run, and before it a call that does not count."""
+    def run(self, noise: Callable[[timing.Probe], timing.Probe], probed: timing.Probe | None = None) -> None:
+        """One run, and before it a call that does not count.
+
+        Args:   noise: told of the fixed piece of work before the run; probed: its times, where it was timed already.
+        """
         point, first_round = self.point, not self.runs
         if first_round:
             timing.reset_peak_memory()
-        before, setup = timing.probe(PROBE_POINT_S), self.stored.setup_s
+        before, setup = probed or timing.probe(PROBE_POINT_S), self.stored.setup_s
         prepared = self.prepare()
         setup = self.stored.setup_s - setup
         with one_core_each(point.threads if point.across == 1 else 1):

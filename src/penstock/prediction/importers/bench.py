@@ -151,7 +151,8 @@ def newest_results(root: Path = Path("runs"), *, groups: Sequence[str] = ("primi
             return path
     raise CapabilityMissing(
         f"{root}/ holds no finished benchmark results with {' and '.join(groups)}: make some with "
-        f"'penstock bench run --suite {SUITE}' (about half an hour), or name a run folder"
+        f"'penstock predict fit --measure' (ten minutes) or 'penstock bench run --suite {SUITE}' (about half an hour), "
+        "or name a run folder"
     )
 
 

@@ -23,8 +23,7 @@ def command() -> None:
 
     \b
     Examples:
-      penstock bench run --suite fit
-      penstock predict fit -o mine.toml
+      penstock predict fit --measure -o mine.toml
       penstock predict run resnet20 --machine mine.toml
       penstock predict precision logistic-regression
       penstock predict suggest logistic-regression --machine mine.toml

@@ -11,6 +11,16 @@ import click
 from rich.console import Console
 
 from penstock.cli.imported import tell_imported
+from penstock.cli.measured_fit import (
+    BUDGET,
+    TARGET,
+    Wanted,
+    check_options,
+    describe,
+    draw_check,
+    experiment_of,
+    measure,
+)
 from penstock.cli.options import quiet_option
 from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.errors import UsageError
@@ -28,9 +38,24 @@ from penstock.system.progress import Progress
 
 @click.command("fit")
 @click.argument("results", nargs=-1, type=click.Path(path_type=Path))
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Machine file (.toml) to write.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Machine file (.toml) to write.")
+@click.option(
+    "--measure", "measures", is_flag=True, help="First measure this machine: what tells most about programs comes next."
+)
+@click.option("--budget", metavar="TIME", help=f"With --measure: the most time that it takes. Default: {BUDGET}.")
+@click.option(
+    "--target",
+    metavar="ERROR",
+    help=f"With --measure: stop where the expected mean error of programs is this small. Default: {TARGET}.",
+)
+@click.option("--dry-run", is_flag=True, help="With --measure: print what would be measured; measure nothing.")
+@click.option("--store", type=click.Path(path_type=Path), help="With --measure: folder for contexts and keys.")
 @click.option("--name", help="Name of the machine. Default: the file's.")
-@click.option("--threads", help="Only measurements at these numbers of threads inside an operation: 1,2.")
+@click.option(
+    "--threads",
+    help="Only measurements at these numbers of threads inside an operation: 1,2. With --measure: the measured ones; "
+    "default: 1, 2 and all cores.",
+)
 @click.option("--only", help="Only these primitives: rotate,mult,add.")
 @click.option("--cpu", help="Of CryptOracle's files, those of the CPU with this in its name: AMD.")
 @click.option(
@@ -54,7 +79,12 @@ from penstock.system.progress import Progress
 @format_option
 def command(
     results: tuple[Path, ...],
-    output: Path,
+    output: Path | None,
+    measures: bool,
+    budget: str | None,
+    target: str | None,
+    dry_run: bool,
+    store: Path | None,
     name: str | None,
     threads: str | None,
     only: str | None,
@@ -73,40 +103,62 @@ def command(
     folder of them; without any, the newest run below runs/. Programs among them are not fitted to. Every coefficient is
     'calibrated', or 'assumed' where the measurements cannot tell it from another.
 
+    --measure needs no RESULTS: it times what tells most about the time of programs, until the expected error is small
+    enough or the time is up, and runs programs to check. The same command goes on where an interrupted one stopped.
+
     \b
     Examples:
-      penstock bench run --suite fit
-      penstock predict fit -o mine.toml
+      penstock predict fit --measure -o mine.toml
+      penstock predict fit --measure --budget 3min --dry-run
       penstock predict fit -o mine.toml --idle-power "20 W"
       penstock predict fit runs/monday runs/tuesday --threads 1 -o one-thread.toml
       penstock predict fit ../CryptOracle/datasets --cpu AMD --name ryzen-7950x -o ryzen-7950x.toml
       penstock simulate logistic-regression --params openfhe-bench --machine mine.toml
     """
-    if output.suffix != ".toml":
-        raise UsageError(f"-o {output}: a machine is written as .toml; name the file so")
-    check_target(output, force=force)
+    check_options(measures, results, only, budget=budget, target=target, dry_run=dry_run, store=store)
     counts = _threads(threads)
-    names = None if only is None else [each.strip() for each in only.split(",") if each.strip()]
-    idle = _idle(idle_power)
-    paths = list(results) or [newest_results()]
-    log = ImportLog(skip_bad=skip_bad)
+    wanted = Wanted(threads=counts, budget=budget, target=target, store=store)
+    if dry_run:
+        describe(wanted, output_format)
+        return
+    output = _target(output, force)
+    idle, report, paths = _idle(idle_power), None, list(results)
+    if measures:
+        folder, report = measure(wanted, quiet)
+        paths = [folder]
+    paths = paths or [newest_results()]
+    log = ImportLog(skip_bad=skip_bad or measures)
     progress = Progress(quiet=quiet)
     with progress.stage("reading"):
         found = load_all(paths, log=log, cpu=cpu, build=build)
-    chosen = measured_as(chosen_of(found, counts, names, "--threads"), statistic)
+    chosen = measured_as(chosen_of(found, counts, _names(only), "--threads"), statistic)
     if not quiet:
         _notes(paths, log, found, chosen)
     with progress.stage("fitting"):
         machine = fitted(chosen, name or output.stem, paths)
-    if idle is not None:
-        machine = replace(machine, idle_power=idle)
-    machine = replace(machine, description=described(machine.description, log))
+    machine = replace(machine, idle_power=idle or machine.idle_power, description=described(machine.description, log))
     write_machine(machine, output, force=force)
     result = _result(machine, output, paths, chosen, log)
+    if report is not None:
+        result["experiment"] = experiment_of(report, found, machine)
     rows = result["coefficients"] if output_format == "csv" else result
     emit(rows, output_format, table=lambda console: _draw(console, machine, result))
     if not quiet:
         progress_console.print(f"machine written to {output}", markup=False, highlight=False)
+
+
+def _names(only: str | None) -> list[str] | None:
+    return None if only is None else [each.strip() for each in only.split(",") if each.strip()]
+
+
+def _target(output: Path | None, force: bool) -> Path:
+    """Raises: UsageError: no name of a machine file; WouldOverwrite: it is there, and not `force`."""
+    if output is None:
+        raise UsageError("no machine file is named: add --output mine.toml")
+    if output.suffix != ".toml":
+        raise UsageError(f"-o {output}: a machine is written as .toml; name the file so")
+    check_target(output, force=force)
+    return output
 
 
 def _threads(text: str | None) -> tuple[int, ...] | None:
@@ -210,5 +262,7 @@ def _draw(console: Console, machine: Machine, result: Mapping[str, Any]) -> None
     console.print(errors)
     if overall is not None:
         console.print("mean, median, p90, worst: of |error|; sd: between configurations that were held out")
+    if "experiment" in result:
+        draw_check(console, result["experiment"])
     for text in (*machine.fit.warnings, *machine.fit.merged) if machine.fit else ():
         console.print(f"note: {text}", markup=False, highlight=False)
