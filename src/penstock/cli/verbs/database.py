@@ -19,6 +19,7 @@ from penstock.units import format_bytes, format_seconds, parse_bytes
 
 if TYPE_CHECKING:
     from penstock.database.store import Database
+    from penstock.native.sharing import MemoryPlan
     from penstock.prediction.database import Simulated
 
 DEFAULT_PARAMS = {PIR: "openfhe-pir", SSC: "openfhe-ssc", MATCH: "openfhe-pir"}
@@ -128,9 +129,8 @@ def make_command(
 
     from penstock.database.content import Content, FromFile, Generated
     from penstock.database.store import Layout
-    from penstock.native.memory import peak_resident_bytes
     from penstock.params import catalogue
-    from penstock.scanning.load import check_vectors, make, planned_entry_bytes, planned_memory
+    from penstock.scanning.load import check_vectors, make, planned_entry_bytes
 
     _refuse_of_other_kinds(kind, _MAKES)
     checked = catalogue.get(params or DEFAULT_PARAMS[kind])
@@ -151,12 +151,7 @@ def make_command(
     count = one.records if size is None else _records_in(one, size, planned_entry_bytes(one, client_library))
     content: Content = file if file is not None else Generated(kind, count, width, seed)
     description = replace(one, records=count, source=content.identity)
-    planned = None
-    if memory is not None:
-        if is_given("segment"):
-            raise UsageError("--memory decides --segment: leave one of them out")
-        planned = planned_memory(description, client_library, memory)
-        segment = planned.given("segment")
+    segment, planned = _segment_of(description, client_library, segment, memory)
     layout = Layout.of(description, segment, planned_entry_bytes(description, client_library))
     result: dict[str, Any] = {
         "folder": str(folder), "kind": kind, "params": checked.name, "security_bits": checked.security_bits,
@@ -180,11 +175,36 @@ def make_command(
         # Of the folder: a ciphertext's size is the library's, and a load that goes on keeps its segments.
         result |= {name: value for name, value in _described(database).items() if name in result}
         result |= {"provenance": "measured", **asdict(times)}
-    if planned is not None:
-        result |= {"memory_bytes": memory, "predicted_peak_bytes": planned.total_bytes, "memory_plan": planned.words()}
-        if not dry_run:
-            result["peak_bytes"] = peak_resident_bytes()
+    result |= _of_load(planned, dry_run)
     emit(result, output_format, table=lambda console: _draw(console, result))
+
+
+def _segment_of(
+    description: Description, library: str | None, segment: int, memory: int | None
+) -> tuple[int, MemoryPlan | None]:
+    """The bytes of a segment, and the plan of a budget that decides them. Raises: UsageError: both are stated."""
+    from penstock.scanning.load import planned_memory
+
+    if memory is None:
+        return segment, None
+    if is_given("segment"):
+        raise UsageError("--memory decides --segment: leave one of them out")
+    planned = planned_memory(description, library, memory)
+    return planned.given("segment"), planned
+
+
+def _of_load(planned: MemoryPlan | None, dry_run: bool) -> dict[str, Any]:
+    """The columns of a budget of memory."""
+    from penstock.native.memory import peak_resident_bytes
+
+    if planned is None:
+        return {}
+    return {
+        "memory_bytes": planned.memory_bytes,
+        "predicted_peak_bytes": planned.total_bytes,
+        "memory_plan": planned.words(),
+        **({} if dry_run else {"peak_bytes": peak_resident_bytes()}),
+    }
 
 
 def _refuse_of_other_kinds(kind: str, options: Mapping[str, tuple[str, ...]]) -> None:
