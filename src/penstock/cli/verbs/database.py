@@ -121,9 +121,8 @@ def make_command(
     \b
     Examples:
       penstock database make people --kind pir --records 65536 --record-bytes 288
-      penstock database make faces --kind ssc --size "1 GiB" --features 128 --dry-run
+      penstock database make faces --kind ssc --size "1 GiB" --memory "256 MiB" --dry-run
       penstock database make notes --kind string-match --data notes.txt --record-bytes 64
-      penstock database make faces --kind ssc --size "1 GiB" --memory "256 MiB"
     """
     from dataclasses import asdict, replace
 
@@ -134,8 +133,7 @@ def make_command(
 
     _refuse_of_other_kinds(kind, _MAKES)
     checked = catalogue.get(params or DEFAULT_PARAMS[kind])
-    if sum(each is not None for each in (records, size, data_path)) != 1:
-        raise UsageError("say how large: one of --records, --size or --data")
+    _check_size(records, size, data_path)
     width = features if kind == SSC else record_bytes
     file = FromFile(data_path, kind, width) if data_path is not None else None
     one = Description(
@@ -177,6 +175,12 @@ def make_command(
         result |= {"provenance": "measured", **asdict(times)}
     result |= _of_load(planned, dry_run)
     emit(result, output_format, table=lambda console: _draw(console, result))
+
+
+def _check_size(*given: object) -> None:
+    """Raises: UsageError: none of the options that say how large, or several."""
+    if sum(each is not None for each in given) != 1:
+        raise UsageError("say how large: one of --records, --size or --data")
 
 
 def _segment_of(
