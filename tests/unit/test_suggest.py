@@ -297,6 +297,25 @@ def test_the_least_depth_of_a_program_that_refreshes_where_it_pleases(tmp_path: 
     assert depths == [depth for depth in by_hand if depth <= depths[-1]]
 
 
+def test_the_least_depth_of_an_accelerator_s_set_holds_the_scale_of_a_last_product(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(
+        """
+import numpy as np
+
+PARAMS = "sharp"
+
+def data(size, slots, seed):
+    return np.array([0.5])
+
+def program(ev, data, size):
+    return ev.decrypt(ev.square(ev.encrypt(data)))
+"""
+    )
+    found = suggest(program(str(tmp_path / "own.py"), None), SHARP, ring_dims=(2**14,), security=0, digits=(1,))
+    # One prime of 36 bits does not hold a product of scale 2^72.
+    assert found.least_depth[2**14] == 2
+
+
 def test_a_fault_of_an_option_is_not_taken_for_one_of_the_chain(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(MachineError, match="at least one thread works"):
         suggest(program(), SHARP, ring_dims=RINGS, threads=0)

@@ -113,7 +113,7 @@ class RowWriter(ABC):
         """Raises: ParamsError: a product whose scale the primes that are left do not hold cannot be decrypted."""
         params = self.params
         held = sum(params.q_bits[: state.limbs])
-        if params.library == "openfhe" and state.degree > 1 and state.degree * params.scale_bits >= held:
+        if state.degree > 1 and state.degree * params.scale_bits >= held:
             raise ParamsError(
                 f"decrypt: a product at {state.limbs} limb{'s' if state.limbs > 1 else ''} has a scale of "
                 f"2^{state.degree * params.scale_bits}, and set '{params.name}' has {held} bits left for it: the "
