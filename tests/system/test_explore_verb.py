@@ -104,3 +104,13 @@ def test_without_its_server_it_says_what_to_install_and_still_prints(tmp_path):
     done = explore("whatif", "workload=inner-product", "--print", "--format", "json", cwd=tmp_path, first=missing)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)[0]["provenance"] == "simulated"
+
+
+def test_a_cache_on_the_command_line_holds_the_keys(tmp_path):
+    asked = ("whatif", "workload=inner-product", "--print", "--format", "json")
+    named, both, forced = (
+        json.loads(explore(*asked, *more, cwd=tmp_path).stdout)
+        for more in (["cache=4 GiB"], ["cache=4 GiB", "hold=cache"], ["cache=4 GiB", "hit_ratio=0"])
+    )
+    assert named == both
+    assert named != forced

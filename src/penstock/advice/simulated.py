@@ -296,7 +296,10 @@ class _Study:
         """Other numbers of digits: the operations are the same, with other keys."""
         program, base = self.setting.program, self.params
         if self.plays.beside or program is None or is_trace_file(program) or is_package(program):
-            self.not_tried.append("parameters: traces, packages and programs that run together keep theirs")
+            self.not_tried.append(
+                "parameters: traces, packages and programs that run together keep theirs; 'penstock predict suggest' "
+                "finds others for one of them"
+            )
             return []
         if "ciphertext" in self.classes or "database" in self.classes:
             self.not_tried.append("parameters: digits change the ciphertexts, which are not resident here")

@@ -67,7 +67,8 @@ class Architecture:
             return None
         return (
             f"parameter set '{params.name}' does not fit machine '{machine}': it has {what}; its times are those of "
-            "units as wide as the set needs; take the machine's own set ('penstock machines show')"
+            "units as wide as the set needs; take the machine's own set ('penstock machines show'), of a trace "
+            "with 'penstock trace FILE --params SET -o OTHER'"
         )
 
 

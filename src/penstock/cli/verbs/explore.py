@@ -179,6 +179,8 @@ def _read(words: Sequence[str]) -> tuple[Path | None, str | None, list[tuple[str
 def _state(settings: Sequence[tuple[str, str]], library: Library, program: Path | None) -> State:
     """The settings as a state; a program that was named is its workload, at the machine's own set unless one is named.
 
+    Who names a cache or a policy wants keys held by it, and not a hit ratio.
+
     Raises: as `State.from_query`.
     """
     from penstock.explorer.state import FILE, State
@@ -188,6 +190,8 @@ def _state(settings: Sequence[tuple[str, str]], library: Library, program: Path 
         files = {**library.program_files, **library.trace_files}
         name = next(name for name, path in files.items() if path == program)
         asked = {"workload": FILE + name, "params": "", **asked}
+    if asked.keys() & {"cache", "policy"} and not asked.keys() & {"hold", "hit_ratio"}:
+        asked["hold"] = "cache"
     return State.from_query(asked)
 
 
