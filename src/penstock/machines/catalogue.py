@@ -13,6 +13,8 @@ from penstock.machines.files import parse_spec, shipped, told_apart
 from penstock.machines.records import MachineSpec, TierSpec
 from penstock.machines.schema import Machine, Tier
 from penstock.machines.spec import machine_from_spec, tier_from_spec
+from penstock.machines.variant import with_base
+from penstock.system import toml
 from penstock.units import parse_rate
 
 FITTED_MACHINE = "this-cpu"
@@ -105,8 +107,10 @@ def _said(given: Iterable[str | Path | Machine | Tier]) -> list[str]:
 
 
 def read_machine(path: Path) -> Machine:
-    """The machine in a TOML file."""
-    return machine_from_spec(parse_spec(MachineSpec, path, str(path), "a machine file"), str(path))
+    """The machine in a TOML file, which may be a variant of a shipped one (`base`)."""
+    where = str(path)
+    table = with_base(toml.table(path, where, "a machine file", MachineError), where)
+    return machine_from_spec(parse_spec(MachineSpec, table, where), where)
 
 
 def read_tier(path: Path) -> Tier:
