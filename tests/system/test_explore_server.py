@@ -191,7 +191,7 @@ def test_hostile_values_come_through_as_plain_json(site):
 
 @pytest.mark.parametrize(
     "query",
-    ["hit_ratio=nan", "hosts=99999999999", "first=-1", "cache=1e999%20GB", "queue_depth=0", "tier=nan%20GB/s", "x=1",
+    ["hit_ratio=nan", "hosts=99999999999", "first=-1", "cache=1e999%20GB", "queue_depth=0", "tier=nan%20GB/s", "zz=1",
      "tier=hbm&tier=ddr5", "buffer=%00&prefetch=perfect", "workload=" + "a" * 400, "format=xml"],
 )  # fmt: skip
 def test_impossible_settings_are_answered_with_the_rule(site, query):

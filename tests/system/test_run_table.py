@@ -17,7 +17,7 @@ RUN = ["run", "inner-product", "--size", "ci", "--quiet"]
     "more", [["--reading", "clear"], ["--reading", "openfhe"], ["--reading", "native", "--key-budget", "64 MiB"]]
 )
 def test_a_run_is_told_in_words_with_units(capsys: pytest.CaptureFixture[str], more: list[str]) -> None:
-    assert main([*RUN, *more]) == 0
+    assert main([*RUN, *more, "--no-advice"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("inner-product (ci) on insecure-ci, insecure, ")
     assert all(line.startswith("  measured ") for line in lines[1:])

@@ -130,7 +130,7 @@ def test_every_result_with_numbers_has_a_picture(results: dict[str, Result]) -> 
                 result.plot()
             continue
         axes = result.plot()
-        assert axes.get_title() == f"{result.title} ({result.provenance})", name
+        assert axes.get_title(loc="left") == f"{result.title} ({result.provenance})", name
         assert axes.patches or axes.lines, name
         assert axes.get_xlabel(), name
         pyplot.close(axes.figure)
