@@ -49,7 +49,7 @@ def cases(draw: st.DrawFn) -> tuple[Stream, Fleet]:
     return stream, fleet
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(cases())
 def test_every_run_is_the_twins(case: tuple[Stream, Fleet]) -> None:
     stream, fleet = case
@@ -57,6 +57,16 @@ def test_every_run_is_the_twins(case: tuple[Stream, Fleet]) -> None:
     for name in ("server", "start_s", "end_s", "loaded_bytes", "stalled_s"):
         assert getattr(found, name).tolist() == [getattr(each, name) for each in expected], name
     assert found.most_overtaken == max(each.overtaken for each in expected)
+
+
+def test_a_run_that_begins_at_once_leaves_room_for_the_next_claim_at_the_same_time() -> None:
+    users = (Application(name="a", run_s=0.125, key_bytes=1),)
+    stream = Stream(users=users, at_s=np.array([0.0, 0.0, 0.5, 0.5]), user=np.zeros(4, dtype=np.int64), rate_per_s=1.0)
+    fleet = Fleet(
+        arrangement=Arrangement.POOLED, servers=2, loading=Loading.AHEAD, memory_bytes=1, tier="disk",
+        tier_bytes_per_s=2.0, switch_s=0.0,
+    )  # fmt: skip
+    assert play(stream, fleet).server.tolist() == [each.server for each in twin.play(stream, fleet)] == [0, 1, 0, 0]
 
 
 @pytest.mark.parametrize("arrangement", Arrangement)

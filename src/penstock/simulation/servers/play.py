@@ -186,6 +186,10 @@ class _Play:
         self.server[run], self.loaded[run] = server.number, loaded
         self.start_s[run], self.end_s[run] = start, start + self.run_s[run]
         self.stalled_s[run] = start - begins
-        server.claimed, server.user, server.ends_s = run, user, self.end_s[run]
-        heapq.heappush(self.events, (start, _START, server.number))
+        server.user, server.ends_s = user, self.end_s[run]
+        if start <= now:
+            server.running = run
+        else:
+            server.claimed = run
+            heapq.heappush(self.events, (start, _START, server.number))
         heapq.heappush(self.events, (self.end_s[run], _END, server.number))
