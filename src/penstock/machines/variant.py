@@ -54,16 +54,13 @@ def _assumed(table: Mapping[str, Any], base: str) -> dict[str, Any]:
 def _merged(table: Mapping[str, Any], own: Mapping[str, Any], base: str) -> dict[str, Any]:
     found = dict(table)
     for name, value in own.items():
-        before = found.get(name)
+        before: Any = found.get(name)
         if isinstance(value, Mapping) and "value" in value and value.keys() <= _FIGURE:
-            of = f"of this file, where machine '{base}' has {before['value']}" if _is_figure(before) else "of this file"
+            is_other = isinstance(before, Mapping) and "value" in before
+            of = f"of this file, where machine '{base}' has {before['value']}" if is_other else "of this file"
             found[name] = {"source": of, "kind": "assumed", **value}
         elif isinstance(value, Mapping) and isinstance(before, Mapping):
             found[name] = _merged(before, value, base)
         else:
             found[name] = value
     return found
-
-
-def _is_figure(value: Any) -> bool:
-    return isinstance(value, Mapping) and "value" in value
