@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from fake_bench import Killed
 from penstock.fit.cpu import NOMINAL_COST, UNDIVIDED
 from penstock.fit.measurements import Measurement, primitive_shape
 from penstock.machines.calibration import ELEMENT_WISE, KEY_SWITCHING, Calibration, Factor
@@ -94,10 +95,6 @@ def machine_of(seed: int, scale: float = 1.0) -> Machine:
             limbs=(1.0, 64.0),
         ),
     )  # fmt: skip
-
-
-class Killed(BaseException):
-    """Stands for a signal: nothing catches it."""
 
 
 @dataclass(slots=True, kw_only=True)

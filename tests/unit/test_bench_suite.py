@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from fake_bench import FakeStore, Killed
 from penstock.cli.main import main
 from penstock.errors import CheckFailed
 from penstock.measure.bench import suite as suite_module
@@ -37,23 +37,6 @@ items = ["add", "mult", "rotate"]
 ring_dim = ["2^11", "2^12"]
 depth = 4
 """
-
-
-class Killed(BaseException):
-    """Stands for a signal: nothing catches it."""
-
-
-class FakeStore:
-    setup_s = 0.25
-
-    def __init__(self, root: Path, params: Any, *, warn: Callable[[str, str], None]) -> None:
-        self.params = params
-
-    def __enter__(self) -> FakeStore:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
 
 class Fakes:

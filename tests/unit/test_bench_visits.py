@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
+from fake_bench import FakeStore, Killed
 from penstock.errors import CheckFailed
 from penstock.measure.bench import suite as suite_module
 from penstock.measure.bench import visits as visits_module
@@ -30,23 +30,6 @@ POINTS = plan(
 ).points
 SMALL, LARGE = (tuple(p for p in POINTS if p.params.ring_dim == 2**n) for n in (11, 12))
 CONFIG = {"verb": "bench", "suite": "toy"}
-
-
-class Killed(BaseException):
-    """Stands for a signal: nothing catches it."""
-
-
-class FakeStore:
-    setup_s = 0.25
-
-    def __init__(self, root: Path, params: Any, *, warn: Any) -> None:
-        self.params = params
-
-    def __enter__(self) -> FakeStore:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
 
 class Fakes:

@@ -12,10 +12,10 @@ from penstock.errors import BudgetTooSmall, KeyMissing, UsageError
 from penstock.keystore import KeyCache, KeyStore, KeyUse
 from penstock.native.compute import WholeOptions, compute_compiled
 from penstock.native.engine import make_context
+from penstock.native.keys import SessionKeys
 from penstock.native.store import DEFAULT_TENANT
 from penstock.params.ckks import CkksParameters
-from penstock.service.work.computer import JobKeys
-from penstock.service.work.programs import compile_planned, plan_program
+from penstock.service.work.programs import compile_planned, lacking_keys, plan_program
 from penstock.units import format_bytes, parse_bytes
 
 _KEPT_CIPHERTEXTS = 16
@@ -78,11 +78,11 @@ class PackageServer:
         compiled = self.program.compiled
         plan = self._cache.plan([KeyUse(self._names[key], limbs) for key, limbs in compiled.key_uses])
         try:
-            keys = JobKeys(self._cache.session(self.tenant, self.program.digest, plan), plan)
+            keys = SessionKeys(self._cache.session(self.tenant, self.program.digest, plan))
             done = compute_compiled(
                 compiled,
                 self._context,
-                keys,  # type: ignore[arg-type]  # a whole program asks for no single key
+                keys,
                 lambda number: inputs[wanted[number]],
                 WholeOptions(lanes=self.program.lanes.count, keep_bytes=compiled.repeated_bytes),
             )
@@ -104,15 +104,7 @@ class PackageServer:
 
     def _check(self, store: KeyStore) -> None:
         """Raises: KeyMissing: keys that the program needs are not there, or have too few limbs."""
-        lacking = []
-        for key, limbs in sorted(self.keys.items()):
-            try:
-                found = store.key(self._names[key]).limbs
-            except KeyMissing:
-                lacking.append(key)
-                continue
-            if found < limbs:
-                lacking.append(f"{key} (it has {found} limbs, and {limbs} are needed)")
+        lacking = lacking_keys(store, self._names, self.keys, None)
         if lacking:
             raise KeyMissing(
                 f"{store.folder}: tenant '{self.tenant}' lacks {len(lacking)} of the keys of {self.package_path}: "

@@ -14,7 +14,7 @@ from penstock import _engine
 from penstock.errors import PenstockError
 from penstock.native.compiled import Compiled
 from penstock.native.inputs import InputTraffic
-from penstock.native.keys import KeysInMemory, ProgramKeys
+from penstock.native.keys import KeysInMemory, WholeKeys
 from penstock.native.lanes import WINDOW
 from penstock.program.evaluator import Plain
 from penstock.system.files import os_errors
@@ -89,7 +89,7 @@ class Computed:
 def compute_compiled(
     compiled: Compiled,
     context: _engine.CkksContext,
-    keys: ProgramKeys,
+    keys: WholeKeys,
     take: Callable[[int], bytes],
     options: WholeOptions,
     progress: Callable[[int], object] | None = None,

@@ -60,7 +60,7 @@ class KeySource(Protocol):
         ...
 
 
-class ProgramKeys(KeySource, Protocol):
+class WholeKeys(Protocol):
     """Keys for a whole program at once."""
 
     def of_program(self, names: Sequence[str]) -> Any:
@@ -70,6 +70,24 @@ class ProgramKeys(KeySource, Protocol):
     def ran(self, uses: Sequence[tuple[str, int]], waits_s: Sequence[float]) -> None:
         """A whole program used keys at limbs, in order, and waited for each so long."""
         ...
+
+
+class ProgramKeys(KeySource, WholeKeys, Protocol):
+    """Keys one by one, or for a whole program."""
+
+
+class SessionKeys:
+    """The keys of one run of a whole program, from a cache that many runs share."""
+
+    def __init__(self, session: KeySession) -> None:
+        self.session = session
+        self.waits_s: list[float] = []
+
+    def of_program(self, names: Sequence[str]) -> Any:
+        return self.session.handle, list(names)
+
+    def ran(self, uses: Sequence[tuple[str, int]], waits_s: Sequence[float]) -> None:
+        self.waits_s.extend(waits_s)
 
 
 class KeysInMemory:

@@ -18,12 +18,13 @@ from typing import Any
 
 from penstock import _engine
 from penstock.errors import BudgetTooSmall, KeyMissing, KeyRefused, PenstockError, StoreUnusable, UsageError
-from penstock.keystore import KeyCache, KeyName, KeyPlan, KeySession, KeyStore, KeyUse
+from penstock.keystore import KeyCache, KeyName, KeyPlan, KeyStore, KeyUse
 from penstock.native.compute import Computed, WholeOptions, compute_compiled
 from penstock.native.engine import make_context
+from penstock.native.keys import SessionKeys
 from penstock.params.ckks import CkksParameters
 from penstock.service.work.messages import COUNTERS, JobFigures, JobSpec, WorkerSettings, content_of
-from penstock.service.work.programs import Program, compile_planned, parameter_name, plan_program
+from penstock.service.work.programs import Program, compile_planned, lacking_keys, parameter_name, plan_program
 from penstock.service.work.record import SHORTEST_WAIT_S, JobTimes, merged
 from penstock.system.files import FileError, os_errors, write_atomic
 
@@ -46,20 +47,6 @@ FileState = tuple[str, int, int]
 
 class Cancelled(PenstockError):
     """Nobody wants the results any more."""
-
-
-class JobKeys:
-    """The keys of one job, and the plan of its uses."""
-
-    def __init__(self, session: KeySession, plan: KeyPlan | None) -> None:
-        self.session, self.plan = session, plan
-        self.waits_s: list[float] = []
-
-    def of_program(self, names: Sequence[str]) -> Any:
-        return self.session.handle, list(names)
-
-    def ran(self, uses: Sequence[tuple[str, int]], waits_s: Sequence[float]) -> None:
-        self.waits_s.extend(waits_s)
 
 
 class Computer:
@@ -204,7 +191,7 @@ class Computer:
         context = self._context(program.package.params, program.context_name, contexts)
         self._check(spec, program)
         plan = self.cache.plan(self._uses(spec, program)) if self.settings.policy == "future" else None
-        keys = JobKeys(self.cache.session(spec.tenant, program.digest, plan, secret_tag=spec.secret_tag), plan)
+        keys = SessionKeys(self.cache.session(spec.tenant, program.digest, plan, secret_tag=spec.secret_tag))
         try:
             if plan is not None:
                 with self._lock:
@@ -220,7 +207,7 @@ class Computer:
             done = compute_compiled(
                 program.compiled,
                 context,
-                keys,  # type: ignore[arg-type]  # a whole program asks for no single key
+                keys,
                 contents.take,
                 WholeOptions(lanes=program.lanes.count, keep_bytes=program.compiled.repeated_bytes),
                 go_on,
@@ -309,29 +296,15 @@ class Computer:
         known = spec.tenant, spec.secret_tag, self._name(spec)
         if known in self._names:
             return
-        lacking, names = [], {}
-        for key, limbs in sorted(program.keys.items()):
-            name = names[key] = self.store.name_for(spec.tenant, program.digest, key, secret_tag=spec.secret_tag)
-            try:
-                stored = self.store.key(name)
-            except KeyMissing:
-                lacking.append(key)
-                continue
-            if spec.secret_tag is not None and stored.secret_tag != spec.secret_tag:
-                raise KeyRefused(
-                    f"key {key} of tenant '{spec.tenant}' is of another secret key ({stored.secret_tag}) than the job "
-                    f"({spec.secret_tag}): upload the keys of that pair, or encrypt with the other one"
-                )
-            if stored.limbs < limbs:
-                lacking.append(f"{key} (it has {stored.limbs} limbs, and {limbs} are needed)")
+        names = {
+            key: self.store.name_for(spec.tenant, program.digest, key, secret_tag=spec.secret_tag)
+            for key in {*program.keys, *program.compiled.keys}
+        }
+        lacking = lacking_keys(self.store, names, program.keys, spec.secret_tag)
         if lacking:
             raise KeyMissing(
                 f"tenant '{spec.tenant}' lacks {len(lacking)} keys of '{program.package.name}': {', '.join(lacking)}; "
                 "make and upload them"
-            )
-        for key in program.compiled.keys:
-            names[key] = names.get(key) or self.store.name_for(
-                spec.tenant, program.digest, key, secret_tag=spec.secret_tag
             )
         with self._lock:
             self._names[known] = names

@@ -5,7 +5,7 @@ The front examines packages with `plan_program` too, so that clients make the ke
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from penstock import _engine
-from penstock.errors import UsageError
-from penstock.keystore import parameter_digest
+from penstock.errors import KeyMissing, KeyRefused, UsageError
+from penstock.keystore import KeyName, KeyStore, parameter_digest
 from penstock.native.compiled import Compiled, compile_program
 from penstock.native.lanes import Lanes, choose_lanes
 from penstock.native.plans import choose_plan, nominal_s
@@ -125,6 +125,31 @@ def compile_planned(planned: Planned, context: _engine.CkksContext, threads: int
         keys=planned.keys,
         needs=planned.needs,
     )
+
+
+def lacking_keys(
+    store: KeyStore, names: Mapping[str, KeyName], limbs: Mapping[str, int], secret_tag: str | None
+) -> list[str]:
+    """The keys that a store lacks, or has with too few limbs, in words.
+
+    Args:   names: key -> its name in the store. limbs: key -> those of its highest use.
+    Raises: KeyRefused: a key is of another secret key than `secret_tag`.
+    """
+    lacking = []
+    for key, wanted in sorted(limbs.items()):
+        try:
+            stored = store.key(names[key])
+        except KeyMissing:
+            lacking.append(key)
+            continue
+        if secret_tag is not None and stored.secret_tag != secret_tag:
+            raise KeyRefused(
+                f"key {key} of tenant '{names[key].tenant}' is of another secret key ({stored.secret_tag}) than the "
+                f"job ({secret_tag}): upload the keys of that pair, or encrypt with the other one"
+            )
+        if stored.limbs < wanted:
+            lacking.append(f"{key} (it has {stored.limbs} limbs, and {wanted} are needed)")
+    return lacking
 
 
 def _named(package: Package, verb: Verb, names: list[str]) -> tuple[str, ...]:
