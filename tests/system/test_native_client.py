@@ -101,6 +101,28 @@ def test_a_client_that_was_killed_is_told_with_the_remedy(tmp_path: Path, librar
     client.release()
 
 
+def test_a_client_that_was_asked_for_keys_and_interrupted_at_once_writes_no_more(
+    tmp_path: Path, library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = ClientProcess(catalogue.get(PARAMS), tmp_path / "client", library=library, threads=1)
+    send = client._send
+
+    def interrupted(content: bytes) -> None:
+        send(content)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(client, "_send", interrupted)
+    pid = client.pid
+    assert pid is not None
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            client.make_keys({"relin": 3}, tmp_path, "local", lambda key, made: None)
+        assert client.pid is None
+        assert not running(pid)
+    finally:
+        client.release()
+
+
 @pytest.mark.usefixtures("encrypting")
 def test_a_fault_of_the_client_leaves_no_file_of_its_memory(tmp_path: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_CORE)

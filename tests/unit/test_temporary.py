@@ -99,6 +99,19 @@ def test_a_folder_in_use_stays_even_where_its_process_is_not_seen(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_folder_that_another_process_still_wrote_in_goes_at_the_end_of_this_one(tmp_path: Path) -> None:
+    code = (
+        "import shutil, sys; from pathlib import Path; from penstock.system.temporary import temporary_folder\n"
+        "remove = shutil.rmtree\n"
+        "shutil.rmtree = lambda *arguments, **options: None\n"  # not empty, since a file appeared meanwhile
+        "with temporary_folder('penstock-x-', Path(sys.argv[1])) as folder: (folder / 'made.pkey').write_text('key')\n"
+        "print(folder.exists()); shutil.rmtree = remove"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "True\n"
+    assert list(tmp_path.iterdir()) == []
+
+
 PARENT = """
 import os, socket, subprocess, sys
 from penstock.system.workers import python_module

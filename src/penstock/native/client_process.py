@@ -84,8 +84,8 @@ class ClientProcess:
         return None if process is None else process.pid
 
     def make_keys(self, keys: Mapping[str, int], folder: Path, tenant: str, take: Callable[[str, Path], None]) -> None:
-        self._ask(do="make_keys", keys=dict(keys), folder=str(folder), tenant=tenant)
         try:
+            self._ask(do="make_keys", keys=dict(keys), folder=str(folder), tenant=tenant)
             while (made := self._hear())["key"] is not None:
                 take(made["key"], Path(made["path"]))
                 self._send(b"")

@@ -235,7 +235,8 @@ def held_folder(folder: Path) -> Iterator[Path]:
         yield folder
     finally:
         _remove_tree(folder, ignore_errors=True)
-        _HELD.pop(folder, None)
+        if not folder.exists():
+            _HELD.pop(folder, None)
         if descriptor is not None:
             os.close(descriptor)
 
@@ -246,7 +247,7 @@ _HELD: dict[Path, int] = {}
 
 @atexit.register
 def _remove_held() -> None:
-    """An interrupt between two steps of Python may leave a folder whose block never began."""
+    """Folders whose block an interrupt ended before it began, or in which a child process wrote until now."""
     for folder, process in _HELD.items():
         if process == os.getpid():
             _remove_tree(folder, ignore_errors=True)
