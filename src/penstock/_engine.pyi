@@ -327,7 +327,9 @@ class ScheduledKernels:
     busy_s: npt.NDArray[np.float64]
     """(units,) of all ports of each unit together."""
     memory_s: float
-    """In which data pass the on-chip memory."""
+    """In which data pass the scratchpad."""
+    registers_s: float
+    """The same of the register file."""
     critical_s: float
     """The end if kernels waited for results only."""
     placed_operation: npt.NDArray[np.int64]
@@ -342,6 +344,7 @@ def schedule_kernels(
     unit: npt.NDArray[np.int64],
     limb_s: npt.NDArray[np.float64],
     memory_s: npt.NDArray[np.float64],
+    registers_s: npt.NDArray[np.float64],
     flags: npt.NDArray[np.int64],
     limb_start: npt.NDArray[np.int64],
     limb: npt.NDArray[np.int64],

@@ -35,6 +35,7 @@ def shapes(draw: st.DrawFn) -> ShapeKernels:
             draw(st.lists(st.integers(0, 4), max_size=4, unique=True)),
             draw(st.integers(0, 9)) / 4,
             draw(st.sampled_from([0.0, 0.0, 0.25, 1.0])),
+            draw(st.sampled_from([0.0, 0.0, 0.5, 1.5])),
             each=draw(before),
             whole=draw(before),
             flags=draw(st.integers(0, 3)),
@@ -74,7 +75,8 @@ def compared(kernels: dict[str, Any], program: dict[str, Any], units: dict[str, 
     assert got.start_s.tolist() == [each / 1e18 for each in expected.start]
     assert got.end_s.tolist() == [each / 1e18 for each in expected.end]
     assert got.busy_s.tolist() == [each / 1e18 for each in expected.busy]
-    assert (got.memory_s, got.critical_s) == (expected.memory / 1e18, expected.critical / 1e18)
+    assert [got.memory_s, got.registers_s] == [each / 1e18 for each in expected.memories]
+    assert got.critical_s == expected.critical / 1e18
     placed = zip(
         got.placed_operation.tolist(),
         got.placed_kernel.tolist(),
@@ -85,7 +87,7 @@ def compared(kernels: dict[str, Any], program: dict[str, Any], units: dict[str, 
     )
     assert list(placed) == [(*each[:3], each[3] / 1e18, each[4] / 1e18) for each in expected.placed]
     slack = 1 + 1e-12
-    assert max([got.critical_s, got.memory_s, *(got.busy_s / units["ports"])]) <= got.total_s * slack
+    assert max([got.critical_s, got.memory_s, got.registers_s, *(got.busy_s / units["ports"])]) <= got.total_s * slack
     return got
 
 
@@ -120,7 +122,7 @@ def test_every_kind_of_operation_is_scheduled_as_by_the_twin(kind: OpKind) -> No
     implied = int(kind in (OpKind.MULT, OpKind.ADD))
     shape = Shape(kind.value, limbs, out, implied, implied, 2)
     bare = replace(sharp, plaintext_transforms=None, datapath=load_machine("trinity").datapath)
-    for machine, loads in ((sharp, False), (bare, True)):
+    for machine, loads in ((sharp, False), (bare, True), (load_machine("ark"), False)):
         resources = resources_of(machine, SMALL, loads=loads)
         made = kernels_of(shape, shape_graph(shape, SMALL), SMALL, machine, resources)
         # Twice: the second reads the result of the first.

@@ -22,7 +22,8 @@ class Node:
     unit: int
     limb: int
     seconds: int
-    memory: int
+    memories: tuple[int, int]
+    """Time of its data on the scratchpad, and in the register file."""
     latency: int
     operand: bool
     result: bool
@@ -32,7 +33,7 @@ class Node:
 
     @property
     def busy(self) -> int:
-        return max(self.seconds, self.memory) if self.unit >= 0 else 0
+        return max(self.seconds, *self.memories) if self.unit >= 0 else 0
 
     @property
     def whole(self) -> int:
@@ -56,7 +57,7 @@ def nodes_of(kernels: dict[str, Any], shape: int, latency: Sequence[int], chaini
                 unit=unit,
                 limb=int(limb),
                 seconds=attoseconds(kernels["limb_s"][k]),
-                memory=attoseconds(kernels["memory_s"][k]),
+                memories=(attoseconds(kernels["memory_s"][k]), attoseconds(kernels["registers_s"][k])),
                 latency=latency[unit] if unit >= 0 else 0,
                 operand=bool(kernels["flags"][k] & 1),
                 result=bool(kernels["flags"][k] & 2),
@@ -78,7 +79,7 @@ class Scheduled:
     start: list[int] = field(default_factory=list)
     end: list[int] = field(default_factory=list)
     busy: list[int] = field(default_factory=list)
-    memory: int = 0
+    memories: list[int] = field(default_factory=lambda: [0, 0])
     critical: int = 0
     placed: list[tuple[int, int, int, int, int]] = field(default_factory=list)
     """(operation, kernel, limb, start, end on the unit), in the order in which they start."""
@@ -112,7 +113,7 @@ class Play:
         self.running: list[tuple[int, int, int]] = []
         """(when the result is there, operation, node)."""
         self.taken: list[tuple[int, int]] = []
-        """(when it is free again, unit); unit -1 is the on-chip memory."""
+        """(when it is free again, unit); unit -1 is the scratchpad, -2 the register file."""
         self.found = Scheduled(start=[-1] * len(self.ops), end=[-1] * len(self.ops), busy=[0] * len(self.ports))
         self.in_flight: list[int] = []
         self.now = 0
@@ -208,7 +209,8 @@ class Play:
             ready = []
             for unit, (operation, rank, i) in self.first_ready().items():
                 node, taken = self.ops[operation][i], [each[1] for each in self.taken if each[0] > self.now]
-                if taken.count(unit) < self.ports[unit] and not (node.memory and -1 in taken):
+                wanted = [-1 - memory for memory, time in enumerate(node.memories) if time]
+                if taken.count(unit) < self.ports[unit] and not any(memory in taken for memory in wanted):
                     ready.append((operation, rank, i))
             if not ready:
                 return
@@ -220,11 +222,12 @@ class Play:
             self.there[operation][i] = free + node.latency
             self.fresh.add((operation, i))
             self.taken.append((free, node.unit))
-            if node.memory:
-                self.taken.append((self.now + node.memory, -1))
+            for memory, time in enumerate(node.memories):
+                if time:
+                    self.taken.append((self.now + time, -1 - memory))
+                    self.found.memories[memory] += time
             self.running.append((free + node.latency, operation, i))
             self.found.busy[node.unit] += node.busy
-            self.found.memory += node.memory
             self.found.placed.append((operation, node.kernel, node.limb, self.now, free))
 
     def run(self) -> Scheduled:

@@ -20,10 +20,17 @@ from penstock.params import catalogue
 from penstock.prediction.machine_tables import schedule_rows
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.running import trace_workload
-from penstock.simulation.inside.schedule import CRITICAL_PATH, Program, schedule_operation, schedule_program
+from penstock.simulation.inside.schedule import (
+    CRITICAL_PATH,
+    Program,
+    Schedule,
+    schedule_operation,
+    schedule_program,
+)
 from penstock.simulation.inside.timeline import kernel_timeline
 from penstock.simulation.price import price_trace
 from penstock.traces.schema import TraceMeta
+from penstock.work.graph import KernelName
 from penstock.work.graphs import kernel_graph
 from penstock.work.shapes import Shape
 from timeline_format import check_format
@@ -276,6 +283,49 @@ def test_operands_pass_a_unit_memory_where_a_machine_has_one(tmp_path: Path) -> 
     (tmp_path / "mine.toml").write_text(MACHINE.replace("\n[datapath]\n", memory.replace("memory", "results", 1)))
     with pytest.raises(MachineError, match="unit 'results', which no kernel runs on"):
         schedule_operation(OpKind.ADD, SHARP, 35, load_machine(tmp_path / "mine.toml"))
+
+
+REGISTERS = field("scratchpad", "300 MB") + field("scratchpad_bandwidth", "10 TB/s")
+
+
+def test_limbs_between_kernels_stay_in_registers_and_the_rest_passes_the_scratchpad(tmp_path: Path) -> None:
+    def scheduled_on(extra: str) -> Schedule:
+        return schedule_operation(OpKind.ROTATE, SHARP, 35, machine(tmp_path, PORTS + REGISTERS + extra))[0]
+
+    graph = kernel_graph(OpKind.ROTATE, SHARP, 35)
+    all_limbs = sum(kernel.reads + len(kernel.limbs) for kernel in graph.kernels)
+    none = scheduled_on("")
+    assert none.bounds_s["scratchpad"] == pytest.approx(all_limbs * graph.limb_bytes / 10e12)
+    assert "registers" not in none.bounds_s
+    roomy = scheduled_on(field("register_file", "1 GB") + field("register_bandwidth", "20 TB/s"))
+    # Every limb passes the registers; operands, rows of keys and results pass the scratchpad too.
+    outside = roomy.bounds_s["scratchpad"] * 10e12 / graph.limb_bytes
+    operands = sum(len(kernel.limbs) for kernel in graph.kernels if kernel.operand)
+    results = sum(len(kernel.limbs) for kernel in graph.kernels if kernel.result)
+    rows = sum(len(kernel.limbs) for kernel in graph.kernels if kernel.name is KernelName.KEY_PRODUCT)
+    assert outside == pytest.approx(rows + results + operands)
+    assert roomy.bounds_s["registers"] == pytest.approx(all_limbs * graph.limb_bytes / 20e12)
+    assert roomy.total_s <= none.total_s
+    # Half of the room: half of the limbs between kernels pass the scratchpad again.
+    half = scheduled_on(field("register_file", f"{graph.least_bytes // 2} B"))
+    middle = (none.bounds_s["scratchpad"] + roomy.bounds_s["scratchpad"]) / 2
+    assert half.bounds_s["scratchpad"] == pytest.approx(middle)
+    assert "registers" not in half.bounds_s
+
+
+def test_registers_add_to_the_room_and_their_bandwidth_needs_them(tmp_path: Path) -> None:
+    needed = kernel_graph(OpKind.ROTATE, SHARP, 35).least_bytes
+    small = field("scratchpad", "20 MB")
+    enough = machine(tmp_path, small + field("register_file", f"{needed - 20_000_000} B"))
+    assert schedule_operation(OpKind.ROTATE, SHARP, 35, enough)[0].total_s > 0
+    tight = machine(tmp_path, small + field("register_file", "10 MB"))
+    with pytest.raises(
+        UsageError, match=rf"20 MB beside 10 MB of registers.*scratchpad {needed - 10_000_000} B or more"
+    ):
+        schedule_operation(OpKind.ROTATE, SHARP, 35, tight)
+    assert "datapath.register_bandwidth" in [path for path, _ in tight.datapath.gaps()]
+    with pytest.raises(MachineError, match=r"register_bandwidth is of a register file"):
+        machine(tmp_path, field("register_bandwidth", "1 TB/s"))
 
 
 def test_a_timeline_has_the_kernels_of_whole_operations() -> None:

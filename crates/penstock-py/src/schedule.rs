@@ -13,6 +13,7 @@ pub struct ScheduledKernels {
     end_s: Array<f64>,
     busy_s: Array<f64>,
     memory_s: f64,
+    registers_s: f64,
     critical_s: f64,
     placed_operation: Array<i64>,
     placed_kernel: Array<i64>,
@@ -23,8 +24,8 @@ pub struct ScheduledKernels {
 
 #[pyfunction]
 #[pyo3(signature = (
-    kernel_start, unit, limb_s, memory_s, flags, limb_start, limb, each_start, each, whole_start, whole, held_bytes,
-    shape, source_start, source, ports, latency_s, chaining, capacity_bytes, window, listed = 0,
+    kernel_start, unit, limb_s, memory_s, registers_s, flags, limb_start, limb, each_start, each, whole_start, whole,
+    held_bytes, shape, source_start, source, ports, latency_s, chaining, capacity_bytes, window, listed = 0,
 ))]
 #[allow(clippy::too_many_arguments)] // Flat on purpose: this is the border.
 pub fn schedule_kernels(
@@ -33,6 +34,7 @@ pub fn schedule_kernels(
     unit: PyReadonlyArray1<'_, i64>,
     limb_s: PyReadonlyArray1<'_, f64>,
     memory_s: PyReadonlyArray1<'_, f64>,
+    registers_s: PyReadonlyArray1<'_, f64>,
     flags: PyReadonlyArray1<'_, i64>,
     limb_start: PyReadonlyArray1<'_, i64>,
     limb: PyReadonlyArray1<'_, i64>,
@@ -56,6 +58,7 @@ pub fn schedule_kernels(
         unit: slice(&unit, "unit")?,
         limb_s: slice(&limb_s, "limb_s")?,
         memory_s: slice(&memory_s, "memory_s")?,
+        registers_s: slice(&registers_s, "registers_s")?,
         flags: slice(&flags, "flags")?,
         limb_start: slice(&limb_start, "limb_start")?,
         limb: slice(&limb, "limb")?,
@@ -82,6 +85,7 @@ pub fn schedule_kernels(
     Ok(ScheduledKernels {
         total_s: got.total_s,
         memory_s: got.memory_s,
+        registers_s: got.registers_s,
         critical_s: got.critical_s,
         placed_operation: array(py, placed.iter().map(|each| each.operation).collect()),
         placed_kernel: array(py, placed.iter().map(|each| each.kernel).collect()),

@@ -22,6 +22,7 @@ GAPS = {
     "chaining": "a kernel waits for complete limbs",
     "scratchpad": "any number of operations fit on chip at once",
     "scratchpad_bandwidth": "kernels never wait for on-chip memory",
+    "register_bandwidth": "kernels never wait for registers",
     "network": "clusters exchange limbs at no cost",
 }
 """Field -> the meaning of its absence."""
@@ -38,9 +39,13 @@ class Datapath:
     chaining: Figure | None = None
     """Points of a limb after which the next kernel may begin to read it."""
     scratchpad: Figure | None = None
-    """Bytes for the operations that are under way."""
+    """Bytes for the operations that are under way, beside a register file."""
     scratchpad_bandwidth: Figure | None = None
-    """Bytes a second that kernels read and write on chip."""
+    """Bytes a second that kernels read and write on chip; past a register file only."""
+    register_file: Figure | None = None
+    """Bytes for the limbs that kernels of an operation hand to each other, where these pass no scratchpad."""
+    register_bandwidth: Figure | None = None
+    """Bytes a second that units read and write in the register file."""
     network: Figure | None = None
     """Bytes a second between clusters. Base conversions pass it where a limb lies in one cluster."""
     efficiency: Figure | None = None
@@ -67,7 +72,7 @@ class Datapath:
         for name in ("ports", "latency"):
             for unit, figure in getattr(self, name).items():
                 yield f"datapath.{name}.{unit}", figure
-        for name in ("chaining", "scratchpad", "scratchpad_bandwidth", "network", "efficiency"):
+        for name in _SINGLE:
             found: Figure | None = getattr(self, name)
             if found is not None:
                 yield f"datapath.{name}", found
@@ -75,8 +80,28 @@ class Datapath:
     def gaps(self) -> Iterator[tuple[str, str]]:
         """Field and meaning of every value that the file does not state."""
         for name, meaning in GAPS.items():
-            if not getattr(self, name):
+            # A machine without a register file has registers of no bandwidth.
+            if not getattr(self, name) and (name != "register_bandwidth" or self.register_file):
                 yield f"datapath.{name}", meaning
+
+    @property
+    def room_bytes(self) -> float | None:
+        """Bytes on chip for operations: scratchpad and register file. `None`: not stated."""
+        if self.scratchpad is None:
+            return None
+        return self.scratchpad.value + (0.0 if self.register_file is None else self.register_file.value)
+
+
+_SINGLE: dict[str, Mapping[str, float]] = {
+    "chaining": {"point": 1.0, "points": 1.0},
+    "scratchpad": BYTE_UNITS,
+    "scratchpad_bandwidth": RATE_UNITS,
+    "register_file": BYTE_UNITS,
+    "register_bandwidth": RATE_UNITS,
+    "network": RATE_UNITS,
+    "efficiency": SHARES,
+}
+"""Field of one figure -> its units."""
 
 
 def _host(text: str) -> str | None:
@@ -122,18 +147,14 @@ def datapath_from_spec(
                 f"{where}: datapath.ports.{unit} '{taken.text}': state as many datapath.ports.{host}, of its own"
             )
     single: dict[str, Figure] = {}
-    for name, accepted in (
-        ("chaining", {"point": 1.0, "points": 1.0}),
-        ("scratchpad", dict(BYTE_UNITS)),
-        ("scratchpad_bandwidth", dict(RATE_UNITS)),
-        ("network", dict(RATE_UNITS)),
-        ("efficiency", SHARES),
-    ):
+    for name, accepted in _SINGLE.items():
         one: FigureSpec | None = getattr(spec, name)
         if one is not None:
             single[name] = figure(one, f"datapath.{name}", accepted)
             if single[name].value == 0:
                 raise MachineError(f"{where}: datapath.{name} '{one.value}' is zero; leave it out if it is not known")
+    if "register_bandwidth" in single and "register_file" not in single:
+        raise MachineError(f"{where}: datapath.register_bandwidth is of a register file: state datapath.register_file")
     share = single.get("efficiency")
     if share is not None and share.value > 1:
         raise MachineError(f"{where}: datapath.efficiency {share.text} is over 100 %; it is a share of the peak rates")

@@ -160,6 +160,8 @@ class DatapathSpec(Strict):
     chaining: FigureSpec | None = None
     scratchpad: FigureSpec | None = None
     scratchpad_bandwidth: FigureSpec | None = None
+    register_file: FigureSpec | None = None
+    register_bandwidth: FigureSpec | None = None
     network: FigureSpec | None = None
     efficiency: FigureSpec | None = None
 

@@ -16,8 +16,10 @@ pub struct Kernels<'a> {
     pub unit: &'a [i64],
     /// `(kernels,)` seconds of a limb on a port.
     pub limb_s: &'a [f64],
-    /// `(kernels,)` seconds in which the data of a limb pass the on-chip memory.
+    /// `(kernels,)` seconds in which the data of a limb pass the scratchpad.
     pub memory_s: &'a [f64],
+    /// `(kernels,)` the same of the register file.
+    pub registers_s: &'a [f64],
     /// `(kernels,)` [`OPERAND`] and [`RESULT`].
     pub flags: &'a [i64],
     /// `(kernels + 1,)`
@@ -90,12 +92,14 @@ pub(super) fn check_kernels(kernels: &Kernels<'_>, units: usize) -> Result<(), E
     starts("kernel_start", kernels.kernel_start, kernels.held_bytes.len(), count)?;
     same("limb_s", kernels.limb_s.len(), count, ONE_A_KERNEL)?;
     same("memory_s", kernels.memory_s.len(), count, ONE_A_KERNEL)?;
+    same("registers_s", kernels.registers_s.len(), count, ONE_A_KERNEL)?;
     same("flags", kernels.flags.len(), count, ONE_A_KERNEL)?;
     starts("limb_start", kernels.limb_start, count, kernels.limb.len())?;
     starts("each_start", kernels.each_start, count, kernels.each.len())?;
     starts("whole_start", kernels.whole_start, count, kernels.whole.len())?;
     times("limb_s", kernels.limb_s)?;
     times("memory_s", kernels.memory_s)?;
+    times("registers_s", kernels.registers_s)?;
     times("held_bytes", kernels.held_bytes)?;
     if let Some(i) = kernels.unit.iter().position(|&unit| unit < -1 || unit >= units as i64) {
         return Err(Error::value(format!("unit[{i}]"), kernels.unit[i], "a kernel runs on a unit, or on none (-1)"));

@@ -19,7 +19,10 @@ pub struct ScheduledKernels {
     pub end_s: Vec<f64>,
     /// `(units,)` busy time of all ports of each unit together.
     pub busy_s: Vec<f64>,
+    /// Busy time of the scratchpad.
     pub memory_s: f64,
+    /// The same of the register file.
+    pub registers_s: f64,
     pub critical_s: f64,
     /// The nodes that were asked for, in the order in which they start.
     pub placed: Vec<Placed>,
@@ -63,7 +66,8 @@ pub fn schedule_kernels(
         start_s: all(&play.start),
         end_s: all(&play.end),
         busy_s: all(&play.busy),
-        memory_s: seconds(play.memory),
+        memory_s: seconds(play.memories[0]),
+        registers_s: seconds(play.memories[1]),
         critical_s: seconds(critical),
         placed: play.placed,
     })
@@ -123,7 +127,8 @@ struct Play<'a> {
     ports: Vec<Vec<Attoseconds>>,
     /// Per unit: when the first port is free.
     earliest: Vec<Attoseconds>,
-    memory_free: Attoseconds,
+    /// When the scratchpad and the register file are free.
+    memories_free: [Attoseconds; 2],
     /// Per unit: (operation, place in its order).
     ready: Vec<BinaryHeap<Reverse<(u32, u32)>>>,
     events: BinaryHeap<Event>,
@@ -132,7 +137,7 @@ struct Play<'a> {
     start: Vec<Attoseconds>,
     end: Vec<Attoseconds>,
     busy: Vec<Attoseconds>,
-    memory: Attoseconds,
+    memories: [Attoseconds; 2],
     placed: Vec<Placed>,
 }
 
@@ -161,14 +166,14 @@ impl<'a> Play<'a> {
             now: 0,
             ports: units.ports.iter().map(|&ports| vec![0; usize::try_from(ports).unwrap_or(1)]).collect(),
             earliest: vec![0; units.ports.len()],
-            memory_free: 0,
+            memories_free: [0; 2],
             ready: units.ports.iter().map(|_| BinaryHeap::new()).collect(),
             events: BinaryHeap::new(),
             finished: Vec::new(),
             start: vec![NEVER; n],
             end: vec![NEVER; n],
             busy: vec![0; units.ports.len()],
-            memory: 0,
+            memories: [0; 2],
             placed: Vec::new(),
         }
     }
@@ -211,8 +216,9 @@ impl<'a> Play<'a> {
 
     /// When a node could start on its unit, for all that is under way.
     fn start_on(&self, unit: usize, operation: u32, order: u32) -> Attoseconds {
-        let memory = self.node_at(operation, order).1.memory;
-        if memory > 0 { self.earliest[unit].max(self.memory_free) } else { self.earliest[unit] }
+        let wanted = self.node_at(operation, order).1.memories;
+        let taken = wanted.iter().zip(self.memories_free).filter(|&(&time, _)| time > 0).map(|(_, free)| free);
+        taken.fold(self.earliest[unit], Attoseconds::max)
     }
 
     fn shape(&self, operation: u32) -> &'a Shape {
@@ -447,9 +453,9 @@ impl<'a> Play<'a> {
         let freed = self.now + node.busy;
         self.take_port(unit, freed);
         self.busy[unit] += node.busy;
-        if node.memory > 0 {
-            self.memory_free = self.now + node.memory;
-            self.memory += node.memory;
+        for (i, time) in node.memories.into_iter().enumerate().filter(|&(_, time)| time > 0) {
+            self.memories_free[i] = self.now + time;
+            self.memories[i] += time;
         }
         let done = freed + node.latency;
         let shape = self.shape(operation);

@@ -17,7 +17,8 @@ pub(super) struct Node {
     pub limb: u32,
     /// Of the port, latency apart.
     pub busy: Attoseconds,
-    pub memory: Attoseconds,
+    /// In which it has the scratchpad, and the register file.
+    pub memories: [Attoseconds; 2],
     pub latency: Attoseconds,
     pub operand: bool,
     pub result: bool,
@@ -87,10 +88,13 @@ impl Shape {
             first.push(nodes.len() as u32);
             at.push(vec![None; limbs]);
             let unit = u32::try_from(kernels.unit[kernel]).unwrap_or(NO_UNIT);
-            let memory = duration(kernels.memory_s[kernel])?;
-            let (busy, memory, latency) = match unit {
-                NO_UNIT => (0, 0, 0),
-                _ => (duration(kernels.limb_s[kernel])?.max(memory), memory, latencies[unit as usize]),
+            let memories = [duration(kernels.memory_s[kernel])?, duration(kernels.registers_s[kernel])?];
+            let (busy, memories, latency) = match unit {
+                NO_UNIT => (0, [0, 0], 0),
+                _ => {
+                    let limb = duration(kernels.limb_s[kernel])?;
+                    (limb.max(memories[0]).max(memories[1]), memories, latencies[unit as usize])
+                }
             };
             let flags = kernels.flags[kernel];
             let (operand, result) = (flags & OPERAND != 0, flags & RESULT != 0);
@@ -111,7 +115,7 @@ impl Shape {
                     unit,
                     limb: limb_number,
                     busy,
-                    memory,
+                    memories,
                     latency,
                     operand,
                     result,

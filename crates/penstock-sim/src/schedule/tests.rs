@@ -9,6 +9,7 @@ struct Owned {
     unit: Vec<i64>,
     limb_s: Vec<f64>,
     memory_s: Vec<f64>,
+    registers_s: Vec<f64>,
     flags: Vec<i64>,
     starts: [Vec<i64>; 3],
     lists: [Vec<i64>; 3],
@@ -21,6 +22,7 @@ fn owned(shapes: &[&[Kernel<'_>]], held: f64) -> Owned {
         unit: vec![],
         limb_s: vec![],
         memory_s: vec![],
+        registers_s: vec![],
         flags: vec![],
         starts: [vec![0], vec![0], vec![0]],
         lists: [vec![], vec![], vec![]],
@@ -31,6 +33,7 @@ fn owned(shapes: &[&[Kernel<'_>]], held: f64) -> Owned {
             found.unit.push(unit);
             found.limb_s.push(limb_s);
             found.memory_s.push(0.0);
+            found.registers_s.push(0.0);
             found.flags.push(flags);
             for (i, list) in [limbs, each, whole].into_iter().enumerate() {
                 found.lists[i].extend(list);
@@ -49,6 +52,7 @@ impl Owned {
             unit: &self.unit,
             limb_s: &self.limb_s,
             memory_s: &self.memory_s,
+            registers_s: &self.registers_s,
             flags: &self.flags,
             limb_start: &self.starts[0],
             limb: &self.lists[0],
@@ -159,6 +163,25 @@ fn the_memory_serves_one_node_at_a_time() {
 }
 
 #[test]
+fn the_register_file_is_a_memory_beside_the_scratchpad() {
+    let shape: [Kernel<'_>; 2] = [(0, 1.0, RESULT, &[0, 1], &[], &[]), (1, 1.0, RESULT, &[0, 1], &[], &[])];
+    let mut found = owned(&[&shape], 1.0);
+    let operations = Operations { shape: &[0], source_start: &[0, 0], source: &[] };
+    let units = units(&[1, 1], &[0.0, 0.0], f64::INFINITY);
+    let of = |found: &Owned| schedule_kernels(&found.kernels(), &operations, &units, 0, &mut || false).unwrap();
+    // Each unit has a memory of its own: they work side by side.
+    (found.memory_s, found.registers_s) = (vec![3.0, 0.0], vec![0.0, 2.0]);
+    let apart = of(&found);
+    assert_eq!((apart.total_s, apart.memory_s, apart.registers_s), (6.0, 6.0, 4.0));
+    // Both need the registers: they take turns.
+    found.registers_s = vec![2.0, 2.0];
+    let shared = of(&found);
+    assert_eq!((shared.memory_s, shared.registers_s), (6.0, 8.0));
+    assert_eq!(shared.busy_s, [6.0, 4.0]);
+    assert!(shared.total_s >= 8.0);
+}
+
+#[test]
 fn chained_units_start_ahead_and_never_overrun() {
     // 4 s, then 2 s, then 6 s; results are there 1 s after each.
     let shape: [Kernel<'_>; 3] =
@@ -194,6 +217,7 @@ fn bad_input_is_named() {
     assert!(message(Kernels { limb: &[0, 0, 0], ..kernels }, &one, &fine).contains("a limb once"));
     assert!(message(Kernels { limb_s: &[1.0], ..kernels }, &one, &fine).contains("one element for each kernel"));
     assert!(message(Kernels { memory_s: &[1.0, f64::NAN], ..kernels }, &one, &fine).starts_with("memory_s[1]"));
+    assert!(message(Kernels { registers_s: &[-1.0, 0.0], ..kernels }, &one, &fine).starts_with("registers_s[0]"));
     assert!(message(Kernels { kernel_start: &[0, 1], ..kernels }, &one, &fine).starts_with("kernel_start is 1"));
     assert!(
         message(Kernels { limb_start: &[0, 3, 3], limb: &[0, 1, 2], kernel_start: &[1, 2], ..kernels }, &one, &fine)

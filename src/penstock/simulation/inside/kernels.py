@@ -6,6 +6,7 @@ loads of keys and plaintexts where its own memory is asked for.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -21,7 +22,7 @@ from penstock.work.graph import UNIT_OF, Kernel, KernelName, OperationGraph
 from penstock.work.graphs import kernel_graph
 from penstock.work.shapes import Shape
 
-NETWORK, OFF_CHIP, SCRATCHPAD = "network", "off_chip", "scratchpad"
+NETWORK, OFF_CHIP, SCRATCHPAD, REGISTERS = "network", "off_chip", "scratchpad", "registers"
 OPERAND, RESULT = 1, 2
 """Bits of `ShapeKernels.flags`, as the engine has them."""
 OF_CPUS = ("conversions", "index_maps", "results")
@@ -48,7 +49,11 @@ class Resources:
     hosts: dict[str, str]
     """Unit -> the unit whose ports its work takes."""
     bytes_s: float
-    """Seconds of a byte through on-chip memory; 0 where nothing waits for it."""
+    """Seconds of a byte through the scratchpad; 0 where nothing waits for it."""
+    register_bytes: float | None
+    """Room for the limbs between the kernels of an operation; `None`: they pass the scratchpad."""
+    register_s: float
+    """Seconds of a byte through the register file; 0 where nothing waits for it."""
     operand_s: float
     """Seconds of a byte of an operand, result, key or plaintext, where the machine has a unit `memory`."""
     chaining: float
@@ -70,6 +75,7 @@ class ShapeKernels:
     unit: list[int] = field(default_factory=list)
     limb_s: list[float] = field(default_factory=list)
     memory_s: list[float] = field(default_factory=list)
+    registers_s: list[float] = field(default_factory=list)
     flags: list[int] = field(default_factory=list)
     limbs: list[tuple[int, ...]] = field(default_factory=list)
     each: list[tuple[int, ...]] = field(default_factory=list)
@@ -83,6 +89,7 @@ class ShapeKernels:
         limbs: Sequence[int],
         limb_s: float,
         memory_s: float = 0.0,
+        registers_s: float = 0.0,
         *,
         each: Sequence[int] = (),
         whole: Sequence[int] = (),
@@ -93,6 +100,7 @@ class ShapeKernels:
         self.unit.append(unit)
         self.limb_s.append(limb_s)
         self.memory_s.append(memory_s)
+        self.registers_s.append(registers_s)
         self.flags.append(flags)
         self.limbs.append(tuple(limbs))
         self.each.append(tuple(each))
@@ -165,9 +173,11 @@ def resources_of(machine: Machine, params: CkksParameters, *, loads: bool = Fals
         each_s=each_s,
         hosts=hosts,
         bytes_s=0.0 if rate is None else 1.0 / rate.value,
+        register_bytes=None if inside.register_file is None else inside.register_file.value,
+        register_s=0.0 if inside.register_bandwidth is None else 1.0 / inside.register_bandwidth.value,
         operand_s=peak.get("memory", 0.0),
         chaining=0.0 if inside.chaining is None else max(0.0, 1.0 - inside.chaining.value / params.ring_dim),
-        capacity_bytes=float("inf") if inside.scratchpad is None else inside.scratchpad.value,
+        capacity_bytes=float("inf") if inside.room_bytes is None else inside.room_bytes,
         exchanged=exchanged,
     )
 
@@ -182,7 +192,7 @@ def kernels_of(
     _check_room(shape, graph, params, machine)
     found = ShapeKernels(held_bytes=float(graph.held_bytes))
     at: list[int] = []
-    special = special_limbs(params)
+    special, kept = special_limbs(params), _kept(graph, resources)
     plain = _plaintext_transforms(found, graph, machine, resources, special)
     for kernel in graph.kernels:
         limbs = tuple(limb + special for limb in kernel.limbs)
@@ -196,20 +206,43 @@ def kernels_of(
             sources = tuple(limb + special for i in kernel.whole for limb in graph.kernels[i].limbs)
             whole = [_exchange(found, sources, graph, resources, each=whole)]
         unit = _unit(kernel, shape, machine)
-        seconds = memory = 0.0
+        seconds = memory = registers = 0.0
         if limbs:
             seconds = _amount(kernel, machine) * resources.each_s[unit] * resources.ports[resources.index(unit)]
             seconds /= len(limbs)
-            touched = (kernel.reads + len(limbs)) * graph.limb_bytes * resources.bytes_s
-            memory = (touched + _operand_bytes(kernel) * resources.operand_s) / len(limbs)
+            touched, between = kernel.reads + len(limbs), 0.0
+            if resources.register_bytes is not None:
+                between = kept * _between(kernel, graph)
+                registers = touched * graph.limb_bytes * resources.register_s / len(limbs)
+            passed = (touched - between) * graph.limb_bytes * resources.bytes_s
+            memory = (passed + _operand_bytes(kernel) * resources.operand_s) / len(limbs)
         flags = (OPERAND if kernel.operand else 0) | (RESULT if kernel.result else 0)
         name = f"{kernel.name.value} {kernel.stage}".strip()
-        made = found.add(name, resources.index(unit), limbs, seconds, memory, each=each, whole=whole, flags=flags)
+        made = found.add(
+            name, resources.index(unit), limbs, seconds, memory, registers, each=each, whole=whole, flags=flags
+        )
         # A conversion from one prime in the loop of a transform is done where its limb lies.
         if kernel.work.base_conversions and resources.exchanged:
             made = _exchange(found, limbs, graph, resources, each=[made])
         at.append(made)
     return found
+
+
+def _kept(graph: OperationGraph, resources: Resources) -> float:
+    """Share of the limbs between kernels that the register file has room for."""
+    if resources.register_bytes is None or not graph.least_bytes:
+        return 1.0
+    return min(1.0, resources.register_bytes / graph.least_bytes)
+
+
+def _between(kernel: Kernel, graph: OperationGraph) -> int:
+    """Limbs that a kernel reads from other kernels of its operation, and writes for them."""
+    limbs = set(kernel.limbs)
+    read = sum(len(limbs.intersection(graph.kernels[i].limbs)) for i in kernel.each)
+    read += sum(len(graph.kernels[i].limbs) for i in kernel.whole)
+    # Of two kernels that make a limb of one number, a product with a key reads one. The row of the key is none of them.
+    rows = len(kernel.limbs) if kernel.name is KernelName.KEY_PRODUCT else 0
+    return min(read, kernel.reads - rows) + (0 if kernel.result else len(kernel.limbs))
 
 
 def _unit(kernel: Kernel, shape: Shape, machine: Machine) -> str:
@@ -257,8 +290,12 @@ def _plaintext_transforms(
             points = TRANSFORM_MEASURES[machine.units["transforms"].measure](graph.ring_dim)
             unit = resources.index("transforms")
             seconds = machine.plaintext_transforms.value * points * resources.each_s["transforms"]
-            memory = graph.limb_bytes * resources.bytes_s
-            return found.add("transform plaintext", unit, limbs, seconds * resources.ports[unit], memory)
+            # Between this kernel and the one that reads it.
+            through = {"memory_s": resources.bytes_s}
+            if resources.register_bytes is not None:
+                through = {"registers_s": resources.register_s}
+            through = {memory: graph.limb_bytes * byte_s for memory, byte_s in through.items()}
+            return found.add("transform plaintext", unit, limbs, seconds * resources.ports[unit], **through)
     return None
 
 
@@ -294,17 +331,20 @@ def _exchange(
 
 
 def _check_room(shape: Shape, graph: OperationGraph, params: CkksParameters, machine: Machine) -> None:
-    room = machine.datapath.scratchpad
-    if room is None or graph.least_bytes <= room.value:
+    room, inside = machine.datapath.room_bytes, machine.datapath
+    if room is None or inside.scratchpad is None or graph.least_bytes <= room:
         return
     kind, fits = OpKind(shape.kind), 0
     if kind is not OpKind.MOD_RAISE:
         fits = next(
-            (n for n in range(shape.limbs_in - 1, 1, -1) if kernel_graph(kind, params, n).least_bytes <= room.value), 0
+            (n for n in range(shape.limbs_in - 1, 1, -1) if kernel_graph(kind, params, n).least_bytes <= room), 0
         )
     fewer = f"; it fits at {fits} limbs" if fits else ""
+    beside = "" if inside.register_file is None else f" beside {inside.register_file.text} of registers"
+    needed = graph.least_bytes - math.floor(room - inside.scratchpad.value)
     raise UsageError(
         f"'{shape.kind}' at {shape.limbs_in} limbs with parameters '{params.name}' keeps {graph.least_limbs} limbs on "
         f"chip at once, {format_bytes(graph.least_bytes)}, and the scratchpad of machine '{machine.name}' has "
-        f"{room.text}{fewer}; give datapath.scratchpad {graph.least_bytes} B or more, or take a smaller parameter set"
+        f"{inside.scratchpad.text}{beside}{fewer}; give datapath.scratchpad {needed} B or more, or take a smaller "
+        "parameter set"
     )

@@ -19,6 +19,7 @@ from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.simulation.engine import Floats, Ints, _engine
 from penstock.simulation.inside.kernels import (
+    REGISTERS,
     SCRATCHPAD,
     Resources,
     ShapeKernels,
@@ -51,14 +52,14 @@ class Schedule:
     busy_s: dict[str, float]
     """Unit -> time in which it works, with all its ports."""
     bounds_s: dict[str, float]
-    """What the schedule cannot be shorter than: each unit's work, the scratchpad's, and the critical path."""
+    """What the schedule cannot be shorter than: each unit's work, the memories', and the critical path."""
     binding: tuple[str, ...]
-    """Per shape: the unit with the most work, or the scratchpad."""
+    """Per shape: the unit with the most work, or a memory."""
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The units and the scratchpad, one of which binds an operation."""
-        return (*self.units, SCRATCHPAD)
+        """The units and the memories on chip, one of which binds an operation."""
+        return (*self.units, SCRATCHPAD, REGISTERS)
 
     @property
     def added_s(self) -> Floats:
@@ -235,6 +236,7 @@ def engine_kernels(shapes: Sequence[ShapeKernels]) -> dict[str, Any]:
         "unit": _whole(shape.unit[i] for shape, i in every),
         "limb_s": _real(shape.limb_s[i] for shape, i in every),
         "memory_s": _real(shape.memory_s[i] for shape, i in every),
+        "registers_s": _real(shape.registers_s[i] for shape, i in every),
         "flags": _whole(shape.flags[i] for shape, i in every),
         "limb_start": limb[0],
         "limb": limb[1],
@@ -275,6 +277,8 @@ def _play(
     bounds = {**busy, CRITICAL_PATH: float(got.critical_s)}
     if resources.bytes_s or resources.operand_s:
         bounds[SCRATCHPAD] = got.memory_s
+    if resources.register_s:
+        bounds[REGISTERS] = got.registers_s
     schedule = Schedule(
         total_s=got.total_s,
         start_s=got.start_s,
@@ -299,10 +303,11 @@ def _play(
 
 def _binding(shape: ShapeKernels, resources: Resources) -> str:
     """The unit with the most work."""
-    work: dict[str, float] = dict.fromkeys((*resources.names, SCRATCHPAD), 0.0)
-    for unit, seconds, memory, limbs in zip(shape.unit, shape.limb_s, shape.memory_s, shape.limbs, strict=True):
-        work[resources.names[unit]] += seconds * len(limbs) / resources.ports[unit]
-        work[SCRATCHPAD] += memory * len(limbs)
+    work: dict[str, float] = dict.fromkeys((*resources.names, SCRATCHPAD, REGISTERS), 0.0)
+    for i, (unit, limbs) in enumerate(zip(shape.unit, shape.limbs, strict=True)):
+        work[resources.names[unit]] += shape.limb_s[i] * len(limbs) / resources.ports[unit]
+        work[SCRATCHPAD] += shape.memory_s[i] * len(limbs)
+        work[REGISTERS] += shape.registers_s[i] * len(limbs)
     return max(work, key=lambda name: work[name])
 
 
