@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock import workloads
 from penstock.errors import UsageError
+from penstock.hall.arguments import names_arguments
 from penstock.hall.programs import Program, set_of, trace_of
 from penstock.hall.result import Row, Table
 from penstock.machines import Machine, load_machine, load_network, load_tier, machine_names, network_names, tier_names
@@ -61,6 +62,7 @@ class Sizes(Table):
         return found
 
 
+@names_arguments
 def catalogue(kind: str | None = None) -> Table:
     """Everything that has a name: what other functions take as texts.
 
@@ -81,6 +83,7 @@ def catalogue(kind: str | None = None) -> Table:
     return Table(rows=tuple(rows), title=kind or "catalogue", provenance="published", x=x, y=y)
 
 
+@names_arguments
 def parameters(name: str | Path | CkksParameters) -> CkksParameters:
     """A checked parameter set, by name or from a .toml file.
 
@@ -91,6 +94,7 @@ def parameters(name: str | Path | CkksParameters) -> CkksParameters:
     return found
 
 
+@names_arguments
 def machine(name: str | Path | Machine) -> Machine:
     """A checked machine, by name or from a .toml file.
 
@@ -99,6 +103,7 @@ def machine(name: str | Path | Machine) -> Machine:
     return name if isinstance(name, Machine) else load_machine(name)
 
 
+@names_arguments
 def sizes(
     params: str | Path | CkksParameters,
     *,

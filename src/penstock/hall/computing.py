@@ -9,6 +9,7 @@ from types import TracebackType
 
 from penstock import _engine
 from penstock.errors import BudgetTooSmall, KeyMissing, UsageError
+from penstock.hall.arguments import names_arguments
 from penstock.keystore import KeyCache, KeyStore, KeyUse
 from penstock.native.compute import WholeOptions, compute_compiled
 from penstock.native.engine import make_context
@@ -112,6 +113,7 @@ class PackageServer:
             )
 
 
+@names_arguments
 def package_keys(package: str | Path) -> dict[str, int]:
     """The evaluation keys that `package_server` asks for: key -> limbs of its highest use.
 
@@ -120,6 +122,7 @@ def package_keys(package: str | Path) -> dict[str, int]:
     return plan_program(Path(package), _UNBOUNDED_BYTES).keys
 
 
+@names_arguments
 def package_server(
     package: str | Path,
     keys: str | Path,

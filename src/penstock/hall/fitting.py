@@ -10,6 +10,7 @@ from pathlib import Path
 from penstock.errors import UnknownName, UsageError
 from penstock.fit.fit import fit_machine as fitted_to
 from penstock.fit.measurements import MEDIAN, QUIET, WARM, Measurement, statistic_of
+from penstock.hall.arguments import names_arguments
 from penstock.hall.result import listed
 from penstock.machines import Machine
 from penstock.measure.bench.spec import GROUPS
@@ -20,6 +21,7 @@ from penstock.prediction.statistics import AUTO, STATISTICS, measured_as
 from penstock.simulation.names import one_of
 
 
+@names_arguments
 def fit_machine(
     results: str | Path | Sequence[str | Path] | None = None,
     *,

@@ -10,6 +10,7 @@ from typing import Any
 from penstock.advice.predicted import Predicts, advise
 from penstock.errors import UsageError
 from penstock.hall.advising import Advised, advised_as
+from penstock.hall.arguments import names_arguments
 from penstock.hall.programs import Program, at_home, name_of, set_of, trace_of
 from penstock.hall.result import Result, Row, Table, listed, varying
 from penstock.machines import Machine, assumptions, load_machine, load_machines
@@ -140,6 +141,7 @@ class Suggested(Table):
         return target
 
 
+@names_arguments
 def predict(
     program: Program | Any,
     machine: str | Path | Machine,
@@ -193,6 +195,7 @@ def predicted_as(found: Prediction, title: str, params: CkksParameters, machine:
     )
 
 
+@names_arguments
 def what_if(
     program: Program | Any,
     machine: str | Path | Machine | Sequence[str | Path | Machine],
@@ -241,6 +244,7 @@ def what_if(
     )
 
 
+@names_arguments
 def precision(
     program: Program,
     *,
@@ -295,6 +299,7 @@ def precision(
     )
 
 
+@names_arguments
 def suggest(
     program: Program,
     machine: str | Path | Machine,

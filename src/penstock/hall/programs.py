@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from penstock.errors import UsageError
+from penstock.hall.arguments import names_arguments
 from penstock.hall.result import Result
 from penstock.machines import Machine
 from penstock.params import catalogue
@@ -72,6 +73,7 @@ Program = str | Path | Trace | Traced
 """What stands for a program: a workload's name, a Python file, a trace file, or a trace. A recorded context too."""
 
 
+@names_arguments
 def trace(
     program: Program | Any,
     params: str | Path | CkksParameters | None = None,

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from penstock.advice.measured import Measured
 from penstock.errors import CheckFailed, UsageError
 from penstock.hall.advising import Advised, advised_as
+from penstock.hall.arguments import names_arguments
 from penstock.hall.programs import name_of, set_of
 from penstock.hall.result import Result, Row
 from penstock.keystore import check_tenant, local_folder
@@ -90,6 +91,7 @@ class RunDiffers(CheckFailed):
         super().__init__(message)
 
 
+@names_arguments
 def run(
     program: str | Path,
     *,

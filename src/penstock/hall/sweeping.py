@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.hall.arguments import names_arguments
 from penstock.hall.simulating import Simulation, shown_of
 from penstock.runs.folder import RunFolder
 from penstock.sweeps.plan import plan
@@ -29,6 +30,7 @@ class Swept(Simulation):
     """Combinations that cannot be, with the reason and their number."""
 
 
+@names_arguments
 def sweep(
     axes: str | Path | Mapping[str, Any],
     *,
