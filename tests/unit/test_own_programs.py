@@ -181,6 +181,14 @@ def test_a_fault_of_the_program_is_an_error_with_its_line(write, capsys, program
     assert "internal error" not in capsys.readouterr().err
 
 
+def test_a_list_of_numbers_is_a_vector(write):
+    body = "    x = ev.encrypt([0.5, 0.25])\n    return np.real(ev.decrypt(ev.mult(x, ev.encode([2, 4]))))[:3]\n"
+    name = write(f"{HEAD}{DATA}def program(ev, data, size):\n{body}")
+    assert run_clear(name).tolist() == [1, 1, 0]
+    trace = trace_workload(name)
+    assert count_workload(name) == tally_of(trace)
+
+
 def test_operators_on_ciphertexts_are_a_fault_where_the_clear_reading_cannot_tell(write):
     name = write(GOOD.replace("ev.add(x, ev.rotate(x, 1))", "x + x"))
     assert run_clear(name) is not None

@@ -137,7 +137,7 @@ class _Counting(SymbolicEvaluator):
 
     def encode(self, values: Values | Callable[[], Values], *, name: str | None = None) -> Plain:
         # A vector in full needs no copy; one that is still to be made is not made.
-        full = callable(values) or values.shape == (self.params.slots,)
+        full = callable(values) or getattr(values, "shape", None) == (self.params.slots,)
         return Plain(values, name) if full else super().encode(values, name=name)
 
     def scope(self, name: str) -> AbstractContextManager[str]:
@@ -285,7 +285,7 @@ class CountingEvaluator(_Counting):
         )
 
     def encrypt(self, values: Values, *, name: str | None = None) -> Cipher:
-        if values.shape != (self.params.slots,):
+        if getattr(values, "shape", None) != (self.params.slots,):
             values = padded(values, self.params.slots)
         return super().encrypt(values, name=name)
 
