@@ -80,6 +80,10 @@ _OPTIONS = (
     click.option("--prefetch-buffer", metavar="SIZE", help="Bytes that loads ahead may hold at once ('64 MB')."),
     click.option("--with", multiple=True, metavar="TRACE|WORKLOAD",
                  help="Another program at the same time, with its own keys."),
+    click.option("--tenants", metavar="N|N..M|N,…",
+                 help="Users of the program at once, each with its own keys: '1..8'. A row for each number."),
+    click.option("--limit", type=float, metavar="X",
+                 help="Of --tenants: stop at the first number that wait more than X times as long as one alone."),
     click.option("--interleave", default=ORDERS[0], metavar="ORDER|FILE.py",
                  help=f"Turns of programs: {' (by operation) or '.join(ORDERS)} (by their own compute time)."),
     click.option("--write-back", is_flag=True,
@@ -97,7 +101,7 @@ QUESTION_GROUPS = {
     "Cache and policy": ("cache", "policy", "prefetch_depth", "prefetch", "prefetch_buffer", "write_back",
                          "compare_policies"),
     "Levels of memory": ("levels", "inclusion", "pin", "share", "reserve"),
-    "Several programs": ("with", "interleave"),
+    "Several programs": ("with", "tenants", "limit", "interleave"),
     "Several hosts": ("hosts", "network", "topology", "partition", "all_gather", "broadcast", "sharing", "simgrid"),
 }  # fmt: skip
 """Heading in the help of a verb -> its options, by the names of their parameters."""

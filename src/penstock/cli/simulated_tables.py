@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -10,6 +10,7 @@ from rich.table import Table
 
 from penstock.cli.output import table_of
 from penstock.cli.terminal import PlainConsole
+from penstock.simulation.crowd import verdict
 from penstock.simulation.inside.schedule import Schedule
 from penstock.units import format_bytes, format_seconds
 
@@ -17,25 +18,38 @@ WIDTH = 150
 """Columns that a table may take."""
 
 
-def draw_points(console: Console, rows: Sequence[Mapping[str, Any]], needed: Sequence[tuple[str, str, float]]) -> None:
-    """A line for each row; `needed`: the hit ratio that each machine and tier ask for."""
+def draw_points(
+    console: Console,
+    rows: Sequence[Mapping[str, Any]],
+    needed: Sequence[tuple[str, str, float]],
+    uncalibrated: Collection[str] = (),
+) -> None:
+    """A line for each row, with its time against the first one's.
+
+    Args:   needed: the hit ratio that each machine and tier ask for; uncalibrated: machines whose times rest on no
+            published run; they get a mark.
+    """
     first = rows[0]
     console.print(f"{first['workload']} at {_sets(rows)}, simulated", highlight=False)
     written, shared = "written_bytes" in first, first.get("tenants") is not None
+    several = len(rows) > 1 and bool(first["total_s"])
     headings = "machine | tier | mode | on chip | >compute | >I/O | >total | >slowdown | >80 % needs"
+    if several:
+        headings = headings.replace(">total |", ">total | >of first |")
     if shared:
         headings = headings.replace(">slowdown", ">total/compute | >worst tenant")
     table = table_of(headings + " | >written back" * written, no_wrap=True)
     ratio = {(machine, tier): value for machine, tier, value in needed}
     for row in rows:
         table.add_row(
-            row["machine"],
+            row["machine"] + " *" * (row["machine"] in uncalibrated),
             row["tier"],
             _mode_of(row),
             _on_chip_of(row),
             _s(row["compute_s"]),
             _s(row["io_s"]),
             _s(row["total_s"]),
+            *([f"{row['total_s'] / first['total_s']:.3g}x"] if several else []),
             _x(row["slowdown"]),
             *([_x(row["tenant_slowdown"])] if shared else []),
             f"{needs:.2%} hits"
@@ -44,6 +58,8 @@ def draw_points(console: Console, rows: Sequence[Mapping[str, Any]], needed: Seq
             *([_b(row["written_bytes"])] if written else []),
         )
     _print(console, table)
+    if any(row["machine"] in uncalibrated for row in rows):
+        console.print("*: no published run of this machine was used; its share of the peak rates is assumed")
     if needed and any(row["mode"] == "serial" for row in rows):
         console.print("'80 % needs': share of the bytes on chip at which the machine runs at 80 % of its ideal speed")
     if shared:
@@ -51,6 +67,42 @@ def draw_points(console: Console, rows: Sequence[Mapping[str, Any]], needed: Seq
     if any(row["decode_s"] for row in rows):
         console.print(f"decoding takes up to {format_seconds(max(row['decode_s'] for row in rows))}", highlight=False)
     draw_tenants(console, rows)
+
+
+def draw_crowd(console: Console, rows: Sequence[Mapping[str, Any]], limit: float | None) -> None:
+    """A line for each number of tenants, and how many of them keep to the limit."""
+    first = rows[0]
+    console.print(f"{first['workload']} at {_sets(rows)}, simulated; each tenant has keys of its own", highlight=False)
+    table = table_of(
+        "machine | memory | mode | on chip | >tenants | >compute | >I/O | >last end | >times its compute "
+        "| >times alone",
+        no_wrap=True,
+    )
+    points: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        points.setdefault((row["machine"], row["tier"], _mode_of(row), _held(row)), []).append(row)
+    for point, mine in points.items():
+        for row in mine:
+            table.add_row(
+                *point,
+                str(row["num_tenants"]),
+                *(_s(row[name]) for name in ("compute_s", "io_s", "total_s")),
+                _x(row["tenant_slowdown"]),
+                _x(row["times_alone"]),
+            )
+    _print(console, table)
+    console.print("'times its compute': last end over a tenant's own compute time, every key at hand", highlight=False)
+    console.print("'times alone': last end over that of one tenant alone in the same memory", highlight=False)
+    for point, mine in points.items():
+        if limit is not None:
+            console.print(f"{', '.join(dict.fromkeys(point))}: {verdict(mine, limit)}", highlight=False, markup=False)
+
+
+def _held(row: Mapping[str, Any]) -> str:
+    """What is on chip, by size: the share that is hit differs between the rows of a point."""
+    if row["cache_bytes"] is None:
+        return _on_chip_of(row)
+    return f"{format_bytes(row['cache_bytes']).split(' (')[0]} {row['policy']}"
 
 
 def draw_hosts(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -168,7 +220,7 @@ def draw_locality(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
         highlight=False,
     )
     table = table_of(
-        "machine | tier | runtime | >memory | >buffer | >hit | >loaded | >saved | >total | >saved  | >slowdown",
+        "machine | tier | runtime | >memory | >buffer | >bytes hit | >loaded | >saved | >total | >saved  | >slowdown",
         no_wrap=True,
     )
     for row in rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,26 +12,28 @@ import pyarrow as pa
 from penstock.advice.simulated import Asks, advise
 from penstock.errors import UsageError
 from penstock.hall.advising import Advised, advised_as
-from penstock.hall.programs import Program, homes
+from penstock.hall.arguments import names_arguments
+from penstock.hall.programs import Home, Program, homes
 from penstock.hall.result import Result, Row, groups_of, listed, varying
 from penstock.machines import Machine, Network, Tier, assumed, assumptions
 from penstock.params.ckks import CkksParameters
 from penstock.simulation.cluster.simgrid import SimGrid, find_python
-from penstock.simulation.play import OnMachine, answers
+from penstock.simulation.play import OnMachine, answers, answers_among
 from penstock.simulation.points import Point
 from penstock.simulation.question import Question
-from penstock.simulation.rows import CLUSTER_COLUMNS, COLUMNS, REAL, TEXT, WHOLE
+from penstock.simulation.rows import CLUSTER_COLUMNS, COLUMNS, CROWD_COLUMNS, REAL, TEXT, WHOLE
 from penstock.simulation.spelling import ARGUMENTS
 from penstock.simulation.words import Asked, Words, asked_in
 
 _AXES = (
-    "hosts", "tier", "cache_bytes", "hit_ratio", "policy", "mode", "prefetch", "machine", "params", "network",
-    "topology", "partition",
+    "num_tenants", "hosts", "tier", "cache_bytes", "hit_ratio", "policy", "mode", "prefetch", "machine", "params",
+    "network", "topology", "partition",
 )  # fmt: skip
 """Columns that a question varies; the first that does is the x axis of a picture."""
 _SHOWN = (
     "machine", "params", "tier", "mode", "prefetch", "cache_bytes", "policy", "hit_ratio", "hosts", "network",
-    "compute_s", "io_s", "communication_s", "total_s", "slowdown", "tenant_slowdown", "speedup", "energy_j",
+    "num_tenants", "compute_s", "io_s", "communication_s", "total_s", "slowdown", "tenant_slowdown", "times_alone",
+    "speedup", "energy_j",
 )  # fmt: skip
 _ALWAYS = frozenset({"machine", "tier", "compute_s", "io_s", "total_s", "slowdown"})
 _ARROW = {TEXT: pa.string(), REAL: pa.float64(), WHOLE: pa.int64()}
@@ -45,7 +47,9 @@ class Simulation(Result):
     """The question on each machine, for `advice`."""
 
     TYPES: ClassVar = {
-        column.name: _ARROW[column.kind] for column in (*COLUMNS, *CLUSTER_COLUMNS) if column.kind in _ARROW
+        column.name: _ARROW[column.kind]
+        for column in (*COLUMNS, *CLUSTER_COLUMNS, *CROWD_COLUMNS)
+        if column.kind in _ARROW
     }
 
     def advice(self, row: int | None = None) -> Advised:
@@ -59,6 +63,8 @@ class Simulation(Result):
         return advised_as(advise(self.asks, row))
 
     def _y(self) -> str | None:
+        if "times_alone" in self.columns:
+            return "times_alone"
         clusters = len(varying(self.rows, ["hosts"])) > 0
         return "speedup" if clusters and "speedup" in self.columns else "slowdown"
 
@@ -74,6 +80,7 @@ class Simulation(Result):
         return told[1:]
 
 
+@names_arguments
 def simulate(
     program: Program | Any,
     machine: str | Path | Machine | Sequence[str | Path | Machine],
@@ -99,6 +106,8 @@ def simulate(
     write_back: bool | None = None,
     beside: Program | Sequence[Program] | None = None,
     interleave: str | Path | None = None,
+    tenants: int | str | Sequence[int] | None = None,
+    limit: float | None = None,
     hosts: int | Sequence[int] | None = None,
     network: str | Path | Sequence[str | Path] | None = None,
     topology: str | Path | None = None,
@@ -120,8 +129,9 @@ def simulate(
             "on-chip" for the machine's own; policy: lru, belady, optimal, …, or a .py file of your own, as prefetch and
             interleave take one; mode: serial, overlap, bound; levels: several levels of memory
             ("on-chip,hbm:2 GB,nvme-gen5") instead of tiers and cache; beside: programs that run at the same time, with
-            keys of their own; hosts, network: a cluster; inside: "schedule" has the kernels of operations scheduled on
-            the machine's units.
+            keys of their own; tenants: users of the program at once, each with its own keys ("1..8"), a row for each
+            number; limit: the last of them is the first that wait longer than this many times one alone; hosts,
+            network: a cluster; inside: "schedule" has the kernels of operations scheduled on the machine's units.
     Returns: rows in SI units; `assumed` lists the values behind them that nobody stated or measured.
     Raises: UnknownName: a name that does not exist, with the nearest; UsageError, UnitError, MachineError: what
             `penstock simulate` refuses, with the same words.
@@ -132,7 +142,8 @@ def simulate(
         "prefetch_buffer": prefetch_buffer, "classes": _joined(classes), "key_form": key_form, "decode": decode,
         "levels": _texts(levels), "inclusion": inclusion, "pin": _said(pin), "share": _said(share),
         "reserve": _said(reserve), "write_back": write_back,
-        "interleave": None if interleave is None else str(interleave), "hosts": _joined(hosts),
+        "interleave": None if interleave is None else str(interleave), "tenants": _joined(tenants), "limit": limit,
+        "hosts": _joined(hosts),
         "network": _texts(network), "topology": None if topology is None else str(topology),
         "partition": _said(partition), "all_gather": all_gather, "broadcast": broadcast, "sharing": sharing,
         "simgrid": simgrid, "inside": inside,
@@ -165,14 +176,34 @@ def _answered(
     asks, notes = list[Asks](), dict[str, None]()
     for home in homes(program, params, size, seed, asked.question.machines, others):
         notes |= {} if home.note is None else {home.note: None}
-        for found in answers(on_machine(asked.question, home.machine), home.trace, home.beside, messages):
-            asks.append(
-                Asks(
-                    asked=asked, found=found, trace=home.trace, beside=home.beside,
-                    program=str(program) if named else None, params=home.params, size=size, seed=seed,
-                )
-            )  # fmt: skip
+        asks += asks_of(asked, str(program) if named else None, home, size, seed, messages)
     return asks, list(notes)
+
+
+def asks_of(
+    asked: Asked, program: str | None, home: Home, size: str | None, seed: int, simgrid: SimGrid | None = None
+) -> Iterator[Asks]:
+    """The answers about a program at home on one machine; of each number of tenants, where they are asked about.
+
+    Args:   program: as a command names it.
+    """
+    question = on_machine(asked.question, home.machine)
+    words: dict[str, Any] = {"program": program, "params": home.params, "size": size, "seed": seed}
+    if asked.crowd is None:
+        for found in answers(question, home.trace, home.beside, simgrid):
+            yield Asks(asked=asked, found=found, trace=home.trace, beside=home.beside, **words)
+        return
+    for count, found in answers_among(question, home.trace, asked.crowd):
+        others = _beside(asked, program or "the program", count - 1)
+        yield Asks(asked=others, found=found, trace=home.trace, beside=[home.trace] * (count - 1), **words)
+
+
+def _beside(asked: Asked, program: str, count: int) -> Asked:
+    """The question with this many copies of a program named as others, in place of numbers of tenants."""
+    words = replace(asked.words, tenants=None, limit=None, beside=(program,) * count)
+    given = asked.given - {"tenants", "limit"}
+    given = given | {"beside"} if count else given - {"interleave"}
+    return replace(asked, words=words, given=given, beside=tuple(words.beside), crowd=None)
 
 
 def on_machine(question: Question, machine: Machine) -> Question:

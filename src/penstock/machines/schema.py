@@ -157,7 +157,7 @@ class Machine:
         share = self.utilisation
         if self.inside is Inside.SCHEDULE:
             return tuple(self._warnings_of_schedules())
-        if share is not None and share.kind is Evidence.ASSUMED:
+        if share is not None and self.is_uncalibrated:
             # Launches and latencies of a GPU do not scale with it.
             scales = share.value < 1 and self.gpu is None
             peak = f" With all units at their peak its times would be {share.value:.3g} of these." if scales else ""
@@ -176,8 +176,7 @@ class Machine:
         return (*found, *([misfit] if misfit else []))
 
     def _warnings_of_schedules(self) -> Iterator[str]:
-        share = self.datapath.efficiency
-        if share is None or share.kind is Evidence.ASSUMED:
+        if self.is_uncalibrated:
             yield (
                 f"machine '{self.name}' is calibrated to nothing: the efficiency of its schedules is assumed. Give "
                 "its file a datapath.efficiency that meets a published bootstrapping to do better"
@@ -185,6 +184,13 @@ class Machine:
         gaps = [f"{path}: {meaning}" for path, meaning in self.datapath.gaps()]
         if gaps:
             yield f"machine '{self.name}' does not state {'; '.join(gaps)}"
+
+    @property
+    def is_uncalibrated(self) -> bool:
+        """Whether the share of its rates that it reaches is assumed: no published run of it was used."""
+        if self.inside is Inside.SCHEDULE:
+            return self.datapath.efficiency is None or self.datapath.efficiency.kind is Evidence.ASSUMED
+        return self.utilisation is not None and self.utilisation.kind is Evidence.ASSUMED
 
     @property
     def peaks_as_stated(self) -> bool:

@@ -15,6 +15,7 @@ from penstock.simulation.cluster.cluster import play_clusters
 from penstock.simulation.cluster.program import ClusterProgram, prepare
 from penstock.simulation.cluster.simgrid import SimGrid
 from penstock.simulation.cluster.spec import Cluster
+from penstock.simulation.crowd import Crowd
 from penstock.simulation.host import over_levels, over_tier
 from penstock.simulation.memory.levels import Hierarchy
 from penstock.simulation.memory.prefetch import Prefetch
@@ -22,7 +23,7 @@ from penstock.simulation.memory.tenants import Tenants, Turns, interleave
 from penstock.simulation.points import SIMGRID, Hold, Point, paces_over
 from penstock.simulation.price import PricedTrace, price_trace
 from penstock.simulation.question import Question
-from penstock.simulation.rows import Result, Row, columns, row_of
+from penstock.simulation.rows import CROWD_COLUMNS, Result, Row, columns, row_of
 from penstock.simulation.timing import Mode, paces_of
 from penstock.traces.schema import Trace
 
@@ -172,6 +173,34 @@ def answers(
         rows, warnings = play(ready, points, simgrid)
         shown = columns(rows, of_clusters=question.on_clusters)
         yield OnMachine(machine, ready, points, shown, list(dict.fromkeys((*ready.priced.warnings, *warnings))))
+
+
+def answers_among(question: Question, trace: Trace, crowd: Crowd) -> Iterator[tuple[int, OnMachine]]:
+    """The answers for growing numbers of users of one program, each number with it; rows have `CROWD_COLUMNS`.
+
+    With a limit they end with the first number at which tenants wait longer than it at every point, which is told too.
+    Raises: as `answers`.
+    """
+    for machine, key_form in product(question.machines, question.key_forms):
+        points = question.points_on(machine)
+        priced = ready_for(question, trace, machine, key_form).priced
+        alone: list[float] | None = None
+        for count in sorted({1, *crowd.counts}):
+            together = interleave([priced] * count, question.order)
+            ready = Ready(priced=together.together, tenants=together)
+            rows, warnings = play(ready, points)
+            alone = [row["total_s"] for row in rows] if alone is None else alone
+            for row, own_s in zip(rows, alone, strict=True):
+                row["num_tenants"], row["times_alone"] = count, row["total_s"] / own_s if own_s else None
+            if count in crowd.counts:
+                names = [column.name for column in CROWD_COLUMNS]
+                shown = columns(rows, of_clusters=False)
+                shown = [{**few, **{name: row[name] for name in names}} for few, row in zip(shown, rows, strict=True)]
+                said = list(dict.fromkeys((*priced.warnings, *warnings)))
+                by_itself = Ready(priced=priced) if count == 1 else ready
+                yield count, OnMachine(machine, by_itself, points, shown, said)
+            if crowd.limit is not None and all((row["times_alone"] or 0) > crowd.limit for row in rows):
+                break
 
 
 def ready_for(

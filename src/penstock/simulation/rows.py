@@ -75,6 +75,12 @@ MORE_COLUMNS = (
     Column("tenant_slowdown", REAL, "x", "worst tenant's slowdown", nullable=True),  # as `Result.tenant_slowdown`
 )
 """Columns of rows with write-back, with levels, and with programs that run together."""
+CROWD_COLUMNS = (
+    Column("num_tenants", WHOLE, "1", "tenants"),
+    # The end of the tenant that waits longest over the total time of one alone, in the same memory.
+    Column("times_alone", REAL, "x", "times one alone", nullable=True),
+)
+"""Of rows for growing numbers of users of one program."""
 
 ROW_NAMES = tuple(column.name for column in COLUMNS)
 CLUSTER_NAMES = tuple(column.name for column in CLUSTER_COLUMNS)

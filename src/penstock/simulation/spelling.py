@@ -36,7 +36,7 @@ class Spelling:
 OPTIONS, KEYS = Spelling(True, (("beside", "with"),)), Spelling(False, (("beside", "with"),))
 ARGUMENTS = Spelling(False, (("tier", "tiers"),))
 """Of `penstock.simulate`."""
-OF_ONE_HOST = ("levels", "beside", "write_back", "compare_policies")
+OF_ONE_HOST = ("levels", "beside", "tenants", "write_back", "compare_policies")
 """Words that play one host."""
 OF_HOSTS = ("topology", "partition", "all_gather", "broadcast")
 """Words that say something of several hosts only."""

@@ -15,6 +15,7 @@ from penstock.machines import STUDY_TIERS, Inside, Machine, Network, Tier, load_
 from penstock.machines.networks import load_networks, network_names
 from penstock.simulation.cluster.partitions import ByTenant
 from penstock.simulation.cluster.spec import Cluster
+from penstock.simulation.crowd import Crowd, counts_in
 from penstock.simulation.memory.residents import Reservation, parse_reservation
 from penstock.simulation.memory.tenants import ORDERS
 from penstock.simulation.names import ON_CHIP, cache_bytes, class_named, classes_named, one_of
@@ -58,6 +59,10 @@ class Words:
     beside: Sequence[str] = ()
     """Written `with` on the command line: other programs on the machine at the same time."""
     interleave: str = ORDERS[0]
+    tenants: str | None = None
+    """Users of the program at the same time: `4`, `1,2,4` or `1..8`."""
+    limit: float | None = None
+    """Stop at the first number of tenants that wait longer: times the time of one alone."""
     write_back: bool = False
     compare_policies: bool = False
     inside: str = Inside.UNITS.value
@@ -71,6 +76,8 @@ class Asked:
     networks: tuple[Network, ...]
     beside: tuple[str, ...]
     """Programs that run at the same time: workloads, or traces."""
+    crowd: Crowd | None
+    """Numbers of users of the program, in place of `beside`."""
     comparison: Comparison | None
     """`compare_policies`: what runtimes save, instead of the points of the question."""
     several: Mapping[str, Sequence[Any]]
@@ -145,10 +152,14 @@ def asked_in(words: Words, given: Collection[str], spelling: Spelling) -> Asked:
     several = {name: getattr(words, name) for name in _SEVERAL} | {"hosts": counts}
     if words.levels:
         del several["tier"]
+    crowd = _crowd(words, said, spelling)
+    if crowd is not None:
+        several["tenants"] = crowd.counts
     return Asked(
         question=_question(words, [] if single else clusters, spelling),
         networks=networks,
         beside=tuple(words.beside),
+        crowd=crowd,
         comparison=comparison,
         several=several,
         words=original,
@@ -236,9 +247,26 @@ def _check(words: Words, given: set[str], spelling: Spelling) -> None:
                 f"{word('cache')} and {word('prefetch_buffer')} only"
             )
         loading = given - {"prefetch_buffer"}
-    check_used(loading, spelling, modes=words.mode, prefetches=words.prefetch, beside=bool(words.beside))
+    together = bool(words.beside) or words.tenants is not None
+    check_used(loading, spelling, modes=words.mode, prefetches=words.prefetch, beside=together)
     ciphertexts = "ciphertext" in classes_named([words.classes], spelling("classes"))
     check_together(given, spelling, hit_ratio=any(words.hit_ratio), ciphertexts=ciphertexts)
+
+
+def _crowd(words: Words, given: Collection[str], spelling: Spelling) -> Crowd | None:
+    if words.tenants is None:
+        if words.limit is not None:
+            raise UsageError(
+                f"{spelling('limit')} bounds the wait of tenants: say how many to try, "
+                f"{spelling.give('tenants', '1..64')}"
+            )
+        return None
+    for word in ("beside", "compare_policies"):
+        if word in given:
+            raise UsageError(
+                f"{spelling('tenants')} are users of one program: leave {spelling(word)} or {spelling('tenants')} out"
+            )
+    return Crowd(counts_in(words.tenants, spelling), words.limit)
 
 
 def _counts(text: str, spelling: Spelling) -> tuple[int, ...]:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import click
 from rich.console import Console
@@ -21,17 +20,17 @@ from penstock.cli.grouped import GroupedCommand
 from penstock.cli.options import params_on_machine_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, plain, progress_console, say_choice, write_csv
 from penstock.cli.question_options import QUESTION_GROUPS, question_options
-from penstock.cli.simulated_tables import draw_hosts, draw_levels, draw_locality, draw_points, draw_schedule
+from penstock.cli.simulated_tables import draw_crowd, draw_hosts, draw_levels, draw_locality, draw_points, draw_schedule
 from penstock.cli.timeline_play import Wanted, draw_point, timeline_options
 from penstock.errors import UsageError
 from penstock.hall.programs import homes
-from penstock.hall.simulating import on_machine, rests_on, tiers_of
+from penstock.hall.simulating import asks_of, on_machine, rests_on, tiers_of
 from penstock.machines import Machine, Tier
 from penstock.simulation.cluster.simgrid import SimGrid, find_python
 from penstock.simulation.inside.schedule import Schedule
 from penstock.simulation.memory.locality import locality_table
 from penstock.simulation.memory.serial_law import required_hit_ratio
-from penstock.simulation.play import Ready, answers, ready_for
+from penstock.simulation.play import Ready, ready_for
 from penstock.simulation.question import Levels, Question
 from penstock.simulation.rows import Row
 from penstock.simulation.spelling import OPTIONS
@@ -87,6 +86,8 @@ def command(
           --policy lru --policy belady --mode overlap --format csv
       penstock simulate logistic-regression --params tensorfhe-helr --machine a100-tensorfhe \\
           --levels "on-chip,hbm2:40 GB,nvme-gen4" --reserve hbm2=opt-13b:4
+      penstock simulate inner-product --params sharp --machine sharp --mode overlap \\
+          --levels "on-chip,hbm:2 GB,nvme-gen5" --tenants 1..8 --limit 5
       penstock simulate resnet20-multiplexed --params sharp --machine sharp --hosts 1,2,4,8 --network ethernet-400
       penstock simulate logistic-regression --params sharp --machine sharp --inside schedule
     """
@@ -97,7 +98,9 @@ def command(
     advised = wants_advice(advice, output_format if output is None else output.suffix[1:])
     question = asked.question
     if timeline is not None:
-        timeline.check(asked.several, alone=not (asked.beside or asked.comparison or question.write_back))
+        timeline.check(
+            asked.several, alone=not (asked.beside or asked.crowd or asked.comparison or question.write_back)
+        )
     for machine in question.machines:  # before anything is traced
         if asked.comparison is None:
             question.points_on(machine)
@@ -111,17 +114,16 @@ def command(
         if home.note is not None and home.note not in said:
             said.add(home.note)
             say_choice(home.note)
-        here = on_machine(question, home.machine)
         if asked.comparison is not None:
-            rows += _compared(asked.comparison, here, home.trace, home.beside)
+            rows += _compared(asked.comparison, on_machine(question, home.machine), home.trace, home.beside)
             continue
-        for found in answers(here, home.trace, home.beside, simgrid):
+        for each in asks_of(asked, target, home, size, seed, simgrid):
+            found = each.found
             if timeline is not None:
                 draw_point(timeline, home.trace, found.ready, found.points[0], found.machine, question.key_forms[0])
             _warn(found.warnings)
             rows += found.rows
-            words: dict[str, Any] = {"program": target, "params": home.params, "size": size, "seed": seed}
-            asks.append(Asks(asked=asked, found=found, trace=home.trace, beside=home.beside, **words))
+            asks.append(each)
             if found.ready.priced.schedule is not None:
                 schedules[found.machine.name] = found.ready.priced.schedule, found.ready.priced.off_chip_s
             needed += _needed(question, found.machine, found.ready)
@@ -133,8 +135,11 @@ def command(
         return
 
     remedies = advise(asks) if advised and asks else None
-    draw = partial(draw_points, rows=rows, needed=needed)
-    if question.on_clusters:
+    uncalibrated = {each.found.machine.name for each in asks if each.found.machine.is_uncalibrated}
+    draw = partial(draw_points, rows=rows, needed=needed, uncalibrated=uncalibrated)
+    if asked.crowd is not None:
+        draw = partial(draw_crowd, rows=rows, limit=asked.crowd.limit)
+    elif question.on_clusters:
         draw = partial(draw_hosts, rows=rows)
     elif isinstance(question.holds, Levels):
         draw = partial(draw_levels, rows=rows)

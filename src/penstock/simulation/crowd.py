@@ -1,0 +1,67 @@
+"""Users of one program on one machine, each with keys of its own: how many are asked about, and a bound on their wait.
+
+>>> counts_in("1..4"), counts_in("8,2"), counts_in("4,8..10")
+((1, 2, 3, 4), (2, 8), (4, 8, 9, 10))
+>>> verdict([{"num_tenants": n, "times_alone": n * 1.0} for n in (1, 2, 3, 4)], 2.5)
+'2 tenants wait at most 2.5 times as long as one alone; 3 wait 3 times'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.errors import UsageError
+from penstock.simulation.spelling import OPTIONS, Spelling
+
+MOST = 4096
+"""Tenants that may be asked about: each further one lengthens the program that is played."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """Numbers of tenants, ascending, and the wait at which to stop: times that of one tenant alone."""
+
+    counts: tuple[int, ...]
+    limit: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.limit is not None and not 1 <= self.limit < float("inf"):
+            raise UsageError(
+                f"limit {self.limit:g}: it is the wait of a tenant over that of one alone, a number from 1 on, as 3"
+            )
+
+
+def counts_in(text: str, spelling: Spelling = OPTIONS) -> tuple[int, ...]:
+    """Numbers of tenants: `4`, `1,2,4` or `1..8`, ascending.
+
+    Raises: UsageError.
+    """
+    found = set[int]()
+    for item in text.split(","):
+        first, dots, last = (part.strip() for part in item.partition(".."))
+        ends = [first, last] if dots else [first]
+        numbers = [int(each) if each.isdecimal() and len(each) <= len(str(MOST)) else 0 for each in ends]
+        if not all(1 <= each <= MOST for each in numbers) or numbers[0] > numbers[-1]:
+            raise UsageError(
+                f"{spelling('tenants')} '{text}': '{item.strip()}' is no number of tenants from 1 to {MOST}; write "
+                "'4', '1,2,4' or '1..8'"
+            )
+        found |= set(range(numbers[0], numbers[-1] + 1))
+    return tuple(sorted(found))
+
+
+def verdict(rows: Sequence[Mapping[str, Any]], limit: float) -> str:
+    """How many tenants keep to a limit, of the rows of one point with growing numbers of them."""
+    first = next((i for i, row in enumerate(rows) if (row["times_alone"] or 0) > limit), len(rows))
+    bound = f"{limit:g} times as long as one alone"
+    if first == len(rows):
+        return f"{_tenants(rows[-1])} at most {bound}, the most that were asked about"
+    beyond = f"{rows[first]['num_tenants']} wait {rows[first]['times_alone']:.3g} times"
+    return f"{_tenants(rows[first - 1])} at most {bound}; {beyond}" if first else f"none keeps to {bound}: {beyond}"
+
+
+def _tenants(row: Mapping[str, Any]) -> str:
+    count = row["num_tenants"]
+    return f"{count} tenants wait" if count > 1 else "1 tenant waits"
