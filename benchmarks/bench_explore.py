@@ -35,10 +35,10 @@ from penstock.explorer.serve import bound, serve
 from penstock.explorer.state import State
 from penstock.machines import tier_names
 
-ANSWER_BOUND_S = 0.150
+ANSWER_BOUND_S = 0.050
 """95th percentile of answers."""
 PAGE_BOUND_S = 1.0
-VIEWS = ("whatif", "slowdown", "roofline", "residency", "hosts", "machines")
+VIEWS = ("whatif", "slowdown", "roofline", "residency", "hosts", "machines", "drive", "tenants", "levels")
 NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",

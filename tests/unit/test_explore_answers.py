@@ -84,6 +84,19 @@ def test_views_of_many_points_print_their_rows_too(engine, capsys, name):
     assert printed(capsys, view.command) == json.loads(view.to_json())["rows"]
 
 
+@pytest.mark.parametrize("mode", ["serial", "overlap", "bound"])
+def test_tenants_are_those_of_the_command_that_is_shown(engine, capsys, mode):
+    view = show(engine, "tenants", replace(SMALL, mode=mode, hold="cache", cache="256 MB"))
+    found = printed(capsys, view.command)
+    names = ("io_bytes", "total_s", "times_alone", "hit_ratio")
+    assert [[row[name] for name in names] for row in view.rows] == [[row[name] for name in names] for row in found]
+    assert [row["programs"] for row in view.rows] == [row["num_tenants"] for row in found]
+    ends = [row["slowdown"] if mode == "bound" and i == 0 else row["tenant_slowdown"] for i, row in enumerate(found)]
+    assert [row["tenant_slowdown"] for row in view.rows] == [
+        None if end is None else pytest.approx(end) for end in ends
+    ]
+
+
 def test_a_view_without_a_command_of_its_own_is_printed_by_explore(engine, capsys):
     state = replace(SMALL, cache="128 MB", policy="fifo", first=100, last=500)
     view = show(engine, "residency", state)

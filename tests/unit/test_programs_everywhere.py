@@ -129,7 +129,7 @@ def test_the_explorer_shows_every_kind_in_every_view(files, kind):
 def test_the_commands_of_the_new_views_print_their_rows(files, capsys):
     engine = Engine(Library.of(Path("no-such-folder"), traces=[files[Kind.PROGRAM]]))
     state = State(workload="file:mine.py", params="", hold="cache", mode="overlap")
-    for name in ("suggest", "precision", "tenants"):
+    for name in ("suggest", "precision"):
         view = show(engine, name, state)
         assert main([*shlex.split(view.command)[1:], "--format", "json"]) == 0
         found = json.loads(capsys.readouterr().out)

@@ -36,6 +36,7 @@ from penstock.reports.space import Space
 from penstock.reports.sweep import sweep_rows, sweep_space
 from penstock.running import trace_workload
 from penstock.running.native_set import set_for
+from penstock.simulation.memory.tenants import interleave
 from penstock.simulation.names import classes_named
 from penstock.simulation.play import Ready, play, ready_for_hosts
 from penstock.simulation.points import Point
@@ -69,6 +70,7 @@ class Engine:
         self._sets = Memo[str](KEPT_PRICES, most_bytes=ANSWERS_BYTES)
         self._priced = Memo[PricedTrace](KEPT_PRICES, most_bytes=PRICES_BYTES)
         self._ready = Memo[Ready](KEPT_PRICES, most_bytes=READY_BYTES)
+        self._copies = Memo[PricedTrace](KEPT_PRICES, most_bytes=READY_BYTES)
         self._num_keys = Memo[int](KEPT_TRACES, most_bytes=ANSWERS_BYTES)
         self._kinds = Memo[tuple[Ints, list[str]]](KEPT_TRACES, most_bytes=ANSWERS_BYTES)
         self._steps = Memo[dict[str, int]](KEPT_TRACES, most_bytes=ANSWERS_BYTES)
@@ -155,6 +157,14 @@ class Engine:
         return self._ready.get(
             self._key(state, machine), lambda: ready_for_hosts(self.trace(state), self.machine(machine), priced, form)
         )
+
+    def copies(self, state: State, machine: str, count: int) -> PricedTrace:
+        """That program for so many users at once, who take turns, operation by operation."""
+        priced = self.priced(state, machine)
+        if count == 1:
+            return priced
+        key = self._key(state, machine), count
+        return self._copies.get(key, lambda: interleave([priced] * count).together)
 
     def num_keys(self, state: State) -> int:
         """Evaluation keys of that program."""

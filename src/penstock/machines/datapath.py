@@ -147,10 +147,10 @@ def datapath_from_spec(
                 f"{where}: datapath.ports.{unit} '{taken.text}': state as many datapath.ports.{host}, of its own"
             )
     single: dict[str, Figure] = {}
-    for name, accepted in _SINGLE.items():
+    for name, units_of_one in _SINGLE.items():
         one: FigureSpec | None = getattr(spec, name)
         if one is not None:
-            single[name] = figure(one, f"datapath.{name}", accepted)
+            single[name] = figure(one, f"datapath.{name}", units_of_one)
             if single[name].value == 0:
                 raise MachineError(f"{where}: datapath.{name} '{one.value}' is zero; leave it out if it is not known")
     if "register_bandwidth" in single and "register_file" not in single:

@@ -135,15 +135,22 @@ def command(
         return
 
     remedies = advise(asks) if advised and asks else None
-    uncalibrated = {each.found.machine.name for each in asks if each.found.machine.is_uncalibrated}
-    draw = partial(draw_points, rows=rows, needed=needed, uncalibrated=uncalibrated)
-    if asked.crowd is not None:
-        draw = partial(draw_crowd, rows=rows, limit=asked.crowd.limit)
-    elif question.on_clusters:
-        draw = partial(draw_hosts, rows=rows)
-    elif isinstance(question.holds, Levels):
-        draw = partial(draw_levels, rows=rows)
+    draw = _drawing(asked, asks, rows, needed)
     _show(asked, rows, draw, list(tiers), output, output_format, schedules, advice=remedies, force=force)
+
+
+def _drawing(
+    asked: Asked, asks: Sequence[Asks], rows: Sequence[Row], needed: Sequence[tuple[str, str, float]]
+) -> Callable[[Console], None]:
+    """The table of the question's kind."""
+    if asked.crowd is not None:
+        return partial(draw_crowd, rows=rows, limit=asked.crowd.limit)
+    if asked.question.on_clusters:
+        return partial(draw_hosts, rows=rows)
+    if isinstance(asked.question.holds, Levels):
+        return partial(draw_levels, rows=rows)
+    uncalibrated = {each.found.machine.name for each in asks if each.found.machine.is_uncalibrated}
+    return partial(draw_points, rows=rows, needed=needed, uncalibrated=uncalibrated)
 
 
 def _compared(comparison: Comparison, question: Question, trace: Trace, beside: Sequence[Trace]) -> list[Row]:

@@ -12,10 +12,9 @@ from penstock.explorer.engine import Engine
 from penstock.explorer.state import State
 from penstock.explorer.view import Column, View
 from penstock.machines import Machine
-from penstock.simulation.memory.tenants import interleave
 from penstock.simulation.play import Ready, play
 from penstock.simulation.question import asked as question_of
-from penstock.simulation.rows import felt_slowdown
+from penstock.simulation.rows import Row
 from penstock.version import __version__
 
 TENANTS = (1, 2, 4, 8)
@@ -24,6 +23,7 @@ MIDDLE = "hbm:16 GB"
 """The level that the second of the usual hierarchies has between the machine's own memory and the tier."""
 _TENANT = (
     ("programs", "tenants", "1", False), ("tenant_slowdown", "worst tenant's slowdown", "x", True),
+    ("times_alone", "against one tenant alone", "x", True),
     ("slowdown", "slowdown of the machine", "x", True), ("hit_ratio", "hit ratio", "share", True),
     ("compute_s", "compute", "s", True), ("io_s", "I/O", "s", True), ("total_s", "total", "s", True),
     ("io_bytes", "loaded", "B", True),
@@ -44,14 +44,14 @@ def tenants(engine: Engine, state: State) -> View:
 def _tenants(engine: Engine, state: State) -> View:
     state = replace(state, hosts=1)
     machine, priced = engine.machine(state.machine), engine.priced(state, state.machine)
-    question = Asked.of(state, tier=engine.tier_text(state)).question(engine.library, [machine])
+    asked = Asked.of(state, tier=engine.tier_text(state))
+    question = asked.question(engine.library, [machine])
     rows, warnings = list[dict[str, Any]](), dict.fromkeys(priced.warnings)
     for count in TENANTS:
-        together = interleave([priced] * count) if count > 1 else None
-        ready = Ready(priced=priced if together is None else together.together, tenants=together)
-        found, said = play(ready, question.points_on(machine))
+        found, said = play(Ready(priced=engine.copies(state, state.machine, count)), question.points_on(machine))
         warnings |= dict.fromkeys(said)
-        rows += [{**row, "programs": count, "tenant_slowdown": felt_slowdown(row)} for row in found]
+        rows += [{**row, "programs": count, "tenant_slowdown": _felt(row, count)} for row in found]
+        rows[-1]["times_alone"] = rows[-1]["total_s"] / rows[0]["total_s"] if rows[0]["total_s"] else None
     names = [name for name, *_ in _TENANT]
     first = rows[0]
     return View(
@@ -59,14 +59,22 @@ def _tenants(engine: Engine, state: State) -> View:
         title=f"{first['workload']} for 1 to {TENANTS[-1]} tenants of {short(machine)}",
         columns=_columns(_TENANT, f"tenants that take turns, operation by operation, on {machine.title}"),
         rows=[{name: row[name] for name in (*names, "provenance")} for row in rows],
+        command=f"{asked.command(engine.library)} --tenants {','.join(map(str, TENANTS))}",
         warnings=list(warnings),
         notes=[
             f"Tier {first['tier']}, time mode {first['mode']}. Each tenant has its own keys, and all share the "
-            "memory. A tenant's slowdown is its end over its compute time alone.",
+            "memory. A tenant's slowdown is its end over its compute time alone, with every key at hand.",
             "'penstock simulate PROGRAM --with OTHER' plays different programs together.",
         ],
         drawing={"own": 1},
     )
+
+
+def _felt(row: Row, count: int) -> float | None:
+    """The slowdown of the copy that ends last: with the whole program, if the time mode puts operations at times."""
+    if row["slowdown"] is None or (row["mode"] == "bound" and count > 1):
+        return None
+    return float(row["slowdown"]) * count
 
 
 def levels(engine: Engine, state: State) -> View:

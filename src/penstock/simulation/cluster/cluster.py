@@ -147,7 +147,8 @@ def _play_together(table: _Table, cluster: Cluster, partition: Together, paces: 
             busy = seconds[program.shapes.of_row]
             alone = over_tier(program.priced, loaded, [paces[i] for i in chosen], compute_s=busy)
             played.update(zip(chosen, alone, strict=True))
-    results = []
+    sent_bytes, sent_j = float(exchange.sent_bytes @ counts), exchange.joules(counts)
+    warnings, results = _warnings(program, cluster), []
     for i, pace in enumerate(paces):
         result = replace(
             played[i],
@@ -155,15 +156,15 @@ def _play_together(table: _Table, cluster: Cluster, partition: Together, paces: 
             communication_s=communication_s,
             total_s=max(played[i].total_s, communication_s) if pace.mode == "bound" else played[i].total_s,
             loaded_bytes=loaded_bytes,
-            sent_bytes=float(exchange.sent_bytes @ counts),
-            warnings=(*played[i].warnings, *_warnings(program, cluster)),
+            sent_bytes=sent_bytes,
+            warnings=(*played[i].warnings, *warnings),
         )
         if pace.mode == "serial" and abs(result.wait_s) > ROUNDING * max(result.total_s, 1e-12):
             raise ConservationError(
                 f"serial parts of {cluster.described} miss the total by {result.wait_s} s of {result.total_s} s; "
                 "please report it"
             )
-        results.append(replace(result, energy_j=_energy(result, pace.tier, shared.joules, exchange.joules(counts))))
+        results.append(replace(result, energy_j=_energy(result, pace.tier, shared.joules, sent_j)))
     return results
 
 

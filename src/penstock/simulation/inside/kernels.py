@@ -291,11 +291,10 @@ def _plaintext_transforms(
             unit = resources.index("transforms")
             seconds = machine.plaintext_transforms.value * points * resources.each_s["transforms"]
             # Between this kernel and the one that reads it.
-            through = {"memory_s": resources.bytes_s}
-            if resources.register_bytes is not None:
-                through = {"registers_s": resources.register_s}
-            through = {memory: graph.limb_bytes * byte_s for memory, byte_s in through.items()}
-            return found.add("transform plaintext", unit, limbs, seconds * resources.ports[unit], **through)
+            kept = resources.register_bytes is not None
+            memory = 0.0 if kept else graph.limb_bytes * resources.bytes_s
+            registers = graph.limb_bytes * resources.register_s if kept else 0.0
+            return found.add("transform plaintext", unit, limbs, seconds * resources.ports[unit], memory, registers)
     return None
 
 
