@@ -343,6 +343,13 @@ def test_a_timeline_has_the_kernels_of_whole_operations() -> None:
         lane = event["pid"], event["tid"]
         assert event["ts"] >= busy.get(lane, 0.0) - 1e-6
         busy[lane] = event["ts"] + event["dur"]
+    counted = [event for event in drawn["traceEvents"] if event["ph"] == "C"]
+    inside = [event["args"]["operations"] for event in counted if event["name"] == "operations under way"]
+    held = [event["args"]["bytes"] for event in counted if event["name"] == "bytes that they hold on chip"]
+    assert 1 < max(inside) <= 64
+    assert inside[-1] == held[-1] == 0
+    assert sharp.datapath.scratchpad is not None
+    assert max(held) <= sharp.datapath.scratchpad.value
     fewer = kernel_timeline(trace, sharp, max_events=len(slices) // 2)
     assert 0 < fewer["otherData"]["operations"] < drawn["otherData"]["operations"]
     with pytest.raises(UsageError, match="holds no operation"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +59,23 @@ def test_what_is_drawn_is_what_the_engine_counts(
 
 def test_the_bound_keeps_whole_pages_and_counts_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     drawn, row = drawn_by(tmp_path, capsys, "--size", "1 GB", "--timeline-events", "1200")
-    assert drawn["otherData"]["pages"] == 200
-    assert drawn["otherData"]["pages_left_out"] == row["pages"] - 200
-    assert sum(event["ph"] == "X" for event in drawn["traceEvents"]) <= 1200
+    assert drawn["otherData"]["pages"] == 120
+    assert drawn["otherData"]["pages_left_out"] == row["pages"] - 120
+    assert sum(event["ph"] in "XC" for event in drawn["traceEvents"]) <= 1200
+
+
+def test_counters_are_the_queue_and_the_channels_at_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    drawn, row = drawn_by(tmp_path, capsys, "--size", "8 MB", "--details", "--queue-depth", "16")
+    queue, channels = (
+        [(e["ts"], *e["args"].values()) for e in drawn["traceEvents"] if e["ph"] == "C" and e["name"] == name]
+        for name in ("pages under way", "channels at work")
+    )
+    assert 1 < max(value for _, value in queue) <= 16
+    assert queue[-1][1] == channels[-1][1] == 0
+    # The area below the curve is the time of all transfers.
+    area = sum(value * (after - at) for (at, value), (after, _) in pairwise(channels))
+    whole = drawn["otherData"]["end_s"] * load_drive("ssd-s", {}).channels
+    assert area * 1e-6 == pytest.approx(row["bus_busy"] * whole, rel=1e-6)
 
 
 @pytest.mark.parametrize(

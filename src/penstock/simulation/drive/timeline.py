@@ -6,10 +6,14 @@ queue filling, not its steady state.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from penstock.errors import UsageError
+from penstock.simulation.counters import Steps, heights
 from penstock.simulation.drive.input import EngineInput
 from penstock.simulation.engine import _engine
 from penstock.traces.perfetto import Timeline
@@ -17,8 +21,11 @@ from penstock.units import PICOSECONDS_PER_SECOND
 
 EVENTS = 20_000
 """Events of a drive's timeline unless asked otherwise."""
-EVENTS_A_PAGE = 6
-"""At most, without retries and other traffic: a command, a sense, a transfer, DRAM, PCIe, a read of the page table."""
+EVENTS_A_PAGE = 10
+"""At most, without retries and other traffic: a command, a sense, a transfer, DRAM, PCIe, a read of the page table, and
+four steps of counters."""
+COUNTED = 4
+QUEUE, TRANSFERS = "pages under way", "channels at work"
 _SERVERS = {"dram": "DRAM", "edram": "eDRAM", "upload": "PCIe", "download": "PCIe in", "aggregator": "aggregator"}
 
 
@@ -30,10 +37,12 @@ def scan_timeline(given: EngineInput, *, max_events: int = EVENTS, **facts: Any)
     pages = min(given.pages, max_events // EVENTS_A_PAGE)
     if not pages:
         raise UsageError(f"a timeline of {max_events} events holds no page; allow {EVENTS_A_PAGE} at least")
-    played = _engine.play_drive(replace(given, pages=pages), max_events)
+    slices = max_events - COUNTED * pages
+    played = _engine.play_drive(replace(given, pages=pages), slices)
     timeline = Timeline(max_events=max_events)
     dies = given.chips_per_channel * given.dies_per_chip
-    for lane, number, work, start, end, page in played.intervals or ():
+    intervals = played.intervals or ()
+    for lane, number, work, start, end, page in intervals:
         if lane == "channel":
             process, name = "channels", f"channel {number}"
         elif lane == "die":
@@ -42,6 +51,12 @@ def scan_timeline(given: EngineInput, *, max_events: int = EVENTS, **facts: Any)
             process, name = "drive", _SERVERS[work]
         where, seconds = timeline.lane(process, name), (start / PICOSECONDS_PER_SECOND, end / PICOSECONDS_PER_SECOND)
         timeline.slice(where, work, *seconds, category=process, args={} if page is None else {"page": page})
+    for name, unit, steps in (
+        (QUEUE, "pages", _spans((page, start, end) for *_, start, end, page in intervals if page is not None)),
+        (TRANSFERS, "channels", _each((start, end) for lane, *_, start, end, _ in intervals if lane == "channel")),
+    ):
+        for at_s, value in steps[: COUNTED * pages // 2]:
+            timeline.counter("drive", name, at_s, {unit: value})
     return timeline.to_dict(
         provenance="simulated",
         pages=played.pages,
@@ -50,3 +65,18 @@ def scan_timeline(given: EngineInput, *, max_events: int = EVENTS, **facts: Any)
         end_s=played.end_ps / PICOSECONDS_PER_SECOND,
         **facts,
     )
+
+
+def _spans(found: Iterable[tuple[int, int, int]]) -> Steps:
+    """How many pages are between the start of their first interval and the end of their last one."""
+    first, last = dict[int, int](), dict[int, int]()
+    for page, start, end in found:
+        first[page] = min(start, first.get(page, start))
+        last[page] = max(end, last.get(page, end))
+    return _each((start, last[page]) for page, start in first.items())
+
+
+def _each(found: Iterable[tuple[int, int]]) -> Steps:
+    """How many intervals there are around each time."""
+    times = np.asarray([*found], dtype=np.float64).reshape(-1, 2) / PICOSECONDS_PER_SECOND
+    return heights(times[:, 0], times[:, 1], np.ones(len(times), dtype=np.int64))

@@ -158,6 +158,13 @@ def schedule_listed(
     return _play(shapes, program, resources, listed=listed, special=special_limbs(params))
 
 
+def held_bytes(program: Program, params: CkksParameters, machine: Machine, key_form: KeyForm | None = None) -> Floats:
+    """(n,) bytes that each operation of a program holds on chip while it is inside."""
+    resources, key = resources_of(machine, params), machine_key(machine)
+    each = [_kernels(shape, params, machine, resources, key_form, key).held_bytes for shape in program.distinct]
+    return _real([*each, 0.0])[program.of_row]
+
+
 def schedule_operation(
     kind: OpKind,
     params: CkksParameters,

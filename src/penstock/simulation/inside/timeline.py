@@ -10,13 +10,17 @@ import numpy as np
 from penstock.errors import UsageError
 from penstock.machines.schema import Machine
 from penstock.params.ckks import KeyForm
-from penstock.simulation.inside.schedule import Placed, Program, Schedule, schedule_listed
+from penstock.simulation.counters import heights
+from penstock.simulation.inside.schedule import Placed, Program, Schedule, held_bytes, schedule_listed
 from penstock.simulation.price import program_of
 from penstock.traces.perfetto import DEFAULT_EVENTS, Timeline
 from penstock.traces.schema import Trace
 from penstock.work.shapes import Objects, server_rows, shapes_of
 
 OPERATIONS = "operations"
+INSIDE, HELD = "operations under way", "bytes that they hold on chip"
+COUNTED = 4
+"""Steps of counters that an operation makes at most."""
 
 
 def kernel_timeline(
@@ -46,6 +50,12 @@ def kernel_timeline(
     for i in range(kept):
         begun = float(added[i - 1]) if i else 0.0
         timeline.slice(above, kinds[i], begun, float(added[i]), category="operation", args={"operation": ids[i]})
+    begun_s, left_s = schedule.start_s[:kept], schedule.end_s[:kept]
+    held = np.asarray(held_bytes(program, params, machine, key_form), dtype=np.float64)[:kept]
+    for at_s, value in heights(begun_s, left_s, np.ones(kept, dtype=np.int64)):
+        timeline.counter(OPERATIONS, INSIDE, at_s, {"operations": value})
+    for at_s, value in heights(begun_s, left_s, held):
+        timeline.counter(OPERATIONS, HELD, at_s, {"bytes": value})
     for i, port in enumerate(_ports(schedule, placed)):
         at = int(placed.operation[i])
         if at < kept:
@@ -66,11 +76,11 @@ def kernel_timeline(
 
 
 def _operations_that_fit(program: Program, placed: Placed, max_events: int) -> int:
-    """So many first operations have slices for all their limbs and one each for themselves."""
+    """So many first operations have slices for all their limbs, one each for themselves, and their counters."""
     count = Counter(placed.operation.tolist())
     events = 0
     for i in range(len(program.of_row)):
-        events += count[i] + 1
+        events += count[i] + 1 + COUNTED
         if events > max_events:
             if i == 0:
                 raise UsageError(f"a timeline of {max_events} events holds no operation; allow more")
