@@ -31,7 +31,7 @@ export function drawBench(view, place) {
   const narrow = width < 620;
   const left = narrow ? width * 0.44 : Math.min(Math.max(...shown.map((each) => each.label.length)) * 6.7 + 14, width * 0.4);
   const trendWide = several && runs.length > 2 ? (narrow ? 64 : 130) : 0;
-  const verdictWide = several ? (narrow ? 62 : 214) : 0;
+  const verdictWide = several ? (narrow ? 62 : 240) : 0;
   const right = width - trendWide - verdictWide - 10;
   const strips = shown.map((each) => {
     const now = each.samples[each.samples.length - 1];

@@ -38,8 +38,9 @@ function tenants(view, place) {
 }
 
 function levels(view, place) {
-  chart.bars(place, view.rows.map((row, i) => ({
-    name: `${row.level} of ${row.levels}`, value: row.served_bytes, mark: `c${[0, 1, 3, 2, 4][i % 5]}`,
+  const named = [...new Set(view.rows.map((row) => row.level))];  // a level has one colour
+  chart.bars(place, view.rows.map((row) => ({
+    name: `${row.level} of ${row.levels}`, value: row.served_bytes, mark: `c${named.indexOf(row.level) % 5}`,
     tip: `${row.level}: serves ${bytes(row.served_bytes)}, busy ${seconds(row.busy_s)}; total ${seconds(row.total_s)}, simulated`,
   })), "Bytes that each level serves", { show: bytes });
 }
