@@ -9,8 +9,8 @@ import pytest
 
 import penstock as ps
 from penstock.cli.main import main
-from penstock.errors import UsageError
-from penstock.simulation.crowd import counts_in, verdict
+from penstock.errors import UnitError, UsageError
+from penstock.simulation.crowd import Crowd, counts_in, limited, verdict
 
 POINT = ["simulate", "inner-product", "--size", "ci", "--params", "sharp", "--machine", "sharp", "--mode", "overlap"]
 LEVELS = ["--levels", "on-chip,hbm:1 GB,nvme-gen5"]
@@ -46,7 +46,7 @@ def test_a_limit_ends_with_the_first_number_that_waits_longer(capsys: pytest.Cap
         f"{len(kept)} tenants wait at most 5 times as long as one alone; {len(kept) + 1} wait {beyond:.3g} times"
         in said
     )
-    assert "penstock simulate inner-product" in said  # what would help, with others named one by one
+    assert f"--tenants {len(kept)}" in said  # what would help: one fewer
     # Several points: until none keeps to the limit.
     tiers = ["--tier", "hbm", "--tier", "pcie5", "--cache", "1 GB"]
     rows = rows_of(capsys, *POINT, *tiers, "--tenants", "2..64", "--limit", "2.5")
@@ -73,11 +73,40 @@ def rows_of_plain(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[
 
 def test_the_verdict_is_about_the_last_that_keeps_to_it() -> None:
     rows = [{"num_tenants": n, "times_alone": x} for n, x in ((2, 1.5), (4, 2.9), (8, 40.0))]
-    assert verdict(rows, 3) == "4 tenants wait at most 3 times as long as one alone; 8 wait 40 times"
-    assert verdict(rows, 1.2) == "none keeps to 1.2 times as long as one alone: 2 wait 1.5 times"
-    assert verdict(rows, 50).endswith(
+    assert (
+        verdict(rows, Crowd((2, 4, 8), limit=3))
+        == "4 tenants wait at most 3 times as long as one alone; 8 wait 40 times"
+    )
+    assert (
+        verdict(rows, Crowd((2, 4, 8), limit=1.2)) == "none keeps to 1.2 times as long as one alone: 2 wait 1.5 times"
+    )
+    assert verdict(rows, Crowd((2, 4, 8), limit=50)).endswith(
         "8 tenants wait at most 50 times as long as one alone, the most that were asked about"
     )
+
+
+def test_a_limit_may_be_a_time(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*POINT, *LEVELS, "--tenants", "1..64"]
+    ends = [row["total_s"] for row in rows_of(capsys, *words[:-1], "1..4")]
+    rows = rows_of(capsys, *words, "--limit", f"{ends[2] * 1e3 + 1e-6} ms")
+    assert [row["total_s"] for row in rows] == ends
+    crowd = limited((1, 2), "450 ms")
+    assert (crowd.limit, crowd.limit_s) == (None, 0.45)
+    told = verdict([{"num_tenants": n, "total_s": 0.3 * n, "times_alone": n} for n in (1, 2)], crowd)
+    assert told == "1 tenant waits at most 450 ms; 2 wait 600 ms"
+    with pytest.raises(UnitError, match="--limit"):
+        limited((1,), "450 bananas")
+
+
+def test_numbers_for_which_there_is_no_room_are_left_out_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    pinned = ["--levels", "on-chip,hbm:1 GB,nvme-gen5", "--pin", "keys=hbm", "--tenants", "1..64"]
+    assert main([*POINT, *pinned, "--format", "json"]) == 0
+    said = capsys.readouterr()
+    fit = len(json.loads(said.out))
+    assert 1 < fit < 64
+    assert f"{fit + 1} tenants and more are left out: level 'hbm' holds 1 GB" in " ".join(said.err.split())
+    assert main([*POINT, *pinned[:-1], "64"]) == 2
+    assert "too little for" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["", "0", "1..", "8..2", "x", "1..9999", "-1", "2,,3", "1.5"])

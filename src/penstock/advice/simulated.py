@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from penstock.advice.families import (
@@ -31,7 +32,7 @@ from penstock.simulation.caches import SizedCache
 from penstock.simulation.play import OnMachine, Ready, play, ready_for
 from penstock.simulation.points import Point
 from penstock.simulation.question import Question
-from penstock.simulation.rows import Row, felt_slowdown
+from penstock.simulation.rows import Row, each_once, felt_slowdown
 from penstock.simulation.words import Asked
 from penstock.traces import is_trace_file
 from penstock.traces.schema import Trace
@@ -348,7 +349,7 @@ class _Study:
                 other = make() if name == "reorder" else self.plays.derived((name,), make)  # it orders for the cache
             except PenstockError:
                 continue
-            file = f"{trace.meta.workload}-{name}.parquet"
+            file = f"{self._file_stem()}-{name}.parquet"
             setting = self.setting.of_program(file)
             (row,), _, _ = self.plays.rows(setting, other)
             command = self._rewriting(name, file, setting, sized=sized)
@@ -357,6 +358,11 @@ class _Study:
             )
         self.tried += ["rewriting"] if found else []
         return best(found)
+
+    def _file_stem(self) -> str:
+        """Of files that commands write: of a file's own name, so that two traces of one program do not collide."""
+        program = self.setting.program
+        return Path(program).stem if program is not None and is_trace_file(program) else self.plays.trace.meta.workload
 
     def _rewriting(self, name: str, file: str, setting: Setting, *, sized: bool) -> str | None:
         """Both commands: the pass, and the question about its trace."""
@@ -403,7 +409,7 @@ def _together(candidates: Sequence[Candidate]) -> dict[str, Any] | None:
 
 def _about(row: Row) -> str:
     """The point of a row in words."""
-    parts = [f"{row['workload']} at {row['params']} on {row['machine']} over {row['tier']}, {row['mode']}"]
+    parts = [f"{each_once(row['workload'])} at {row['params']} on {row['machine']} over {row['tier']}, {row['mode']}"]
     if row["cache_bytes"] is not None:
         parts.append(f"{format_bytes(row['cache_bytes']).split(' (')[0]} {row['policy']}")
     else:

@@ -75,8 +75,12 @@ class Setting:
         if self.program is None or not self.named:
             return None
         found = ["penstock", "simulate", *self.target()]
+        words = dict(self.words)
+        beside = words.get("beside", ())
+        if beside and set(beside) == {self.program}:  # users of the one program
+            words["tenants"] = str(len(words.pop("beside")) + 1)
         for name in _ORDER:
-            found += _options(name, self.words[name]) if name in self.words else []
+            found += _options(name, words[name]) if name in words else []
         return shlex.join(found)
 
 

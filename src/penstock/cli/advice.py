@@ -45,7 +45,7 @@ def draw_advice(console: Console, advice: Advice) -> None:
         console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     now = format_named(advice.figure, advice.before)
-    line(f"\nwhat would help most, {advice.provenance}: {advice.about}, {now}")
+    line(f"\nwhat would help most, {advice.provenance}: {advice.about}, {advice.figure} {now}")
     shown = advice.remedies[:MOST_ROWS]
     if not shown:
         line("  no change that was tried gains 1 %")

@@ -10,8 +10,9 @@ from rich.table import Table
 
 from penstock.cli.output import table_of
 from penstock.cli.terminal import PlainConsole
-from penstock.simulation.crowd import verdict
+from penstock.simulation.crowd import Crowd, verdict
 from penstock.simulation.inside.schedule import Schedule
+from penstock.simulation.rows import each_once
 from penstock.units import format_bytes, format_seconds
 
 WIDTH = 150
@@ -30,7 +31,7 @@ def draw_points(
             published run; they get a mark.
     """
     first = rows[0]
-    console.print(f"{first['workload']} at {_sets(rows)}, simulated", highlight=False)
+    console.print(f"{each_once(first['workload'])} at {_sets(rows)}, simulated", highlight=False)
     written, shared = "written_bytes" in first, first.get("tenants") is not None
     several = len(rows) > 1 and bool(first["total_s"])
     headings = "machine | tier | mode | on chip | >compute | >I/O | >total | >slowdown | >80 % needs"
@@ -60,6 +61,8 @@ def draw_points(
     _print(console, table)
     if any(row["machine"] in uncalibrated for row in rows):
         console.print("*: no published run of this machine was used; its share of the peak rates is assumed")
+    if several:
+        console.print("'of first': total over the first row's; 'slowdown': total over the row's own compute")
     if needed and any(row["mode"] == "serial" for row in rows):
         console.print("'80 % needs': share of the bytes on chip at which the machine runs at 80 % of its ideal speed")
     if shared:
@@ -69,10 +72,11 @@ def draw_points(
     draw_tenants(console, rows)
 
 
-def draw_crowd(console: Console, rows: Sequence[Mapping[str, Any]], limit: float | None) -> None:
+def draw_crowd(console: Console, rows: Sequence[Mapping[str, Any]], crowd: Crowd) -> None:
     """A line for each number of tenants, and how many of them keep to the limit."""
     first = rows[0]
-    console.print(f"{first['workload']} at {_sets(rows)}, simulated; each tenant has keys of its own", highlight=False)
+    program = each_once(first["workload"]).partition(" x ")[2] or first["workload"]
+    console.print(f"{program} at {_sets(rows)}, simulated; each tenant has keys of its own", highlight=False)
     table = table_of(
         "machine | memory | mode | on chip | >tenants | >compute | >I/O | >last end | >times its compute "
         "| >times alone",
@@ -94,8 +98,8 @@ def draw_crowd(console: Console, rows: Sequence[Mapping[str, Any]], limit: float
     console.print("'times its compute': last end over a tenant's own compute time, every key at hand", highlight=False)
     console.print("'times alone': last end over that of one tenant alone in the same memory", highlight=False)
     for point, mine in points.items():
-        if limit is not None:
-            console.print(f"{', '.join(dict.fromkeys(point))}: {verdict(mine, limit)}", highlight=False, markup=False)
+        if crowd.is_limited:
+            console.print(f"{', '.join(dict.fromkeys(point))}: {verdict(mine, crowd)}", highlight=False, markup=False)
 
 
 def _held(row: Mapping[str, Any]) -> str:
@@ -154,7 +158,7 @@ def _on_chip_of(row: Mapping[str, Any]) -> str:
 def draw_levels(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     """A line for each row, and a table of its levels below."""
     first = rows[0]
-    console.print(f"{first['workload']} at {first['params']}, simulated", highlight=False)
+    console.print(f"{each_once(first['workload'])} at {first['params']}, simulated", highlight=False)
     for row in rows:
         ahead = "" if row["prefetch"] is None else f", prefetch {row['prefetch']}"
         slower = "" if row["slowdown"] is None else f", {_x(row['slowdown'])} {_whose(row)} {_s(row['compute_s'])}"

@@ -107,7 +107,7 @@ def simulate(
     beside: Program | Sequence[Program] | None = None,
     interleave: str | Path | None = None,
     tenants: int | str | Sequence[int] | None = None,
-    limit: float | None = None,
+    limit: float | str | None = None,
     hosts: int | Sequence[int] | None = None,
     network: str | Path | Sequence[str | Path] | None = None,
     topology: str | Path | None = None,
@@ -130,8 +130,9 @@ def simulate(
             interleave take one; mode: serial, overlap, bound; levels: several levels of memory
             ("on-chip,hbm:2 GB,nvme-gen5") instead of tiers and cache; beside: programs that run at the same time, with
             keys of their own; tenants: users of the program at once, each with its own keys ("1..8"), a row for each
-            number; limit: the last of them is the first that wait longer than this many times one alone; hosts,
-            network: a cluster; inside: "schedule" has the kernels of operations scheduled on the machine's units.
+            number; limit: the last of them is the first that wait longer than this many times one alone, or than a time
+            ("450 ms"); hosts, network: a cluster; inside: "schedule" has the kernels of operations scheduled on the
+            machine's units.
     Returns: rows in SI units; `assumed` lists the values behind them that nobody stated or measured.
     Raises: UnknownName: a name that does not exist, with the nearest; UsageError, UnitError, MachineError: what
             `penstock simulate` refuses, with the same words.
@@ -142,11 +143,9 @@ def simulate(
         "prefetch_buffer": prefetch_buffer, "classes": _joined(classes), "key_form": key_form, "decode": decode,
         "levels": _texts(levels), "inclusion": inclusion, "pin": _said(pin), "share": _said(share),
         "reserve": _said(reserve), "write_back": write_back,
-        "interleave": None if interleave is None else str(interleave), "tenants": _joined(tenants), "limit": limit,
-        "hosts": _joined(hosts),
-        "network": _texts(network), "topology": None if topology is None else str(topology),
-        "partition": _said(partition), "all_gather": all_gather, "broadcast": broadcast, "sharing": sharing,
-        "simgrid": simgrid, "inside": inside,
+        "interleave": _text(interleave), "tenants": _joined(tenants), "limit": _text(limit), "hosts": _joined(hosts),
+        "network": _texts(network), "topology": _text(topology), "partition": _said(partition),
+        "all_gather": all_gather, "broadcast": broadcast, "sharing": sharing, "simgrid": simgrid, "inside": inside,
     }  # fmt: skip
     given = {name: value for name, value in said.items() if value is not None}
     others = listed(beside)
@@ -256,6 +255,10 @@ def shown_of(rows: Sequence[Row]) -> tuple[str, ...]:
 
 def _said(value: Any) -> list[Any] | None:
     return None if value is None else listed(value)
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
 
 
 def _texts(value: Any) -> list[str] | None:

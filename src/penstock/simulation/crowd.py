@@ -2,7 +2,7 @@
 
 >>> counts_in("1..4"), counts_in("8,2"), counts_in("4,8..10")
 ((1, 2, 3, 4), (2, 8), (4, 8, 9, 10))
->>> verdict([{"num_tenants": n, "times_alone": n * 1.0} for n in (1, 2, 3, 4)], 2.5)
+>>> verdict([{"num_tenants": n, "times_alone": n * 1.0} for n in (1, 2, 3, 4)], Crowd((1, 2, 3, 4), limit=2.5))
 '2 tenants wait at most 2.5 times as long as one alone; 3 wait 3 times'
 """
 
@@ -14,6 +14,7 @@ from typing import Any
 
 from penstock.errors import UsageError
 from penstock.simulation.spelling import OPTIONS, Spelling
+from penstock.units import format_seconds, parse_seconds
 
 MOST = 4096
 """Tenants that may be asked about: each further one lengthens the program that is played."""
@@ -21,16 +22,41 @@ MOST = 4096
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """Numbers of tenants, ascending, and the wait at which to stop: times that of one tenant alone."""
+    """Numbers of tenants, ascending, and the wait at which to stop: times that of one tenant alone, or seconds."""
 
     counts: tuple[int, ...]
     limit: float | None = None
+    limit_s: float | None = None
 
     def __post_init__(self) -> None:
         if self.limit is not None and not 1 <= self.limit < float("inf"):
             raise UsageError(
-                f"limit {self.limit:g}: it is the wait of a tenant over that of one alone, a number from 1 on, as 3"
+                f"limit {self.limit:g}: it is the wait of a tenant over that of one alone, a number from 1 on, as 3, "
+                "or a time, as '450 ms'"
             )
+
+    @property
+    def is_limited(self) -> bool:
+        return self.limit is not None or self.limit_s is not None
+
+    def exceeded(self, row: Mapping[str, Any]) -> bool:
+        """Whether the tenants of a row wait longer than the limit."""
+        if self.limit_s is not None:
+            return bool(row["total_s"] > self.limit_s)
+        return self.limit is not None and (row["times_alone"] or 0.0) > self.limit
+
+
+def limited(counts: tuple[int, ...], text: str | None, spelling: Spelling = OPTIONS) -> Crowd:
+    """Numbers of tenants with a limit as a person writes it: `3`, or `450 ms`.
+
+    Raises: UsageError, UnitError.
+    """
+    if text is None:
+        return Crowd(counts)
+    try:
+        return Crowd(counts, limit=float(text))
+    except ValueError:
+        return Crowd(counts, limit_s=parse_seconds(text, spelling("limit")))
 
 
 def counts_in(text: str, spelling: Spelling = OPTIONS) -> tuple[int, ...]:
@@ -52,13 +78,15 @@ def counts_in(text: str, spelling: Spelling = OPTIONS) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def verdict(rows: Sequence[Mapping[str, Any]], limit: float) -> str:
+def verdict(rows: Sequence[Mapping[str, Any]], crowd: Crowd) -> str:
     """How many tenants keep to a limit, of the rows of one point with growing numbers of them."""
-    first = next((i for i, row in enumerate(rows) if (row["times_alone"] or 0) > limit), len(rows))
-    bound = f"{limit:g} times as long as one alone"
+    first = next((i for i, row in enumerate(rows) if crowd.exceeded(row)), len(rows))
+    bound = f"{crowd.limit:g} times as long as one alone" if crowd.limit_s is None else format_seconds(crowd.limit_s)
     if first == len(rows):
         return f"{_tenants(rows[-1])} at most {bound}, the most that were asked about"
-    beyond = f"{rows[first]['num_tenants']} wait {rows[first]['times_alone']:.3g} times"
+    row = rows[first]
+    waited = f"{row['times_alone']:.3g} times" if crowd.limit_s is None else format_seconds(row["total_s"])
+    beyond = f"{row['num_tenants']} wait {waited}"
     return f"{_tenants(rows[first - 1])} at most {bound}; {beyond}" if first else f"none keeps to {bound}: {beyond}"
 
 

@@ -175,12 +175,14 @@ def answers(
         yield OnMachine(machine, ready, points, shown, list(dict.fromkeys((*ready.priced.warnings, *warnings))))
 
 
-def answers_among(question: Question, trace: Trace, crowd: Crowd) -> Iterator[tuple[int, OnMachine]]:
+def answers_among(question: Question, trace: Trace, crowd: Crowd) -> list[tuple[int, OnMachine]]:
     """The answers for growing numbers of users of one program, each number with it; rows have `CROWD_COLUMNS`.
 
     With a limit they end with the first number at which tenants wait longer than it at every point, which is told too.
-    Raises: as `answers`.
+    They end before a number for which a level has no room, with a warning.
+    Raises: as `answers`; UsageError: the least number has no room.
     """
+    found = list[tuple[int, OnMachine]]()
     for machine, key_form in product(question.machines, question.key_forms):
         points = question.points_on(machine)
         priced = ready_for(question, trace, machine, key_form).priced
@@ -188,7 +190,13 @@ def answers_among(question: Question, trace: Trace, crowd: Crowd) -> Iterator[tu
         for count in sorted({1, *crowd.counts}):
             together = interleave([priced] * count, question.order)
             ready = Ready(priced=together.together, tenants=together)
-            rows, warnings = play(ready, points)
+            try:
+                rows, warnings = play(ready, points)
+            except UsageError as error:
+                if count <= crowd.counts[0]:
+                    raise
+                found[-1][1].warnings.append(f"{count} tenants and more are left out: {error}")
+                break
             alone = [row["total_s"] for row in rows] if alone is None else alone
             for row, own_s in zip(rows, alone, strict=True):
                 row["num_tenants"], row["times_alone"] = count, row["total_s"] / own_s if own_s else None
@@ -198,9 +206,10 @@ def answers_among(question: Question, trace: Trace, crowd: Crowd) -> Iterator[tu
                 shown = [{**few, **{name: row[name] for name in names}} for few, row in zip(shown, rows, strict=True)]
                 said = list(dict.fromkeys((*priced.warnings, *warnings)))
                 by_itself = Ready(priced=priced) if count == 1 else ready
-                yield count, OnMachine(machine, by_itself, points, shown, said)
-            if crowd.limit is not None and all((row["times_alone"] or 0) > crowd.limit for row in rows):
+                found.append((count, OnMachine(machine, by_itself, points, shown, said)))
+            if crowd.is_limited and all(crowd.exceeded(row) for row in rows):
                 break
+    return found
 
 
 def ready_for(

@@ -197,6 +197,17 @@ def row_of(priced: PricedTrace, point: Point, result: Result, single: Result | N
     }
 
 
+def each_once(workload: str) -> str:
+    """Programs that run together, each with how often it does.
+
+    >>> each_once("a+b+a"), each_once("a+a+a"), each_once("a")
+    ('2 x a + b', '3 x a', 'a')
+    """
+    names = workload.split("+")
+    counts = {name: names.count(name) for name in names}
+    return " + ".join(name if count == 1 else f"{count} x {name}" for name, count in counts.items())
+
+
 def felt_slowdown(row: Mapping[str, Any]) -> float | None:
     """The slowdown that a program's user sees: the worst tenant's if several programs run together."""
     found = row["slowdown"] if row.get("tenants") is None else row.get("tenant_slowdown")

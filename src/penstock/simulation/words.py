@@ -15,7 +15,7 @@ from penstock.machines import STUDY_TIERS, Inside, Machine, Network, Tier, load_
 from penstock.machines.networks import load_networks, network_names
 from penstock.simulation.cluster.partitions import ByTenant
 from penstock.simulation.cluster.spec import Cluster
-from penstock.simulation.crowd import Crowd, counts_in
+from penstock.simulation.crowd import Crowd, counts_in, limited
 from penstock.simulation.memory.residents import Reservation, parse_reservation
 from penstock.simulation.memory.tenants import ORDERS
 from penstock.simulation.names import ON_CHIP, cache_bytes, class_named, classes_named, one_of
@@ -61,8 +61,8 @@ class Words:
     interleave: str = ORDERS[0]
     tenants: str | None = None
     """Users of the program at the same time: `4`, `1,2,4` or `1..8`."""
-    limit: float | None = None
-    """Stop at the first number of tenants that wait longer: times the time of one alone."""
+    limit: str | None = None
+    """Stop at the first number of tenants that wait longer: times the time of one alone (`3`), or a time (`450 ms`)."""
     write_back: bool = False
     compare_policies: bool = False
     inside: str = Inside.UNITS.value
@@ -266,7 +266,7 @@ def _crowd(words: Words, given: Collection[str], spelling: Spelling) -> Crowd | 
             raise UsageError(
                 f"{spelling('tenants')} are users of one program: leave {spelling(word)} or {spelling('tenants')} out"
             )
-    return Crowd(counts_in(words.tenants, spelling), words.limit)
+    return limited(counts_in(words.tenants, spelling), words.limit, spelling)
 
 
 def _counts(text: str, spelling: Spelling) -> tuple[int, ...]:

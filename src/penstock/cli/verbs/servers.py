@@ -202,6 +202,6 @@ def _draw(
     over = sorted({row["servers"] for row in rows if row["offered_load"] >= 1})
     if over:
         said = ", ".join(map(str, over))
-        console.print(f"{said} servers are asked for more computing than they have: their queue grows with the stream")
+        console.print(f"{said} servers: more computing is asked for than there is, and the queue grows with the stream")
     console.print("'computing', 'stalled': of all servers' time; 'loaded', 'energy': of a run; latencies to its end")
     draw_assumed(console, [machine], tiers, [])

@@ -144,7 +144,7 @@ def _drawing(
 ) -> Callable[[Console], None]:
     """The table of the question's kind."""
     if asked.crowd is not None:
-        return partial(draw_crowd, rows=rows, limit=asked.crowd.limit)
+        return partial(draw_crowd, rows=rows, crowd=asked.crowd)
     if asked.question.on_clusters:
         return partial(draw_hosts, rows=rows)
     if isinstance(asked.question.holds, Levels):
