@@ -296,10 +296,14 @@ class _Study:
     def _at_other_parameters(self) -> list[Remedy]:
         """Other numbers of digits: the operations are the same, with other keys."""
         program, base = self.setting.program, self.params
-        if self.plays.beside or program is None or is_trace_file(program) or is_package(program):
+        if self.plays.beside or program is None:
+            self.not_tried.append("parameters: programs that run together keep theirs")
+            return []
+        if is_trace_file(program) or is_package(program):
             self.not_tried.append(
-                "parameters: traces, packages and programs that run together keep theirs; 'penstock predict suggest' "
-                "finds others for one of them"
+                f"parameters: {program} keeps its own; 'penstock predict suggest {shlex.quote(program)} --machine "
+                f"{self.setting.words['machine'][0]} -o set.toml' finds a set for the program, and 'penstock trace "
+                f"{shlex.quote(program)} --params set.toml' takes it there"
             )
             return []
         if "ciphertext" in self.classes or "database" in self.classes:
