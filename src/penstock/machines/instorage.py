@@ -78,6 +78,10 @@ class Engines:
         return self.count * self.lanes
 
 
+MOST_COSTS = 1024
+"""Costs that an accelerator keeps."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitAccelerator:
     """Accelerators of functional units: one for each `channels_per_accelerator` channels, and one for the drive."""
@@ -115,6 +119,8 @@ class UnitAccelerator:
     scaling_source: str = ""
     """Basis of the laws by which rows follow lanes and scratchpads."""
     _machine: Machine = field(init=False, repr=False, compare=False)
+    _costs: dict[KernelWork, Cost] = field(init=False, repr=False, compare=False, default_factory=dict)
+    """Of the works priced last: a study asks for the same ones under every policy and batch."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_machine", _machine_of(self))
@@ -145,7 +151,13 @@ class UnitAccelerator:
 
     def price(self, work: KernelWork) -> Cost:
         """Seconds and the binding unit of an operation on one accelerator."""
-        return self.machine.price(self.work(work))
+        found = self._costs.get(work)
+        if found is None:
+            found = self.machine.price(self.work(work))
+            if len(self._costs) >= MOST_COSTS:
+                self._costs.clear()
+            self._costs[work] = found
+        return found
 
     def check_holds(self, params: CkksParameters) -> None:
         """An accelerator works on limbs: the operand, the result and a factor of one have to fit.

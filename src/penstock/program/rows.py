@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import index
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from penstock.errors import ParamsError, PenstockError
 from penstock.operations import CONJ_KEY, RELIN_KEY, OpKind, rotation_key
-from penstock.params.ckks import CkksParameters
+from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.call import Call, Cipher, Executed, How, Manner
 from penstock.program.evaluator import Operand, Plain, Values, Weight, chebyshev_coefficients, padded
 from penstock.program.scaling import Aligned, ScaleState, align_pair, align_unary, check_drop
@@ -193,7 +193,7 @@ class RowWriter(ABC):
         return self._apply(
             OpKind.ROTATE_HOISTED,
             [a, digits],
-            align_unary(a.state, self.params.scaling, multiplication=False),
+            _aligned(a.state.limbs, a.state.degree, self.params.scaling, False),
             self._rotation_key(step),
             step,
         )
@@ -242,7 +242,8 @@ class RowWriter(ABC):
     # One row.
     def _two(self, kind: OpKind, a: Cipher, b: Cipher, *, key: str | None = None) -> Cipher:
         multiplication = kind in MULTIPLICATIONS
-        aligned = align_pair(a.state, b.state, self.params.scaling, multiplication=multiplication)
+        one, other = a.state, b.state
+        aligned = _met(one.limbs, one.degree, other.limbs, other.degree, self.params.scaling, multiplication)
         if not (multiplication or self.params.scaling.automatic) and self.params.library == "openfhe":
             check_drop(a.state, b.state)
         return self._apply(kind, [a, b], aligned, key)
@@ -258,7 +259,7 @@ class RowWriter(ABC):
         scalar: complex | None = None,
         how: How | None = None,
     ) -> Cipher:
-        aligned = align_unary(a.state, self.params.scaling, multiplication=kind in MULTIPLICATIONS)
+        aligned = _aligned(a.state.limbs, a.state.degree, self.params.scaling, kind in MULTIPLICATIONS)
         return self._apply(kind, [a], aligned, key, step, plain, scalar, how)
 
     def _apply(self, kind: OpKind, operands: Sequence[Cipher], aligned: Aligned, *rest: Any) -> Cipher:
@@ -268,7 +269,7 @@ class RowWriter(ABC):
             if degree > 1:
                 raise PenstockError(f"{kind}: an operand is a product that was not rescaled; call rescale() first")
             degree = 2
-        call = Call(kind, operands, ScaleState(aligned.limbs, degree), *rest)
+        call = Call(kind, operands, state_of(aligned.limbs, degree), *rest)
         done = self.execute(call)
         polynomials = operands[0].polynomials
         if kind is OpKind.MULT_NO_RELIN:
@@ -288,7 +289,7 @@ class RowWriter(ABC):
                 f"{kind}: the ciphertext has {a.state.limbs} limb left and set '{self.params.name}' carries "
                 f"{self.params.depth} multiplications in sequence: the program is deeper than the parameters"
             )
-        done = self.execute(Call(kind, [a], ScaleState(limbs, degree)))
+        done = self.execute(Call(kind, [a], state_of(limbs, degree)))
         object_id = self.builder.ciphertext(done.state.limbs, a.polynomials)
         implied = a.state.degree - degree if kind is OpKind.MOD_DROP else 0
         self.builder.add(
@@ -326,6 +327,24 @@ class RowWriter(ABC):
             start_s=done.start_s,
             end_s=done.end_s,
         )
+
+
+# A program meets few states a hundred thousand times, and they never change.
+@lru_cache(maxsize=1024)
+def state_of(limbs: int, degree: int) -> ScaleState:
+    """The state of so many limbs and this degree."""
+    return ScaleState(limbs, degree)
+
+
+@lru_cache(maxsize=4096)
+def _aligned(limbs: int, degree: int, scaling: Scaling, multiplication: bool) -> Aligned:
+    return align_unary(ScaleState(limbs, degree), scaling, multiplication=multiplication)
+
+
+@lru_cache(maxsize=16384)
+def _met(limbs: int, degree: int, limbs_b: int, degree_b: int, scaling: Scaling, multiplication: bool) -> Aligned:
+    one, other = ScaleState(limbs, degree), ScaleState(limbs_b, degree_b)
+    return align_pair(one, other, scaling, multiplication=multiplication)
 
 
 def number_of(operand: Any) -> complex:

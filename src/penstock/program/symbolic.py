@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,12 @@ from penstock.program.call import Call, Cipher, Executed, Period, Powers, Refres
 from penstock.program.circuit_evaluator import CircuitEvaluator
 from penstock.program.composites import AbreastEvaluator
 from penstock.program.evaluator import Values
+from penstock.program.rows import state_of
 from penstock.program.scaling import ScaleState
 from penstock.traces.blocks import Block
 from penstock.traces.builder import TraceBuilder
 
+_executed = lru_cache(maxsize=1024)(lambda limbs, degree: Executed(state_of(limbs, degree)))
 MOST_KEPT = 64
 """Composites whose rows are kept; a program has a few kinds."""
 
@@ -45,7 +48,7 @@ class SymbolicEvaluator(AbreastEvaluator):
         return True
 
     def execute(self, call: Call) -> Executed:
-        return Executed(call.state)
+        return _executed(call.state.limbs, call.state.degree)
 
     def _encrypt(self, values: Values) -> Executed:
         return Executed(ScaleState.encrypted(self.params, self.params.num_q))

@@ -8,6 +8,7 @@ from typing import Any
 from penstock.params.ckks import CkksParameters
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.running.reading import Reading, describe, resolve
+from penstock.system.collector import collector_paused
 from penstock.traces.schema import Trace
 
 
@@ -27,9 +28,10 @@ def trace_workload(
     """
     workload, size_name, checked = resolve(name, params, size)
     chosen = workload.SIZES[size_name]
-    evaluator = SymbolicEvaluator(checked, repeats=True)
-    workload.program(evaluator, workload.blank(chosen, checked.slots) if data is None else data, chosen)
-    return evaluator.builder.finish(describe(workload.NAME, checked, "trace", size_name, seed))
+    with collector_paused():
+        evaluator = SymbolicEvaluator(checked, repeats=True)
+        workload.program(evaluator, workload.blank(chosen, checked.slots) if data is None else data, chosen)
+        return evaluator.builder.finish(describe(workload.NAME, checked, "trace", size_name, seed))
 
 
 READING = Reading(

@@ -199,19 +199,21 @@ def _together(table: pa.Table, objects: Objects, shapes: Shapes, machine: Machin
     if machine.gpu is None or machine.gpu.most_ciphertexts <= 1:
         return None
     waits = depths(program_of(table, objects, shapes))
-    groups = np.unique(np.stack([shapes.of_row, waits]), axis=1)[0]
+    # A pair is one number: depth, then shape.
+    groups = np.unique(waits * len(shapes.distinct) + shapes.of_row) % max(len(shapes.distinct), 1)
     launches = np.bincount(groups, minlength=len(shapes.distinct))
     return np.asarray(shapes.counts / np.maximum(launches, 1), dtype=np.float64)
 
 
 def depths(program: Program) -> Ints:
     """(n,) the length of the longest chain of operations that each waits for."""
-    start, source = program.source_start.tolist(), program.source.tolist()
-    found = [0] * len(program.of_row)
-    for row in range(len(found)):
-        mine = source[start[row] : start[row + 1]]
-        if mine:
-            found[row] = 1 + max(found[other] for other in mine)
+    rows = len(program.of_row)
+    readers = np.repeat(np.arange(rows, dtype=np.int64), np.diff(program.source_start))
+    found = [0] * rows
+    # Sources stand before their readers, so their own chains are known.
+    for row, source in zip(readers.tolist(), program.source.tolist(), strict=True):
+        if found[source] >= found[row]:
+            found[row] = found[source] + 1
     return np.asarray(found, dtype=np.int64)
 
 

@@ -6,12 +6,17 @@ of new objects differ, and the scope. A block holds the rows without these.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
 ABSOLUTE = 1 << 40
 """Added to the number of an object that was there before a block began and is not among its operands."""
+
+_OPERANDS, _OUTPUT, _PLAINTEXT, _SCOPE = 4, 5, 7, 11
+"""Columns of the operations of a block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +28,7 @@ class Place:
     scope: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Block:
     """Rows between two places. Equal blocks are the same work on other operands."""
 
@@ -31,6 +36,27 @@ class Block:
     """As rows of a trace, without the number; objects are relative, the scope is what follows that of the place."""
     objects: tuple[tuple[Any, ...], ...]
     """New ones, without their numbers."""
+
+    @cached_property
+    def columns(self) -> list[tuple[Any, ...]]:
+        """The operations by column."""
+        return list(zip(*self.operations, strict=True))
+
+    @cached_property
+    def object_columns(self) -> list[tuple[Any, ...]]:
+        """The objects by column."""
+        return list(zip(*self.objects, strict=True))
+
+    @cached_property
+    def scopes(self) -> frozenset[str]:
+        """The different ones."""
+        return frozenset(self.columns[_SCOPE])
+
+    @cached_property
+    def numbers(self) -> frozenset[int]:
+        """All relative numbers of objects."""
+        single = (number for column in (_OUTPUT, _PLAINTEXT) for number in self.columns[column] if number is not None)
+        return frozenset(chain(single, *self.columns[_OPERANDS]))
 
 
 def cut(
@@ -65,18 +91,22 @@ def paste(
 ) -> None:
     """Append a block, for other operands, where a trace ends now."""
     first, scope = place.objects, place.scope
+    if block.objects:
+        objects.extend(zip(range(first, first + len(block.objects)), *block.object_columns, strict=True))
+    if not block.operations:
+        return
 
-    def absolute(number: int | None) -> int | None:
-        if number is None:
-            return None
+    def absolute(number: int) -> int:
         if number >= ABSOLUTE:
             return number - ABSOLUTE
         return number + first if number >= 0 else operands[-1 - number]
 
-    for i, row in enumerate(block.objects, start=first):
-        objects.append((i, *row))
-    for i, row in enumerate(block.operations, start=place.operations):
-        operations.append(
-            (i, *row[:4], tuple(map(absolute, row[4])), absolute(row[5]), row[6], absolute(row[7]), *row[8:11],
-             scope + row[11], *row[12:])
-        )  # fmt: skip
+    found: dict[int | None, int | None] = {number: absolute(number) for number in block.numbers}
+    found[None] = None
+    at, named = found.__getitem__, {each: scope + each for each in block.scopes}
+    columns: list[Iterable[Any]] = [*block.columns]
+    columns[_OPERANDS] = [tuple(map(at, each)) for each in columns[_OPERANDS]]
+    for column in (_OUTPUT, _PLAINTEXT):
+        columns[column] = map(at, columns[column])
+    columns[_SCOPE] = map(named.__getitem__, columns[_SCOPE])
+    operations.extend(zip(range(place.operations, place.operations + len(block.operations)), *columns, strict=True))

@@ -13,6 +13,8 @@ from penstock.params.ckks import CkksParameters
 from penstock.traces.blocks import Block, Place, cut, paste
 from penstock.traces.schema import OBJECTS_SCHEMA, OPERATIONS_SCHEMA, ORIGIN_CALLED, ORIGIN_MODELLED, Trace, TraceMeta
 
+_WORDS = {kind: kind.value for kind in OpKind}
+
 
 class TraceBuilder:
     """Collects operations and objects in memory; `finish()` turns them into tables.
@@ -26,6 +28,7 @@ class TraceBuilder:
         self._ops: list[tuple[Any, ...]] = []
         self._objects: list[tuple[int, str, str | None, int, int]] = []
         self._keys: dict[str, int] = {}
+        self._sizes: dict[tuple[int, int], int] = {}
         self._scope: list[str] = []
         self._scope_path = ""
         self._counts: dict[str, int] = {}
@@ -86,7 +89,10 @@ class TraceBuilder:
 
     def ciphertext(self, limbs: int, polynomials: int = 2, name: str | None = None) -> int:
         """Register a ciphertext of `polynomials` polynomials at `limbs` limbs."""
-        return self.add_object("ciphertext", limbs, self.params.ciphertext_bytes(limbs, polynomials), name)
+        size = self._sizes.get((limbs, polynomials))
+        if size is None:
+            size = self._sizes[limbs, polynomials] = self.params.ciphertext_bytes(limbs, polynomials)
+        return self.add_object("ciphertext", limbs, size, name)
 
     def extended(self, limbs: int) -> int:
         """Register a ciphertext over Q and P with `limbs` limbs of Q."""
@@ -142,7 +148,7 @@ class TraceBuilder:
         self._ops.append(
             (
                 op_id,
-                kind.value,
+                _WORDS[kind],
                 origin,
                 limbs_in,
                 limbs_out,

@@ -5,7 +5,9 @@ Plain numbers that add up; `penstock.work.kernels` computes them and machines pr
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from operator import add, attrgetter
 
 from penstock.errors import UsageError
 
@@ -79,7 +81,7 @@ class KernelWork:
                 f"kernel work over ring dimensions {self.ring_dim} and {other.ring_dim} cannot be added: "
                 "their transforms differ; price each separately and add the seconds"
             )
-        total = {name: getattr(self, name) + getattr(other, name) for name in AMOUNTS}
+        total = dict(zip(AMOUNTS, map(add, amounts_of(self), amounts_of(other)), strict=True))
         return KernelWork(
             ring_dim=self.ring_dim or other.ring_dim,
             transform_loops=add_loops(self.transform_loops, other.transform_loops),
@@ -100,3 +102,5 @@ class KernelWork:
 
 AMOUNTS = tuple(f.name for f in fields(KernelWork) if f.name not in ("ring_dim", "transform_loops", "element_loops"))
 """The fields that add up as numbers."""
+amounts_of: Callable[[KernelWork], tuple[int, ...]] = attrgetter(*AMOUNTS)
+"""The numbers of a work, in the order of `AMOUNTS`."""

@@ -14,6 +14,7 @@ from rich.table import Table
 from penstock.cli.output import draw_verdict, emit, format_option, progress_console
 from penstock.cli.study_rows import headline_table, make_folder, study_table
 from penstock.cli.verbs.reproduce_fheins import fheins
+from penstock.system.collector import collector_paused
 from penstock.units import format_bytes, format_seconds
 
 _PART = re.compile(r"^figure9\.(micro|workload)\.[ndt]\d+\.")
@@ -46,6 +47,7 @@ command.add_command(fheins)
 @click.option("--client", default="laptop", help="Where the client computes, and its line: a name, or a TOML file.")
 @click.option("--prices", default="cloud-2024", help="Prices of an hour, a byte and a joule: a name, or a TOML file.")
 @format_option
+@collector_paused()
 def io_study(figures: Path | None, client: str, prices: str, output_format: str) -> None:
     """The storage-I/O study of FHE accelerators: every published number, by its own rules and from first principles.
 

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from penstock.cli.output import draw_verdict, emit, format_option, progress_console
 from penstock.cli.study_rows import headline_table, make_folder, study_table
+from penstock.system.collector import collector_paused
 
 
 @click.command("fheins")
@@ -20,6 +21,7 @@ from penstock.cli.study_rows import headline_table, make_folder, study_table
     help="Folder for figures 3 to 5 and the powers of Table II as SVG.",
 )
 @format_option
+@collector_paused()
 def fheins(figures: Path | None, output_format: str) -> None:
     """FHEIns, queries inside an SSD: figures 3 to 5 and the arithmetic of Tables I and II.
 

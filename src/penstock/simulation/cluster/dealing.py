@@ -27,8 +27,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from functools import lru_cache
+from operator import sub
 from typing import Literal
+
+import numpy as np
 
 from penstock.errors import PenstockError
 from penstock.operations import OpKind
@@ -48,7 +51,7 @@ from penstock.simulation.cluster.dealt_stages import (
     scalar_products,
 )
 from penstock.system.kept import kept
-from penstock.work.kernel_work import AMOUNTS, KernelWork, Loops, add_loops
+from penstock.work.kernel_work import AMOUNTS, KernelWork, Loops, add_loops, amounts_of
 from penstock.work.kernels import digit_sizes, kernel_work
 from penstock.work.shapes import Shape, shape_work
 
@@ -69,6 +72,8 @@ HOISTED = KEY_PRODUCTS - KEY_SWITCHES
 """Kinds that read digits."""
 MOST_KEPT_BYTES = 64 * 2**20
 """Of what hosts hold that is kept, for each number of hosts and of limbs."""
+MOST_KEPT = 8192
+"""Shapes of operations whose work on hosts is kept."""
 _WIDE = {
     OpKind.EXTEND: {"ciphertext_write_bytes"},
     OpKind.ADD_EXTENDED: set(AMOUNTS),
@@ -119,31 +124,24 @@ def _count(limbs: int, hosts: int, host: int) -> int:
 @kept(MOST_KEPT_BYTES)
 def holdings(params: CkksParameters, limbs: int, dealing: Dealing) -> tuple[Holding, ...]:
     """(hosts,) limbs of each host out of this many."""
-    hosts, ends, at = dealing.hosts, [], 0
-    for size in digit_sizes(params, limbs):
-        at += size
-        ends.append(at)
+    hosts = dealing.hosts
+    ends = np.cumsum([0, *digit_sizes(params, limbs)])
+    # As `_count`, of every host and digit.
+    below = np.maximum(0, (ends - np.arange(hosts)[:, None] + hosts - 1) // hosts)
+    rows = np.diff(below).tolist()
     special = dealing.held_special(params.num_p)
-    found = []
-    for host in range(hosts):
-        below = [0, *(_count(end, hosts, host) for end in ends)]
-        digits = tuple(b - a for a, b in pairwise(below))
-        found.append(Holding(digits, special[host]))
-    return tuple(found)
+    return tuple(Holding(tuple(digits), special[host]) for host, digits in enumerate(rows))
 
 
 @kept(MOST_KEPT_BYTES)
 def busiest(params: CkksParameters, limbs: int, dealing: Dealing) -> tuple[Holding, ...]:
     """The holdings that no other one exceeds in every respect; most often it is one."""
-    sizes = digit_sizes(params, limbs)
-
-    def measure(holding: Holding) -> tuple[int, int, int]:
-        macs = sum(a * (limbs - size) for a, size in zip(holding.digits, sizes, strict=True))
-        return holding.own, holding.special, macs
-
+    others = limbs - np.asarray(digit_sizes(params, limbs), dtype=np.int64)
+    found = holdings(params, limbs, dealing)
+    macs = (np.asarray([holding.digits for holding in found], dtype=np.int64) @ others).tolist()
     best: dict[tuple[int, int, int], Holding] = {}
-    for holding in holdings(params, limbs, dealing):
-        best.setdefault(measure(holding), holding)
+    for holding, work in zip(found, macs, strict=True):
+        best.setdefault((holding.own, holding.special, work), holding)
     return tuple(
         holding
         for mine, holding in best.items()
@@ -162,21 +160,24 @@ class DealtOperation:
         own = range(shape.limbs_in, shape.limbs_out, -1) if self.kind is OpKind.RESCALE else ()
         self.rescaled = [(self._above, 2)] * shape.implied_rescales + [(limbs, shape.polynomials) for limbs in own]
         """(limbs before, polynomials) of each rescale in it, implied ones first."""
-        named = sum(self._named(0, Dealing(1)), KernelWork())
-        self._rest = difference(shape_work(shape, params, key_form), named, shape)
 
     def stages(self, host: int) -> list[KernelWork]:
         """The work of one host in each stage; element-wise work, which fits any stage, comes last."""
-        return [*self._named(host, self.dealing), self._share(host)]
+        return [*self.named(host), self._share(host)]
 
     def path(self) -> KernelWork:
         """The work that its time is made of: in every stage, the most of each kernel that any host has.
 
         One host most often has the most of all of them; where none does, this is a little more than the busiest has.
         """
-        dealing, limbs = self.dealing, self.shape.limbs_in
+        dealing = self.dealing
         if dealing.hosts == 1:
             return shape_work(self.shape, self.params, self.key_form)
+        return _path(self.shape, self.params, Dealing(dealing.hosts, dealing.special), self.key_form)
+
+    def longest(self) -> KernelWork:
+        """As `path`, of several hosts, worked out anew."""
+        dealing, limbs = self.dealing, self.shape.limbs_in
         where = holdings(self.params, limbs, dealing)
         # Host 0 has the most limbs of Q; a dropped limb has one home; the first new limb of ModRaise has another.
         hosts = {0, limbs % dealing.hosts, *(where.index(held) for held in busiest(self.params, limbs, dealing))}
@@ -213,9 +214,9 @@ class DealtOperation:
             found.append(gather(of_q, of_raised, self.shape.polynomials))
         return tuple(found)
 
-    def _named(self, host: int, dealing: Dealing) -> list[KernelWork]:
+    def named(self, host: int) -> list[KernelWork]:
         """The stages of key switching, rescaling and ModRaise on one host."""
-        params, limbs, kind = self.params, self.shape.limbs_in, self.kind
+        params, limbs, kind, dealing = self.params, self.shape.limbs_in, self.kind, self.dealing
         held = holdings(params, limbs, dealing)[host]
         found = []
         if self.shape.implied_scalar_mults:
@@ -250,7 +251,8 @@ class DealtOperation:
 
     def _share(self, host: int) -> KernelWork:
         """A host's share of the element-wise work, in proportion to the limbs of Q, or of Q and P."""
-        rest, hosts, special = self._rest, self.dealing.hosts, self.params.num_p
+        rest = _rest(self.shape, self.params, self.key_form)
+        hosts, special = self.dealing.hosts, self.params.num_p
         limbs = dict.fromkeys(AMOUNTS, self.shape.limbs_in)
         wide: Set[str] = _WIDE.get(self.kind, frozenset())
         own_special = self.dealing.held_special(special)[host]
@@ -281,12 +283,25 @@ class DealtOperation:
         )
 
 
+@lru_cache(maxsize=MOST_KEPT)
+def _rest(shape: Shape, params: CkksParameters, key_form: KeyForm | None) -> KernelWork:
+    """The element-wise work of an operation: what its named stages leave of it."""
+    alone = DealtOperation(shape, params, Dealing(1), key_form)
+    return difference(shape_work(shape, params, key_form), sum(alone.named(0), KernelWork()), shape)
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def _path(shape: Shape, params: CkksParameters, dealing: Dealing, key_form: KeyForm | None) -> KernelWork:
+    """Of several hosts. Which of them take part in an exchange changes no work, so all kinds of exchange share it."""
+    return DealtOperation(shape, params, dealing, key_form).longest()
+
+
 def most(works: Sequence[KernelWork]) -> KernelWork:
     """The maximum of each kernel over these works; loops come from the work with the most transforms."""
     if len(works) == 1:
         return works[0]
     first = max(works, key=lambda work: (work.limb_transforms, work.elementwise_mults))
-    amounts = {name: max(getattr(work, name) for work in works) for name in AMOUNTS}
+    amounts = dict(zip(AMOUNTS, map(max, *map(amounts_of, works)), strict=True))
     return replace(first, ring_dim=max(work.ring_dim for work in works), **amounts)
 
 
@@ -295,7 +310,7 @@ def difference(whole: KernelWork, part: KernelWork, shape: Shape) -> KernelWork:
 
     Raises: PenstockError: the part has more of a kernel than the whole.
     """
-    amounts = {name: getattr(whole, name) - getattr(part, name) for name in AMOUNTS}
+    amounts = dict(zip(AMOUNTS, map(sub, amounts_of(whole), amounts_of(part)), strict=True))
     short = [name for name, value in amounts.items() if value < 0]
     if short:
         raise PenstockError(

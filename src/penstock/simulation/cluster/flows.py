@@ -15,16 +15,23 @@ from penstock.machines.networks import Network
 from penstock.simulation.cluster.collectives import Pattern
 from penstock.simulation.cluster.topology import Topology
 from penstock.simulation.engine import Floats, _engine
+from penstock.system.kept import kept
 
 Sharing = Literal["equal", "by-latency"]
 """How messages share a link: each the same rate, or rates as one over the latency of the route (as TCP does, and
 SimGrid's CM02). Without latency, or with the same one on every route, they are the same."""
 
 STAR = "star"
+MOST_KEPT_BYTES = 128 * 2**20
+"""Of bytes on links that are kept, with their messages and routes."""
 
 
+@kept(MOST_KEPT_BYTES)
 def link_bytes(topology: Topology, pattern: Pattern) -> npt.NDArray[np.int64]:
-    """(rounds, links) bytes that go over each link in each round."""
+    """(rounds, links) bytes that go over each link in each round, read-only.
+
+    They are the same at any rate of the links, so networks and energies share them.
+    """
     rounds = len(pattern.round_start) - 1
     carried = np.zeros((rounds, topology.links), dtype=np.int64)
     round_of = np.repeat(np.arange(rounds), np.diff(pattern.round_start))
@@ -34,6 +41,7 @@ def link_bytes(topology: Topology, pattern: Pattern) -> npt.NDArray[np.int64]:
     first = np.cumsum(length) - length
     link = topology.route_link[topology.route_start[pair][message] + np.arange(len(message)) - first[message]]
     np.add.at(carried, (round_of[message], link), pattern.size[message])
+    carried.setflags(write=False)
     return carried
 
 

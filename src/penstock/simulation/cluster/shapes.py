@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 
-from penstock.machines.schema import Machine
+from penstock.machines.schema import Cost, Machine
 from penstock.simulation.cluster.collectives import Collective
 from penstock.simulation.cluster.exchanges import Exchanges
 from penstock.simulation.cluster.partitions import Part, Together
@@ -15,6 +16,10 @@ from penstock.simulation.cluster.program import ClusterProgram
 from penstock.simulation.cluster.simgrid import SimGrid
 from penstock.simulation.cluster.spec import Cluster
 from penstock.simulation.engine import Floats
+from penstock.work.kernel_work import KernelWork
+
+_SECONDS: Callable[[Cost], float] = attrgetter("seconds")
+_JOULES: Callable[[Cost], float | None] = attrgetter("joules")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,31 +73,41 @@ def compute_s(program: ClusterProgram, parts: Sequence[Part | None], machine: Ma
 
     Args:   parts: of `parts_of`.
     """
-    seconds, _ = _priced(program, parts, machine)
-    return float(seconds @ program.shapes.counts)
+    return float(_priced(program, _paths(parts), machine, _SECONDS) @ program.shapes.counts)
 
 
-def _priced(program: ClusterProgram, parts: Sequence[Part | None], machine: Machine) -> tuple[Floats, Floats]:
-    """(shapes,) seconds of the busiest host, and joules of all."""
+def _paths(parts: Sequence[Part | None]) -> list[KernelWork | None]:
+    return [None if part is None else part.path for part in parts]
+
+
+def _priced(
+    program: ClusterProgram, works: Sequence[KernelWork | None], machine: Machine, of: Callable[[Cost], float | None]
+) -> Floats:
+    """(shapes,) seconds or joules of each shape's work, 0 without work."""
     shapes, together = program.shapes, program.priced.together
-    seconds, joules = np.zeros(len(parts)), np.zeros(len(parts))
-    for i, (shape, part) in enumerate(zip(shapes.distinct, parts, strict=True)):
-        if part is None:
+    found = np.zeros(len(works))
+    for i, (shape, work) in enumerate(zip(shapes.distinct, works, strict=True)):
+        if work is None:
             continue
         # The measured factor of the whole operation holds for each share of it.
         factor = machine.factor(shape.kind, program.params.ring_dim, shape.limbs_in)
-        alike = 1.0 if together is None else float(together[i])
-        seconds[i] = factor * machine.price(part.path, alike).seconds
-        joules[i] = factor * (machine.price(part.total, alike).joules or 0.0)
-    return seconds, joules
+        found[i] = factor * (of(machine.price(work, 1.0 if together is None else float(together[i]))) or 0.0)
+    return found
+
+
+def _joules(program: ClusterProgram, totals: tuple[KernelWork | None, ...]) -> float:
+    """Of all hosts. Most partitions have the same work in all at any number of hosts, so the program keeps this too."""
+    return program.keep(
+        ("joules", totals),
+        lambda: float(_priced(program, totals, program.machine, _JOULES) @ program.shapes.counts),
+    )
 
 
 def _deal(program: ClusterProgram, partition: Together, hosts: int) -> Dealt:
     parts = parts_of(program, partition, hosts)
-    seconds, joules = _priced(program, parts, program.machine)
     known = program.priced.joules is not None
     return Dealt(
-        compute_s=seconds,
-        joules=float(joules @ program.shapes.counts) if known else None,
+        compute_s=_priced(program, _paths(parts), program.machine, _SECONDS),
+        joules=_joules(program, tuple(None if part is None else part.total for part in parts)) if known else None,
         exchanged=tuple(() if part is None else part.exchanged for part in parts),
     )

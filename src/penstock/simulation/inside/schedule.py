@@ -116,10 +116,11 @@ def sources_of(outputs: tuple[Ints, Ints], operands: tuple[Ints, Ints], rows: in
     maker[outputs[1]] = outputs[0]
     row, source = operands[0], maker[operands[1]]
     known = (source >= 0) & (source < row)
-    pairs = np.unique(np.stack([row[known], source[known]]), axis=1) if known.any() else np.zeros((2, 0), np.int64)
+    # A pair is one number: row, then source.
+    reader, read = np.divmod(np.unique(row[known] * rows + source[known]), max(rows, 1))
     start = np.zeros(rows + 1, dtype=np.int64)
-    np.cumsum(np.bincount(pairs[0], minlength=rows), out=start[1:])
-    return start, np.ascontiguousarray(pairs[1])
+    np.cumsum(np.bincount(reader, minlength=rows), out=start[1:])
+    return start, read
 
 
 _schedules: OrderedDict[tuple[Any, ...], Schedule] = OrderedDict()

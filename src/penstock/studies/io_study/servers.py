@@ -16,7 +16,7 @@ import numpy as np
 from penstock.machines import Tier, load_tier
 from penstock.machines.prices import PriceList
 from penstock.simulation.servers.fleet import Arrangement, Fleet, Loading
-from penstock.simulation.servers.play import play
+from penstock.simulation.servers.play import Played, play
 from penstock.simulation.servers.rows import application_of, row_of
 from penstock.simulation.servers.stream import Stream, poisson
 from penstock.studies.io_study.model import Study, StudyProgram
@@ -85,6 +85,7 @@ def assumed_server_rows(study: Study) -> Iterator[dict[str, Any]]:
                 yield row(row_id, "assumed", "servers", float(few), note, policy="assumed")
 
 
+@lru_cache(maxsize=8)
 def users_of(program: StudyProgram, factor: float = 1.0) -> Stream:
     """The stream: every user keeps a dedicated server busy for `LOAD` of its time, or `factor` times that."""
     application = application_of(program.priced, load_tier(MEMORY_TIER))
@@ -109,7 +110,7 @@ def fleet(
 
 
 def _played(program: StudyProgram, stream: Stream, prices: PriceList, made: Fleet) -> dict[str, Any]:
-    return row_of(stream, made, play(stream, made), prices, machine=program.machine, is_gpu=False, zipf=0.0)
+    return row_of(stream, made, _play(stream, made), prices, machine=program.machine, is_gpu=False, zipf=0.0)
 
 
 def _rows(name: str, found: dict[str, Any], note: str) -> Iterator[dict[str, Any]]:
@@ -134,6 +135,12 @@ def fewest(
     return enough, own
 
 
+@lru_cache(maxsize=64)
+def _play(stream: Stream, made: Fleet) -> Played:
+    """Rows and the search for the fewest servers ask for some of the same fleets."""
+    return play(stream, made)
+
+
 @lru_cache(maxsize=4)
 def _own_latency_95_s(stream: Stream) -> float:
     """Of dedicated servers, which load nothing."""
@@ -142,7 +149,7 @@ def _own_latency_95_s(stream: Stream) -> float:
 
 def latency_95_s(stream: Stream, made: Fleet) -> float:
     """95 % of the runs end within this time of their arrival."""
-    return float(np.percentile(play(stream, made).end_s - stream.at_s, 95))
+    return float(np.percentile(_play(stream, made).end_s - stream.at_s, 95))
 
 
 def _fewest_row(stream: Stream, tier: Tier, arrangement: Arrangement, loading: Loading) -> dict[str, Any]:
