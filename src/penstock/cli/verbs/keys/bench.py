@@ -20,6 +20,7 @@ from penstock.system.temporary import temporary_folder
 from penstock.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
+    from penstock.runs.folder import RunFolder
     from penstock.traces.schema import Trace
 
 
@@ -73,8 +74,7 @@ def study(
     """
     from penstock.machines.catalogue import load_machine
     from penstock.native.budgets import as_rows, study_budgets
-    from penstock.reports.budgets import KIND, rows_of
-    from penstock.reports.build import build_report
+    from penstock.reports.budgets import KIND
     from penstock.running.reading import resolve
     from penstock.runs.folder import RunFolder
     from penstock.traces.io import write_trace
@@ -110,10 +110,18 @@ def study(
             )
         )
         if run is not None:
-            run.append_rows("budgets", rows_of(rows))
-            run.finish()
-            build_report(run)
+            _report(run, rows)
     emit(rows, output_format, table=lambda console: _draw(console, rows))
+
+
+def _report(run: RunFolder, rows: list[dict[str, Any]]) -> None:
+    """The rows into the run folder, which is done, and its report."""
+    from penstock.reports.budgets import rows_of
+    from penstock.reports.build import build_report
+
+    run.append_rows("budgets", rows_of(rows))
+    run.finish()
+    build_report(run)
 
 
 def _draw(console: Console, rows: list[dict[str, Any]]) -> None:
