@@ -30,6 +30,8 @@ LONGEST = (
     "test_wheel", "test_bench_openfhe", "test_machines_price_workloads", "test_database", "test_explore_browser",
     "test_fault_kills", "test_networks_openfhe", "test_precision_openfhe", "test_native_reading", "test_notebooks",
     "test_random_programs", "test_explore_server", "test_predict_fit", "test_sweep", "test_tenant_queue",
+    "test_profile_openfhe", "test_cryptoracle_primitives", "test_workloads", "test_explore_limits", "test_suggest",
+    "test_help_examples", "test_fault_service", "test_networks_native", "test_docs_site", "test_engine_stubs",
 )  # fmt: skip
 
 
