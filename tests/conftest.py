@@ -14,6 +14,8 @@ from xdist.scheduler import LoadScopeScheduling
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).parent))
+# Tests start thousands of processes: each would compile every module again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # What a shell starts in the background ignores Ctrl-C, and so would the commands that the tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -28,6 +30,8 @@ LONGEST = (
     "test_wheel", "test_bench_openfhe", "test_machines_price_workloads", "test_database", "test_explore_browser",
     "test_fault_kills", "test_networks_openfhe", "test_precision_openfhe", "test_native_reading", "test_notebooks",
     "test_random_programs", "test_explore_server", "test_predict_fit", "test_sweep", "test_tenant_queue",
+    "test_profile_openfhe", "test_cryptoracle_primitives", "test_workloads", "test_explore_limits", "test_suggest",
+    "test_help_examples", "test_fault_service", "test_networks_native", "test_docs_site", "test_engine_stubs",
 )  # fmt: skip
 
 

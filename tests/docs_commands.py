@@ -22,9 +22,9 @@ from penstock.cli.main import cli, main
 
 IN_PROCESS = (
     "params", "machines", "simulate", "trace", "report", "sweep", "ssd", "workloads", "predict", "reproduce",
-    "database",
+    "database", "run", "analyze", "package", "client", "keys",
 )  # fmt: skip
-"""Verbs that touch neither processes nor threads of their own."""
+"""Verbs that need no process of their own: they leave this one as it was."""
 COMMAND = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())"]
 _OF_A_MACHINE = re.compile(r"\bmeasured\b|\bthis-cpu\b")
 """A line with times of the machine that the page was written on."""

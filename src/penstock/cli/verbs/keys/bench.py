@@ -6,7 +6,7 @@ import sys
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -15,14 +15,13 @@ from penstock.cli.options import THREADS, quiet_option, size_option
 from penstock.cli.output import emit, format_option, table_of
 from penstock.errors import UsageError
 from penstock.params import catalogue
-from penstock.reports.budgets import KIND, rows_of
-from penstock.reports.build import build_report
-from penstock.runs.folder import RunFolder
 from penstock.system.progress import Progress
 from penstock.system.temporary import temporary_folder
-from penstock.traces.io import write_trace
-from penstock.traces.schema import Trace
 from penstock.units import format_bytes, format_seconds
+
+if TYPE_CHECKING:
+    from penstock.runs.folder import RunFolder
+    from penstock.traces.schema import Trace
 
 
 @click.command("study")
@@ -75,7 +74,10 @@ def study(
     """
     from penstock.machines.catalogue import load_machine
     from penstock.native.budgets import as_rows, study_budgets
+    from penstock.reports.budgets import KIND
     from penstock.running.reading import resolve
+    from penstock.runs.folder import RunFolder
+    from penstock.traces.io import write_trace
 
     shares = _shares(budgets)
     machine = None if machine_name is None else load_machine(machine_name)
@@ -108,10 +110,18 @@ def study(
             )
         )
         if run is not None:
-            run.append_rows("budgets", rows_of(rows))
-            run.finish()
-            build_report(run)
+            _report(run, rows)
     emit(rows, output_format, table=lambda console: _draw(console, rows))
+
+
+def _report(run: RunFolder, rows: list[dict[str, Any]]) -> None:
+    """The rows into the run folder, which is done, and its report."""
+    from penstock.reports.budgets import rows_of
+    from penstock.reports.build import build_report
+
+    run.append_rows("budgets", rows_of(rows))
+    run.finish()
+    build_report(run)
 
 
 def _draw(console: Console, rows: list[dict[str, Any]]) -> None:
