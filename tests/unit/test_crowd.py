@@ -119,7 +119,7 @@ def test_numbers_that_are_none_are_refused(text: str) -> None:
     ("words", "says"),
     [
         (["--limit", "3"], "--limit bounds the wait of tenants: say how many to try, --tenants 1..64"),
-        (["--tenants", "2", "--limit", "0.5"], "limit 0.5: it is the wait of a tenant over that of one alone"),
+        (["--tenants", "2", "--limit", "0.5"], "limit 0.5: give a multiple of the time of a tenant alone"),
         (["--tenants", "2", "--with", "inner-product"], "--tenants are users of one program: leave --with"),
         (["--tenants", "2", "--compare-policies"], "leave --compare-policies or --tenants out"),
         (["--tenants", "2", "--hosts", "2", "--network", "ethernet-400"], "--tenants plays one host"),

@@ -76,7 +76,7 @@ def draw_crowd(console: Console, rows: Sequence[Mapping[str, Any]], crowd: Crowd
     """A line for each number of tenants, and how many of them keep to the limit."""
     first = rows[0]
     program = each_once(first["workload"]).partition(" x ")[2] or first["workload"]
-    console.print(f"{program} at {_sets(rows)}, simulated; each tenant has keys of its own", highlight=False)
+    console.print(f"{program} at {_sets(rows)}, simulated; each tenant has its own keys", highlight=False)
     table = table_of(
         "machine | memory | mode | on chip | >tenants | >compute | >I/O | >last end | >times its compute "
         "| >times alone",
@@ -96,14 +96,14 @@ def draw_crowd(console: Console, rows: Sequence[Mapping[str, Any]], crowd: Crowd
             )
     _print(console, table)
     console.print("'times its compute': last end over a tenant's own compute time, every key at hand", highlight=False)
-    console.print("'times alone': last end over that of one tenant alone in the same memory", highlight=False)
+    console.print("'times alone': last end over the end of a tenant alone in the same memory", highlight=False)
     for point, mine in points.items():
         if crowd.is_limited:
             console.print(f"{', '.join(dict.fromkeys(point))}: {verdict(mine, crowd)}", highlight=False, markup=False)
 
 
 def _held(row: Mapping[str, Any]) -> str:
-    """What is on chip, by size: the share that is hit differs between the rows of a point."""
+    """The memory on chip, by size: the hit ratio differs between the rows of a point."""
     if row["cache_bytes"] is None:
         return _on_chip_of(row)
     return f"{format_bytes(row['cache_bytes']).split(' (')[0]} {row['policy']}"

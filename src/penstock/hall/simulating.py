@@ -198,7 +198,7 @@ def asks_of(
 
 
 def _beside(asked: Asked, program: str, count: int) -> Asked:
-    """The question with this many copies of a program named as others, in place of numbers of tenants."""
+    """The question with so many copies of a program as others, without numbers of tenants."""
     words = replace(asked.words, tenants=None, limit=None, beside=(program,) * count)
     given = asked.given - {"tenants", "limit"}
     given = given | {"beside"} if count else given - {"interleave"}

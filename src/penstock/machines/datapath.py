@@ -39,7 +39,7 @@ class Datapath:
     chaining: Figure | None = None
     """Points of a limb after which the next kernel may begin to read it."""
     scratchpad: Figure | None = None
-    """Bytes for the operations that are under way, beside a register file."""
+    """Bytes for operations under way; those of a register file come on top."""
     scratchpad_bandwidth: Figure | None = None
     """Bytes a second that kernels read and write on chip; past a register file only."""
     register_file: Figure | None = None

@@ -22,7 +22,7 @@ MOST = 4096
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """Numbers of tenants, ascending, and the wait at which to stop: times that of one tenant alone, or seconds."""
+    """Numbers of tenants, ascending, and a bound on their wait: a multiple of a lone tenant's, or seconds."""
 
     counts: tuple[int, ...]
     limit: float | None = None
@@ -31,7 +31,7 @@ class Crowd:
     def __post_init__(self) -> None:
         if self.limit is not None and not 1 <= self.limit < float("inf"):
             raise UsageError(
-                f"limit {self.limit:g}: it is the wait of a tenant over that of one alone, a number from 1 on, as 3, "
+                f"limit {self.limit:g}: give a multiple of the time of a tenant alone, 1 or more, as 3, "
                 "or a time, as '450 ms'"
             )
 
@@ -71,7 +71,7 @@ def counts_in(text: str, spelling: Spelling = OPTIONS) -> tuple[int, ...]:
         numbers = [int(each) if each.isdecimal() and len(each) <= len(str(MOST)) else 0 for each in ends]
         if not all(1 <= each <= MOST for each in numbers) or numbers[0] > numbers[-1]:
             raise UsageError(
-                f"{spelling('tenants')} '{text}': '{item.strip()}' is no number of tenants from 1 to {MOST}; write "
+                f"{spelling('tenants')} '{text}': '{item.strip()}' does not count tenants, 1 to {MOST}: write "
                 "'4', '1,2,4' or '1..8'"
             )
         found |= set(range(numbers[0], numbers[-1] + 1))

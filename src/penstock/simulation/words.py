@@ -77,7 +77,7 @@ class Asked:
     beside: tuple[str, ...]
     """Programs that run at the same time: workloads, or traces."""
     crowd: Crowd | None
-    """Numbers of users of the program, in place of `beside`."""
+    """Numbers of users of the program; `beside` is empty then."""
     comparison: Comparison | None
     """`compare_policies`: what runtimes save, instead of the points of the question."""
     several: Mapping[str, Sequence[Any]]
