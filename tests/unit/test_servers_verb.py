@@ -97,7 +97,7 @@ def test_seeded_keys_are_half_as_many_bytes_to_load() -> None:
 def test_the_table_says_where_a_queue_grows() -> None:
     words = ("--runs", "50", "--rate", "100000/s", "--servers", "1")
     found = CliRunner().invoke(command, [*PROGRAM, *words], catch_exceptions=False)
-    assert "1, 16 servers are asked for more computing than they have" in found.stdout
+    assert "1, 16 servers: more computing is asked for than there is" in found.stdout
     assert "a run of" in found.stdout
     assert "runs that load" in found.stdout
     assert "sharp, calibrated: utilisation" in found.stdout

@@ -81,10 +81,9 @@ _OPTIONS = (
     click.option("--with", multiple=True, metavar="TRACE|WORKLOAD",
                  help="Another program at the same time, with its own keys."),
     click.option("--tenants", metavar="N|N..M|N,…",
-                 help="Users of the program at once, each with its own keys: '1..8'. A row for each number."),
+                 help="Users of the program at once, each with its own keys: '1..8'."),
     click.option("--limit", metavar="X|TIME",
-                 help="Of --tenants: stop at the first number that wait more than X times as long as one alone, or "
-                 "longer than a time ('450 ms')."),
+                 help="Of --tenants: stop where they wait X times as long as one alone, or a time ('450 ms')."),
     click.option("--interleave", default=ORDERS[0], metavar="ORDER|FILE.py",
                  help=f"Turns of programs: {' (by operation) or '.join(ORDERS)} (by their own compute time)."),
     click.option("--write-back", is_flag=True,
