@@ -90,6 +90,9 @@ def test_a_limit_may_be_a_time(capsys: pytest.CaptureFixture[str]) -> None:
     ends = [row["total_s"] for row in rows_of(capsys, *words[:-1], "1..4")]
     rows = rows_of(capsys, *words, "--limit", f"{ends[2] * 1e3 + 1e-6} ms")
     assert [row["total_s"] for row in rows] == ends
+    # One alone waits longer already, and was not asked about.
+    (row,) = rows_of(capsys, *words[:-1], "3..8", "--limit", "1 us")
+    assert row["num_tenants"] == 3
     crowd = limited((1, 2), "450 ms")
     assert (crowd.limit, crowd.limit_s) == (None, 0.45)
     told = verdict([{"num_tenants": n, "total_s": 0.3 * n, "times_alone": n} for n in (1, 2)], crowd)

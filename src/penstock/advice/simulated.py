@@ -302,7 +302,7 @@ class _Study:
         if is_trace_file(program) or is_package(program):
             self.not_tried.append(
                 f"parameters: {program} keeps its own; 'penstock predict suggest {shlex.quote(program)} --machine "
-                f"{self.setting.words['machine'][0]} -o set.toml' finds a set for the program, and 'penstock trace "
+                f"{shlex.quote(self.setting.words['machine'][0])} -o set.toml' finds a set for the program, and 'penstock trace "
                 f"{shlex.quote(program)} --params set.toml' takes it there"
             )
             return []

@@ -75,7 +75,7 @@ def draw_points(
 def draw_crowd(console: Console, rows: Sequence[Mapping[str, Any]], crowd: Crowd) -> None:
     """A line for each number of tenants, and how many of them keep to the limit."""
     first = rows[0]
-    program = each_once(first["workload"]).partition(" x ")[2] or first["workload"]
+    program = first["workload"].split("+")[0]
     console.print(f"{program} at {_sets(rows)}, simulated; each tenant has its own keys", highlight=False)
     table = table_of(
         "machine | memory | mode | on chip | >tenants | >compute | >I/O | >last end | >times its compute "

@@ -200,13 +200,14 @@ def answers_among(question: Question, trace: Trace, crowd: Crowd) -> list[tuple[
             alone = [row["total_s"] for row in rows] if alone is None else alone
             for row, own_s in zip(rows, alone, strict=True):
                 row["num_tenants"], row["times_alone"] = count, row["total_s"] / own_s if own_s else None
-            if count in crowd.counts:
-                names = [column.name for column in CROWD_COLUMNS]
-                shown = columns(rows, of_clusters=False)
-                shown = [{**few, **{name: row[name] for name in names}} for few, row in zip(shown, rows, strict=True)]
-                said = list(dict.fromkeys((*priced.warnings, *warnings)))
-                by_itself = Ready(priced=priced) if count == 1 else ready
-                found.append((count, OnMachine(machine, by_itself, points, shown, said)))
+            if count not in crowd.counts:
+                continue  # one alone is the measure of the others
+            names = [column.name for column in CROWD_COLUMNS]
+            shown = columns(rows, of_clusters=False)
+            shown = [{**few, **{name: row[name] for name in names}} for few, row in zip(shown, rows, strict=True)]
+            said = list(dict.fromkeys((*priced.warnings, *warnings)))
+            by_itself = Ready(priced=priced) if count == 1 else ready
+            found.append((count, OnMachine(machine, by_itself, points, shown, said)))
             if crowd.is_limited and all(crowd.exceeded(row) for row in rows):
                 break
     return found
