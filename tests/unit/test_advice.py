@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -243,3 +244,18 @@ def test_a_fitted_machine_is_asked_for_more_threads(tmp_path: Path, capsys: Any)
     assert more["gain"] > 1.2
     for each in (more, *[each for each in remedies if each["kind"] == "key-form"]):
         assert shown_by(capsys, each["command"])[each["figure"]] == pytest.approx(each["after"], rel=1e-12)
+
+
+def test_the_way_of_a_trace_to_other_parameters_is_two_commands_that_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ps.trace("inner-product", params="insecure-ci", size="ci").save("my program.parquet")
+    asked = ["simulate", "my program.parquet", "--machine", "sharp", "--tier", "hbm", "--advice"]
+    said = next(each for each in answered(capsys, asked)["advice"]["not_tried"] if each.startswith("parameters"))
+    suggest, trace = [
+        shlex.split(part)[1:] for part in re.findall(r"(penstock (?:'[^']*'|[^'])*?(?:set\.toml))'", said)
+    ]
+    assert main([*suggest, "--security", "none", "-q"]) == 0
+    assert main([*trace, "-o", "there.parquet", "-q"]) == 0
+    assert Path("there.parquet").exists()

@@ -300,10 +300,10 @@ class _Study:
             self.not_tried.append("parameters: programs that run together keep theirs")
             return []
         if is_trace_file(program) or is_package(program):
+            name, machine = shlex.quote(program), shlex.quote(self.setting.words["machine"][0])
             self.not_tried.append(
-                f"parameters: {program} keeps its own; 'penstock predict suggest {shlex.quote(program)} --machine "
-                f"{shlex.quote(self.setting.words['machine'][0])} -o set.toml' finds a set for the program, and 'penstock trace "
-                f"{shlex.quote(program)} --params set.toml' takes it there"
+                f"parameters: {program} keeps its own; 'penstock predict suggest {name} --machine {machine} -o "
+                f"set.toml' finds a set for the program, and 'penstock trace {name} --params set.toml' takes it there"
             )
             return []
         if "ciphertext" in self.classes or "database" in self.classes:
