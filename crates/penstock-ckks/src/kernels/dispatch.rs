@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 #[cfg(target_arch = "x86_64")]
 use super::arithmetic::{Arithmetic, Double, Word};
+#[cfg(test)]
+use super::checked::{Checked4, Checked8};
 use super::prime::LastStages;
 #[cfg(target_arch = "x86_64")]
 use super::prime::encode;
@@ -23,6 +25,12 @@ pub enum CpuPath {
     Avx2,
     /// Plain Rust.
     Portable,
+    /// 4 lanes that check their ranges.
+    #[cfg(test)]
+    Checked4,
+    /// 8 lanes that check their ranges.
+    #[cfg(test)]
+    Checked8,
 }
 
 impl CpuPath {
@@ -37,6 +45,8 @@ impl CpuPath {
             CpuPath::Avx512 => "avx512",
             CpuPath::Avx2 => "avx2",
             CpuPath::Portable => "portable",
+            #[cfg(test)]
+            CpuPath::Checked4 | CpuPath::Checked8 => "checked",
         }
     }
 
@@ -80,6 +90,10 @@ enum Version {
     #[cfg(target_arch = "x86_64")]
     Avx2(Avx2),
     Portable,
+    #[cfg(test)]
+    Checked4(Checked4),
+    #[cfg(test)]
+    Checked8(Checked8),
 }
 
 /// Smallest row: one square of 8 vectors of 8 lanes.
@@ -108,6 +122,10 @@ macro_rules! dispatch {
                 unsafe { run($lanes $(, $x)*) }
             }
             Version::Portable => $plain,
+            #[cfg(test)]
+            Version::Checked4($lanes) => $body,
+            #[cfg(test)]
+            Version::Checked8($lanes) => $body,
         }
     };
 }
@@ -126,6 +144,10 @@ impl Kernels {
             #[cfg(not(target_arch = "x86_64"))]
             CpuPath::Avx512 | CpuPath::Avx2 => None,
             CpuPath::Portable => Some(Version::Portable),
+            #[cfg(test)]
+            CpuPath::Checked4 => Some(Version::Checked4(Checked4)),
+            #[cfg(test)]
+            CpuPath::Checked8 => Some(Version::Checked8(Checked8)),
         };
         version.map(Self).ok_or_else(|| Error::Cpu {
             asked: path.name().to_owned(),
@@ -142,6 +164,10 @@ impl Kernels {
             #[cfg(target_arch = "x86_64")]
             Version::Avx2(_) => CpuPath::Avx2,
             Version::Portable => CpuPath::Portable,
+            #[cfg(test)]
+            Version::Checked4(_) => CpuPath::Checked4,
+            #[cfg(test)]
+            Version::Checked8(_) => CpuPath::Checked8,
         }
     }
 
@@ -159,6 +185,10 @@ impl Kernels {
             CpuPath::Avx512 => 8,
             CpuPath::Avx2 => 4,
             CpuPath::Portable => 1,
+            #[cfg(test)]
+            CpuPath::Checked4 => 4,
+            #[cfg(test)]
+            CpuPath::Checked8 => 8,
         };
         Prime::new(q, ring_dim, lanes, arena)
     }

@@ -12,6 +12,8 @@ mod arithmetic;
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(test)]
+mod checked;
 mod dispatch;
 mod lanes;
 mod portable;
@@ -33,7 +35,7 @@ pub struct Source<'a> {
     pub row: &'a [u64],
     /// Canonical for the target's modulus.
     pub factor: u64,
-    /// Whether words may reach 2^51.
+    /// Whether words may reach 2^50 + 2^44 in magnitude.
     pub wide: bool,
 }
 

@@ -13,6 +13,8 @@ use crate::modulus::Modulus;
 const SOURCES: usize = 4;
 /// Digits that one pass of an inner product of 60-bit words takes: 2 * 7 products of 30 bits by 30 stay below 2^64.
 const DIGITS: usize = 7;
+/// Products of doubles that are added up before their sum is settled.
+const DOUBLES: usize = 8;
 
 #[inline(always)]
 fn chunks<L: Lanes>(row: &[u64]) -> &[L::Chunk] {
@@ -24,12 +26,17 @@ fn chunks_mut<L: Lanes>(row: &mut [u64]) -> &mut [L::Chunk] {
     bytemuck::cast_slice_mut(row)
 }
 
-/// `sum of source * factor mod q`, in the working form; a source is a signed word below 2^60.
+/// `sum of source * factor mod q`, in the working form; a source is a signed word, below `DOUBLE_LIMIT` or, if wide, 2^60.
 ///
-/// For sums of up to 4 products the quotient by q is estimated in doubles and the rest taken from the low 64 bits.
-/// Sources below 2^51 put the estimate off by less than 1.6 (4 roundings of sums below 2^53, and of the quotients), so
-/// the rest is within 2.1 q. Sources below 2^60 put it off by less than 2^11.4: within 2^62 for q < 2^50.1, then
-/// reduced again; for larger q they are multiplied one by one.
+/// For sums of up to 4 products the quotient by q is estimated in doubles and the rest taken from the low 64 bits. The
+/// estimate is off by half a unit in the last place of each of its 4 sums, by the error of each factor / q times its
+/// source, and by 1/2 where it is made an integer:
+/// * narrow sources: 1/8 + 1/4 + 1/4 + 1/2 for sums below 2^50.03 to 2^52.03. A quotient below 1 is rounded by 2^-54 at
+///   most, so by 0.26 for the four sources where q is a double. A wider q and its factor are rounded by 2^-53 of
+///   themselves first: 1.27 for the four. The rest is within 1.9 q, or 2.9 q.
+/// * wide sources, for a q that is a double: 64 + 128 + 256 + 256 for sums below 2^60 to 2^62, 64 for each of the four
+///   sources, which are rounded themselves, and 64 for each quotient. The rest is within 1217 q < 2^60.3, and reduced
+///   again. For a wider q these sources are multiplied one by one.
 #[inline(always)]
 pub(super) fn convert<L: Lanes>(lanes: L, q: Modulus, double: bool, sources: &[Source<'_>], out: &mut [u64]) {
     for (pass, part) in sources.chunks(SOURCES).enumerate() {
@@ -172,24 +179,10 @@ pub(super) fn inner_product<L: Lanes>(
     keys: [&[&[u64]]; 2],
     out: [&mut [u64]; 2],
 ) {
-    let [out0, out1] = out;
     if double {
-        let a = Double::new(lanes, q);
-        let (out0, out1) = (chunks_mut::<L>(out0), chunks_mut::<L>(out1));
-        for (k, (to0, to1)) in out0.iter_mut().zip(out1).enumerate() {
-            let (mut sum0, mut sum1) = (lanes.splat_real(0.0), lanes.splat_real(0.0));
-            for (e, digit) in digits.iter().enumerate() {
-                let x = lanes.load(&chunks::<L>(digit.row)[k]);
-                let x = if digit.canonical { lanes.real(a.import(x)) } else { lanes.real(x) };
-                let y0 = lanes.real_of_small(lanes.load(&chunks::<L>(keys[0][e])[k]));
-                let y1 = lanes.real_of_small(lanes.load(&chunks::<L>(keys[1][e])[k]));
-                sum0 = lanes.add_real(sum0, a.mul_real(x, y0));
-                sum1 = lanes.add_real(sum1, a.mul_real(x, y1));
-            }
-            lanes.store(to0, a.canonical_real(sum0));
-            lanes.store(to1, a.canonical_real(sum1));
-        }
+        double_product(lanes, q, digits, keys, out);
     } else {
+        let [out0, out1] = out;
         word_product(lanes, q, digits, keys[0], out0);
         word_product(lanes, q, digits, keys[1], out1);
     }
@@ -205,18 +198,44 @@ pub(super) fn sum_of_products<L: Lanes>(
     key: &[&[u64]],
     out: &mut [u64],
 ) {
-    if !double {
-        return word_product(lanes, q, digits, key, out);
+    if double {
+        double_product(lanes, q, digits, [key], [out]);
+    } else {
+        word_product(lanes, q, digits, key, out);
     }
+}
+
+/// The products of a digit's residue, at most q/2, with a word below q are at most 0.63 q (see `arithmetic`). A sum of
+/// [`DOUBLES`] of them and a settled one, which is at most q/2 + 1, is at most 5.6 q, below 2^53: it is exact. So it is
+/// settled before the next ones join.
+#[inline(always)]
+fn double_product<L: Lanes, const K: usize>(
+    lanes: L,
+    q: Modulus,
+    digits: &[Digit<'_>],
+    keys: [&[&[u64]]; K],
+    out: [&mut [u64]; K],
+) {
     let a = Double::new(lanes, q);
-    for (k, to) in chunks_mut::<L>(out).iter_mut().enumerate() {
-        let mut sum = lanes.splat_real(0.0);
-        for (digit, key) in digits.iter().zip(key) {
-            let x = lanes.load(&chunks::<L>(digit.row)[k]);
-            let x = if digit.canonical { lanes.real(a.import(x)) } else { lanes.real(x) };
-            sum = lanes.add_real(sum, a.mul_real(x, lanes.real_of_small(lanes.load(&chunks::<L>(key)[k]))));
+    let mut out = out.map(chunks_mut::<L>);
+    for k in 0..out[0].len() {
+        let mut sums = [lanes.splat_real(0.0); K];
+        for first in (0..digits.len()).step_by(DOUBLES) {
+            if first > 0 {
+                sums = sums.map(|sum| a.settle_real(sum));
+            }
+            for (e, digit) in digits.iter().enumerate().skip(first).take(DOUBLES) {
+                let x = lanes.load(&chunks::<L>(digit.row)[k]);
+                let x = if digit.canonical { lanes.real(a.import(x)) } else { lanes.real(x) };
+                for (sum, key) in sums.iter_mut().zip(keys) {
+                    let y = lanes.real_of_small(lanes.load(&chunks::<L>(key[e])[k]));
+                    *sum = lanes.add_real(*sum, a.mul_real(x, y));
+                }
+            }
         }
-        lanes.store(to, a.canonical_real(sum));
+        for (to, sum) in out.iter_mut().zip(sums) {
+            lanes.store(&mut to[k], a.canonical_real(sum));
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Every path against definitions: schoolbook products, direct sums in 128 bits, the value of a polynomial.
 
+use super::checked::Bound;
 use super::*;
 use crate::buffer::Arena;
 
@@ -47,8 +48,10 @@ impl Random {
     }
 }
 
+/// Every path of this machine, and those that check their ranges.
 fn paths() -> Vec<Kernels> {
-    let available: Vec<_> = CpuPath::ALL.into_iter().filter_map(|path| Kernels::of(path).ok()).collect();
+    let paths = CpuPath::ALL.into_iter().chain([CpuPath::Checked4, CpuPath::Checked8]);
+    let available: Vec<_> = paths.filter_map(|path| Kernels::of(path).ok()).collect();
     assert!(available.iter().any(|kernels| kernels.path() == CpuPath::Portable));
     available
 }
@@ -113,7 +116,7 @@ fn a_product_of_evaluations_is_the_negacyclic_product() {
 
 #[test]
 fn transforms_of_all_sizes_are_inverse_and_the_same_on_every_path() {
-    for log_n in 6..=16 {
+    for log_n in 6..=17 {
         let n = 1 << log_n;
         for q in primes() {
             let mut random = Random(q + log_n);
@@ -165,37 +168,118 @@ fn a_conversion_is_the_direct_sum() {
     }
 }
 
+/// Rows whose sums are widest: residues and products of 0, near q/2 and near q, and words that are long in both halves.
+fn edges(q: u64, n: usize) -> Vec<Vec<u64>> {
+    let carries = ((q >> 30) - 1) << 30 | ((1 << 30) - 1);
+    [1, q / 2 - 1, q / 2, q / 2 + 1, q - 1, carries].map(|word| vec![word; n]).to_vec()
+}
+
+/// Every path's inner product and sum of products of digits that are canonical or in the working form in turn, against
+/// the sum in whole integers.
+fn assert_inner_products(q: u64, x: &[Vec<u64>], keys: [&[Vec<u64>]; 2]) {
+    let n = x[0].len();
+    let expected = keys.map(|key| {
+        let of = |k: usize| {
+            x.iter().zip(key).map(|(x, key)| u128::from(x[k]) * u128::from(key[k]) % u128::from(q)).sum::<u128>()
+        };
+        (0..n).map(|k| (of(k) % u128::from(q)) as u64).collect::<Vec<_>>()
+    });
+    for kernels in paths() {
+        let p = kernels.prime(q, n, &Arena::new(0)).unwrap();
+        let mut working = x.to_vec();
+        working.iter_mut().for_each(|row| kernels.to_working(&p, row));
+        let digits: Vec<_> = (0..x.len())
+            .map(|d| Digit { row: if d % 2 == 0 { &x[d] } else { &working[d] }, canonical: d % 2 == 0 })
+            .collect();
+        let keys = keys.map(|key| key.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        let (mut out0, mut out1, mut alone) = (vec![0; n], vec![0; n], vec![0; n]);
+        kernels.inner_product(&p, &digits, [&keys[0], &keys[1]], [&mut out0, &mut out1]);
+        let at = format!("{:?}, q = {q}, {} digits", kernels.path(), x.len());
+        assert!([&out0, &out1] == [&expected[0], &expected[1]], "{at}");
+        kernels.sum_of_products(&p, &digits, &keys[1], &mut alone);
+        assert!(alone == expected[1], "{at}");
+    }
+}
+
 #[test]
 fn an_inner_product_is_the_direct_sum() {
-    let n = 64;
-    for (q, count) in primes().into_iter().flat_map(|q| (1..=16).map(move |count| (q, count))) {
+    for (q, count) in primes().into_iter().flat_map(|q| (1..=64).map(move |count| (q, count))) {
         let mut random = Random(q ^ count);
-        let mut rows = || -> Vec<Vec<u64>> { (0..count).map(|_| random.row(q, n)).collect() };
+        let mut rows = || -> Vec<Vec<u64>> { (0..count).map(|_| random.row(q, 64)).collect() };
         let (x, b, a) = (rows(), rows(), rows());
-        for kernels in paths() {
-            let p = kernels.prime(q, n, &Arena::new(0)).unwrap();
-            let mut working = x.clone();
-            working.iter_mut().for_each(|row| kernels.to_working(&p, row));
-            let digits: Vec<_> = (0..count as usize)
-                .map(|d| {
-                    if d % 2 == 0 {
-                        Digit { row: &x[d], canonical: true }
-                    } else {
-                        Digit { row: &working[d], canonical: false }
+        assert_inner_products(q, &x, [&b, &a]);
+    }
+}
+
+#[test]
+fn an_inner_product_of_the_widest_operands_is_the_direct_sum() {
+    for q in primes() {
+        let edges = edges(q, 64);
+        for (x, (b, a)) in edges.iter().flat_map(|x| edges.iter().zip(edges.iter().rev()).map(move |pair| (x, pair))) {
+            for count in [1, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 45, 64] {
+                let repeat = |row: &Vec<u64>| vec![row.clone(); count];
+                assert_inner_products(q, &repeat(x), [&repeat(b), &repeat(a)]);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_widest_conversion_is_the_direct_sum() {
+    let n = 64;
+    for (q, kernels) in primes().into_iter().flat_map(|q| paths().into_iter().map(move |kernels| (q, kernels))) {
+        let p = kernels.prime(q, n, &Arena::new(0)).unwrap();
+        let mut out = vec![0; n];
+        // The largest words of narrow and of wide sources, and factors at the edges.
+        for (limit, wide) in [((1i64 << 50) + (1 << 44) - 1, false), ((1 << 60) - 1, true)] {
+            for word in [limit, -limit] {
+                let row = vec![word as u64; n];
+                for factor in [1, q / 2, q - 1, q - 2] {
+                    let source = Source { row: &row, factor, wide };
+                    let of_one = p.modulus.mul(p.modulus.reduce_signed(word), factor);
+                    for count in 1..=64 {
+                        kernels.convert(&p, &vec![source; count], &mut out);
+                        kernels.to_canonical(&p, &mut out);
+                        let expected = p.modulus.mul(of_one, count as u64);
+                        let at = format!("{:?}, q = {q}, {count} sources of {word}", kernels.path());
+                        assert!(out.iter().all(|word| *word == expected), "{at}, factor {factor}");
                     }
-                })
-                .collect();
-            let keys: [Vec<&[u64]>; 2] = [b.iter().map(Vec::as_slice).collect(), a.iter().map(Vec::as_slice).collect()];
-            let (mut out0, mut out1) = (vec![0; n], vec![0; n]);
-            kernels.inner_product(&p, &digits, [&keys[0], &keys[1]], [&mut out0, &mut out1]);
-            for k in 0..n {
-                for (out, key) in [(&out0, &b), (&out1, &a)] {
-                    let sum =
-                        (0..count as usize).fold(0, |sum, d| p.modulus.add(sum, p.modulus.mul(x[d][k], key[d][k])));
-                    assert_eq!(out[k], sum, "{:?}, q = {q}, {count} digits", kernels.path());
                 }
             }
         }
+    }
+}
+
+/// The transforms run on bounds instead of residues: [`Bound`] refuses one that leaves its range.
+#[test]
+fn every_transform_keeps_its_ranges_for_every_input() {
+    for log_n in 6..=17 {
+        let n = 1 << log_n;
+        let q = primes().into_iter().find(|q| *q < 1 << 50).unwrap();
+        macro_rules! with {
+            ($path:ident) => {
+                let p = Kernels::of(CpuPath::$path).unwrap().prime(q, n, &Arena::new(0)).unwrap();
+                for double in [true, false] {
+                    let largest = if double { Bound::SETTLED } else { 8.0 };
+                    let mut row = vec![f64::to_bits(largest); n];
+                    transform::forward(checked::$path, Bound { double }, &mut row, &p.forward, &p.forward.last);
+                    let settled = if double { Bound::SETTLED } else { 1.0 };
+                    assert!(row.iter().all(|bound| f64::from_bits(*bound) <= settled), "N = {n}");
+                    let mut out = vec![0; n];
+                    transform::inverse(
+                        checked::$path,
+                        Bound { double },
+                        &vec![f64::to_bits(1.0); n],
+                        &mut out,
+                        &p.backward,
+                        (0, 0),
+                    );
+                    assert!(out.iter().all(|bound| f64::from_bits(*bound) == 1.0), "N = {n}");
+                }
+            };
+        }
+        with!(Checked4);
+        with!(Checked8);
     }
 }
 

@@ -177,3 +177,31 @@ fn a_missing_row_is_named_and_foreign_operands_are_refused() {
     let b = ciphertext(context, &mut random, 2, 2);
     assert!(context.rotate_hoisted(&b, &digits, &automorphism, &Nothing).is_err());
 }
+
+#[test]
+fn many_digits_of_the_widest_products_are_summed_exactly() {
+    let parameters = many_digits();
+    let mut first = None;
+    for context in contexts(&parameters) {
+        let automorphism = context.automorphism(crate::rotation_galois_element(1, context.ring_dim())).unwrap();
+        // Each digit is 1, and each product about half of its modulus: an odd word, so that no sum beyond 2^53 is exact.
+        let key = RandomKey::flat(&context, |q| q / 2 - 1);
+        let found: Vec<_> = [64, 45, 31, 17, 9]
+            .map(|limbs| {
+                let a = flat(&context, limbs, |_| 1);
+                let rotated = context.rotate(&a, &automorphism, &key).unwrap();
+                [rotated.words(0).to_vec(), rotated.words(1).to_vec()]
+            })
+            .to_vec();
+        let first = first.get_or_insert_with(|| found.clone());
+        assert!(*first == found, "{:?}", context.path());
+        // By the definition: a sum of nine words, times P, over P, plus c_0.
+        let q = parameters.moduli_q[0];
+        let sum = (u128::from(q / 2 - 1) * 9 % u128::from(q)) as u64;
+        let p = context.primes()[0].modulus;
+        let special = parameters.moduli_p[0];
+        let rest = (u128::from(special / 2 - 1) * 9 % u128::from(special)) as u64;
+        let divided = p.mul(p.sub(sum, p.reduce(rest)), p.inverse(p.reduce(special)));
+        assert!(found[4][1][..context.ring_dim()].iter().all(|word| *word == divided), "{:?}", context.path());
+    }
+}

@@ -14,6 +14,7 @@ use crate::buffer::Arena;
 use crate::cipher::Ciphertext;
 use crate::kernels::{CpuPath, Kernels, Prime};
 use crate::keys::KeyView;
+use crate::modulus::Modulus;
 use crate::{Context, Machine, Parameters, Part, Scaling};
 
 pub(crate) struct Random(pub u64);
@@ -57,9 +58,10 @@ pub(crate) fn parameters(ring_dim: usize, dnum: usize, scaling: Scaling) -> Para
     }
 }
 
-/// A context on every path that there is, with one thread and with two.
+/// A context on every path that there is and on those that check their ranges, with one thread and with two.
 pub(crate) fn contexts(parameters: &Parameters) -> Vec<Context> {
-    let paths = CpuPath::ALL.into_iter().filter(|path| path.is_available());
+    let paths = CpuPath::ALL.into_iter().chain([CpuPath::Checked4, CpuPath::Checked8]);
+    let paths = paths.filter(|path| path.is_available());
     paths
         .flat_map(|path| [1, 2].map(|threads| Machine { path, threads, keep_bytes: 1 << 20 }))
         .map(|machine| Context::new(parameters.clone(), machine).unwrap())
@@ -81,6 +83,25 @@ pub(crate) fn ciphertext(context: &Context, random: &mut Random, polynomials: us
     Ciphertext { polynomials, limbs, ring_dim: n, degree: 1, scale, slots: n as u32 / 2 }
 }
 
+/// Sixty-four primes just above 2^50 that are 1 mod 2^8, as Q, with one of 60 bits as P: a digit for each limb.
+pub(crate) fn many_digits() -> Parameters {
+    let is_prime = |q: u64| Modulus::new(q).is_some_and(|m| [2, 3, 5, 7].iter().all(|base| m.pow(*base, q - 1) == 1));
+    let moduli_q = (1u64..).map(|k| (1 << 50) + 1 + (k << 8)).filter(|q| is_prime(*q)).take(64).collect();
+    let scaling = Scaling::FixedManual;
+    Parameters { ring_dim: 128, moduli_q, moduli_p: MODULI_P[..1].to_vec(), dnum: 64, scaling, scale_bits: 50 }
+}
+
+/// A ciphertext of the same word in each place of a limb: `of` the modulus.
+pub(crate) fn flat(context: &Context, limbs: usize, of: impl Fn(u64) -> u64) -> Ciphertext {
+    let mut made = ciphertext(context, &mut Random(0), 2, limbs);
+    for words in &mut made.polynomials {
+        for (row, q) in words.chunks_exact_mut(context.ring_dim()).zip(&context.parameters().moduli_q) {
+            row.fill(of(*q));
+        }
+    }
+    made
+}
+
 /// Random words in the shape of a key.
 pub(crate) struct RandomKey(Vec<Vec<Vec<u64>>>, usize);
 
@@ -89,6 +110,13 @@ impl RandomKey {
         let p = context.parameters();
         let moduli: Vec<u64> = p.moduli_q.iter().chain(&p.moduli_p).copied().collect();
         Self((0..2 * p.dnum).map(|_| random.rows(&moduli, p.ring_dim)).collect(), p.dnum)
+    }
+
+    /// The same word in each place of a limb: `of` the modulus.
+    pub fn flat(context: &Context, of: impl Fn(u64) -> u64) -> Self {
+        let p = context.parameters();
+        let rows: Vec<_> = p.moduli_q.iter().chain(&p.moduli_p).map(|q| vec![of(*q); p.ring_dim]).collect();
+        Self(vec![rows; 2 * p.dnum], p.dnum)
     }
 }
 

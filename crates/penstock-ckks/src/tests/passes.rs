@@ -167,3 +167,36 @@ fn sums_of_what_does_not_fit_are_refused() {
     assert!(is_refused(context.weighted_sum_extended(&[&high], &[&plain], Some(&low)).err()));
     assert!(is_refused(context.weighted_sum_extended(&[&high, &high], &[&plain], None).err()));
 }
+
+#[test]
+fn long_sums_of_the_widest_products_are_exact() {
+    let parameters = many_digits();
+    for context in contexts(&parameters) {
+        let limbs = 3;
+        // A plaintext of 1 in each evaluation, and terms of about half of each modulus: an odd word, so that no sum beyond
+        // 2^53 is exact.
+        let ones = vec![[2f64.powi(-50), 0.0]; context.ring_dim() / 2];
+        let slots = ones.len();
+        let term = flat(&context, limbs, |q| q / 2 - 1);
+        // Times P, they are the same words.
+        let special = parameters.moduli_p[0];
+        let over_special = |q: u64| Modulus::new(q).map_or(0, |m| m.mul(q / 2 - 1, m.inverse(m.reduce(special))));
+        let extended = context.extend(&flat(&context, limbs, over_special)).unwrap();
+        let coefficients = context.encode_coefficients(&ones, limbs, 1, slots).unwrap();
+        let plain = context.encode(&ones, limbs, 1, slots).unwrap();
+        for count in [1, 8, 9, 16, 17, 32, 33, 64] {
+            let at = format!("{:?}, {count} terms", context.path());
+            let sum = context.weighted_sum_plain(&vec![&term; count], &vec![&plain; count]).unwrap();
+            let over_p =
+                context.weighted_sum_extended(&vec![&extended; count], &vec![&coefficients; count], None).unwrap();
+            let numbers = context.weighted_sum_scalar(&vec![&term; count], &vec![2f64.powi(-50); count]).unwrap();
+            for limb in 0..limbs {
+                let p = context.primes()[limb].modulus;
+                let word = p.mul(p.value() / 2 - 1, count as u64);
+                assert!(sum.row(0, limb).iter().chain(numbers.row(1, limb)).all(|each| *each == word), "{at}");
+                let row = &over_p.words(1)[limb * context.ring_dim()..][..context.ring_dim()];
+                assert!(row.iter().all(|each| *each == word), "{at}");
+            }
+        }
+    }
+}
