@@ -21,6 +21,7 @@ SETS = [
     Set(13, 7, 4, scaling="fixed-auto", scale_bits=59, slots=256),
     Set(12, 4, 3, scaling="flexible-auto-ext"),
     Set(11, 3, 2, scale_bits=45, first_bits=55, complex_values=True),
+    Set(10, 32, 33, scaling="fixed-manual"),  # more digits than doubles can sum up
 ]
 NUMBERS = (0.0, 0.3, -1.7, 1234.5, -3e-5, 1e6)
 
