@@ -101,7 +101,7 @@ class ScanResult:
     bytes: int
     """That the scan asked for and got: pages times the bytes of a request."""
     simulated_s: float
-    """Until the last page was read, computed on, and its output sent; without a scan, until the last request is done."""
+    """Until the last page was read, computed on, and its output sent; without a scan, until the last request's end."""
     bytes_per_s: float
     latency: Latency
     """Of the scan's pages: until in the host's memory, in a consumer's buffer, or out of error correction."""
