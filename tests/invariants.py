@@ -332,8 +332,9 @@ def _at_once(start_s: Any, end_s: Any) -> int:
     return int(np.cumsum([change for _, change in changes]).max(initial=0))
 
 
-def of_drawing(drawn: Mapping[str, Any], check: Callable[[dict[str, Any]], None]) -> Broken:
-    """A timeline: `check` is of its format. Counters are not negative, and end at nothing."""
+def of_drawing(drawn: Mapping[str, Any], check: Callable[[dict[str, Any]], None], most: int) -> Broken:
+    """A timeline of so many events at most: `check` is of its format. Counters are not negative."""
+    yield from _most("events", sum(event["ph"] != "M" for event in drawn["traceEvents"]), most)
     try:
         check(dict(drawn))
     except AssertionError as error:

@@ -50,8 +50,9 @@ from penstock.simulation.drive.input import engine_input
 from penstock.simulation.drive.scan import scan_drive
 from penstock.simulation.drive.timeline import scan_timeline
 from penstock.simulation.host import over_levels, over_tier
-from penstock.simulation.inside.schedule import schedule_operation
-from penstock.simulation.inside.timeline import kernel_timeline
+from penstock.simulation.inside.kernels import resources_of
+from penstock.simulation.inside.schedule import WINDOW, held_bytes, schedule_listed, schedule_operation
+from penstock.simulation.inside.timeline import HELD, INSIDE, kernel_timeline
 from penstock.simulation.instorage.drive import drive_rates
 from penstock.simulation.instorage.engine import played_in_storage, played_on_host
 from penstock.simulation.instorage.ordinary import Modes, Ordinary, in_storage_under, most_reads, on_host_under
@@ -64,12 +65,20 @@ from penstock.simulation.memory.levels_replay import replay_levels
 from penstock.simulation.memory.levels_time import play_levels
 from penstock.simulation.memory.residents import Reservation
 from penstock.simulation.memory.tenants import ORDERS, interleave
-from penstock.simulation.price import ACCESS_CLASSES, PricedTrace, price_trace
+from penstock.simulation.price import ACCESS_CLASSES, PricedTrace, price_trace, program_of
 from penstock.simulation.servers.fleet import Arrangement, Fleet, Loading
 from penstock.simulation.servers.play import play as play_servers
 from penstock.simulation.servers.rows import row_of as servers_row
 from penstock.simulation.servers.stream import Application, poisson
+from penstock.simulation.timelines import (
+    BANDWIDTH,
+    RESIDENT,
+    level_channels,
+    simulated_timeline,
+    tier_channels,
+)
 from penstock.traces.schema import Trace
+from penstock.work.shapes import Objects, server_rows, shapes_of
 from timeline_format import check_format
 
 MODES = ("serial", "overlap", "bound")
@@ -188,8 +197,9 @@ def drive_run(draw: Draw) -> Iterator[str]:
     given = engine_input(drive, scan, **asked)
     yield from invariants.of_scan(drive, given, scan_drive(drive, scan, **asked))
     if size and draw.chance(0.3):
-        drawn = scan_timeline(given, max_events=draw.whole(200, 5000))
-        yield from invariants.of_drawing(drawn, check_format)
+        most = draw.whole(200, 5000)
+        drawn = scan_timeline(given, max_events=most)
+        yield from invariants.of_drawing(drawn, check_format, most)
         yield from _counters(drawn, drive.channels)
 
 
@@ -367,6 +377,42 @@ def tenants_run(draw: Draw) -> Iterator[str]:
     yield from invariants.of_result(got, mode)
 
 
+def timeline_run(draw: Draw) -> Iterator[str]:
+    """When each unit and channel is busy, in slices and curves."""
+    priced = _priced(draw.of(WORKLOADS), "sharp", draw.of([("key",), ACCESS_CLASSES]))
+    accesses, mode, ahead = priced.accesses, draw.of(MODES[:2]), _ahead(draw)
+    tiers = [load_tier(draw.of(TIERS)), load_tier("rdma-400g")]
+    cache: Cache = draw.of([NoCache(), SizedCache("lru", draw.whole(0, 4 * 10**8)), ForcedHitRatio(0.6)])
+    events: dict[str, Any] = {"max_events": draw.whole(500, 5000)}
+    if draw.chance():
+        kept = replay(accesses, cache, detail=not isinstance(cache, ForcedHitRatio))
+        played = play_replay(priced.compute_s, kept, tiers[0], mode=mode, timeline=True, **ahead,
+                             decode_bytes_per_s=draw.of([None, 2e10]))  # fmt: skip
+        found = played.schedule
+        assert found is not None
+        channels = tier_channels(found, "tier", kept.operation_bytes)
+        starts, ends = found.compute_start_s, found.compute_end_s
+        events |= {"accesses": accesses, "access_miss_bytes": kept.access_miss_bytes}
+        rates = {"tier": tiers[0].bandwidth_bytes_per_s}
+    else:
+        sized = SizedCache("lru", draw.whole(0, 10**9))
+        first = Level(name="on-chip", cache=sized if isinstance(cache, NoCache) else cache, tier=load_tier("hbm"))
+        second = Level(name="second", cache=SizedCache("lru", 4 * 10**8), tier=tiers[1])
+        levels = (first, second, Level(name="last", tier=tiers[0]))
+        timed = play_levels(
+            priced.compute_s, replay_levels(accesses, Hierarchy(levels)), mode=mode, timeline=True, **ahead
+        )
+        channels, starts, ends = level_channels(timed)
+        rates = {level.name: level.tier.bandwidth_bytes_per_s for level in levels}
+    drawn = simulated_timeline(_trace(priced.workload), priced, channels, starts, ends, **events)
+    yield from invariants.of_drawing(drawn, check_format, events["max_events"])
+    for name, rate in rates.items():
+        yield from _counted(drawn, f"{BANDWIDTH} {name}", rate)
+    if mode == "serial" and isinstance(cache, SizedCache) and "tier" in rates:
+        needs = np.add.reduceat(np.append(accesses.access_bytes, 0), accesses.access_start[:-1])
+        yield from _counted(drawn, RESIDENT, cache.capacity_bytes + int(needs.max()))
+
+
 # Clusters and servers.
 @lru_cache(maxsize=4)
 def _program(machine: str) -> ClusterProgram:
@@ -467,16 +513,37 @@ def schedule_run(draw: Draw) -> Iterator[str]:
     schedule, placed = schedule_operation(kind, params, limbs, machine, loads=draw.chance())
     yield from invariants.of_schedule(schedule, placed)
     if draw.chance(0.1):
-        drawn = kernel_timeline(_trace("inner-product"), machine, max_events=draw.whole(2000, 20_000))
-        yield from invariants.of_drawing(drawn, check_format)
+        table, objects, shapes = _rows("inner-product")
+        program, most = program_of(table, objects, shapes), draw.whole(2000, 20_000)
+        yield from invariants.of_schedule(*schedule_listed(program, params, machine, listed=len(program.of_row)))
+        drawn = kernel_timeline(_trace("inner-product"), machine, max_events=most)
+        yield from invariants.of_drawing(drawn, check_format, most)
+        room = resources_of(machine, params).capacity_bytes
+        largest = float(held_bytes(program, params, machine).max())
+        yield from _counted(drawn, INSIDE, WINDOW)
+        yield from _counted(drawn, HELD, max(room, largest))
+
+
+def _counted(drawn: dict[str, Any], name: str, most: float) -> Iterator[str]:
+    values = [next(iter(e["args"].values())) for e in drawn["traceEvents"] if e["ph"] == "C" and e["name"] == name]
+    if max(values, default=0) > most * (1 + 1e-9):
+        yield f"{name}: {max(values)}, at most {most}"
+
+
+@lru_cache(maxsize=2)
+def _rows(workload: str) -> tuple[Any, Any, Any]:
+    trace = _trace(workload)
+    table = server_rows(trace.view().operations)
+    objects = Objects(trace, trace.parameters())
+    return table, objects, shapes_of(table, objects)
 
 
 KINDS: dict[str, Callable[[Draw], Iterator[str]]] = {
     "drive": drive_run, "query in storage": query_run, "cache": cache_run, "levels": levels_run,
-    "tenants": tenants_run, "cluster": cluster_run, "messages": messages_run, "servers": servers_run,
-    "schedule": schedule_run,
+    "tenants": tenants_run, "timeline": timeline_run, "cluster": cluster_run, "messages": messages_run,
+    "servers": servers_run, "schedule": schedule_run,
 }  # fmt: skip
-WEIGHTS = (6, 1, 3, 4, 1, 3, 2, 2, 1)
+WEIGHTS = (6, 1, 3, 4, 1, 1, 3, 2, 2, 1)
 
 
 def case(seed: int, kind: str | None = None) -> Result:
