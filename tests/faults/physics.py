@@ -56,7 +56,7 @@ from penstock.simulation.inside.timeline import HELD, INSIDE, kernel_timeline
 from penstock.simulation.instorage.drive import drive_rates
 from penstock.simulation.instorage.engine import played_in_storage, played_on_host
 from penstock.simulation.instorage.ordinary import Modes, Ordinary, in_storage_under, most_reads, on_host_under
-from penstock.simulation.instorage.policies import HOST_POLICIES, Contention
+from penstock.simulation.instorage.policies import BASE, HOST_POLICIES, Contention, Switches
 from penstock.simulation.instorage.queries import Inside
 from penstock.simulation.instorage.query import Query, pir_query, ssc_query
 from penstock.simulation.memory.hierarchy import Pace, Rates, play_replay, replay
@@ -234,7 +234,13 @@ def query_run(draw: Draw) -> Iterator[str]:
     if draw.chance():
         accelerator = load_instorage("fheins")
         assert isinstance(accelerator, UnitAccelerator)
-        inside = Inside(contention=draw.of(list(Contention)))
+        inside = Inside(
+            contention=draw.of(list(Contention)),
+            switches=draw.of([Switches(), BASE, Switches(keys_in_dram=False), Switches(broadcast=False)]),
+            dram_efficiency=draw.of([1.0, 0.7]),
+            clock_ratio=draw.of([1.0, 2.5]),
+            chained=draw.chance(),
+        )
         modes = draw.of(list(Modes))
         ordinary = Ordinary(bytes_per_s=min(reads, most_reads(drive_rates(drive))), modes=modes)
         yield from invariants.of_answer(
