@@ -98,6 +98,8 @@ def of_scan(drive: Drive, given: EngineInput, got: ScanResult) -> Broken:
     yield from _most("pages in the write buffer", written - wear.host_pages, given.host_buffer_pages)
     yield from _most("erases of one block", wear.max_erases * given.erase, min(whole, wear.erases * given.erase))
     yield from _most("pages of erased blocks", wear.erases * drive.pages_per_block, programmed + _at_first(drive))
+    victims = wear.erases + drive.planes
+    yield from _most("pages moved out of victims", wear.moved_pages, victims * drive.pages_per_block)
     if wear.host_pages:
         amplification = programmed / wear.host_pages
         yield from _same("write amplification", wear.write_amplification or 0, amplification)
@@ -191,6 +193,8 @@ def of_levels(got: LevelsReplay, sizes: Sequence[int]) -> Broken:
         yield from _most(f"demoted into {name}", load.demoted_bytes, evicted * max(sizes, default=0))
         yield from _most(f"pinned in {name}", load.pinned_bytes, float("inf") if capacity is None else capacity)
         yield from _most(f"written over {name}", load.written_bytes, got.results * max(sizes, default=0))
+        if i:
+            yield from _most(f"written over {name} and not above", load.written_bytes, loads[i - 1].written_bytes)
 
 
 def of_levels_time(got: LevelsTimeline) -> Broken:
@@ -295,6 +299,10 @@ def of_servers(stream: Stream, fleet: Fleet, got: Played, row: Mapping[str, Any]
         yield "a run does not take its time"
     if (got.start_s < stream.at_s).any():
         yield "a run begins before it arrives"
+    loaded = got.loaded_bytes > 0
+    least = stream.at_s + fleet.tier_latency_s + got.loaded_bytes / fleet.tier_bytes_per_s
+    if (got.start_s < least - ROUNDING * got.span_s)[loaded].any():
+        yield "a run begins before its keys can be there"
     for server in range(fleet.servers):
         mine = np.flatnonzero(got.server == server)
         order = mine[np.argsort(got.start_s[mine], kind="stable")]

@@ -71,6 +71,7 @@ from penstock.simulation.servers.play import play as play_servers
 from penstock.simulation.servers.rows import row_of as servers_row
 from penstock.simulation.servers.stream import Application, poisson
 from penstock.simulation.timelines import (
+    AHEAD,
     BANDWIDTH,
     RESIDENT,
     level_channels,
@@ -414,9 +415,11 @@ def timeline_run(draw: Draw) -> Iterator[str]:
     yield from invariants.of_drawing(drawn, check_format, events["max_events"])
     for name, rate in rates.items():
         yield from _counted(drawn, f"{BANDWIDTH} {name}", rate)
-    if mode == "serial" and isinstance(cache, SizedCache) and "tier" in rates:
+    depth = 0 if mode == "serial" else ahead["prefetch_depth"]
+    if depth is not None and isinstance(cache, SizedCache) and "tier" in rates:
         needs = np.add.reduceat(np.append(accesses.access_bytes, 0), accesses.access_start[:-1])
-        yield from _counted(drawn, RESIDENT, cache.capacity_bytes + int(needs.max()))
+        yield from _counted(drawn, RESIDENT, cache.capacity_bytes + (depth + 1) * int(needs.max()))
+        yield from _counted(drawn, AHEAD, depth + 1)
 
 
 # Clusters and servers.
