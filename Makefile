@@ -101,7 +101,7 @@ docs-check: setup  ## every command of the documentation, at full size (a quarte
 	PENSTOCK_DOCS=all $(VENV)/python -m pytest -q tests/system/test_docs_blocks.py $(PYTEST_ARGS)
 
 # FAULTS_ARGS: some benches, --count, --seed, --jobs.
-faults: setup  ## disturb penstock: kills, damaged files and bytes, hostile requests, random programs, the service (45 minutes)
+faults: setup  ## disturb penstock: kills, damaged files and bytes, hostile requests, random programs and simulations, the service (45 minutes)
 	$(VENV)/python tests/faults $(FAULTS_ARGS)
 
 validation: setup  ## docs/validation.md again: every published number beside ours (a minute)

@@ -47,8 +47,13 @@ def check_format(drawn: dict[str, Any]) -> None:
             around = slices[end["pid"], end["tid"]]
             assert any(begin - 1e-6 <= end["ts"] <= stop + 1e-6 for begin, stop in around)
     for lane in slices.values():
-        ordered = sorted(lane)
-        assert all(ordered[i][1] <= ordered[i + 1][0] + 1e-6 for i in range(len(ordered) - 1))
+        around: list[float] = []
+        for begin, end in sorted(lane, key=lambda each: (each[0], -each[1])):
+            while around and around[-1] <= begin:
+                around.pop()
+            # It lies in the slice around it, or behind all before it.
+            assert not around or end <= around[-1]
+            around.append(end)
 
 
 def lanes_of(drawn: dict[str, Any]) -> set[str]:

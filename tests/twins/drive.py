@@ -32,18 +32,21 @@ class Oracle(Consumers):
         self.calendar: list[tuple[int, Kind, int, Any]] = []
         self.touched: set[int] = set()
         self.free_at = dict.fromkeys(("dram", "edram", "upload", "aggregator"), 0)
-        self.busy = dict.fromkeys((*self.free_at, "array"), 0)
-        self.bus_busy = [0] * given.channels
+        self.busy: list[tuple[str | int, int, int]] = []
+        """Who is busy from when to when; a bus is its number."""
         self.host_room = Room(given.host_buffer_pages)
         specs = [*given.consumers, *([given.host_consumer] if given.host_consumer else [])]
         self.workers = [Worker(spec, Room(spec.buffer_pages)) for spec in specs]
         self.worker_of = {channel: worker for worker in self.workers for channel in worker.spec.channels}
         self.host_places = given.host_consumer.buffer_pages if given.host_consumer else None
         self.streams = self._streams()
-        self.delivered = self.scan_end = self.retries = self.table_reads = 0
+        self.delivered = self.scan_end = 0
+        self.retried: list[int] = []
+        self.table_read: list[int] = []
         self.outputs = self.final_outputs = self.outputs_made = 0
         self.latencies: list[int] = []
-        self.read_latencies: list[int] = []
+        self.read_latencies: list[tuple[int, int]] = []
+        """With the time at which each read was done."""
         self.reads_come = self.reads_begun = self.reads_under_way = 0
         self.table: OrderedDict[int, list[Page] | None] = OrderedDict()
 
@@ -83,7 +86,7 @@ class Oracle(Consumers):
     def serve(self, server: str, time: int) -> int:
         """When the server, which works in order, is done with something that comes now."""
         self.free_at[server] = max(self.free_at[server], self.now) + time
-        self.busy[server] += time
+        self.busy.append((server, self.free_at[server] - time, self.free_at[server]))
         return self.free_at[server]
 
     def play(self) -> dict[str, Any]:
@@ -100,18 +103,28 @@ class Oracle(Consumers):
                     if not self.channels[channel].busy:
                         self.grant(channel)
                 continue
-            self.now, kind, _, about = heapq.heappop(self.calendar)
+            time, kind, _, about = heapq.heappop(self.calendar)
             self.events += 1
+            if kind is Kind.READ_COMES and not self.read_comes():
+                continue
+            self.now = time
             getattr(self, f"on_{kind.name.lower()}")(about)
+        over = self.scan_end if self.g.pages else self.now
+
+        def busy(who: str | int) -> int:
+            return sum(min(end, over) - min(start, over) for each, start, end in self.busy if each == who)
+
         return {
             "pages": self.delivered, "scan_end_ps": self.scan_end, "end_ps": self.now, "events": self.events,
-            "latencies": sorted(self.latencies), "read_latencies": sorted(self.read_latencies),
-            "bus_busy_ps": self.bus_busy, "array_busy_ps": self.busy["array"], "dram_busy_ps": self.busy["dram"],
-            "edram_busy_ps": self.busy["edram"], "upload_busy_ps": self.busy["upload"],
-            "aggregator_busy_ps": self.busy["aggregator"], "chunks": [each.chunks for each in self.workers],
+            "latencies": sorted(self.latencies),
+            "read_latencies": sorted(latency for at, latency in self.read_latencies if at <= over),
+            "bus_busy_ps": [busy(channel) for channel in range(self.g.channels)], "array_busy_ps": busy("array"),
+            "dram_busy_ps": busy("dram"), "edram_busy_ps": busy("edram"), "upload_busy_ps": busy("upload"),
+            "aggregator_busy_ps": busy("aggregator"), "chunks": [each.chunks for each in self.workers],
             "consumer_busy_ps": [each.busy for each in self.workers],
             "consumer_wait_ps": [each.wait for each in self.workers], "outputs": self.outputs,
-            "final_outputs": self.final_outputs, "retries": self.retries, "table_reads": self.table_reads,
+            "final_outputs": self.final_outputs, "retries": sum(at <= over for at in self.retried),
+            "table_reads": sum(at <= over for at in self.table_read),
         }  # fmt: skip
 
     # Requests.
@@ -129,12 +142,14 @@ class Oracle(Consumers):
         channel, die, plane = self.places[logical % self.width]
         return Page(what, logical, channel, die, plane, logical // self.width, since)
 
+    def read_comes(self) -> bool:
+        """Whether there is another read."""
+        return self.reads_come < self.g.reads.requests if self.g.reads.requests else self.scan_goes_on()
+
     def on_read_comes(self, _: None) -> None:
-        reads = self.g.reads
-        if self.reads_come < reads.requests if reads.requests else self.scan_goes_on():
-            self.reads_come += 1
-            self.push(self.now + reads.interval, Kind.READ_COMES, None)
-            self.begin_reads()
+        self.reads_come += 1
+        self.push(self.now + self.g.reads.interval, Kind.READ_COMES, None)
+        self.begin_reads()
 
     def begin_reads(self) -> None:
         reads = self.g.reads
@@ -173,7 +188,6 @@ class Oracle(Consumers):
             self.table[number + 1] = []
             missing.append(number + 1)
         for each in missing:
-            self.table_reads += 1
             channel, die, plane = self.places[each % self.width]
             row = 2**32 - 1 - each // self.width
             self.enqueue(Page("table", each, channel, die, plane, row, self.now))
@@ -181,6 +195,7 @@ class Oracle(Consumers):
             self.enqueue(page)
 
     def table_page_is_there(self, page: Page) -> None:
+        self.table_read.append(self.now)
         waiting = self.table[page.logical] or []
         self.table[page.logical] = None
         for number in list(self.table):
@@ -230,8 +245,8 @@ class Oracle(Consumers):
             die.inside, die.state = taken, "sensing"
             bus.last_command, bus.busy = index, True
             command = g.read_command + (len(taken) - 1) * g.further_plane
-            self.bus_busy[channel] += command
-            self.busy["array"] += g.sense
+            self.busy.append((channel, self.now, self.now + command))
+            self.busy.append(("array", self.now + command, self.now + command + g.sense))
             self.push(self.now + command, Kind.COMMANDED, channel)
             self.push(self.now + command + g.sense, Kind.SENSED, (channel, index))
             return True
@@ -251,7 +266,7 @@ class Oracle(Consumers):
             page = die.out.pop(0)
             die.sending, bus.busy, bus.last_send = True, True, index
             time = self.g.data_in if page.what == "table" else self.g.data_out
-            self.bus_busy[channel] += time
+            self.busy.append((channel, self.now, self.now + time))
             self.push(self.now + time, Kind.SENT, page)
             return True
         return False
@@ -304,7 +319,7 @@ class Oracle(Consumers):
             die = page.channel * g.chips_per_channel * g.dies_per_chip + page.die
             if mix((g.seed + (page.tries << 32)) & WORD, page.row << 20 | die << 4 | page.plane) < g.retry:
                 page.tries += 1
-                self.retries += 1
+                self.retried.append(self.now)
                 room = self.room_of(page)
                 if room is not None:
                     self.touched.update(room.give(1))
@@ -336,7 +351,7 @@ class Oracle(Consumers):
             return
         self.touched.update(self.host_room.give(1))
         if about.what == "read":
-            self.read_latencies.append(self.now - about.since)
+            self.read_latencies.append((self.now, self.now - about.since))
             self.reads_under_way -= 1
             self.begin_reads()
             return

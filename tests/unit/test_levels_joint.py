@@ -110,6 +110,37 @@ def test_an_object_that_outgrows_a_level_goes_down_to_where_there_is_room() -> N
     assert [load.evictions for load in got.loads] == [1, 0, 0]
 
 
+def test_what_no_cache_below_has_room_for_is_dropped_and_moves_nothing() -> None:
+    rows = [[(1, 4)], [(2, 4)], [(1, 4)]]
+    got = played(rows, [("lru", 4), ("lru", 3), ("lru", 0)], EXCLUSIVE)
+    assert [load.demoted_bytes for load in got.loads] == [0, 0, 0, 0]
+    assert [load.channel_bytes for load in got.loads] == [12, 12, 12, 12]
+
+
+def test_what_a_level_has_no_room_for_goes_down_to_the_next_that_has() -> None:
+    rows = [[(1, 4)], [(2, 4)], [(1, 4)]]
+    got = played(rows, [("lru", 4), ("lru", 3), ("lru", 8)], EXCLUSIVE)
+    # 1 and 2 fall past the second level, over its channel, into the third.
+    assert [load.demoted_bytes for load in got.loads] == [0, 0, 8, 0]
+    assert [load.channel_bytes for load in got.loads] == [12, 12 + 8, 12 + 8, 8]
+    assert [load.served_bytes for load in got.loads] == [0, 0, 4, 8]
+
+
+@given(rows=ROWS, sizes=st.lists(st.tuples(POLICIES, st.integers(0, 90)), min_size=1, max_size=3), at=st.integers(0, 3))
+@pytest.mark.parametrize("inclusion", [EXCLUSIVE, "independent"])
+def test_a_level_that_holds_nothing_changes_no_other(
+    inclusion: str, rows: list[list[tuple[int, int]]], sizes: list[tuple[str, int]], at: int
+) -> None:
+    at = min(at, len(sizes))
+    expected = played(rows, sizes, inclusion)
+    got = played(rows, [*sizes[:at], ("lru", 0), *sizes[at:]], inclusion)
+    empty, others = got.loads[at], [*got.loads[:at], *got.loads[at + 1 :]]
+    assert empty.served_bytes == empty.hits == empty.evictions == empty.demoted_bytes == 0
+    for left, right in zip(others, expected.loads, strict=True):
+        assert np.array_equal(left.operation_bytes, right.operation_bytes)
+        assert (left.hits, left.evictions, left.demoted_bytes) == (right.hits, right.evictions, right.demoted_bytes)
+
+
 @pytest.mark.parametrize("cache", [Belady(8), ForcedHitRatio(0.5)])
 def test_policies_that_cannot_give_up_an_object_are_refused(cache: Cache) -> None:
     stack = Hierarchy((Level(name="a", cache=cache), Level(name="b")), inclusion=INCLUSIVE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +204,39 @@ def test_other_traffic_slows_a_scan_and_is_slowed_by_it() -> None:
     assert both.read_latency.mean_s is not None
     assert both.read_latency.mean_s > 3 * quiet.mean_s
     assert both.wear.write_amplification == 1.0, "there was room for all of it"
+
+
+@pytest.mark.parametrize("rate", [1e6, 1e3])
+@pytest.mark.parametrize("kind", ["reads", "writes"])
+def test_a_request_that_comes_behind_the_scan_changes_no_share_of_its_time(kind: str, rate: float) -> None:
+    drive, scan = load_drive("ssd-s"), Scan(size_bytes=10**7)
+    alone = scan_drive(drive, scan, host=Host.PCIE)
+    other: dict[str, Any] = {kind: Traffic(bytes_per_s=rate)}
+    late = scan_drive(drive, scan, host=Host.PCIE, **other)
+    assert late.pcie_up_busy > 0.9
+    assert replace(late, cpu_s=0, events=0, played_events=0) == replace(alone, cpu_s=0, events=0, played_events=0)
+
+
+def test_erases_and_moves_of_a_scan_fit_in_its_time() -> None:
+    drive = load_drive(
+        "ssd-s",
+        {
+            "channels": "2 channels",
+            "chips_per_channel": "1 chips/channel",
+            "dies_per_chip": "1 dies/chip",
+            "planes_per_die": "2 planes/die",
+            "blocks": "32 blocks/plane",
+            "pages_per_block": "16 pages/block",
+            "spare_blocks": "6 blocks/plane",
+        },
+    )
+    scan = Scan(size_bytes=10**8, pattern=Pattern.RANDOM, queue_depth=8)
+    got = scan_drive(drive, scan, writes=Traffic(bytes_per_s=3e8))
+    assert got.wear.erases > 50
+    programs = (got.wear.host_pages + got.wear.moved_pages) / drive.planes_per_die
+    needed_s = got.wear.erases * drive.erase_s + programs * drive.program_s
+    assert needed_s <= got.array_busy * drive.dies * got.simulated_s <= drive.dies * got.simulated_s
+    assert got.wear.host_pages < got.write_latency.count, "writes that wait in the write buffer are done for the host"
 
 
 def test_a_table_in_nand_costs_a_read_for_its_entries_and_a_small_cache_costs_random_reads_more() -> None:

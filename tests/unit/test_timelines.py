@@ -5,11 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 from collections import defaultdict
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.cli.main import main
 from penstock.errors import UsageError
@@ -198,6 +201,66 @@ def test_a_measured_run_shows_its_scopes_around_its_operations() -> None:
     few = timeline(trace, max_events=5)
     assert few["otherData"] == {"workload": "w", "provenance": "measured", "operations": 2, "operations_left_out": 1}
     assert sum(e["ph"] != "M" for e in few["traceEvents"]) <= 5
+
+
+SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), max_size=30)
+
+
+@given(spans=SPANS)
+def test_slices_that_overlap_are_spread_over_as_many_lanes_as_that_needs(spans: list[tuple[int, int]]) -> None:
+    made = Timeline()
+    lane, to = made.lane("p", "l"), made.lane("p", "to")
+    made.slice(to, "target", 100.0, 101.0, category="c")
+    for start, length in spans:
+        made.slice(lane, f"{start}", start, start + length, category="c")
+        made.flow("f", (lane, start), (to, 100.0))
+    drawn = made.to_dict()
+    check_format(drawn)
+    assert made.to_dict() == drawn
+    most = max((sum(start <= at < start + length for start, length in spans) for at in range(40)), default=0)
+    # Something of no time beside others has its own lane.
+    assert {"l", "to", *(f"l ({n})" for n in range(2, most + 1))} <= lanes_of(drawn)
+    if all(length for _, length in spans):
+        assert len(lanes_of(drawn)) == 1 + max(most, 1)
+    by_lane: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    for event in drawn["traceEvents"]:
+        if event["ph"] == "X":
+            by_lane[event["tid"]].append((event["ts"], event["ts"] + event["dur"]))
+        if event["ph"] == "s":
+            assert any(begin == event["ts"] for begin, _ in by_lane[event["tid"]])
+    for slices in by_lane.values():
+        assert all(left[1] <= right[0] for left, right in pairwise(sorted(slices))), "none lies in another"
+
+
+@given(spans=SPANS, paths=st.lists(st.sampled_from(["", "a", "a/x", "a/y", "b", "b/x/z"]), min_size=30, max_size=30))
+def test_a_run_whose_operations_ran_side_by_side_is_drawn_in_rows(
+    spans: list[tuple[int, int]], paths: list[str]
+) -> None:
+    builder = TraceBuilder(toy())
+    source = builder.ciphertext(10)
+    builder.add(OpKind.ENCRYPT, limbs_in=10, limbs_out=10, output=source, start_s=0.0, end_s=0.0)
+    for (start, length), path in zip(spans, paths, strict=False):
+        with ExitStack() as opened:
+            for name in filter(None, path.split("/")):
+                opened.enter_context(builder.open_scope(name))
+            builder.add(
+                OpKind.NEGATE,
+                limbs_in=10,
+                limbs_out=10,
+                operands=(source,),
+                output=builder.ciphertext(10),
+                start_s=float(start),
+                end_s=float(start + length),
+            )
+    drawn = timeline(builder.finish(TraceMeta(workload="w", params=toy().to_dict(), reading="openfhe")))
+    check_format(drawn)
+    slices = [e for e in drawn["traceEvents"] if e["ph"] == "X"]
+    of_operations = [(e["ts"] * 1e-6, e["dur"] * 1e-6) for e in slices if e["cat"] == "called"]
+    expected = [(start, length) for start, length in spans]
+    assert of_operations[1:] == [pytest.approx(each, abs=1e-9) for each in expected]
+    # A scope lasts from the first beginning to the last end of its operations.
+    ends = {start + length for start, length in spans}
+    assert all(round((e["ts"] + e["dur"]) * 1e-6, 9) in ends for e in slices if e["cat"] == "scope")
 
 
 def test_a_packed_timeline_is_the_same_bytes_twice(tmp_path: Path) -> None:

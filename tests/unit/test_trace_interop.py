@@ -370,6 +370,18 @@ def test_a_measured_trace_is_a_result_of_the_suite() -> None:
         result_of(program())
 
 
+def test_time_in_which_two_calls_run_side_by_side_counts_once() -> None:
+    builder = TraceBuilder(toy())
+    a, *made = (builder.ciphertext(10) for _ in range(4))
+    builder.add(OpKind.ENCRYPT, limbs_in=10, limbs_out=10, output=a, start_s=0.0, end_s=0.5)
+    for output, start_s, end_s in zip(made, (0.25, 0.75, 1.0), (1.0, 2.0, 1.5), strict=True):
+        times = {"start_s": start_s, "end_s": end_s}
+        builder.add(OpKind.ROTATE, limbs_in=10, limbs_out=10, operands=(a,), output=output, key="rot:5", **times)
+    trace = builder.finish(TraceMeta(workload="w", params=toy().to_dict(), reading="openfhe"))
+    shown = json.loads(result_of(trace))["Timing"]
+    assert shown == {"Query encryption": "0.5s", "Encrypted computation": "1.75s", "Total": "2.0s"}
+
+
 def test_a_step_that_a_trace_does_not_have_is_not_in_its_result(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -71,22 +71,22 @@ def _csv(rows: list[dict[str, Any]], columns: list[str]) -> bytes:
 
 
 def timeline(trace: Trace, *, max_events: int = DEFAULT_EVENTS) -> dict[str, Any]:
-    """The Trace Event Format of a measured run: a lane for the client, one for the server, one for the scopes.
+    """The Trace Event Format of a measured run: a lane for the client, one for the server, one for the scopes; more of
+    them where operations ran side by side.
 
     Args:   max_events: slices at most; operations from the start as far as they fit, `otherData` counts the others.
     Raises: UsageError: the trace has no times.
     """
     drawn = Timeline(max_events=max_events)
     lanes = [drawn.lane("run", name) for name in ("client", "server")]
-    scopes = drawn.lane("run", "scopes")
-    opened: list[tuple[str, float]] = []
+    scopes = drawn.lane("run", "scopes", nests=True)
+    opened: list[tuple[str, float, float]] = []
     timed = left_out = 0
-    last_s = 0.0
 
     def close(keep: int) -> None:
         while len(opened) > keep:
-            name, begun = opened.pop()
-            drawn.slice(scopes, name, begun, last_s, category="scope")
+            name, begun, ended = opened.pop()
+            drawn.slice(scopes, name, begun, ended, category="scope")
 
     for op in trace.operations.to_pylist():
         if op["start_s"] is None:
@@ -98,11 +98,11 @@ def timeline(trace: Trace, *, max_events: int = DEFAULT_EVENTS) -> dict[str, Any
             continue
         keep = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1][0], zip(path, opened, strict=False)))
         close(keep)
-        opened += [(name, op["start_s"]) for name in path[keep:]]
+        opened += [(name, op["start_s"], op["end_s"]) for name in path[keep:]]
+        opened[:] = [(name, min(begun, op["start_s"]), max(ended, op["end_s"])) for name, begun, ended in opened]
         shown = {k: op[k] for k in ("id", "limbs_in", "limbs_out", "key", "step", "scope") if op[k] is not None}
         lane = lanes[0 if op["kind"] in CLIENT_KINDS else 1]
         drawn.slice(lane, op["kind"], op["start_s"], op["end_s"], category=op["origin"], args=shown)
-        last_s = max(last_s, op["end_s"])
     close(0)
     if not timed:
         raise UsageError(

@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import Any
 
 from penstock.errors import UsageError
@@ -98,13 +99,14 @@ def _entries(data: Mapping[str, Any], section: str) -> dict[str, Any]:
 def result_of(trace: Trace) -> bytes:
     """A measured trace as one result file of the suite, with its names of steps.
 
-    Times are sums of the calls of each step: encryption, the server's operations, decryption; a step that the trace
-    does not have is left out, and a time below the last digit that the suite prints keeps its own digits. Sizes are
+    Times are those in which calls of each step were under way, once where they ran side by side: encryption, the
+    server's operations, decryption. A step that the trace does not have is left out, and a time below the last digit
+    that the suite prints keeps its own digits. Sizes are
     coefficients without headers: evaluation keys of the program as stored, ciphertexts that were encrypted and
     decrypted.
     Raises: UsageError: the trace has no times.
     """
-    timing: dict[str, float] = {}
+    timing: dict[str, list[tuple[float, float]]] = {}
     names = ("Query encryption", "Encrypted computation", "Result decryption and postprocessing")
     step = {"encrypt": names[0], "decrypt": names[2]}
     size = {row["id"]: row["bytes"] for row in trace.objects.to_pylist()}
@@ -116,12 +118,12 @@ def result_of(trace: Trace) -> bytes:
             sent["Encrypted results"] += sum(size[i] for i in op["operands"])
         if op["start_s"] is not None:
             name = step.get(op["kind"], names[1])
-            timing[name] = timing.get(name, 0.0) + op["end_s"] - op["start_s"]
+            timing.setdefault(name, []).append((op["start_s"], op["end_s"]))
     if not timing:
         raise UsageError("this trace has no times: a result is of a measured run; record one with --reading openfhe")
     keys = trace.parameters().total_key_bytes(trace.view().key_limbs())
-    shown = {name: _shown_time(timing[name]) for name in names if name in timing}
-    shown[TOTAL] = _shown_time(math.fsum(timing.values()))
+    shown = {name: _shown_time(_covered_s(timing[name])) for name in names if name in timing}
+    shown[TOTAL] = _shown_time(_covered_s([span for spans in timing.values() for span in spans]))
     sizes = {"Public and evaluation keys": keys, **sent}
     result = {
         "Timing": shown,
@@ -129,6 +131,17 @@ def result_of(trace: Trace) -> bytes:
         "Server Reported": {},
     }
     return (json.dumps(result, indent=2) + "\n").encode()
+
+
+def _covered_s(spans: list[tuple[float, float]]) -> float:
+    """Seconds in which at least one of them goes on.
+
+    >>> _covered_s([(0.0, 2.0), (1.0, 3.0), (5.0, 6.0)])
+    4.0
+    """
+    ordered = sorted(spans)
+    before_s = accumulate((end for _, end in ordered), max, initial=0.0)
+    return math.fsum(max(0.0, end - max(start, s)) for (start, end), s in zip(ordered, before_s, strict=False))
 
 
 def _shown_time(seconds: float) -> str:

@@ -52,6 +52,7 @@ impl<O: Observer> Run<'_, O> {
         let page = self.jobs[at].logical;
         self.jobs.remove(at);
         let Some(table) = &mut self.table else { return };
+        table.reads += 1;
         let Some(&slot) = table.find.get(&page) else { return };
         let entry = &mut table.slots[slot as usize];
         entry.is_loading = false;

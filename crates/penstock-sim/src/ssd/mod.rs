@@ -44,11 +44,12 @@
 //! `spec` is the input. `calendar`, `jobs`, `flash`, `consumer`, `source`, `table` and `translation` are the parts of a
 //! drive, `observer` is told when they are busy, and `state` is all of them: a `Run`. What happens to it is in
 //! `lookup`, `requests`, `serving`, `writing`, `way` and `buses`, each of which calls those before it; `period` jumps;
-//! `run` is the loop on top.
+//! `counting` is what it has done so far; `run` is the loop on top.
 
 mod buses;
 mod calendar;
 mod consumer;
+mod counting;
 mod flash;
 mod histogram;
 mod jobs;
@@ -72,5 +73,6 @@ mod writing;
 
 pub use histogram::Histogram;
 pub use observer::{Interval, Lane, Recording};
-pub use result::{ConsumerResult, RunResult, play, play_recorded};
+pub use result::{ConsumerResult, RunResult};
+pub use run::{play, play_recorded};
 pub use spec::{Behaviour, ConsumerSpec, Geometry, MappingSpec, RunSpec, Timing, TrafficSpec};

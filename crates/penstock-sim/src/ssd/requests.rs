@@ -70,20 +70,26 @@ impl<O: Observer> Run<'_, O> {
         if traffic.requests > 0 { come < traffic.requests } else { self.scan_goes_on() }
     }
 
-    pub(crate) fn read_comes(&mut self) {
-        if self.goes_on(&self.spec.reads, self.source.reads.come) {
-            self.source.reads.come += 1;
-            self.calendar.push(self.now + self.spec.reads.interval, Kind::ReadComes, 0);
-            self.begin_reads();
+    /// Whether something happens at an event: the one that follows the last request brings none, and takes no time.
+    #[inline(always)]
+    pub(crate) fn comes(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::ReadComes => self.goes_on(&self.spec.reads, self.source.reads.come),
+            Kind::WriteComes => self.goes_on(&self.spec.writes, self.source.writes.come),
+            _ => true,
         }
     }
 
+    pub(crate) fn read_comes(&mut self) {
+        self.source.reads.come += 1;
+        self.calendar.push(self.now + self.spec.reads.interval, Kind::ReadComes, 0);
+        self.begin_reads();
+    }
+
     pub(crate) fn write_comes(&mut self) {
-        if self.goes_on(&self.spec.writes, self.source.writes.come) {
-            self.source.writes.come += 1;
-            self.calendar.push(self.now + self.spec.writes.interval, Kind::WriteComes, 0);
-            self.begin_writes();
-        }
+        self.source.writes.come += 1;
+        self.calendar.push(self.now + self.spec.writes.interval, Kind::WriteComes, 0);
+        self.begin_writes();
     }
 
     /// Whether the next request that has come may begin: what waits when the scan ends is not played.

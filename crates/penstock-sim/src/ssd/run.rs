@@ -1,9 +1,11 @@
 //! The loop: takes the next event, lets it happen, and when all events of an instant have happened
-//! gives out the buses.
+//! gives out the buses. When the scan is over it is counted, and what is under way goes on to its end.
 
 use super::calendar::Kind;
-use super::observer::Observer;
+use super::observer::{Observer, Recording};
 use super::period::Period;
+use super::result::RunResult;
+use super::spec::RunSpec;
 use super::state::{CLOCK_END, Run, Unit};
 use super::translation::Translation;
 use crate::{Error, Watch, error::conserve};
@@ -27,7 +29,15 @@ impl<O: Observer> Run<'_, O> {
                 continue;
             }
             let Some((time, kind)) = next else { break };
+            if !self.comes(kind) {
+                self.calendar.take(kind);
+                self.events += 1;
+                continue;
+            }
             if time > self.now {
+                if self.delivered == self.spec.pages && self.over.is_none() && self.is_over() {
+                    self.over = Some(self.counted());
+                }
                 if time > CLOCK_END {
                     return Err(Error::ClockOverflow { at: format!("after {} pages", self.delivered) });
                 }
@@ -101,24 +111,57 @@ impl<O: Observer> Run<'_, O> {
         for (consumer, spec) in self.consumers.iter().zip(&self.consumer_specs) {
             conserve("a consumer idle at the end", i128::from(consumer.is_idle()), 1)?;
             conserve("a consumer's buffer at the end", consumer.room.free.into(), spec.buffer_pages.into())?;
-            conserve("a consumer's busy time within the run", consumer.busy.max(self.now).into(), self.now.into())?;
-        }
-        let elapsed = i128::from(self.now);
-        for bus in &self.buses {
-            conserve("busy time of a bus within the run", i128::from(bus.taken).max(elapsed), elapsed)?;
-        }
-        let servers = &self.servers;
-        for (what, busy, units) in [
-            ("busy time of dies within the run", self.array_busy, self.dies.len()),
-            ("busy time of DRAM within the run", servers.dram.busy, 1),
-            ("busy time of eDRAM within the run", servers.edram.busy, 1),
-            ("busy time of PCIe to the host within the run", servers.upload.busy, 1),
-            ("busy time of PCIe to the drive within the run", servers.download.busy, 1),
-            ("busy time of the aggregator within the run", servers.aggregator.busy, 1),
-        ] {
-            let limit = elapsed * units as i128;
-            conserve(what, i128::from(busy).max(limit), limit)?;
         }
         self.translation.as_ref().map_or(Ok(()), Translation::account)
     }
+}
+
+/// No unit was busy for longer than the time that is told.
+fn within<O>(run: &Run<'_, O>, result: &RunResult) -> Result<(), Error> {
+    let elapsed = i128::from(if result.pages > 0 { result.scan_end } else { result.end });
+    let dies = run.dies.len();
+    let buses = result.bus_busy.iter().map(|&busy| ("busy time of a bus", busy, 1));
+    let consumers =
+        result.consumers.iter().map(|each| ("a consumer's busy and waiting time", each.busy + each.wait, 1));
+    let others = [
+        ("busy time of dies", result.array_busy, dies),
+        ("busy time of DRAM", result.dram_busy, 1),
+        ("busy time of eDRAM", result.edram_busy, 1),
+        ("busy time of PCIe to the host", result.upload_busy, 1),
+        ("busy time of PCIe to the drive", result.download_busy, 1),
+        ("busy time of the aggregator", result.aggregator_busy, 1),
+    ];
+    for (what, busy, units) in buses.chain(consumers).chain(others) {
+        let limit = elapsed * units as i128;
+        conserve(what, i128::from(busy).clamp(0, limit), busy.into())?;
+    }
+    Ok(())
+}
+
+/// Plays a run to its end.
+///
+/// # Errors
+/// A rule of the spec that is broken, the end of the clock, an account that does not add up, or the
+/// watch's wish to stop.
+pub fn play(spec: &RunSpec, watch: &mut Watch<'_>) -> Result<RunResult, Error> {
+    observed(spec, (), watch).map(|(result, ())| result)
+}
+
+/// As [`play`], and when units were busy: the first `most` intervals, in the order in which they were planned. No steady
+/// state is jumped.
+///
+/// # Errors
+/// Those of [`play`].
+pub fn play_recorded(spec: &RunSpec, most: usize, watch: &mut Watch<'_>) -> Result<(RunResult, Recording), Error> {
+    observed(&RunSpec { jump: false, ..spec.clone() }, Recording::new(most), watch)
+}
+
+fn observed<O: Observer>(spec: &RunSpec, observer: O, watch: &mut Watch<'_>) -> Result<(RunResult, O), Error> {
+    spec.check()?;
+    let mut run = Run::new(spec, observer);
+    run.play(watch)?;
+    let counted = run.over.take().unwrap_or_else(|| run.counted());
+    let result = RunResult { end: run.now, events: run.events, ..counted };
+    within(&run, &result)?;
+    Ok((result, run.observer))
 }

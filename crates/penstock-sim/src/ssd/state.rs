@@ -7,6 +7,7 @@ use super::histogram::Histogram;
 use super::jobs::{Class, Job, Jobs, NONE};
 use super::layout::{Layout, Place};
 use super::observer::{Interval, Lane, Observer};
+use super::result::RunResult;
 use super::source::Source;
 use super::spec::{ConsumerSpec, RunSpec};
 use super::table::Table;
@@ -99,6 +100,8 @@ pub(crate) struct Run<'a, O> {
     pub(crate) events: u64,
     pub(crate) jumped_events: u64,
     pub(crate) period_pages: Option<u64>,
+    /// What the scan took and all counts, when it was over.
+    pub(crate) over: Option<RunResult>,
 }
 
 impl<'a, O: Observer> Run<'a, O> {
@@ -158,6 +161,7 @@ impl<'a, O: Observer> Run<'a, O> {
             events: 0,
             jumped_events: 0,
             period_pages: None,
+            over: None,
             spec,
         }
     }
@@ -185,6 +189,11 @@ impl<'a, O: Observer> Run<'a, O> {
         self.delivered < self.spec.pages
             || self.outputs_made > self.outputs_sent
             || self.consumers.iter().any(|consumer| !consumer.is_idle())
+    }
+
+    /// Whether there was a scan, and it is over.
+    pub(crate) fn is_over(&self) -> bool {
+        self.spec.pages > 0 && !self.scan_goes_on()
     }
 
     /// A request's job, on its way to the die that has its page.

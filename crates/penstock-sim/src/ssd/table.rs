@@ -68,7 +68,6 @@ impl Table {
         };
         self.find.insert(page, slot);
         self.link(slot);
-        self.reads += 1;
         (slot, false)
     }
 

@@ -79,6 +79,7 @@ class WearResult:
     """What writes did to the flash."""
 
     host_pages: int
+    """Programmed for the host; `write_latency` counts those that are still in the write buffer, too."""
     moved_pages: int
     """Programmed again by garbage collection and wear-levelling."""
     erases: int
@@ -90,13 +91,17 @@ class WearResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanResult:
-    """What a simulated scan took."""
+    """What a simulated scan took.
+
+    Every count and every share of the time covers `simulated_s`: what has ended by then, and the part by then of what
+    goes on. Other traffic that is under way when the scan ends is played to its end, and the rest of it not counted.
+    """
 
     pages: int
     bytes: int
     """That the scan asked for and got: pages times the bytes of a request."""
     simulated_s: float
-    """Until the last page was read, computed on, and its output sent."""
+    """Until the last page was read, computed on, and its output sent; without a scan, until the last request's end."""
     bytes_per_s: float
     latency: Latency
     """Of the scan's pages: until in the host's memory, in a consumer's buffer, or out of error correction."""
@@ -104,7 +109,7 @@ class ScanResult:
     """Of the other reads."""
     write_latency: Latency
     events: int
-    """Of the whole scan; the same whether played or jumped."""
+    """Of the whole run, other traffic's rest included; the same whether played or jumped."""
     played_events: int
     """Those that were played one by one."""
     period_pages: int | None
@@ -129,7 +134,7 @@ class ScanResult:
     aggregator_busy: float
     output_bytes: int
     retries: int
-    """Pages sensed again because error correction failed."""
+    """Senses that failed error correction, so that the page is sensed again."""
     mapping_reads: int
     """Pages of the logical-to-physical table read from NAND."""
     wear: WearResult
@@ -170,8 +175,8 @@ def scan_drive(
     start = time.process_time()
     played = _engine.play_drive(given)
     cpu_s = time.process_time() - start
-    end = played.end_ps
-    scan_s = (played.scan_end_ps if given.pages else end) / PICOSECONDS_PER_SECOND
+    end = played.scan_end_ps if given.pages else played.end_ps
+    scan_s = end / PICOSECONDS_PER_SECOND
     scanned = given.pages * (scan.request_bytes or drive.page_bytes)
 
     def share(busy: int, units: int = 1) -> float:

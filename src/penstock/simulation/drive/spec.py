@@ -114,7 +114,8 @@ class Traffic:
     span_bytes: int | None = None
     """From the start of the drive on. Default: the whole drive."""
     requests: int | None = None
-    """Their number; the run lasts until all are done. Default: as long as the scan lasts."""
+    """Their number; those that a scan does not see the end of are played, and not counted. Default: as long as the scan
+    lasts."""
     seed: int = 1
 
 

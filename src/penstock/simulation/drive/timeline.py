@@ -6,7 +6,7 @@ queue filling, not its steady state.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +25,7 @@ EVENTS_A_PAGE = 10
 """At most, without retries and other traffic: a command, a sense, a transfer, DRAM, PCIe, a read of the page table, and
 four steps of counters."""
 COUNTED = 4
+"""Of these, the steps of counters."""
 QUEUE, TRANSFERS = "pages under way", "channels at work"
 _SERVERS = {"dram": "DRAM", "edram": "eDRAM", "upload": "PCIe", "download": "PCIe in", "aggregator": "aggregator"}
 
@@ -37,11 +38,15 @@ def scan_timeline(given: EngineInput, *, max_events: int = EVENTS, **facts: Any)
     pages = min(given.pages, max_events // EVENTS_A_PAGE)
     if not pages:
         raise UsageError(f"a timeline of {max_events} events holds no page; allow {EVENTS_A_PAGE} at least")
-    slices = max_events - COUNTED * pages
-    played = _engine.play_drive(replace(given, pages=pages), slices)
+    played = _engine.play_drive(replace(given, pages=pages), max_events - COUNTED * pages)
     timeline = Timeline(max_events=max_events)
     dies = given.chips_per_channel * given.dies_per_chip
-    intervals = played.intervals or ()
+    every = played.intervals or []
+    intervals, curves = every, _curves(every)
+    # Retries and other traffic make more steps than a page has.
+    while (events := len(intervals) + sum(map(len, curves.values()))) > max_events:
+        intervals = intervals[: len(intervals) * max_events // events]
+        curves = _curves(intervals)
     for lane, number, work, start, end, page in intervals:
         if lane == "channel":
             process, name = "channels", f"channel {number}"
@@ -51,29 +56,26 @@ def scan_timeline(given: EngineInput, *, max_events: int = EVENTS, **facts: Any)
             process, name = "drive", _SERVERS[work]
         where, seconds = timeline.lane(process, name), (start / PICOSECONDS_PER_SECOND, end / PICOSECONDS_PER_SECOND)
         timeline.slice(where, work, *seconds, category=process, args={} if page is None else {"page": page})
-    for name, unit, steps in (
-        (QUEUE, "pages", _spans((page, start, end) for *_, start, end, page in intervals if page is not None)),
-        (TRANSFERS, "channels", _each((start, end) for lane, *_, start, end, _ in intervals if lane == "channel")),
-    ):
-        for at_s, value in steps[: COUNTED * pages // 2]:
+    for (name, unit), steps in curves.items():
+        for at_s, value in steps:
             timeline.counter("drive", name, at_s, {unit: value})
     return timeline.to_dict(
         provenance="simulated",
         pages=played.pages,
         pages_left_out=given.pages - pages,
-        events_left_out=played.intervals_left_out,
+        events_left_out=played.intervals_left_out + len(every) - len(intervals),
         end_s=played.end_ps / PICOSECONDS_PER_SECOND,
         **facts,
     )
 
 
-def _spans(found: Iterable[tuple[int, int, int]]) -> Steps:
-    """How many pages are between the start of their first interval and the end of their last one."""
-    first, last = dict[int, int](), dict[int, int]()
-    for page, start, end in found:
-        first[page] = min(start, first.get(page, start))
-        last[page] = max(end, last.get(page, end))
-    return _each((start, last[page]) for page, start in first.items())
+def _curves(intervals: Sequence[tuple[Any, ...]]) -> dict[tuple[str, str], Steps]:
+    """(counter, unit) -> its steps: pages that are on a bus, and buses that are taken."""
+    taken = [(start, end, page) for lane, _, _, start, end, page in intervals if lane == "channel"]
+    return {
+        (QUEUE, "pages"): _each((start, end) for start, end, page in taken if page is not None),
+        (TRANSFERS, "channels"): _each((start, end) for start, end, _ in taken),
+    }
 
 
 def _each(found: Iterable[tuple[int, int]]) -> Steps:

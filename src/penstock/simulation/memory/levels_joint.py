@@ -5,8 +5,9 @@ In `penstock.simulation.memory.levels_replay` levels are independent: data that 
 - `inclusive`: the data of a level is in every level below it. A level that evicts an object takes it from all levels
   above too (back-invalidation); an object that a level has no room for stays out of those above. The classical price: a
   level above answers for its hot objects, so that they grow cold below and are evicted there.
-- `exclusive`: an object is in one level. Data found in a level moves up to the first. Evicted data moves down one
-  level, over that level's channel (a victim cache); the last cache drops it. The classical gain: capacities add up.
+- `exclusive`: an object is in one level. Data found in a level moves up to the first. Evicted data moves down to the
+  next level with room for all of it, over the channels on its way (a victim cache). Where no cache below has room, it
+  is dropped, and nothing moves: the last level has it. The classical gain: capacities add up.
 
 A result is born in the first level with room for it, or, with inclusive levels, in all of them; only the displaced data
 moves.
@@ -44,7 +45,7 @@ class JointLoad:
     invalidated: int = 0
     """Objects that were taken away because a level below evicted them."""
     demoted_bytes: int = 0
-    """Bytes that came down from the level above; part of the channel's."""
+    """Bytes that came down from a level above to stay here; part of the channel's."""
 
 
 @dataclass(slots=True)
@@ -180,7 +181,7 @@ def _exclusive(caches: list[_Cache], loads: list[JointLoad], operation: int, obj
         if size > held:
             _settle(caches, loads, operation, 0, obj, size)
         return
-    target = next((level for level, cache in enumerate(caches) if size <= cache.capacity), None)
+    target = _with_room(caches, size)
     if caches and need > caches[0].capacity:
         loads[0].streamed += 1
     if found is not None and target in (None, found):
@@ -190,10 +191,8 @@ def _exclusive(caches: list[_Cache], loads: list[JointLoad], operation: int, obj
         for level in range(target + 1, found + 1):
             # Bytes here beyond the need move up with it.
             loads[level].operation_bytes[operation] += held - serves
-        for level in range(found + 1, target + 1):
-            # It has outgrown this level: its bytes here go down to a level with room for all of it.
-            loads[level].operation_bytes[operation] += held
-            loads[level].demoted_bytes += held
+        # If it has outgrown this level, its bytes here go down to a level with room for all of it.
+        _falls(loads, operation, found, target, held)
         loads[found].evictions += target > found
     if target is None:
         return
@@ -207,7 +206,7 @@ def _born(caches: list[_Cache], loads: list[JointLoad], operation: int, obj: int
     if inclusion != EXCLUSIVE:
         _take_up(caches, loads, len(caches), obj, size)
         return
-    target = next((level for level, cache in enumerate(caches) if size <= cache.capacity), None)
+    target = _with_room(caches, size)
     if caches and target != 0:
         loads[0].streamed += 1
     if target is not None:
@@ -215,19 +214,26 @@ def _born(caches: list[_Cache], loads: list[JointLoad], operation: int, obj: int
 
 
 def _settle(caches: list[_Cache], loads: list[JointLoad], operation: int, level: int, obj: int, size: int) -> None:
-    """Puts an object into a level; the displaced data goes down, level by level."""
-    falling = [(obj, size)]
-    while falling and level < len(caches):
-        displaced: list[tuple[int, int]] = []
-        for each, bytes_ in falling:
-            if bytes_ > caches[level].capacity:
-                continue
-            victims = caches[level].put(each, bytes_)
-            loads[level].evictions += len(victims)
-            displaced += victims
-        level += 1
-        falling = displaced
-        if level < len(caches):
-            moved = sum(bytes_ for _, bytes_ in falling)
-            loads[level].demoted_bytes += moved
-            loads[level].operation_bytes[operation] += moved
+    """Puts an object into a level that has room for it; the displaced data goes down, level by level."""
+    falling = {level: [(obj, size)]}
+    for at in range(level, len(caches)):
+        for each, bytes_ in falling.pop(at, []):
+            for victim, freed in caches[at].put(each, bytes_):
+                loads[at].evictions += 1
+                target = _with_room(caches, freed, at + 1)
+                if target is not None:
+                    _falls(loads, operation, at, target, freed)
+                    falling.setdefault(target, []).append((victim, freed))
+
+
+def _with_room(caches: list[_Cache], size: int, first: int = 0) -> int | None:
+    """The first level from `first` on that can hold an object of this size; `None`: none."""
+    return next((level for level in range(first, len(caches)) if size <= caches[level].capacity), None)
+
+
+def _falls(loads: list[JointLoad], operation: int, above: int, target: int, size: int) -> None:
+    """Counts bytes on their way down from a level; nothing where the target is not below it."""
+    for level in range(above + 1, target + 1):
+        loads[level].operation_bytes[operation] += size
+    if target > above:
+        loads[target].demoted_bytes += size

@@ -64,7 +64,7 @@ class LevelLoad:
     invalidated: int = 0
     """Objects that a level below took away by evicting them (inclusive levels)."""
     demoted_bytes: int = 0
-    """Bytes that the level above evicted into this one, over the channel (exclusive levels)."""
+    """Bytes that levels above evicted into this one, over the channel (exclusive levels)."""
     written: Written | None = None
     """Results that cross the channel downwards; `None`: they are not written back."""
 
