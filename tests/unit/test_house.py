@@ -13,8 +13,8 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 
 ROOMS = (
-    "errors", "units", "operations", "version", "system", "runs", "params", "traces", "work", "machines", "fit",
-    "program", "package", "openfhe", "keystore", "database", "simulation", "workloads", "running", "measure", "native",
+    "errors", "units", "operations", "unpriced", "version", "system", "runs", "params", "traces", "work", "machines",
+    "fit", "program", "package", "openfhe", "keystore", "database", "simulation", "workloads", "running", "measure", "native",
     "client", "scanning", "similarity", "prediction", "rewriting", "advice", "sweeps", "reports", "studies", "service",
     "hall", "explorer", "cli",
 )  # fmt: skip

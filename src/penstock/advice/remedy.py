@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.unpriced import reason
+
 KINDS = {
     "tier": "faster tier",
     "cache": "more cache",
@@ -72,7 +74,8 @@ class Advice:
     about: str
     """The question in words."""
     figure: str
-    before: float
+    before: float | None
+    """`None`: unknown, and no change can be held against it."""
     provenance: str
     remedies: tuple[Remedy, ...]
     """The largest gain first; gains of bytes follow gains of time."""
@@ -119,6 +122,12 @@ def ranked(
         without_gain=tuple(kind for kind in dict.fromkeys(tried) if kind not in kinds),
         not_tried=tuple(not_tried),
     )
+
+
+def unknown(about: str, figure: str, provenance: str, unpriced: Mapping[str, int]) -> Advice:
+    """The advice on a question whose figure misses operations without a price."""
+    why = f"every change: what it gains is unknown, as {reason(unpriced)}"
+    return Advice(about=about, figure=figure, before=None, provenance=provenance, remedies=(), not_tried=(why,))
 
 
 def steps(candidates: Sequence[Remedy], enough: float = ENOUGH) -> list[Remedy]:

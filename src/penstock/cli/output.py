@@ -113,7 +113,8 @@ def table_of(headings: str, *, no_wrap: bool = False, **options: Any) -> Table:
 def write_csv(file: TextIO, rows: Sequence[Mapping[str, Any]]) -> None:
     """Rows as CSV, lists as JSON in their cell; without rows nothing."""
     if rows:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        writer = csv.DictWriter(file, fieldnames=names, lineterminator="\n")
         writer.writeheader()
         for row in rows:
             writer.writerow({k: _cell(v) for k, v in row.items()})

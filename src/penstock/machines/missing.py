@@ -9,11 +9,11 @@ from penstock.machines.calibration import FACTORS
 from penstock.machines.figure import Evidence
 from penstock.machines.schema import Inside, Machine, Overlap, assumed
 from penstock.machines.transferred import donor_utilisation
+from penstock.work.units import ARITHMETIC
 
 MISSING = "missing"
 """Kind of an assumption about a value that the machine does not state."""
-BASE_UNITS = ("base_conversion", "multiplications", "additions", "automorphisms", "memory")
-"""Units whose work is nobody else's; the work of other optional units falls to the multiplications."""
+BASE_UNITS = (*ARITHMETIC, "memory")
 OF_MEASUREMENTS = (
     ("threads", "the rates are those of all threads"),
     ("cache", "working sets of all sizes take the same rates"),

@@ -68,7 +68,8 @@ class Counted:
         shapes = []
         for shape, count in counts.items():
             if TRAITS[OpKind(shape.kind)].composite:
-                unpriced[shape.kind] = unpriced.get(shape.kind, 0) + count
+                if count:
+                    unpriced[shape.kind] = unpriced.get(shape.kind, 0) + count
             elif count:
                 shapes.append(shape)
         names = tuple(dict.fromkeys(shape.kind for shape in shapes))

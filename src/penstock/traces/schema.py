@@ -144,6 +144,11 @@ class Trace:
         """Whether some key is used at its most limbs only by our model of a library composite, or by nothing else."""
         return self.view().key_limbs() != self.view(composites=True).key_limbs()
 
+    def whole_composites(self) -> dict[str, int]:
+        """Kind -> composites whose inside nobody knows: neither their operations nor their keys."""
+        counts = self.view().count_by_kind()
+        return {kind: count for kind, count in counts.items() if TRAITS[OpKind(kind)].composite}
+
     def count_by_kind(self) -> dict[str, int]:
         """Number of operations of each kind, in the vocabulary's order."""
         codes, names = text_codes(self.operations["kind"])
