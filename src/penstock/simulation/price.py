@@ -253,10 +253,10 @@ def _priced_shapes(
             continue
         work = shape_work(shape, params, key_form)
         works.append(work)
-        if machine.inside is Inside.SCHEDULE:
-            continue
         if machine.lacks(work):
             unpriced[shape.kind] = unpriced.get(shape.kind, 0) + int(shapes.counts[i])
+        if machine.inside is Inside.SCHEDULE:
+            continue
         cost = machine.price(work, 1.0 if together is None else float(together[i]))
         factor = machine.factor(shape.kind, params.ring_dim, shape.limbs_in)
         seconds[i], joules[i] = factor * cost.seconds, factor * (cost.joules or 0.0)
