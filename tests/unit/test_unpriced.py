@@ -279,3 +279,24 @@ def test_every_format_of_a_verb_says_unknown(tmp_path, capsys, verb):
 
 def test_a_row_of_known_parts_stays_as_it_is():
     assert bounded({"total_s": 0.0}, {}, ["total_s"]) == {"total_s": 0.0, "unpriced": None, "at_least": None}
+
+
+def test_a_trace_taken_to_other_parameters_keeps_what_nobody_knows(tmp_path):
+    whole = ps.trace(program(), params="sharp")
+    part = ps.trace(hidden(program(), [1]), params="sharp")
+    assert part.trace.meta.left_out == {"composite": 1}
+    file = tmp_path / "there.parquet"
+    part.save(file)
+    found = ps.predict(file, SHARP)
+    assert (found.seconds, found.unpriced) == (None, {"composite": 1})
+    assert 0 < found.at_least["predicted_s"] < ps.predict(whole, SHARP).seconds
+    assert {row["total_s"] for row in ps.simulate(file, SHARP)} == {None}
+    assert ps.trace(file).num_keys is None
+    again = ps.trace(file, params="ark")
+    assert again.trace.meta.left_out == {"composite": 1}
+
+
+def test_a_latency_that_nobody_states_is_named():
+    stated = {each["tier"]: each["kind"] for each in ps.simulate(program(), SHARP, ["hbm", "3.5 GB/s"]).assumed
+              if each["field"] == "latency"}  # fmt: skip
+    assert stated == {"hbm": "assumed", "3.5 GB/s": "missing"}

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from penstock.machines.calibration import FACTORS
 from penstock.machines.figure import Evidence
-from penstock.machines.schema import Inside, Machine, Overlap, assumed
+from penstock.machines.networks import Network
+from penstock.machines.schema import Inside, Machine, Overlap, Tier, assumed
 from penstock.machines.transferred import donor_utilisation
 from penstock.work.units import ARITHMETIC
 
@@ -83,6 +84,15 @@ def _besides(machine: Machine) -> Iterator[Missing]:
     for name, taken in OF_MEASUREMENTS:
         if getattr(machine, name) is None:
             yield Missing(name, taken, False)
+
+
+def of_link(what: str, link: Tier | Network) -> list[dict[str, str]]:
+    """The assumed and calibrated values of a tier or a network (`what`), and its latency where none is stated."""
+    figures = list(link.figures() if isinstance(link, Network) else link.figures)
+    found = assumed(what, link.name, figures)
+    if "latency" not in dict(figures):
+        found.append({what: link.name, "field": "latency", "value": "0 s", "kind": MISSING, "source": "none is stated"})
+    return found
 
 
 def assumptions(machine: Machine) -> list[dict[str, str]]:

@@ -15,11 +15,10 @@ from typing import Any
 from penstock import workloads
 from penstock.errors import ParamsError, PenstockError, UsageError
 from penstock.machines.schema import Machine
-from penstock.operations import TRAITS, OpKind
 from penstock.package.content import Package
 from penstock.package.derive import derive, fitted
 from penstock.package.replay import trace_package
-from penstock.package.retrace import package_of_trace
+from penstock.package.retrace import package_of_trace, unknown_elsewhere
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.params.variation import varied
 from penstock.prediction.counted import Counted
@@ -31,7 +30,6 @@ from penstock.running.counting import count_variants
 from penstock.system.workers import Lost, Workers
 from penstock.traces.schema import Trace
 from penstock.unpriced import AT_LEAST, UNPRICED, bounded
-from penstock.work.shapes import Shape
 
 WORTH_A_POOL = 64
 """Programs to be read from which further processes pay for their start."""
@@ -108,8 +106,8 @@ class Carried:
     """The calls, without vectors."""
     size: str
     params: CkksParameters
-    unknown: Mapping[Shape, int]
-    """Calls whose inside the trace does not tell: nobody knows what they are elsewhere."""
+    unknown: Mapping[str, int]
+    """Kind -> calls of which nobody knows what they are elsewhere."""
 
     @classmethod
     def of(cls, trace: Trace, params: CkksParameters | None = None) -> Carried:
@@ -118,12 +116,11 @@ class Carried:
         Raises: TraceError: it has steps of circuits without their call.
         """
         package, _ = package_of_trace(trace)
-        whole = tally_of(trace).counts
         return cls(
             package=package,
             size=trace.meta.size or "recorded",
             params=params or trace.parameters(),
-            unknown={shape: n for shape, n in whole.items() if n and TRAITS[OpKind(shape.kind)].composite},
+            unknown=unknown_elsewhere(trace),
         )
 
     @property
@@ -139,9 +136,7 @@ class Carried:
             raise
         except PenstockError as error:
             raise ParamsError(str(error)) from error
-        tally = tally_of(made)
-        counts = {**tally.counts, **self.unknown}
-        tally = replace(tally, counts=counts, workload=self.title, size=self.size)
+        tally = replace(tally_of(made), workload=self.title, size=self.size, left_out=self.unknown)
         return [replace(tally, params=each) for each in variants]
 
 

@@ -18,7 +18,7 @@ from penstock.machines.schema import Inside, Machine
 from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.traces.schema import Trace
-from penstock.unpriced import warned
+from penstock.unpriced import added, warned
 from penstock.work.kernels import KernelWork
 from penstock.work.shapes import Ints, Objects, Shapes, codes, ints, server_rows, shape_work, shapes_of
 
@@ -138,7 +138,8 @@ def price_trace(
         scheduled = _scheduled(table, objects, shapes, machine, params, key_form)
     units = (*(machine.parts if scheduled is None else scheduled.parts), _UNPRICED)
     together = _together(table, objects, shapes, machine)
-    works, seconds, joules, bound, unpriced = _priced_shapes(shapes, machine, params, key_form, units, together)
+    works, seconds, joules, bound, lacking = _priced_shapes(shapes, machine, params, key_form, units, together)
+    unpriced = added([lacking, trace.meta.left_out])
     key_bytes = np.asarray([work.key_bytes for work in works], dtype=np.int64)
     most = params.plaintext_bytes(1) if machine.extends_plaintexts else np.iinfo(np.int64).max
     plaintext_bytes = np.asarray([min(work.plaintext_bytes, most) for work in works], dtype=np.int64)

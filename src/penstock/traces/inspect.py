@@ -15,7 +15,7 @@ from penstock.params.sizes import bytes_by_form
 from penstock.traces.io import read_trace
 from penstock.traces.rules import object_problems, operation_problems
 from penstock.traces.schema import CLIENT_KINDS, Trace
-from penstock.unpriced import bounded
+from penstock.unpriced import added, bounded
 
 
 def summary(trace: Trace, *, composites: bool = False) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def summary(trace: Trace, *, composites: bool = False) -> dict[str, Any]:
     key_limbs = view.key_limbs()
     server = {kind: n for kind, n in counts.items() if kind not in CLIENT_KINDS}
     measured = [s for s in view.operations["start_s"].to_pylist() if s is not None]
-    whole = {kind: n for kind, n in server.items() if TRAITS[OpKind(kind)].composite}
+    whole = added([{kind: n for kind, n in server.items() if TRAITS[OpKind(kind)].composite}, trace.meta.left_out])
     inside = ("num_keys", "key_bytes_touched", "key_bytes_unique", *(() if composites else ("num_operations",)))
     row = {
         "workload": trace.meta.workload,
