@@ -17,12 +17,14 @@ import penstock as ps
 from penstock.cli.main import main
 from penstock.errors import UsageError
 from penstock.machines import load_machine, load_tier, load_tiers
+from penstock.machines.instorage_spec import load_instorage
 from penstock.machines.networks import load_network
 from penstock.operations import TRAITS, OpKind
 from penstock.prediction.prediction import predict
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.rewriting.compare import Version, compare
 from penstock.simulation.crowd import Crowd
+from penstock.simulation.instorage.near_data import near_data
 from penstock.simulation.memory.locality import locality_table
 from penstock.simulation.play import answers, answers_among
 from penstock.simulation.price import price_trace
@@ -180,6 +182,7 @@ def test_what_rests_on_the_whole_time_is_refused():
         lambda: application_of(priced, None),
         lambda: locality_table(None, SHARP, [tier], priced=priced),
         lambda: compare([Version(passes=(), trace=trace)], SHARP, [tier]),
+        lambda: near_data(trace, SHARP, load_instorage("fheins"), key_bytes_per_s=1e9),
     ):
         with pytest.raises(UsageError, match="1 operation 'composite' has no price, so that its time is not known"):
             ask()

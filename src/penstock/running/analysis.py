@@ -222,6 +222,8 @@ def _predicted_rows(trace: Trace, cpu: Machine) -> Iterator[dict[str, Any]]:
     ):
         seconds[kind, limbs] += took
     for (kind, limbs), total in seconds.items():
+        if kind in priced.unpriced:
+            continue
         yield row_of("predicted_op_seconds", total, "s", "predicted", machine=THIS_CPU, kind=kind, limbs=limbs)
 
 
