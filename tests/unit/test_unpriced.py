@@ -303,3 +303,9 @@ def test_a_latency_that_nobody_states_is_named():
     stated = {each["tier"]: each["kind"] for each in ps.simulate(program(), SHARP, ["hbm", "3.5 GB/s"]).assumed
               if each["field"] == "latency"}  # fmt: skip
     assert stated == {"hbm": "assumed", "3.5 GB/s": "missing"}
+
+
+def test_nothing_helps_a_program_that_takes_no_time():
+    for found in (ps.predict(program(""), SHARP).advice(), ps.simulate(program(""), SHARP).advice()):
+        assert found.rows == ()
+        assert found.advice.now == "0 s"

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.unpriced import reason
+from penstock.units import format_named
+from penstock.unpriced import UNKNOWN, reason
 
 KINDS = {
     "tier": "faster tier",
@@ -49,8 +50,10 @@ class Remedy:
 
     @property
     def gain(self) -> float:
-        """`before / after`: 2 is twice as fast, or half as many bytes."""
-        return self.before / self.after if self.after else float("inf")
+        """`before / after`: 2 is twice as fast, or half as many bytes; 1 where both are nothing."""
+        if self.after:
+            return self.before / self.after
+        return float("inf") if self.before else 1.0
 
     def to_row(self) -> dict[str, Any]:
         """A flat row."""
@@ -83,6 +86,11 @@ class Advice:
     """Kinds that were tried and gain less than 1 %."""
     not_tried: tuple[str, ...] = ()
     """Kinds that were left out, each with the reason."""
+
+    @property
+    def now(self) -> str:
+        """The figure before any change, in words."""
+        return UNKNOWN if self.before is None else format_named(self.figure, self.before)
 
     def to_dict(self) -> dict[str, Any]:
         """As `--advice` prints it in JSON."""

@@ -44,8 +44,7 @@ def draw_advice(console: Console, advice: Advice) -> None:
     def line(text: str) -> None:
         console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-    now = "unknown" if advice.before is None else format_named(advice.figure, advice.before)
-    line(f"\nwhat would help most, {advice.provenance}: {advice.about}, {advice.figure} {now}")
+    line(f"\nwhat would help most, {advice.provenance}: {advice.about}, {advice.figure} {advice.now}")
     shown = advice.remedies[:MOST_ROWS]
     if not shown and advice.before is not None:
         line("  no change that was tried gains 1 %")
