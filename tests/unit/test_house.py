@@ -13,10 +13,10 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 
 ROOMS = (
-    "errors", "units", "operations", "version", "system", "runs", "params", "traces", "work", "machines", "fit",
-    "program", "package", "openfhe", "keystore", "database", "simulation", "workloads", "running", "measure", "native",
-    "client", "scanning", "similarity", "prediction", "rewriting", "advice", "sweeps", "reports", "studies", "service",
-    "hall", "explorer", "cli",
+    "errors", "units", "operations", "unpriced", "version", "system", "runs", "params", "traces", "work", "machines",
+    "fit", "program", "package", "openfhe", "keystore", "database", "simulation", "workloads", "running", "measure",
+    "native", "client", "scanning", "similarity", "prediction", "rewriting", "advice", "sweeps", "reports", "studies",
+    "service", "hall", "explorer", "cli",
 )  # fmt: skip
 """A room imports only rooms before it. `penstock/__init__.py`, the front hall, imports any of them, at use."""
 ENGINE = "penstock._engine"

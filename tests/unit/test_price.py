@@ -154,7 +154,7 @@ def test_composites_are_priced_expanded():
     assert (priced.compute_s > 0).sum() == len(priced) - trace.count_by_kind()["mod_drop"]
 
 
-def test_a_composite_without_an_expansion_costs_nothing_and_is_warned_of():
+def test_a_composite_without_an_expansion_is_unpriced_and_warned_of():
     builder = TraceBuilder(PARAMS)
     a = builder.ciphertext(10)
     builder.add(
@@ -169,7 +169,8 @@ def test_a_composite_without_an_expansion_costs_nothing_and_is_warned_of():
     priced = price_trace(builder.finish(meta()), SHARP)
     assert priced.compute_s[0] == 0 < priced.compute_s[1]
     assert priced.units[priced.bound_by[0]] == "unpriced"
-    assert "1 operations 'composite' have no expansion" in priced.warnings[-1]
+    assert priced.unpriced == {"composite": 1}
+    assert "1 operation 'composite' has no price" in priced.warnings[-1]
 
 
 def test_a_set_with_wider_primes_or_a_larger_ring_than_the_machine_takes_is_warned_of():

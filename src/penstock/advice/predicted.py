@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.advice.families import as_secure
-from penstock.advice.remedy import LEAST_GAIN, Advice, Remedy, best, ranked, steps
+from penstock.advice.remedy import LEAST_GAIN, Advice, Remedy, best, ranked, steps, unknown
 from penstock.advice.simulated import MOST_DIGITS, PASSES
 from penstock.errors import PenstockError
 from penstock.machines.schema import Machine
@@ -78,15 +78,18 @@ class _Study:
 
     def __init__(self, asked: Predicts) -> None:
         self.asked = asked
-        self.before = asked.found.predicted_s
+        self.before = asked.found.predicted_s or 0.0  # nothing is tried where it is not known
+        self.num_operations = asked.found.num_operations or 0
         self.tried: list[str] = []
         self.not_tried: list[str] = []
 
     def advice(self) -> Advice:
         asked = self.asked
+        about = f"{asked.program.title} at {asked.program.params.name} on {asked.machine.name}"
+        if asked.found.unpriced:
+            return unknown(about, "predicted_s", "predicted", asked.found.unpriced)
         found = best(self._digits()) + best(self._ring_dims()) + steps(self._threads())
         found += self._forms() + best(self._rewritten())
-        about = f"{asked.program.title} at {asked.program.params.name} on {asked.machine.name}"
         return ranked(about, "predicted_s", self.before, "predicted", found, self.tried, tuple(self.not_tried))
 
     def _rows(self, axes: Axes) -> list[Row]:
@@ -134,7 +137,7 @@ class _Study:
         if not isinstance(program, Workload):
             self.not_tried.append("ring dimension: a trace keeps its own")
             return []
-        if self.asked.found.num_operations > MOST_COUNTED:
+        if self.num_operations > MOST_COUNTED:
             self.not_tried.append("ring dimension: the program would be read anew; 'penstock predict suggest' tries it")
             return []
         now = program.params.ring_dim
@@ -167,11 +170,11 @@ class _Study:
                 "command": asked.command("--key-form", form.value), "provenance": "predicted",
                 "changes": {"key_form": form.value},
             }  # fmt: skip
-            seconds.append(Remedy(figure="predicted_s", before=self.before, after=found.predicted_s, **common))
+            seconds.append(Remedy(figure="predicted_s", before=self.before, after=found.known_s, **common))
             stored.append(
                 Remedy(
                     figure="key_bytes", before=asked.found.key_bytes, after=float(found.key_bytes or 0),
-                    note="fewer bytes, the same time" if found.predicted_s * LEAST_GAIN > self.before else "", **common,
+                    note="fewer bytes, the same time" if found.known_s * LEAST_GAIN > self.before else "", **common,
                 )
             )  # fmt: skip
         self.tried += ["key-form"] if seconds else []
@@ -180,10 +183,9 @@ class _Study:
     def _rewritten(self) -> list[Remedy]:
         asked, found = self.asked, list[Remedy]()
         program = asked.program
-        if asked.found.num_operations > MOST_REWRITTEN:
+        if self.num_operations > MOST_REWRITTEN:
             self.not_tried.append(
-                f"rewriting: {asked.found.num_operations:,} operations take too long here; 'penstock trace rewrite' "
-                "tries it"
+                f"rewriting: {self.num_operations:,} operations take too long here; 'penstock trace rewrite' tries it"
             )
             return []
         if asked.trace is not None:
@@ -206,7 +208,7 @@ class _Study:
             found.append(
                 Remedy(
                     kind="rewriting", says=f"the pass {name}", figure="predicted_s", before=self.before,
-                    after=other.predicted_s, command=command, provenance="predicted", changes={"pass": name},
+                    after=other.known_s, command=command, provenance="predicted", changes={"pass": name},
                 )
             )  # fmt: skip
         self.tried += ["rewriting"] if found else []

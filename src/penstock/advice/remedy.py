@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.units import format_named
+from penstock.unpriced import UNKNOWN, reason
+
 KINDS = {
     "tier": "faster tier",
     "cache": "more cache",
@@ -47,8 +50,10 @@ class Remedy:
 
     @property
     def gain(self) -> float:
-        """`before / after`: 2 is twice as fast, or half as many bytes."""
-        return self.before / self.after if self.after else float("inf")
+        """`before / after`: 2 is twice as fast, or half as many bytes; 1 where both are nothing."""
+        if self.after:
+            return self.before / self.after
+        return float("inf") if self.before else 1.0
 
     def to_row(self) -> dict[str, Any]:
         """A flat row."""
@@ -72,7 +77,8 @@ class Advice:
     about: str
     """The question in words."""
     figure: str
-    before: float
+    before: float | None
+    """`None`: unknown, and no change can be held against it."""
     provenance: str
     remedies: tuple[Remedy, ...]
     """The largest gain first; gains of bytes follow gains of time."""
@@ -80,6 +86,11 @@ class Advice:
     """Kinds that were tried and gain less than 1 %."""
     not_tried: tuple[str, ...] = ()
     """Kinds that were left out, each with the reason."""
+
+    @property
+    def now(self) -> str:
+        """The figure before any change, in words."""
+        return UNKNOWN if self.before is None else format_named(self.figure, self.before)
 
     def to_dict(self) -> dict[str, Any]:
         """As `--advice` prints it in JSON."""
@@ -119,6 +130,12 @@ def ranked(
         without_gain=tuple(kind for kind in dict.fromkeys(tried) if kind not in kinds),
         not_tried=tuple(not_tried),
     )
+
+
+def unknown(about: str, figure: str, provenance: str, unpriced: Mapping[str, int]) -> Advice:
+    """The advice on a question whose figure misses operations without a price."""
+    why = f"every change: what it gains is unknown, as {reason(unpriced)}"
+    return Advice(about=about, figure=figure, before=None, provenance=provenance, remedies=(), not_tried=(why,))
 
 
 def steps(candidates: Sequence[Remedy], enough: float = ENOUGH) -> list[Remedy]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,7 @@ from penstock.advice.families import (
     other_forms,
     other_policies,
 )
-from penstock.advice.remedy import Advice, Remedy, best, ranked, steps
+from penstock.advice.remedy import Advice, Remedy, best, ranked, steps, unknown
 from penstock.advice.words import Setting, words_of_points
 from penstock.errors import PenstockError, UsageError
 from penstock.machines import Inside, Machine, load_machine, machine_names, tier_names
@@ -37,6 +38,7 @@ from penstock.simulation.words import Asked
 from penstock.traces import is_trace_file
 from penstock.traces.schema import Trace
 from penstock.units import format_bytes
+from penstock.unpriced import UNPRICED
 from penstock.workloads.packaged import is_package
 
 PASSES = ("hoist", "min-ks", "reorder", "additions")
@@ -180,10 +182,10 @@ def _text(machine: Machine, given: Iterable[str | Machine]) -> tuple[str, bool]:
 
 
 def _figure(row: Row) -> tuple[str, float]:
-    """The figure to improve: the worst tenant's slowdown, or the time of the one program."""
+    """The figure to improve: the worst tenant's slowdown, or the time of the one program; least where it is unknown."""
     if row.get("tenants") is not None and row.get("tenant_slowdown") is not None:
         return "tenant_slowdown", float(row["tenant_slowdown"])
-    return "total_s", float(row["total_s"])
+    return "total_s", -math.inf if row["total_s"] is None else float(row["total_s"])
 
 
 class _Study:
@@ -203,6 +205,8 @@ class _Study:
 
     def advice(self) -> Advice:
         words, point = self.setting.words, self.point
+        if self.row.get(UNPRICED):
+            return unknown(_about(self.row), self.figure, "simulated", self.row[UNPRICED])
         found = steps(self._played(faster_tiers(dict(words), point)))
         software: list[Remedy] = []
         if self._may_play():

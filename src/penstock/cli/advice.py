@@ -44,10 +44,9 @@ def draw_advice(console: Console, advice: Advice) -> None:
     def line(text: str) -> None:
         console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-    now = format_named(advice.figure, advice.before)
-    line(f"\nwhat would help most, {advice.provenance}: {advice.about}, {advice.figure} {now}")
+    line(f"\nwhat would help most, {advice.provenance}: {advice.about}, {advice.figure} {advice.now}")
     shown = advice.remedies[:MOST_ROWS]
-    if not shown:
+    if not shown and advice.before is not None:
         line("  no change that was tried gains 1 %")
     for each in shown:
         note = f" ({each.note})" if each.note else ""

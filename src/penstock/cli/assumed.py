@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
-from penstock.machines import Machine, Network, Tier, assumed, assumptions
-from penstock.machines.missing import MISSING
+from penstock.machines import Machine, Network, Tier, assumptions
+from penstock.machines.missing import MISSING, of_link
 
 KINDS = ("calibrated", "assumed", MISSING)
 """In the order of their lines; of each machine, tier and network."""
@@ -19,8 +19,8 @@ def draw_assumed(
 ) -> None:
     """A line for each machine, tier and network that has such values, of each kind."""
     stated = [(machine.name, assumptions(machine)) for machine in machines]
-    stated += [(tier.name, assumed("tier", tier.name, tier.figures)) for tier in tiers]
-    stated += [(network.name, assumed("network", network.name, network.figures())) for network in networks]
+    stated += [(tier.name, of_link("tier", tier)) for tier in tiers]
+    stated += [(network.name, of_link("network", network)) for network in networks]
     for name, values in stated:
         for kind in KINDS:
             _line(console, f"{name}, {kind}", (f"{a['field']} {a['value']}" for a in values if a["kind"] == kind))

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from penstock.cli.output import table_of
 from penstock.units import format_bytes
+from penstock.unpriced import shown_total
 
 
 def draw_forms(console: Console, rows: Sequence[dict[str, Any]], key_limbs: Mapping[str, int]) -> None:
@@ -17,7 +18,7 @@ def draw_forms(console: Console, rows: Sequence[dict[str, Any]], key_limbs: Mapp
     table = table_of("form of all keys | >stored | >of full", no_wrap=True)
     for row in rows:
         ratio = "-" if row["ratio_to_full"] is None else f"{row['ratio_to_full']:.3f}"
-        table.add_row(row["key_form"], format_bytes(row["stored_key_bytes"]), ratio)
+        table.add_row(row["key_form"], shown_total(row, "stored_key_bytes", format_bytes), ratio)
     console.print()
     console.print(table)
     ends = ", ".join(

@@ -7,6 +7,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, TextIO, TypeVar
 
 import click
@@ -15,6 +16,7 @@ from rich.table import Table
 
 from penstock.cli.terminal import PlainConsole
 from penstock.units import format_named
+from penstock.unpriced import shown_total
 
 FORMATS = ("table", "json", "csv")
 PIPE_WIDTH = 200
@@ -82,15 +84,15 @@ def emit(
         return
     drawn = Table(title=title or None, box=None, pad_edge=False, show_header=not isinstance(result, Mapping))
     if isinstance(result, Mapping):  # a line for each value
-        for name, value in result.items():
-            drawn.add_row(name, shown(name, value))
+        for name in result:
+            drawn.add_row(name, cell(result, name))
     else:
         columns = list(rows[0]) if rows else []
         for column in columns:
             number = bool(rows) and isinstance(rows[0][column], int | float)
             drawn.add_column(column, justify="right" if number else "left")
         for row in rows:
-            drawn.add_row(*(shown(c, row[c]) for c in columns))
+            drawn.add_row(*(cell(row, c) for c in columns))
     if not sys.stdout.isatty():
         console.width = max(PIPE_WIDTH, console.measure(drawn, options=console.options.update(width=WIDEST)).maximum)
     console.print(drawn)
@@ -113,7 +115,8 @@ def table_of(headings: str, *, no_wrap: bool = False, **options: Any) -> Table:
 def write_csv(file: TextIO, rows: Sequence[Mapping[str, Any]]) -> None:
     """Rows as CSV, lists as JSON in their cell; without rows nothing."""
     if rows:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        writer = csv.DictWriter(file, fieldnames=names, lineterminator="\n")
         writer.writeheader()
         for row in rows:
             writer.writerow({k: _cell(v) for k, v in row.items()})
@@ -137,6 +140,11 @@ def with_range(value: float | None, low: float | None, high: float | None, text:
     if low is None or high is None or text(low) == text(value) == text(high):
         return text(value)
     return f"{text(value)} ({text(low)} to {text(high)})"
+
+
+def cell(row: Mapping[str, Any], name: str) -> str:
+    """A value of a row in a table, `at least` a bound of it, or `unknown`."""
+    return shown_total(row, name, partial(shown, name), shown(name, row[name]))
 
 
 def shown(name: str, value: Any) -> str:

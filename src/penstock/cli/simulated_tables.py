@@ -14,6 +14,7 @@ from penstock.simulation.crowd import Crowd, verdict
 from penstock.simulation.inside.schedule import Schedule
 from penstock.simulation.rows import each_once
 from penstock.units import format_bytes, format_seconds
+from penstock.unpriced import UNKNOWN, reason, shown_total
 
 WIDTH = 150
 """Columns that a table may take."""
@@ -47,10 +48,8 @@ def draw_points(
             row["tier"],
             _mode_of(row),
             _on_chip_of(row),
-            _s(row["compute_s"]),
-            _s(row["io_s"]),
-            _s(row["total_s"]),
-            *([f"{row['total_s'] / first['total_s']:.3g}x"] if several else []),
+            *(_t(row, name) for name in ("compute_s", "io_s", "total_s")),
+            *([_x(row["total_s"] and row["total_s"] / first["total_s"], 3)] if several else []),
             _x(row["slowdown"]),
             *([_x(row["tenant_slowdown"])] if shared else []),
             f"{needs:.2%} hits"
@@ -68,7 +67,8 @@ def draw_points(
     if shared:
         console.print("'worst tenant': end of the program that is worst off over its own compute time, alone")
     if any(row["decode_s"] for row in rows):
-        console.print(f"decoding takes up to {format_seconds(max(row['decode_s'] for row in rows))}", highlight=False)
+        most = max(row["decode_s"] for row in rows if row["decode_s"] is not None)
+        console.print(f"decoding takes up to {format_seconds(most)}", highlight=False)
     draw_tenants(console, rows)
 
 
@@ -90,7 +90,7 @@ def draw_crowd(console: Console, rows: Sequence[Mapping[str, Any]], crowd: Crowd
             table.add_row(
                 *point,
                 str(row["num_tenants"]),
-                *(_s(row[name]) for name in ("compute_s", "io_s", "total_s")),
+                *(_t(row, name) for name in ("compute_s", "io_s", "total_s")),
                 _x(row["tenant_slowdown"]),
                 _x(row["times_alone"]),
             )
@@ -126,8 +126,8 @@ def draw_hosts(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
             row["network"] or "-",
             row["partition"],
             str(row["hosts"]),
-            *(_s(row[name]) for name in ("compute_s", "io_s", "communication_s", "total_s")),
-            f"{row['speedup']:.3g}x",
+            *(_t(row, name) for name in ("compute_s", "io_s", "communication_s", "total_s")),
+            _x(row["speedup"], 3),
         )
     _print(console, table)
     if any(row["programs"] > 1 for row in rows):
@@ -165,7 +165,7 @@ def draw_levels(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
         if row.get("tenant_slowdown") is not None:
             slower += f"; the worst tenant ends at {_x(row['tenant_slowdown'])} its own"
         console.print(
-            f"\n{row['machine']}, {row['mode']}{ahead}: {_s(row['total_s'])}{slower}", highlight=False, markup=False
+            f"\n{row['machine']}, {row['mode']}{ahead}: {_t(row, 'total_s')}{slower}", highlight=False, markup=False
         )
         table = table_of(
             "level | holds | policy | >taken | >accesses hit | >served | >channel | >written | >busy | >decoding "
@@ -173,6 +173,10 @@ def draw_levels(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
             no_wrap=True,
         )
         for level in row["levels"]:
+            if level["hits"] is None:  # an operation without a price may read and write there
+                held = "everything" if level["policy"] is None else _b(level["capacity_bytes"])
+                table.add_row(level["level"], held, level["policy"] or "-", *[UNKNOWN] * 8)
+                continue
             taken = level["reserved_bytes"] + level["pinned_bytes"]
             found = level["hits"] + level["misses"]
             table.add_row(
@@ -207,9 +211,9 @@ def draw_tenants(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
                 row["mode"],
                 tenant["tenant"],
                 str(tenant["num_operations"]),
-                _s(tenant["compute_s"]),
-                _b(tenant["io_bytes"]),
-                "-" if tenant["finish_s"] is None else _s(tenant["finish_s"]),
+                _t(tenant, "compute_s"),
+                shown_total(tenant, "io_bytes", _b),
+                _t(tenant, "finish_s"),
                 _x(tenant["slowdown"]),
             )
     console.print()
@@ -257,8 +261,13 @@ def _s(value: float) -> str:
     return format_seconds(value)
 
 
-def _x(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}x"
+def _t(row: Mapping[str, Any], name: str) -> str:
+    """A time that may miss parts."""
+    return shown_total(row, name, format_seconds)
+
+
+def _x(value: float | None, digits: int = 4) -> str:
+    return "-" if value is None else f"{value:.{digits}g}x"
 
 
 def _whose(row: Mapping[str, Any]) -> str:
@@ -270,11 +279,15 @@ def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.1%}"
 
 
-def draw_schedule(console: Console, machine: str, schedule: Schedule, off_chip_s: float | None) -> None:
+def draw_schedule(
+    console: Console, machine: str, schedule: Schedule, off_chip_s: float | None, unpriced: Mapping[str, int]
+) -> None:
     """What the schedule of a program came to, every byte on chip: its length, its lower bounds, and busy units."""
     bounds = sorted(schedule.bounds_s.items(), key=lambda each: -each[1])
     said = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in bounds)
     busy = ", ".join(f"{unit} {share:.0%}" for unit, share in schedule.busy_shares.items())
+    if unpriced:
+        console.print(f"{machine}, scheduled: of the operations that have a price alone, as {reason(unpriced)}")
     console.print(
         f"{machine}, scheduled, every byte on chip: {format_seconds(schedule.total_s)}; not shorter than {said}",
         highlight=False,

@@ -18,6 +18,7 @@ from penstock.simulation.caches import Cache, ForcedHitRatio
 from penstock.simulation.memory.levels import Hierarchy
 from penstock.system.files import check_target
 from penstock.traces.perfetto import DEFAULT_EVENTS, check_timeline_path, write_timeline
+from penstock.unpriced import refuse
 
 if TYPE_CHECKING:
     from penstock.params.ckks import KeyForm
@@ -83,10 +84,11 @@ def draw_point(
     """Write the timeline of one point: over a tier, over levels, or of the busiest host of a cluster; of a machine with
     scheduled operations its kernels, every byte on chip.
 
-    Raises: UsageError: the mode, or the partition, puts no operation at a time.
+    Raises: UsageError: the mode, or the partition, puts no operation at a time; an operation has no price.
     """
     from penstock.simulation.timelines import simulated_timeline
 
+    refuse(ready.priced.unpriced, "--timeline puts each operation at its time")
     if machine.inside is Inside.SCHEDULE:
         from penstock.simulation.inside.timeline import kernel_timeline
 

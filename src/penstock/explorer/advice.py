@@ -16,7 +16,6 @@ from penstock.explorer.view import Column, View
 from penstock.simulation.play import Ready, ready_for
 from penstock.simulation.question import Question
 from penstock.traces.schema import Trace
-from penstock.units import format_named
 from penstock.version import __version__
 
 TITLE = "What would help most"
@@ -57,7 +56,7 @@ def advice(engine: Engine, state: State) -> View:
         rows=[{**each.to_row(), "kind": KINDS[each.kind], "opens": _opens(each.changes)} for each in found.remedies],
         command=Asked.of(settled, tier=engine.tier_text(settled)).command(engine.library),
         notes=notes,
-        drawing={"about": found.about, "now": format_named(found.figure, found.before)},
+        drawing={"about": found.about, "now": found.now},
     )
 
 

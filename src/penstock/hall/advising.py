@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from penstock.advice.remedy import Advice
 from penstock.hall.result import Result
-from penstock.units import format_named
 
 _SHOWN = ("kind", "change", "before", "after", "gain", "command")
 
@@ -27,10 +26,9 @@ class Advised(Result):
 def advised_as(advice: Advice) -> Advised:
     """An advice as a result."""
     left_out = [f"without gain: {', '.join(advice.without_gain)}"] if advice.without_gain else []
-    now = format_named(advice.figure, advice.before)
     return Advised(
         rows=tuple(each.to_row() for each in advice.remedies),
-        title=f"What would help most: {advice.about}, {now}",
+        title=f"What would help most: {advice.about}, {advice.now}",
         provenance=advice.provenance,
         warnings=(*left_out, *(f"not tried: {text}" for text in advice.not_tried)),
         shown=_SHOWN,

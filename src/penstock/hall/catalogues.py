@@ -31,19 +31,19 @@ class Sizes(Table):
     """All numbers, as docs/parameters.md describes them; `exactness` says which are estimated."""
 
     @property
-    def total_key_bytes(self) -> int:
-        """All keys that are counted, as stored."""
-        return int(self.report["total_key_bytes"])
+    def total_key_bytes(self) -> int | None:
+        """All keys that are counted, as stored; `None`: the program has some that nobody knows (`report`)."""
+        return _whole(self.report["total_key_bytes"])
 
     @property
-    def num_keys(self) -> int:
-        return int(self.report["num_keys"])
+    def num_keys(self) -> int | None:
+        return _whole(self.report["num_keys"])
 
     @property
-    def by_form(self) -> dict[str, int] | None:
+    def by_form(self) -> dict[str, int | None] | None:
         """All keys of the program as each form stores them; `None`: no program was named."""
         rows = self.report["key_forms"]
-        return None if rows is None else {row["key_form"]: int(row["stored_key_bytes"]) for row in rows}
+        return None if rows is None else {row["key_form"]: _whole(row["stored_key_bytes"]) for row in rows}
 
     @property
     def rotation_key_bytes(self) -> int:
@@ -139,6 +139,10 @@ def sizes(
         y="full_key_bytes",
         report=report,
     )
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)
 
 
 def _machines() -> list[Row]:

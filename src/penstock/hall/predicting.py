@@ -33,6 +33,7 @@ from penstock.running.native_set import family_for, other_word
 from penstock.simulation.names import one_of
 from penstock.system.files import check_target, write_atomic
 from penstock.traces import is_trace_file
+from penstock.unpriced import UNPRICED, refuse
 
 MOST_BITS = 60
 """Of a precision that is asked for."""
@@ -72,8 +73,8 @@ class Predicted(Result):
         return advised_as(advise(self.asked))
 
     @property
-    def seconds(self) -> float:
-        """Predicted seconds."""
+    def seconds(self) -> float | None:
+        """Predicted seconds; `None`: operations without a price are among them (`unpriced`, `at_least`)."""
         return self.prediction.predicted_s
 
     @property
@@ -98,9 +99,19 @@ class Predicted(Result):
         return self.prediction.key_bytes
 
     @property
-    def num_operations(self) -> int:
-        """Of the server, composites expanded."""
+    def num_operations(self) -> int | None:
+        """Of the server, composites expanded; `None`: the inside of one is not known."""
         return self.prediction.num_operations
+
+    @property
+    def unpriced(self) -> dict[str, int]:
+        """Kind -> operations without a price; empty: every one has its price."""
+        return dict(self.prediction.unpriced or {})
+
+    @property
+    def at_least(self) -> dict[str, float | None]:
+        """Total -> its lower bound, `None` where nothing is known of it; empty: the totals are known."""
+        return dict(self.prediction.at_least or {})
 
     def _y(self) -> str | None:
         return "predicted_s"
@@ -128,8 +139,10 @@ class Suggested(Table):
     def save(self, path: str | Path, index: int = 0, *, force: bool = False) -> Path:
         """Write the set of a row to a .toml file, for `params=` and `--params`.
 
-        Raises: UsageError: another suffix; WouldOverwrite: the file exists, and not `force`.
+        Raises: UsageError: another suffix, or no set is the best as their times are unknown; WouldOverwrite: the file
+                exists, and not `force`.
         """
+        refuse(self.rows[index][UNPRICED] or {}, f"{path}: sets of {self.rows[index]['workload']} are in no order")
         target = Path(path)
         if target.suffix != ".toml":
             raise UsageError(f"{target}: a parameter set is written as .toml; name the file so")

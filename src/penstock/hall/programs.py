@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from penstock.running.native_set import set_for
 from penstock.traces import is_trace_file
 from penstock.traces.inspect import summary
 from penstock.traces.schema import Trace
+from penstock.unpriced import AT_LEAST, UNPRICED
 from penstock.workloads import valued
 
 
@@ -29,13 +30,17 @@ class Traced(Result):
 
     trace: Trace
     params: CkksParameters
-    num_operations: int = 0
-    """Of the server, composites expanded."""
-    num_keys: int = 0
-    key_bytes: int = 0
+    num_operations: int | None = 0
+    """Of the server, composites expanded. This and the next three are `None` where the inside of one is not known."""
+    num_keys: int | None = 0
+    key_bytes: int | None = 0
     """All evaluation keys that are used, each once, in the form that the parameter set stores."""
-    key_bytes_touched: int = 0
+    key_bytes_touched: int | None = 0
     """Bytes of keys that all operations together read."""
+    unpriced: Mapping[str, int] | None = None
+    """Kind -> composites whose inside is not known."""
+    at_least: Mapping[str, float | None] | None = None
+    """Total, as `penstock trace info` names it -> its lower bound, where there are such."""
 
     @property
     def key_limbs(self) -> dict[str, int]:
@@ -43,9 +48,9 @@ class Traced(Result):
         return self.trace.view().key_limbs()
 
     @property
-    def key_bytes_by_form(self) -> dict[str, int]:
-        """All evaluation keys as each form stores them."""
-        rows = bytes_by_form(self.params, self.key_limbs)
+    def key_bytes_by_form(self) -> dict[str, int | None]:
+        """All evaluation keys as each form stores them; `None` where some are not known."""
+        rows = bytes_by_form(self.params, self.key_limbs, self.unpriced)
         return {row["key_form"]: row["stored_key_bytes"] for row in rows}
 
     def to_arrow(self) -> pa.Table:
@@ -112,6 +117,8 @@ def trace(
         num_keys=said["num_keys"],
         key_bytes=said["key_bytes_unique"],
         key_bytes_touched=said["key_bytes_touched"],
+        unpriced=said[UNPRICED],
+        at_least=said[AT_LEAST],
     )
 
 

@@ -6,6 +6,7 @@ import html
 import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
@@ -17,6 +18,7 @@ from penstock.hall import plots
 from penstock.machines.missing import MISSING
 from penstock.traces.schema import Trace
 from penstock.units import format_named
+from penstock.unpriced import shown_total
 
 Row = dict[str, Any]
 SHOWN_ROWS = 40
@@ -112,7 +114,7 @@ class Result:
         names = [name for name in (self.shown or self.columns) if name in self.columns]
         if not self.shown:
             names = [name for name in names if not isinstance(self.rows[0].get(name), list | dict)]
-        return names, [[format_named(name, row.get(name)) for name in names] for row in self.rows[:SHOWN_ROWS]]
+        return names, [[_cell(row, name) for name in names] for row in self.rows[:SHOWN_ROWS]]
 
     def _notes(self) -> list[str]:
         more = len(self.rows) - SHOWN_ROWS
@@ -188,6 +190,10 @@ def varying(rows: Sequence[Row], names: Sequence[str]) -> tuple[str, ...]:
 def groups_of(rows: Sequence[Row], names: Sequence[str]) -> int:
     """The number of different values of the columns together."""
     return len({tuple(repr(row.get(name)) for name in names) for row in rows})
+
+
+def _cell(row: Row, name: str) -> str:
+    return shown_total(row, name, partial(format_named, name), format_named(name, None))
 
 
 def _owner(each: Mapping[str, str]) -> str:

@@ -15,7 +15,8 @@ from penstock.hall.advising import Advised, advised_as
 from penstock.hall.arguments import names_arguments
 from penstock.hall.programs import Home, Program, homes
 from penstock.hall.result import Result, Row, groups_of, listed, varying
-from penstock.machines import Machine, Network, Tier, assumed, assumptions
+from penstock.machines import Machine, Network, Tier, assumptions
+from penstock.machines.missing import of_link
 from penstock.params.ckks import CkksParameters
 from penstock.simulation.cluster.simgrid import SimGrid, find_python
 from penstock.simulation.play import OnMachine, answers, answers_among
@@ -226,10 +227,10 @@ def simulation_of(asked: Asked, found: Sequence[OnMachine]) -> Simulation:
 
 
 def rests_on(question: Question, tiers: Iterable[Tier], networks: Iterable[Network]) -> list[dict[str, str]]:
-    """Every value below a simulation that is assumed or calibrated."""
+    """Every value below a simulation that is assumed, calibrated or not stated."""
     found = [each for machine in question.machines for each in assumptions(machine)]
-    found += [each for tier in tiers for each in assumed("tier", tier.name, tier.figures)]
-    return found + [each for network in networks for each in assumed("network", network.name, network.figures())]
+    found += [each for tier in tiers for each in of_link("tier", tier)]
+    return found + [each for network in networks for each in of_link("network", network)]
 
 
 def tiers_of(points: Iterable[Point]) -> list[Tier]:

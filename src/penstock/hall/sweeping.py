@@ -15,8 +15,7 @@ from penstock.sweeps.plan import plan
 from penstock.sweeps.points import no_point
 from penstock.sweeps.run import config_of, run_sweep
 from penstock.sweeps.spec import SweepSpec, load_sweep, sweep_of
-from penstock.sweeps.store import DamagedResults, read_results
-from penstock.system.outside import json_of
+from penstock.sweeps.store import read_results, unpacked
 from penstock.system.progress import Progress
 
 
@@ -77,11 +76,7 @@ def swept(
     skipped = folder.record.get("skipped", [])
     if not table.num_rows:
         raise no_point(planned.name, Counter({(each["what"], each["why"]): each["points"] for each in skipped}))
-    rows = table.to_pylist()
-    for row in rows:
-        for column in ("levels", "tenants"):
-            if isinstance(row.get(column), str):
-                row[column] = _json(path, column, row[column])
+    rows = unpacked(path, table)
     return Swept(
         rows=tuple(rows),
         title=f"sweep {planned.name}",
@@ -91,12 +86,3 @@ def swept(
         folder=path,
         skipped=tuple(f"{each['what']} ({each['points']} points): {each['why']}" for each in skipped),
     )
-
-
-def _json(path: Path, column: str, text: str) -> Any:
-    try:
-        return json_of(text)
-    except ValueError as error:
-        raise DamagedResults(
-            f"{path}/results.parquet: column '{column}' holds no JSON ({error}); delete the folder and sweep again"
-        ) from error

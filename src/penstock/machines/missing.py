@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from penstock.machines.calibration import FACTORS
 from penstock.machines.figure import Evidence
-from penstock.machines.schema import Inside, Machine, Overlap, assumed
+from penstock.machines.networks import Network
+from penstock.machines.schema import Inside, Machine, Overlap, Tier, assumed
 from penstock.machines.transferred import donor_utilisation
+from penstock.work.units import ARITHMETIC
 
 MISSING = "missing"
 """Kind of an assumption about a value that the machine does not state."""
-BASE_UNITS = ("base_conversion", "multiplications", "additions", "automorphisms", "memory")
-"""Units whose work is nobody else's; the work of other optional units falls to the multiplications."""
+BASE_UNITS = (*ARITHMETIC, "memory")
 OF_MEASUREMENTS = (
     ("threads", "the rates are those of all threads"),
     ("cache", "working sets of all sizes take the same rates"),
@@ -83,6 +84,15 @@ def _besides(machine: Machine) -> Iterator[Missing]:
     for name, taken in OF_MEASUREMENTS:
         if getattr(machine, name) is None:
             yield Missing(name, taken, False)
+
+
+def of_link(what: str, link: Tier | Network) -> list[dict[str, str]]:
+    """The assumed and calibrated values of a tier or a network (`what`), and its latency where none is stated."""
+    figures = list(link.figures() if isinstance(link, Network) else link.figures)
+    found = assumed(what, link.name, figures)
+    if "latency" not in dict(figures):
+        found.append({what: link.name, "field": "latency", "value": "0 s", "kind": MISSING, "source": "none is stated"})
+    return found
 
 
 def assumptions(machine: Machine) -> list[dict[str, str]]:

@@ -30,7 +30,7 @@ from penstock.machines.transferred import EFFECTIVE
 from penstock.operations import Word
 from penstock.params.ckks import CkksParameters
 from penstock.work.kernel_work import KernelWork
-from penstock.work.units import MULTIPLICATIONS, apart, unit_amounts
+from penstock.work.units import ARITHMETIC, MULTIPLICATIONS, apart, unit_amounts
 from penstock.work.units import UNIT_MEASURES as UNIT_MEASURES
 
 
@@ -308,6 +308,18 @@ class Machine:
             bound_by=slowest if per_unit[slowest] > overhead else OVERHEAD,
             per_unit=per_unit,
         )
+
+    def lacks(self, work: KernelWork) -> bool:
+        """Whether a kernel of the work has no rate, so that a price is at most a lower bound.
+
+        Memory aside: an accelerator states none, and its transfers are simulated. A fit finds what costs nothing.
+        """
+        if self.gpu is not None:
+            return self.gpu.lacks(work)
+        amounts = unit_amounts(work)
+        if self.fit is None and any(amounts[unit] for unit in ARITHMETIC if unit not in self.units):
+            return True
+        return bool(work.limb_transforms or any(amounts.values())) and self.price(work).seconds == 0
 
     def _unit_seconds(self, work: KernelWork) -> dict[str, float]:
         """Seconds of each unit, and of what threads and the cache add."""

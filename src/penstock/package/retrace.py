@@ -74,8 +74,20 @@ def retrace(trace: Trace, params: CkksParameters) -> Retraced:
     """
     package, notes = package_of_trace(trace)
     made = trace_package(derive(package, fitted(package, params)))
-    meta = replace(made.meta, size=trace.meta.size, versions=trace.meta.versions)
+    left_out = unknown_elsewhere(trace)
+    meta = replace(made.meta, size=trace.meta.size, versions=trace.meta.versions, left_out=left_out)
     return Retraced(replace(made, meta=meta), tuple(notes))
+
+
+def unknown_elsewhere(trace: Trace) -> dict[str, int]:
+    """Kind -> calls of which nobody knows what they are at other parameters.
+
+    A bootstrap that was recorded whole may have several iterations; any other one is the circuit of the set.
+    """
+    whole = trace.whole_composites()
+    if trace.meta.reading != "record":
+        whole.pop(OpKind.BOOTSTRAP.value, None)
+    return whole
 
 
 def package_of_trace(trace: Trace) -> tuple[Package, list[str]]:
@@ -133,6 +145,8 @@ class _Reader:
         kind = OpKind(calls[0]["kind"])
         scope = _outside(calls[0]["scope"]) if inside else calls[0]["scope"]
         if kind is OpKind.BOOTSTRAP:
+            if not inside and self.trace.meta.reading == "record":
+                self.notes["the inside of a bootstrap call is not known: one bootstrap is taken, a lower bound"] += 1
             self._bootstrap(calls, scope)
         elif kind is OpKind.CHEBYSHEV and (series := self._series(calls[0], inside)) is not None:
             with self._scopes.at(scope):

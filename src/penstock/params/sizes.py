@@ -16,6 +16,7 @@ from penstock.operations import RELIN_KEY, rotation_key
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.params.spec import openfhe_primes
 from penstock.units import WORD_BYTES
+from penstock.unpriced import bounded
 
 
 class UsedKeys(Protocol):
@@ -24,6 +25,7 @@ class UsedKeys(Protocol):
     def key_limbs(self) -> Mapping[str, int]: ...
     def has_modelled_keys(self) -> bool: ...
     def has_modelled_key_limbs(self) -> bool: ...
+    def whole_composites(self) -> Mapping[str, int]: ...
 
 
 # Header bytes of OpenFHE's binary (cereal) serialization, from its format: every vector has an 8-byte length, every
@@ -112,18 +114,22 @@ def rotation_keys(params: CkksParameters, rotations: Sequence[int]) -> list[str]
     return list(dict.fromkeys(rotation_key(step, params.ring_dim) for step in rotations))
 
 
-def bytes_by_form(params: CkksParameters, key_limbs: Mapping[str, int]) -> list[dict[str, Any]]:
+def bytes_by_form(
+    params: CkksParameters, key_limbs: Mapping[str, int], whole: Mapping[str, int] | None = None
+) -> list[dict[str, Any]]:
     """Return a row for each form of keys: all keys of a program, each stored once, and that over the full form.
 
-    Args:   key_limbs: the most limbs at which the program uses each key, as `Trace.key_limbs` says.
+    Args:   key_limbs: the most limbs at which the program uses each key, as `Trace.key_limbs` says; whole: composites
+            whose keys nobody knows, as of `Trace.whole_composites`: rows are lower bounds (`penstock.unpriced`).
     Returns: the rows of the keys alone, which the key store holds behind a header of 4 or 8 KiB for each key.
     """
     full = params.total_key_bytes(key_limbs, KeyForm.FULL)
     found = {form: params.total_key_bytes(key_limbs, form) for form in KeyForm}
-    return [
+    rows = [
         {"key_form": form.value, "stored_key_bytes": size, "ratio_to_full": size / full if full else None}
         for form, size in found.items()
     ]
+    return [bounded(row, whole, ("stored_key_bytes",), ("ratio_to_full",)) for row in rows] if whole else rows
 
 
 def size_report(
@@ -148,7 +154,7 @@ def size_report(
     form = key_form or params.key_form
     named = [RELIN_KEY, *rotation_keys(params, rotations or ())]
     key_limbs = dict(trace.key_limbs()) if trace is not None else dict.fromkeys(named, params.num_q)
-    keys = list(key_limbs)
+    keys, whole = list(key_limbs), trace.whole_composites() if trace is not None else {}
     full, seeded = params.key_bytes(key_form=KeyForm.FULL), params.key_bytes(key_form=KeyForm.SEEDED)
     coefficients = {
         "rotation_key_coefficient_bytes": full,
@@ -181,11 +187,15 @@ def size_report(
         **coefficients,
         "keys": keys,
         "key_limbs": key_limbs if trace is not None else None,
-        "key_forms": bytes_by_form(params, key_limbs) if trace is not None else None,
+        "key_forms": bytes_by_form(params, key_limbs, whole) if trace is not None else None,
         "key_bytes_by_limbs": key_bytes_by_limbs(params),
     }
     report["exactness"] = _exactness(params, report, trace)
-    return report
+    if not whole:
+        return report
+    totals = ("num_keys", "total_key_bytes", "total_key_coefficient_bytes")
+    report["exactness"] |= dict.fromkeys(totals, "unknown")
+    return bounded(report, whole, totals)
 
 
 _DATA_FIELDS = frozenset({"ring_dim", "q_bits", "word_bits"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.prediction.batch import Floats, WorkBatch
 from penstock.prediction.energy import part_energies, work_joules
 from penstock.program.tally import Tally
+from penstock.unpriced import added
 from penstock.work.shapes import Shape, shape_work
 
 
@@ -68,7 +69,8 @@ class Counted:
         shapes = []
         for shape, count in counts.items():
             if TRAITS[OpKind(shape.kind)].composite:
-                unpriced[shape.kind] = unpriced.get(shape.kind, 0) + count
+                if count:
+                    unpriced[shape.kind] = unpriced.get(shape.kind, 0) + count
             elif count:
                 shapes.append(shape)
         names = tuple(dict.fromkeys(shape.kind for shape in shapes))
@@ -100,7 +102,8 @@ class Counted:
     @classmethod
     def of_tally(cls, tally: Tally, key_form: KeyForm | None = None) -> Counted:
         """A program. Raises: UsageError: limbs that the parameter set does not have."""
-        return cls.of(tally.counts, tally.params, key_form, calls=tally.calls, encodings=tally.encodings)
+        found = cls.of(tally.counts, tally.params, key_form, calls=tally.calls, encodings=tally.encodings)
+        return replace(found, unpriced=added([found.unpriced, tally.left_out])) if tally.left_out else found
 
     @property
     def served(self) -> Floats:

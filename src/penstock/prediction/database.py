@@ -32,10 +32,10 @@ class Simulated:
     read_s: float
     checksum_s: float
     decode_s: float
-    encode_s: float
-    compute_s: float
-    client_s: float
-    """Encryption of the query and decryption of the answer."""
+    encode_s: float | None
+    compute_s: float | None
+    client_s: float | None
+    """Encryption of the query and decryption of the answer; `None`: the machine does not know the client."""
     cpu_s: float
     """Processor seconds of the scan in all threads, without reads, independent of other work."""
     bottleneck: str
@@ -60,7 +60,7 @@ def simulate(
     layout, stored = database.layout, database.description.stored
     priced = predict(tally_of(trace_scan(plan, queries, stored)), machine, threads=threads)
     query_s = _query_s(plan, priced.contributions)
-    compute_s = priced.predicted_s - query_s
+    compute_s = priced.known_s - query_s
     per_entry = layout.stride + layout.header_bytes / layout.per_segment
     size = layout.entry_bytes
     read_s, checksum_s = disk.read_s(round(per_entry)), disk.checksum_s(size)

@@ -16,6 +16,7 @@ from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.program.circuits.bootstrap import refreshed_levels
 from penstock.units import format_bytes
+from penstock.unpriced import bounded
 from penstock.work.kernels import kernel_work
 
 SCHEDULED_OPERATIONS = (OpKind.ROTATE, OpKind.ROTATE_HOISTED, OpKind.MULT)
@@ -94,18 +95,18 @@ def operation_rows(machine: Machine, params: CkksParameters) -> list[dict[str, A
     for kind in SHOWN_OPERATIONS:
         work = kernel_work(kind, params, params.num_q)
         cost = machine.price(work)
-        rows.append(
-            {
-                "operation": kind.value,
-                "params": params.name,
-                "limbs": params.num_q,
-                "seconds": cost.seconds,
-                "peak_seconds": at_peak.price(work).seconds,
-                "joules": cost.joules,
-                "bound_by": cost.bound_by,
-                "key_bytes": work.key_bytes,
-            }
-        )
+        row = {
+            "operation": kind.value,
+            "params": params.name,
+            "limbs": params.num_q,
+            "seconds": cost.seconds,
+            "peak_seconds": at_peak.price(work).seconds,
+            "joules": cost.joules,
+            "bound_by": cost.bound_by,
+            "key_bytes": work.key_bytes,
+        }
+        unpriced = {kind.value: 1} if machine.lacks(work) else {}
+        rows.append(bounded(row, unpriced, ("seconds", "peak_seconds", "joules"), ("bound_by",)))
     return rows
 
 

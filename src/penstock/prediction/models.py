@@ -24,6 +24,7 @@ from penstock.prediction.counted import Counted
 from penstock.prediction.prediction import priced
 from penstock.program.unfolded import RELEASE
 from penstock.running.counting import count_unfolded, count_workload
+from penstock.unpriced import refuse
 from penstock.work.shapes import Shape
 
 LEVEL = 0.9
@@ -187,6 +188,7 @@ class PenstockModel:
                 counts = {**known.counts, **known.client}
                 counted = Counted.of(counts, params, calls=known.calls, encodings=known.encodings)
         found = priced(counted, machine)
+        refuse(found.unpriced, f"{measurement.item} on '{machine.name}'")
         return Estimate(found.seconds, *found.seconds_range)
 
 

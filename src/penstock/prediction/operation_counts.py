@@ -114,7 +114,7 @@ def predict_counts(
         )
         found = replace(found, warnings=(note, *found.warnings))
     unstated = sum(row.count for row in rows if row.limbs is None and row.kind is not OpKind.BOOTSTRAP)
-    if not unstated:
+    if not unstated or found.unpriced:
         return found
 
     def alone(row: OperationCount, limbs: int) -> Prediction:

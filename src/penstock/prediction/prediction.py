@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from penstock.prediction.memory import Memory, memory_of
 from penstock.prediction.uncertainty import interval, log_sd
 from penstock.program.tally import Tally, tally_of
 from penstock.traces.schema import Trace
+from penstock.unpriced import added, bounded, opaque, refuse, warned
 from penstock.work.shapes import Shape
 
 
@@ -41,15 +42,15 @@ class Contribution:
     """0 for the calls of composites and the record."""
     count: int
     seconds: float
-    share: float
-    """Of the predicted seconds."""
+    share: float | None
+    """Of the predicted seconds; `None`: they are not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """A prediction with its 90 % intervals. `None`: not known."""
+    """A prediction with its 90 % intervals. `None`: not known; `at_least` has what is known of a total."""
 
-    predicted_s: float
+    predicted_s: float | None
     low_s: float | None
     high_s: float | None
     predicted_j: float | None
@@ -61,28 +62,38 @@ class Prediction:
     """`None` where only counts are known."""
     key_bytes: int | None
     """All evaluation keys that are used, each once; exact."""
-    key_bytes_touched: int
+    key_bytes_touched: int | None
     """Bytes of keys that all operations together read; exact."""
     num_keys: int | None
-    num_operations: int
-    server_s: float
+    num_operations: int | None
+    server_s: float | None
     """Of `predicted_s`: the server's operations."""
-    client_s: float
-    """Of `predicted_s`: encryption and decryption; nothing where the machine does not know them."""
-    encode_s: float
-    """Part of `predicted_s`: encoding of plaintexts and of encrypted vectors; nothing if the machine does not know
-    it."""
-    recording_s: float
-    """Of `predicted_s`: the record of the calls; nothing where the machine does not know it."""
+    client_s: float | None
+    """Of `predicted_s`: encryption and decryption. `None`: the machine does not know them, and they are not in it."""
+    encode_s: float | None
+    """Of `predicted_s`: encoding of plaintexts and of encrypted vectors. `None`: as for `client_s`."""
+    recording_s: float | None
+    """Of `predicted_s`: the record of the calls. `None`: as for `client_s`."""
     threads: int | None
     contributions: tuple[Contribution, ...]
-    """The largest first; they add up to `predicted_s`."""
+    """The largest first; they add up to `predicted_s`. Operations without a price are not among them."""
+    unpriced: Mapping[str, int] | None = None
+    """Kind -> operations that have no price, or not a whole one; `None`: there are none."""
+    at_least: Mapping[str, float | None] | None = None
+    """Total, as the fields are named -> its lower bound, where operations have no price."""
     warnings: tuple[str, ...] = ()
 
     @property
     def peak_bytes(self) -> int | None:
         """Peak memory."""
-        return self.memory.peak_bytes if self.memory is not None else None
+        return self.memory.peak_bytes if self.memory is not None and not opaque(self.unpriced or {}) else None
+
+    @property
+    def known_s(self) -> float:
+        """`predicted_s`. Raises: UsageError: it is not known."""
+        refuse(self.unpriced or {}, "a prediction that is compared")
+        assert self.predicted_s is not None
+        return self.predicted_s
 
 
 def predict(
@@ -117,27 +128,42 @@ def predict(
     memory = None
     if tally is not None:
         memory = memory_of(tally, key_form=key_form, key_budget_bytes=key_budget_bytes)
+    totals = total.totals() | {
+        "server_s": total.server_s,
+        "client_s": total.client_s,
+        "encode_s": total.encode_s,
+        "recording_s": total.recording_s,
+        "peak_bytes": None if memory is None else memory.peak_bytes,
+        "key_bytes": tally.key_bytes(key_form) if tally is not None else None,
+        "key_bytes_touched": round(float(total.counts @ counted.key_bytes)),
+        "num_keys": len(tally.keys) if tally is not None else None,
+        "num_operations": round(float(total.counts[~counted.client].sum())),
+    }
+    known = bounded(totals, total.unpriced, sums_of(total.unpriced), RANGES)
+    del known["peak_bytes"]
+    energy = replace(total.energy, joules=known["predicted_j"], idle_j=known.pop("idle_j"))
     return Prediction(
-        predicted_s=total.seconds,
-        low_s=total.seconds_range[0],
-        high_s=total.seconds_range[1],
-        predicted_j=total.energy.joules,
-        low_j=total.joules_range[0],
-        high_j=total.joules_range[1],
-        energy=total.energy,
+        **known,
+        energy=energy,
         memory=memory,
-        key_bytes=tally.key_bytes(key_form) if tally is not None else None,
-        key_bytes_touched=round(float(total.counts @ counted.key_bytes)),
-        num_keys=len(tally.keys) if tally is not None else None,
-        num_operations=round(float(total.counts[~counted.client].sum())),
-        server_s=total.server_s,
-        client_s=total.client_s,
-        encode_s=total.encode_s,
-        recording_s=total.recording_s,
         threads=threads if threads is not None else machine.thread_count,
         contributions=_contributions(counted, total),
         warnings=(*total.warnings, *threads_without_effect(machine, threads)),
     )
+
+
+RANGES = ("low_s", "high_s", "low_j", "high_j")
+"""Of a prediction: none is known where a part has no price."""
+_TIMES = ("predicted_s", "predicted_j", "idle_j", "server_s")
+_INSIDE = (
+    "encode_s", "recording_s", "peak_bytes", "key_bytes", "key_bytes_touched", "num_keys", "num_operations",
+)  # fmt: skip
+"""Of a prediction: what the inside of an operation adds to besides."""
+
+
+def sums_of(unpriced: Mapping[str, int]) -> tuple[str, ...]:
+    """The totals of a prediction that these operations add to."""
+    return (*_TIMES, *_INSIDE) if opaque(unpriced) else _TIMES
 
 
 def threads_without_effect(machine: Machine, threads: int | None) -> list[str]:
@@ -164,15 +190,31 @@ class Priced:
     besides: tuple[Contribution, ...]
     """Encodings, calls of composites, and the record."""
     server_s: float
-    client_s: float
-    encode_s: float
-    recording_s: float
+    client_s: float | None
+    encode_s: float | None
+    recording_s: float | None
+    """Of these three: `None` where the machine does not know what the program does there."""
     seconds: float
-    """The sum of the four."""
+    """The sum of the four, of what has a price."""
+    unpriced: Mapping[str, int]
+    """Kind -> operations that have no price, or not a whole one."""
     seconds_range: Range
     energy: Energy
     joules_range: Range
     warnings: tuple[str, ...]
+
+    def totals(self) -> dict[str, float | None]:
+        """The totals with their ranges, as if every operation had a price; for `bounded`."""
+        (low_s, high_s), (low_j, high_j) = self.seconds_range, self.joules_range
+        return {
+            "predicted_s": self.seconds,
+            "low_s": low_s,
+            "high_s": high_s,
+            "predicted_j": self.energy.joules,
+            "low_j": low_j,
+            "high_j": high_j,
+            "idle_j": self.energy.idle_j,
+        }
 
 
 def priced(counted: Counted, machine: Machine) -> Priced:
@@ -199,7 +241,8 @@ def priced(counted: Counted, machine: Machine) -> Priced:
     recording_s = math.fsum(each.seconds for each in recording)
     seconds = server_s + client_s + encode_s + recording_s
     energy = energy_of(seconds, float(counts @ counted.parts_j), machine)
-    warnings = [*machine.warnings(counted.params), *_unpriced(counted.unpriced), *_unknown(counted, machine)]
+    unpriced = added([counted.unpriced, _lacking(counted, machine)])
+    warnings = [*machine.warnings(counted.params), *warned(unpriced), *_unknown(counted, machine)]
     outside = machine.extrapolations(counted.params, counted.limbs)
     warnings += outside
     seconds_range: Range = (None, None)
@@ -212,11 +255,11 @@ def priced(counted: Counted, machine: Machine) -> Priced:
     group = operation_class(next(iter(by_kind))) if single else _program_group(by_kind)
     scale = 1.0 if fit is None else fit.scale(group, machine.thread_count, bool(outside))
     sd = None if fit is None else log_sd(fit, by_kind, parts, scale)
-    if fit is not None and sd is not None:
+    if fit is not None and sd is not None and not unpriced:
         seconds_range = interval(fit, seconds, sd, scale=scale)
         if energy.joules is not None and not energy.assumed:
             joules_range = interval(fit, energy.joules, math.hypot(sd, energy.log_sd), scale=scale)
-    else:
+    elif not unpriced:
         warnings.append(_no_interval(machine))
     if energy.assumed:
         warnings.append(energy.note)
@@ -226,10 +269,11 @@ def priced(counted: Counted, machine: Machine) -> Priced:
         each_s=each_s,
         besides=(*besides, *encodings, *recording),
         server_s=server_s,
-        client_s=client_s,
-        encode_s=encode_s,
-        recording_s=recording_s,
+        client_s=client_s if client is not None or not counted.counts[counted.client].any() else None,
+        encode_s=encode_s if client is not None or not counted.encodings else None,
+        recording_s=recording_s if machine.recording is not None or counted.calls is None else None,
         seconds=seconds,
+        unpriced=unpriced,
         seconds_range=seconds_range,
         energy=energy,
         joules_range=joules_range,
@@ -363,16 +407,23 @@ def _contributions(counted: Counted, total: Priced) -> tuple[Contribution, ...]:
     for part in total.besides:
         parts[part.kind, part.limbs] = (part.count, part.seconds)
     made = (
-        Contribution(kind, limbs, round(count), each, each / total.seconds if total.seconds else 0.0)
+        Contribution(kind, limbs, round(count), each, _share(each, total))
         for (kind, limbs), (count, each) in parts.items()
         if count
     )
     return tuple(sorted(made, key=lambda each: (-each.seconds, each.kind, each.limbs)))
 
 
-def _unpriced(unpriced: Mapping[str, int]) -> list[str]:
-    return [
-        f"{count} operations '{kind}' have no expansion and are priced at nothing: the prediction is too low; "
-        "write that part with primitive operations to have it priced"
-        for kind, count in unpriced.items()
-    ]
+def _share(seconds: float, total: Priced) -> float | None:
+    if total.unpriced:
+        return None
+    return seconds / total.seconds if total.seconds else 0.0
+
+
+def _lacking(counted: Counted, machine: Machine) -> dict[str, int]:
+    """Kind -> operations of the server for which the machine lacks a rate."""
+    found: dict[str, int] = {}
+    for shape, count, work in zip(counted.shapes, counted.served.tolist(), counted.batch.works, strict=True):
+        if count and machine.lacks(work):
+            found[shape.kind] = found.get(shape.kind, 0) + round(count)
+    return found

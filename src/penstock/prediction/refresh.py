@@ -31,6 +31,7 @@ from penstock.program.noisy import NoisyEvaluator
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.program.tally import Tally, tally_of
 from penstock.traces.schema import TraceMeta
+from penstock.unpriced import refuse
 
 SECRETS = (UNIFORM_ENCAPSULATED, SPARSE_ENCAPSULATED)
 SCALES = tuple(range(48, 60))
@@ -194,6 +195,9 @@ def consumed_levels(plan: BootstrapSpec) -> int:
 def _row(params: CkksParameters, machine: Machine, asked: Asked, threads: int | None, key_form: KeyForm) -> Row:
     tally, levels = refresh_trace(params)
     price = predict(tally, machine, threads=threads, key_form=key_form)
+    seconds = price.server_s
+    refuse(price.unpriced or {}, f"sets for bootstrapping on '{machine.name}' are ranked by their times")
+    assert seconds is not None
     plan, weight = params.bootstrap, raised_weight(params.secret)
     assert plan is not None
     assert weight is not None
@@ -205,7 +209,7 @@ def _row(params: CkksParameters, machine: Machine, asked: Asked, threads: int | 
         "double_angles": plan.double_angles, "sine_range": plan.sine_range,
         "overflow_log2": overflow_log2(params.ring_dim, weight, plan.sine_range), "levels": levels,
         "precision_bits": None, "num_keys": len(tally.keys), "key_form": key_form.value,
-        "key_bytes": tally.key_bytes(key_form), "predicted_s": price.server_s, "s_per_level": price.server_s / levels,
+        "key_bytes": tally.key_bytes(key_form), "predicted_s": seconds, "s_per_level": seconds / levels,
         "provenance": "predicted", "machine": machine.name, "security_note": params.security_note,
     }  # fmt: skip
 

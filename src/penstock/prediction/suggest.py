@@ -21,6 +21,7 @@ from penstock.params.variation import varied
 from penstock.prediction.precision import Precision, predict_precision
 from penstock.prediction.whatif import Axes, Carried, Row, Workload, what_if
 from penstock.program.tally import Tally
+from penstock.unpriced import AT_LEAST
 
 ORDERS = {"time": "predicted_s", "time-per-slot": "s_per_slot", "keys": "key_bytes", "memory": "peak_bytes"}
 """What suggestions may be put in order by -> the column."""
@@ -131,6 +132,9 @@ def suggest(
             row["scale_bits"], row["precision_bits"] = chosen.params.scale_bits, precise and precise.least_bits
             row["warnings"] += precise.warnings if precise else ()
             row["s_per_slot"] = None if row["predicted_s"] is None else row["predicted_s"] / slots
+            if row[AT_LEAST] is not None:
+                least_s = row[AT_LEAST]["predicted_s"]
+                row[AT_LEAST]["s_per_slot"] = None if least_s is None else least_s / slots
         found.rows += possible
     if not found.rows:
         said = "".join(f"\n  ring dimension {ring}: {why}" for ring, why in found.left_out.items())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -18,17 +18,18 @@ from penstock.machines.schema import Machine
 from penstock.package.content import Package
 from penstock.package.derive import derive, fitted
 from penstock.package.replay import trace_package
-from penstock.package.retrace import package_of_trace
+from penstock.package.retrace import package_of_trace, unknown_elsewhere
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.params.variation import varied
 from penstock.prediction.counted import Counted
 from penstock.prediction.memory import memory_of
-from penstock.prediction.prediction import priced, threads_without_effect
+from penstock.prediction.prediction import RANGES, priced, sums_of, threads_without_effect
 from penstock.program.counting import structure
 from penstock.program.tally import Tally, tally_of
 from penstock.running.counting import count_variants
 from penstock.system.workers import Lost, Workers
 from penstock.traces.schema import Trace
+from penstock.unpriced import AT_LEAST, UNPRICED, bounded
 
 WORTH_A_POOL = 64
 """Programs to be read from which further processes pay for their start."""
@@ -105,6 +106,8 @@ class Carried:
     """The calls, without vectors."""
     size: str
     params: CkksParameters
+    unknown: Mapping[str, int]
+    """Kind -> calls of which nobody knows what they are elsewhere."""
 
     @classmethod
     def of(cls, trace: Trace, params: CkksParameters | None = None) -> Carried:
@@ -113,7 +116,12 @@ class Carried:
         Raises: TraceError: it has steps of circuits without their call.
         """
         package, _ = package_of_trace(trace)
-        return cls(package=package, size=trace.meta.size or "recorded", params=params or trace.parameters())
+        return cls(
+            package=package,
+            size=trace.meta.size or "recorded",
+            params=params or trace.parameters(),
+            unknown=unknown_elsewhere(trace),
+        )
 
     @property
     def title(self) -> str:
@@ -128,7 +136,7 @@ class Carried:
             raise
         except PenstockError as error:
             raise ParamsError(str(error)) from error
-        tally = replace(tally_of(made), workload=self.title, size=self.size)
+        tally = replace(tally_of(made), workload=self.title, size=self.size, left_out=self.unknown)
         return [replace(tally, params=each) for each in variants]
 
 
@@ -353,6 +361,7 @@ def _row(common: Row, counted: Counted | str, machine: Machine, at: Machine | st
         "machine": machine.name,
         "threads": machine.thread_count if threads is None else threads,
         **dict.fromkeys(("predicted_s", "low_s", "high_s", "predicted_j", "low_j", "high_j", "reason")),
+        **dict.fromkeys((UNPRICED, AT_LEAST)),
         "warnings": [],
         "provenance": "predicted",
     }
@@ -363,11 +372,6 @@ def _row(common: Row, counted: Counted | str, machine: Machine, at: Machine | st
     assert isinstance(counted, Counted)
     assert isinstance(at, Machine)
     total = priced(counted, at)
-    row |= {
-        "predicted_s": total.seconds,
-        "predicted_j": total.energy.joules,
-        "warnings": [*total.warnings, *threads_without_effect(machine, threads)],
-    }
-    row["low_s"], row["high_s"] = total.seconds_range
-    row["low_j"], row["high_j"] = total.joules_range
-    return row
+    totals = {name: value for name, value in total.totals().items() if name in row}
+    row |= totals | {"warnings": [*total.warnings, *threads_without_effect(machine, threads)]}
+    return bounded(row, total.unpriced, sums_of(total.unpriced), RANGES)

@@ -43,6 +43,8 @@ class Tally:
     """Limbs -> plaintexts that the program's own operations encode."""
     composite_encodings: Mapping[int, int] = field(default_factory=dict)
     """Limbs -> plaintexts that composites multiply by (the diagonals of bootstrapping), each once."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """Kind -> further operations whose inside nobody knows."""
 
     @property
     def num_operations(self) -> int:
@@ -101,6 +103,7 @@ def tally_of(trace: Trace) -> Tally:
         live_bytes=_live_bytes(trace, objects),
         encodings=own,
         composite_encodings=composite,
+        left_out=trace.meta.left_out,
     )
 
 

@@ -19,6 +19,7 @@ from penstock.reports.space import TARGETS, Space, option, space_of
 from penstock.runs.folder import RunFolder
 from penstock.simulation.names import CLASSES
 from penstock.simulation.rows import felt_slowdown
+from penstock.unpriced import UNPRICED, reason
 
 Row = Mapping[str, Any]
 
@@ -48,9 +49,9 @@ def sweep_rows(path: Path) -> list[dict[str, Any]]:
 
     Raises: DamagedResults: the file is not the one that was written.
     """
-    from penstock.sweeps.store import read_results
+    from penstock.sweeps.store import read_results, unpacked
 
-    rows = read_results(path).to_pylist() if (path / "results.parquet").is_file() else []
+    rows = unpacked(path, read_results(path)) if (path / "results.parquet").is_file() else []
     return [{**row, "write_back": "no" if row.get("written_bytes") is None else "yes"} for row in rows]
 
 
@@ -217,11 +218,15 @@ def _extremes(rows: Sequence[Row]) -> Section:
     moving = [name for name in axes(rows) if name in PLACE]
     lines = []
     for key, mine in list(programs.items())[:MOST_LINES]:
-        for word, row in (("best", min(mine, key=_time)), ("worst", max(mine, key=_time))):
+        known = [row for row in mine if row["total_s"] is not None]
+        if not known:  # the least bound is no best point
+            lines.append((_program(key), UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, reason(mine[0][UNPRICED])))
+            continue
+        for word, row in (("best", min(known, key=_time)), ("worst", max(known, key=_time))):
             where = ", ".join(f"{PLACE[name].lower()} {value_text(name, row.get(name))}" for name in moving)
             lines.append(
                 (
-                    " ".join(str(part) for part in key if part is not None),
+                    _program(key),
                     word,
                     seconds(row["total_s"]),
                     ratio(felt_slowdown(row)),
@@ -240,6 +245,10 @@ def _extremes(rows: Sequence[Row]) -> Section:
         note=f"{cut} more programs are in results.parquet." if cut > 0 else "",
     )
     return section
+
+
+def _program(key: Sequence[Any]) -> str:
+    return " ".join(str(part) for part in key if part is not None)
 
 
 def _time(row: Row) -> float:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.traces.inspect import summary
 from penstock.traces.schema import Trace
+from penstock.unpriced import AT_LEAST, UNPRICED, refuse
 
 if TYPE_CHECKING:
     from penstock.machines.schema import Machine, Tier
@@ -48,6 +49,8 @@ def counted(versions: Sequence[Version]) -> list[dict[str, Any]]:
                 "key_bytes_unique": found["key_bytes_unique"],
                 "key_bytes_touched": found["key_bytes_touched"],
                 "expanded_bytes": found["key_bytes_touched"] if seeded else 0,
+                UNPRICED: found[UNPRICED],
+                AT_LEAST: found[AT_LEAST],
             }
         )
     return rows
@@ -77,6 +80,7 @@ def compare(
     played = []
     for version, counts in zip(versions, counted(versions), strict=True):
         priced = price_trace(version.trace, machine)
+        refuse(priced.unpriced, f"{priced.workload} on '{machine.name}': versions are compared by their times")
         expand_s = 0.0 if expand_bytes_per_s is None else counts["expanded_bytes"] / expand_bytes_per_s
         found = simulate(version.trace, machine, tiers, caches=[cache], priced=priced)
         played.append([(counts, expand_s, row) for row in found])

@@ -222,6 +222,8 @@ def _predicted_rows(trace: Trace, cpu: Machine) -> Iterator[dict[str, Any]]:
     ):
         seconds[kind, limbs] += took
     for (kind, limbs), total in seconds.items():
+        if kind in priced.unpriced:
+            continue
         yield row_of("predicted_op_seconds", total, "s", "predicted", machine=THIS_CPU, kind=kind, limbs=limbs)
 
 
@@ -291,7 +293,7 @@ _NOT_IN_STAGES = re.compile(r"[^a-z0-9]+")
 
 def simulated_rows(trace: Trace, machine: Machine, tiers: Sequence[Tier], priced: PricedTrace) -> list[dict[str, Any]]:
     """Every tier with forced hit ratios and with caches of several sizes (serial), and the other time modes."""
-    keys = summary(trace)["key_bytes_unique"]
+    keys = summary(trace)["key_bytes_unique"] or 0
     sizes = sorted({max(1, round(share * keys)) for share in CACHE_SHARES})
     caches = [ForcedHitRatio(h) for h in HIT_RATIOS]
     replaced = [policy(capacity_bytes=size) for policy in (Lru, Belady, Optimal) for size in sizes] if keys else []
@@ -319,7 +321,7 @@ def tidy_rows(
             if result[quantity] is not None:
                 yield row_of(quantity, result[quantity], unit, "simulated", **dimensions)
         place = (result["machine"], result["tier"])
-        if place not in asked and result["mode"] == "serial" and result["compute_s"] > 0:
+        if place not in asked and result["mode"] == "serial" and result["compute_s"]:
             asked.add(place)
             ratio = result["key_bytes"] / result["compute_s"]
             tier = by_name[result["tier"]]
@@ -362,8 +364,8 @@ def headline(run: RunFolder, trace: Trace) -> dict[str, Any]:
         for (machine, tier), values in first.items():
             simulated.append(
                 {
-                    "machine": machine, "tier": tier, "params": values["params"], "compute_s": values["compute_s"],
-                    "total_s": values["total_s"], "slowdown": values["slowdown"],
+                    "machine": machine, "tier": tier, "params": values["params"], "compute_s": values.get("compute_s"),
+                    "total_s": values.get("total_s"), "slowdown": values.get("slowdown"),
                     "hit_ratio_for_80_percent": needed.get((machine, tier)), "provenance": "simulated",
                 }
             )  # fmt: skip

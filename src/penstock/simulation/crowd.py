@@ -15,6 +15,7 @@ from typing import Any
 from penstock.errors import UsageError
 from penstock.simulation.spelling import OPTIONS, Spelling
 from penstock.units import format_seconds, parse_seconds
+from penstock.unpriced import UNPRICED, reason
 
 MOST = 4096
 """Tenants that may be asked about: each further one lengthens the program that is played."""
@@ -40,10 +41,10 @@ class Crowd:
         return self.limit is not None or self.limit_s is not None
 
     def exceeded(self, row: Mapping[str, Any]) -> bool:
-        """Whether the tenants of a row wait longer than the limit."""
+        """Whether the tenants of a row wait longer than the limit; not where that is unknown."""
         if self.limit_s is not None:
-            return bool(row["total_s"] > self.limit_s)
-        return self.limit is not None and (row["times_alone"] or 0.0) > self.limit
+            return row["total_s"] is not None and bool(row["total_s"] > self.limit_s)
+        return self.limit is not None and row["times_alone"] is not None and bool(row["times_alone"] > self.limit)
 
 
 def limited(counts: tuple[int, ...], text: str | None, spelling: Spelling = OPTIONS) -> Crowd:
@@ -80,6 +81,8 @@ def counts_in(text: str, spelling: Spelling = OPTIONS) -> tuple[int, ...]:
 
 def verdict(rows: Sequence[Mapping[str, Any]], crowd: Crowd) -> str:
     """How many tenants keep to a limit, of the rows of one point with growing numbers of them."""
+    if rows[0].get(UNPRICED):
+        return f"how long tenants wait is unknown: {reason(rows[0][UNPRICED])}"
     first = next((i for i, row in enumerate(rows) if crowd.exceeded(row)), len(rows))
     bound = f"{crowd.limit:g} times as long as one alone" if crowd.limit_s is None else format_seconds(crowd.limit_s)
     if first == len(rows):

@@ -5,8 +5,8 @@ Each distinct shape (kind, limbs, …) is priced once; the rest is array work, s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +18,7 @@ from penstock.machines.schema import Inside, Machine
 from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.traces.schema import Trace
+from penstock.unpriced import added, warned
 from penstock.work.kernels import KernelWork
 from penstock.work.shapes import Ints, Objects, Shapes, codes, ints, server_rows, shape_work, shapes_of
 
@@ -65,6 +66,8 @@ class PricedTrace:
     """Bytes that all operations together read and write, by class, resident or not; of plaintexts those loaded."""
     stored_key_bytes: int
     """Bytes of the program's keys, each once, in the form that they are stored in."""
+    unpriced: Mapping[str, int] = field(default_factory=dict)
+    """Kind -> operations that have no price, or not a whole one: sums over operations are lower bounds."""
     warnings: tuple[str, ...] = ()
     schedule: Schedule | None = None
     """Its kernels on the machine's units, where the machine has operations scheduled."""
@@ -116,7 +119,7 @@ def price_trace(
 
     Args:   key_form: the form of stored and moved keys (default: the parameter set's); classes: the classes that are
             not resident, of `ACCESS_CLASSES`; composites: price composites whole instead of expanded.
-    Returns: `encrypt` and `decrypt` are left out. A composite without an expansion costs nothing; `warnings` says so.
+    Returns: `encrypt` and `decrypt` are left out. Operations without a price are in `unpriced`.
     Raises: UnknownName: no such class; TraceError: an operation names an object or a key that the trace lacks;
             UsageError: limbs that the parameter set does not have.
     """
@@ -135,7 +138,8 @@ def price_trace(
         scheduled = _scheduled(table, objects, shapes, machine, params, key_form)
     units = (*(machine.parts if scheduled is None else scheduled.parts), _UNPRICED)
     together = _together(table, objects, shapes, machine)
-    works, seconds, joules, bound, unpriced = _priced_shapes(shapes, machine, params, key_form, units, together)
+    works, seconds, joules, bound, lacking = _priced_shapes(shapes, machine, params, key_form, units, together)
+    unpriced = added([lacking, trace.meta.left_out])
     key_bytes = np.asarray([work.key_bytes for work in works], dtype=np.int64)
     most = params.plaintext_bytes(1) if machine.extends_plaintexts else np.iinfo(np.int64).max
     plaintext_bytes = np.asarray([min(work.plaintext_bytes, most) for work in works], dtype=np.int64)
@@ -173,12 +177,8 @@ def price_trace(
         bytes_by_class={name: int(each @ counts) for name, each in totals.items()}
         | ({"database": read_once} if read_once else {}),
         stored_key_bytes=params.total_key_bytes(view.key_limbs(), key_form),
-        warnings=machine.warnings(params)
-        + tuple(
-            f"{count} operations '{kind}' have no expansion and are priced at nothing: times are too low; "
-            "write that part with primitive operations to have it priced"
-            for kind, count in unpriced.items()
-        ),
+        unpriced=unpriced,
+        warnings=(*machine.warnings(params), *warned(unpriced)),
         schedule=scheduled,
         together=together,
         off_chip_s=None if own is None else float(key_bytes @ counts + plaintext_bytes @ counts) / own.value,
@@ -238,7 +238,8 @@ def _priced_shapes(
     units: Sequence[str],
     together: Floats | None,
 ) -> tuple[list[KernelWork], Floats, Floats, npt.NDArray[np.int8], dict[str, int]]:
-    """Work, seconds, joules and unit of each distinct shape; and how many operations of each kind have no price."""
+    """Work, seconds, joules and unit of each distinct shape; and how many operations of each kind have no whole
+    price."""
     num = len(shapes.distinct)
     unit_index = {unit: i for i, unit in enumerate(units)}
     seconds, joules, bound = np.zeros(num), np.zeros(num), np.zeros(num, dtype=np.int8)
@@ -253,6 +254,8 @@ def _priced_shapes(
             continue
         work = shape_work(shape, params, key_form)
         works.append(work)
+        if machine.lacks(work):
+            unpriced[shape.kind] = unpriced.get(shape.kind, 0) + int(shapes.counts[i])
         if machine.inside is Inside.SCHEDULE:
             continue
         cost = machine.price(work, 1.0 if together is None else float(together[i]))

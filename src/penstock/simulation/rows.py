@@ -15,6 +15,7 @@ from penstock.simulation.cluster.spec import Cluster
 from penstock.simulation.memory.levels import Hierarchy
 from penstock.simulation.points import Point, tier_name
 from penstock.simulation.price import PricedTrace
+from penstock.unpriced import AT_LEAST, UNPRICED, bounded, opaque
 
 Row = dict[str, Any]
 TEXT, REAL, WHOLE, LIST = "text", "real", "whole", "list"
@@ -43,16 +44,16 @@ COLUMNS = (
     Column("hit_ratio", REAL, "share", "hit ratio", nullable=True),
     Column("hosts", WHOLE, "1", "hosts"),
     Column("network", TEXT, nullable=True),
-    Column("compute_s", REAL, "s", "compute"),
-    Column("io_s", REAL, "s", "I/O"),
-    Column("decode_s", REAL, "s", "decode"),
-    Column("communication_s", REAL, "s", "communication"),
-    Column("total_s", REAL, "s", "total"),
+    Column("compute_s", REAL, "s", "compute", nullable=True),
+    Column("io_s", REAL, "s", "I/O", nullable=True),
+    Column("decode_s", REAL, "s", "decode", nullable=True),
+    Column("communication_s", REAL, "s", "communication", nullable=True),
+    Column("total_s", REAL, "s", "total", nullable=True),
     Column("slowdown", REAL, "x", "slowdown", nullable=True),
     Column("energy_j", REAL, "J", "energy", nullable=True),
-    Column("key_bytes", WHOLE, "B", "key bytes read"),
-    Column("stored_key_bytes", WHOLE, "B", "keys stored"),
-    Column("io_bytes", REAL, "B", "loaded"),
+    Column("key_bytes", WHOLE, "B", "key bytes read", nullable=True),
+    Column("stored_key_bytes", WHOLE, "B", "keys stored", nullable=True),
+    Column("io_bytes", REAL, "B", "loaded", nullable=True),
     Column("prefetch", TEXT, nullable=True),
     Column("provenance", TEXT),
 )
@@ -63,16 +64,22 @@ CLUSTER_COLUMNS = (
     Column("all_gather", TEXT),
     Column("broadcast", TEXT),
     Column("programs", WHOLE, "1"),
-    Column("speedup", REAL, "x", "speed-up"),
-    Column("sent_bytes", REAL, "B", "sent"),
-    Column("loaded_bytes", REAL, "B", "loaded, all hosts"),
+    Column("speedup", REAL, "x", "speed-up", nullable=True),
+    Column("sent_bytes", REAL, "B", "sent", nullable=True),
+    Column("loaded_bytes", REAL, "B", "loaded, all hosts", nullable=True),
 )
 """Of rows of a cluster."""
+BOUND_COLUMNS = (
+    Column(UNPRICED, LIST, nullable=True),  # kind -> operations without a price: totals are null; null: there are none
+    Column(AT_LEAST, LIST, nullable=True),  # total -> its lower bound
+)
+"""Of rows that leave operations out, as `penstock.unpriced.bounded` makes them."""
 MORE_COLUMNS = (
     Column("written_bytes", WHOLE, "B", nullable=True),  # results over the channel downwards; null: not written back
     Column("levels", LIST, nullable=True),  # `LEVEL_NAMES` of each level; null: one cache and one tier
     Column("tenants", LIST, nullable=True),  # when each of several programs ends; null: one program
     Column("tenant_slowdown", REAL, "x", "worst tenant's slowdown", nullable=True),  # as `Result.tenant_slowdown`
+    *BOUND_COLUMNS,
 )
 """Columns of rows with write-back, with levels, and with programs that run together."""
 CROWD_COLUMNS = (
@@ -156,6 +163,34 @@ def row_of(priced: PricedTrace, point: Point, result: Result, single: Result | N
             once, as its form stores it, whatever is read of it. `compute_s`, `io_s` and
             `io_bytes` belong to the host that ends last; `loaded_bytes`, `sent_bytes` and `energy_j` to all hosts.
     """
+    row = _row(priced, point, result, single or result)
+    if not opaque(priced.unpriced):
+        return bounded(row, priced.unpriced, _TIMES, _RATIOS)
+    loads = list(_LOADS)
+    if result.decode_s or result.levels is not None or point.pace.decode_bytes_per_s is not None:
+        loads.append("decode_s")
+    if row["hosts"] > 1:
+        loads += ["communication_s", "sent_bytes"]
+    if row["cache_bytes"] is None and row["levels"] is None:
+        return bounded(row, priced.unpriced, (*_TIMES, *_KEYS, *loads), _RATIOS)
+    # More operations in between make a cache of a size load more, or less: computing alone bounds the rest.
+    row |= {"total_s": result.compute_s, "energy_j": None if priced.joules is None else float(priced.joules.sum())}
+    found = bounded(row, priced.unpriced, (*_TIMES, *_KEYS), (*_RATIOS, *loads, "hit_ratio"))
+    if result.levels is not None:
+        known = [{name: each[name] for name in LEVEL_NAMES[:_LEVEL_FACTS]} for each in result.levels]
+        found["levels"] = [dict.fromkeys(LEVEL_NAMES) | each for each in known]
+    return found
+
+
+_TIMES = ("compute_s", "total_s", "energy_j")
+_KEYS = ("key_bytes", "stored_key_bytes")
+_LOADS = ("io_s", "io_bytes", "loaded_bytes", "written_bytes")
+_RATIOS = ("slowdown", "speedup", "tenant_slowdown")
+_LEVEL_FACTS = 4
+"""Of `LEVEL_NAMES`: what a level is, whatever passes through it."""
+
+
+def _row(priced: PricedTrace, point: Point, result: Result, single: Result) -> Row:
     tier, capacity, policy, stated = _held(point)
     cluster = point.cluster or _ONE_HOST
     ahead = point.prefetch
@@ -187,7 +222,7 @@ def row_of(priced: PricedTrace, point: Point, result: Result, single: Result | N
         "all_gather": cluster.algorithm,
         "broadcast": cluster.broadcast,
         "programs": result.programs,
-        "speedup": result.speedup(single or result),
+        "speedup": result.speedup(single),
         "sent_bytes": result.sent_bytes,
         "loaded_bytes": result.loaded_bytes,
         "written_bytes": result.written_bytes,
@@ -219,6 +254,7 @@ def columns(rows: Iterable[Mapping[str, Any]], *, of_clusters: bool) -> list[Row
     found = list(rows)
     with_it = {"tenant_slowdown": "tenants"}  # stated with the tenants, also where it is not known
     more = [c.name for c in MORE_COLUMNS if found and found[0][with_it.get(c.name, c.name)] is not None]
+    more += [c.name for c in BOUND_COLUMNS if c.name not in more and any(row[c.name] is not None for row in found)]
     names = (*ROW_NAMES, *(CLUSTER_NAMES if of_clusters else ()), *more)
     return [{name: row[name] for name in names} for row in found]
 

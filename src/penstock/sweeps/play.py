@@ -25,7 +25,7 @@ from penstock.sweeps.points import Chunk, Program, SweepPoint
 from penstock.traces.schema import Trace
 
 _TYPES = {TEXT: pa.string(), REAL: pa.float64(), WHOLE: pa.int64(), LIST: pa.string()}
-_WRITTEN, _LEVELS, _TENANTS, _TENANT_SLOWDOWN = MORE_COLUMNS
+_WRITTEN, _LEVELS, _TENANTS, _TENANT_SLOWDOWN, *_BOUNDS = MORE_COLUMNS
 SCHEMA = pa.schema(
     pa.field(column.name, _TYPES[column.kind], nullable=column.nullable)
     for column in (
@@ -46,6 +46,7 @@ SCHEMA = pa.schema(
         _WRITTEN,
         Column("interleave", TEXT, nullable=True),  # how programs that run together take turns; null: one program
         _TENANT_SLOWDOWN,
+        *_BOUNDS,
     )
 )
 """A row of `penstock simulate` with every column, the point's id before it and what else tells points apart after."""
@@ -145,7 +146,7 @@ def play_chunk(program: Program, priced: Priced, chunk: Chunk) -> Played:
         for answer in found:
             point = cast(SweepPoint, answer.point)
             row = answer.row(priced)
-            for column in (_LEVELS, _TENANTS):
+            for column in (_LEVELS, _TENANTS, *_BOUNDS):
                 row[column.name] = None if row[column.name] is None else json.dumps(row[column.name])
             rows[point.id] = {
                 **row,

@@ -21,6 +21,7 @@ from penstock.errors import PenstockError
 from penstock.runs.folder import RunFolder, check_written, file_digest
 from penstock.runs.record import read_ended
 from penstock.runs.replaced import clear_parts
+from penstock.simulation.rows import LIST, MORE_COLUMNS
 from penstock.sweeps.play import SCHEMA, Played
 from penstock.sweeps.points import Chunk, Plan
 from penstock.system import parquet
@@ -169,6 +170,28 @@ def read_results(path: Path) -> pa.Table:
         return _with_columns(read_table(file, replace(_BOUNDS, partial=True)))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise DamagedResults(f"{file} cannot be read ({reason(error)}); delete it and {_AGAIN}") from error
+
+
+def unpacked(path: Path, table: pa.Table) -> list[dict[str, Any]]:
+    """Rows of `read_results` whose lists are no longer JSON.
+
+    Raises: DamagedResults: a cell holds none.
+    """
+    rows: list[dict[str, Any]] = table.to_pylist()
+    for name in (column.name for column in MORE_COLUMNS if column.kind == LIST):
+        for row in rows:
+            if row[name] is not None:
+                row[name] = _listed(path, name, row[name])
+    return rows
+
+
+def _listed(path: Path, name: str, text: str) -> Any:
+    try:
+        return json_of(text)
+    except ValueError as error:
+        raise DamagedResults(
+            f"{path}/results.parquet: column '{name}' holds no JSON ({error}); delete the folder and sweep again"
+        ) from error
 
 
 def _with_columns(table: pa.Table) -> pa.Table:

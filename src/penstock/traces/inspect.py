@@ -10,14 +10,19 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import TraceError
+from penstock.operations import TRAITS, OpKind
 from penstock.params.sizes import bytes_by_form
 from penstock.traces.io import read_trace
 from penstock.traces.rules import object_problems, operation_problems
 from penstock.traces.schema import CLIENT_KINDS, Trace
+from penstock.unpriced import added, bounded
 
 
 def summary(trace: Trace, *, composites: bool = False) -> dict[str, Any]:
-    """What `penstock trace info` prints. Composites are expanded unless `composites`."""
+    """What `penstock trace info` prints. Composites are expanded unless `composites`.
+
+    Nobody counts the keys inside composites that stay whole: totals are lower bounds then (`penstock.unpriced`).
+    """
     view = trace.view(composites=composites)
     params = trace.parameters()
     counts = view.count_by_kind()
@@ -26,7 +31,9 @@ def summary(trace: Trace, *, composites: bool = False) -> dict[str, Any]:
     key_limbs = view.key_limbs()
     server = {kind: n for kind, n in counts.items() if kind not in CLIENT_KINDS}
     measured = [s for s in view.operations["start_s"].to_pylist() if s is not None]
-    return {
+    whole = added([{kind: n for kind, n in server.items() if TRAITS[OpKind(kind)].composite}, trace.meta.left_out])
+    inside = ("num_keys", "key_bytes_touched", "key_bytes_unique", *(() if composites else ("num_operations",)))
+    row = {
         "workload": trace.meta.workload,
         "params": params.name,
         "num_operations": sum(server.values()),
@@ -44,8 +51,9 @@ def summary(trace: Trace, *, composites: bool = False) -> dict[str, Any]:
         "keys": list(key_limbs),
         "key_form": params.key_form.value,
         "key_limbs": key_limbs,
-        "key_forms": bytes_by_form(params, key_limbs),
+        "key_forms": bytes_by_form(params, key_limbs, whole),
     }
+    return bounded(row, whole, inside)
 
 
 def problems(trace: Trace) -> Iterator[str]:

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ParamsError, TraceError
+from penstock.operations import OpKind
 from penstock.system import parquet
 from penstock.system.arrow_stream import decoded_size
 from penstock.system.files import os_errors, write_atomic
@@ -190,6 +191,13 @@ def check_version(where: str, version: int) -> None:
     raise TraceError(f"{where} has trace format {version} and this penstock reads 1 to {SCHEMA_VERSION}: {why}")
 
 
+def _left_out(record: dict[str, Any]) -> dict[str, int]:
+    found = {OpKind(kind).value: int(count) for kind, count in dict(record).items()}
+    if min(found.values(), default=1) < 1:
+        raise ValueError(f"left_out counts operations: {found}")
+    return found
+
+
 def meta_of(record: dict[str, Any]) -> TraceMeta:
     """Metadata from what `TraceMeta.to_dict` gives. Raises KeyError, TypeError, ValueError where it is none."""
     return TraceMeta(
@@ -200,5 +208,6 @@ def meta_of(record: dict[str, Any]) -> TraceMeta:
         seed=None if record.get("seed") is None else int(record["seed"]),
         versions=dict(record.get("versions", {})),
         notes=tuple(map(str, record.get("notes", ()))),
+        left_out=_left_out(record.get("left_out", {})),
         schema_version=int(record["schema_version"]),
     )

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from penstock.operations import KINDS, TRAITS, OpKind
 from penstock.params.ckks import CkksParameters
+from penstock.unpriced import added
 
 SCHEMA_VERSION = 1
 
@@ -71,10 +72,13 @@ class TraceMeta:
     seed: int | None = None
     versions: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    left_out: dict[str, int] = field(default_factory=dict)
+    """Kind -> operations of the program whose inside nobody knows, and of which the trace has no rows."""
     schema_version: int = SCHEMA_VERSION
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        found = asdict(self)
+        return found if self.left_out else {name: value for name, value in found.items() if name != "left_out"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +147,12 @@ class Trace:
     def has_modelled_key_limbs(self) -> bool:
         """Whether some key is used at its most limbs only by our model of a library composite, or by nothing else."""
         return self.view().key_limbs() != self.view(composites=True).key_limbs()
+
+    def whole_composites(self) -> dict[str, int]:
+        """Kind -> composites whose inside nobody knows: neither their operations nor their keys."""
+        counts = self.view().count_by_kind()
+        whole = {kind: count for kind, count in counts.items() if TRAITS[OpKind(kind)].composite}
+        return added([whole, self.meta.left_out])
 
     def count_by_kind(self) -> dict[str, int]:
         """Number of operations of each kind, in the vocabulary's order."""

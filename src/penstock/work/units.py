@@ -7,6 +7,8 @@ from collections.abc import Collection
 from penstock.work.kernel_work import KernelWork
 
 MULTIPLICATIONS = "multiplications"
+ARITHMETIC = ("base_conversion", MULTIPLICATIONS, "additions", "automorphisms")
+"""Units of arithmetic whose work is nobody else's; the work of other optional ones falls to the multiplications."""
 APART = ("key_products", "constant_products")
 """Units that take their share of the multiplications, where a machine has them."""
 

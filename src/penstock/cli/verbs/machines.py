@@ -31,6 +31,7 @@ from penstock.prediction.machine_tables import (
 )
 from penstock.system.files import check_target
 from penstock.units import format_bytes, format_seconds
+from penstock.unpriced import shown_total
 
 
 class NamedVerbs(click.Group):
@@ -276,10 +277,10 @@ def _draw_operations(console: Console, found: dict[str, Any], *, on_chip: bool) 
     for each in found["operations"]:
         drawn.add_row(
             each["operation"],
-            format_seconds(each["seconds"]),
-            format_seconds(each["peak_seconds"]),
-            "-" if each["joules"] is None else f"{each['joules'] * 1e3:.3g} mJ",
-            each["bound_by"],
+            shown_total(each, "seconds", format_seconds),
+            shown_total(each, "peak_seconds", format_seconds),
+            shown_total(each, "joules", lambda joules: f"{joules * 1e3:.3g} mJ"),
+            each["bound_by"] or "-",
             format_bytes(each["key_bytes"]).split(" (")[0] if each["key_bytes"] else "-",
         )
     console.print(drawn)

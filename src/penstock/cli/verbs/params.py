@@ -17,6 +17,7 @@ from penstock.params.ckks import CkksParameters, KeyForm, form_of
 from penstock.params.sizes import size_report
 from penstock.params.spec import modulus_bits
 from penstock.units import format_bytes
+from penstock.unpriced import shown_total
 
 
 class NamedVerbs(click.Group):
@@ -250,12 +251,13 @@ def _draw_sizes(console: Console, params: CkksParameters, report: dict[str, Any]
     drawn.add_column(no_wrap=True, justify="right")
     drawn.add_column(no_wrap=True)
     for name, label in _SHOWN_SIZES.items():
-        if report[name] is None:
+        size = shown_total(report, name, format_bytes, "")
+        if not size:
             continue
         if name == "total_key_bytes":
             keys = "key" if report["num_keys"] == 1 else "keys"
-            label = f"{report['num_keys']} {keys} as stored ({report['key_form']})"
-        drawn.add_row(label, format_bytes(report[name]), exactness[name])
+            label = f"{shown_total(report, 'num_keys', str)} {keys} as stored ({report['key_form']})"
+        drawn.add_row(label, size, exactness[name])
     console.print(drawn)
     if params.library == "openfhe":
         console.print("Full keys and ciphertexts are the files that OpenFHE writes, headers included.")

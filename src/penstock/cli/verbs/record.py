@@ -20,6 +20,7 @@ from penstock.traces.inspect import summary
 from penstock.traces.io import write_trace
 from penstock.traces.schema import Trace
 from penstock.units import format_bytes, format_seconds
+from penstock.unpriced import shown_total
 
 
 class _Record(click.Command):
@@ -194,10 +195,12 @@ def _write(recording: Recording, path: Path, here: Path, force: bool, quiet: boo
     )
     whole = _unexpanded(trace)
     if whole:
-        _say(f"of {', '.join(whole)} the inside is not known: a simulation leaves it out")
+        _say(f"of {', '.join(whole)} the inside is not known: totals of a prediction or a simulation are lower bounds")
     _say(
-        f"{info['num_keys']} evaluation keys used ({format_bytes(info['key_bytes_unique'])}, read "
-        f"{format_bytes(info['key_bytes_touched'])}); {recording.num_automorphism_keys} automorphism keys generated"
+        f"{shown_total(info, 'num_keys', str)} evaluation keys used "
+        f"({shown_total(info, 'key_bytes_unique', format_bytes)}, read "
+        f"{shown_total(info, 'key_bytes_touched', format_bytes)}); {recording.num_automorphism_keys} automorphism "
+        "keys generated"
     )
     shown = path.relative_to(here) if path.is_relative_to(here) else path
     _say(f"trace in {shown}; look at it with 'penstock trace info {shown}'")

@@ -37,8 +37,9 @@ from penstock.simulation.spelling import OPTIONS
 from penstock.simulation.words import Asked, Comparison
 from penstock.system.files import check_target, write_atomic
 from penstock.traces.schema import Trace
+from penstock.unpriced import bounded
 
-Scheduled = tuple[Schedule, float | None]
+Scheduled = tuple[Schedule, float | None, Mapping[str, int]]
 """A schedule, and the seconds in which the machine's own memory moves the data that it takes to be on chip."""
 
 
@@ -125,7 +126,8 @@ def command(
             rows += found.rows
             asks.append(each)
             if found.ready.priced.schedule is not None:
-                schedules[found.machine.name] = found.ready.priced.schedule, found.ready.priced.off_chip_s
+                priced = found.ready.priced
+                schedules[found.machine.name] = found.ready.priced.schedule, priced.off_chip_s, priced.unpriced
             needed += _needed(question, found.machine, found.ready)
             tiers.update(dict.fromkeys(tiers_of(found.points)))
     if asked.comparison is not None:
@@ -176,7 +178,7 @@ def _compared(comparison: Comparison, question: Question, trace: Trace, beside: 
 
 def _needed(question: Question, machine: Machine, ready: Ready) -> list[tuple[str, str, float]]:
     """The hit ratio that each tier asks for, where compute, transfers and decoding follow each other on one host."""
-    if question.on_clusters or question.write_back or isinstance(question.holds, Levels):
+    if ready.priced.unpriced or question.on_clusters or question.write_back or isinstance(question.holds, Levels):
         return []
     found, rate = [], question.decode_bytes_per_s
     for tier in question.tiers:
@@ -237,9 +239,12 @@ def _show(
 def _with_schedule(row: Row, scheduled: Scheduled | None) -> Row:
     if scheduled is None:
         return row
-    schedule, off_chip_s = scheduled
+    schedule, off_chip_s, unpriced = scheduled
     facts = {"total_s": schedule.total_s, "bounds_s": schedule.bounds_s, "busy": schedule.busy_shares}
-    return {**row, "schedule": {**facts, "off_chip_s": off_chip_s}}
+    facts["off_chip_s"] = off_chip_s
+    if unpriced:
+        facts = bounded(facts, unpriced, ("total_s", "off_chip_s"), ("bounds_s", "busy"))
+    return {**row, "schedule": facts}
 
 
 def _encoded(result: Mapping[str, object] | Sequence[Row], suffix: str) -> bytes:

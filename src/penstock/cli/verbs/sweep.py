@@ -24,6 +24,7 @@ from penstock.sweeps.spec import load_sweep
 from penstock.sweeps.store import read_results
 from penstock.system.progress import Progress
 from penstock.units import format_seconds
+from penstock.unpriced import UNKNOWN
 
 SHOWN = 10
 """Reasons for skipped points, and programs, that are printed."""
@@ -189,15 +190,14 @@ def _draw(console: Console, rows: Any, path: Path) -> None:
     felt = pc.if_else(pc.is_valid(rows["tenants"]), rows["tenant_slowdown"], rows["slowdown"])
     rows = rows.set_column(rows.schema.get_field_index("slowdown"), "slowdown", felt)
     found = rows.group_by([*names, "trace", "seed", "beside", "interleave", "classes"], use_threads=False).aggregate(
-        [("total_s", "count"), ("total_s", "min"), ("total_s", "max"), ("slowdown", "min"), ("slowdown", "max")]
+        [("tier", "count"), ("total_s", "min"), ("total_s", "max"), ("slowdown", "min"), ("slowdown", "max")]
     )
     for row in found.to_pylist():
         table.add_row(
             _program(row),
             *(row[name] or "-" for name in names[1:]),
-            str(row["total_s_count"]),
-            format_seconds(row["total_s_min"]),
-            format_seconds(row["total_s_max"]),
+            str(row["tier_count"]),
+            *(UNKNOWN if row[n] is None else format_seconds(row[n]) for n in ("total_s_min", "total_s_max")),
             *("-" if row[n] is None else f"{row[n]:.4g}x" for n in ("slowdown_min", "slowdown_max")),
         )
     console.print(table)

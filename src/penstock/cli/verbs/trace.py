@@ -24,6 +24,7 @@ from penstock.traces.inspect import differences, problems, summary
 from penstock.traces.io import read_trace, write_trace
 from penstock.traces.perfetto import DEFAULT_EVENTS
 from penstock.units import format_bytes, format_seconds
+from penstock.unpriced import UNKNOWN, reason, shown_total
 
 SHOWN = 20
 """Rows of a list of problems or differences that are printed."""
@@ -269,18 +270,19 @@ def _draw(console: Console, found: dict[str, Any]) -> None:
     table = table_of("operation | >count")
     for kind, count in by_kind.items():
         table.add_row(kind, f"{count:,}")
-    table.add_row("all on the server", f"{found['num_operations']:,}", style="bold")
+    table.add_row("all on the server", shown_total(found, "num_operations", "{:,}".format), style="bold")
     console.print(table)
     client = found["client_operations"]
     assert isinstance(client, dict)
     if client:
         console.print("at the client: " + ", ".join(f"{n} {kind}" for kind, n in client.items()))
-    touched, unique = found["key_bytes_touched"], found["key_bytes_unique"]
-    assert isinstance(touched, int)
-    assert isinstance(unique, int)
+    num_keys, unique = shown_total(found, "num_keys", str), shown_total(found, "key_bytes_unique", format_bytes)
+    touched = shown_total(found, "key_bytes_touched", format_bytes)
     console.print(
-        f"{found['num_keys']} evaluation keys, {format_bytes(unique)} in all ({found['key_form']}); "
-        f"{format_bytes(touched)} read over the run (each key at the limbs in use)"
+        f"evaluation keys unknown: {reason(found['unpriced'])}"
+        if unique == UNKNOWN
+        else f"{num_keys} evaluation keys, {unique} in all ({found['key_form']}); {touched} read over the run (each "
+        "key at the limbs in use)"
     )
-    if found["num_keys"]:
+    if found["key_limbs"]:
         draw_forms(console, found["key_forms"], found["key_limbs"])

@@ -15,6 +15,7 @@ from penstock.errors import CheckFailed, UsageError
 from penstock.system.files import check_target
 from penstock.traces import is_trace_file
 from penstock.units import format_bytes, format_seconds, parse_bytes, parse_rate
+from penstock.unpriced import shown_total
 
 if TYPE_CHECKING:
     from penstock.machines.schema import Machine
@@ -168,10 +169,8 @@ def _draw(console: Console, rows: Sequence[dict[str, Any]]) -> None:
     for name, row in once.items():
         table.add_row(
             name,
-            f"{row['num_operations']:,}",
-            f"{row['num_keys']:,}",
-            format_bytes(row["key_bytes_unique"]),
-            format_bytes(row["key_bytes_touched"]),
+            *(shown_total(row, name, "{:,}".format) for name in ("num_operations", "num_keys")),
+            *(shown_total(row, name, format_bytes) for name in ("key_bytes_unique", "key_bytes_touched")),
         )
     console.print(table)
     if not timed:

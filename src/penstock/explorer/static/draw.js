@@ -156,7 +156,7 @@ function hosts(view, place) {
   const box = chart.sheet(place, height, "Time by part on each number of hosts, as stacked bars");
   const { drawing } = box;
   const sum = (row) => PARTS.reduce((total, [name]) => total + row[name], 0);
-  const top = Math.max(...view.rows.map((row) => Math.max(sum(row), row.total_s)));
+  const top = Math.max(...view.rows.map((row) => Math.max(sum(row), row.total_s ?? 0)));
   const up = chart.linear([0, top], [height - pad.bottom, pad.top]);
   const step = (box.width - pad.left - pad.right) / view.rows.length;
   chart.axes(box, pad, { ticks: [], at: () => 0 }, { ticks: chart.ticks(0, top, 5), at: up, text: seconds }, { x: "", y: "time of the host that ends last" });
@@ -172,9 +172,10 @@ function hosts(view, place) {
       }));
       base += row[name];
     }
-    drawing.append(svg("line", { class: "total", x1: x - 4, x2: x + wide + 4, y1: up(row.total_s), y2: up(row.total_s) }));
+    if (row.total_s === null) drawing.append(chart.text(x + wide / 2, up(base) - 6, "unknown", { class: "tick", "text-anchor": "middle" }));
+    else drawing.append(svg("line", { class: "total", x1: x - 4, x2: x + wide + 4, y1: up(row.total_s), y2: up(row.total_s) }));
     drawing.append(chart.text(x + wide / 2, height - pad.bottom + 16, String(row.hosts), { class: row.hosts === view.drawing.own ? "name own" : "name", "text-anchor": "middle" }));
-    drawing.append(chart.text(x + wide / 2, height - pad.bottom + 31, step < 60 ? `${digits(row.speedup, 2)}×` : ratio(row.speedup), { class: "tick", "text-anchor": "middle" }));
+    drawing.append(chart.text(x + wide / 2, height - pad.bottom + 31, row.speedup === null ? "–" : step < 60 ? `${digits(row.speedup, 2)}×` : ratio(row.speedup), { class: "tick", "text-anchor": "middle" }));
   });
   drawing.append(chart.text(4, height - pad.bottom + 16, "hosts", { class: "label" }));
   drawing.append(chart.text(4, height - pad.bottom + 31, "speed-up", { class: "label" }));

@@ -12,11 +12,13 @@ export function headline(view) {
   return el("dl", { class: "figures" }, FIGURES.flatMap((name, i) => {
     const column = view.columns.find((each) => each.name === name);
     const value = row[name];
-    if (value === null || (name === "communication_s" && row.hosts === 1)) return [];
+    const bounded = value === null && name in (row.at_least ?? {});
+    const least = bounded ? row.at_least[name] : null;
+    if ((value === null && !bounded) || (name === "communication_s" && row.hosts === 1)) return [];
     return el("div", { class: i < 2 ? "main" : null },
       el("dt", {}, column.label),
       el("dd", {}, el("span", {
         class: "figure", tabindex: "0", role: "note", "data-name": name, "data-value": value, "data-tip": tipOf(column.provenance ?? "input", column.source),
-      }, show(value, column.unit)), el("span", { class: `badge ${column.provenance ?? "input"}` }, column.provenance ?? "stated")));
+      }, bounded ? (least === null ? "unknown" : `at least ${show(least, column.unit)}`) : show(value, column.unit)), el("span", { class: `badge ${column.provenance ?? "input"}` }, column.provenance ?? "stated")));
   }));
 }

@@ -15,6 +15,7 @@ from penstock.machines import Machine
 from penstock.simulation.play import Ready, play
 from penstock.simulation.question import asked as question_of
 from penstock.simulation.rows import Row
+from penstock.unpriced import AT_LEAST, UNPRICED
 from penstock.version import __version__
 
 TENANTS = (1, 2, 4, 8)
@@ -58,7 +59,7 @@ def _tenants(engine: Engine, state: State) -> View:
         name="tenants",
         title=f"{first['workload']} for 1 to {TENANTS[-1]} tenants of {short(machine)}",
         columns=_columns(_TENANT, f"tenants that take turns, operation by operation, on {machine.title}"),
-        rows=[{name: row[name] for name in (*names, "provenance")} for row in rows],
+        rows=[{name: row[name] for name in (*names, "provenance")} | _bounds(row) for row in rows],
         command=f"{asked.command(engine.library)} --tenants {','.join(map(str, TENANTS))}",
         warnings=list(warnings),
         notes=[
@@ -103,7 +104,9 @@ def _levels(engine: Engine, state: State) -> View:
     for row in played:
         of_all = {"levels": row["tier"], "total_s": row["total_s"], "slowdown": row["slowdown"]}
         for level in row["levels"]:
-            rows.append({name: {**level, **of_all}[name] for name in names} | {"provenance": row["provenance"]})
+            rows.append(
+                {name: {**level, **of_all}[name] for name in names} | {"provenance": row["provenance"]} | _bounds(row)
+            )
     words = ["penstock", "simulate", *program_words(library, state), "--machine", library.machine_text(state.machine)]
     words += [word for text in texts for word in ("--levels", text)]
     words += ["--policy", library.policy(state.policy)] if state.policy != "lru" else []
@@ -122,6 +125,11 @@ def _levels(engine: Engine, state: State) -> View:
         warnings=list(dict.fromkeys([*priced.warnings, *warnings])),
         notes=["Fastest first; the last level holds everything. A level serves the bytes that no level above has."],
     )
+
+
+def _bounds(row: Row) -> Row:
+    """What the row says of operations without a price."""
+    return {name: row[name] for name in (UNPRICED, AT_LEAST) if row[name] is not None}
 
 
 def _usual(engine: Engine, state: State, machine: Machine) -> list[str]:

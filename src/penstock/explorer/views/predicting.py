@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from penstock.errors import UsageError
 from penstock.explorer.asked import program_words
@@ -15,8 +16,12 @@ from penstock.explorer.state import State
 from penstock.explorer.view import Column, View
 from penstock.params import catalogue
 from penstock.units import format_bytes, format_seconds
+from penstock.unpriced import AT_LEAST, shown_total
 from penstock.version import __version__
 from penstock.workloads import valued
+
+if TYPE_CHECKING:
+    from penstock.hall.predicting import Predicted
 
 MOST_SETS = 10
 """Sets that are shown, as 'penstock predict suggest' prints them."""
@@ -140,9 +145,9 @@ def _predicted(engine: Engine, state: State) -> View:
     found = predict(words[0], machine, params=params, key_form=state.key_form or None)
     span = found.seconds_range
     within = "" if span is None else f" ({format_seconds(span[0])} to {format_seconds(span[1])} in 90 % of runs)"
-    energy = "" if found.joules is None else f", {found.joules:.4g} J"
-    memory = "not known" if found.peak_bytes is None else format_bytes(found.peak_bytes)
-    keys = "not known" if found.key_bytes is None else format_bytes(found.key_bytes)
+    energy = _total(found, "predicted_j", "{:.4g} J".format, "")
+    energy, memory = energy and f", {energy}", _total(found, "peak_bytes", format_bytes, "not known")
+    keys = _total(found, "key_bytes", format_bytes, "not known")
     rows = [{**row, "provenance": "predicted"} for row in found.rows[:MOST_SETS]]
     return View(
         name="predict",
@@ -155,11 +160,15 @@ def _predicted(engine: Engine, state: State) -> View:
         command=_command("run", engine, state, words),
         warnings=found.warnings,
         notes=[
-            f"Predicted: {format_seconds(found.seconds)}{within}{energy}; peak memory {memory}; keys {keys}; "
-            f"{found.num_operations:,} operations.",
+            f"Predicted: {_total(found, 'predicted_s', format_seconds)}{within}{energy}; peak memory {memory}; keys "
+            f"{keys}; {_total(found, 'num_operations', '{:,}'.format)} operations.",
             "The operations that take the most time, by their limbs.",
         ],
     )
+
+
+def _total(found: Predicted, name: str, text: Callable[[Any], str], absent: str = "-") -> str:
+    return shown_total({name: getattr(found.prediction, name), AT_LEAST: found.at_least}, name, text, absent)
 
 
 def _command(verb: str, engine: Engine, state: State, words: Sequence[str]) -> str:

@@ -23,6 +23,7 @@ from penstock.simulation.names import cache_bytes
 from penstock.simulation.price import ACCESS_CLASSES
 from penstock.simulation.timing import paces_of, play_pace
 from penstock.units import format_bytes
+from penstock.unpriced import warned
 from penstock.version import __version__
 from penstock.work.shapes import Ints, server_rows
 
@@ -173,7 +174,7 @@ def residency(engine: Engine, state: State) -> View:
             Column(name="loaded_bytes", label="loaded", unit="B", provenance="simulated", source=source),
         ],
         rows=rows,
-        warnings=loaded.warnings,
+        warnings=(*loaded.warnings, *warned(priced.unpriced)),
         notes=notes,
         drawing={
             "keys": names,

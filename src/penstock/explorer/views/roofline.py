@@ -31,6 +31,7 @@ def roofline(engine: Engine, state: State) -> View:
     network = library.network(state.network) if asked.networked else None
     first = rows[0]
     roofs = [{"name": name, "bytes_per_s": library.tier(name).bandwidth_bytes_per_s} for name in library.tiers()]
+    priced = engine.priced(state, state.machine)
     communication = first["compute_s"] / first["communication_s"] if first["communication_s"] else None
     notes = [
         "Across: ideal compute time for each byte loaded. Up: share of the ideal speed. A point below the roofs waits "
@@ -52,7 +53,7 @@ def roofline(engine: Engine, state: State) -> View:
             "tiers": roofs,
             "communication": communication,
             "points": [_point(row) for row in rows],
-            "kinds": [] if asked.networked else _kinds(engine, state, asked, tier),
+            "kinds": [] if asked.networked or priced.unpriced else _kinds(engine, state, asked, tier),
             "own": state.mode,
         },
     )

@@ -9,6 +9,7 @@ from penstock.explorer.state import State
 from penstock.explorer.view import View
 from penstock.simulation.memory.serial_law import IDEAL_SHARE, required_hit_ratio
 from penstock.units import format_bytes
+from penstock.unpriced import opaque
 
 
 def whatif(engine: Engine, state: State) -> View:
@@ -18,19 +19,25 @@ def whatif(engine: Engine, state: State) -> View:
     rows, warnings = engine.play(asked)
     machine, tier = engine.machine(state.machine), library.tier(asked.tiers[0])
     priced = engine.priced(state, state.machine)
-    needed = required_hit_ratio(
-        priced.demand_bytes_per_s,
-        tier.bandwidth_bytes_per_s,
-        reads_per_ideal_s=priced.demand_reads_per_s,
-        latency_s=tier.latency_s,
-    )
+    needed = None
+    if not priced.unpriced:
+        needed = required_hit_ratio(
+            priced.demand_bytes_per_s,
+            tier.bandwidth_bytes_per_s,
+            reads_per_ideal_s=priced.demand_reads_per_s,
+            latency_s=tier.latency_s,
+        )
     network = library.network(state.network) if asked.networked else None
     notes = [
         f"{len(priced):,} operations, {engine.num_keys(state)} evaluation keys, "
-        f"{format_bytes(priced.stored_key_bytes)} as stored.",
-        f"With transfers and compute in turn, {100 * IDEAL_SHARE:.0f} % of the ideal speed needs {100 * needed:.2f} % "
-        "of the bytes on chip (one host).",
+        f"{format_bytes(priced.stored_key_bytes)} as stored"
+        f"{', besides those of operations whose inside is not known' * opaque(priced.unpriced)}.",
     ]
+    if needed is not None:
+        notes.append(
+            f"With transfers and compute in turn, {100 * IDEAL_SHARE:.0f} % of the ideal speed needs "
+            f"{100 * needed:.2f} % of the bytes on chip (one host)."
+        )
     if state.drive:
         notes.append(
             f"The tier is the bandwidth that a {state.pattern} scan of drive {state.drive} reaches at queue depth "

@@ -140,6 +140,13 @@ class Gpu:
         """Kernels that take no time, since nothing is known of them."""
         return [] if self.roofline is not None else [name for name in KERNELS if name not in self.kernels]
 
+    def lacks(self, work: KernelWork) -> bool:
+        """Whether a kernel of the work is one of `unpriced`."""
+        gone = self.unpriced()
+        return bool(gone) and any(
+            launch.kernel in gone and launch.amount for launch in _launches(work, self.fused, self.joined, 4, 0.0)
+        )
+
     def least_limbs(self, ring_dim: int, batch: float = 1.0) -> float:
         """Limbs below which a launch gets no faster: integer units are not full, 0 without a roofline."""
         return 0.0 if self.roofline is None else self.roofline.full_points / (ring_dim * batch)

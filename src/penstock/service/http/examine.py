@@ -50,7 +50,7 @@ def describe(path: Path, key_bytes: int, machine: str = "") -> dict[str, Any]:
         "keys": keys,
         "planned_key_bytes": key_bytes,
         "predicted": {
-            "seconds": predict(tally, load_machine(machine)).predicted_s if machine else planned.compute_s,
+            "seconds": predict(tally, load_machine(machine)).known_s if machine else planned.compute_s,
             "basis": f"machine {machine}" if machine else "one nominal core, keys in memory",
             "memory_bytes": PROCESS_BYTES + tables + tally.live_bytes * 9 // 8,
             "key_bytes": planned.key_bytes,

@@ -27,6 +27,7 @@ from penstock.machines.schema import Machine
 from penstock.operations import TRAITS, OpKind, Word
 from penstock.params.ckks import KeyForm
 from penstock.traces.schema import Trace
+from penstock.unpriced import refuse
 from penstock.work.shapes import Objects, server_rows, shape_work, shapes_of
 
 
@@ -97,7 +98,7 @@ class NearData:
             "partition": self.partition.value, "link": link, "link_bytes_per_s": link_bytes_per_s,
             "key_bytes_per_s": self.key_bytes_per_s,
             "operations": self.operations, "key_operations": self.key_operations,
-            "pull_s": pull, "near_s": near, "speedup": pull / near,
+            "pull_s": pull, "near_s": near, "speedup": pull / near if near else None,
             "host_compute_s": self.host_compute_s, "near_host_s": self.near_host_s, "near_drive_s": self.near_drive_s,
             "key_bytes": self.key_bytes, "stored_key_bytes": self.stored_key_bytes,
             "crossing_bytes": self.crossing_bytes, "crossings": self.crossings,
@@ -122,7 +123,8 @@ def near_data(
             key_bytes_per_s: at which the drive reads keys (flash or DRAM); an operation takes the longer of computing
             and reading its key, and a pull the slower of link and reading. hit_ratio: share of the key bytes that the
             host finds in a cache when it pulls; key_form: how keys are stored and moved; default the parameter set's.
-    Raises: UsageError: no accelerator, no rate, or a scratchpad that holds no limb; TraceError: as `price_trace`.
+    Raises: UsageError: no accelerator, no rate, a scratchpad that holds no limb, or an operation without a price;
+            TraceError: as `price_trace`.
     """
     if accelerators < 1:
         raise UsageError(f"{accelerators} accelerators: operations with a key need at least one at the drive")
@@ -140,11 +142,12 @@ def near_data(
     on_host, at_drive = np.zeros(n), np.zeros(n)
     keys = np.zeros(n, dtype=np.int64)
     keyed, moved = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
+    what = f"{trace.meta.workload}: keys near their data are held against keys that are pulled"
+    refuse(trace.whole_composites(), what)
     for i, shape in enumerate(shapes.distinct):
         traits = TRAITS[OpKind(shape.kind)]
-        if traits.composite:
-            continue
         work = shape_work(shape, params, key_form)
+        refuse({shape.kind: int(shapes.counts[i])} if host.lacks(work) else {}, f"{what}, on '{host.name}'")
         on_host[i] = host.price(work).seconds
         keyed[i], keys[i] = traits.key is not None, work.key_bytes
         moved[i] = keyed[i] or partition is Partition.ALL

@@ -253,7 +253,7 @@ def _adders(query: Query, drive: DriveRates, accelerator: ArrayAdders, batch: in
 def on_host(query: Query, drive: DriveRates, machine: Machine, policy: HostPolicy, *, batch: int = 1) -> Answered:
     """A batch of queries answered by a machine behind PCIe that reads the drive by a named policy.
 
-    Raises: UsageError: the database is larger than the drive, or the batch is empty.
+    Raises: UsageError: the database is larger than the drive, the batch is empty, or the machine lacks a rate.
     """
     _check(query, drive, batch)
     passes = batch if policy.passes is Passes.RESTREAM else 1
@@ -261,6 +261,11 @@ def on_host(query: Query, drive: DriveRates, machine: Machine, policy: HostPolic
     read = passes * query.database_bytes - (passes - 1) * cached
 
     def price(work: KernelWork) -> float:
+        if machine.lacks(work):
+            raise UsageError(
+                f"machine '{machine.name}' has no rate for a part of the query: the drive is held against its time; "
+                "give it the rates that it lacks ('penstock machines check')"
+            )
         return machine.price(work).seconds
 
     every = works(query.work.per_object, query.params)

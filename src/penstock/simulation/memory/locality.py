@@ -19,6 +19,7 @@ from penstock.simulation.memory.replay import replay
 from penstock.simulation.price import PricedTrace, price_trace
 from penstock.simulation.timing import Mode, paces_of, play_pace
 from penstock.traces.schema import Trace
+from penstock.unpriced import refuse
 
 LOCALITY_NAMES = (
     "workload", "params", "machine", "tier", "runtime", "policy", "memory_bytes", "cache_bytes",
@@ -64,6 +65,7 @@ def locality_table(
         if trace is None:
             raise UsageError("a locality table is of a program: give a trace, or one that is priced")
         priced = price_trace(trace, machine, key_form=key_form, classes=classes)
+    refuse(priced.unpriced, f"{priced.workload} on '{machine.name}': what a runtime saves is a share of the whole")
     memory, buffer = _memory_and_buffer(machine, priced, memory_bytes, prefetch_buffer_bytes)
     loaded = {
         (policy, ahead): replay(priced.accesses, SizedCache(policy, memory - buffer if ahead else memory))

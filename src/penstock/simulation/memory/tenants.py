@@ -7,7 +7,7 @@ applies to it unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, cast, get_args
 
@@ -16,6 +16,7 @@ import numpy as np
 from penstock.errors import UnknownName, UsageError
 from penstock.simulation.own import Job, OwnFile, is_own, own_file_at, turns_of
 from penstock.simulation.price import Floats, PricedTrace
+from penstock.unpriced import AT_LEAST, UNPRICED, added, bounded, opaque, warned
 from penstock.work.shapes import Ints
 
 Order = Literal["round-robin", "time"]
@@ -41,6 +42,8 @@ class Tenants:
     """Programs that share a machine, interleaved."""
 
     names: tuple[str, ...]
+    unpriced: tuple[Mapping[str, int], ...]
+    """As `PricedTrace.unpriced`, of each."""
     together: PricedTrace
     """All operations in the order in which they run; objects are numbered apart."""
     tenant: Ints
@@ -53,11 +56,12 @@ class Tenants:
                 that each waits for.
         """
         rows = []
-        for i, name in enumerate(self.names):
+        everyone = added(self.unpriced)
+        for i, (name, own) in enumerate(zip(self.names, self.unpriced, strict=True)):
             mine = self.tenant == i
             alone_s = float(self.together.compute_s[mine].sum())
             finish_s = None if end_s is None else float(np.asarray(end_s)[mine].max(initial=0.0))
-            rows.append(
+            row = bounded(
                 {
                     "tenant": name,
                     "num_operations": int(mine.sum()),
@@ -65,8 +69,12 @@ class Tenants:
                     "finish_s": finish_s,
                     "slowdown": finish_s / alone_s if alone_s and finish_s is not None else None,
                     "io_bytes": float(np.asarray(operation_bytes)[mine].sum()),
-                }
+                },
+                everyone,  # a program waits for the operations of all
+                ("compute_s",) if own else (),
+                ("finish_s", "slowdown", *(("io_bytes",) if opaque(everyone) else ())),
             )
+            rows.append(row if everyone else {key: row[key] for key in row if key not in (UNPRICED, AT_LEAST)})
         return rows
 
 
@@ -96,7 +104,10 @@ def interleave(programs: Sequence[PricedTrace], order: Turns = "round-robin") ->
     # Within a program, operations of no time stay in their order.
     run = np.lexsort((within, tenant, np.concatenate(turns)))
     return Tenants(
-        names=tuple(_told_apart([p.workload for p in programs])), together=_joined(programs, run), tenant=tenant[run]
+        names=tuple(_told_apart([p.workload for p in programs])),
+        unpriced=tuple(p.unpriced for p in programs),
+        together=_joined(programs, run),
+        tenant=tenant[run],
     )
 
 
@@ -134,6 +145,7 @@ def _joined(programs: Sequence[PricedTrace], run: Ints) -> PricedTrace:
     first = programs[0]
     joules = [p.joules for p in programs]
     known = [each for each in joules if each is not None]
+    unpriced, alone = added(p.unpriced for p in programs), {text for p in programs for text in warned(p.unpriced)}
     counts = np.concatenate([np.diff(p.access_start) for p in programs])
     starts = np.concatenate(([0], np.cumsum(counts)))[:-1]
     behind = np.cumsum([0, *(int(p.access_object.max(initial=-1)) + 1 for p in programs)])
@@ -162,5 +174,9 @@ def _joined(programs: Sequence[PricedTrace], run: Ints) -> PricedTrace:
         schedule=None,  # each has its own
         off_chip_s=None,
         stored_key_bytes=sum(p.stored_key_bytes for p in programs),
-        warnings=tuple(dict.fromkeys(warning for p in programs for warning in p.warnings)),
+        unpriced=unpriced,
+        warnings=(
+            *dict.fromkeys(text for p in programs for text in p.warnings if text not in alone),
+            *warned(unpriced),
+        ),
     )

@@ -16,6 +16,7 @@ from penstock.simulation.servers.law import wait_s
 from penstock.simulation.servers.play import Played
 from penstock.simulation.servers.stream import Application, Stream
 from penstock.simulation.timing import Pace
+from penstock.unpriced import refuse
 
 THOUSAND = 1000
 PERCENTILES = (50, 95, 99)
@@ -27,6 +28,7 @@ def application_of(priced: PricedTrace, memory: Tier | None, key_bytes: int | No
     Args:   memory: the tier that they are read from at each use; `None`: every byte is at hand; key_bytes: all keys of
             a user, default those that the program stores.
     """
+    refuse(priced.unpriced, f"{priced.workload} on '{priced.machine}': servers are simulated with the time of a run")
     run_s, joules = priced.ideal_s, None if priced.joules is None else float(priced.joules.sum())
     if memory is not None:
         result = over_tier(priced, NoCache(), [Pace(tier=memory)])[0]

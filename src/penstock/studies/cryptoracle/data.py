@@ -297,9 +297,9 @@ def fitted(name: str, params: CkksParameters, threads: int, data: Dataset, order
         by_kind[work.shape.kind] = by_kind.get(work.shape.kind, 0.0) + seconds
     if name in ENCODED:
         by_operation[ENCODING] = ENCODED[name] * machine.price(task_work(ENCODE, params, params.num_q)).seconds
-    more = 1 + by_operation.get(ENCODING, 0.0) / whole.predicted_s
+    more = 1 + by_operation.get(ENCODING, 0.0) / whole.known_s
     return Priced(
-        seconds=whole.predicted_s * more,
+        seconds=whole.known_s * more,
         joules=None if whole.energy.assumed or whole.predicted_j is None else whole.predicted_j * more,
         by_operation=by_operation,
         joules_by_operation={},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from penstock.simulation.spelling import OPTIONS
 from penstock.system.progress import Progress
 from penstock.traces import is_trace_file
 from penstock.units import format_bytes, format_seconds
+from penstock.unpriced import UNKNOWN, shown_total
 
 if TYPE_CHECKING:
     from penstock.advice.remedy import Advice
@@ -193,7 +195,7 @@ def _emit_one(
     fmt: str,
     advice: Advice | None = None,
 ) -> None:
-    memory = found.memory
+    memory = found.memory if found.peak_bytes is not None else None
     row: dict[str, Any] = {
         "predicted_s": found.predicted_s, "low_s": found.low_s, "high_s": found.high_s,
         "predicted_j": found.predicted_j, "low_j": found.low_j, "high_j": found.high_j,
@@ -204,7 +206,7 @@ def _emit_one(
         "key_bytes": found.key_bytes, "key_bytes_touched": found.key_bytes_touched, "num_keys": found.num_keys,
         "num_operations": found.num_operations,
         "server_s": found.server_s, "client_s": found.client_s, "encode_s": found.encode_s,
-        "recording_s": found.recording_s,
+        "recording_s": found.recording_s, "unpriced": found.unpriced, "at_least": found.at_least,
         "warnings": list(found.warnings),
         "contributions": [
             {"kind": c.kind, "limbs": c.limbs, "count": c.count, "seconds": c.seconds, "share": c.share,
@@ -238,24 +240,36 @@ def _draw_one(console: Console, row: dict[str, Any], machine: Machine) -> None:
     threads = "" if row["threads"] is None else f", {row['threads']} thread{'s' if row['threads'] > 1 else ''}"
     console.print(f"{where}{threads}: predicted, 90 % intervals", highlight=False)
     table = Table(box=None, pad_edge=False, show_header=False)
+    total = partial(shown_total, row)
+    parts_of_time = (
+        ("server", "server_s"), ("encryption and decryption", "client_s"), ("encoding", "encode_s"),
+        ("recording", "recording_s"),
+    )  # fmt: skip
     for label, text in (
-        ("time", with_range(row["predicted_s"], row["low_s"], row["high_s"], format_seconds)),
+        ("time", total("predicted_s", lambda s: with_range(s, row["low_s"], row["high_s"], format_seconds))),
         (
             "",
-            f"server {format_seconds(row['server_s'])}, encryption and decryption {format_seconds(row['client_s'])}, "
-            f"encoding {format_seconds(row['encode_s'])}, recording {format_seconds(row['recording_s'])}"
-            if row["client_s"] + row["encode_s"] + row["recording_s"]
+            ", ".join(f"{what} {total(name, format_seconds)}" for what, name in parts_of_time)
+            if any(row[name] for name in ("client_s", "encode_s", "recording_s"))
             else "server only",
         ),
         (
             "energy",
-            with_range(row["predicted_j"], row["low_j"], row["high_j"], lambda j: f"{j:.4g} J")
+            total("predicted_j", lambda joules: with_range(joules, row["low_j"], row["high_j"], "{:.4g} J".format))
             + ("" if row["energy_kind"] in (None, "measured") else f" ({row['energy_kind']})"),
         ),
         *([("idle energy", f"{row['idle_j']:.4g} J in that time without work")] if row["idle_j"] is not None else []),
-        ("peak memory", with_range(row["peak_bytes"], row["low_peak_bytes"], row["high_peak_bytes"], format_bytes)),
-        ("keys", "-" if row["key_bytes"] is None else f"{row['num_keys']}, {format_bytes(row['key_bytes'])}"),
-        ("operations", f"{row['num_operations']:,}; they read {format_bytes(row['key_bytes_touched'])} of keys"),
+        (
+            "peak memory",
+            total("peak_bytes", lambda n: with_range(n, row["low_peak_bytes"], row["high_peak_bytes"], format_bytes)),
+        ),
+        ("keys", ", ".join(dict.fromkeys([total("num_keys", str), total("key_bytes", format_bytes)]))),
+        (
+            "operations",
+            f"{total('num_operations', '{:,}'.format)}; they read {total('key_bytes_touched', format_bytes)} of keys"
+            if UNKNOWN not in (total("num_operations", str), total("key_bytes_touched", str))
+            else UNKNOWN,
+        ),
     ):
         table.add_row(label, text)
     console.print(table)
@@ -266,7 +280,7 @@ def _draw_one(console: Console, row: dict[str, Any], machine: Machine) -> None:
             str(part["limbs"]),
             f"{part['count']:,}",
             format_seconds(part["seconds"]),
-            f"{part['share']:.1%}",
+            "-" if part["share"] is None else f"{part['share']:.1%}",
             "-" if part["factor"] is None else f"x {part['factor']:.3f}",
         )
     if row["contributions"]:
@@ -293,6 +307,6 @@ def _draw_rows(console: Console, rows: Sequence[dict[str, Any]]) -> None:
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("why not")
     for row in rows:
-        cells = ["-" if row[name] is None else str(text(row[name])) for _, name, text in columns]
+        cells = [shown_total(row, name, text) for _, name, text in columns]
         table.add_row(*cells, (row["reason"] or "")[:WIDTH])
     PlainConsole(file=console.file, width=max(console.width, WIDTH)).print(table)

@@ -19,6 +19,7 @@ from penstock.simulation.spelling import OPTIONS
 from penstock.system.files import check_target
 from penstock.system.progress import Progress
 from penstock.units import format_bytes, format_seconds
+from penstock.unpriced import shown_total
 
 if TYPE_CHECKING:
     from penstock.hall.predicting import Suggested
@@ -145,7 +146,7 @@ def _draw(console: Console, found: Suggestions, rows: list[dict[str, Any]], base
     )
     table = table_of(" | ".join(f">{title}" for title, _, _ in columns), no_wrap=True)
     for row in rows:
-        table.add_row(*("-" if row[name] is None else str(text(row[name])) for _, name, text in columns))
+        table.add_row(*(shown_total(row, name, text) for _, name, text in columns))
     PlainConsole(file=console.file, width=max(console.width, WIDTH)).print(table)
     if len(found.rows) > len(rows):
         console.print(f"{len(found.rows) - len(rows)} more: --top", highlight=False)

@@ -115,7 +115,7 @@ def command(
                 row["link"],
                 format_seconds(row["pull_s"]),
                 format_seconds(row["near_s"]),
-                f"{row['speedup']:.3g}",
+                "-" if row["speedup"] is None else f"{row['speedup']:.3g}",
                 _gb(row["key_bytes"]),
                 _gb(row["crossing_bytes"]),
                 "never" if above is None else "always" if above == 0 else f"{_gb(above)}/s",
