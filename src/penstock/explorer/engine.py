@@ -54,7 +54,19 @@ KEPT_PRICES = 24
 KEPT_ANSWERS = 256
 KEPT_PLAYS = 3
 
-_WORKERS = ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1), thread_name_prefix="explore")
+
+class _Workers:
+    """The threads of one process: a child of a fork starts its own."""
+
+    def __init__(self) -> None:
+        self.start()
+        os.register_at_fork(after_in_child=self.start)
+
+    def start(self) -> None:
+        self.pool = ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1), thread_name_prefix="explore")
+
+
+_WORKERS = _Workers()
 
 
 class Engine:
@@ -202,7 +214,7 @@ class Engine:
             one = partial(play, ready)
             first, *rest = by_hold.values()
             # The first leaves prices of parts behind that the others use; the engine plays outside the interpreter.
-            played = [one(first), *(_WORKERS.map(one, rest) if len(rest) > 1 else map(one, rest))]
+            played = [one(first), *(_WORKERS.pool.map(one, rest) if len(rest) > 1 else map(one, rest))]
             rows += [row for each, _ in played for row in each]
             warnings += [*ready.priced.warnings, *(text for _, said in played for text in said)]
         return columns(rows, of_clusters=question.on_clusters), list(dict.fromkeys(warnings))
