@@ -469,10 +469,13 @@ def check_tenant(name: str) -> None:
     """Refuses what is no tenant's name."""
 
 def export_openfhe_keys(
-    store: KeyStore, names: Sequence[_KeyName], path: str, *, scaling: str, scale_bits: int, slots: int, depth: int,
-    secret: str, security: int | None = None,
+    store: KeyStore, names: Sequence[_KeyName], path: str, *, registry: bool, scaling: str, scale_bits: int, slots: int,
+    depth: int, secret: str, security: int | None = None,
 ) -> None:  # fmt: skip
-    """Write stored keys as OpenFHE does: the relinearization key, or a map of automorphism keys."""
+    """Write stored keys as OpenFHE does: the relinearization key, or a map of automorphism keys.
+
+    `registry`: for the calls that load into the registry of all contexts; else as an object that a call returns.
+    """
 
 @final
 class StoredKey:

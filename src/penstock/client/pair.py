@@ -258,7 +258,8 @@ class KeyPair:
         return len(missing)
 
     def write_openfhe_key(self, key: str, path: Path) -> None:
-        """Make a whole evaluation key and write it as OpenFHE does: an EvalKeyMap of one, or the key of products."""
+        """Make a whole evaluation key and write it as OpenFHE does: a map of one (`DeserializeEvalKeyMap`), or the key of
+        products (`DeserializeEvalKey`)."""
         made = self.generate_key(key, seeded=False)
         with client_errors(path):
             self._ring.key_to_openfhe(made, str(path))

@@ -181,7 +181,7 @@ class _Bench:
 
         def imported(key: str, made: Path) -> None:
             name = self.store.import_segment(made, tenant=_TENANT, params=self.params).name
-            export_openfhe(self.store, [name], self.params, made.parent, force=True)
+            export_openfhe(self.store, [name], self.params, made.parent, layout="objects", force=True)
             take(key, (made.parent / ROTATIONS).read_bytes())
 
         maker = open_client(self.params, library="penstock")
