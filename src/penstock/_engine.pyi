@@ -51,6 +51,7 @@ __all__ = [
     "__version__",
     "check_tenant",
     "ckks_ciphertext",
+    "ckks_ciphertext_tag",
     "ckks_describe_keys",
     "ckks_inner_products",
     "ckks_key_rows",
@@ -612,6 +613,9 @@ class PinnedKey:
 
 def ckks_paths() -> list[str]:
     """Kernel paths of the native evaluator that this machine has, the fastest first: `avx512`, `avx2`, `portable`."""
+
+def ckks_ciphertext_tag(bytes: bytes) -> str | None:
+    """The key pair that a ciphertext states, OpenFHE's or a seeded one: 32 hexadecimal digits; `None`: none."""
 
 def ckks_describe_keys(bytes: bytes) -> tuple[int, list[int], int, list[tuple[int | None, str | None]]]:
     """Of OpenFHE's serialized evaluation keys: N, the moduli (of Q, then of P), dnum, and of each key the Galois

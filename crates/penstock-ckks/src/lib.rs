@@ -57,4 +57,5 @@ pub use scaling::Scaling;
 pub use seeded::{SeededBytes, is_seeded};
 pub use slots::{Complex, SlotTables};
 pub use small::{SeededRows, row_checksum};
+pub use transfer::ciphertext_tag;
 pub use workers::{help, on_this_thread};
