@@ -318,6 +318,8 @@ fn objects_at(url: &str, _: HashMap<String, String>) -> store::Result<Arc<dyn st
 
 /// Tenant, digest, key, pair.
 type OwnName = (String, String, String, u32);
+/// Name, read bytes, expanded bytes, ahead, began, ended.
+type EndedRead = (OwnName, u64, u64, bool, f64, f64);
 
 fn own(name: store::KeyName) -> OwnName {
     (name.tenant.as_str().to_owned(), name.digest.to_string(), name.key.to_string(), name.pair)
@@ -413,7 +415,7 @@ impl KeyCache {
 
     /// Reads that have ended since the last call: `(name, read bytes, expanded bytes, ahead, began, ended)`, both in
     /// seconds ago.
-    fn take_reads(&self) -> PyResult<Vec<(OwnName, u64, u64, bool, f64, f64)>> {
+    fn take_reads(&self) -> PyResult<Vec<EndedRead>> {
         let (reads, now) = (self.here()?.take_reads(), Instant::now());
         let ago = |at: Instant| now.duration_since(at).as_secs_f64();
         let found = reads.into_iter().map(|each| {

@@ -42,7 +42,6 @@ from penstock.simulation.play import Ready, play, ready_for_hosts
 from penstock.simulation.points import Point
 from penstock.simulation.price import PricedTrace, price_trace
 from penstock.simulation.rows import Row, columns
-from penstock.system import own_file
 from penstock.system.files import os_errors
 from penstock.traces.schema import Trace
 from penstock.work.shapes import Ints, codes, server_rows
@@ -73,7 +72,6 @@ class Engine:
     """Plays the question. Thread safe."""
 
     def __init__(self, library: Library) -> None:
-        own_file.one_at_a_time()
         self.library = library
         self.turns = Turns()
         """Of answers; whoever asks the engine for one takes a turn."""

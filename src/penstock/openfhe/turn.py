@@ -81,7 +81,7 @@ class Turn:
         self.check_process()
         here = threading.current_thread()
         with self._changed:
-            while self._owner not in (None, here) and self._owner.is_alive():  # type: ignore[union-attr]
+            while self._owner not in (None, here) and self._owner.is_alive():
                 self._changed.wait(_LOOK_S)
             if self._owner is not here:
                 self._owner, self._parts, self._blocks = here, 0, 0
