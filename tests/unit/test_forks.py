@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +29,7 @@ from penstock.package.file import PackageFile
 from penstock.params import catalogue
 from penstock.service.near.frames import Kind
 from penstock.service.near.link import Link, LinkClosed
+from penstock.system.web import Token, Web
 
 PARAMS = catalogue.get("insecure-ci")
 VALUES = np.linspace(-1, 1, 16)
@@ -212,3 +216,44 @@ def test_the_explorers_threads_are_a_childs_own() -> None:
         return list(_WORKERS.pool.map(abs, [-1, -2, -3]))
 
     assert found() == in_child(found) == found()
+
+
+class _Counting(BaseHTTPRequestHandler):
+    """Answers the path, and how many requests came on this connection."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self.count = getattr(self, "count", 0) + 1
+        content = json.dumps({"path": self.path, "count": self.count}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+def test_a_child_asks_a_service_on_a_connection_of_its_own() -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Counting)
+    serving = threading.Thread(target=server.serve_forever)
+    serving.start()
+    try:
+        web = Web(f"http://127.0.0.1:{server.server_port}", Token("t"))
+        assert web.ask("GET", "/one").content == {"path": "/one", "count": 1}
+        assert in_child(lambda: web.ask("GET", "/child").content) == {"path": "/child", "count": 1}
+        assert web.ask("GET", "/two").content == {"path": "/two", "count": 2}
+        web.close()
+    finally:
+        server.shutdown()
+        server.server_close()
+        serving.join()
+
+
+def test_a_sweep_runs_in_a_child_after_one_in_its_parent(tmp_path: Path) -> None:
+    asked = {"workload": ["inner-product"], "machine": "sharp", "params": "sharp", "cache": ["256 MiB", "1 GiB"]}
+
+    def rows(name: str) -> Any:
+        return [row["total_s"] for row in ps.sweep(asked, output=tmp_path / name).rows]
+
+    assert rows("parent") == in_child(lambda: rows("child"))

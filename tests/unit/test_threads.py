@@ -15,19 +15,21 @@ import pytest
 from tests.forked import in_child
 
 import penstock as ps
+from penstock.keystore import KeyStore
 from penstock.package.capture import capture
 from penstock.package.content import ConstantsInMemory
+from penstock.package.file import PackageFile
 from penstock.params import catalogue
 
 ROUNDS = 6
 
 
-def in_threads(works: list[Callable[[], Any]]) -> list[list[Any]]:
-    """What each returns, `ROUNDS` times, at the same time as the others; errors are results."""
+def in_threads(works: list[Callable[[], Any]], rounds: int = ROUNDS) -> list[list[Any]]:
+    """What each returns, `rounds` times, at the same time as the others; errors are results."""
     found: list[list[Any]] = [[] for _ in works]
 
     def work(number: int) -> None:
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             try:
                 found[number].append(works[number]())
             except BaseException as error:  # the words of a failure
@@ -120,3 +122,31 @@ def test_a_child_of_a_fork_does_not_wait_for_a_program_of_another_thread(
     assert in_child(lambda: float(ps.run(programs[2.0], reading="clear").values[0])) == 3
     assert time.monotonic() - begun < 2
     other.join()
+
+
+def test_a_package_server_answers_several_threads_each_its_own(tmp_path: Path) -> None:
+    client = pytest.importorskip("penstock.client")
+    params = catalogue.get("insecure-ci")
+
+    def program(ev: Any) -> Any:
+        x = ev.encrypt(np.zeros(8), name="x")
+        return ev.decrypt(ev.add(ev.rotate(x, 1), ev.rescale(ev.square(x))))
+
+    with PackageFile(tmp_path / "p.pkg") as file:
+        file.finish(capture(program, params, file, "p"))
+    pair = client.KeyPair.generate(params, threads=2)
+    pair.add_keys(KeyStore(tmp_path / "keys"), ps.package_keys(tmp_path / "p.pkg"))
+    with ps.package_server(tmp_path / "p.pkg", tmp_path / "keys", threads=2, key_budget="4 MB") as server:
+
+        def answered(value: float) -> float:
+            results = server.run({"x": pair.encrypt_seeded(np.full(8, value))})
+            return float(pair.decrypt(results["output[0]"])[0].real)
+
+        found = in_threads([lambda value=value: answered(value) for value in (0.25, 0.5, -1.0)])
+    assert found == [[pytest.approx(value + value**2, abs=1e-3)] * ROUNDS for value in (0.25, 0.5, -1.0)]
+
+
+def test_runs_with_clients_in_processes_of_their_own_pass_in_threads(programs: dict[float, Path]) -> None:
+    pytest.importorskip("penstock_client")
+    found = in_threads([lambda path=path: ps.run(path, client="process").passed for path in programs.values()], 1)
+    assert found == [[True]] * 3
