@@ -51,6 +51,7 @@ __all__ = [
     "__version__",
     "check_tenant",
     "ckks_ciphertext",
+    "ckks_ciphertext_tag",
     "ckks_describe_keys",
     "ckks_inner_products",
     "ckks_key_rows",
@@ -469,10 +470,13 @@ def check_tenant(name: str) -> None:
     """Refuses what is no tenant's name."""
 
 def export_openfhe_keys(
-    store: KeyStore, names: Sequence[_KeyName], path: str, *, scaling: str, scale_bits: int, slots: int, depth: int,
-    secret: str, security: int | None = None,
+    store: KeyStore, names: Sequence[_KeyName], path: str, *, registry: bool, scaling: str, scale_bits: int, slots: int,
+    depth: int, secret: str, security: int | None = None,
 ) -> None:  # fmt: skip
-    """Write stored keys as OpenFHE does: the relinearization key, or a map of automorphism keys."""
+    """Write stored keys as OpenFHE does: the relinearization key, or a map of automorphism keys.
+
+    `registry`: for the calls that load into the registry of all contexts; else as an object that a call returns.
+    """
 
 @final
 class StoredKey:
@@ -609,6 +613,9 @@ class PinnedKey:
 
 def ckks_paths() -> list[str]:
     """Kernel paths of the native evaluator that this machine has, the fastest first: `avx512`, `avx2`, `portable`."""
+
+def ckks_ciphertext_tag(bytes: bytes) -> str | None:
+    """The key pair that a ciphertext states, OpenFHE's or a seeded one: 32 hexadecimal digits; `None`: none."""
 
 def ckks_describe_keys(bytes: bytes) -> tuple[int, list[int], int, list[tuple[int | None, str | None]]]:
     """Of OpenFHE's serialized evaluation keys: N, the moduli (of Q, then of P), dnum, and of each key the Galois

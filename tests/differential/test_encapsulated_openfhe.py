@@ -90,7 +90,7 @@ def low(context: OpenFheContext, limbs: int = 1) -> Any:
 def keys_in(store: KeyStore, folder: Path, params: CkksParameters = SPARSE) -> Path:
     """Both keys in a file of OpenFHE's."""
     names = [each.name for each in store.list_keys() if each.name.key in BOTH]
-    (path,) = export_openfhe(store, names, params, folder)
+    (path,) = export_openfhe(store, names, params, folder, layout="objects")
     return path
 
 
@@ -103,7 +103,7 @@ def test_the_two_keys_that_openfhe_wrote_are_imported_and_exported_word_for_word
     assert by_key["to-dense"].bytes_needed[-1] == SPARSE.key_bytes()
     assert {each.secret_tag for each in by_key.values()} == {by_key["conj"].secret_tag}
     assert all(store.verify(each.name).fault is None for each in by_key.values())
-    (path,) = export_openfhe(store, [each.name for each in by_key.values()], SPARSE, tmp_path / "out")
+    (path,) = export_openfhe(store, [each.name for each in by_key.values()], SPARSE, tmp_path / "out", layout="objects")
     again = KeyStore(tmp_path / "again")
     again.import_openfhe("alice", path, params=SPARSE)
     one, two = (KeyCache(each, 1 << 30).session("alice", parameter_digest(SPARSE)) for each in (store, again))
@@ -193,7 +193,11 @@ def test_our_switches_give_openfhes_words_with_its_keys(
     whole = engine.import_automorphism_keys(file.read_bytes())
     switches(openfhe, context, engine, file, {key: whole[ELEMENTS[key]] for key in BOTH}, 3)
     one = export_openfhe(
-        store, [each.name for each in store.list_keys() if each.name.key == "to-sparse"], SPARSE, tmp_path
+        store,
+        [each.name for each in store.list_keys() if each.name.key == "to-sparse"],
+        SPARSE,
+        tmp_path,
+        layout="objects",
     )
     ours = {"to-sparse": engine.import_key(next(iter(one)).read_bytes()), "to-dense": whole[ELEMENTS["to-dense"]]}
     switches(openfhe, context, engine, file, ours, 2)
@@ -221,14 +225,10 @@ def test_openfhe_bootstraps_with_the_keys_that_our_client_made(
             pair.write_key(key, tmp_path / "one.pkey", tenant="alice")
             store.import_segment(tmp_path / "one.pkey")
         names = [each.name for each in store.list_keys()]
-        paths = {path.name: path for path in export_openfhe(store, names, params, tmp_path / "out")}
-        keys, whole = openfhe.DeserializeEvalKeyMap(str(paths[ROTATIONS]), openfhe.BINARY)
-        assert whole
-        openfhe.CryptoContext.InsertEvalAutomorphismKey(keys, pair.tag)
+        export_openfhe(store, names, params, tmp_path / "out")
         openfhe.ClearEvalMultKeys()
-        relin, whole = openfhe.DeserializeEvalKey(str(paths[RELINEARIZATION]), openfhe.BINARY)
-        assert whole
-        openfhe.CryptoContext.InsertEvalMultKey([relin])
+        assert cc.DeserializeEvalAutomorphismKey(str(tmp_path / "out" / ROTATIONS), openfhe.BINARY)
+        assert cc.DeserializeEvalMultKey(str(tmp_path / "out" / RELINEARIZATION), openfhe.BINARY)
         values = np.linspace(-0.5, 0.5, SLOTS[0])
         x = cc.Encrypt(
             context.public_key, cc.MakeCKKSPackedPlaintext(values.tolist(), 1, params.num_q - 2, None, SLOTS[0])

@@ -191,7 +191,7 @@ def test_damage_fails_one_job_and_leaves_the_worker_alive(site: Site) -> None:
         site.check(good, clear)
         expected = {
             large.job: "input 'y' is larger",
-            foreign.job: "input 'x' is not encrypted with the job's key",
+            foreign.job: "input 'x' is encrypted with key pair",
             gone.job: "it does not exist",
             unnamed.job: "has the inputs x, y",
             broken.job: "broken.pkg",

@@ -170,7 +170,7 @@ def test_a_swapped_tag_of_a_key_pair_is_refused_before_anything_runs(made: Any) 
 def test_anothers_inputs_are_refused(made: Any) -> None:
     folder, _, jobs = made
     mixed = replace(jobs[0], inputs=jobs[1].inputs)
-    assert "not encrypted with its key" in (run(folder, [mixed])[0].error or "")
+    assert "is encrypted with key pair" in (run(folder, [mixed])[0].error or "")
     # A job of alice's that says it is bob's.
     claimed = replace(jobs[0], job=replace(jobs[0].job, tenant="bob"))
     assert "another secret key" in (run(folder, [claimed])[0].error or "")

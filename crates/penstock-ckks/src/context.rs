@@ -137,8 +137,11 @@ impl Context {
 
     /// Runs `work` so many times at once on the threads of this context, where its operations need not be handed over.
     /// `work` does not wait for anything but [`crate::help`].
-    pub fn abreast(&self, count: usize, work: impl Fn() + Sync) {
-        self.workers.abreast(count, work);
+    ///
+    /// # Errors
+    /// [`Error::System`]: in a child of a fork no threads can be started.
+    pub fn abreast(&self, count: usize, work: impl Fn() + Sync) -> Result<(), Error> {
+        self.workers.abreast(count, work)
     }
 
     /// The kernels, for work on bare rows.

@@ -6,6 +6,17 @@ use crate::error::Error;
 use crate::openfhe_bytes::{CiphertextWriter, Stated, parse_ciphertext, read_row};
 use crate::seeded::{SeededBytes, is_seeded};
 
+/// The key pair that a serialized ciphertext states, OpenFHE's or a seeded one: 32 hexadecimal digits; `None`: none.
+///
+/// # Errors
+/// [`Error::Bytes`]: no whole ciphertext.
+pub fn ciphertext_tag(bytes: &[u8]) -> Result<Option<String>, Error> {
+    if is_seeded(bytes) {
+        return Ok(SeededBytes::parse(bytes)?.key_tag(bytes));
+    }
+    Ok(parse_ciphertext(bytes)?.key_tag)
+}
+
 impl Context {
     /// Reads a serialized ciphertext, OpenFHE's or a seeded one, and checks every word against its modulus.
     ///

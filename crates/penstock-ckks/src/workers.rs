@@ -1,11 +1,12 @@
 //! Threads of one context: a list of independent jobs, done by 1 to n of them.
 
 use std::cell::Cell;
-use std::sync::Barrier;
+use std::sync::{Arc, Barrier};
 
 use rayon::prelude::*;
 
 use crate::error::Error;
+use crate::process::OfProcess;
 
 thread_local! {
     static ALONE: Cell<bool> = const { Cell::new(false) };
@@ -28,10 +29,11 @@ pub fn help() -> bool {
     rayon::yield_now() == Some(rayon::Yield::Executed)
 }
 
-/// A separate pool, so that a context has the requested threads, whoever calls it.
+/// A separate pool, so that a context has the requested threads, whoever calls it. A child of a fork, which has none of
+/// them, starts its own at its first use.
 #[derive(Debug)]
 pub struct Workers {
-    pool: Option<rayon::ThreadPool>,
+    pool: Option<OfProcess<rayon::ThreadPool>>,
     threads: usize,
 }
 
@@ -44,11 +46,8 @@ impl Workers {
         if threads == 0 {
             return Err(Error::Parameters { what: "0 threads".to_owned(), rule: "ask for at least 1" });
         }
-        let pool = (threads > 1)
-            .then(|| rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|k| format!("ckks-{k}")).build())
-            .transpose()
-            .map_err(|why| Error::System { what: "threads", why: why.to_string() })?;
-        Ok(Self { pool, threads })
+        let pool = (threads > 1).then(|| started(threads)).transpose()?;
+        Ok(Self { pool: pool.map(OfProcess::new), threads })
     }
 
     /// Their number.
@@ -58,9 +57,12 @@ impl Workers {
 
     /// Runs `work` so many times at once, at most once on each thread: operations inside need not be handed over.
     /// Returns when all are over.
-    pub fn abreast(&self, count: usize, work: impl Fn() + Sync) {
+    ///
+    /// # Errors
+    /// [`Error::System`]: in a child of a fork they cannot be started.
+    pub fn abreast(&self, count: usize, work: impl Fn() + Sync) -> Result<(), Error> {
         let count = count.clamp(1, self.threads);
-        match &self.pool {
+        match self.pool()? {
             // None begins before all have a thread: one that waits for another would never end on its thread.
             Some(pool) => {
                 let begun = Barrier::new(count);
@@ -75,20 +77,29 @@ impl Workers {
             }
             None => work(),
         }
+        Ok(())
+    }
+
+    fn pool(&self) -> Result<Option<Arc<rayon::ThreadPool>>, Error> {
+        self.pool.as_ref().map(|pool| pool.get_or_make(|| started(self.threads))).transpose()
     }
 
     /// Does every job. The first error stops the items that have not begun.
     ///
     /// # Errors
-    /// That of a job.
+    /// That of a job; [`Error::System`]: in a child of a fork no threads can be started.
     pub fn each<T: Send>(&self, jobs: Vec<T>, work: impl Fn(T) -> Result<(), Error> + Sync) -> Result<(), Error> {
-        match &self.pool {
-            Some(pool) if jobs.len() > 1 && !ALONE.get() => {
-                pool.install(|| jobs.into_par_iter().with_max_len(1).try_for_each(&work))
-            }
-            _ => jobs.into_iter().try_for_each(work),
+        let pool = if jobs.len() > 1 && !ALONE.get() { self.pool()? } else { None };
+        match pool {
+            Some(pool) => pool.install(|| jobs.into_par_iter().with_max_len(1).try_for_each(&work)),
+            None => jobs.into_iter().try_for_each(work),
         }
     }
+}
+
+fn started(threads: usize) -> Result<rayon::ThreadPool, Error> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|k| format!("ckks-{k}")).build();
+    pool.map_err(|why| Error::System { what: "threads", why: why.to_string() })
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Encryption, with the public key or the secret one, and decryption.
 
 use penstock_ckks::kernels::Digit;
-use penstock_ckks::openfhe_bytes::{CiphertextWriter, parse_ciphertext};
-use penstock_ckks::{Ciphertext, CiphertextHeader, Complex, Plaintext, SeededBytes, is_seeded};
+use penstock_ckks::openfhe_bytes::CiphertextWriter;
+use penstock_ckks::{Ciphertext, CiphertextHeader, Complex, Plaintext, SeededBytes, ciphertext_tag};
 use penstock_seed::expand;
 use zeroize::Zeroize;
 
@@ -90,11 +90,7 @@ impl Ring {
 
     /// A ciphertext of the pair.
     fn own(&self, secret: &SecretKey, ciphertext: &[u8]) -> Result<Ciphertext> {
-        let tag = if is_seeded(ciphertext) {
-            SeededBytes::parse(ciphertext)?.key_tag(ciphertext)
-        } else {
-            parse_ciphertext(ciphertext)?.key_tag
-        };
+        let tag = ciphertext_tag(ciphertext)?;
         if tag.as_deref().is_some_and(|tag| tag != secret.tag()) {
             let what = format!("a ciphertext of key pair {}", tag.unwrap_or_default());
             return Err(Error::value(what, format!("decrypt it with its own, this is {}", secret.tag())));

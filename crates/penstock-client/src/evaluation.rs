@@ -10,7 +10,7 @@ use std::path::Path;
 
 use penstock_ckks::buffer::Words;
 use penstock_ckks::kernels::Prime;
-use penstock_ckks::openfhe_bytes::{EvaluationKeyWriter, Part};
+use penstock_ckks::openfhe_bytes::{EvaluationKeyWriter, KeyFileLayout, Part};
 use penstock_seed::{Seed, expand};
 use penstock_store::{Form, KeyContent, KeyId, Shape, Tenant, write_segment};
 
@@ -186,8 +186,8 @@ impl EvaluationKey {
         let p = (&ring.shape().moduli()[ring.num_q()..], &roots[..]);
         let element = self.id.map_element(ring.ring_dim());
         let mut writer = match element {
-            None => EvaluationKeyWriter::single(out, ring.described(), p, &self.tag)?,
-            Some(_) => EvaluationKeyWriter::map(out, ring.described(), p, &self.tag, 1)?,
+            None => EvaluationKeyWriter::single(out, KeyFileLayout::Objects, ring.described(), p, &self.tag)?,
+            Some(_) => EvaluationKeyWriter::map(out, KeyFileLayout::Objects, ring.described(), p, &self.tag, 1)?,
         };
         if let Some(element) = element {
             writer.element(element)?;

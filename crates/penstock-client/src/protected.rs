@@ -2,12 +2,14 @@
 
 use std::ops::{Deref, DerefMut};
 
+use penstock_ckks::Process;
 use zeroize::Zeroize;
 
 /// Values of a secret.
 pub struct Protected<T: Zeroize + Copy + Default> {
     values: Box<[T]>,
-    locked: bool,
+    /// The process that has it locked: a child of a fork inherits no locks.
+    locked: Option<Process>,
 }
 
 impl<T: Zeroize + Copy + Default> Protected<T> {
@@ -19,12 +21,12 @@ impl<T: Zeroize + Copy + Default> Protected<T> {
         // SAFETY: the range is the box's own, which lives as long as the lock.
         #[allow(unsafe_code)]
         let locked = bytes > 0 && unsafe { rustix::mm::mlock(values.as_ptr().cast_mut().cast(), bytes) }.is_ok();
-        Self { values, locked }
+        Self { values, locked: locked.then(Process::this) }
     }
 
     /// Whether the system keeps it in memory.
     pub fn is_locked(&self) -> bool {
-        self.locked
+        self.locked.is_some_and(Process::is_this)
     }
 }
 
@@ -45,7 +47,7 @@ impl<T: Zeroize + Copy + Default> DerefMut for Protected<T> {
 impl<T: Zeroize + Copy + Default> Drop for Protected<T> {
     fn drop(&mut self) {
         self.values.zeroize();
-        if self.locked {
+        if self.is_locked() {
             // SAFETY: the range that was locked, still allocated.
             #[allow(unsafe_code)]
             let _ = unsafe { rustix::mm::munlock(self.values.as_ptr().cast_mut().cast(), size_of_val(&*self.values)) };

@@ -50,6 +50,12 @@ pub fn ckks_describe_keys(bytes: &[u8]) -> PyResult<(usize, Vec<u64>, usize, Vec
     Ok((first.ring_dim, first.moduli, first.dnum, named))
 }
 
+/// The key pair that a serialized ciphertext states, if any.
+#[pyfunction]
+pub fn ckks_ciphertext_tag(bytes: &[u8]) -> PyResult<Option<String>> {
+    ckks::ciphertext_tag(bytes).map_err(Raised::raised)
+}
+
 #[pymethods]
 impl CkksCiphertext {
     #[getter]

@@ -60,7 +60,7 @@ impl Raised for store::Error {
         match self {
             E::Missing { .. } => KeyMissing::new_err(message),
             E::Budget { .. } => BudgetTooSmall::new_err(message),
-            E::Io { .. } | E::Index { .. } | E::ReadOnly { .. } => StoreUnusable::new_err(message),
+            E::Io { .. } | E::Index { .. } | E::ReadOnly { .. } | E::Forked { .. } => StoreUnusable::new_err(message),
             error if error.is_damage() => KeyDamaged::new_err(message),
             _ => Self::refused(message),
         }

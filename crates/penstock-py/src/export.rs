@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
 
-use penstock_ckks::openfhe_bytes::{ContextDescription, SecretDistribution};
+use penstock_ckks::openfhe_bytes::{ContextDescription, KeyFileLayout, SecretDistribution};
 use penstock_store::{self as store, Error};
 use pyo3::prelude::*;
 
@@ -15,13 +15,14 @@ use crate::store::{GivenName, KeyStore, name_in};
 const WRITE_BUFFER_BYTES: usize = 1 << 20;
 
 #[pyfunction]
-#[pyo3(signature = (store, names, path, *, scaling, scale_bits, slots, depth, secret, security = None))]
+#[pyo3(signature = (store, names, path, *, registry, scaling, scale_bits, slots, depth, secret, security = None))]
 #[allow(clippy::too_many_arguments)]
 pub fn export_openfhe_keys(
     py: Python<'_>,
     store: &KeyStore,
     names: Vec<GivenName>,
     path: PathBuf,
+    registry: bool,
     scaling: &str,
     scale_bits: u32,
     slots: u32,
@@ -59,6 +60,7 @@ pub fn export_openfhe_keys(
         };
         let file = File::options().write(true).truncate(true).create(true).open(&path);
         let out = BufWriter::with_capacity(WRITE_BUFFER_BYTES, file.map_err(|error| Error::io(&path, "write", error))?);
-        store.store.export_openfhe(&names, &context, out)
+        let layout = if registry { KeyFileLayout::Registry } else { KeyFileLayout::Objects };
+        store.store.export_openfhe(&names, &context, layout, out)
     })
 }

@@ -358,7 +358,7 @@ mod _engine {
     #[pymodule_export]
     use super::ckks::{
         CkksCiphertext, CkksCoefficients, CkksContext, CkksDigits, CkksExtended, CkksPlaintext, CkksWriter,
-        ckks_describe_keys, ckks_paths,
+        ckks_ciphertext_tag, ckks_describe_keys, ckks_paths,
     };
 
     #[pymodule_export]

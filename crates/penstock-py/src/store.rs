@@ -318,6 +318,8 @@ fn objects_at(url: &str, _: HashMap<String, String>) -> store::Result<Arc<dyn st
 
 /// Tenant, digest, key, pair.
 type OwnName = (String, String, String, u32);
+/// Name, read bytes, expanded bytes, ahead, began, ended.
+type EndedRead = (OwnName, u64, u64, bool, f64, f64);
 
 fn own(name: store::KeyName) -> OwnName {
     (name.tenant.as_str().to_owned(), name.digest.to_string(), name.key.to_string(), name.pair)
@@ -325,6 +327,14 @@ fn own(name: store::KeyName) -> OwnName {
 
 #[pyclass(frozen, module = "penstock._engine")]
 pub struct KeyCache(store::Cache);
+
+impl KeyCache {
+    /// The cache, in the process that made it.
+    fn here(&self) -> PyResult<&store::Cache> {
+        self.0.check_process().map_err(Error::raised)?;
+        Ok(&self.0)
+    }
+}
 
 #[pyclass(frozen, module = "penstock._engine")]
 pub struct KeyPlan(Mutex<Option<store::Plan>>);
@@ -362,7 +372,8 @@ impl KeyCache {
     /// Takes memory for `bytes` of rows of N words from the system now, as far as the budget allows.
     fn reserve(&self, py: Python<'_>, ring_dim: Arg<usize>, bytes: Arg<u64>) -> PyResult<()> {
         let (ring_dim, bytes) = (ring_dim.of::<Error>("ring_dim")?, bytes.of::<Error>("bytes")?);
-        py.detach(|| self.0.reserve(ring_dim * store::WORD_BYTES, bytes));
+        let cache = self.here()?;
+        py.detach(|| cache.reserve(ring_dim * store::WORD_BYTES, bytes));
         Ok(())
     }
 
@@ -374,7 +385,7 @@ impl KeyCache {
             .into_iter()
             .map(|(name, limbs)| Ok(store::Use { name: name_in(name)?, limbs: limbs.of::<Error>("limbs")? }));
         let uses = uses.collect::<PyResult<_>>()?;
-        Ok(KeyPlan(Mutex::new(Some(self.0.plan_after(uses, lead)))))
+        Ok(KeyPlan(Mutex::new(Some(self.here()?.plan_after(uses, lead)))))
     }
 
     #[pyo3(signature = (tenant, digest, plan = None, secret_tag = None))]
@@ -386,7 +397,7 @@ impl KeyCache {
         plan: Option<&KeyPlan>,
         secret_tag: Option<Arg<String>>,
     ) -> PyResult<KeySession> {
-        let session = self.0.session(tenant_in(tenant)?, digest_in(digest)?);
+        let session = self.here()?.session(tenant_in(tenant)?, digest_in(digest)?);
         let secret_tag = Arg::optional::<Error>(secret_tag, "secret_tag")?;
         let session = secret_tag.map_or(session.clone(), |tag| session.of_secret(&tag));
         free(py, || session.hold())?;
@@ -397,32 +408,31 @@ impl KeyCache {
     }
 
     /// Keys with rows in memory: `((tenant, digest, key, pair), limbs, bytes)`.
-    fn residents(&self) -> Vec<(OwnName, usize, u64)> {
-        self.0.residents().into_iter().map(|(name, limbs, bytes)| (own(name), limbs, bytes)).collect()
+    fn residents(&self) -> PyResult<Vec<(OwnName, usize, u64)>> {
+        let found = self.here()?.residents().into_iter();
+        Ok(found.map(|(name, limbs, bytes)| (own(name), limbs, bytes)).collect())
     }
 
     /// Reads that have ended since the last call: `(name, read bytes, expanded bytes, ahead, began, ended)`, both in
     /// seconds ago.
-    fn take_reads(&self) -> Vec<(OwnName, u64, u64, bool, f64, f64)> {
-        let (reads, now) = (self.0.take_reads(), Instant::now());
+    fn take_reads(&self) -> PyResult<Vec<EndedRead>> {
+        let (reads, now) = (self.here()?.take_reads(), Instant::now());
         let ago = |at: Instant| now.duration_since(at).as_secs_f64();
-        let found = reads.into_iter();
-        found
-            .map(|each| {
-                let times = (ago(each.began), ago(each.ended));
-                (own(each.name), each.read_bytes, each.expanded_bytes, each.ahead, times.0, times.1)
-            })
-            .collect()
+        let found = reads.into_iter().map(|each| {
+            let times = (ago(each.began), ago(each.ended));
+            (own(each.name), each.read_bytes, each.expanded_bytes, each.ahead, times.0, times.1)
+        });
+        Ok(found.collect())
     }
 
     /// Lets go of a tenant's keys.
     fn forget_tenant(&self, tenant: Arg<String>) -> PyResult<()> {
-        self.0.forget_tenant(&tenant_in(tenant)?);
+        self.here()?.forget_tenant(&tenant_in(tenant)?);
         Ok(())
     }
 
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let stats = self.0.stats();
+        let stats = self.here()?.stats();
         let out = PyDict::new(py);
         for (name, count) in [
             ("hits", stats.hits),

@@ -113,7 +113,11 @@ pub fn run<S: Supply>(
 ) -> Result<Outcome, S::Error> {
     let lanes = Lanes::new(context, program, supply, options);
     let watched = thread::scope(|scope| {
-        scope.spawn(|| context.abreast(options.lanes, || lanes.work()));
+        scope.spawn(|| {
+            if let Err(error) = context.abreast(options.lanes, || lanes.work()) {
+                lanes.fail(error.into());
+            }
+        });
         if options.ahead_bytes > 0 {
             scope.spawn(|| lanes.vectors.read_ahead(supply));
         }
@@ -219,14 +223,15 @@ impl<'a, S: Supply> Lanes<'a, S> {
             let result = if beside { ckks::on_this_thread(|| self.perform(at)) } else { self.perform(at) };
             match result {
                 Ok((values, time)) => self.finish(at, values, time),
-                Err(error) => {
-                    self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-                    self.state().stopped = true;
-                    self.changed.notify_all();
-                    return;
-                }
+                Err(error) => return self.fail(error),
             }
         }
+    }
+
+    fn fail(&self, error: S::Error) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.state().stopped = true;
+        self.changed.notify_all();
     }
 
     /// The next task that may run, and whether others run at the same time.

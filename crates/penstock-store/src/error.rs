@@ -94,6 +94,13 @@ pub enum Error {
         source: rusqlite::Error,
     },
 
+    /// A store or cache of the parent, in a child that a fork made.
+    #[error(
+        "{what} was opened before a fork, and its threads, locks and connections are the parent's: open it again in this \
+         process"
+    )]
+    Forked { what: String },
+
     /// The key was imported again while rows of it were read.
     #[error("{key} was imported again while it was read: try again")]
     Replaced { key: String },

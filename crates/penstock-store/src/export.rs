@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use penstock_ckks::Part;
 use penstock_ckks::modulus::Modulus;
-use penstock_ckks::openfhe_bytes::{ContextDescription, EvaluationKeyWriter, check_tag};
+use penstock_ckks::openfhe_bytes::{ContextDescription, EvaluationKeyWriter, KeyFileLayout, check_tag};
 
 use crate::{Error, KeyName, Result, Segment, Shape, Store};
 
@@ -25,7 +25,13 @@ impl Store {
     /// # Errors
     /// `NotExported`: a truncated key, keys of several secret keys, or a tag that is not one of OpenFHE's. `Missing`,
     /// `Damaged`, `DamagedRow`: a key. `Io`: `out` refuses.
-    pub fn export_openfhe(&self, names: &[KeyName], context: &ContextDescription, out: impl Write) -> Result<()> {
+    pub fn export_openfhe(
+        &self,
+        names: &[KeyName],
+        context: &ContextDescription,
+        layout: KeyFileLayout,
+        out: impl Write,
+    ) -> Result<()> {
         let mut keys = names.iter().map(|name| self.exported(name)).collect::<Result<Vec<_>>>()?;
         keys.sort_by_key(|key| key.element);
         let Some(first) = keys.first().map(|key| &key.segment.header) else {
@@ -47,10 +53,10 @@ impl Store {
         let failed = |error| Error::io("the file of OpenFHE's keys", "write", error);
         let fault = RefCell::new(None);
         let written = match (&keys[..], keys[0].element) {
-            ([key], None) => EvaluationKeyWriter::single(out, context, p, &tag)
+            ([key], None) => EvaluationKeyWriter::single(out, layout, context, p, &tag)
                 .and_then(|mut writer| key.write(&mut writer, &fault).map(|()| writer)),
             (_, None) => return refused("a relinearization key has a file of its own"),
-            _ => EvaluationKeyWriter::map(out, context, p, &tag, keys.len() as u64)
+            _ => EvaluationKeyWriter::map(out, layout, context, p, &tag, keys.len() as u64)
                 .and_then(|mut writer| keys.iter().try_for_each(|key| key.write(&mut writer, &fault)).map(|()| writer)),
         };
         let flushed = written.and_then(|writer| writer.into_inner().flush());

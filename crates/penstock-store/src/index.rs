@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, TransactionBehavior, params};
 
+use penstock_ckks::Process;
+
 use crate::header::Header;
 use crate::shape::WORD_BYTES;
 use crate::{Digest, Error, KeyId, KeyName, Layout, Result, Shape, Tenant};
@@ -91,6 +93,8 @@ impl From<&Header> for Entry {
 
 pub(crate) struct Index {
     path: PathBuf,
+    /// SQLite forbids the use of a connection in a child of the process that opened it.
+    process: Process,
     connection: Mutex<Connection>,
 }
 
@@ -100,7 +104,7 @@ impl Index {
     pub(crate) fn open(path: &Path) -> Result<(Self, bool)> {
         refuse_link(path)?;
         match connect(path) {
-            Ok(connection) => Ok((Self { path: path.to_owned(), connection: Mutex::new(connection) }, false)),
+            Ok(connection) => Ok((Self::of(path, connection), false)),
             Err(source) if is_damage(&source) => Ok((Self::anew(path)?, true)),
             Err(source) => Err(Error::Index { path: path.to_owned(), source }),
         }
@@ -110,9 +114,7 @@ impl Index {
     pub(crate) fn open_reading(path: &Path) -> Result<(Option<Self>, bool)> {
         refuse_link(path)?;
         match connect_reading(path) {
-            Ok(connection) => {
-                Ok((connection.map(|made| Self { path: path.to_owned(), connection: Mutex::new(made) }), false))
-            }
+            Ok(connection) => Ok((connection.map(|made| Self::of(path, made)), false)),
             Err(source) if is_damage(&source) => Ok((None, true)),
             // Missing, another user's, or left by a killed process with changes to take back.
             Err(source) if is_unusable(&source) => Ok((None, false)),
@@ -129,7 +131,7 @@ impl Index {
             Ok(connection)
         });
         let connection = made.map_err(|source| Error::Index { path: path.to_owned(), source })?;
-        Ok(Self { path: path.to_owned(), connection: Mutex::new(connection) })
+        Ok(Self::of(path, connection))
     }
 
     /// A copy in memory, without rows that make no sense.
@@ -151,11 +153,18 @@ impl Index {
         let aside = path.with_extension("sqlite.damaged");
         std::fs::rename(path, &aside).map_err(|error| Error::io(path, "move away", error))?;
         let connection = connect(path).map_err(|source| Error::Index { path: path.to_owned(), source })?;
-        Ok(Self { path: path.to_owned(), connection: Mutex::new(connection) })
+        Ok(Self::of(path, connection))
     }
 
-    fn connection(&self) -> MutexGuard<'_, Connection> {
-        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    fn of(path: &Path, connection: Connection) -> Self {
+        Self { path: path.to_owned(), process: Process::this(), connection: Mutex::new(connection) }
+    }
+
+    fn connection(&self) -> Result<MutexGuard<'_, Connection>> {
+        if !self.process.is_this() {
+            return Err(Error::Forked { what: format!("the key store with the index {}", self.path.display()) });
+        }
+        Ok(self.connection.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn failed(&self) -> impl Fn(rusqlite::Error) -> Error + '_ {
@@ -164,7 +173,7 @@ impl Index {
 
     /// Every readable row, in the order of names. Rows that make no sense are left out: their segments are read anew.
     pub(crate) fn all(&self) -> Result<Vec<Entry>> {
-        let connection = self.connection();
+        let connection = self.connection()?;
         let mut statement =
             connection.prepare("SELECT * FROM keys ORDER BY tenant, digest, pair, key").map_err(self.failed())?;
         let rows = statement.query_map([], |row| Ok(entry(row).ok())).map_err(self.failed())?;
@@ -173,7 +182,7 @@ impl Index {
 
     pub(crate) fn get(&self, name: &KeyName) -> Result<Option<Entry>> {
         let found = self
-            .connection()
+            .connection()?
             .query_row(
                 "SELECT * FROM keys WHERE tenant = ?1 AND digest = ?2 AND key = ?3 AND pair = ?4",
                 params![name.tenant.as_str(), name.digest.to_string(), name.key.to_string(), name.pair],
@@ -187,7 +196,7 @@ impl Index {
     /// Of a key's rows what tells its imports apart, one for each pair that has the key, oldest first: cheap enough to be
     /// asked at every use of a key.
     pub(crate) fn identities(&self, tenant: &Tenant, digest: Digest, key: KeyId) -> Result<Vec<Identity>> {
-        let connection = self.connection();
+        let connection = self.connection()?;
         let found = connection.prepare(
             "SELECT pair, secret_tag, header_checksum, limbs FROM keys WHERE tenant = ?1 AND digest = ?2 AND key = ?3 \
              ORDER BY pair",
@@ -208,7 +217,7 @@ impl Index {
 
     /// The oldest pair of which a tenant has a key.
     pub(crate) fn oldest_pair(&self, tenant: &Tenant, digest: Digest) -> Result<Option<u32>> {
-        self.connection()
+        self.connection()?
             .query_row(
                 "SELECT min(pair) FROM keys WHERE tenant = ?1 AND digest = ?2",
                 params![tenant.as_str(), digest.to_string()],
@@ -219,7 +228,7 @@ impl Index {
 
     /// The pair of a tenant whose keys were made from this secret key.
     pub(crate) fn pair_of_secret(&self, tenant: &Tenant, digest: Digest, tag: &str) -> Result<Option<u32>> {
-        self.connection()
+        self.connection()?
             .query_row(
                 "SELECT pair FROM keys WHERE tenant = ?1 AND digest = ?2 AND secret_tag = ?3 LIMIT 1",
                 params![tenant.as_str(), digest.to_string(), tag],
@@ -231,7 +240,7 @@ impl Index {
 
     /// Whether a tenant's next pair may be imported.
     pub(crate) fn is_replaced(&self, tenant: &Tenant, digest: Digest) -> Result<bool> {
-        self.connection()
+        self.connection()?
             .query_row(
                 "SELECT count(*) FROM replacements WHERE tenant = ?1 AND digest = ?2",
                 params![tenant.as_str(), digest.to_string()],
@@ -307,7 +316,7 @@ impl Index {
 
     /// The lost keys, or else the keys whose replacement was cut off.
     pub(crate) fn unsettled(&self, lost: bool) -> Result<Vec<KeyName>> {
-        let connection = self.connection();
+        let connection = self.connection()?;
         let mut statement =
             connection.prepare("SELECT path FROM unsettled WHERE lost = ?1 ORDER BY path").map_err(self.failed())?;
         let paths: Vec<String> =
@@ -317,7 +326,7 @@ impl Index {
 
     /// All of `change`, or nothing.
     fn change(&self, change: impl FnOnce(&Connection) -> rusqlite::Result<()>) -> Result<()> {
-        let mut connection = self.connection();
+        let mut connection = self.connection()?;
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let done = transaction.and_then(|made| {
             change(&made)?;
@@ -328,7 +337,7 @@ impl Index {
 
     /// Removes the rows that `Index::all` leaves out.
     pub(crate) fn remove_unreadable(&self) -> Result<usize> {
-        let connection = self.connection();
+        let connection = self.connection()?;
         let mut statement = connection.prepare("SELECT * FROM keys").map_err(self.failed())?;
         let unreadable = |row: &Row<'_>| -> rusqlite::Result<Option<(String, String, String, i64)>> {
             Ok(if entry(row).is_ok() { None } else { Some((row.get(0)?, row.get(1)?, row.get(2)?, row.get(9)?)) })

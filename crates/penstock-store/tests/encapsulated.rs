@@ -10,7 +10,7 @@ use std::sync::Arc;
 use common::{Folder, flip, key, open, openfhe, small, tenant};
 use penstock_ckks::Scaling;
 use penstock_ckks::openfhe_bytes::{
-    ContextDescription, EvaluationKeyBytes, Part, SecretDistribution, parse_evaluation_keys, read_row,
+    ContextDescription, EvaluationKeyBytes, KeyFileLayout, Part, SecretDistribution, parse_evaluation_keys, read_row,
 };
 use penstock_store::synthetic::{FormedKey, Random};
 use penstock_store::{
@@ -237,7 +237,7 @@ fn openfhes_map_comes_in_and_goes_out_word_by_word() {
         assert_eq!(keys[keys.len() - 3..], [KeyId::ToSparse, KeyId::ToDense, KeyId::Conj]);
         let names: Vec<KeyName> = imported.into_iter().map(|each| each.name).collect();
         let mut out = vec![];
-        store.export_openfhe(&names, &described(entry.shape.set()), &mut out).unwrap();
+        store.export_openfhe(&names, &described(entry.shape.set()), KeyFileLayout::Objects, &mut out).unwrap();
         assert_eq!(words(&out), expected);
         // Chosen ones of a file.
         let chosen = Folder::new();
@@ -252,7 +252,7 @@ fn openfhes_map_comes_in_and_goes_out_word_by_word() {
             names.into_iter().filter(|name| matches!(name.key, KeyId::ToSparse | KeyId::ToDense)).collect();
         for names in [&both[..], &both[..1]] {
             let mut out = vec![];
-            store.export_openfhe(names, &described(entry.shape.set()), &mut out).unwrap();
+            store.export_openfhe(names, &described(entry.shape.set()), KeyFileLayout::Objects, &mut out).unwrap();
             let again = Folder::new();
             let (again, _) = open(again.path());
             let imported = again.import_openfhe(&alice, &out[..], Params::Of(entry.shape.set()), None).unwrap();
@@ -275,7 +275,7 @@ fn a_key_to_the_sparse_secret_needs_its_parameters_and_has_their_moduli() {
     store.import_openfhe(&alice, bytes, Params::Limbs(num_q), None).unwrap();
     let name = KeyName::new(alice.clone(), set.digest(), KeyId::ToSparse);
     let mut alone = vec![];
-    store.export_openfhe(&[name], &described(&set), &mut alone).unwrap();
+    store.export_openfhe(&[name], &described(&set), KeyFileLayout::Objects, &mut alone).unwrap();
     let error = store.import_openfhe(&alice, &alone[..], Params::Limbs(num_q), None).unwrap_err();
     assert!(error.to_string().contains("with the name of its parameters"), "{error}");
     // Another set with the same N.

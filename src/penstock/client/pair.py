@@ -258,7 +258,10 @@ class KeyPair:
         return len(missing)
 
     def write_openfhe_key(self, key: str, path: Path) -> None:
-        """Make a whole evaluation key and write it as OpenFHE does: an EvalKeyMap of one, or the key of products."""
+        """Make a whole evaluation key and write it as OpenFHE does: a map of one, or the key of products.
+
+        `DeserializeEvalKeyMap` and `DeserializeEvalKey` read them.
+        """
         made = self.generate_key(key, seeded=False)
         with client_errors(path):
             self._ring.key_to_openfhe(made, str(path))

@@ -42,7 +42,6 @@ from penstock.simulation.play import Ready, play, ready_for_hosts
 from penstock.simulation.points import Point
 from penstock.simulation.price import PricedTrace, price_trace
 from penstock.simulation.rows import Row, columns
-from penstock.system import own_file
 from penstock.system.files import os_errors
 from penstock.traces.schema import Trace
 from penstock.work.shapes import Ints, codes, server_rows
@@ -54,14 +53,25 @@ KEPT_PRICES = 24
 KEPT_ANSWERS = 256
 KEPT_PLAYS = 3
 
-_WORKERS = ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1), thread_name_prefix="explore")
+
+class _Workers:
+    """The threads of one process: a child of a fork starts its own."""
+
+    def __init__(self) -> None:
+        self.start()
+        os.register_at_fork(after_in_child=self.start)
+
+    def start(self) -> None:
+        self.pool = ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1), thread_name_prefix="explore")
+
+
+_WORKERS = _Workers()
 
 
 class Engine:
     """Plays the question. Thread safe."""
 
     def __init__(self, library: Library) -> None:
-        own_file.one_at_a_time()
         self.library = library
         self.turns = Turns()
         """Of answers; whoever asks the engine for one takes a turn."""
@@ -202,7 +212,7 @@ class Engine:
             one = partial(play, ready)
             first, *rest = by_hold.values()
             # The first leaves prices of parts behind that the others use; the engine plays outside the interpreter.
-            played = [one(first), *(_WORKERS.map(one, rest) if len(rest) > 1 else map(one, rest))]
+            played = [one(first), *(_WORKERS.pool.map(one, rest) if len(rest) > 1 else map(one, rest))]
             rows += [row for each, _ in played for row in each]
             warnings += [*ready.priced.warnings, *(text for _, said in played for text in said)]
         return columns(rows, of_clusters=question.on_clusters), list(dict.fromkeys(warnings))

@@ -10,7 +10,8 @@ from types import TracebackType
 from penstock import _engine
 from penstock.errors import BudgetTooSmall, KeyMissing, UsageError
 from penstock.hall.arguments import names_arguments
-from penstock.keystore import KeyCache, KeyStore, KeyUse
+from penstock.keystore import KeyCache, KeyName, KeyStore, KeyUse
+from penstock.keystore.stated import check_tag, common_pair
 from penstock.native.compute import WholeOptions, compute_compiled
 from penstock.native.engine import make_context
 from penstock.native.keys import SessionKeys
@@ -29,7 +30,7 @@ class PackageServer:
     """Runs a package on encrypted inputs, as often as asked. It needs evaluation keys, and has no place for a secret.
 
     Keys stay in memory between runs, up to the budget; beyond it they are read in the order of their uses. One thread
-    calls it.
+    calls it. A child of a fork reads its own keys.
     """
 
     def __init__(
@@ -48,12 +49,10 @@ class PackageServer:
         self.program = compile_planned(planned, self._context, threads)
         self.params: CkksParameters = planned.params
         self.keys = planned.keys
-        self._names = {
-            key: store.name_for(tenant, self.program.digest, key)
-            for key in {*self.program.compiled.keys, *planned.keys}
-        }
-        self._check(store)
-        self._cache = KeyCache(store, budget, prefetch_uses=64)
+        self._store, self._budget, self._process = store, budget, 0
+        self._names: dict[str | None, dict[str, KeyName]] = {}
+        self._names_of(None)
+        self._cache = self._cached()
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -69,17 +68,19 @@ class PackageServer:
         """The encrypted outputs of encrypted inputs, by name, in OpenFHE's bytes.
 
         Args:   inputs: ciphertexts of one key pair, in OpenFHE's bytes or seeded.
-        Raises: UsageError: other names than the program's. KeyRefused: a key is of another pair than before.
+        Raises: UsageError: other names than the program's. KeyRefused: an input states another pair than the keys or
+                the other inputs, or none. KeyMissing: the keys of its pair are not all there.
                 PenstockError: an input is no ciphertext of this set.
         """
         wanted = self.program.inputs
         if set(inputs) != set(wanted):
             given = ", ".join(inputs) or "none"
             raise UsageError(f"{self.package_path} has the inputs {', '.join(wanted)}; given: {given}")
-        compiled = self.program.compiled
-        plan = self._cache.plan([KeyUse(self._names[key], limbs) for key, limbs in compiled.key_uses])
+        compiled, pair, cache = self.program.compiled, self._pair_of(inputs), self._cached()
+        names = self._names_of(pair)
+        plan = cache.plan([KeyUse(names[key], limbs) for key, limbs in compiled.key_uses])
         try:
-            keys = SessionKeys(self._cache.session(self.tenant, self.program.digest, plan))
+            keys = SessionKeys(cache.session(self.tenant, self.program.digest, plan, secret_tag=pair))
             done = compute_compiled(
                 compiled,
                 self._context,
@@ -101,16 +102,52 @@ class PackageServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._cache.forget_tenant(self.tenant)
+        self._cached().forget_tenant(self.tenant)
 
-    def _check(self, store: KeyStore) -> None:
-        """Raises: KeyMissing: keys that the program needs are not there, or have too few limbs."""
-        lacking = lacking_keys(store, self._names, self.keys, None)
-        if lacking:
+    def _cached(self) -> KeyCache:
+        """The cache of this process: a child of a fork has none of the threads of its parent's."""
+        if self._process != os.getpid():
+            self._cache, self._process = KeyCache(self._store, self._budget, prefetch_uses=64), os.getpid()
+        return self._cache
+
+    def _pair_of(self, inputs: Mapping[str, bytes]) -> str | None:
+        """The tag of the pair of the inputs; `None` where no key states one, or none is used.
+
+        Raises: KeyRefused.
+        """
+        named = {f"input '{name}'": inputs[name] for name in self.program.inputs}
+        found = common_pair(named)
+        if found is None or found in self._names or not self.keys:
+            return found if found in self._names else None
+        there = self._store.list_keys(tenant=self.tenant, digest=self.program.digest)
+        tags = {key.secret_tag for key in there}
+        if "" in tags and found not in tags:
+            return None
+        check_tag(found, next(iter(named)), tags, f"the keys of tenant '{self.tenant}' in {self._store.folder}")
+        return found
+
+    def _names_of(self, pair: str | None) -> dict[str, KeyName]:
+        """The names of the program's keys of a pair; of the oldest one if omitted.
+
+        Raises: KeyMissing: keys that the program needs are not there, or have too few limbs.
+        """
+        known = self._names.get(pair)
+        if known is not None:
+            return known
+        store, digest = self._store, self.program.digest
+        names = {
+            key: store.name_for(self.tenant, digest, key, secret_tag=pair)
+            for key in {*self.program.compiled.keys, *self.keys}
+        }
+        lacking = lacking_keys(store, names, self.keys, pair)
+        if not lacking:
+            self._names[pair] = names
+        else:
             raise KeyMissing(
                 f"{store.folder}: tenant '{self.tenant}' lacks {len(lacking)} of the keys of {self.package_path}: "
                 f"{', '.join(lacking)}; its owner makes them (`penstock client keys --workload {self.package_path}`)"
             )
+        return names
 
 
 @names_arguments

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -159,7 +160,7 @@ def require_store(folder: Path) -> None:
 
 
 class KeyStore:
-    """Evaluation keys of many tenants. Threads and processes may use one store at once.
+    """Evaluation keys of many tenants. Threads and processes may use one store at once, children of a fork too.
 
     Args:   folder: made where it is missing; holds the index, and the segments unless `objects` says where they are.
             reader: `auto` (io_uring where the kernel allows it, else pread), `uring` or `pread`.
@@ -183,7 +184,8 @@ class KeyStore:
     ) -> None:
         self.folder = Path(folder)
         settings = {} if objects is None else object_settings()
-        self.handle = _engine.KeyStore(str(folder), reader, direct, objects, settings, reading)
+        self._arguments = (str(folder), reader, direct, objects, settings, reading)
+        self._handles: dict[int, _engine.KeyStore] = {}
         found = self.handle.opening
         self.opening = Opening(
             adopted=tuple(KeyName(*name) for name in found["adopted"]),
@@ -193,6 +195,14 @@ class KeyStore:
             index_rebuilt=found["index_rebuilt"],
             read_only=found["read_only"],
         )
+
+    @property
+    def handle(self) -> _engine.KeyStore:
+        """The store of this process: a child of a fork opens it anew, and leaves its parent's connections alone."""
+        process = os.getpid()
+        if process not in self._handles:
+            self._handles[process] = _engine.KeyStore(*self._arguments)
+        return self._handles[process]
 
     @property
     def notes(self) -> list[str]:

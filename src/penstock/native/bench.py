@@ -30,6 +30,7 @@ from penstock.native.engine import make_context
 from penstock.native.keys import KeysInMemory, KeysOnDisk
 from penstock.native.openfhe_client import make_keys
 from penstock.openfhe.evaluator import OpenFheContext, load_openfhe, set_threads
+from penstock.openfhe.turn import TURN
 from penstock.operations import rotation_key
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.system.files import os_errors
@@ -99,7 +100,7 @@ def bench_keys(
     if form.is_truncated:
         raise UsageError(f"form '{form.value}': rotations at the full chain need every row; ask for full or seeded")
     load_openfhe()
-    with confined(threads), temporary_folder("penstock-keys-", folder) as place:
+    with TURN.taken(), confined(threads), temporary_folder("penstock-keys-", folder) as place:
         set_threads(threads)
         bench = _Bench(params, threads, range(1, num_keys + 1), place / "keys", form)
         try:
@@ -180,7 +181,7 @@ class _Bench:
 
         def imported(key: str, made: Path) -> None:
             name = self.store.import_segment(made, tenant=_TENANT, params=self.params).name
-            export_openfhe(self.store, [name], self.params, made.parent, force=True)
+            export_openfhe(self.store, [name], self.params, made.parent, layout="objects", force=True)
             take(key, (made.parent / ROTATIONS).read_bytes())
 
         maker = open_client(self.params, library="penstock")

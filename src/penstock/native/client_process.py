@@ -39,7 +39,8 @@ class ClientProcess:
     Args:   folder: holds the key pair, readable by its owner only; written if it holds none. library: as
             `chosen_library`. spare: the source of memory named in the error if the process finds none. fleeting: a
             folder that the process removes if this one is killed.
-    Raises, all methods: PenstockError: the client refuses, or its process died.
+    Raises, all methods: PenstockError: the client refuses, its process died, or this is a child of the process that
+    made it: both would write into one socket.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class ClientProcess:
             "library": chosen.name,
         }
         self._process: subprocess.Popen[bytes] | None = None
+        self._parent = os.getpid()
         self._connection: Connection | None = None
         self._opening_since: float | None = None
         self._key_tag = ""
@@ -109,6 +111,7 @@ class ClientProcess:
 
     def wake(self) -> None:
         """Start the process, where it rests, without waiting until it can answer."""
+        self._check_process()
         if self._process is not None:
             return
         here, there = socket.socketpair()
@@ -135,6 +138,7 @@ class ClientProcess:
 
     def rest(self) -> None:
         """End the process; its memory is free, and its peak known. The next request starts another."""
+        self._check_process()
         if self._process is None:
             return
         try:
@@ -146,6 +150,13 @@ class ClientProcess:
     def release(self) -> None:
         """End the process at once, whatever it was asked last."""
         self._end()
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._parent:
+            raise PenstockError(
+                f"the client's process ({self._title}) was started before a fork, and answers process {self._parent} "
+                "alone: open a client in this process"
+            )
 
     def _open(self) -> None:
         """A process that answers."""
@@ -205,6 +216,10 @@ class ClientProcess:
         """Close the socket and wait for the process, which ends by that; its exit status."""
         process, connection = self._process, self._connection
         self._process = self._connection = self._opening_since = None
+        if os.getpid() != self._parent:
+            if connection is not None:
+                connection.close()  # the parent's end stays open
+            return None
         if connection is not None:
             with suppress(OSError):
                 os.set_blocking(connection.fileno(), False)

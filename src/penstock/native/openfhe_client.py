@@ -19,6 +19,7 @@ from penstock.native.store import ENCAPSULATION
 from penstock.openfhe.evaluator import OpenFheContext, load_openfhe, set_threads
 from penstock.openfhe.key_pair import KeyTrial, client_keys, has_client_keys, save_client_keys
 from penstock.openfhe.paging import check_folder
+from penstock.openfhe.turn import TURN
 from penstock.operations import CONJ_KEY, RELIN_KEY
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
@@ -33,13 +34,14 @@ def require() -> None:
 def open_client(params: CkksParameters, folder: Path | None, threads: int | None) -> OpenFheClient:
     """As `penstock.native.client.open_client`."""
     load_openfhe()
-    if threads is not None:
-        set_threads(threads)
-    return OpenFheClient(open_context(params, folder))
+    with TURN.taken():
+        if threads is not None:
+            set_threads(threads)
+        return OpenFheClient(open_context(params, folder))
 
 
 class OpenFheClient:
-    """OpenFHE in this process."""
+    """OpenFHE in this process. Until its release no other thread uses OpenFHE."""
 
     library = "openfhe"
 
@@ -130,6 +132,7 @@ def _made(context: OpenFheContext, keys: Iterable[str]) -> Iterator[tuple[str, A
 
     Raises: KeyPairDamaged: a key does not do to the ciphertext what its name says.
     """
+    TURN.check_process()
     fhe, cc, secret = load_openfhe(), context.context, context.secret_key
     params = context.params
     fhe.CryptoContext.ClearEvalAutomorphismKeys()

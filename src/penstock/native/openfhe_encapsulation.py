@@ -60,7 +60,7 @@ def encapsulation_keys(context: OpenFheContext) -> dict[str, Any]:
         made, contents = {}, {}
         for each in imported:
             place = folder / each.name.key
-            export_openfhe(store, [each.name], params, place)
+            export_openfhe(store, [each.name], params, place, layout="objects")
             contents[each.name.key] = (place / ROTATIONS).read_bytes()
             made[each.name.key], _ = fhe.DeserializeEvalKeyMap(str(place / ROTATIONS), fhe.BINARY)
     _try(context, contents)

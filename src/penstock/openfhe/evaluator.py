@@ -18,6 +18,7 @@ import numpy as np
 
 from penstock.errors import CapabilityMissing, ParamsError, PenstockError
 from penstock.openfhe.paging import PagedKeys
+from penstock.openfhe.turn import TURN, Held
 from penstock.operations import CONJ_KEY, OpKind
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.params.secrets import SPARSE_ENCAPSULATED, SPARSE_TERNARY, UNIFORM_ENCAPSULATED, UNIFORM_TERNARY
@@ -108,6 +109,8 @@ class OpenFheContext:
     paged: PagedKeys | None = None
     """Rotation keys on disk; `None`: all of them are in OpenFHE's registry."""
     setup_s: dict[str, float] = field(default_factory=dict)
+    held: Held | None = field(default=None, repr=False)
+    """This thread's turn at OpenFHE, until the release."""
 
     @classmethod
     def create(
@@ -127,8 +130,9 @@ class OpenFheContext:
         With `key_folder` its rotation keys lie there, and `key_budget_bytes` of them in memory; the keys of
         bootstrapping stay in memory, since the library reads them from there. `client_keys` gets the library's context
         and returns the public and the secret key of an earlier one of these parameters; without it new ones are drawn.
+        Until its release no other thread uses OpenFHE; a context of another thread is waited for.
         Raises: ParamsError: the set is not for OpenFHE, or OpenFHE builds another modulus chain from it.
-                CapabilityMissing: OpenFHE cannot be imported.
+                CapabilityMissing: OpenFHE cannot be imported. PenstockError: in a child that was forked after that.
         """
         if params.library != "openfhe":
             raise ParamsError(
@@ -136,50 +140,51 @@ class OpenFheContext:
                 "to run encrypted take an OpenFHE set ('penstock params list')"
             )
         fhe = load_openfhe()
-        started = time.perf_counter()
-        context = cls._context(fhe, params)
-        setup = {"context_s": time.perf_counter() - started}
+        with TURN.kept() as held:
+            started = time.perf_counter()
+            context = cls._context(fhe, params)
+            setup = {"context_s": time.perf_counter() - started}
 
-        started = time.perf_counter()
-        if client_keys is None and params.secret == UNIFORM_ENCAPSULATED:
-            # No module here imports a client library before it is needed.
-            client_keys = partial(importlib.import_module(_UNIFORM_PAIRS).uniform_pair, params)
-        if client_keys is None:
-            pair = context.KeyGen()
-            made = cls(params, context, pair.publicKey, pair.secretKey, setup_s=setup)
-        else:
-            made = cls(params, context, *client_keys(context), setup_s=setup)
-        secret = made.secret_key
-        bootstrap = set(bootstrap)
-        if relinearize:
-            context.EvalMultKeyGen(secret)
-        steps = sorted(set(rotation_steps))
-        if key_folder is not None:
-            made.paged = PagedKeys(fhe, context, key_folder, key_budget_bytes)
-            made.paged.generate(secret, steps)
-        if bootstrap:
-            assert params.bootstrap is not None
-            if params.bootstrap.order == "stc-first":
-                raise ParamsError(
-                    f"set '{params.name}' bootstraps with SlotsToCoeffs first, and OpenFHE ends with it: take the "
-                    "native reading, or order 'stc-last'"
-                )
-            budget = [params.bootstrap.cts_stages, params.bootstrap.stc_stages]
-            # Keys that are there stay: the first number of slots draws the ephemeral secret of all.
-            for slots in sorted(bootstrap):
-                context.EvalBootstrapSetup(budget, [0, 0], slots)
-                context.EvalBootstrapKeyGen(secret, slots)
-        if made.paged is not None:
+            started = time.perf_counter()
+            if client_keys is None and params.secret == UNIFORM_ENCAPSULATED:
+                # No module here imports a client library before it is needed.
+                client_keys = partial(importlib.import_module(_UNIFORM_PAIRS).uniform_pair, params)
+            if client_keys is None:
+                pair = context.KeyGen()
+                made = cls(params, context, pair.publicKey, pair.secretKey, setup_s=setup, held=held)
+            else:
+                made = cls(params, context, *client_keys(context), setup_s=setup, held=held)
+            secret = made.secret_key
+            bootstrap = set(bootstrap)
+            if relinearize:
+                context.EvalMultKeyGen(secret)
+            steps = sorted(set(rotation_steps))
+            if key_folder is not None:
+                made.paged = PagedKeys(fhe, context, key_folder, key_budget_bytes)
+                made.paged.generate(secret, steps)
             if bootstrap:
-                made.paged.adopt_bootstrap(context.GetEvalAutomorphismKeyMap(secret.GetKeyTag()))
-        elif steps:
-            context.EvalRotateKeyGen(secret, steps)
-        if conjugate:
-            # Bootstrapping has made this key already, and making it again would give an empty map.
-            if not bootstrap:
-                context.EvalAutomorphismKeyGen(secret, [2 * params.ring_dim - 1])
-            made.automorphism_keys = context.GetEvalAutomorphismKeyMap(secret.GetKeyTag())
-        setup["keys_s"] = time.perf_counter() - started
+                assert params.bootstrap is not None
+                if params.bootstrap.order == "stc-first":
+                    raise ParamsError(
+                        f"set '{params.name}' bootstraps with SlotsToCoeffs first, and OpenFHE ends with it: take the "
+                        "native reading, or order 'stc-last'"
+                    )
+                budget = [params.bootstrap.cts_stages, params.bootstrap.stc_stages]
+                # Keys that are there stay: the first number of slots draws the ephemeral secret of all.
+                for slots in sorted(bootstrap):
+                    context.EvalBootstrapSetup(budget, [0, 0], slots)
+                    context.EvalBootstrapKeyGen(secret, slots)
+            if made.paged is not None:
+                if bootstrap:
+                    made.paged.adopt_bootstrap(context.GetEvalAutomorphismKeyMap(secret.GetKeyTag()))
+            elif steps:
+                context.EvalRotateKeyGen(secret, steps)
+            if conjugate:
+                # Bootstrapping has made this key already, and making it again would give an empty map.
+                if not bootstrap:
+                    context.EvalAutomorphismKeyGen(secret, [2 * params.ring_dim - 1])
+                made.automorphism_keys = context.GetEvalAutomorphismKeyMap(secret.GetKeyTag())
+            setup["keys_s"] = time.perf_counter() - started
         return made
 
     @staticmethod
@@ -207,12 +212,14 @@ class OpenFheContext:
 
     def plaintext(self, values: Values, degree: int = 1, level: int = 0) -> Any:
         """OpenFHE's plaintext of `values`, (slots,), at a level."""
+        TURN.check_process()
         check_real(values)
         listed = values.real.tolist()
         return self.context.MakeCKKSPackedPlaintext(listed, degree, level, None, self.params.slots)
 
     def decrypt(self, ciphertext: Any, limbs: int) -> Any:
         """OpenFHE's plaintext. Raises: PenstockError: the values outgrew the modulus."""
+        TURN.check_process()
         try:
             return self.context.Decrypt(ciphertext, self.secret_key)
         except RuntimeError as error:
@@ -227,15 +234,15 @@ class OpenFheContext:
         return np.asarray(plain.GetCKKSPackedValue(), dtype=np.complex128)
 
     def release(self) -> None:
-        """Forget every evaluation key that OpenFHE registered for this process, and give the memory back."""
+        """Forget the evaluation keys that were registered since the context was made, and give the memory back."""
         fhe = load_openfhe()
         self.automorphism_keys = None
         if self.paged is not None:
             self.paged.release()
-        fhe.CryptoContext.ClearEvalAutomorphismKeys()
-        fhe.ClearEvalMultKeys()
-        fhe.ReleaseAllContexts()
+        TURN.forget_keys(fhe)
         ctypes.CDLL("libc.so.6").malloc_trim(0)
+        if self.held is not None:
+            self.held.give()
 
 
 class OpenFheEvaluator(CompositeEvaluator):

@@ -36,6 +36,7 @@ from penstock.program.call import Cipher
 from penstock.program.evaluator import Evaluator, Operand, Plain, Values, Weight, chebyshev_coefficients
 from penstock.program.rows import number_of
 from penstock.program.symbolic import SymbolicEvaluator
+from penstock.system.own_file import one_at_a_time
 
 _NUMBER = "package number"
 """Of a plaintext's constant, among its encodings."""
@@ -405,7 +406,8 @@ def run_captured(
     Args:   decrypts: draws what `decrypt` returns; zeros if it is not given.
     """
     ev = CaptureEvaluator(params, course, decrypts)
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
+    # Warnings are off in the whole process.
+    with one_at_a_time(), warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # programs get numbers without meaning here
         returned = program(ev)
     return ev, returned

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import ParamsError
 from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator, load_openfhe, needed_keys, set_threads
+from penstock.openfhe.turn import TURN
 from penstock.params.ckks import CkksParameters
 from penstock.program.circuits.bootstrap import slots_in
 from penstock.running.reading import Reading, Run, describe, report_to, resolve
@@ -64,8 +65,6 @@ def prepared_openfhe(
     expected = trace_workload(name, checked, size_name, seed, data)
     needed = _needed(checked, expected)
     load_openfhe()
-    if threads is not None:
-        set_threads(threads)
     data = workload.data(chosen, checked.slots, seed) if data is None else data
     budget = getattr(chosen, "key_budget_bytes", None) if key_budget_bytes is None else key_budget_bytes
 
@@ -93,6 +92,9 @@ def prepared_openfhe(
         )
 
     with ExitStack() as stack:
+        stack.enter_context(TURN.taken())
+        if threads is not None:
+            set_threads(threads)
         folder = None
         if budget is not None:
             folder = stack.enter_context(temporary_folder("penstock-keys-"))

@@ -152,18 +152,20 @@ def openfhe_scanner(
     from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator, needed_keys, set_threads
     from penstock.openfhe.key_pair import client_keys
     from penstock.openfhe.stored import adopt, ciphertext_bytes, ciphertext_reader
+    from penstock.openfhe.turn import TURN
 
     if chosen_library(library or "openfhe", folder).name != "openfhe":
         raise UsageError(f"the openfhe reading has its own client: leave the client library '{library}' out")
-    set_threads(threads)
     steps, relinearize, conjugate = needed_keys(trace.key_ids(), trace.operations["step"].to_pylist())
-    context = OpenFheContext.create(
-        params,
-        rotation_steps=steps,
-        relinearize=relinearize,
-        conjugate=conjugate,
-        client_keys=None if folder is None else partial(client_keys, folder, params),
-    )
+    with TURN.taken():
+        set_threads(threads)
+        context = OpenFheContext.create(
+            params,
+            rotation_steps=steps,
+            relinearize=relinearize,
+            conjugate=conjugate,
+            client_keys=None if folder is None else partial(client_keys, folder, params),
+        )
     try:
         ev = OpenFheEvaluator(context)
         yield Scanner(

@@ -15,6 +15,7 @@ from typing import Any
 from penstock import _engine, workloads
 from penstock.errors import PenstockError
 from penstock.keystore import KeyCache, KeyName, KeyPlan, KeyRefused, KeySession, KeyStore, KeyUse, parameter_digest
+from penstock.keystore.stated import check_pair
 from penstock.native.ends import PreparedEnds
 from penstock.native.engine import EngineHere, make_context
 from penstock.native.evaluator import NativeEvaluator
@@ -28,8 +29,6 @@ _READ_AHEAD_USES = 64
 _KEPT_CIPHERTEXTS = 32
 """Memory of dropped results that one job leaves to the next, in fresh ciphertexts. A job gets memory beyond that from
 the system each time, at a fault a page."""
-_HEADER_BYTES = 4096
-"""OpenFHE writes the key's tag before the first row of a ciphertext; its own header is about 1 kB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,8 +194,7 @@ def admit(store: KeyStore, prepared: PreparedJob, digest: str) -> None:
                 f"({prepared.key_tag}): import the keys of that key pair, or encrypt again"
             )
     for number, content in enumerate(prepared.inputs):
-        if prepared.key_tag.encode() not in content[:_HEADER_BYTES]:
-            raise KeyRefused(f"input {number} of tenant '{tenant}' is not encrypted with its key: encrypt it again")
+        check_pair(content, f"input {number}", [prepared.key_tag], f"the keys of tenant '{tenant}'")
 
 
 def demand_of(prepared: PreparedJob) -> Demand:

@@ -134,6 +134,12 @@ def payload_bytes(found: Description) -> int:
     return found.template_bytes + payload_count(found.layout) * found.payload_bytes
 
 
+def read_template(folder: Path, found: Description) -> bytes:
+    """The ciphertext of zeros, by which results are written. Raises: FileError."""
+    with os_errors(folder / PAYLOADS, "read"), (folder / PAYLOADS).open("rb") as file:
+        return file.read(found.template_bytes)
+
+
 def checked(words: npt.NDArray[np.uint64], block: Block, number: int, folder: Path) -> npt.NDArray[np.uint64]:
     """The words of a block, held against their checksum.
 

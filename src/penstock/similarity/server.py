@@ -18,8 +18,9 @@ import numpy as np
 from penstock import _engine
 from penstock.database.similarity.scheme import RECORD_BITS, Layout, SmallRing, large_parameters
 from penstock.database.similarity.search import WORKLOAD, search, search_trace
-from penstock.errors import PenstockError, UsageError
+from penstock.errors import KeyMissing, PenstockError, UsageError
 from penstock.keystore import KeyCache, KeyStore, parameter_digest
+from penstock.keystore.stated import check_pair
 from penstock.native.engine import make_context
 from penstock.native.evaluator import NativeEvaluator
 from penstock.native.keys import KeysOnDisk, KeyTraffic
@@ -29,7 +30,7 @@ from penstock.native.vectors import EngineOfBudget
 from penstock.params.ckks import CkksParameters
 from penstock.program.call import Cipher
 from penstock.program.scaling import ScaleState
-from penstock.similarity.files import read_description
+from penstock.similarity.files import read_description, read_template
 from penstock.similarity.memory import KEPT, OPTION, Asked, SearchPlan, plan_search
 from penstock.similarity.reading import DatabaseReader
 from penstock.traces.schema import Trace, TraceMeta
@@ -82,7 +83,8 @@ class Server:
             for keys, constants, records, payloads and ciphertexts together; no limit if omitted. key_budget_bytes: rows
             of keys in memory; the rest of the budget if omitted. threads: of an operation; all processors if omitted.
             option: what states `memory_bytes`, in messages.
-    Raises: DatabaseDamaged, KeyMissing, StoreUnusable; UsageError: a database of other parameters.
+    Raises: DatabaseDamaged, KeyMissing, StoreUnusable; UsageError: a database of other parameters. KeyRefused: a
+            database of another key pair than the keys. A query states no pair.
     """
 
     def __init__(
@@ -113,7 +115,17 @@ class Server:
         # For many blocks at once: one thread each.
         self._scanning = _small_context(small, self.threads)
         self._store = KeyStore(keys)
+        self._pair = self._pair_of_database()
         self._small_keys = self._open_small_keys()
+
+    def _pair_of_database(self) -> str:
+        """The tag of the pair of the database, which the store has keys of."""
+        there = self._store.list_keys(tenant=TENANT, digest=parameter_digest(self.params))
+        if not there:
+            raise KeyMissing(f"{self._store.folder} has no keys of set '{self.params.name}': its owner makes them")
+        template = read_template(self.database, self.described)
+        tags = {key.secret_tag for key in there}
+        return check_pair(template, f"the database {self.database}", tags, f"the keys in {self._store.folder}", _REMEDY)
 
     def _open_small_keys(self) -> dict[int, Any]:
         digest = _engine.key_digest(self.small.ring_dim, [self.small.modulus], [self.small.special], 1)
@@ -147,7 +159,9 @@ class Server:
         with step("plan"):
             plan = result.plan = self.plan(count_only=count_only)
             self._context.set_keep_bytes(plan.keep_bytes)
-            keys = KeysOnDisk(self.params, self._store, TENANT, plan.key_bytes, plan.key_uses, ahead=False)
+            keys = KeysOnDisk(
+                self.params, self._store, TENANT, plan.key_bytes, plan.key_uses, ahead=False, secret_tag=self._pair
+            )
         try:
             direct = self.memory_bytes is not None
             with DatabaseReader(self.database, self.described, plan, direct=direct) as reader:
@@ -245,7 +259,7 @@ class Server:
         digest = parameter_digest(self.params)
         size = 64 * max(_PAGE_BYTES, 8 * self.params.ring_dim)
         cache = KeyCache(self._store, size, policy="lru", prefetch_uses=0)
-        session = cache.session(TENANT, digest)
+        session = cache.session(TENANT, digest, secret_tag=self._pair)
         return session.get(FROM_SMALL, 1), session.get(FROM_SMALL_SQUARED, 1)
 
     def _pack(self, parts: list[_engine.CkksCiphertext], keys: tuple[Any, Any]) -> _engine.CkksCiphertext:
@@ -271,7 +285,9 @@ class Server:
             return Cipher(ev.builder.ciphertext(1), ScaleState(1, 1), 2, value.with_scale(engine.scale_at(1)))
 
         def payload(variant: int, score: int, column: int) -> Cipher:
-            value = self._context.import_ciphertext(reader.payload(variant, score, column))
+            content = reader.payload(variant, score, column)
+            check_pair(content, f"a payload in {self.database}", [self._pair], "the others", _REMEDY)
+            value = self._context.import_ciphertext(content)
             return Cipher(ev.builder.ciphertext(value.limbs), ScaleState(value.limbs, value.degree), 2, value)
 
         found = search(ev, self.layout, large, payload, count_only=count_only)
@@ -279,6 +295,9 @@ class Server:
         meta = TraceMeta(workload=WORKLOAD, params=self.params.to_dict(), reading="native")
         result.trace = ev.builder.finish(meta)
         return [self._context.export_ciphertext(each.value, described) for each in found]
+
+
+_REMEDY = "take the keys of the database's owner, or make the database again"
 
 
 class _NoEnds:

@@ -16,7 +16,7 @@ import threading
 import tokenize
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from importlib import util
 from pathlib import Path
 from types import ModuleType
@@ -29,19 +29,19 @@ _PREFIX = "penstock_own_"
 """Of the names under which the files' modules are known here."""
 _BESIDE: dict[Path, dict[str, ModuleType]] = {}
 """Folder -> modules that files there have imported from it."""
+_TURN = [threading.RLock()]
+"""A child of a fork has its own: its parent's may be held by a thread that it has not."""
+os.register_at_fork(after_in_child=lambda: _TURN.__setitem__(0, threading.RLock()))
 
 
-_TURN: list[AbstractContextManager[Any]] = [nullcontext()]
-"""Held while a file's code runs."""
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """One thread of this process at a time runs the code of a user's file.
 
-
-def one_at_a_time() -> None:
-    """From now on one thread of this process at a time runs the code of a user's file.
-
-    It prints to stderr and imports from its folder, which are the whole process's. A server has many threads.
+    It prints to stderr and imports from its folder, which are the whole process's.
     """
-    if isinstance(_TURN[0], nullcontext):
-        _TURN[0] = threading.RLock()
+    with _TURN[0]:
+        yield
 
 
 def is_own(name: str) -> bool:
@@ -102,7 +102,7 @@ def executed(path: Path, name: str, text: str | None = None) -> ModuleType:
             else:
                 exec(compile(text, str(path), "exec"), vars(module))
     except BaseException:
-        del sys.modules[spec.name]
+        sys.modules.pop(spec.name, None)
         raise
     return module
 
@@ -145,7 +145,7 @@ def _bound(body: list[ast.stmt]) -> Iterator[str]:
 def blamed(path: Path, name: str, where: str) -> Iterator[None]:
     """Faults inside belong to the file: the message names its line. Its output goes to stderr."""
     try:
-        with _TURN[0], redirect_stdout(sys.stderr), _modules_beside(path):
+        with one_at_a_time(), redirect_stdout(sys.stderr), _modules_beside(path):
             yield
     except PenstockError as error:
         if not isinstance(error, CapabilityMissing) and not hasattr(error, "line_of"):

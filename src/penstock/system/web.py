@@ -131,7 +131,7 @@ class Answer:
 
 
 class Web:
-    """One connection to a service, opened at use and kept. It belongs to one thread.
+    """One connection to a service, opened at use and kept. It belongs to one thread; a child of a fork opens its own.
 
     Args:   url: `https://host[:port][/prefix]`; `http` for this machine only. token: shown with each request.
             ca: file of certificates to trust instead of the system's. timeout_s: longest silence of the service.
@@ -147,6 +147,7 @@ class Web:
         self._token, self._timeout_s, self.patience_s = token, timeout_s, patience_s
         self._tls = _tls(ca) if self._parts.scheme == "https" else None
         self._connection: http.client.HTTPConnection | None = None
+        self._process = os.getpid()
 
     def __repr__(self) -> str:
         return f"Web({self.url!r})"
@@ -239,6 +240,8 @@ class Web:
         elif body is not None:
             content, headers["Content-Type"] = json.dumps(body).encode(), "application/json"
         try:
+            if self._process != os.getpid():
+                self.close()  # this process's end of the parent's, which goes on
             connection = self._connection or self._opened()
             connection.timeout = self._timeout_s + wait_s
             if connection.sock is not None:
@@ -272,7 +275,7 @@ class Web:
             made = http.client.HTTPSConnection(host, port, timeout=self._timeout_s, context=self._tls)
         else:
             made = http.client.HTTPConnection(host, port, timeout=self._timeout_s)
-        self._connection = made
+        self._connection, self._process = made, os.getpid()
         return made
 
     def _broken(self, error: Exception) -> ServiceUnreachable:

@@ -19,7 +19,9 @@ pub use input::Input;
 pub use key::{
     EvaluationKeyBytes, Part, parse_evaluation_key, parse_evaluation_keys, to_dense_element, to_sparse_element,
 };
-pub use objects::{EvaluationKeyWriter, KeyObject, ObjectBytes, check_tag, parse_key_object, write_key_object};
+pub use objects::{
+    EvaluationKeyWriter, KeyFileLayout, KeyObject, ObjectBytes, check_tag, parse_key_object, write_key_object,
+};
 
 use crate::error::Error;
 

@@ -111,6 +111,16 @@ pub fn write_key_object<'a>(
     (0..2).try_for_each(|polynomial| archive.polynomial(&mut chain, |limb| row(polynomial, limb)))
 }
 
+/// Which calls of OpenFHE read a file of evaluation keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyFileLayout {
+    /// `DeserializeEvalMultKey` and `DeserializeEvalAutomorphismKey`, which put the keys into the registry of all contexts:
+    /// what `SerializeEvalMultKey` and `SerializeEvalAutomorphismKey` write.
+    Registry,
+    /// `DeserializeEvalKey` and `DeserializeEvalKeyMap`, which return the keys.
+    Objects,
+}
+
 /// Writes evaluation keys into one file, row by row.
 pub struct EvaluationKeyWriter<W> {
     archive: Archive<W>,
@@ -122,12 +132,38 @@ pub struct EvaluationKeyWriter<W> {
 }
 
 impl<W: Write> EvaluationKeyWriter<W> {
-    /// The file of one key. It does not name the key's purpose.
+    /// The file of one key: of the relinearization key, or as an object, which does not name its purpose, of any.
+    ///
+    /// `p`: moduli of P and their roots.
     ///
     /// # Errors
     /// Those of `out`.
-    pub fn single(out: W, context: &ContextDescription, p: (&[u64], &[u64]), key_tag: &str) -> io::Result<Self> {
-        let archive = Archive::begin(out, context.ring_dim)?;
+    pub fn single(
+        out: W,
+        layout: KeyFileLayout,
+        context: &ContextDescription,
+        p: (&[u64], &[u64]),
+        key_tag: &str,
+    ) -> io::Result<Self> {
+        let mut made = Self::begin(out, layout, context, p, key_tag)?;
+        if layout == KeyFileLayout::Registry {
+            made.archive.u64(1)?;
+        }
+        Ok(made)
+    }
+
+    fn begin(
+        out: W,
+        layout: KeyFileLayout,
+        context: &ContextDescription,
+        p: (&[u64], &[u64]),
+        key_tag: &str,
+    ) -> io::Result<Self> {
+        let mut archive = Archive::begin(out, context.ring_dim)?;
+        if layout == KeyFileLayout::Registry {
+            archive.u64(1)?; // secret keys
+            archive.text(key_tag)?;
+        }
         let moduli = [&context.moduli, p.0].concat();
         let roots = [&context.roots, p.1].concat();
         Ok(Self {
@@ -147,12 +183,13 @@ impl<W: Write> EvaluationKeyWriter<W> {
     /// Those of `out`.
     pub fn map(
         out: W,
+        layout: KeyFileLayout,
         context: &ContextDescription,
         p: (&[u64], &[u64]),
         key_tag: &str,
         keys: u64,
     ) -> io::Result<Self> {
-        let mut made = Self::single(out, context, p, key_tag)?;
+        let mut made = Self::begin(out, layout, context, p, key_tag)?;
         made.archive.new_object()?;
         made.archive.u64(keys)?;
         Ok(made)

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use object_store::path::Path;
 use object_store::prefix::PrefixStore;
 use object_store::{ObjectStore, ObjectStoreExt, WriteMultipart};
+use penstock_ckks::OfProcess;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
@@ -28,7 +29,7 @@ const DEPTH: usize = 4;
 pub struct ObjectBackend {
     store: Arc<dyn ObjectStore>,
     name: String,
-    runtime: Arc<Runtime>,
+    runtime: OfProcess<Runtime>,
 }
 
 impl ObjectBackend {
@@ -39,8 +40,8 @@ impl ObjectBackend {
     pub fn new(store: Arc<dyn ObjectStore>, name: impl Into<String>) -> Result<Self> {
         let name = name.into();
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        let runtime = Arc::new(runtime.map_err(|error| Error::io(&name, "start a thread for", error))?);
-        Ok(Self { store, name, runtime })
+        let runtime = runtime.map_err(|error| Error::io(&name, "start a thread for", error))?;
+        Ok(Self { store, name, runtime: OfProcess::new(runtime) })
     }
 
     /// Segments below a URL: `s3://bucket/prefix` (with the feature `s3`), `file:///folder`, `memory:///`. Credentials,
@@ -62,6 +63,11 @@ impl ObjectBackend {
         let (store, prefix) =
             object_store::parse_url_opts(&parsed, settings).map_err(|error| wrong(error.to_string()))?;
         Self::new(Arc::new(PrefixStore::new(store, prefix)), url)
+    }
+
+    /// Its thread and its connections.
+    fn runtime(&self) -> Result<Arc<Runtime>> {
+        self.runtime.get().ok_or_else(|| Error::Forked { what: format!("the object store {}", self.name) })
     }
 
     fn failed<'a>(&'a self, path: &'a str, doing: &'static str) -> impl Fn(object_store::Error) -> Error + 'a {
@@ -122,10 +128,11 @@ impl Backend for ObjectBackend {
     }
 
     fn list(&self) -> Result<Vec<Listed>> {
+        let runtime = self.runtime()?;
         let mut found = vec![];
         let mut prefixes = vec![Path::default()];
         while let Some(prefix) = prefixes.pop() {
-            let listing = self.runtime.block_on(self.store.list_with_delimiter(Some(&prefix)));
+            let listing = runtime.block_on(self.store.list_with_delimiter(Some(&prefix)));
             let listing = listing.map_err(self.failed(prefix.as_ref(), "list"))?;
             prefixes.extend(listing.common_prefixes.into_iter().filter(|below| below.parts().count() <= DEPTH));
             let listed = listing.objects.into_iter();
@@ -136,7 +143,7 @@ impl Backend for ObjectBackend {
     }
 
     fn size(&self, path: &str) -> Result<Option<u64>> {
-        match self.runtime.block_on(self.store.head(&Path::from(path))) {
+        match self.runtime()?.block_on(self.store.head(&Path::from(path))) {
             Ok(object) => Ok(Some(object.size)),
             Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(self.failed(path, "look at")(error)),
@@ -144,11 +151,11 @@ impl Backend for ObjectBackend {
     }
 
     fn open(&self, path: &str) -> Result<Box<dyn Source>> {
-        let location = Path::from(path);
-        let object = self.runtime.block_on(self.store.head(&location)).map_err(self.failed(path, "open"))?;
+        let (runtime, location) = (self.runtime()?, Path::from(path));
+        let object = runtime.block_on(self.store.head(&location)).map_err(self.failed(path, "open"))?;
         Ok(Box::new(Object {
             store: self.store.clone(),
-            runtime: self.runtime.clone(),
+            runtime,
             location,
             path: format!("{}/{path}", self.name),
             bytes: object.size,
@@ -156,30 +163,31 @@ impl Backend for ObjectBackend {
     }
 
     fn put(&self, path: &str, bytes: u64, fill: Fill<'_>) -> Result<()> {
-        let _in_runtime = self.runtime.enter();
-        let upload = self.runtime.block_on(self.store.put_multipart(&Path::from(path)));
+        let runtime = self.runtime()?;
+        let _in_runtime = runtime.enter();
+        let upload = runtime.block_on(self.store.put_multipart(&Path::from(path)));
         let upload = upload.map_err(self.failed(path, "write"))?;
         let parts = WriteMultipart::new_with_chunk_size(upload, PART_BYTES);
-        let mut out = Upload { parts, runtime: &self.runtime, written: 0 };
+        let mut out = Upload { parts, runtime: &runtime, written: 0 };
         let written = fill(&mut out).and_then(|()| {
             let rule = format!("{} bytes were written, {bytes} were announced", out.written);
             if out.written == bytes { Ok(()) } else { Err(io::Error::other(rule)) }
         });
         match written {
             Ok(()) => {
-                self.runtime.block_on(out.parts.finish()).map_err(self.failed(path, "write"))?;
+                runtime.block_on(out.parts.finish()).map_err(self.failed(path, "write"))?;
                 Ok(())
             }
             Err(error) => {
                 // Parts that were uploaded are given up; a store that cannot do that lets them expire.
-                let _ = self.runtime.block_on(out.parts.abort());
+                let _ = runtime.block_on(out.parts.abort());
                 Err(Error::io(format!("{}/{path}", self.name), "write", error))
             }
         }
     }
 
     fn remove(&self, path: &str) -> Result<()> {
-        match self.runtime.block_on(self.store.delete(&Path::from(path))) {
+        match self.runtime()?.block_on(self.store.delete(&Path::from(path))) {
             Err(error) if !matches!(error, object_store::Error::NotFound { .. }) => {
                 Err(self.failed(path, "remove")(error))
             }

@@ -16,6 +16,8 @@ mod stats;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
+use penstock_ckks::Process;
+
 use crate::buffer::Pool;
 use crate::{Digest, KeyName, Result, Store, Tenant};
 
@@ -42,6 +44,7 @@ impl Cache {
     /// `Io`: the system refuses the thread that reads ahead.
     pub fn new(store: Arc<Store>, options: Options) -> Result<Self> {
         let shared = Arc::new(Shared {
+            process: Process::this(),
             store,
             options,
             pool: Pool::new(options.budget_bytes),
@@ -51,6 +54,12 @@ impl Cache {
         });
         let reader = if options.prefetch_uses > 0 { Some(prefetch::start(shared.clone())?) } else { None };
         Ok(Self { shared, reader })
+    }
+
+    /// # Errors
+    /// `Forked`: in a child of the process that made it, where nothing else may be called.
+    pub fn check_process(&self) -> Result<()> {
+        self.shared.check_process()
     }
 
     /// Takes memory for `bytes` of rows of `row_bytes` from the system now, as far as the budget allows, so that the first
@@ -110,6 +119,9 @@ impl Cache {
 
 impl Drop for Cache {
     fn drop(&mut self) {
+        if !self.shared.process.is_this() {
+            return;
+        }
         self.shared.state().stopping = true;
         self.shared.changed.notify_all();
         if let Some(reader) = self.reader.take() {

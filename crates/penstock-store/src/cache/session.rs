@@ -66,6 +66,7 @@ impl Session {
     /// # Errors
     /// `Index`, `Io`: the store cannot be read, or be told.
     pub fn hold(&self) -> Result<()> {
+        self.shared.check_process()?;
         match self.shared.store.session_pair(&self.tenant, self.digest, self.secret.as_deref())? {
             Some(pair) => self.hold_pair(pair),
             None => Ok(()),
@@ -93,9 +94,11 @@ impl Session {
     ///
     /// # Errors
     /// `Missing`: the tenant has no such key. `AboveRows`: a truncated key has no rows for so many limbs. `OtherSecret`: it is of another secret key than this session's.
+    /// `Forked`: in a child of the process that made the cache.
     /// `Damaged`, `DamagedRow`, `WrongKey`, `ShortRead`, `Io`: the key differs from the imported one; other gets are
     /// not affected. `Budget`: it does not fit in addition to the rows in use.
     pub fn get(&self, key: KeyId, limbs: usize) -> Result<PinnedKey> {
+        self.shared.check_process()?;
         let started = Instant::now();
         let resolved = self.resolve(key);
         let name = match &resolved {
@@ -285,6 +288,9 @@ impl Drop for PinnedKey {
     fn drop(&mut self) {
         // The rows first: bytes that the state counts as free must be free.
         self.rows.clear();
+        if !self.shared.process.is_this() {
+            return;
+        }
         self.shared.state().unpin(&self.name, self.id, self.limbs);
         self.shared.changed.notify_all();
     }

@@ -26,6 +26,7 @@ from penstock.errors import PenstockError
 from penstock.measure.bench.spec import bootstrap_plan, params_identity
 from penstock.openfhe.evaluator import OpenFheContext, load_openfhe
 from penstock.openfhe.paging import check_folder
+from penstock.openfhe.turn import TURN, Held
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
 from penstock.system.files import os_errors, remove_leftovers, write_atomic
@@ -66,11 +67,16 @@ class StoredSet:
         """Files whose checksum was right, or which were made, in the life of this object."""
         self._registered: set[str] = set()
         self._holds = False
+        self._turn: Held | None = None
         self.context: Any = None
         self.public_key: Any = None
         self.secret_key: Any = None
 
     def __enter__(self) -> StoredSet:
+        with TURN.kept() as self._turn:
+            return self._entered()
+
+    def _entered(self) -> StoredSet:
         with self._timed(), os_errors(self.folder, "create"):
             self.folder.mkdir(parents=True, exist_ok=True)
             # It holds a secret key.
@@ -87,6 +93,8 @@ class StoredSet:
         self.context = self.public_key = self.secret_key = None
         self._checked.clear()
         self._registered.clear()
+        if self._turn is not None:
+            self._turn.give()
 
     # What is stored.
 

@@ -6,6 +6,7 @@ larger than the bucket. It adds the time of the bytes on that network.
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -71,7 +72,7 @@ class Link:
     """
 
     def __init__(self, connection: socket.socket, *, bytes_per_s: float | None = None, timeout_s: float = 60.0) -> None:
-        self._socket = connection
+        self._socket, self._process = connection, os.getpid()
         self._bucket = None if bytes_per_s is None else TokenBucket(bytes_per_s)
         self._body: Words = np.empty(0, dtype=np.uint64)
         self.sent_bytes = self.received_bytes = 0
@@ -87,6 +88,7 @@ class Link:
 
         Raises: LinkClosed.
         """
+        self._check_process()
         views = [_bytes_of(part) for part in rows]
         size = sum(view.nbytes for view in views)
         try:
@@ -122,12 +124,17 @@ class Link:
     def close(self) -> None:
         self._socket.close()
 
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise LinkClosed("this connection was opened before a fork, and is the parent's: connect in this process")
+
     def _exactly(self, count: int) -> bytearray:
         found = bytearray(count)
         self._fill(memoryview(found))
         return found
 
     def _fill(self, target: memoryview) -> None:
+        self._check_process()
         try:
             while target:
                 got = self._socket.recv_into(target)

@@ -19,6 +19,7 @@ from typing import Any
 from penstock import _engine
 from penstock.errors import BudgetTooSmall, KeyMissing, KeyRefused, PenstockError, StoreUnusable, UsageError
 from penstock.keystore import KeyCache, KeyName, KeyPlan, KeyStore, KeyUse
+from penstock.keystore.stated import check_tag, stated_pair
 from penstock.native.compute import Computed, WholeOptions, compute_compiled
 from penstock.native.engine import make_context
 from penstock.native.keys import SessionKeys
@@ -28,8 +29,6 @@ from penstock.service.work.programs import Program, compile_planned, lacking_key
 from penstock.service.work.record import SHORTEST_WAIT_S, JobTimes, merged
 from penstock.system.files import FileError, os_errors, write_atomic
 
-_HEADER_BYTES = 4096
-"""OpenFHE writes the key's tag before the first row of a ciphertext; its own header is about 1 kB."""
 _MORE_INPUT = 65536
 """Bytes that an input may have above its words."""
 _KEPT_CIPHERTEXTS = 16
@@ -341,7 +340,7 @@ class _Inputs:
         self.first = self.take(0)
 
     def take(self, number: int) -> bytes:
-        """Raises: FileError. KeyRefused: it is larger than a ciphertext, or of another key."""
+        """Raises: FileError. KeyRefused: it is larger than a ciphertext, or of another pair."""
         path, name = self._paths[number], self._names[number]
         with os_errors(path, "read"), path.open("rb") as file:
             content = file.read(self._most_bytes + 1)
@@ -349,8 +348,10 @@ class _Inputs:
             raise KeyRefused(
                 f"input '{name}' is larger than a fresh ciphertext, {self._most_bytes} bytes: encrypt anew"
             )
-        if self._tag is not None and self._tag.encode() not in content[:_HEADER_BYTES]:
-            raise KeyRefused(f"input '{name}' is not encrypted with the job's key ({self._tag}): encrypt it anew")
+        what = f"input '{name}'"
+        stated = stated_pair(content, what)
+        self._tag = self._tag or stated  # keys that state no pair: that of the first input
+        check_tag(stated, what, [self._tag], "the job's keys")
         return content
 
 

@@ -10,6 +10,7 @@ from penstock.cli.output import emit, format_option
 from penstock.cli.verbs.keys.store import open_store, removed_row, store_options
 from penstock.errors import UnknownName, UsageError
 from penstock.keystore import parameter_digest
+from penstock.keystore.export import LAYOUTS, export_openfhe
 from penstock.params import catalogue
 
 
@@ -64,6 +65,13 @@ def retire(tenant: str, params: str, name: str, objects: str | None, quiet: bool
 @click.option(
     "-o", "--output", required=True, type=click.Path(path_type=Path, file_okay=False), help="Folder of the files."
 )
+@click.option(
+    "--layout",
+    type=click.Choice(tuple(LAYOUTS)),
+    default="registry",
+    show_default=True,
+    help="Which calls of OpenFHE read the files.",
+)
 @click.option("--force", is_flag=True, help="Replace files that are there.")
 @store_options
 @format_option
@@ -73,13 +81,18 @@ def export(
     keys: tuple[str, ...],
     key_tag: str | None,
     output: Path,
+    layout: str,
     force: bool,
     name: str,
     objects: str | None,
     quiet: bool,
     output_format: str,
 ) -> None:
-    """Write stored keys as OpenFHE does (binary format): rotations.bin, a map of automorphism keys, and relin.bin.
+    """Write stored keys as OpenFHE does (binary format): rotations.bin, the automorphism keys, and relin.bin.
+
+    Layout 'registry' is that of SerializeEvalAutomorphismKey and SerializeEvalMultKey, and is read by
+    DeserializeEvalAutomorphismKey and DeserializeEvalMultKey. DeserializeEvalKeyMap and DeserializeEvalKey read layout
+    'objects'. 'keys import' reads both.
 
     Seeded keys are expanded. OpenFHE's key switch indexes the whole chain, so truncated keys are refused.
 
@@ -87,8 +100,6 @@ def export(
     Example:
       penstock keys export --tenant alice --params openfhe-bench -o exported
     """
-    from penstock.keystore.export import export_openfhe
-
     chosen = catalogue.get(params)
     store = open_store(name, objects, quiet)
     found = store.list_keys(tenant=tenant, digest=parameter_digest(chosen))
@@ -104,7 +115,7 @@ def export(
         if key not in of_pair:
             raise UnknownName("key", key, of_pair)
     names = [of_pair[key].name for key in (keys or of_pair)]
-    written = export_openfhe(store, names, chosen, output, force=force)
+    written = export_openfhe(store, names, chosen, output, layout=layout, force=force)
     rows = [
         {**each._asdict(), "path": str(path), "form": of_pair[each.key].form}
         for path, exported in written.items()
