@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, UsageError
 from penstock.params.ckks import CkksParameters
 
 Values = npt.NDArray[Any]
@@ -224,11 +224,32 @@ def padded(values: Values, slots: int) -> Values:
     values = np.asarray(values)
     if values.ndim != 1 or values.shape[0] > slots:
         raise ValueError(f"a vector of shape {values.shape} does not fit in {slots} slots")
-    if values.dtype.kind != "c":
-        values = values.astype(np.float64, copy=False)
+    values = finite(values)
     if values.shape[0] == slots:
         return values
     return np.concatenate([values, np.zeros(slots - values.shape[0], dtype=values.dtype)])
+
+
+_HELD = "replace it, or scale the values down to what a double holds (1.8e308)"
+
+
+def finite(values: Values) -> Values:
+    """Numbers as float64 or complex128.
+
+    Raises: UsageError: one that a double does not hold.
+    """
+    try:
+        with np.errstate(over="ignore"):  # of longer floats
+            values = values.astype(np.complex128 if values.dtype.kind == "c" else np.float64, copy=False)
+    except OverflowError as error:
+        raise UsageError(f"a vector has a whole number that no double holds: {_HELD}") from error
+    if not np.isfinite(values).all():
+        place = int(np.argmin(np.isfinite(values)))
+        raise UsageError(
+            f"a vector has {values.flat[place]:g} at place {place}; ciphertexts and plaintexts hold finite numbers: "
+            f"{_HELD}"
+        )
+    return values
 
 
 def check_real(values: Values) -> None:

@@ -37,6 +37,7 @@ from penstock.program.call import (
 )
 from penstock.program.composites import ExpandingEvaluator
 from penstock.program.evaluator import Plain, Values, check_real
+from penstock.program.fits import check_vector
 from penstock.program.noise import NoiseModel, coefficients_of, ones_in_slots, slots_of
 from penstock.program.noisy_small import NoisySmallRing
 from penstock.program.scaling import ScaleState, align_pair
@@ -158,7 +159,8 @@ class NoisyEvaluator(ExpandingEvaluator):
         largest = float(np.max(np.abs(coefficients_of(values))))
         if not np.isfinite(largest):
             raise ParamsError(
-                "decrypt: the values are not numbers any more: a series was left far outside its interval"
+                "decrypt: the values are not numbers any more: a series was left far outside its interval, or a "
+                "product outgrew what a double holds"
             )
         if largest > 0 and np.log2(largest) + log_scale >= self.model.log2_modulus(a.state.limbs) - 1:
             held = f"{a.state.limbs} limb{'s' if a.state.limbs > 1 else ''} of set '{params.name}'"
@@ -426,6 +428,12 @@ class NoisyEvaluator(ExpandingEvaluator):
         limbs = predicted.limbs
         if not self._exact_ratio:
             check_real(plain.values)
+        check_vector(
+            self._top,
+            "encode",
+            plain.values,
+            ScaleState(limbs, predicted.degree if kind is not OpKind.MULT_PLAIN else 1),
+        )
         encoding = self._encoding(len(plain.values), predicted)
         if kind is OpKind.MULT_PLAIN:
             made = self._rescaled(made, a.state.limbs) if limbs < a.state.limbs else made
