@@ -24,6 +24,17 @@ Ciphertext = Any
 
 
 @dataclass(eq=False, slots=True)
+class Traits:
+    """What is known of a vector without the vector."""
+
+    is_complex: bool = False
+    """Whether it had an imaginary part when it was made; until then nothing is known."""
+
+    def look(self, values: Values) -> None:
+        self.is_complex = values.dtype.kind == "c" and bool(np.any(values.imag))
+
+
+@dataclass(eq=False, slots=True)
 class Plain:
     """A vector to be used as a plaintext operand. A reading encodes it once for each number of limbs it meets."""
 
@@ -32,18 +43,30 @@ class Plain:
     name: str | None = None
     encoded: dict[Any, Any] = field(default_factory=dict, repr=False)
     """The reading's own encodings, by limbs (and scale)."""
+    traits: Traits = field(default_factory=Traits, repr=False)
 
     @classmethod
     def of(cls, values: Values | Callable[[], Values], slots: int, name: str | None = None) -> Plain:
         """A plaintext of `slots` slots, zeros at the end."""
-        return cls((lambda: padded(values(), slots)) if callable(values) else padded(values, slots), name)
+        if callable(values):
+            return cls(lambda: padded(values(), slots), name)
+        made = cls(padded(values, slots), name)
+        made.traits.look(made.values)
+        return made
 
     @property
     def values(self) -> Values:
         """The vector; made once."""
-        if callable(self.source):
-            self.source = self.source()
+        self.source = self.fleeting()
         return self.source
+
+    def fleeting(self) -> Values:
+        """The vector, which is not kept where a function makes it."""
+        if not callable(self.source):
+            return self.source
+        made = self.source()
+        self.traits.look(made)
+        return made
 
 
 Weight = Plain | Callable[[], Values]
@@ -73,7 +96,7 @@ class Evaluator(Protocol):
         ...
 
     def decrypt(self, a: Ciphertext) -> Values:
-        """The vector in `a`, shape (slots,)."""
+        """The vector in `a`, shape (slots,); with imaginary parts where the program may have made some."""
         ...
 
     def add(self, a: Ciphertext, b: Operand) -> Ciphertext:

@@ -38,6 +38,7 @@ from penstock.program.call import (
 from penstock.program.composites import ExpandingEvaluator
 from penstock.program.evaluator import Plain, Values, check_real
 from penstock.program.fits import check_vector
+from penstock.program.imaginary import ComplexValues, check_dropped
 from penstock.program.noise import NoiseModel, coefficients_of, ones_in_slots, slots_of
 from penstock.program.noisy_small import NoisySmallRing
 from penstock.program.scaling import ScaleState, align_pair
@@ -168,9 +169,14 @@ class NoisyEvaluator(ExpandingEvaluator):
                 f"decrypt: values up to {float(np.max(np.abs(values))):.3g} outgrow the modulus at {held}: scale the "
                 "data down, or take a set with a wider first modulus"
             )
-        # Imaginary parts are taken for pure noise.
+        is_complex = ComplexValues.of(self.builder).has(a.object_id, self.builder)
+        if is_complex and self._own_client:
+            return values, Executed(a.state)
+        # Other imaginary parts are taken for pure noise.
         of_slots = np.sqrt(2 * len(values)) / 2.0**params.scale_bits
         seen = float(np.sqrt(np.mean(values.imag**2)))
+        if is_complex:
+            check_dropped(seen)
         if np.log2(max(seen / of_slots, 1e-300)) > params.scale_bits - _LEAST_BITS:
             raise ParamsError(
                 f"decrypt: the imaginary parts, {seen:.3g} (rms), are too large to be noise, and OpenFHE refuses them: "

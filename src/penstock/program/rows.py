@@ -20,6 +20,7 @@ from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.call import Call, Cipher, Executed, How, Manner
 from penstock.program.evaluator import Operand, Plain, Values, Weight, chebyshev_coefficients, padded
 from penstock.program.fits import check_number, check_scale, check_vector
+from penstock.program.imaginary import ComplexValues
 from penstock.program.scaling import Aligned, ScaleState, align_pair, align_unary, check_drop
 from penstock.traces.builder import TraceBuilder
 
@@ -307,6 +308,7 @@ class RowWriter(ABC):
             if plaintext is None:
                 plaintext = self.builder.plaintext(limbs, plain.name)
                 known[(id(self.builder), limbs)] = plaintext
+                ComplexValues.of(self.builder).plains[plaintext] = plain.traits
         self.builder.add(
             call.kind,
             limbs_in=limbs,
