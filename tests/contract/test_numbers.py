@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
+from faults.values import case
 from penstock.errors import PenstockError
 from penstock.hall.running import RunDiffers
 from penstock.params.ckks import CkksParameters, Scaling
@@ -198,3 +199,8 @@ def program(ev, data, size):
 """)
     with pytest.raises(RunDiffers, match="values up to 900 outgrow"):
         ps.run(file)
+
+
+@pytest.mark.usefixtures("openfhe", "encrypting")
+def test_random_numbers_are_right_or_refused() -> None:
+    assert [fault for seed in range(20) for fault in case(seed).faults] == []
