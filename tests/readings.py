@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
+from penstock.errors import PenstockError
+from penstock.params.ckks import CkksParameters
 from penstock.program.counting import CountingEvaluator
+from penstock.program.symbolic import SymbolicEvaluator
 from penstock.traces.schema import Trace, TraceMeta
 
 X = np.linspace(-1, 1, 64)
@@ -77,6 +81,14 @@ def series(ev: Any) -> list[Any]:
 
 
 PROGRAMS = {f.__name__: f for f in (sums, products, automorphisms, unequal_levels, drops, series)}
+
+
+def keys_of(params: CkksParameters, program: Any) -> Trace:
+    """The trace whose keys a program needs, as far as it is not refused."""
+    ev = SymbolicEvaluator(params)
+    with suppress(PenstockError):
+        program(ev)
+    return ev.builder.finish(TraceMeta(workload="test", params=params.to_dict(), reading="trace"))
 
 
 def read(ev: Any, program: Any) -> tuple[list[np.ndarray], Trace | None]:

@@ -84,7 +84,7 @@ class ThresholdMissed(PenstockError):
 
 
 class EvaluationRefused(PenstockError):
-    """What the native evaluator cannot do: operands or bytes that do not fit, a program deeper than the parameters."""
+    """What an evaluator cannot do: numbers, operands or bytes that do not fit, a program deeper than the parameters."""
 
 
 class KeyMissing(PenstockError):

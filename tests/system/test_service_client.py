@@ -82,6 +82,16 @@ def test_a_program_runs_from_deployment_to_decryption(fake: FakeService, package
     assert set(fake.statuses) <= {200, 201, 202}
 
 
+def test_an_output_that_may_be_complex_keeps_its_imaginary_parts(fake: FakeService, tmp_path: Path) -> None:
+    with client(fake, tmp_path / "alice") as service:
+        service.make_keys("echo")
+        assert service.result(_submitted(service))["y"].dtype == np.float64
+        fake.programs["echo"]["outputs"][0]["complex"] = True
+        found = service.result(_submitted(service))["y"]
+    assert found.dtype == np.complex128
+    assert np.max(np.abs(found - X)) < 1e-4
+
+
 def test_keys_are_seeded_and_as_long_as_their_highest_use(fake: FakeService, tmp_path: Path) -> None:
     with client(fake, tmp_path / "alice") as service:
         rows = {row["key"]: row for row in service.make_keys("echo")}

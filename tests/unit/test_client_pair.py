@@ -401,12 +401,41 @@ def test_a_seeded_ciphertext_is_whole_or_refused_by_the_evaluator(
 
 @pytest.mark.parametrize(
     ("values", "rule"),
-    [([1j], "imaginary"), ([0.0] * 513, "513"), ([float("nan")], "finite")],
+    [
+        ([1j], "imaginary"),
+        ([0.0] * 513, "513"),
+        ([float("nan")], "finite"),
+        ([1.0, float("-inf")], "-inf at place 1"),
+        ([1.0, np.longdouble("1e4000")], "finite"),
+        ([2**400], "bits at 3 limbs"),
+        ([2**1100], "no double holds"),
+        ([1.0, 2.0, 1e150], "bits at 3 limbs"),
+        ([1.0, 2.0, 1.7e293, 1e300], "bits at 3 limbs"),
+        ([1.7e308, 1.7e308, 1.7e308], "bits at 3 limbs"),
+    ],
 )
 def test_values_that_cannot_be_encrypted_are_refused(pair: KeyPair, values: list[Any], rule: str) -> None:
-    for encrypt in (pair.encrypt, pair.encrypt_seeded):
+    for encrypt in (pair.encrypt, pair.encrypt_seeded, lambda given: pair.encrypt(given, limbs=3, degree=2)):
         with pytest.raises(PenstockError, match=rule):
             encrypt(values)
+
+
+def test_imaginary_values_are_refused_as_such_and_decrypted_as_complex_ones(pair: KeyPair) -> None:
+    def clients(values: Any) -> tuple[Any, str]:
+        content = pair.encrypt_complex(np.asarray(values) + 0j, limbs=3)
+        try:
+            return pair.decrypt_complex(content), str(np.abs(pair.decrypt(content)).max())
+        except PenstockError as error:
+            return pair.decrypt_complex(content), str(error)
+
+    for count in (1, 8, 512):
+        values = 0.5j * np.cos(np.arange(count))
+        found, said = clients(values)
+        assert np.max(np.abs(found[:count] - values)) < 1e-9
+        assert "the values are complex" in said or np.sqrt(np.mean(np.abs(found) ** 2)) < 2**-5, said
+    # Real values and zeros, with all their error, are no complex ones.
+    for values in (np.zeros(1), np.full(512, 1e-3), [100.0]):
+        assert float(clients(values)[1]) <= 101
 
 
 def test_a_passphrase_is_one_line_of_a_file(tmp_path: Path) -> None:

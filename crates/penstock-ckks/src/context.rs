@@ -234,6 +234,17 @@ impl Context {
         self.count_q() - limbs
     }
 
+    /// Bits of the product of the first primes of Q.
+    pub(crate) fn held_bits(&self, limbs: usize) -> f64 {
+        self.parameters().moduli_q[..limbs].iter().map(|q| (*q as f64).log2()).sum()
+    }
+
+    /// Whether the modulus of `limbs` limbs holds no values at a scale of so many bits. Primes differ a little from
+    /// powers of two, and a scale as large as the modulus leaves values below one half.
+    pub(crate) fn is_beyond(&self, scale_bits: f64, limbs: usize) -> bool {
+        scale_bits >= self.held_bits(limbs) + 0.01
+    }
+
     pub(crate) fn constants(&self, limbs: usize) -> &LevelConstants {
         self.levels[limbs - 1]
             .get_or_init(|| LevelConstants::new(&self.primes, self.count_q(), self.alpha, self.ring_dim(), limbs))

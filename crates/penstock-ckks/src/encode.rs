@@ -63,13 +63,22 @@ impl Coefficients {
     }
 }
 
-/// The coefficients of `values` at a scale: signed words, and the power of two that they still have to be multiplied by.
-fn rounded(tables: &SlotTables, values: &mut [Complex], scale: f64) -> Result<(Vec<u64>, i32), Error> {
+/// A double has no more bits than this, and neither has a coefficient.
+const DOUBLE_BITS: i32 = f64::MAX_EXP;
+
+/// The largest part of some values; infinite where one is not a number.
+fn largest_part(values: &[Complex]) -> f64 {
+    values.iter().flatten().fold(0.0, |most, part| if part.is_nan() { f64::INFINITY } else { part.abs().max(most) })
+}
+
+/// The coefficients of `values` at a scale: signed words, and the power of two that they still have to be multiplied
+/// by; nothing where they exceed a double.
+fn rounded(tables: &SlotTables, values: &mut [Complex], scale: f64) -> Result<Option<(Vec<u64>, i32)>, Error> {
     tables.inverse(values);
-    let mut largest = 0.0f64;
-    for part in values.iter_mut().flatten() {
-        *part *= scale;
-        largest = largest.max(part.abs());
+    values.iter_mut().flatten().for_each(|part| *part *= scale);
+    let largest = largest_part(values);
+    if !largest.is_finite() {
+        return Ok(None);
     }
     // The logarithm rises with its argument, so that the largest coefficient has most bits.
     let bits = if largest == 0.0 { i32::MIN } else { largest.log2().ceil() as i32 };
@@ -83,7 +92,7 @@ fn rounded(tables: &SlotTables, values: &mut [Complex], scale: f64) -> Result<(V
     let excess = if bits == i32::MIN { 0 } else { (bits - COEFFICIENT_BITS).max(0) };
     let divisor = f64::from(excess).exp2();
     let part = |k: usize| values.iter().map(move |value| (value[k] / divisor).round() as i64 as u64);
-    Ok((part(0).chain(part(1)).collect(), excess))
+    Ok(Some((part(0).chain(part(1)).collect(), excess)))
 }
 
 impl Context {
@@ -127,18 +136,22 @@ impl Context {
         let power = if squared { 1 } else { degree };
         let mut padded = values.to_vec();
         padded.resize(slots, [0.0; 2]);
-        let (words, excess) = rounded(self.slot_tables(), &mut padded, scale)?;
-        let largest = words.iter().map(|word| (*word as i64).unsigned_abs()).max().unwrap_or(0);
-        let held: f64 = self.parameters().moduli_q[..limbs].iter().map(|q| (*q as f64).log2()).sum();
-        let bits = (largest as f64).log2() + f64::from(excess);
-        // At a higher power the scale alone may exceed the modulus; OpenFHE encodes that.
-        if power == 1 && bits >= held - 1.0 {
+        let held = self.held_bits(limbs);
+        let too_large = |bits: String| {
             let rule =
                 "their modulus holds a bit more than the largest coefficient: scale them down, or take more limbs";
-            return refused(
-                format!("values whose coefficients have {bits:.0} bits at {limbs} limbs of {held:.0} bits"),
-                rule,
-            );
+            refused(format!("values whose coefficients have {bits} bits at {limbs} limbs of {held:.0} bits"), rule)
+        };
+        let Some((words, excess)) = rounded(self.slot_tables(), &mut padded, scale)? else {
+            return too_large(format!("more than {DOUBLE_BITS}"));
+        };
+        let largest = words.iter().map(|word| (*word as i64).unsigned_abs()).max().unwrap_or(0);
+        // A product's further scale, which is multiplied in later. Where that alone exceeds the modulus, OpenFHE encodes
+        // all the same: nothing can be decrypted there.
+        let further = f64::from(power - 1) * scale.log2();
+        let bits = (largest as f64).log2() + f64::from(excess) + further;
+        if bits >= held - 1.0 && (power == 1 || !self.is_beyond(further + scale.log2(), limbs)) {
+            return too_large(format!("{bits:.0}"));
         }
         let described = Described {
             limbs,

@@ -42,7 +42,7 @@ impl Context {
     /// `a + value`.
     ///
     /// # Errors
-    /// [`Error::Operand`]: not of this context, or no finite number.
+    /// [`Error::Operand`]: not of this context, no finite number, or one that the modulus does not hold.
     pub fn add_scalar(&self, a: &Ciphertext, value: f64) -> Result<Ciphertext, Error> {
         self.shifted("add", a, value)
     }
@@ -50,7 +50,7 @@ impl Context {
     /// `a - value`.
     ///
     /// # Errors
-    /// [`Error::Operand`]: not of this context, or no finite number.
+    /// [`Error::Operand`]: not of this context, no finite number, or one that the modulus does not hold.
     pub fn sub_scalar(&self, a: &Ciphertext, value: f64) -> Result<Ciphertext, Error> {
         self.shifted("subtract", a, -value)
     }
@@ -58,7 +58,8 @@ impl Context {
     /// `a * value`; under an automatic technique a product is rescaled first.
     ///
     /// # Errors
-    /// [`Error::Operand`]: not of this context, or no finite number; [`Error::Depth`]: nothing left to rescale.
+    /// [`Error::Operand`]: not of this context, no finite number, or one that the modulus does not hold;
+    /// [`Error::Depth`]: nothing left to rescale.
     pub fn mult_scalar(&self, a: &Ciphertext, value: f64) -> Result<Ciphertext, Error> {
         self.check("multiply", a)?;
         finite("multiply", value)?;
@@ -69,7 +70,7 @@ impl Context {
     fn shifted(&self, operation: &'static str, a: &Ciphertext, value: f64) -> Result<Ciphertext, Error> {
         self.check(operation, a)?;
         finite(operation, value)?;
-        let words = self.summand(a, value.abs());
+        let words = self.summand(operation, a, value.abs())?;
         let mut result = a.duplicate()?;
         let n = self.ring_dim();
         let limbs = a.limbs;
@@ -83,31 +84,59 @@ impl Context {
         Ok(result)
     }
 
+    /// Refuses a number that the modulus of `limbs` limbs does not hold at a scale of so many bits.
+    ///
+    /// It is asked before anything is multiplied: a product of doubles may be infinite. `result_bits`: of the scale of a
+    /// result that is a product on its last limbs; where that alone exceeds the modulus nothing can be decrypted, and
+    /// OpenFHE computes all the same.
+    fn check_number(
+        &self,
+        operation: &'static str,
+        value: f64,
+        limbs: usize,
+        scale_bits: f64,
+        result_bits: Option<f64>,
+    ) -> Result<(), Error> {
+        let (bits, held) = (value.abs().log2() + scale_bits, self.held_bits(limbs));
+        if bits < held - 1.0 || result_bits.is_some_and(|result_bits| self.is_beyond(result_bits, limbs)) {
+            return Ok(());
+        }
+        let what = format!("the number {value:e}, which has {bits:.0} bits at {limbs} limbs of {held:.0} bits");
+        let rule = "their modulus holds a bit more than a number at its scale: scale it down, or take more limbs";
+        Err(Error::Operand { operation, what, rule })
+    }
+
     /// `value`, not negative, at the scale of `a`, modulo each limb.
-    fn summand(&self, a: &Ciphertext, value: f64) -> Vec<u64> {
+    fn summand(&self, operation: &'static str, a: &Ciphertext, value: f64) -> Result<Vec<u64>, Error> {
         let level = self.level(a.limbs);
         let factor = self.scales.fresh(level);
-        let excess = excess_bits((value * factor).abs(), SUMMAND_BITS);
-        let rounded = (value * factor / f64::from(excess).exp2() + 0.5) as u64;
         // A fresh ciphertext of `FlexibleAutoExt` has the square of a scale already.
         let more = if factor == self.scales.factor(level) { a.degree.saturating_sub(1) as usize } else { 0 };
+        let unit = |step: usize| self.scales.unit(a.limbs, step);
+        let further: f64 = (0..more).map(|step| (unit(step) as f64).log2()).sum();
+        let bits = factor.log2() + further;
+        self.check_number(operation, value, a.limbs, bits, (a.degree > 1).then_some(bits))?;
+        let excess = excess_bits((value * factor).abs(), SUMMAND_BITS);
+        let rounded = (value * factor / f64::from(excess).exp2() + 0.5) as u64;
         let of = |q: Modulus| {
             let word = scaled_up(q, q.reduce(rounded), excess);
-            (0..more).fold(word, |word, step| q.mul(word, q.reduce(self.scales.unit(a.limbs, step))))
+            (0..more).fold(word, |word, step| q.mul(word, q.reduce(unit(step))))
         };
-        self.primes[..a.limbs].iter().map(|p| of(p.modulus)).collect()
+        Ok(self.primes[..a.limbs].iter().map(|p| of(p.modulus)).collect())
     }
 
     /// The factors of a product with `value` at `limbs` limbs.
-    fn factors(&self, limbs: usize, value: f64) -> Vec<u64> {
+    fn factors(&self, limbs: usize, value: f64) -> Result<Vec<u64>, Error> {
         let factor = self.scales.factor(self.level(limbs));
+        let result_bits = (limbs == 1).then_some(2.0 * factor.log2());
+        self.check_number("multiply", value, limbs, factor.log2(), result_bits)?;
         let excess = excess_bits((value * factor).abs(), FACTOR_BITS);
         let rounded = (value / f64::from(excess).exp2() * factor + 0.5) as i128;
         let word = |q: Modulus| {
             let rest = q.reduce_wide(rounded.unsigned_abs());
             scaled_up(q, if rounded < 0 { q.neg(rest) } else { rest }, excess)
         };
-        self.primes[..limbs].iter().map(|p| word(p.modulus)).collect()
+        Ok(self.primes[..limbs].iter().map(|p| word(p.modulus)).collect())
     }
 
     /// `sum of terms[k] * values[k]`, in one pass: the words of the products added one by one. Nothing is rescaled.
@@ -126,7 +155,7 @@ impl Context {
         };
         terms.iter().try_for_each(|term| self.check(operation, term))?;
         values.iter().try_for_each(|value| finite(operation, *value))?;
-        let factors: Vec<_> = values.iter().map(|value| self.factors(first.limbs, *value)).collect();
+        let factors = values.iter().map(|value| self.factors(first.limbs, *value)).collect::<Result<Vec<_>, _>>()?;
         let n = self.ring_dim();
         let mut polynomials = Vec::with_capacity(first.polynomials.len());
         for _ in &first.polynomials {
@@ -155,7 +184,7 @@ impl Context {
     /// Multiplies by a number, one degree higher: OpenFHE's `EvalMultCoreInPlace`.
     pub(crate) fn times_real(&self, a: &Ciphertext, value: f64) -> Result<Ciphertext, Error> {
         let factor = self.scales.factor(self.level(a.limbs));
-        let words = self.factors(a.limbs, value);
+        let words = self.factors(a.limbs, value)?;
         let n = self.ring_dim();
         let limbs = a.limbs;
         let mut result = a.duplicate()?;

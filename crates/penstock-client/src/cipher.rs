@@ -126,7 +126,7 @@ impl Ring {
     /// was not rescaled is rescaled first where it has limbs: its error is stated at degree 1, and is far wider before.
     ///
     /// # Errors
-    /// As [`Ring::phase`]; [`Error::Drowned`]: the values outgrew the modulus.
+    /// As [`Ring::phase`]; [`Error::Drowned`]: the values outgrew the modulus. [`Error::Imaginary`]: they are complex.
     pub fn decrypt(
         &self,
         secret: &SecretKey,

@@ -13,6 +13,8 @@ use crate::ring::Ring;
 const INTEGER_LIMBS: usize = 3;
 /// Below so many bits of precision nothing was decrypted, by OpenFHE's rule.
 const LEAST_BITS: f64 = 5.0;
+/// Imaginary parts below it are taken for error, however small the real parts are.
+const LEAST_IMAGINARY: f64 = 1.0 / 1024.0;
 
 /// A signed integer of 256 bits, two's complement.
 #[derive(Clone, Copy, Default)]
@@ -111,7 +113,7 @@ pub fn integers(ring: &Ring, phase: &Phase) -> Result<Protected<Wide>> {
     }
     if wrong {
         let bits = q[..used].iter().map(|q| (q.value() as f64).log2()).sum();
-        return Err(Error::Drowned { limbs: phase.limbs, error_bits: bits, scale_bits: phase.scale.log2() });
+        return Err(Error::Drowned { limbs: phase.limbs, bits, scale_bits: phase.scale.log2() });
     }
     Ok(found)
 }
@@ -119,17 +121,25 @@ pub fn integers(ring: &Ring, phase: &Phase) -> Result<Protected<Wide>> {
 /// The slots of coefficients, without imaginary parts: programs are of real values, and imaginary parts are error.
 ///
 /// # Errors
-/// [`Error::Drowned`]: the imaginary parts say that less than 5 bits are left.
+/// [`Error::Imaginary`]: the imaginary parts say that less than 5 bits are left, or that they are no error.
 pub fn decoded(ring: &Ring, phase: &Phase, coefficients: &[Wide]) -> Result<Vec<Complex>> {
     let mut values = slots_of(ring, phase, coefficients);
-    let (slots, scale) = (phase.slots as f64, scale_of(phase));
-    let deviation = (values.iter().map(|value| value[1] * value[1]).sum::<f64>() / slots).sqrt() / (2.0 * slots).sqrt();
-    if deviation.is_nan() || deviation > (-LEAST_BITS).exp2() {
-        let scale_bits = scale.log2();
-        return Err(Error::Drowned { limbs: phase.limbs, error_bits: deviation.log2() + scale_bits, scale_bits });
+    let slots = phase.slots as f64;
+    let rms = |part: usize| (values.iter().map(|value| value[part] * value[part]).sum::<f64>() / slots).sqrt();
+    let (real, imaginary) = (rms(0), rms(1));
+    let deviation = imaginary / (2.0 * slots).sqrt();
+    let is_drowned = deviation.is_nan() || deviation > (-LEAST_BITS).exp2();
+    if is_drowned || is_imaginary(real, imaginary, slots) {
+        return Err(Error::Imaginary { limbs: phase.limbs, imaginary, real });
     }
     values.iter_mut().for_each(|value| value[1] = 0.0);
     Ok(values)
+}
+
+/// Whether imaginary parts are a program's: large, and so much larger than the real parts that an error, which is alike
+/// in both, gives that once in a million results.
+fn is_imaginary(real: f64, imaginary: f64, slots: f64) -> bool {
+    imaginary > LEAST_IMAGINARY && imaginary > real * (2.0 + 20.0 / slots).exp2()
 }
 
 /// A scale of 0 is one that OpenFHE lost.

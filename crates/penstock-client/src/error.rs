@@ -67,19 +67,34 @@ pub enum Error {
         /// What is accepted.
         rule: String,
     },
-    /// A result that is noise.
+    /// A result that is noise, or larger than a message.
     #[error(
-        "decryption failed at {limbs} limbs: the error of the result has 2^{error_bits:.0} of a scale of \
-         2^{scale_bits:.0}; the values outgrew the modulus or the noise drowned them: scale the data down, or take a set \
+        "decryption failed at {limbs} limbs: coefficients of the result have more than the {bits:.0} bits that a \
+         decryption reads, at a scale of 2^{scale_bits:.0}; the values outgrew the modulus or the noise drowned them: scale the data down, or take a set \
          with a wider first modulus"
     )]
     Drowned {
         /// Limbs of the ciphertext.
         limbs: usize,
-        /// log2 of the error.
-        error_bits: f64,
+        /// log2 of the largest integer that is read.
+        bits: f64,
         /// log2 of the scale.
         scale_bits: f64,
+    },
+    /// Values with imaginary parts that no error has.
+    #[error(
+        "decryption failed at {limbs} limbs: the imaginary parts of the values, {imaginary:.2e} (rms) beside real parts of \
+         {real:.2e}, are too large to be error, and this decryption returns real values; the values are complex, they \
+         outgrew the modulus, or the noise drowned them: decrypt complex values with their imaginary parts \
+         ('--complex', decrypt_complex); else scale the data down, or take a set with a wider first modulus"
+    )]
+    Imaginary {
+        /// Limbs of the ciphertext.
+        limbs: usize,
+        /// Root of the mean square of the imaginary parts.
+        imaginary: f64,
+        /// The same of the real parts.
+        real: f64,
     },
 }
 

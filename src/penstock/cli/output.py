@@ -59,6 +59,14 @@ def plain(value: Any) -> Any:
     return getattr(value, "value", value)
 
 
+def slot_rows(values: Any, *, is_complex: bool) -> list[dict[str, Any]]:
+    """One row a slot of a decrypted vector, (n,); its imaginary parts where they are asked for."""
+    if not is_complex:
+        return [{"slot": slot, "value": value} for slot, value in enumerate(values.real.tolist())]
+    parts = zip(values.real.tolist(), values.imag.tolist(), strict=True)
+    return [{"slot": slot, "value": real, "imaginary": imaginary} for slot, (real, imaginary) in enumerate(parts)]
+
+
 def emit(
     result: Mapping[str, Any] | Sequence[Mapping[str, Any]],
     output_format: str,

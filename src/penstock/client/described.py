@@ -69,7 +69,9 @@ def program_of(told: Mapping[str, Any]) -> Program:
             Input(str(each["name"]), int(each["length"]), int(each.get("limbs") or 0), bool(each.get("complex")))
             for each in told["inputs"]
         )
-        outputs = tuple(Output(str(each["name"]), int(each["length"])) for each in told["outputs"])
+        outputs = tuple(
+            Output(str(each["name"]), int(each["length"]), bool(each.get("complex"))) for each in told["outputs"]
+        )
         keys = _limbs(told["keys"])
         name = str(told["name"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:

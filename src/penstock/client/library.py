@@ -77,5 +77,10 @@ class PenstockClient:
         values = self.pair.decrypt(content)
         return Decrypted(values=values, begun_s=begun, ended_s=time.perf_counter())
 
+    def decrypt_complex(self, content: bytes) -> Decrypted:
+        begun = time.perf_counter()
+        values = self.pair.decrypt_complex(content)
+        return Decrypted(values=values, begun_s=begun, ended_s=time.perf_counter())
+
     def release(self) -> None:
         """The pair goes with this object."""

@@ -15,7 +15,7 @@ from penstock.errors import KeyPairDamaged, PenstockError
 from penstock.keystore import KeyStore, parameter_digest
 from penstock.keystore.pairs import PAIRS
 from penstock.params.ckks import CkksParameters
-from penstock.program.evaluator import Values
+from penstock.program.evaluator import Values, finite
 from penstock.system.files import os_errors, remove_dead, sync_folder, unfinished_folder
 from penstock.system.temporary import temporary_folder
 
@@ -187,7 +187,8 @@ class KeyPair:
 
         Args:   flooding: standard deviation of the noise that is added to each coefficient first, so that somebody else
                 may have the result; `predict precision --shared` computes it.
-        Raises: PenstockError: another pair's, not whole, or the values outgrew the modulus.
+        Raises: PenstockError: another pair's, not whole, the values outgrew the modulus, or they are imaginary
+                (`decrypt_complex`).
         """
         with client_errors():
             found: Values = self._ring.decrypt(self._secret, content, flooding)
@@ -196,7 +197,7 @@ class KeyPair:
     def encrypt_complex(self, values: Values, *, limbs: int) -> bytes:
         """As `encrypt_seeded`, of complex numbers, for programs that compute with them."""
         with client_errors():
-            given = np.ascontiguousarray(values, dtype=np.complex128)
+            given = np.ascontiguousarray(finite(values), dtype=np.complex128)
             content: bytes = self._ring.encrypt_seeded(self._secret, given, limbs, 1)
         return content
 

@@ -286,7 +286,7 @@ class Service:
                 time.sleep(0.2)
 
     def result(self, job: str) -> dict[str, Values]:
-        """The decrypted outputs of a job by name, (length,) float64, for the owner of the key alone.
+        """The decrypted outputs of a job by name, (length,) float64 or complex128, for the owner of the key alone.
 
         All ciphertexts are fetched first and kept. A later call decrypts those, and asks the service nothing.
 
@@ -316,7 +316,9 @@ class Service:
             file = self._job_folder(job) / f"output-{at}.ct"
             with os_errors(file, "read"):
                 content = file.read_bytes()
-            values[name] = np.ascontiguousarray(pair.decrypt(content).real[:length])
+            is_complex = name in record.get("complex", ())
+            decrypted = pair.decrypt_complex(content) if is_complex else pair.decrypt(content).real
+            values[name] = np.ascontiguousarray(decrypted[:length])
         return values
 
     def run(self, name: str, inputs: Mapping[str, Values]) -> dict[str, Values]:
@@ -466,6 +468,7 @@ class Service:
             "state": "prepared",
             "inputs": inputs,
             "outputs": {each.name: each.length for each in program.outputs},
+            "complex": [each.name for each in program.outputs if each.is_complex],
             "params": program.params.to_dict(),
         }
         journal.note("job", self._job_key(job), **record)

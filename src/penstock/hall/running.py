@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from penstock.advice.measured import Measured
-from penstock.errors import CheckFailed, UsageError
+from penstock.errors import CheckFailed, ParamsError, PenstockError, UsageError
 from penstock.hall.advising import Advised, advised_as
 from penstock.hall.arguments import names_arguments
 from penstock.hall.programs import name_of, set_of
@@ -162,7 +162,7 @@ def run(
             rows=(), values=got, numbers=numbers, check=None if reading == "clear" else check,
             outputs=outputs_of(workload, got), **common,
         )  # fmt: skip
-        return _held(found, name)
+        return _held(found, name, data)
     options |= {"threads": threads} | ({} if on_operation is None else {"on_operation": on_operation})
     done: Run = chosen.read(name, checked, size_name, seed, data, **options)
     check = workload.check(clear, done.result, data, sized)
@@ -171,7 +171,7 @@ def run(
         numbers=numbers | measured_numbers(done, check), check=check, trace=done.trace, **common,
     )  # fmt: skip
     words = {"reading": reading, "params": params, "size": size, "seed": seed, "threads": threads, **said}
-    return _held(replace(found, asked=_asked(name, size_name, checked, done, words, own_data=own_data)), name)
+    return _held(replace(found, asked=_asked(name, size_name, checked, done, words, own_data=own_data)), name, data)
 
 
 def _asked(
@@ -186,12 +186,22 @@ def _asked(
     return Measured(program=name, size=size, params=params, done=done, words=texts, named=not own_data)
 
 
-def _held(found: Ran, name: str) -> Ran:
+def _held(found: Ran, name: str, data: Any) -> Ran:
     """The run. Raises: RunDiffers."""
     if found.check is not None and not found.passed:
-        how = "encrypted" if READINGS[found.reading].keys else "with noise"
-        raise RunDiffers(f"{name} {how} differs from clear: {'; '.join(found.check.rules)}", found)
+        keys = READINGS[found.reading].keys
+        said = f"{name} {'encrypted' if keys else 'with noise'} differs from clear: {'; '.join(found.check.rules)}"
+        raise RunDiffers(said + (_outgrown(found, name, data) if keys else ""), found)
     return found
+
+
+def _outgrown(found: Ran, name: str, data: Any) -> str:
+    """The cause of a difference, where the noisy reading knows it: values that outgrew the modulus, or drowned."""
+    try:
+        READINGS["noisy"].read(name, found.params, found.size, 0, data)
+    except PenstockError as error:
+        return f". The values do not fit: {error}" if isinstance(error, ParamsError) else ""
+    return ""
 
 
 def _data_of(

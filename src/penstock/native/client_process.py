@@ -104,7 +104,13 @@ class ClientProcess:
         return Encrypted(content=self._content(), **times)
 
     def decrypt(self, content: bytes) -> Decrypted:
-        self._ask(do="decrypt")
+        return self._decrypted(content, "decrypt")
+
+    def decrypt_complex(self, content: bytes) -> Decrypted:
+        return self._decrypted(content, "decrypt_complex")
+
+    def _decrypted(self, content: bytes, how: str) -> Decrypted:
+        self._ask(do=how)
         self._send(content)
         times = self._hear()
         return Decrypted(values=np.frombuffer(self._content(), dtype=np.complex128), **times)

@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection
@@ -23,6 +24,7 @@ import numpy as np
 
 from penstock.errors import PenstockError
 from penstock.native.client import LIBRARIES, Client, open_client
+from penstock.native.ends import Decrypted
 from penstock.native.memory import peak_resident_bytes
 from penstock.params.ckks import CkksParameters
 from penstock.system.workers import after_parent, no_core_files
@@ -84,7 +86,13 @@ class Answers:
         self._connection.send_bytes(made.content)
 
     def do_decrypt(self) -> None:
-        found = self.client.decrypt(self._connection.recv_bytes())
+        self._decrypted(self.client.decrypt)
+
+    def do_decrypt_complex(self) -> None:
+        self._decrypted(self.client.decrypt_complex)
+
+    def _decrypted(self, decrypt: Callable[[bytes], Decrypted]) -> None:
+        found = decrypt(self._connection.recv_bytes())
         self._say(begun_s=found.begun_s, ended_s=found.ended_s)
         self._connection.send_bytes(found.values.tobytes())
 

@@ -31,6 +31,7 @@ from penstock.program.call import (
     Whole,
 )
 from penstock.program.evaluator import Plain, Values
+from penstock.program.imaginary import ComplexValues
 from penstock.program.rows import MULTIPLICATIONS
 from penstock.program.scaling import ScaleState
 from penstock.traces.builder import TraceBuilder
@@ -94,6 +95,8 @@ class Compiled:
     input_rows: list[int] = field(default_factory=list)
     """The row of each input's encryption."""
     output_rows: list[int] = field(default_factory=list)
+    """The row of each output's decryption."""
+    complex_values: ComplexValues = field(default_factory=ComplexValues)
     encoded: dict[tuple[int, int, int, bool], int] = field(default_factory=dict)
     """Encoded vector (number, limbs, degree, over Q and P) -> its uses."""
 
@@ -418,4 +421,5 @@ def compile_program(
     ev = CompilingEvaluator(engine)
     result = program(ev)
     ev.builder.on_add = None
+    engine.compiled.complex_values = ComplexValues.of(ev.builder)
     return engine.compiled, result, ev.builder

@@ -122,5 +122,4 @@ def compute_compiled(
 
 def _values(plain: Plain) -> npt.NDArray[np.complex128]:
     """A vector, which is not kept."""
-    source = plain.source() if callable(plain.source) else plain.source
-    return np.ascontiguousarray(source, dtype=np.complex128)
+    return np.ascontiguousarray(plain.fleeting(), dtype=np.complex128)

@@ -46,7 +46,14 @@ class Ends(Protocol):
         ...
 
     def decrypt(self, content: bytes) -> Decrypted:
-        """Raises: PenstockError: the values outgrew the modulus."""
+        """Real values. Raises: PenstockError: they outgrew the modulus, or are imaginary."""
+        ...
+
+    def decrypt_complex(self, content: bytes) -> Decrypted:
+        """Values with their imaginary parts, of a result that its program may have made complex.
+
+        Raises: PenstockError: they outgrew the modulus, or the client would drop imaginary parts.
+        """
         ...
 
 
@@ -68,3 +75,5 @@ class PreparedEnds:
         self.outputs.append(content)
         now = time.perf_counter()
         return Decrypted(values=np.zeros(self._slots), begun_s=now, ended_s=now)
+
+    decrypt_complex = decrypt

@@ -295,9 +295,7 @@ class LimbEngine(ABC):
         known = plain.encoded.get(name)
         if known is None:
             start = time.perf_counter()
-            # Not `plain.values`, which would keep them.
-            source = plain.source() if callable(plain.source) else plain.source
-            values = np.ascontiguousarray(source, dtype=np.complex128)
+            values = np.ascontiguousarray(plain.fleeting(), dtype=np.complex128)
             known = plain.encoded[name] = self.context.encode_coefficients(values, limbs, 1, len(values))
             self.encode_s += time.perf_counter() - start
             # Twice as many real coefficients as slots.

@@ -20,6 +20,7 @@ from penstock.params.spec import openfhe_primes
 from penstock.program.call import Call, Cipher, Executed, NumberSum, Pass, PlainSum, Refresh
 from penstock.program.composites import ExpandingEvaluator
 from penstock.program.evaluator import Plain, Values, Weight
+from penstock.program.imaginary import ComplexValues
 from penstock.program.scaling import ScaleState
 from penstock.traces.builder import TraceBuilder
 
@@ -48,7 +49,9 @@ class NativeEvaluator(ExpandingEvaluator):
 
     def _decrypt(self, a: Cipher) -> tuple[Values, Executed]:
         engine, start = self.engine, time.perf_counter()
-        found = self.ends.decrypt(engine.give(a))
+        is_complex = ComplexValues.of(self.builder).has(a.object_id, self.builder)
+        decrypt = self.ends.decrypt_complex if is_complex else self.ends.decrypt
+        found = decrypt(engine.give(a))
         engine.transfer_s += found.begun_s - start
         times = found.begun_s - engine.origin_s, found.ended_s - engine.origin_s
         return found.values, Executed(a.state, None, *times)

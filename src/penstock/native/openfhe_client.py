@@ -23,6 +23,7 @@ from penstock.openfhe.turn import TURN
 from penstock.operations import CONJ_KEY, RELIN_KEY
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
+from penstock.program.imaginary import check_dropped
 from penstock.system.files import os_errors
 
 
@@ -69,11 +70,20 @@ class OpenFheClient:
         return Encrypted(content=content, begun_s=begun, encoded_s=encoded, ended_s=ended)
 
     def decrypt(self, content: bytes) -> Decrypted:
+        return self._decrypted(content)[0]
+
+    def decrypt_complex(self, content: bytes) -> Decrypted:
+        made, plain = self._decrypted(content)
+        # Its estimate of the error is of the imaginary parts.
+        check_dropped(2.0 ** (plain.GetLogError() - self.params.scale_bits))
+        return made
+
+    def _decrypted(self, content: bytes) -> tuple[Decrypted, Any]:
         found = self._fhe.DeserializeCiphertextString(content, self._fhe.BINARY)
         begun = time.perf_counter()
         plain = self.context.decrypt(found, self.params.num_q - found.GetLevel())
         ended = time.perf_counter()
-        return Decrypted(values=self.context.slots_of(plain), begun_s=begun, ended_s=ended)
+        return Decrypted(values=self.context.slots_of(plain), begun_s=begun, ended_s=ended), plain
 
     def release(self) -> None:
         self.context.release()

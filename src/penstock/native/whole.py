@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -64,11 +64,13 @@ def run_compiled(
     *,
     encrypted: Callable[[], object] = lambda: None,
     computed: Callable[[], object] = lambda: None,
+    complex_outputs: Callable[[], Container[int]] = lambda: (),
     progress: Callable[[int], object] | None = None,
 ) -> WholeRun:
     """Encrypt the inputs, run the tasks, decrypt the outputs into their places.
 
-    Args:   encrypted, computed: called when all is encrypted, and before the first decryption.
+    Args:   encrypted, computed: called when all is encrypted, and before the first decryption. complex_outputs: asked
+            then for the outputs whose imaginary parts are kept.
     Raises: PenstockError: the engine refuses a task; as the keys and the ends.
     """
     origin = time.perf_counter()
@@ -90,11 +92,13 @@ def run_compiled(
     done = compute_compiled(compiled, context, keys, waiting.take, options, progress)
     done.times[:, :2] += started
     computed()
-    for place, result in zip(compiled.outputs, done.outputs, strict=True):
+    kept = complex_outputs()
+    for number, (place, result) in enumerate(zip(compiled.outputs, done.outputs, strict=True)):
         if writer is None:
             raise PenstockError("decrypt: nothing was encrypted in this run")
         start = time.perf_counter()
-        found = ends.decrypt(context.export_ciphertext(result, writer))
+        decrypt = ends.decrypt_complex if number in kept else ends.decrypt
+        found = decrypt(context.export_ciphertext(result, writer))
         transfer_s += found.begun_s - start
         decryptions.append((found.begun_s - origin, found.ended_s - origin))
         place[:] = found.values
@@ -235,6 +239,7 @@ def run_whole(
             options,
             encrypted=encrypted,
             computed=computed,
+            complex_outputs=lambda: compiled.complex_values.outputs(whole.trace, compiled.output_rows),
             progress=None if on_operation is None else lambda done: on_operation(done, total),
         )
         wall_s = time.perf_counter() - begun

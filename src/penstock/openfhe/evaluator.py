@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.errors import CapabilityMissing, ParamsError, PenstockError
+from penstock.errors import CapabilityMissing, EvaluationRefused, ParamsError, PenstockError
 from penstock.openfhe.paging import PagedKeys
 from penstock.openfhe.turn import TURN, Held
 from penstock.operations import CONJ_KEY, OpKind
@@ -26,6 +26,7 @@ from penstock.program.call import Call, Cipher, Executed, Manner, Period, Powers
 from penstock.program.circuit_evaluator import CircuitEvaluator
 from penstock.program.composites import CompositeEvaluator
 from penstock.program.evaluator import Plain, Values, check_real
+from penstock.program.fits import check_vector
 from penstock.program.scaling import ScaleState
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.system import remedy
@@ -211,11 +212,22 @@ class OpenFheContext:
         return context
 
     def plaintext(self, values: Values, degree: int = 1, level: int = 0) -> Any:
+<<<<<<< HEAD
         """OpenFHE's plaintext of `values`, (slots,), at a level."""
         TURN.check_process()
+=======
+        """OpenFHE's plaintext of `values`, (slots,), at a level.
+
+        Raises: PenstockError: complex values, or some that no coefficient holds; OpenFHE would encode others.
+        """
+>>>>>>> numbers
         check_real(values)
-        listed = values.real.tolist()
-        return self.context.MakeCKKSPackedPlaintext(listed, degree, level, None, self.params.slots)
+        state = ScaleState.encrypted(self.params, self.params.num_q - level)
+        check_vector(self.params, "encode", values, ScaleState(state.limbs, max(degree, state.degree)))
+        try:
+            return self.context.MakeCKKSPackedPlaintext(values.real.tolist(), degree, level, None, self.params.slots)
+        except RuntimeError as error:
+            raise EvaluationRefused(f"encode: OpenFHE refuses a vector: {str(error).rpartition(': ')[2]}") from error
 
     def decrypt(self, ciphertext: Any, limbs: int) -> Any:
         """OpenFHE's plaintext. Raises: PenstockError: the values outgrew the modulus."""

@@ -159,6 +159,8 @@ class Output:
     name: str
     length: int
     """Values that count, from slot 0 on."""
+    is_complex: bool = False
+    """As a service says of its program: whether imaginary parts are values. A package's instructions tell it."""
 
 
 class Constants(Protocol):

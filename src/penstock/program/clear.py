@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from penstock.errors import EvaluationRefused
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Operand, Plain, Values, Weight, chebyshev_coefficients, padded
+from penstock.program.rows import number_of
 
 
 class ClearEvaluator:
@@ -28,6 +30,11 @@ class ClearEvaluator:
         return Plain.of(values, self.params.slots, name)
 
     def decrypt(self, a: Values) -> Values:
+        if not np.all(np.isfinite(a)):
+            raise EvaluationRefused(
+                "decrypt: the values are not finite any more: a number or a product outgrew what a double holds "
+                "(1.8e308); scale the data down"
+            )
         return a
 
     def add(self, a: Values, b: Operand) -> Values:
@@ -177,4 +184,9 @@ class ClearCircuits(ClearEvaluator):
 
 
 def _value(operand: Operand) -> Operand:
-    return operand.values if isinstance(operand, Plain) else operand
+    if isinstance(operand, Plain):
+        return operand.values
+    if isinstance(operand, np.ndarray) and operand.ndim:
+        return operand
+    number = number_of(operand)
+    return number if number.imag else number.real

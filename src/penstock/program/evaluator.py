@@ -14,13 +14,24 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, UsageError
 from penstock.params.ckks import CkksParameters
 
 Values = npt.NDArray[Any]
 """float64 or complex128."""
 Ciphertext = Any
 """Of the reading; programs only pass it on."""
+
+
+@dataclass(eq=False, slots=True)
+class Traits:
+    """What is known of a vector without the vector."""
+
+    is_complex: bool = False
+    """Whether it had an imaginary part when it was made; until then nothing is known."""
+
+    def look(self, values: Values) -> None:
+        self.is_complex = values.dtype.kind == "c" and bool(np.any(values.imag))
 
 
 @dataclass(eq=False, slots=True)
@@ -32,18 +43,30 @@ class Plain:
     name: str | None = None
     encoded: dict[Any, Any] = field(default_factory=dict, repr=False)
     """The reading's own encodings, by limbs (and scale)."""
+    traits: Traits = field(default_factory=Traits, repr=False)
 
     @classmethod
     def of(cls, values: Values | Callable[[], Values], slots: int, name: str | None = None) -> Plain:
         """A plaintext of `slots` slots, zeros at the end."""
-        return cls((lambda: padded(values(), slots)) if callable(values) else padded(values, slots), name)
+        if callable(values):
+            return cls(lambda: padded(values(), slots), name)
+        made = cls(padded(values, slots), name)
+        made.traits.look(made.values)
+        return made
 
     @property
     def values(self) -> Values:
         """The vector; made once."""
-        if callable(self.source):
-            self.source = self.source()
+        self.source = self.fleeting()
         return self.source
+
+    def fleeting(self) -> Values:
+        """The vector, which is not kept where a function makes it."""
+        if not callable(self.source):
+            return self.source
+        made = self.source()
+        self.traits.look(made)
+        return made
 
 
 Weight = Plain | Callable[[], Values]
@@ -73,7 +96,7 @@ class Evaluator(Protocol):
         ...
 
     def decrypt(self, a: Ciphertext) -> Values:
-        """The vector in `a`, shape (slots,)."""
+        """The vector in `a`, shape (slots,); with imaginary parts where the program may have made some."""
         ...
 
     def add(self, a: Ciphertext, b: Operand) -> Ciphertext:
@@ -224,11 +247,32 @@ def padded(values: Values, slots: int) -> Values:
     values = np.asarray(values)
     if values.ndim != 1 or values.shape[0] > slots:
         raise ValueError(f"a vector of shape {values.shape} does not fit in {slots} slots")
-    if values.dtype.kind != "c":
-        values = values.astype(np.float64, copy=False)
+    values = finite(values)
     if values.shape[0] == slots:
         return values
     return np.concatenate([values, np.zeros(slots - values.shape[0], dtype=values.dtype)])
+
+
+_HELD = "replace it, or scale the values down to what a double holds (1.8e308)"
+
+
+def finite(values: Values) -> Values:
+    """Numbers as float64 or complex128.
+
+    Raises: UsageError: one that a double does not hold.
+    """
+    try:
+        with np.errstate(over="ignore"):  # of longer floats
+            values = values.astype(np.complex128 if values.dtype.kind == "c" else np.float64, copy=False)
+    except OverflowError as error:
+        raise UsageError(f"a vector has a whole number that no double holds: {_HELD}") from error
+    if not np.isfinite(values).all():
+        place = int(np.argmin(np.isfinite(values)))
+        raise UsageError(
+            f"a vector has {values.flat[place]:g} at place {place}; ciphertexts and plaintexts hold finite numbers: "
+            f"{_HELD}"
+        )
+    return values
 
 
 def check_real(values: Values) -> None:

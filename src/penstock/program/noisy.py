@@ -37,6 +37,8 @@ from penstock.program.call import (
 )
 from penstock.program.composites import ExpandingEvaluator
 from penstock.program.evaluator import Plain, Values, check_real
+from penstock.program.fits import check_vector
+from penstock.program.imaginary import ComplexValues, check_dropped
 from penstock.program.noise import NoiseModel, coefficients_of, ones_in_slots, slots_of
 from penstock.program.noisy_small import NoisySmallRing
 from penstock.program.scaling import ScaleState, align_pair
@@ -158,7 +160,8 @@ class NoisyEvaluator(ExpandingEvaluator):
         largest = float(np.max(np.abs(coefficients_of(values))))
         if not np.isfinite(largest):
             raise ParamsError(
-                "decrypt: the values are not numbers any more: a series was left far outside its interval"
+                "decrypt: the values are not numbers any more: a series was left far outside its interval, or a "
+                "product outgrew what a double holds"
             )
         if largest > 0 and np.log2(largest) + log_scale >= self.model.log2_modulus(a.state.limbs) - 1:
             held = f"{a.state.limbs} limb{'s' if a.state.limbs > 1 else ''} of set '{params.name}'"
@@ -166,9 +169,14 @@ class NoisyEvaluator(ExpandingEvaluator):
                 f"decrypt: values up to {float(np.max(np.abs(values))):.3g} outgrow the modulus at {held}: scale the "
                 "data down, or take a set with a wider first modulus"
             )
-        # Imaginary parts are taken for pure noise.
+        is_complex = ComplexValues.of(self.builder).has(a.object_id, self.builder)
+        if is_complex and self._own_client:
+            return values, Executed(a.state)
+        # Other imaginary parts are taken for pure noise.
         of_slots = np.sqrt(2 * len(values)) / 2.0**params.scale_bits
         seen = float(np.sqrt(np.mean(values.imag**2)))
+        if is_complex:
+            check_dropped(seen)
         if np.log2(max(seen / of_slots, 1e-300)) > params.scale_bits - _LEAST_BITS:
             raise ParamsError(
                 f"decrypt: the imaginary parts, {seen:.3g} (rms), are too large to be noise, and OpenFHE refuses them: "
@@ -426,6 +434,12 @@ class NoisyEvaluator(ExpandingEvaluator):
         limbs = predicted.limbs
         if not self._exact_ratio:
             check_real(plain.values)
+        check_vector(
+            self._top,
+            "encode",
+            plain.values,
+            ScaleState(limbs, predicted.degree if kind is not OpKind.MULT_PLAIN else 1),
+        )
         encoding = self._encoding(len(plain.values), predicted)
         if kind is OpKind.MULT_PLAIN:
             made = self._rescaled(made, a.state.limbs) if limbs < a.state.limbs else made

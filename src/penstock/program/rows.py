@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from penstock.errors import ParamsError, PenstockError
+from penstock.errors import ParamsError, PenstockError, UsageError
 from penstock.operations import CONJ_KEY, RELIN_KEY, OpKind, rotation_key
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.call import Call, Cipher, Executed, How, Manner
 from penstock.program.evaluator import Operand, Plain, Values, Weight, chebyshev_coefficients, padded
+from penstock.program.fits import check_number, check_scale, check_vector
+from penstock.program.imaginary import ComplexValues
 from penstock.program.scaling import Aligned, ScaleState, align_pair, align_unary, check_drop
 from penstock.traces.builder import TraceBuilder
 
@@ -77,7 +79,9 @@ class RowWriter(ABC):
 
     # Client side.
     def encrypt(self, values: Values, *, name: str | None = None) -> Cipher:
-        done = self._encrypt(padded(values, self.params.slots))
+        vector = padded(values, self.params.slots)
+        check_vector(self.params, "encrypt", vector, ScaleState.encrypted(self.params, self.params.num_q))
+        done = self._encrypt(vector)
         object_id = self.builder.ciphertext(done.state.limbs, name=name)
         self.builder.add(
             OpKind.ENCRYPT,
@@ -96,7 +100,7 @@ class RowWriter(ABC):
         return self._decrypt_by(a, self._decrypt)
 
     def _decrypt_by(self, a: Cipher, decrypt: Callable[[Cipher], tuple[Values, Executed]]) -> Values:
-        self._check_scale(a.state)
+        check_scale(self.builder.params, a.state)
         values, done = decrypt(a)
         self.builder.add(
             OpKind.DECRYPT,
@@ -108,17 +112,6 @@ class RowWriter(ABC):
             end_s=done.end_s,
         )
         return values
-
-    def _check_scale(self, state: ScaleState) -> None:
-        """Raises: ParamsError: a product whose scale the primes that are left do not hold cannot be decrypted."""
-        params = self.params
-        held = sum(params.q_bits[: state.limbs])
-        if state.degree > 1 and state.degree * params.scale_bits >= held:
-            raise ParamsError(
-                f"decrypt: a product at {state.limbs} limb{'s' if state.limbs > 1 else ''} has a scale of "
-                f"2^{state.degree * params.scale_bits}, and set '{params.name}' has {held} bits left for it: the "
-                "program is deeper than the parameters"
-            )
 
     # Sums.
     def add(self, a: Cipher, b: Operand) -> Cipher:
@@ -260,6 +253,8 @@ class RowWriter(ABC):
         how: How | None = None,
     ) -> Cipher:
         aligned = _aligned(a.state.limbs, a.state.degree, self.params.scaling, kind in MULTIPLICATIONS)
+        if scalar is not None:
+            check_number(self.builder.params, kind, scalar, state_of(aligned.limbs, max(aligned.degrees)))
         return self._apply(kind, [a], aligned, key, step, plain, scalar, how)
 
     def _apply(self, kind: OpKind, operands: Sequence[Cipher], aligned: Aligned, *rest: Any) -> Cipher:
@@ -313,6 +308,7 @@ class RowWriter(ABC):
             if plaintext is None:
                 plaintext = self.builder.plaintext(limbs, plain.name)
                 known[(id(self.builder), limbs)] = plaintext
+                ComplexValues.of(self.builder).plains[plaintext] = plain.traits
         self.builder.add(
             call.kind,
             limbs_in=limbs,
@@ -356,4 +352,9 @@ def number_of(operand: Any) -> complex:
         raise PenstockError(
             f"an operand is a vector of {len(operand)} values: make a plaintext of it, ev.encode(vector), or encrypt it"
         )
-    return operand if isinstance(operand, complex) else complex(operand)
+    if isinstance(operand, complex):
+        return operand
+    try:
+        return complex(operand)
+    except OverflowError as error:
+        raise UsageError("an operand is a whole number that no double holds: scale it down") from error

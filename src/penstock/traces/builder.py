@@ -67,6 +67,15 @@ class TraceBuilder:
             self._scope_path = parent
 
     @property
+    def is_modelled(self) -> bool:
+        """Whether operations of now are steps inside a composite."""
+        return self._modelled > 0
+
+    def flows(self, first: int) -> Iterator[tuple[str, Sequence[int], int | None, int | None]]:
+        """Origin, operands, output and plaintext of each operation from a number on."""
+        return ((row[2], row[5], row[6], row[8]) for row in self._ops[first:])
+
+    @property
     def place(self) -> Place:
         """Where the next operation will stand."""
         return Place(len(self._ops), len(self._objects), self._scope_path)

@@ -104,11 +104,11 @@ fn sums_and_numbers_follow_their_definitions() {
 #[test]
 fn numbers_that_do_not_fit_a_word_are_scaled_in_steps() {
     let context = &contexts(&parameters(64, 3, Scaling::FixedManual))[0];
-    let a = ciphertext(context, &mut Random(6), 2, 3);
+    let a = ciphertext(context, &mut Random(6), 2, 5);
     // 2^150 * 2^50: 2^200 modulo each prime, exactly, since 2^150 has one bit.
     let scaled = context.mult_scalar(&a, 2f64.powi(150)).unwrap();
     let shifted = context.add_scalar(&a, 2f64.powi(150)).unwrap();
-    for limb in 0..3 {
+    for limb in 0..5 {
         let m = context.primes[limb].modulus;
         let factor = m.pow(2, 200);
         assert_eq!(scaled.row(0, limb)[5], m.mul(a.row(0, limb)[5], factor));
@@ -167,6 +167,59 @@ fn an_encoded_vector_is_the_rounded_interpolation() {
         assert!(context.encode(&values, 3, 1, 64).is_err(), "more slots than N/2");
         assert!(context.encode(&[[f64::INFINITY, 0.0]], 3, 1, 8).is_err());
         assert!(context.encode(&[[1e-40, 0.0]], 3, 1, 8).is_err(), "would round to 0");
+    }
+}
+
+/// What `work` says of numbers that it refuses.
+fn refusal<T: std::fmt::Debug>(made: Result<T, crate::Error>) -> String {
+    made.unwrap_err().to_string()
+}
+
+#[test]
+fn numbers_that_the_modulus_does_not_hold_are_refused_before_they_overflow() {
+    for scaling in [Scaling::FixedManual, Scaling::FixedAuto, Scaling::FlexibleAuto, Scaling::FlexibleAutoExt] {
+        let context = &contexts(&parameters(64, 3, scaling))[0];
+        for limbs in 2..=context.count_q() {
+            let a = ciphertext(context, &mut Random(8), 2, limbs);
+            // The powers of two around the bound: their bits and those of the scale add up to the modulus less a bit.
+            let level = context.level(limbs);
+            let sum = (context.held_bits(limbs) - 1.0 - context.scales.fresh(level).log2()).exp2();
+            let factor = (context.held_bits(limbs) - 1.0 - context.scales.factor(level).log2()).exp2();
+            for sign in [1.0, -1.0] {
+                let (small, large) = (0.999 * sign, 1.001 * sign);
+                assert!(context.add_scalar(&a, sum * small).is_ok() && context.sub_scalar(&a, sum * small).is_ok());
+                assert!(context.mult_scalar(&a, factor * small).is_ok());
+                assert!(context.weighted_sum_scalar(&[&a], &[factor * small]).is_ok());
+                assert!(context.encode(&[[sum * small, 0.0]; 8], limbs, 1, 8).is_ok());
+                for value in [large, 1e200 * sign, 1e300 * sign, f64::MAX * sign] {
+                    let [to_add, to_multiply] =
+                        [sum, factor].map(|most| if value == large { most * large } else { value });
+                    assert!(refusal(context.add_scalar(&a, to_add)).contains("bits at"), "{to_add}, {limbs} limbs");
+                    assert!(refusal(context.sub_scalar(&a, to_add)).contains("bits at"));
+                    assert!(refusal(context.mult_scalar(&a, to_multiply)).contains("bits at"));
+                    assert!(refusal(context.weighted_sum_scalar(&[&a], &[to_multiply])).contains("bits at"));
+                    for values in [[[to_add, 0.0]; 8], [[0.0, to_add]; 8]] {
+                        let said = refusal(context.encode(&values, limbs, 1, 8));
+                        assert!(said.contains("values whose coefficients have"), "{said}");
+                        assert!(context.encode_extended(&values, limbs, 1, 8).is_err());
+                    }
+                }
+            }
+            // Each value times the scale is a double, and their sum is not.
+            let said = refusal(context.encode(&[[f64::MAX / 2f64.powi(52), 0.0]; 8], limbs, 1, 8));
+            assert!(said.contains("values whose coefficients have"), "{said}");
+        }
+        let single = ciphertext(context, &mut Random(9), 2, 3);
+        let mut product = context.mult_scalar(&single, 1.0).unwrap();
+        assert_eq!(product.degree(), 2);
+        let held = context.held_bits(product.limbs());
+        let bits = held - 1.0 - product.scale().log2();
+        assert!(context.add_scalar(&product, (bits - 0.01).exp2()).is_ok());
+        assert!(refusal(context.add_scalar(&product, (bits + 0.01).exp2())).contains("bits at"));
+        assert!(context.encode(&[[(bits + 0.01).exp2(), 0.0]; 8], product.limbs(), 2, 8).is_err());
+        // Nothing can be decrypted there, and OpenFHE computes.
+        product = context.mod_drop(&product, 1).unwrap();
+        assert!(context.add_scalar(&product, 1.0).is_ok());
     }
 }
 

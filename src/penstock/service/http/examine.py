@@ -14,6 +14,7 @@ from typing import Any
 from penstock.errors import PenstockError
 from penstock.machines import load_machine
 from penstock.package.file import check_package
+from penstock.package.imaginary import complex_outputs
 from penstock.prediction.prediction import predict
 from penstock.program.tally import tally_of
 from penstock.service.work.programs import plan_program
@@ -36,6 +37,7 @@ def describe(path: Path, key_bytes: int, machine: str = "") -> dict[str, Any]:
     check_package(path)
     planned = plan_program(path, key_bytes)
     package, params, tally = planned.package, planned.params, tally_of(planned.trace)
+    are_complex = complex_outputs(package)
     keys = [{"key": key, "limbs": limbs, "bytes": planned.needs[key]} for key, limbs in planned.keys.items()]
     tables = 4 * params.ring_dim * WORD_BYTES * (params.num_q + params.num_p)
     return {
@@ -45,7 +47,9 @@ def describe(path: Path, key_bytes: int, machine: str = "") -> dict[str, Any]:
             {"name": each.name, "length": each.length, "limbs": each.limbs or params.num_q, "complex": each.is_complex}
             for each in package.inputs
         ],
-        "outputs": [{"name": each.name, "length": each.length} for each in package.outputs],
+        "outputs": [
+            {"name": each.name, "length": each.length, "complex": each.name in are_complex} for each in package.outputs
+        ],
         "params": params.to_dict(),
         "keys": keys,
         "planned_key_bytes": key_bytes,

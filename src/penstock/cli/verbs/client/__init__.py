@@ -14,7 +14,7 @@ import numpy as np
 
 from penstock.cli.key_pair import open_pair, passphrase_from, passphrase_option, warn
 from penstock.cli.options import quiet_option, threads_option
-from penstock.cli.output import emit, format_option
+from penstock.cli.output import emit, format_option, slot_rows
 from penstock.cli.service_options import ca_option, insecure_option, patience_option, service_option, token_option
 from penstock.cli.verbs.client.keys import keys
 from penstock.cli.verbs.client.remove import remove, uploaded
@@ -242,6 +242,7 @@ def encrypt(
     metavar="STD",
     help="Standard deviation of noise on each coefficient, so that somebody else may have the values.",
 )
+@click.option("--complex", "is_complex", is_flag=True, help="Print imaginary parts, too: of values that are complex.")
 @click.option("--count", type=click.IntRange(min=1), help="Print the first values only. Default: every slot.")
 @format_option
 def decrypt(
@@ -251,6 +252,7 @@ def decrypt(
     passphrase_file: Path | None,
     threads: int | None,
     flooding: float | None,
+    is_complex: bool,
     count: int | None,
     quiet: bool,
     output_format: str,
@@ -265,13 +267,14 @@ def decrypt(
       penstock client decrypt alice result.ct --params openfhe-bench --count 8
       penstock client decrypt alice result.ct --params openfhe-bench --flooding 1e13 --format csv
     """
+    if is_complex and flooding is not None:
+        raise UsageError("--complex and --flooding: imaginary parts are the error of real values; give one of them")
     params = catalogue.get(name)
     pair = open_pair(folder, params, passphrase_file, threads, quiet)
     with os_errors(ciphertext, "read"):
         content = ciphertext.read_bytes()
-    found = pair.decrypt(content, flooding=flooding)
-    rows = [{"slot": slot, "value": value} for slot, value in enumerate(found.real[:count].tolist())]
-    emit(rows, output_format)
+    found = pair.decrypt_complex(content) if is_complex else pair.decrypt(content, flooding=flooding)
+    emit(slot_rows(found[:count], is_complex=is_complex), output_format)
 
 
 @command.command("from-openfhe")
@@ -343,7 +346,7 @@ def read_values(file: Path, slots: int) -> Values:
             raise UsageError(f"{file}: {size} bytes, and the set has {slots} slots: split the values")
         try:
             found = np.asarray(reader(file), dtype=np.float64)
-        except (ValueError, TypeError, EOFError, RecursionError) as error:
+        except (ValueError, TypeError, OverflowError, EOFError, RecursionError) as error:
             why = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise UsageError(f"{file}: it holds something else than real numbers ({why})") from error
     if found.ndim != 1 or not 1 <= len(found) <= slots:

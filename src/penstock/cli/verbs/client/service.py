@@ -11,7 +11,7 @@ import click
 
 from penstock.cli.key_pair import passphrase_from, passphrase_option, warn
 from penstock.cli.options import quiet_option, threads_option
-from penstock.cli.output import emit, format_option
+from penstock.cli.output import emit, format_option, slot_rows
 from penstock.cli.service_options import access_options, insecure_option
 from penstock.errors import CheckFailed
 from penstock.system.files import check_target
@@ -302,12 +302,9 @@ def result(
     ):
         values = found.result(job)
     if output is None:
-        rows = [
-            {"output": name, "slot": slot, "value": value}
-            for name, vector in values.items()
-            for slot, value in enumerate(vector.tolist())
-        ]
-        emit(rows, output_format)
+        is_complex = any(vector.dtype.kind == "c" for vector in values.values())
+        named = [(name, slot_rows(vector, is_complex=is_complex)) for name, vector in values.items()]
+        emit([{"output": name, **row} for name, rows in named for row in rows], output_format)
         return
     check_room(output, list(values))
     write_vectors(values, output, force=force)
