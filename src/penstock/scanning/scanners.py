@@ -156,12 +156,9 @@ def openfhe_scanner(
     if chosen_library(library or "openfhe", folder).name != "openfhe":
         raise UsageError(f"the openfhe reading has its own client: leave the client library '{library}' out")
     set_threads(threads)
-    steps, relinearize, conjugate = needed_keys(trace.key_ids(), trace.operations["step"].to_pylist())
     context = OpenFheContext.create(
         params,
-        rotation_steps=steps,
-        relinearize=relinearize,
-        conjugate=conjugate,
+        **needed_keys(trace),
         client_keys=None if folder is None else partial(client_keys, folder, params),
     )
     try:
