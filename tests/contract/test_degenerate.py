@@ -154,3 +154,18 @@ def test_a_series_beyond_openfhes_table_has_its_words(degree: int) -> None:
         assert [pair.difference(*each) for each in zip(ours, theirs, strict=True)] == ["", ""]
         for got, exact in zip(ours, made(ClearEvaluator(params)), strict=True):
             assert np.allclose(pair.ours.decrypt(got), exact, atol=1e-6)
+
+
+@pytest.mark.parametrize("scaling", [Scaling.FIXED_AUTO, Scaling.FLEXIBLE_AUTO, Scaling.FLEXIBLE_AUTO_EXT])
+@pytest.mark.usefixtures("openfhe")
+def test_a_product_that_is_rescaled_to_the_last_limb_meets_a_plaintext(scaling: Scaling) -> None:
+    params = toy(scaling=scaling)
+
+    def made(ev: Any) -> Any:
+        a = ev.mod_drop(ev.encrypt(VALUES), 2)
+        return ev.mult(ev.square(a), ev.encode(VALUES))
+
+    with evaluator_pair(params, [RELIN_KEY]) as pair:
+        ours, theirs = made(pair.ours), made(pair.theirs)
+        assert ours.state.limbs == 1
+        assert pair.difference(ours, theirs) == ""
