@@ -13,6 +13,8 @@ import pytest
 
 from penstock.errors import ParamsError, PenstockError, UnknownName
 from penstock.params.ckks import CkksParameters, Scaling
+from penstock.program.circuits.linear import bsgs_diagonals, diagonals_of, linear_transform
+from penstock.program.circuits.sums import fold
 from penstock.program.clear import ClearEvaluator
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.running import READINGS
@@ -130,7 +132,7 @@ def test_what_nobody_decrypts_is_refused_in_each_reading_or_in_none(
 
 
 @pytest.mark.parametrize(("scaling", "tolerance"), [(Scaling.FIXED_MANUAL, 2e-3), (Scaling.FLEXIBLE_AUTO, 1e-6)])
-@pytest.mark.parametrize("slots", [256, 1024])
+@pytest.mark.parametrize("slots", [1, 2, 256, 1024])
 @pytest.mark.usefixtures("openfhe")
 def test_openfhes_refresh_leaves_limbs_as_the_circuit_says(scaling: Scaling, tolerance: float, slots: int) -> None:
     params = toy_bootstrap(scaling, slots)
@@ -170,3 +172,66 @@ def test_an_unrescaled_product_is_not_multiplied_again_under_manual_scaling() ->
         ev.add(product, ev.encrypt(X))
     with pytest.raises(PenstockError, match="not a product"):
         ev.rescale(ev.encrypt(X))
+
+
+ALONE: dict[str, Any] = {
+    "polynomial of degree 0": lambda ev, a: ev.polynomial(a, [0.5]),
+    "polynomial of degree 1": lambda ev, a: ev.polynomial(a, [0.5, 0.25]),
+    "polynomial of degree 2": lambda ev, a: ev.polynomial(a, [0.5, 0.25, 0.125]),
+    "polynomial of degree 6": lambda ev, a: ev.polynomial(a, SERIES),
+    "series of degree 0": lambda ev, a: ev.chebyshev_series(a, [0.5], -1, 1),
+    "series of degree 1": lambda ev, a: ev.chebyshev_series(a, [0.5, 0.25], -2, 2),
+    "series of degree 2": lambda ev, a: ev.chebyshev_series(a, [0.5, 0.25, 0.125], -1, 1),
+    "function": lambda ev, a: ev.chebyshev_function(a, np.exp, -1, 1, 7),
+    "weighted sum": lambda ev, a: ev.weighted_sum([a, a], [ev.encode(X), ev.encode(X)]),
+    "sum of slots": lambda ev, a: fold(ev, a, 64),
+    "matrix": lambda ev, a: linear_transform(ev, a, bsgs_diagonals(ev, diagonals_of(np.outer(X, X) / 64), name="m")),
+    "square": lambda ev, a: ev.square(a),
+    "conjugate": lambda ev, a: ev.conjugate(a),
+    "refresh": lambda ev, a: ev.bootstrap(ev.mod_drop(a, 3)),
+    "refresh of a fresh one": lambda ev, a: ev.bootstrap(a),
+    "refresh of a product": lambda ev, a: ev.bootstrap(ev.mult(a, 0.5)),
+    "refresh of few slots": lambda ev, a: ev.bootstrap(ev.mod_drop(ev.mult(a, 0.0), 3), 2),
+    "refresh, then a rotation": lambda ev, a: ev.rotate(ev.conjugate(ev.bootstrap(ev.mod_drop(a, 3))), 5),
+    "refreshes": lambda ev, a: ev.add(*ev.bootstrap_many([ev.mod_drop(a, 3), ev.mod_drop(a, 4)])),
+}
+
+
+@pytest.mark.parametrize("name", ALONE)
+@pytest.mark.parametrize("scaling", [Scaling.FLEXIBLE_AUTO, Scaling.FIXED_MANUAL])
+@pytest.mark.parametrize("reading", ["native", "openfhe"])
+def test_a_reading_has_the_keys_of_a_composite_that_is_alone(
+    reading: str, scaling: Scaling, name: str, request: pytest.FixtureRequest
+) -> None:
+    request.getfixturevalue("openfhe" if reading == "openfhe" else "encrypting")
+    refreshes = name.startswith("refresh")
+    params = toy_bootstrap(scaling, 64) if refreshes else toy(scaling=scaling)
+
+    def program(ev: Any) -> list[Any]:
+        return [ALONE[name](ev, ev.encrypt(X / 4))]
+
+    with READINGS[reading].evaluator(params, symbolic_trace(params, program)) as ev:
+        values, recorded = read(ev, program)
+    assert agree(values, params, program) < (2e-3 if refreshes else 1e-6)
+    symbolic = symbolic_trace(params, program)
+    assert list(differences(recorded, symbolic.view() if reading == "native" else symbolic)) == []
+
+
+def test_keys_for_openfhe_are_those_of_the_operations_and_a_refresh_makes_its_own() -> None:
+    from penstock.openfhe.evaluator import needed_keys
+
+    def needed(name: str) -> dict[str, Any]:
+        params = toy_bootstrap(Scaling.FLEXIBLE_AUTO, 64)
+        return needed_keys(symbolic_trace(params, lambda ev: [ALONE[name](ev, ev.encrypt(X / 4))]))
+
+    nothing = {"rotation_steps": [], "relinearize": False, "conjugate": False, "bootstrap": set()}
+    for name in ("polynomial of degree 0", "polynomial of degree 1", "series of degree 1", "weighted sum"):
+        assert needed(name) == nothing
+    for name in ("polynomial of degree 2", "polynomial of degree 6", "series of degree 2", "function", "square"):
+        assert needed(name) == nothing | {"relinearize": True}
+    assert needed("sum of slots") == nothing | {"rotation_steps": [1, 2, 4, 8, 16, 32]}
+    assert needed("conjugate") == nothing | {"conjugate": True}
+    refreshed = nothing | {"relinearize": True, "bootstrap": {64}}
+    assert needed("refresh") == needed("refreshes") == refreshed
+    assert needed("refresh of few slots") == refreshed | {"bootstrap": {2}}
+    assert needed("refresh, then a rotation") == refreshed | {"rotation_steps": [5], "conjugate": True}

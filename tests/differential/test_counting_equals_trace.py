@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from penstock import workloads
+from penstock.errors import UsageError
 from penstock.params import catalogue
 from penstock.params.ckks import KeyForm, Scaling
 from penstock.params.variation import varied
@@ -110,7 +111,7 @@ def test_weights_and_terms_of_a_weighted_sum_are_as_many(scaling: Scaling) -> No
         a, weight = ev.encrypt(np.ones(4)), partial(np.ones, 4)
         ev.weighted_sum([a, a], [weight, weight])
         for terms, weights in (([a, a], [weight]), ([a], [weight, weight])):
-            with pytest.raises(ValueError, match="zip"):
+            with pytest.raises(UsageError, match="one weight for each term"):
                 ev.weighted_sum(terms, weights)
 
 

@@ -66,6 +66,8 @@ def bits(found: Floats, x: Floats) -> float:
         (AUTO, 2048, 128, None, (3, 2)),  # 7 layers: a short last stage, and other numbers of stages
         (AUTO, 2048, 16, None, (1, 1)),  # each transform one matrix
         (AUTO, 2048, 16, None, (2, 1)),  # one of them
+        (AUTO, 2048, 1, None, (2, 2)),  # one slot: the library cuts both to one stage
+        (MANUAL, 2048, 16, 2, (3, 2)),  # one layer
         (EXT, 2048, 256, None, (3, 3)),
     ],
 )

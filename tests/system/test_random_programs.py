@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from faults.programs import check, draw_program, missed, program_report
@@ -22,3 +27,11 @@ def test_random_programs_have_openfhes_words_one_trace_and_the_predicted_precisi
             # Keys are new in each run, and a rare one is noisier than all draws. A wrong model errs with every key.
             outcome = check(draw_program(seed, scaling))
         assert not missed(outcome), program_report(outcome)
+
+
+@pytest.mark.usefixtures("openfhe")
+def test_random_programs_of_degenerate_sizes_have_their_clear_values_or_one_refusal() -> None:
+    # A process of its own: each program runs in a fork, and a process that has computed with OpenFHE is not forked.
+    bench = [sys.executable, str(Path(__file__).parents[1] / "faults"), "degenerate", "--count", "24", "--jobs", "1"]
+    done = subprocess.run(bench, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    assert done.returncode == 0, done.stdout + done.stderr

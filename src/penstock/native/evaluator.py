@@ -17,10 +17,12 @@ from penstock.native.engine import Engine
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.params.spec import openfhe_primes
+from penstock.program.arguments import pairs_of
 from penstock.program.call import Call, Cipher, Executed, NumberSum, Pass, PlainSum, Refresh
 from penstock.program.composites import ExpandingEvaluator
 from penstock.program.evaluator import Plain, Values, Weight
 from penstock.program.imaginary import ComplexValues
+from penstock.program.rows import ciphertext
 from penstock.program.scaling import ScaleState
 from penstock.traces.builder import TraceBuilder
 
@@ -85,14 +87,12 @@ class NativeEvaluator(ExpandingEvaluator):
         return Refresh(adjust=adjust, small=small, modulus_ratio=q[0] / top)
 
     def weighted_sum(self, terms: Iterable[Cipher], weights: Iterable[Weight]) -> Cipher:
-        encoded = (each if isinstance(each, Plain) else self.encode(each) for each in weights)
-        pairs = zip(terms, encoded, strict=True)
+        pairs = pairs_of(terms, weights, self.encode, ciphertext)
         total: Cipher | None = None
         while group := list(islice(pairs, _MOST_TERMS)):
             part = self._plain_sum([term for term, _ in group], [plain for _, plain in group])
             total = part if total is None else self.add(total, part)
-        if total is None:
-            raise ValueError("a weighted sum has at least one term")
+        assert total is not None  # `pairs_of` refuses a sum of no terms
         return total
 
     def _plain_sum(self, terms: Sequence[Cipher], plains: Sequence[Plain]) -> Cipher:

@@ -15,15 +15,18 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.errors import CapabilityMissing, EvaluationRefused, ParamsError, PenstockError
 from penstock.openfhe.paging import PagedKeys
 from penstock.openfhe.turn import TURN, Held
-from penstock.operations import CONJ_KEY, OpKind
+from penstock.operations import CONJ_KEY, RELIN_KEY, OpKind
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.params.secrets import SPARSE_ENCAPSULATED, SPARSE_TERNARY, UNIFORM_ENCAPSULATED, UNIFORM_TERNARY
 from penstock.program.call import Call, Cipher, Executed, Manner, Period, Powers, Series
 from penstock.program.circuit_evaluator import CircuitEvaluator
+from penstock.program.circuits.bootstrap import slots_in
 from penstock.program.composites import CompositeEvaluator
 from penstock.program.evaluator import Plain, Values, check_real
 from penstock.program.fits import check_vector
@@ -32,6 +35,7 @@ from penstock.program.symbolic import SymbolicEvaluator
 from penstock.system import remedy
 from penstock.system.limits import shortage
 from penstock.traces.builder import TraceBuilder
+from penstock.traces.schema import Trace
 
 _SCALING_NAMES = {
     Scaling.FIXED_MANUAL: "FIXEDMANUAL",
@@ -212,15 +216,11 @@ class OpenFheContext:
         return context
 
     def plaintext(self, values: Values, degree: int = 1, level: int = 0) -> Any:
-<<<<<<< HEAD
-        """OpenFHE's plaintext of `values`, (slots,), at a level."""
-        TURN.check_process()
-=======
         """OpenFHE's plaintext of `values`, (slots,), at a level.
 
         Raises: PenstockError: complex values, or some that no coefficient holds; OpenFHE would encode others.
         """
->>>>>>> numbers
+        TURN.check_process()
         check_real(values)
         state = ScaleState.encrypted(self.params, self.params.num_q - level)
         check_vector(self.params, "encode", values, ScaleState(state.limbs, max(degree, state.degree)))
@@ -324,6 +324,9 @@ class OpenFheEvaluator(CompositeEvaluator):
         if call.plain is not None:
             # A product's own degree is 2; the ciphertext that meets the plaintext has degree 1.
             encoded = self._encoded(call.plain, predicted, kind)
+            if kind is OpKind.MULT_PLAIN and predicted.limbs == 1 < operands[0].state.limbs:
+                # The library does not rescale a product to the last limb for a plaintext, but does so on its own.
+                return self._timed(lambda: cc.EvalMult(cc.Compress(a, 1), encoded))
             with_plain = {OpKind.ADD_PLAIN: cc.EvalAdd, OpKind.SUB_PLAIN: cc.EvalSub, OpKind.MULT_PLAIN: cc.EvalMult}
             return self._timed(with_plain[kind], a, encoded)
         if call.scalar is not None:
@@ -358,7 +361,7 @@ class OpenFheEvaluator(CompositeEvaluator):
         if isinstance(how, Period):
             if self._paged is not None:
                 self._paged.register_bootstrap()
-            return self._timed(self._bootstrap, a, how.slots)
+            return self._timed(self._bootstrap, a, how.slots, predicted.limbs)
         if isinstance(how, Series):
             return self._timed(cc.EvalChebyshevSeries, a, list(how.coefficients), how.lower, how.upper)
         if isinstance(how, Powers):
@@ -371,22 +374,25 @@ class OpenFheEvaluator(CompositeEvaluator):
         }
         return self._timed(alone[kind], a)
 
-    def _bootstrap(self, a: Any, slots: int) -> Any:
+    def _bootstrap(self, a: Any, slots: int, refreshed_limbs: int) -> Any:
         """EvalBootstrap leaves a product; where the program rescales, the refresh ends with that rescale.
 
-        A ciphertext states its number of slots; repeated values need no change for fewer slots.
+        A ciphertext states its number of slots; repeated values need no change for fewer slots. The library gives an
+        operand back that has no fewer limbs than it leaves: limbs are dropped first.
         """
+        manual, limbs = not self.params.scaling.automatic, self._num_q - a.GetLevel()
+        surplus = limbs - (refreshed_limbs + manual) + 1
+        if surplus > 0:
+            a = self._cc.LevelReduce(a, None, surplus) if manual else self._cc.Compress(a, limbs - surplus)
         if slots != self.params.slots:
             a = a.Clone()
             a.SetSlots(slots)
         refreshed = self._cc.EvalBootstrap(a)
-        if (
-            refreshed.GetLevel() >= a.GetLevel()
-        ):  # the library gives its operand back then, and a rescale would spoil it
-            limbs = self.params.num_q
+        if refreshed.GetLevel() >= a.GetLevel():  # a rescale would spoil the operand that the library gave back
+            limbs = self._num_q - a.GetLevel()
             raise PenstockError(
-                f"bootstrap of a ciphertext with {limbs - a.GetLevel()} limbs leaves no more than it has: refresh it "
-                "where it has fewer ('ev.levels'), or leave the refresh out at these parameters"
+                f"bootstrap of a ciphertext with {limbs} limbs leaves no more than it has: refresh it where it has "
+                "fewer ('ev.levels'), or leave the refresh out at these parameters"
             )
         refreshed.SetSlots(self.params.slots)
         return refreshed if self.params.scaling.automatic else self._cc.Rescale(refreshed)
@@ -412,7 +418,25 @@ class OpenFheEvaluator(CompositeEvaluator):
         return self._done(made, start, time.perf_counter())
 
 
-def needed_keys(key_ids: Iterable[str], steps: Iterable[int | None]) -> tuple[list[int], bool, bool]:
-    """Rotation steps, and whether relinearization and conjugation keys are needed, from a trace's columns."""
-    ids = set(key_ids)
-    return sorted({s for s in steps if s is not None}), "relin" in ids, CONJ_KEY in ids
+def needed_keys(trace: Trace) -> dict[str, Any]:
+    """The keys of a context for a program with this trace, as arguments of `OpenFheContext.create`.
+
+    They are those of its operations, inside its composites too. Only a bootstrapping makes its own rotation and
+    conjugation keys.
+    """
+    table = trace.view().operations
+    whole = trace.view(composites=True).operations
+    refreshes = whole.filter(pc.equal(whole["kind"].cast(pa.string()), OpKind.BOOTSTRAP.value))
+    refreshed = set(refreshes["scope"].unique().to_pylist())
+    within = {
+        scope: any("/".join(parts[:end]) in refreshed for end in range(1, len(parts) + 1))
+        for scope, parts in ((each, each.split("/")) for each in table["scope"].unique().to_pylist())
+    }
+    inside = pa.array([within[scope] for scope in table["scope"].to_pylist()], type=pa.bool_())
+    own = table.filter(pc.invert(inside))
+    return {
+        "rotation_steps": sorted(step for step in own["step"].unique().to_pylist() if step is not None),
+        "relinearize": RELIN_KEY in table["key"].unique().to_pylist(),
+        "conjugate": CONJ_KEY in own["key"].unique().to_pylist(),
+        "bootstrap": slots_in(trace.parameters(), refreshed),
+    }

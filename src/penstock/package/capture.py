@@ -32,9 +32,21 @@ from penstock.package.content import (
     trimmed,
 )
 from penstock.params.ckks import CkksParameters
+from penstock.program.arguments import (
+    chebyshev_of,
+    function_series,
+    limbs_of,
+    minuend_of,
+    not_a_ciphertext,
+    number_of,
+    operands_of,
+    pairs_of,
+    powers_of,
+    steps_of,
+    swapped,
+)
 from penstock.program.call import Cipher
-from penstock.program.evaluator import Evaluator, Operand, Plain, Values, Weight, chebyshev_coefficients
-from penstock.program.rows import number_of
+from penstock.program.evaluator import Evaluator, Operand, Plain, Values, Weight
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.system.own_file import one_at_a_time
 
@@ -73,8 +85,8 @@ class CaptureEvaluator:
         self._names: dict[str, int] = {}
 
     def encrypt(self, values: Values, *, name: str | None = None) -> Captured:
+        fresh = self.inner.encrypt(values, name=name)  # which checks the shape
         found = np.asarray(values)
-        fresh = self.inner.encrypt(found, name=name)  # which checks the shape
         self.input_digests.append(_digest(found))
         given = Input(self._input_name(name), len(found), is_complex=found.dtype.kind == "c")
         return Captured(fresh, self.builder.encrypt(given, fresh.state))
@@ -91,21 +103,25 @@ class CaptureEvaluator:
         return Plain.of(values, self.params.slots, name)
 
     def decrypt(self, a: Captured) -> Values:
-        self.inner.decrypt(a.cipher)
+        self.inner.decrypt(_cipher("decrypt", a))
         self.builder.output(a.number, Output(f"output[{len(self.decrypted)}]", self.params.slots))
         self.decrypted.append(self._decrypts())
         return self.decrypted[-1].copy()
 
-    def add(self, a: Captured, b: Operand) -> Captured:
+    def add(self, a: Operand, b: Operand) -> Captured:
+        if not isinstance(a, Captured):
+            a, b = swapped("add", a, b, is_ciphertext=isinstance(b, Captured))
         return self._sum((Verb.ADD, Verb.ADD_PLAIN, Verb.ADD_SCALAR), self.inner.add, a, b)
 
     def sub(self, a: Operand, b: Operand) -> Captured:
         if not isinstance(a, Captured):
-            inner = self.inner.sub(a, b.cipher if isinstance(b, Captured) else b)  # refuses a plaintext
-            return self._made(Verb.SCALAR_SUB, inner, [b], number=number_of(a))
+            number = minuend_of(a, is_ciphertext=isinstance(b, Captured))
+            return self._made(Verb.SCALAR_SUB, self.inner.sub(number, b.cipher), [b], number=number)
         return self._sum((Verb.SUB, Verb.SUB_PLAIN, Verb.SUB_SCALAR), self.inner.sub, a, b)
 
-    def mult(self, a: Captured, b: Operand) -> Captured:
+    def mult(self, a: Operand, b: Operand) -> Captured:
+        if not isinstance(a, Captured):
+            a, b = swapped("mult", a, b, is_ciphertext=isinstance(b, Captured))
         return self._sum((Verb.MULT, Verb.MULT_PLAIN, Verb.MULT_SCALAR), self.inner.mult, a, b)
 
     def _sum(self, verbs: tuple[Verb, Verb, Verb], call: Callable[..., Cipher], a: Captured, b: Operand) -> Captured:
@@ -118,54 +134,54 @@ class CaptureEvaluator:
         return self._made(with_number, call(a.cipher, b), [a], number=number_of(b))
 
     def negate(self, a: Captured) -> Captured:
-        return self._made(Verb.NEGATE, self.inner.negate(a.cipher), [a])
+        return self._made(Verb.NEGATE, self.inner.negate(_cipher("negate", a)), [a])
 
     def weighted_sum(self, terms: Iterable[Captured], weights: Iterable[Weight]) -> Captured:
         summed: list[Captured] = []
         plains: list[Plain] = []
         constants: list[int] = []
-        for term, weight in zip(terms, weights, strict=True):
-            plain = weight if isinstance(weight, Plain) else self.encode(weight)
+        for term, plain in pairs_of(terms, weights, self.encode, _cipher):
             constants.append(self._constant(plain))
             summed.append(term)
             # A vector that was made for one use is not kept.
             plains.append(Plain(_nothing, plain.name, plain.encoded))
-        if not summed:
-            raise ValueError("a weighted sum has at least one term")
         inner = self.inner.weighted_sum([term.cipher for term in summed], plains)
         return self._made(Verb.WEIGHTED_SUM, inner, summed, constants=constants)
 
     def mult_no_relin(self, a: Captured, b: Captured) -> Captured:
-        return self._made(Verb.MULT_NO_RELIN, self.inner.mult_no_relin(a.cipher, b.cipher), [a, b])
+        first, second = _cipher("mult_no_relin", a), _cipher("mult_no_relin", b)
+        return self._made(Verb.MULT_NO_RELIN, self.inner.mult_no_relin(first, second), [a, b])
 
     def relinearize(self, a: Captured) -> Captured:
-        return self._made(Verb.RELINEARIZE, self.inner.relinearize(a.cipher), [a])
+        return self._made(Verb.RELINEARIZE, self.inner.relinearize(_cipher("relinearize", a)), [a])
 
     def square(self, a: Captured) -> Captured:
-        return self._made(Verb.SQUARE, self.inner.square(a.cipher), [a])
+        return self._made(Verb.SQUARE, self.inner.square(_cipher("square", a)), [a])
 
     def conjugate(self, a: Captured) -> Captured:
-        return self._made(Verb.CONJUGATE, self.inner.conjugate(a.cipher), [a])
+        return self._made(Verb.CONJUGATE, self.inner.conjugate(_cipher("conjugate", a)), [a])
 
     def rotate(self, a: Captured, step: int) -> Captured:
-        step = self._step(step)
-        return self._made(Verb.ROTATE, self.inner.rotate(a.cipher, step), [a], argument=step) if step else a
+        step, cipher = self._step(step), _cipher("rotate", a)
+        return self._made(Verb.ROTATE, self.inner.rotate(cipher, step), [a], argument=step) if step else a
 
     def rotate_many(self, a: Captured, steps: Sequence[int]) -> list[Captured]:
-        wanted = [self._step(step) for step in steps]
+        wanted = [self._step(step) for step in steps_of(steps)]
+        _cipher("rotate_many", a)
         if sum(step != 0 for step in wanted) < 2:
             return [self.rotate(a, step) for step in wanted]
         digits = self.decompose(a)
         return [self.rotate_hoisted(a, digits, step) for step in wanted]
 
     def decompose(self, a: Captured) -> Captured:
-        return self._made(Verb.DECOMPOSE, self.inner.decompose(a.cipher), [a])
+        return self._made(Verb.DECOMPOSE, self.inner.decompose(_cipher("decompose", a)), [a])
 
     def rotate_hoisted(self, a: Captured, digits: Captured, step: int) -> Captured:
         step = self._step(step)
+        cipher, parts = _cipher("rotate_hoisted", a), _cipher("rotate_hoisted", digits)
         if not step:
             return a
-        inner = self.inner.rotate_hoisted(a.cipher, digits.cipher, step)
+        inner = self.inner.rotate_hoisted(cipher, parts, step)
         return self._made(Verb.ROTATE_HOISTED, inner, [a, digits], argument=step)
 
     def _step(self, step: int) -> int:
@@ -173,47 +189,51 @@ class CaptureEvaluator:
         return self.inner.normal_step(step)
 
     def rescale(self, a: Captured) -> Captured:
-        return self._changed(Verb.RESCALE, self.inner.rescale(a.cipher), a)
+        return self._changed(Verb.RESCALE, self.inner.rescale(_cipher("rescale", a)), a)
 
     def mod_drop(self, a: Captured, limbs: int) -> Captured:
-        return self._changed(Verb.MOD_DROP, self.inner.mod_drop(a.cipher, limbs), a, argument=limbs)
+        limbs = limbs_of(limbs)
+        return self._changed(Verb.MOD_DROP, self.inner.mod_drop(_cipher("mod_drop", a), limbs), a, argument=limbs)
 
     def bootstrap(self, a: Captured, slots: int | None = None) -> Captured:
-        return self._made(Verb.BOOTSTRAP, self.inner.bootstrap(a.cipher, slots), [a], argument=slots or 0)
+        inner = self.inner.bootstrap(_cipher("bootstrap", a), slots)
+        return self._made(Verb.BOOTSTRAP, inner, [a], argument=int(slots or 0))
 
     def bootstrap_many(self, operands: Sequence[Captured], slots: int | None = None) -> list[Captured]:
-        if not operands:
+        operands = operands_of(operands)
+        inner = self.inner.bootstrap_many([_cipher("bootstrap_many", a) for a in operands], slots)
+        if not inner:
             return []
-        inner = self.inner.bootstrap_many([a.cipher for a in operands], slots)
         numbers = [a.number for a in operands]
         first = self.builder.add(
-            Verb.BOOTSTRAP, numbers, results=len(numbers), argument=slots or 0, state=inner[0].state
+            Verb.BOOTSTRAP, numbers, results=len(numbers), argument=int(slots or 0), state=inner[0].state
         )
         return [Captured(cipher, first + at) for at, cipher in enumerate(inner)]
 
     def chebyshev_series(self, a: Captured, coefficients: Sequence[float], lower: float, upper: float) -> Captured:
-        series = Series(tuple(float(c) for c in coefficients), float(lower), float(upper))
-        inner = self.inner.chebyshev_series(a.cipher, series.coefficients, lower, upper)
+        found, lower, upper = chebyshev_of(coefficients, lower, upper)
+        series = Series(tuple(found), lower, upper)
+        inner = self.inner.chebyshev_series(_cipher("chebyshev_series", a), found, lower, upper)
         return Captured(inner, self.builder.series(Verb.CHEBYSHEV, a.number, series, inner.state))
 
     def chebyshev_function(
         self, a: Captured, function: Callable[[Values], Values], lower: float, upper: float, degree: int
     ) -> Captured:
-        return self.chebyshev_series(a, chebyshev_coefficients(function, lower, upper, degree), lower, upper)
+        return self.chebyshev_series(a, *function_series(function, lower, upper, degree))
 
     def polynomial(self, a: Captured, coefficients: Sequence[float]) -> Captured:
-        series = Series(tuple(float(c) for c in coefficients))
-        inner = self.inner.polynomial(a.cipher, series.coefficients)
+        series = Series(powers_of(coefficients))
+        inner = self.inner.polynomial(_cipher("polynomial", a), series.coefficients)
         return Captured(inner, self.builder.series(Verb.POLYNOMIAL, a.number, series, inner.state))
 
     def mult_by_i(self, a: Captured) -> Captured:
-        return self._made(Verb.MULT_BY_I, self.inner.mult_by_i(a.cipher), [a])
+        return self._made(Verb.MULT_BY_I, self.inner.mult_by_i(_cipher("mult_by_i", a)), [a])
 
     def scaled(self, a: Captured, factor: float) -> Captured:
-        return self._made(Verb.SCALED, self.inner.scaled(a.cipher, factor), [a], number=float(factor))
+        return self._made(Verb.SCALED, self.inner.scaled(_cipher("scaled", a), factor), [a], number=float(factor))
 
     def levels(self, a: Captured) -> int:
-        return self.inner.levels(a.cipher)
+        return self.inner.levels(_cipher("levels", a))
 
     def scope(self, name: str) -> AbstractContextManager[None]:
         return self.builder.open_scope(name)
@@ -232,6 +252,13 @@ class CaptureEvaluator:
             values = plain.source() if callable(plain.source) else plain.source
             known = plain.encoded[_NUMBER] = self.builder.constant(values)
         return int(known)
+
+
+def _cipher(what: str, a: Operand) -> Cipher:
+    """What the inner reading follows of an operand that is a ciphertext."""
+    if not isinstance(a, Captured):
+        raise not_a_ciphertext(what, a)
+    return a.cipher
 
 
 def _nothing() -> Values:

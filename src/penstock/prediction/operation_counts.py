@@ -42,7 +42,7 @@ COLUMNS = ("operation", "count", "limbs", "degree")
 HIGHEST_COUNT = 10**15
 """Calls of one operation; a program of an hour on the fastest machine has fewer by far."""
 HIGHEST_DEGREE = 2**12 - 1
-"""Of a Chebyshev series; OpenFHE has tables to 2204."""
+"""Of a Chebyshev series."""
 HIGHEST_LIMBS = 10_000
 _PRODUCTS = {OpKind.MULT, OpKind.MULT_NO_RELIN, OpKind.SQUARE, OpKind.MULT_PLAIN, OpKind.MULT_SCALAR}
 _ENCODED = {OpKind.MULT_PLAIN, OpKind.ADD_PLAIN, OpKind.SUB_PLAIN}

@@ -5,15 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
-from operator import index
 from typing import Any
 
 import numpy as np
 
 from penstock.errors import EvaluationRefused
 from penstock.params.ckks import CkksParameters
-from penstock.program.evaluator import Operand, Plain, Values, Weight, chebyshev_coefficients, padded
-from penstock.program.rows import number_of
+from penstock.program.arguments import (
+    chebyshev_of,
+    function_series,
+    limbs_of,
+    minuend_of,
+    not_a_ciphertext,
+    number_of,
+    operands_of,
+    pairs_of,
+    period_of,
+    powers_of,
+    step_of,
+    steps_of,
+    swapped,
+)
+from penstock.program.evaluator import Operand, Plain, Values, Weight, padded
 
 
 class ClearEvaluator:
@@ -30,84 +43,116 @@ class ClearEvaluator:
         return Plain.of(values, self.params.slots, name)
 
     def decrypt(self, a: Values) -> Values:
-        if not np.all(np.isfinite(a)):
+        values = self._vector("decrypt", a)
+        if not np.all(np.isfinite(values)):
             raise EvaluationRefused(
                 "decrypt: the values are not finite any more: a number or a product outgrew what a double holds "
                 "(1.8e308); scale the data down"
             )
-        return a
+        return values
 
-    def add(self, a: Values, b: Operand) -> Values:
-        return a + _value(b)
+    def add(self, a: Operand, b: Operand) -> Values:
+        a, b = self._ordered("add", a, b)
+        result: Values = a + b
+        return result
 
     def sub(self, a: Operand, b: Operand) -> Values:
-        result: Values = _value(a) - _value(b)
+        if not self._is_vector(a):
+            result: Values = _real(minuend_of(a, is_ciphertext=self._is_vector(b))) - b
+            return result
+        first, second = self._ordered("sub", a, b)
+        result = first - second
         return result
 
     def negate(self, a: Values) -> Values:
-        return -a
+        return -self._vector("negate", a)
 
-    def mult(self, a: Values, b: Operand) -> Values:
-        return a * _value(b)
+    def mult(self, a: Operand, b: Operand) -> Values:
+        a, b = self._ordered("mult", a, b)
+        result: Values = a * b
+        return result
 
     def weighted_sum(self, terms: Iterable[Values], weights: Iterable[Weight]) -> Values:
-        encoded = (each if isinstance(each, Plain) else self.encode(each) for each in weights)
-        return reduce(self.add, (self.mult(a, b) for a, b in zip(terms, encoded, strict=True)))
+        return reduce(self.add, (self.mult(a, b) for a, b in pairs_of(terms, weights, self.encode, self._vector)))
 
     def mult_no_relin(self, a: Values, b: Values) -> Values:
-        return a * b
+        return self._vector("mult_no_relin", a) * self._vector("mult_no_relin", b)
 
     def relinearize(self, a: Values) -> Values:
-        return a
+        return self._vector("relinearize", a)
 
     def square(self, a: Values) -> Values:
-        return a * a
+        return self._vector("square", a) * a
 
     def rotate(self, a: Values, step: int) -> Values:
-        return np.roll(a, -index(step))
+        return np.roll(self._vector("rotate", a), -step_of(step))
 
     def rotate_many(self, a: Values, steps: Sequence[int]) -> list[Values]:
-        return [np.roll(a, -index(step)) for step in steps]
+        wanted, a = steps_of(steps), self._vector("rotate_many", a)
+        return [np.roll(a, -step) for step in wanted]
 
     def decompose(self, a: Values) -> Values:
-        return a
+        return self._vector("decompose", a)
 
     def rotate_hoisted(self, a: Values, digits: Values, step: int) -> Values:
         return self.rotate(a, step)
 
     def conjugate(self, a: Values) -> Values:
-        return np.conj(a)
+        return np.conj(self._vector("conjugate", a))
 
     def rescale(self, a: Values) -> Values:
-        return a
+        return self._vector("rescale", a)
 
     def mod_drop(self, a: Values, limbs: int) -> Values:
-        return a
+        limbs_of(limbs)
+        return self._vector("mod_drop", a)
 
     def bootstrap(self, a: Values, slots: int | None = None) -> Values:
         # As the sum over the copies leaves it: what does not repeat with the period is averaged away.
-        if slots is None or slots == self.params.slots:
-            return a
-        return np.tile(a.reshape(-1, slots).mean(axis=0), self.params.slots // slots)
+        period = period_of(self.params, slots)
+        if period == self.params.slots:
+            return self._vector("bootstrap", a)
+        return np.tile(self._vector("bootstrap", a).reshape(-1, period).mean(axis=0), self.params.slots // period)
 
     def bootstrap_many(self, operands: Sequence[Values], slots: int | None = None) -> list[Values]:
-        return [self.bootstrap(a, slots) for a in operands]
+        return [self.bootstrap(a, slots) for a in operands_of(operands)]
 
     def chebyshev_series(self, a: Values, coefficients: Sequence[float], lower: float, upper: float) -> Values:
-        series = np.array(coefficients, dtype=np.float64)
+        found, lower, upper = chebyshev_of(coefficients, lower, upper)
+        series = np.array(found)
         series[0] *= 0.5
-        mapped = (2.0 * a - (lower + upper)) / (upper - lower)
+        mapped = (2.0 * self._vector("chebyshev_series", a) - (lower + upper)) / (upper - lower)
         result: Values = np.polynomial.chebyshev.chebval(mapped, series)
         return result
 
     def chebyshev_function(
         self, a: Values, function: Callable[[Values], Values], lower: float, upper: float, degree: int
     ) -> Values:
-        return self.chebyshev_series(a, chebyshev_coefficients(function, lower, upper, degree), lower, upper)
+        return self.chebyshev_series(a, *function_series(function, lower, upper, degree))
 
     def polynomial(self, a: Values, coefficients: Sequence[float]) -> Values:
-        result: Values = np.polynomial.polynomial.polyval(a, np.array(coefficients, dtype=np.float64))
+        powers = np.array(powers_of(coefficients))
+        result: Values = np.polynomial.polynomial.polyval(self._vector("polynomial", a), powers)
         return result
+
+    # Operands.
+    def _is_vector(self, operand: Operand) -> bool:
+        return isinstance(operand, np.ndarray) and operand.shape == (self.params.slots,)
+
+    def _vector(self, what: str, a: Operand) -> Values:
+        """An operand that stands for a ciphertext."""
+        if not self._is_vector(a):
+            raise not_a_ciphertext(what, a)
+        found: Values = a
+        return found
+
+    def _ordered(self, what: str, a: Operand, b: Operand) -> tuple[Values, Operand]:
+        """The operands of a sum or product as numpy takes them, a ciphertext first."""
+        if not self._is_vector(a):
+            a, b = swapped(what, a, b, is_ciphertext=self._is_vector(b))
+        if isinstance(b, Plain):
+            return a, b.values
+        return a, b if isinstance(b, np.ndarray) and b.shape == a.shape else _real(number_of(b))
 
     def levels(self, a: Values) -> int:
         return self.params.num_q * 1_000_000
@@ -183,10 +228,6 @@ class ClearCircuits(ClearEvaluator):
         return self._shared[name]
 
 
-def _value(operand: Operand) -> Operand:
-    if isinstance(operand, Plain):
-        return operand.values
-    if isinstance(operand, np.ndarray) and operand.ndim:
-        return operand
-    number = number_of(operand)
+def _real(number: complex) -> float | complex:
+    """A number without its imaginary part, where that is 0: it leaves a vector real."""
     return number if number.imag else number.real

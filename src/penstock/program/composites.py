@@ -7,18 +7,18 @@ from collections.abc import Sequence
 
 from penstock.operations import OpKind
 from penstock.program.abreast import Bundle, Circuit, levelled, members_of, side_by_side
+from penstock.program.arguments import chebyshev_of, operands_of, period_of, powers_of
 from penstock.program.call import Call, Cipher, Period, Powers, Series
 from penstock.program.circuit_evaluator import CircuitEvaluator
 from penstock.program.circuits.bootstrap import (
     bootstrap_circuit,
-    checked_slots,
     is_abreast,
     refreshed_levels,
     scope_name,
 )
-from penstock.program.circuits.chebyshev import chebyshev_circuit, library_chebyshev
+from penstock.program.circuits.chebyshev import chebyshev_circuit
 from penstock.program.circuits.openfhe.series import evaluate_series
-from penstock.program.rows import RowWriter
+from penstock.program.rows import RowWriter, ciphertext
 from penstock.traces.schema import ORIGIN_COMPOSITE
 
 
@@ -30,22 +30,32 @@ class CompositeEvaluator(RowWriter):
         """What writes the rows of a circuit."""
 
     def bootstrap(self, a: Cipher, slots: int | None = None) -> Cipher:
-        period = checked_slots(self.params, slots)
+        period, a = period_of(self.params, slots), ciphertext("bootstrap", a)
         refreshed_levels(self.params)
         name, how = scope_name(self.params, period), Period(period, len(members_of(a)))
         return self._composite(OpKind.BOOTSTRAP, name, a, lambda ev, c: bootstrap_circuit(ev, c, period), how)
 
     def bootstrap_many(self, operands: Sequence[Cipher], slots: int | None = None) -> list[Cipher]:
-        return [self.bootstrap(a, slots) for a in operands]
+        return [self.bootstrap(a, slots) for a in operands_of(operands)]
 
     def chebyshev_series(self, a: Cipher, coefficients: Sequence[float], lower: float, upper: float) -> Cipher:
-        series = [float(c) for c in coefficients]
-        expand = library_chebyshev if self.params.library == "openfhe" else chebyshev_circuit
-        how = Series(tuple(series), lower, upper)
-        return self._composite(OpKind.CHEBYSHEV, "chebyshev", a, lambda ev, c: expand(ev, c, series, lower, upper), how)
+        series, lower, upper = chebyshev_of(coefficients, lower, upper)
+        a = ciphertext("chebyshev_series", a)
+        if len(series) == 1:
+            return self.constant(a, series[0] / 2)
+
+        def circuit(ev: CircuitEvaluator, c: Cipher) -> Cipher:
+            if self.params.library == "openfhe":
+                return evaluate_series(ev, c, series, (lower, upper))
+            made: Cipher = chebyshev_circuit(ev, c, series, lower, upper)
+            return made
+
+        return self._composite(OpKind.CHEBYSHEV, "chebyshev", a, circuit, Series(tuple(series), lower, upper))
 
     def polynomial(self, a: Cipher, coefficients: Sequence[float]) -> Cipher:
-        powers = tuple(float(c) for c in coefficients)
+        powers, a = powers_of(coefficients), ciphertext("polynomial", a)
+        if len(powers) == 1:
+            return self.constant(a, powers[0])
 
         def circuit(ev: CircuitEvaluator, c: Cipher) -> Cipher:
             return evaluate_series(ev, c, powers, None)
@@ -80,6 +90,7 @@ class AbreastEvaluator(CompositeEvaluator, CircuitEvaluator):
     """A reading in which our own circuits refresh several ciphertexts side by side."""
 
     def bootstrap_many(self, operands: Sequence[Cipher], slots: int | None = None) -> list[Cipher]:
+        operands = [ciphertext("bootstrap_many", a) for a in operands_of(operands)]
         if len(operands) < 2 or not is_abreast(self.params):
             return super().bootstrap_many(operands, slots)
         return list(members_of(self.bootstrap(Bundle.of(levelled(self, operands)), slots)))

@@ -313,7 +313,7 @@ class CountingEvaluator(_Counting):
     def _moves_of_sum(self, terms: list[Cipher], weights: list[Weight]) -> tuple[_Move, _Move] | None:
         """Of the products and of the sums, where they can be counted at once: terms of one state, weights that nothing
         else can use, and rules that are known."""
-        if len(terms) < 2 or len(terms) != len(weights):
+        if len(terms) < 2 or len(terms) != len(weights) or not all(isinstance(term, Cipher) for term in terms):
             return None
         state = terms[0].state
         for term in terms:

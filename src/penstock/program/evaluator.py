@@ -99,8 +99,8 @@ class Evaluator(Protocol):
         """The vector in `a`, shape (slots,); with imaginary parts where the program may have made some."""
         ...
 
-    def add(self, a: Ciphertext, b: Operand) -> Ciphertext:
-        """a + b, b a ciphertext, a plaintext or a number."""
+    def add(self, a: Operand, b: Operand) -> Ciphertext:
+        """a + b: one is a ciphertext, the other a ciphertext, a plaintext or a number."""
         ...
 
     def sub(self, a: Operand, b: Operand) -> Ciphertext:
@@ -111,8 +111,8 @@ class Evaluator(Protocol):
         """-a."""
         ...
 
-    def mult(self, a: Ciphertext, b: Operand) -> Ciphertext:
-        """a * b, relinearized; not rescaled."""
+    def mult(self, a: Operand, b: Operand) -> Ciphertext:
+        """a * b, as `add`; relinearized, not rescaled."""
         ...
 
     def weighted_sum(self, terms: Iterable[Ciphertext], weights: Iterable[Weight]) -> Ciphertext:
@@ -120,7 +120,7 @@ class Evaluator(Protocol):
 
         Args:   weights: plaintexts, or functions that make vectors for one use; each is encoded when its product is
                 taken, so that they are never all in memory.
-        Raises: ValueError: not as many weights as terms.
+        Raises: UsageError: no term, or not as many weights as terms.
         """
         ...
 
@@ -141,7 +141,7 @@ class Evaluator(Protocol):
         ...
 
     def rotate_many(self, a: Ciphertext, steps: Sequence[int]) -> list[Ciphertext]:
-        """One rotation a step; the digit decomposition is shared (hoisting)."""
+        """One rotation a step, of none or more; the digit decomposition is shared (hoisting)."""
         ...
 
     def decompose(self, a: Ciphertext) -> Ciphertext:
@@ -183,7 +183,8 @@ class Evaluator(Protocol):
         ...
 
     def chebyshev_series(self, a: Ciphertext, coefficients: Sequence[float], lower: float, upper: float) -> Ciphertext:
-        """Sum of c_k T_k over [lower, upper]; c_0 counts half, as in OpenFHE."""
+        """Sum of c_k T_k over [lower, upper]; c_0 counts half, as in OpenFHE. A single c_0 is a constant: the product
+        of `a` with 0, plus c_0 / 2."""
         ...
 
     def chebyshev_function(
@@ -193,7 +194,8 @@ class Evaluator(Protocol):
         ...
 
     def polynomial(self, a: Ciphertext, coefficients: Sequence[float]) -> Ciphertext:
-        """Sum of c_k a^k, by the powers of `a`."""
+        """Sum of c_k a^k, by the powers of `a`. Zeros in the highest places do not count; a constant is the product of
+        `a` with 0, plus c_0."""
         ...
 
     def mult_by_i(self, a: Ciphertext) -> Ciphertext:
@@ -242,11 +244,17 @@ class InnerEvaluator(Evaluator, Protocol):
 def padded(values: Values, slots: int) -> Values:
     """`values` as (slots,), zeros at the end.
 
-    Raises: ValueError: more values than slots, or more than one dimension.
+    Raises: UsageError: no values, or more than slots; not one dimension, or no numbers.
     """
-    values = np.asarray(values)
-    if values.ndim != 1 or values.shape[0] > slots:
-        raise ValueError(f"a vector of shape {values.shape} does not fit in {slots} slots")
+    try:
+        values = np.asarray(values)
+    except ValueError:
+        raise UsageError("a vector has lists of several lengths: give one list of numbers") from None
+    if values.ndim != 1 or not 1 <= values.shape[0] <= slots:
+        raise UsageError(
+            f"a vector of shape {values.shape} does not fit in {slots} slots: it has one dimension and 1 to {slots} "
+            "values"
+        )
     values = finite(values)
     if values.shape[0] == slots:
         return values

@@ -9,16 +9,24 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache, reduce
-from operator import index
 from typing import Any
 
-import numpy as np
-
-from penstock.errors import ParamsError, PenstockError, UsageError
+from penstock.errors import ParamsError, PenstockError
 from penstock.operations import CONJ_KEY, RELIN_KEY, OpKind, rotation_key
 from penstock.params.ckks import CkksParameters, Scaling
+from penstock.program.arguments import (
+    function_series,
+    limbs_of,
+    minuend_of,
+    not_a_ciphertext,
+    number_of,
+    pairs_of,
+    step_of,
+    steps_of,
+    swapped,
+)
 from penstock.program.call import Call, Cipher, Executed, How, Manner
-from penstock.program.evaluator import Operand, Plain, Values, Weight, chebyshev_coefficients, padded
+from penstock.program.evaluator import Operand, Plain, Values, Weight, padded
 from penstock.program.fits import check_number, check_scale, check_vector
 from penstock.program.imaginary import ComplexValues
 from penstock.program.scaling import Aligned, ScaleState, align_pair, align_unary, check_drop
@@ -97,7 +105,7 @@ class RowWriter(ABC):
         return Plain.of(values, self.params.slots, name)
 
     def decrypt(self, a: Cipher) -> Values:
-        return self._decrypt_by(a, self._decrypt)
+        return self._decrypt_by(ciphertext("decrypt", a), self._decrypt)
 
     def _decrypt_by(self, a: Cipher, decrypt: Callable[[Cipher], tuple[Values, Executed]]) -> Values:
         check_scale(self.builder.params, a.state)
@@ -114,14 +122,15 @@ class RowWriter(ABC):
         return values
 
     # Sums.
-    def add(self, a: Cipher, b: Operand) -> Cipher:
+    def add(self, a: Operand, b: Operand) -> Cipher:
+        if not isinstance(a, Cipher):
+            a, b = swapped("add", a, b, is_ciphertext=isinstance(b, Cipher))
         return self._sum(a, b, subtract=False)
 
     def sub(self, a: Operand, b: Operand) -> Cipher:
         if not isinstance(a, Cipher):
-            if isinstance(a, Plain) or not isinstance(b, Cipher):
-                raise PenstockError("sub: the first operand is a ciphertext or a number")
-            return self._one(OpKind.SUB_SCALAR, b, scalar=number_of(a), how=Manner.REVERSED)
+            number = minuend_of(a, is_ciphertext=isinstance(b, Cipher))
+            return self._one(OpKind.SUB_SCALAR, b, scalar=number, how=Manner.REVERSED)
         return self._sum(a, b, subtract=True)
 
     def _sum(self, a: Cipher, b: Operand, *, subtract: bool) -> Cipher:
@@ -133,10 +142,12 @@ class RowWriter(ABC):
         return self._one(with_scalar, a, scalar=number_of(b))
 
     def negate(self, a: Cipher) -> Cipher:
-        return self._one(OpKind.NEGATE, a)
+        return self._one(OpKind.NEGATE, ciphertext("negate", a))
 
     # Products.
-    def mult(self, a: Cipher, b: Operand) -> Cipher:
+    def mult(self, a: Operand, b: Operand) -> Cipher:
+        if not isinstance(a, Cipher):
+            a, b = swapped("mult", a, b, is_ciphertext=isinstance(b, Cipher))
         if isinstance(b, Cipher):
             return self._two(OpKind.MULT, a, b, key=RELIN_KEY)
         if isinstance(b, Plain):
@@ -144,35 +155,34 @@ class RowWriter(ABC):
         return self._one(OpKind.MULT_SCALAR, a, scalar=number_of(b))
 
     def weighted_sum(self, terms: Iterable[Cipher], weights: Iterable[Weight]) -> Cipher:
-        encoded = (each if isinstance(each, Plain) else self.encode(each) for each in weights)
-        return reduce(self.add, (self.mult(a, b) for a, b in zip(terms, encoded, strict=True)))
+        return reduce(self.add, (self.mult(a, b) for a, b in pairs_of(terms, weights, self.encode, ciphertext)))
 
     def mult_no_relin(self, a: Cipher, b: Cipher) -> Cipher:
-        return self._two(OpKind.MULT_NO_RELIN, a, b)
+        return self._two(OpKind.MULT_NO_RELIN, ciphertext("mult_no_relin", a), ciphertext("mult_no_relin", b))
 
     def relinearize(self, a: Cipher) -> Cipher:
-        return self._one(OpKind.RELINEARIZE, a, key=RELIN_KEY)
+        return self._one(OpKind.RELINEARIZE, ciphertext("relinearize", a), key=RELIN_KEY)
 
     def square(self, a: Cipher) -> Cipher:
-        return self._one(OpKind.SQUARE, a, key=RELIN_KEY)
+        return self._one(OpKind.SQUARE, ciphertext("square", a), key=RELIN_KEY)
 
     # Automorphisms.
     def rotate(self, a: Cipher, step: int) -> Cipher:
-        step = self.normal_step(step)
+        step, a = self.normal_step(step), ciphertext("rotate", a)
         return self._one(OpKind.ROTATE, a, key=self._rotation_key(step), step=step) if step else a
 
     def rotate_many(self, a: Cipher, steps: Sequence[int]) -> list[Cipher]:
-        wanted = [self.normal_step(step) for step in steps]
+        wanted, a = [self.normal_step(step) for step in steps_of(steps)], ciphertext("rotate_many", a)
         if sum(step != 0 for step in wanted) < 2:
             return [self.rotate(a, step) for step in wanted]
         digits = self._decompose(a)
         return [self._rotate_hoisted(a, digits, step) if step else a for step in wanted]
 
     def decompose(self, a: Cipher) -> Cipher:
-        return self._decompose(a)
+        return self._decompose(ciphertext("decompose", a))
 
     def rotate_hoisted(self, a: Cipher, digits: Cipher, step: int) -> Cipher:
-        step = self.normal_step(step)
+        step, a, digits = self.normal_step(step), ciphertext("rotate_hoisted", a), ciphertext("rotate_hoisted", digits)
         return self._rotate_hoisted(a, digits, step) if step else a
 
     def _decompose(self, a: Cipher) -> Cipher:
@@ -192,16 +202,17 @@ class RowWriter(ABC):
         )
 
     def conjugate(self, a: Cipher) -> Cipher:
-        return self._one(OpKind.CONJUGATE, a, key=CONJ_KEY)
+        return self._one(OpKind.CONJUGATE, ciphertext("conjugate", a), key=CONJ_KEY)
 
     def normal_step(self, step: int) -> int:
         """The step in (-slots/2, slots/2], so that one rotation has one name and one key."""
         slots = self.turns or self.params.slots
-        step = index(step) % slots
+        step = step_of(step) % slots
         return step - slots if step > slots // 2 else step
 
     # Limbs.
     def rescale(self, a: Cipher) -> Cipher:
+        a = ciphertext("rescale", a)
         if self.params.scaling.automatic:
             return a
         if a.state.degree < 2:
@@ -209,7 +220,8 @@ class RowWriter(ABC):
         return self._drop(OpKind.RESCALE, a, a.state.limbs - 1, 1)
 
     def mod_drop(self, a: Cipher, limbs: int) -> Cipher:
-        if not 1 <= limbs <= a.state.limbs:
+        limbs, a = limbs_of(limbs), ciphertext("mod_drop", a)
+        if limbs > a.state.limbs:
             raise ParamsError(f"mod_drop to {limbs} limbs: the ciphertext has {a.state.limbs}; ask for 1 to that many")
         if limbs == a.state.limbs:
             return a
@@ -219,7 +231,8 @@ class RowWriter(ABC):
 
     def levels(self, a: Cipher) -> int:
         """Levels left; a product that is not rescaled yet has one fewer."""
-        return a.state.limbs - a.state.degree
+        state = ciphertext("levels", a).state
+        return state.limbs - state.degree
 
     def scaled(self, a: Cipher, factor: float) -> Cipher:
         raise PenstockError("scaled: this reading has one scale a level; multiply by the number, ev.mult(a, number)")
@@ -227,7 +240,11 @@ class RowWriter(ABC):
     def chebyshev_function(
         self, a: Cipher, function: Callable[[Values], Values], lower: float, upper: float, degree: int
     ) -> Cipher:
-        return self.chebyshev_series(a, chebyshev_coefficients(function, lower, upper, degree), lower, upper)
+        return self.chebyshev_series(a, *function_series(function, lower, upper, degree))
+
+    def constant(self, a: Cipher, value: float) -> Cipher:
+        """A series without a power of its operand: OpenFHE ends the process that asks for one."""
+        return self.add(self.rescale(self.mult(a, 0.0)), value)
 
     def scope(self, name: str) -> AbstractContextManager[str]:
         return self.builder.open_scope(name)
@@ -343,18 +360,11 @@ def _met(limbs: int, degree: int, limbs_b: int, degree_b: int, scaling: Scaling,
     return align_pair(one, other, scaling, multiplication=multiplication)
 
 
-def number_of(operand: Any) -> complex:
-    """An operand that is neither ciphertext nor plaintext.
+def ciphertext(what: str, a: Operand) -> Cipher:
+    """The operand of a call that takes a ciphertext.
 
-    Raises: PenstockError: a vector, which the clear reading cannot tell from a ciphertext; TypeError: no number.
+    Raises: UsageError: something else.
     """
-    if not isinstance(operand, int | float | complex) and np.ndim(operand):
-        raise PenstockError(
-            f"an operand is a vector of {len(operand)} values: make a plaintext of it, ev.encode(vector), or encrypt it"
-        )
-    if isinstance(operand, complex):
-        return operand
-    try:
-        return complex(operand)
-    except OverflowError as error:
-        raise UsageError("an operand is a whole number that no double holds: scale it down") from error
+    if not isinstance(a, Cipher):
+        raise not_a_ciphertext(what, a)
+    return a

@@ -7,14 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from penstock.errors import ParamsError
 from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator, load_openfhe, needed_keys, set_threads
 from penstock.openfhe.turn import TURN
 from penstock.params.ckks import CkksParameters
-from penstock.program.circuits.bootstrap import slots_in
 from penstock.running.reading import Reading, Run, describe, report_to, resolve
 from penstock.running.trace import trace_workload
 from penstock.system.temporary import temporary_folder
@@ -108,18 +104,12 @@ def _needed(params: CkksParameters, expected: Trace) -> dict[str, Any]:
 
     Raises: ParamsError: the set's bootstrapping is not the library's.
     """
-    called = expected.view(composites=True)
-    steps, relinearize, conjugate = needed_keys(called.key_ids(), called.operations["step"].to_pylist())
     if params.bootstrap is not None and params.bootstrap.rotations == "few-keys":
         raise ParamsError(
             f"set '{params.name}': OpenFHE's bootstrapping takes its own steps, not bootstrap.rotations "
             "'few-keys': take 'hoisted', or run it with --reading native"
         )
-    refreshes = called.operations.filter(pc.equal(called.operations["kind"].cast(pa.string()), "bootstrap"))
-    bootstrap = slots_in(params, refreshes["scope"].unique().to_pylist())
-    # The rows of a composite do not say that it multiplies.
-    relinearize = relinearize or bool(bootstrap) or "chebyshev" in called.count_by_kind()
-    return {"rotation_steps": steps, "relinearize": relinearize, "conjugate": conjugate, "bootstrap": bootstrap}
+    return needed_keys(expected)
 
 
 @contextmanager

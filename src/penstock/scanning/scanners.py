@@ -156,14 +156,11 @@ def openfhe_scanner(
 
     if chosen_library(library or "openfhe", folder).name != "openfhe":
         raise UsageError(f"the openfhe reading has its own client: leave the client library '{library}' out")
-    steps, relinearize, conjugate = needed_keys(trace.key_ids(), trace.operations["step"].to_pylist())
     with TURN.taken():
         set_threads(threads)
         context = OpenFheContext.create(
             params,
-            rotation_steps=steps,
-            relinearize=relinearize,
-            conjugate=conjugate,
+            **needed_keys(trace),
             client_keys=None if folder is None else partial(client_keys, folder, params),
         )
     try:

@@ -21,7 +21,6 @@ from penstock.package.content import Series, Verb
 from penstock.params.ckks import BootstrapPlan, CkksParameters
 from penstock.program.circuits.openfhe.bootstrapping import can_expand, sine_of
 from penstock.program.circuits.openfhe.division import degree_of
-from penstock.program.circuits.openfhe.series import MAX_DEGREE
 from penstock.program.evaluator import Values
 from penstock.program.scaling import ScaleState
 
@@ -194,8 +193,8 @@ def _coefficients(given: Any, linear: bool | None) -> tuple[float, ...]:
         )
     found = tuple(_real(given, "a coefficient"))
     degree = degree_of(found)
-    if not 1 <= degree <= MAX_DEGREE:
-        raise Unknown(f"a series of degree {degree}: packages hold degrees 1 to {MAX_DEGREE}")
+    if not degree:
+        raise Unknown("a series of degree 0 is a constant: multiply by 0 and add it")
     if linear is not None and linear is not (degree < _LINEAR_BELOW):
         way, other = ("one sum over all powers", "from") if linear else ("Paterson–Stockmeyer", "below")
         raise Unknown(

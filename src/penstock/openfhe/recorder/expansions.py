@@ -21,7 +21,7 @@ from penstock.params.ckks import CkksParameters
 from penstock.program.call import Cipher
 from penstock.program.circuits.openfhe.bootstrapping import BootstrapSetup, bootstrap, can_expand
 from penstock.program.circuits.openfhe.division import degree_of
-from penstock.program.circuits.openfhe.series import MAX_DEGREE, evaluate_series
+from penstock.program.circuits.openfhe.series import evaluate_series
 from penstock.program.circuits.openfhe.sums import sum_slots
 from penstock.program.evaluator import Plain
 from penstock.program.scaling import ScaleState
@@ -173,7 +173,7 @@ def _series_expansion(
     coefficients: Sequence[Any], interval: tuple[float, float] | None, linear: bool | None = None
 ) -> Expansion | None:
     series = tuple(coefficients)
-    if any(isinstance(c, complex) for c in series) or not 1 <= degree_of(series) <= MAX_DEGREE:
+    if any(isinstance(c, complex) for c in series) or not degree_of(series):
         return None
     return Expansion((series, interval), lambda ev, cs: evaluate_series(ev, cs[0], series, interval, linear=linear))
 

@@ -89,21 +89,6 @@ def bootstrap_circuit(ev: InnerEvaluator, a: Any, slots: int | None = None) -> A
     return _Circuit(ev, params.bootstrap, slots, left).run(a)
 
 
-def checked_slots(params: CkksParameters, slots: int | None) -> int:
-    """The slots of one bootstrapping.
-
-    Raises: ParamsError: not a power of two up to the slots of the set.
-    """
-    if slots is None:
-        return params.slots
-    if slots < 2 or slots & (slots - 1) or slots > params.slots:
-        raise ParamsError(
-            f"bootstrapping of {slots} slots: values repeat with a period that is a power of two from 2 to the slots "
-            f"of set '{params.name}', {params.slots}"
-        )
-    return slots
-
-
 def scope_name(params: CkksParameters, slots: int) -> str:
     """The name of a bootstrapping's scope in traces: it says the slots where they are not all of them."""
     return "bootstrap" if slots == params.slots else f"bootstrap-{slots}"

@@ -11,10 +11,6 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from penstock.program.call import Cipher
-from penstock.program.circuit_evaluator import CircuitEvaluator
-from penstock.program.circuits.openfhe.division import degree_of
-from penstock.program.circuits.openfhe.series import MAX_DEGREE, evaluate_series
 from penstock.program.evaluator import InnerEvaluator, Values
 
 
@@ -61,22 +57,6 @@ def library_levels(degree: int) -> int:
     [1, 3, 4, 6, 7]
     """
     return 1 + sum(degree > bound for bound in LIBRARY_DEGREES)
-
-
-def library_chebyshev(
-    ev: CircuitEvaluator, a: Cipher, coefficients: Sequence[float], lower: float, upper: float
-) -> Cipher:
-    """OpenFHE's one call, step for step: its products, key switches, rescales, limbs, and words.
-
-    If the library's steps are unknown (a single coefficient, or a degree outside of its table), this is
-    `chebyshev_circuit`, with the limbs that the library leaves in the result.
-    """
-    if len(coefficients) > 1 and degree_of(coefficients) <= MAX_DEGREE:
-        return evaluate_series(ev, a, coefficients, (lower, upper))
-    mapped = lower != -1.0 or upper != 1.0
-    levels = library_levels(len(coefficients) - 1) + mapped
-    result: Cipher = chebyshev_circuit(ev, a, coefficients, lower, upper)
-    return ev.lowered(result, ev.levels(a) - levels)
 
 
 def evaluate(ev: SeriesSteps, x: Any, series: Values, level_limbs: int = 1) -> Any:

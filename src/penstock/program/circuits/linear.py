@@ -34,8 +34,11 @@ def linear_transform(
     """sum_k diagonal_k * rotate(a, (k + offset) * stride); the result is a product, not rescaled.
 
     `diagonals` maps k to the diagonal already rotated for BSGS (`bsgs_diagonals` does that). Baby steps share one
-    digit decomposition. Source: Halevi & Shoup, CRYPTO 2014 and 2018 (ePrint 2014/106, 2018/244).
+    digit decomposition. Without a diagonal the matrix is zero, and so is the product. Source: Halevi & Shoup, CRYPTO
+    2014 and 2018 (ePrint 2014/106, 2018/244).
     """
+    if not diagonals:
+        return ev.mult(a, 0.0)
     baby = baby or baby_steps(len(diagonals))
     low, high = min(diagonals), max(diagonals)
     used = sorted({(k - low) % baby for k in diagonals})
@@ -62,7 +65,7 @@ def bsgs_diagonals(
 ) -> dict[int, Plain]:
     """Diagonals encoded for `linear_transform`: each rotated back by its giant step. Values fill all slots."""
     baby = baby or baby_steps(len(diagonals))
-    low = min(diagonals)
+    low = min(diagonals, default=0)
     return {
         k: ev.encode(np.roll(values, ((k - low) // baby * baby + low + offset) * stride), name=f"{name}[{k}]")
         for k, values in diagonals.items()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from penstock.errors import UsageError
 from penstock.program.evaluator import Evaluator
 
@@ -21,7 +23,7 @@ def fold(ev: Evaluator, a: Any, length: int, stride: int = 1) -> Any:
 
 def fold_abreast(ev: Evaluator, operands: list[Any], length: int, stride: int = 1) -> None:
     """As `fold`, of each of `operands`, which are replaced: step by step together, so that one key serves them all."""
-    if length < 1 or length & (length - 1):
+    if not isinstance(length, int | np.integer) or length < 1 or length & (length - 1):
         raise UsageError(f"fold over {length} slots: the length is a power of two")
     step = 1
     while step < length:

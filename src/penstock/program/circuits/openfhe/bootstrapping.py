@@ -39,6 +39,7 @@ from penstock.program.circuits.openfhe.stages import (
     Stage,
     dense_stage,
     few_key_stages,
+    most_stages,
     transform_stages,
     turned_back,
 )
@@ -243,7 +244,8 @@ class BootstrapCircuit:
 
     def transforms(self) -> tuple[list[Stage], list[Stage]]:
         setup = self.setup
-        if max(setup.level_budget) == 1:
+        # The library cuts a budget to the layers that there are before it chooses between one matrix and stages.
+        if max(most_stages(setup.slots, each) for each in setup.level_budget) == 1:
             dense = dense_stage(setup.slots, setup.baby_steps[0])
             return [dense], [dense]
         (cts, stc), (baby_cts, baby_stc) = setup.level_budget, setup.baby_steps

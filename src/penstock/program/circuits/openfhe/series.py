@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from penstock.program.call import Cipher
@@ -22,18 +23,30 @@ _GIANT_STEPS = (
     (2, 1), (11, 2), (13, 3), (17, 2), (55, 3), (59, 4), (76, 3), (239, 4), (247, 5), (284, 4), (991, 5), (1007, 6),
     (1083, 5), (2015, 6), (2031, 7), (2204, 6),
 )  # fmt: skip
-MAX_DEGREE = _GIANT_STEPS[-1][0]
-"""Highest degree whose split is tabulated; the library searches for one above."""
+_TABULATED = _GIANT_STEPS[-1][0]
 
 
+@lru_cache(maxsize=256)
 def split_degree(degree: int) -> tuple[int, int]:
     """Baby powers k and giant steps m of OpenFHE's Paterson–Stockmeyer.
 
-    >>> split_degree(27), split_degree(119)
-    ((4, 3), (8, 4))
+    >>> split_degree(27), split_degree(119), split_degree(2205)
+    ((4, 3), (8, 4), (36, 6))
     """
+    if degree > _TABULATED:
+        return _searched(degree)
     m = next(steps for upto, steps in _GIANT_STEPS if degree <= upto)
     return degree // ((1 << m) - 1) + 1, m
+
+
+def _searched(degree: int) -> tuple[int, int]:
+    """The split with the fewest products, among those near the root of half the degree; the first of equals."""
+    near = (math.isqrt(degree // 2).bit_length() - 1) - 1
+    ks = range(1 << near, min(1 << near + 3, degree + 1))
+    splits = (
+        (k, m) for k in ks for m in range(1, math.ceil(math.log2(degree // k) + 1) + 2) if degree < k * ((1 << m) - 1)
+    )
+    return min(splits, key=lambda split: split[0] + 2 * split[1] + (1 << split[1] - 1))
 
 
 def evaluate_series(

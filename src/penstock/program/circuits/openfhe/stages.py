@@ -74,6 +74,11 @@ def _log_slots(slots: int) -> int:
     return 1 if slots < 3 else slots.bit_length() - 1
 
 
+def most_stages(slots: int, budget: int) -> int:
+    """The stages of a transform: no more than it has layers."""
+    return max(1, min(budget, _log_slots(slots)))
+
+
 def split_layers(log_slots: int, budget: int) -> tuple[int, int]:
     """Layers of OpenFHE's transform in each stage, and in the remaining one.
 
@@ -95,7 +100,7 @@ def split_layers(log_slots: int, budget: int) -> tuple[int, int]:
 def transform_stages(slots: int, budget: int, baby_steps: int, *, decode: bool) -> list[Stage]:
     """OpenFHE's stages of SlotsToCoeffs (`decode`) or CoeffsToSlots, in the order in which they run."""
     log_slots = _log_slots(slots)
-    budget = max(1, min(budget, log_slots))
+    budget = most_stages(slots, budget)
     layers, rest = split_layers(log_slots, budget)
     full = budget - (rest != 0)
     if decode:
@@ -128,7 +133,7 @@ def few_key_stages(slots: int, budget: int, baby_steps: int = 0, *, decode: bool
     [(1024, 4, 16), (64, 4, 32), (8, 4, 16), (1, 4, 16)]
     """
     log_slots = _log_slots(slots)
-    budget = max(1, min(budget, log_slots))
+    budget = most_stages(slots, budget)
     made: list[Stage] = []
     first = 0
     for index in range(budget):

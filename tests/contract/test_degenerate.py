@@ -1,0 +1,171 @@
+"""Calls of the protocol with degenerate arguments: in each reading the clear value, or the same refusal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from degenerate_calls import CALLS, VALUES, Call
+from evaluator_pair import evaluator_pair
+from penstock.errors import PenstockError
+from penstock.operations import RELIN_KEY
+from penstock.package.capture import capture
+from penstock.package.content import ConstantsInMemory, Package
+from penstock.package.file import open_package, write_package
+from penstock.package.replay import run_package
+from penstock.params.ckks import CkksParameters, Scaling
+from penstock.program.clear import ClearEvaluator
+from penstock.program.symbolic import SymbolicEvaluator
+from penstock.running import READINGS
+from penstock.traces.schema import TraceMeta
+from toy import toy
+
+
+def _decrypted(ev: Any, call: Call, values: np.ndarray = VALUES) -> list[np.ndarray] | str:
+    """What a call gives, or how it is refused."""
+    try:
+        made = call(ev, ev.encrypt(values))
+        return [np.asarray(ev.decrypt(each)) for each in (made if isinstance(made, list) else [made])]
+    except PenstockError as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def _expected(params: CkksParameters, call: Call) -> tuple[list[np.ndarray] | str, Any]:
+    """What each reading gives of a call: the clear value, or the refusal, by its arguments or the depth."""
+    clear, symbolic = _decrypted(ClearEvaluator(params), call), SymbolicEvaluator(params)
+    traced = _decrypted(symbolic, call)
+    if isinstance(clear, str):
+        assert traced == clear
+    elif isinstance(traced, str):
+        assert "deeper than the parameters" in traced, traced
+        clear = traced
+    trace = symbolic.builder.finish(TraceMeta(workload="test", params=params.to_dict(), reading="trace"))
+    return clear, trace
+
+
+def _check(found: list[np.ndarray] | str, expected: list[np.ndarray] | str, tolerance: float = 1e-6) -> None:
+    if isinstance(expected, str) or isinstance(found, str):
+        assert found == expected
+        return
+    assert len(found) == len(expected)
+    for got, exact in zip(found, expected, strict=True):
+        assert np.allclose(got, exact, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_degenerate_argument_has_its_clear_value_or_one_refusal_without_cryptography(name: str) -> None:
+    for params in (toy(), toy(scaling=Scaling.FLEXIBLE_AUTO)):
+        expected, trace = _expected(params, CALLS[name])
+        for reading in ("counting", "noisy"):
+            with READINGS[reading].evaluator(params, trace) as ev:
+                found = _decrypted(ev, CALLS[name])
+                if reading == "counting" and not isinstance(found, str) and not isinstance(expected, str):
+                    assert len(found) == len(expected)
+                    continue
+                _check(found, expected)
+
+
+@pytest.mark.parametrize("reading", ["native", "openfhe"])
+@pytest.mark.parametrize("scaling", [Scaling.FIXED_MANUAL, Scaling.FLEXIBLE_AUTO])
+def test_a_degenerate_argument_has_its_clear_value_or_one_refusal_encrypted(
+    reading: str, scaling: Scaling, request: pytest.FixtureRequest
+) -> None:
+    request.getfixturevalue("openfhe" if reading == "openfhe" else "encrypting")
+    params = toy(scaling=scaling)
+    expected = {name: _expected(params, call) for name, call in CALLS.items()}
+    computed = [name for name, (values, _) in expected.items() if not isinstance(values, str)]
+
+    def every(ev: Any, a: Any) -> list[Any]:
+        made = [CALLS[name](ev, a) for name in computed]
+        return [each for one in made for each in (one if isinstance(one, list) else [one])]
+
+    symbolic = SymbolicEvaluator(params)
+    assert not isinstance(_decrypted(symbolic, every), str)
+    trace = symbolic.builder.finish(TraceMeta(workload="test", params=params.to_dict(), reading="trace"))
+    with READINGS[reading].evaluator(params, trace) as ev:
+        for name, call in CALLS.items():
+            try:
+                _check(_decrypted(ev, call), expected[name][0])
+            except Exception as error:
+                raise AssertionError(f"{name}: {type(error).__name__}: {error}") from error
+
+
+def _all(names: list[str]) -> Call:
+    """The results of several calls, one after the other."""
+
+    def every(ev: Any, a: Any) -> list[Any]:
+        made = [CALLS[name](ev, a) for name in names]
+        return [each for one in made for each in (one if isinstance(one, list) else [one])]
+
+    return every
+
+
+def _packaged(call: Call, params: CkksParameters, path: Path) -> Package:
+    """A call as a package, read from its file again."""
+
+    def program(ev: Any) -> list[Any]:
+        return [ev.decrypt(each) for each in call(ev, ev.encrypt(VALUES, name="x"))]
+
+    write_package(capture(program, params, ConstantsInMemory(), "degenerate"), path)
+    return open_package(path)
+
+
+@pytest.mark.parametrize("scaling", [Scaling.FIXED_MANUAL, Scaling.FLEXIBLE_AUTO])
+def test_a_package_has_the_degenerate_calls_of_its_program(scaling: Scaling, tmp_path: Path) -> None:
+    params = toy(scaling=scaling)
+    expected = {name: _expected(params, call)[0] for name, call in CALLS.items()}
+    computed = [name for name, values in expected.items() if isinstance(values, list) and values]
+    package = _packaged(_all(computed), params, tmp_path / "model.pkg")
+    found = run_package(ClearEvaluator(params), package, {given.name: np.resize(VALUES, given.length)
+                                                          for given in package.inputs})  # fmt: skip
+    exact = _decrypted(ClearEvaluator(params), _all(computed))
+    others = {at for at, name in enumerate(computed) if name.startswith("encrypt: ")}  # other inputs
+    assert len(found) == len(exact)
+    assert len(others) < 5
+    assert sum(not np.allclose(got, each) for got, each in zip(found.values(), exact, strict=True)) <= len(others)
+
+
+@pytest.mark.parametrize("name", [name for name in CALLS if name not in ("decrypt of a number",)])
+def test_what_the_readings_refuse_cannot_be_captured(name: str) -> None:
+    params = toy()
+    expected, _ = _expected(params, CALLS[name])
+    if isinstance(expected, str):
+        kind, _, message = expected.partition(": ")
+        with pytest.raises(PenstockError) as refused:
+            capture(lambda ev: CALLS[name](ev, ev.encrypt(VALUES)), params, ConstantsInMemory(), "refused")
+        assert (type(refused.value).__name__, str(refused.value)) == (kind, message)
+
+
+@pytest.mark.parametrize("degree", [2204, 2205])
+@pytest.mark.usefixtures("openfhe")
+def test_a_series_beyond_openfhes_table_has_its_words(degree: int) -> None:
+    params = toy(slots=8, q_bits=(60,) + (50,) * 14)
+    series = np.random.default_rng(degree).uniform(-1, 1, degree + 1) / degree
+
+    def made(ev: Any) -> list[Any]:
+        a = ev.encrypt(VALUES[::8])
+        return [ev.chebyshev_series(a, series, -1, 1), ev.polynomial(a, series)]
+
+    with evaluator_pair(params, [RELIN_KEY]) as pair:
+        ours, theirs = made(pair.ours), made(pair.theirs)
+        assert [pair.difference(*each) for each in zip(ours, theirs, strict=True)] == ["", ""]
+        for got, exact in zip(ours, made(ClearEvaluator(params)), strict=True):
+            assert np.allclose(pair.ours.decrypt(got), exact, atol=1e-6)
+
+
+@pytest.mark.parametrize("scaling", [Scaling.FIXED_AUTO, Scaling.FLEXIBLE_AUTO, Scaling.FLEXIBLE_AUTO_EXT])
+@pytest.mark.usefixtures("openfhe")
+def test_a_product_that_is_rescaled_to_the_last_limb_meets_a_plaintext(scaling: Scaling) -> None:
+    params = toy(scaling=scaling)
+
+    def made(ev: Any) -> Any:
+        a = ev.mod_drop(ev.encrypt(VALUES), 2)
+        return ev.mult(ev.square(a), ev.encode(VALUES))
+
+    with evaluator_pair(params, [RELIN_KEY]) as pair:
+        ours, theirs = made(pair.ours), made(pair.theirs)
+        assert ours.state.limbs == 1
+        assert pair.difference(ours, theirs) == ""
