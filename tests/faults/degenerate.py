@@ -279,8 +279,5 @@ def case(seed: int, folder: Path) -> Result:
 def bench(folder: Path, count: int, seed: int, jobs: int) -> list[Result]:
     """Check the programs of `count` seeds from `seed` on."""
     for name in ENCRYPTED:
-        _ = READINGS[name]  # loaded once, before the forks
-    from penstock.openfhe.evaluator import load_openfhe
-
-    load_openfhe()
+        _ = READINGS[name]  # loaded once, before the forks; not OpenFHE itself, which a fork must not inherit
     return reported(over(partial(case, folder=folder), range(seed, seed + count), jobs), count)

@@ -255,6 +255,9 @@ def padded(values: Values, slots: int) -> Values:
             f"a vector of shape {values.shape} does not fit in {slots} slots: it has one dimension and 1 to {slots} "
             "values"
         )
+    # Whole numbers that numpy has no type for come as objects.
+    if values.dtype.kind not in "biufc" and not all(isinstance(each, int | float | np.number) for each in values):
+        raise UsageError(f"a vector of type {values.dtype} has no numbers: give integers, or real or complex numbers")
     values = finite(values)
     if values.shape[0] == slots:
         return values
