@@ -126,19 +126,21 @@ def run(ev: Any, program: Program) -> list[Any]:
 
 # Drawing a program.
 def draw_params(rng: np.random.Generator, scaling: Scaling | None = None) -> CkksParameters:
-    """A small insecure set of OpenFHE's."""
+    """A small insecure set of OpenFHE's; one in twenty has a digit for each of many limbs."""
+    digits = rng.spawn(1)[0]
+    many = int(digits.integers(18, 34)) if digits.random() < 0.05 else None
     while True:
-        ring_dim = 1 << int(rng.integers(10, 13))
+        ring_dim = 1 << (int(rng.integers(10, 13)) if many is None else 10)
         scale_bits = int(rng.integers(32, 56))
         try:
             return CkksSpec(
                 name="insecure-random",
                 ring_dim=ring_dim,
                 slots=1 << int(rng.integers(4, ring_dim.bit_length() - 1)),
-                depth=int(rng.integers(2, 10)),
+                depth=int(rng.integers(2, 10)) if many is None else many - 1,
                 scale_bits=scale_bits,
                 first_mod_bits=int(rng.integers(min(scale_bits + 5, 60), 61)),
-                dnum=int(rng.integers(1, 4)),
+                dnum=int(rng.integers(1, 4)) if many is None else many,
                 scaling=scaling or list(Scaling)[int(rng.integers(4))],
                 secret="sparse-ternary" if rng.random() < 0.25 else "uniform-ternary",
                 security="none",
