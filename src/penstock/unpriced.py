@@ -1,7 +1,7 @@
-"""Totals of which a part has no price: unknown, with what is known of them as a lower bound, and never a value.
+"""Totals of which a part has no price: unknown, with a lower bound, and never a value.
 
 A result that leaves operations out names them in `unpriced` (kind -> how many). Each of its totals is then `None`, and
-`at_least` has the sum of the other parts under the total's name, or `None` where nothing is known. Where every part has
+`at_least` has the sum of the other parts under the total's name, or `None` where nothing is known. If every part has
 a price, `unpriced` and `at_least` are `None`.
 
 >>> row = bounded({"machine": "m", "total_s": 1.5, "energy_j": 0.0, "slowdown": 2.0}, {"bootstrap": 2},
@@ -30,7 +30,7 @@ def bounded(
 ) -> dict[str, Any]:
     """The row with `unpriced` and `at_least`.
 
-    Args:   sums: its totals, which every further part makes larger or leaves; ratios: what is built on totals, and has
+    Args:   sums: its totals, which every further part makes larger or leaves; ratios: quotients of totals, which have
             no bound.
     """
     if not unpriced:
@@ -54,7 +54,7 @@ def added(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def opaque(unpriced: Mapping[str, int]) -> bool:
-    """Whether the keys and the data of an operation are not known either: nobody knows what is inside.
+    """Whether the keys and the data of an operation are not known either: nobody knows the inside.
 
     >>> opaque({"bootstrap": 1}), opaque({"add": 3})
     (True, False)
@@ -80,7 +80,7 @@ def warned(unpriced: Mapping[str, int]) -> tuple[str, ...]:
     if not unpriced:
         return ()
     return (
-        f"{reason(unpriced)}: totals are unknown, and at least what the other operations come to; write that part with "
+        f"{reason(unpriced)}: totals are unknown, and at least the sum of the other operations; write that part with "
         "primitive operations, or give the machine the rates that it lacks, to have it priced",
     )
 

@@ -25,7 +25,7 @@ def need_transforms(name: str, rows: Rows) -> None:
     """Raises: MachineError: no row has a transform, whose rate is the one that matters."""
     if not rows.whole[:, UNITS.index("transforms")].any():
         raise MachineError(
-            f"{name}: the rate of transforms cannot be identified: among the timed operations is no rotation, no "
+            f"{name}: the rate of transforms cannot be identified: the timed operations have no rotation, no "
             "product of two ciphertexts and no rescale; time at least one of them"
         )
 

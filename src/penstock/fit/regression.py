@@ -53,9 +53,9 @@ def robust_nnls(
     """Coefficients >= 0 that minimise Huber's loss of the weighted relative errors of `columns @ coefficients`.
 
     Args:   columns: (n, m); seconds, weights: (n,); known: (n,) what `columns @ coefficients` come on top of (default:
-            nothing); errors stay relative to `seconds`; expected: misses count squared beside the mean squared relative
-            error; scale: of the loss that is returned (default: estimated from the median error, as it always is for
-            the fit itself); start: coefficients near the solution, to be there in fewer rounds.
+            nothing); errors stay relative to `seconds`; expected: misses count squared with the mean squared
+            relative error; scale: of the loss that is returned (default: estimated from the median error, as it always
+            is for the fit itself); start: coefficients near the solution, to be there in fewer rounds.
     """
     weights = weights / weights.sum()
     relative = columns / seconds[:, None]

@@ -70,7 +70,7 @@ class PackageServer:
         Args:   inputs: ciphertexts of one key pair, in OpenFHE's bytes or seeded.
         Raises: UsageError: other names than the program's. KeyRefused: an input states another pair than the keys or
                 the other inputs, or none. KeyMissing: the keys of its pair are not all there.
-                PenstockError: an input is no ciphertext of this set.
+                PenstockError: an input is not a ciphertext of this set.
         """
         wanted = self.program.inputs
         if set(inputs) != set(wanted):

@@ -17,7 +17,7 @@ def stated_pair(content: bytes, what: str) -> str:
     """The tag of the key pair of a ciphertext.
 
     Args:   what: names it in messages.
-    Raises: KeyRefused: it states none. EvaluationRefused: it is no whole ciphertext.
+    Raises: KeyRefused: it states none. EvaluationRefused: it is not a whole ciphertext.
     """
     try:
         found = _engine.ckks_ciphertext_tag(content)
@@ -49,7 +49,7 @@ def common_pair(contents: Mapping[str, bytes]) -> str | None:
 def check_pair(content: bytes, what: str, tags: Iterable[str], whose: str, remedy: str = REMEDY) -> str:
     """Make sure that a ciphertext is of one of these key pairs; its tag.
 
-    Args:   whose: names in messages what is of these pairs.
+    Args:   whose: the name in messages of the owner of these pairs.
     Raises: as `stated_pair`; KeyRefused: it is of another one.
     """
     found = stated_pair(content, what)

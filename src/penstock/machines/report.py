@@ -30,7 +30,7 @@ def scale_of(scales: Mapping[str, float], of_all: float, group: str, threads: in
     """The scale of an interval: the group's own if enough was held out.
 
     Else the widest of all numbers of threads together and of each smaller one, since more threads are met no better.
-    Outside of the measured range it is no narrower than inside.
+    Outside of the measured range it is at least as wide as inside.
 
     Args:   scales: scales of groups, by name; of_all: the scale of all held-out measurements.
     >>> scale_of({"program/2/inside": 1.4, "program/inside": 1.1}, 1.0, "program", 4, False)

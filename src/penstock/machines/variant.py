@@ -20,7 +20,7 @@ def with_base(written: Mapping[str, Any], where: str) -> dict[str, Any]:
     A value that is written here takes the place of the base's; without a source it is `assumed`. A value that was
     calibrated for the base is `assumed` for its variant.
 
-    Raises: MachineError: the base is no shipped machine, with the nearest.
+    Raises: MachineError: the base is not a shipped machine, with the nearest.
     """
     own = dict(written)
     if BASE not in own:

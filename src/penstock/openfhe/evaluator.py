@@ -325,7 +325,7 @@ class OpenFheEvaluator(CompositeEvaluator):
             # A product's own degree is 2; the ciphertext that meets the plaintext has degree 1.
             encoded = self._encoded(call.plain, predicted, kind)
             if kind is OpKind.MULT_PLAIN and predicted.limbs == 1 < operands[0].state.limbs:
-                # The library does not rescale a product to the last limb for a plaintext, but does so on its own.
+                # The library does not rescale a product to the last limb for a plaintext, but does so otherwise.
                 return self._timed(lambda: cc.EvalMult(cc.Compress(a, 1), encoded))
             with_plain = {OpKind.ADD_PLAIN: cc.EvalAdd, OpKind.SUB_PLAIN: cc.EvalSub, OpKind.MULT_PLAIN: cc.EvalMult}
             return self._timed(with_plain[kind], a, encoded)
@@ -421,7 +421,7 @@ class OpenFheEvaluator(CompositeEvaluator):
 def needed_keys(trace: Trace) -> dict[str, Any]:
     """The keys of a context for a program with this trace, as arguments of `OpenFheContext.create`.
 
-    They are those of its operations, inside its composites too. Only a bootstrapping makes its own rotation and
+    They belong to its operations, inside its composites too. Only a bootstrapping makes its own rotation and
     conjugation keys.
     """
     table = trace.view().operations

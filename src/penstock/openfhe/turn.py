@@ -16,7 +16,7 @@ _LOOK_S = 0.5
 
 
 class Others:
-    """What is in OpenFHE's registries before penstock uses it: of a program that has contexts and keys of its own."""
+    """The contents of OpenFHE's registries before penstock uses it: a program may have contexts and keys already."""
 
     def __init__(self, fhe: Any) -> None:
         context = fhe.CryptoContext
@@ -106,7 +106,7 @@ class Turn:
         return self._parts - self._blocks
 
     def forget_keys(self, fhe: Any) -> None:
-        """Clear OpenFHE's registries, but for what was there before the first of this thread's contexts.
+        """Clear OpenFHE's registries, except for contents from before the first of this thread's contexts.
 
         While another context of this thread has its part, they stay for it.
         """

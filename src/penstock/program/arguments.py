@@ -1,4 +1,4 @@
-"""The rules for what a program gives to the methods of the `Evaluator` protocol: one place for all readings.
+"""The rules for arguments of the methods of the `Evaluator` protocol: one place for all readings.
 
 Each function returns an argument in its one form, or refuses it with the rule and the remedy.
 """
@@ -73,7 +73,7 @@ def _number(operand: Any, value: Any) -> complex:
     try:
         return complex(value)
     except OverflowError as error:
-        raise UsageError(f"an operand is {_shown(operand)}: a number outside of what a double holds") from error
+        raise UsageError(f"an operand is {_shown(operand)}: a number that no double holds") from error
 
 
 def step_of(step: Any) -> int:
@@ -91,7 +91,7 @@ def steps_of(steps: Any) -> list[int]:
 
 
 def limbs_of(limbs: Any) -> int:
-    """The limbs that are to be left.
+    """The limbs that remain.
 
     Raises: UsageError: no whole number; ParamsError: none.
     """
@@ -192,7 +192,7 @@ def chebyshev_of(coefficients: Any, lower: Any, upper: Any) -> tuple[list[float]
 
 
 def _interval_of(lower: Any, upper: Any) -> tuple[float, float]:
-    """Raises: UsageError: ends that are no finite real numbers, or so near that the interval has no width."""
+    """Raises: UsageError: ends that are not finite real numbers, or so near that the interval has no width."""
     try:
         ends = float(lower), float(upper)
     except (TypeError, ValueError, OverflowError):
@@ -218,7 +218,7 @@ def function_series(
 ) -> tuple[list[float], float, float]:
     """The Chebyshev coefficients of a function over an interval, and the interval.
 
-    Raises: UsageError: a degree that is no whole number from 0 on; as `_interval_of`; a function that is not defined
+    Raises: UsageError: a degree that is not a whole number from 0 on; as `_interval_of`; a function that is not defined
             over the interval.
     """
     low, high = _interval_of(lower, upper)

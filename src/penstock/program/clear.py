@@ -46,7 +46,7 @@ class ClearEvaluator:
         values = self._vector("decrypt", a)
         if not np.all(np.isfinite(values)):
             raise EvaluationRefused(
-                "decrypt: the values are not finite any more: a number or a product outgrew what a double holds "
+                "decrypt: the values are not finite any more: a number or a product outgrew a double "
                 "(1.8e308); scale the data down"
             )
         return values

@@ -264,7 +264,7 @@ def padded(values: Values, slots: int) -> Values:
     return np.concatenate([values, np.zeros(slots - values.shape[0], dtype=values.dtype)])
 
 
-_HELD = "replace it, or scale the values down to what a double holds (1.8e308)"
+_HELD = "replace it, or scale the values down until a double holds them (1.8e308)"
 
 
 def finite(values: Values) -> Values:

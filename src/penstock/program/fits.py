@@ -65,7 +65,7 @@ def check_number(params: CkksParameters, what: OpKind, number: complex, state: S
     if not math.isfinite(size):
         raise EvaluationRefused(f"{what}: the number {_shown(number)} is not finite: take numbers that a double holds")
     result = ScaleState(1, 2) if what is OpKind.MULT_SCALAR and state.limbs == 1 else state
-    if not size or is_beyond(params, result):  # `check_scale` refuses to decrypt what comes of it
+    if not size or is_beyond(params, result):  # `check_scale` refuses to decrypt its result
         return
     bits, held = math.log2(size) + scale_bits(params, state), held_bits(params, state.limbs)
     if bits >= held - 1:

@@ -23,7 +23,7 @@ Flow = tuple[str, Sequence[int], int | None, int | None]
 def check_dropped(imaginary: float) -> None:
     """Args: imaginary: the imaginary parts, rms, that OpenFHE's decryption drops of values that may be complex.
 
-    Raises: EvaluationRefused: they are no error.
+    Raises: EvaluationRefused: they are too large for an error.
     """
     if imaginary > LEAST:
         raise EvaluationRefused(
@@ -37,7 +37,7 @@ class ComplexValues:
 
     def __init__(self) -> None:
         self.made: set[int] = set()
-        """Ciphertexts that are complex: products with i, and what is made of them."""
+        """Ciphertexts that are complex: products with i, and all that depends on them."""
         self.plains: dict[int, Traits] = {}
         """Of each plaintext object."""
         self._followed = 0

@@ -161,7 +161,7 @@ class NoisyEvaluator(ExpandingEvaluator):
         if not np.isfinite(largest):
             raise ParamsError(
                 "decrypt: the values are not numbers any more: a series was left far outside its interval, or a "
-                "product outgrew what a double holds"
+                "product outgrew a double"
             )
         if largest > 0 and np.log2(largest) + log_scale >= self.model.log2_modulus(a.state.limbs) - 1:
             held = f"{a.state.limbs} limb{'s' if a.state.limbs > 1 else ''} of set '{params.name}'"

@@ -219,7 +219,7 @@ def _extremes(rows: Sequence[Row]) -> Section:
     lines = []
     for key, mine in list(programs.items())[:MOST_LINES]:
         known = [row for row in mine if row["total_s"] is not None]
-        if not known:  # the least bound is no best point
+        if not known:  # the least bound is not a best point
             lines.append((_program(key), UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, reason(mine[0][UNPRICED])))
             continue
         for word, row in (("best", min(known, key=_time)), ("worst", max(known, key=_time))):

@@ -151,7 +151,7 @@ class Owner:
 
         Args:   records: (records, dim) unit vectors; a mapped file will do. payloads: (records, `PAYLOAD`) integers;
                 `None`: matches can only be counted. on_block: called with blocks done and in all.
-        Raises: NotUnit: a record is no unit vector. UsageError: a payload out of range, or another number of them; a
+        Raises: NotUnit: a record is not a unit vector. UsageError: a payload out of range, or another number of them; a
                 folder that holds a database. FileError: the file system refused; the unfinished files are removed.
         """
         count, dim = records.shape

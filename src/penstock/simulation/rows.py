@@ -187,7 +187,7 @@ _KEYS = ("key_bytes", "stored_key_bytes")
 _LOADS = ("io_s", "io_bytes", "loaded_bytes", "written_bytes")
 _RATIOS = ("slowdown", "speedup", "tenant_slowdown")
 _LEVEL_FACTS = 4
-"""Of `LEVEL_NAMES`: what a level is, whatever passes through it."""
+"""Of `LEVEL_NAMES`: the description of a level, whatever passes through it."""
 
 
 def _row(priced: PricedTrace, point: Point, result: Result, single: Result) -> Row:

@@ -177,7 +177,7 @@ def _answer(content: bytes) -> bytes:
         for function, arguments in pickle.loads(content):
             result = function(*arguments)
         return bytes(ForkingPickler.dumps((result, None, "")))
-    except BaseException as error:  # a panic of the engine is no `Exception`
+    except BaseException as error:  # a panic of the engine is not an `Exception`
         return pickle.dumps((None, _sendable(error), traceback.format_exc()))
 
 

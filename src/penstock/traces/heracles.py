@@ -279,7 +279,7 @@ def assumed_set(found: HeraclesTrace) -> CkksParameters:
     longest = -(-num_q // dnum)
     # The special primes hold the longest digit.
     first, bits = 60, 50 if longest < 2 else min(50, (60 * num_p - 60) // (longest - 1))
-    if bits < SHORTEST:  # too little is left beside a first prime of 60 bits: all are equally long
+    if bits < SHORTEST:  # too little is left next to a first prime of 60 bits: all are equally long
         first = bits = 60 * num_p // longest
     try:
         return CkksSpec(

@@ -193,7 +193,7 @@ def stored_network(name: str) -> Network:
 def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
     """One test image, chosen by `seed`, and the network.
 
-    Args:   path: `test_batch.bin` of CIFAR-10 (or its folder), for images; weights (.npz, .pt, .pth) beside it in
+    Args:   path: `test_batch.bin` of CIFAR-10 (or its folder), for images; weights (.npz, .pt, .pth) next to it in
             the folder are used, since the committed ones know digits only.
     Raises: UsageError: a file is missing or malformed.
     """

@@ -1,8 +1,8 @@
 """The launches of an operation on a GPU: what each kernel reads, writes and computes, and over how many limbs.
 
 A loop over limbs of the kernel algebra is one launch, and a transform is one for each of its passes. A launch works on
-the same limbs of all ciphertexts of a batch. What a library does inside of another kernel (`FUSIONS`) is no launch of
-its own and moves no bytes.
+the same limbs of all ciphertexts of a batch. What a library does inside of another kernel (`FUSIONS`) is not a
+launch of its own and moves no bytes.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ class Computer:
                 answer = {"said": "failed", "reason": str(error), "retry": again}
             except MemoryError:
                 answer = {"said": "failed", "reason": "out of memory", "retry": True}
-            except BaseException as error:  # a panic of the engine is no `Exception`
+            except BaseException as error:  # a panic of the engine is not an `Exception`
                 answer = {"said": "failed", "reason": f"{type(error).__name__}: {error}", "retry": False}
             with self._lock:
                 self._running.pop(spec.job)
@@ -350,7 +350,7 @@ class _Inputs:
             )
         what = f"input '{name}'"
         stated = stated_pair(content, what)
-        self._tag = self._tag or stated  # keys that state no pair: that of the first input
+        self._tag = self._tag or stated  # keys that state no pair take the pair of the first input
         check_tag(stated, what, [self._tag], "the job's keys")
         return content
 

@@ -79,7 +79,7 @@ class WearResult:
     """What writes did to the flash."""
 
     host_pages: int
-    """Programmed for the host; `write_latency` counts those that are still in the write buffer, too."""
+    """Programmed for the host; `write_latency` also counts pages that are still in the write buffer."""
     moved_pages: int
     """Programmed again by garbage collection and wear-levelling."""
     erases: int

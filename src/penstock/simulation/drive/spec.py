@@ -114,7 +114,7 @@ class Traffic:
     span_bytes: int | None = None
     """From the start of the drive on. Default: the whole drive."""
     requests: int | None = None
-    """Their number; those that a scan does not see the end of are played, and not counted. Default: as long as the scan
+    """Their number; requests that end after the scan are played, and not counted. Default: as long as the scan
     lasts."""
     seed: int = 1
 

@@ -6,7 +6,7 @@ In `penstock.simulation.memory.levels_replay` levels are independent: data that 
   above too (back-invalidation); an object that a level has no room for stays out of those above. The classical price: a
   level above answers for its hot objects, so that they grow cold below and are evicted there.
 - `exclusive`: an object is in one level. Data found in a level moves up to the first. Evicted data moves down to the
-  next level with room for all of it, over the channels on its way (a victim cache). Where no cache below has room, it
+  next level with room for all of it, over the channels on its way (a victim cache). If no cache below has room, it
   is dropped, and nothing moves: the last level has it. The classical gain: capacities add up.
 
 A result is born in the first level with room for it, or, with inclusive levels, in all of them; only the displaced data

@@ -83,7 +83,7 @@ def breakdowns(folder: Path, log: ImportLog) -> dict[str, dict[str, float]]:
 def estimates(folder: Path, log: ImportLog) -> list[Estimate]:
     """The two matrix products of figure 11, as the paper's model prices them.
 
-    Raises: BadTiming: a contribution that is no whole number of calls, or a row that is cut off, unless bad rows are
+    Raises: BadTiming: a contribution that is not a whole number of calls, or a row that is cut off, unless bad rows are
             skipped.
     """
     found = []

@@ -90,7 +90,7 @@ def export(
 ) -> None:
     """Write stored keys as OpenFHE does (binary format): rotations.bin, the automorphism keys, and relin.bin.
 
-    Layout 'registry' is that of SerializeEvalAutomorphismKey and SerializeEvalMultKey, and is read by
+    Layout 'registry' is written like SerializeEvalAutomorphismKey and SerializeEvalMultKey, and is read by
     DeserializeEvalAutomorphismKey and DeserializeEvalMultKey. DeserializeEvalKeyMap and DeserializeEvalKey read layout
     'objects'. 'keys import' reads both.
 
