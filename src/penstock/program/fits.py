@@ -68,7 +68,8 @@ def check_number(params: CkksParameters, what: OpKind, number: complex, state: S
     if not size or is_beyond(params, result):  # `check_scale` refuses to decrypt its result
         return
     bits, held = math.log2(size) + scale_bits(params, state), held_bits(params, state.limbs)
-    if bits >= held - 1:
+    # Sizes of primes alone do not tell half of a modulus.
+    if bits >= held - (0 if _model(params) is None else 1):
         raise EvaluationRefused(
             f"{what}: the number {_shown(number)} has {bits:.0f} bits at its scale, and {_limbs(state)} of set "
             f"'{params.name}' hold {held:.0f}, one of them for its sign: scale it down, or take more limbs"
