@@ -64,12 +64,13 @@ def check_number(params: CkksParameters, what: OpKind, number: complex, state: S
     size = max(abs(number.real), abs(number.imag))
     if not math.isfinite(size):
         raise EvaluationRefused(f"{what}: the number {_shown(number)} is not finite: take numbers that a double holds")
+    if _model(params) is None:
+        return  # nothing is encrypted there, and the sizes of primes alone do not tell what their product holds
     result = ScaleState(1, 2) if what is OpKind.MULT_SCALAR and state.limbs == 1 else state
     if not size or is_beyond(params, result):  # `check_scale` refuses to decrypt its result
         return
     bits, held = math.log2(size) + scale_bits(params, state), held_bits(params, state.limbs)
-    # Sizes of primes alone do not tell half of a modulus.
-    if bits >= held - (0 if _model(params) is None else 1):
+    if bits >= held - 1:
         raise EvaluationRefused(
             f"{what}: the number {_shown(number)} has {bits:.0f} bits at its scale, and {_limbs(state)} of set "
             f"'{params.name}' hold {held:.0f}, one of them for its sign: scale it down, or take more limbs"
@@ -79,7 +80,7 @@ def check_number(params: CkksParameters, what: OpKind, number: complex, state: S
 def outgrown_bits(params: CkksParameters, values: Values, state: ScaleState) -> float | None:
     """Bits of the largest coefficient of a finite vector, (n,), where the modulus does not hold it; n a power of 2."""
     size = _largest(values)
-    if not size:
+    if not size or _model(params) is None:
         return None
     free = held_bits(params, state.limbs) - 1 - scale_bits(params, state)
     if is_beyond(params, state):  # as in `check_number`
