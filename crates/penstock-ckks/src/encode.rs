@@ -105,6 +105,20 @@ impl Context {
         self.encode_over(values, limbs, degree, slots, &(0..limbs).collect::<Vec<_>>())
     }
 
+    /// The scale of a vector of degree 1, and whether that is the square of the level's: as of a fresh one of
+    /// `FlexibleAutoExt`, which has degree 2 whatever was asked for.
+    fn encoding_scale(&self, limbs: usize) -> (f64, bool) {
+        let level = self.level(limbs);
+        let scale = self.scales.fresh(level);
+        (scale, scale != self.scales.factor(level))
+    }
+
+    /// The degree and the scale of a ciphertext as its owner encrypts it.
+    pub fn fresh_state(&self) -> (u32, f64) {
+        let (scale, squared) = self.encoding_scale(self.count_q());
+        (if squared { 2 } else { 1 }, scale)
+    }
+
     /// [`Context::encode`] up to where limbs differ.
     ///
     /// # Errors
@@ -129,10 +143,7 @@ impl Context {
         if !values.iter().flatten().all(|part| part.is_finite()) {
             return refused("a value that is not finite".to_owned(), "encode finite numbers");
         }
-        let level = self.level(limbs);
-        let scale = self.scales.fresh(level);
-        // A fresh plaintext of `FlexibleAutoExt` has the square of a scale: degree 2, whatever was asked for.
-        let squared = scale != self.scales.factor(level);
+        let (scale, squared) = self.encoding_scale(limbs);
         let power = if squared { 1 } else { degree };
         let mut padded = values.to_vec();
         padded.resize(slots, [0.0; 2]);

@@ -121,12 +121,16 @@ impl Keys {
     }
 }
 
+/// Scales of a client and ours differ by rounding at most.
+const SAME_SCALE: f64 = 1e-9;
+
 /// A run's functions in Python, and its results.
 struct Supply<'a> {
     context: &'a ckks::Context,
     keys: Keys,
     vector: Py<PyAny>,
     input: Py<PyAny>,
+    slots: u32,
     outputs: Mutex<Vec<Option<ckks::Ciphertext>>>,
 }
 
@@ -155,12 +159,22 @@ impl runs::Supply for Supply<'_> {
             Python::attach(|py| Ok(self.input.bind(py).call1((number,))?.extract::<PyBackedBytes>()?));
         let bytes = bytes?;
         let made = self.context.import(&bytes)?;
-        let (limbs, fresh) = (made.limbs(), self.context.parameters().moduli_q.len());
-        if limbs != fresh || made.polynomials() != 2 {
-            let found = format!("input {number} has {limbs} limbs and {} polynomials", made.polynomials());
-            return Err(
-                ckks::Error::refused(format!("{found}, and a fresh one has {fresh} and 2: encrypt it again")).into()
+        let (degree, scale) = self.context.fresh_state();
+        let fresh = (self.context.parameters().moduli_q.len(), 2, degree, self.slots);
+        let found = (made.limbs(), made.polynomials(), made.degree(), made.slots());
+        let far = (made.scale() / scale - 1.0).abs();
+        if found != fresh || far.is_nan() || far > SAME_SCALE {
+            let told = |(limbs, polynomials, degree, slots): (usize, usize, u32, u32), scale: f64| {
+                format!(
+                    "{limbs} limbs, {polynomials} polynomials, degree {degree}, {slots} slots, a scale of {scale:e}"
+                )
+            };
+            let why = format!(
+                "input {number} has {}, and a fresh one has {}: encrypt it again",
+                told(found, made.scale()),
+                told(fresh, scale)
             );
+            return Err(ckks::Error::refused(why).into());
         }
         Ok(made)
     }
@@ -272,7 +286,7 @@ impl CkksProgram {
     }
 
     #[pyo3(signature = (
-        context, keys, vector, input, progress, *, lanes, keys_in_order, value_bytes, keep_bytes, ahead_bytes, window,
+        context, keys, vector, input, progress, *, slots, lanes, keys_in_order, value_bytes, keep_bytes, ahead_bytes, window,
     ))]
     #[allow(clippy::too_many_arguments, clippy::type_complexity)] // Named on the Python side; this is the border.
     fn run<'py>(
@@ -283,6 +297,7 @@ impl CkksProgram {
         vector: Py<PyAny>,
         input: Py<PyAny>,
         progress: Option<Py<PyAny>>,
+        slots: u32,
         lanes: usize,
         keys_in_order: bool,
         value_bytes: u64,
@@ -292,7 +307,7 @@ impl CkksProgram {
     ) -> PyResult<(Vec<Option<CkksCiphertext>>, Bound<'py, PyArray2<f64>>, Bound<'py, PyDict>)> {
         let program = self.checked()?;
         let keys = Keys::of(keys)?;
-        let supply = Supply { context: &context.0, keys, vector, input, outputs: Mutex::default() };
+        let supply = Supply { context: &context.0, keys, vector, input, slots, outputs: Mutex::default() };
         let options = runs::Options { lanes, keys_in_order, value_bytes, keep_bytes, ahead_bytes, window };
         let mut said = usize::MAX;
         let watch = |done: usize| {

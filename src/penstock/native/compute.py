@@ -106,6 +106,7 @@ def compute_compiled(
         lambda number: _values(compiled.vectors[number]),
         take,
         progress,
+        slots=compiled.params.slots,
         lanes=options.lanes,
         keys_in_order=not isinstance(keys, KeysInMemory),
         value_bytes=options.value_bytes or compiled.tasks.peak_value_bytes() * 9 // 8,
