@@ -21,7 +21,9 @@ from penstock.simulation.cluster.topology import Topology
 from penstock.simulation.drive.input import EngineInput
 from penstock.simulation.drive.scan import ScanResult
 from penstock.simulation.inside.schedule import Placed, Schedule
-from penstock.simulation.instorage.queries import Answered
+from penstock.simulation.instorage.drive import DriveRates
+from penstock.simulation.instorage.policies import HostPolicy, Passes
+from penstock.simulation.instorage.queries import CLOSED_FORM, Answered
 from penstock.simulation.memory.hierarchy import Replay, SizedCache, Tier, Timeline
 from penstock.simulation.memory.levels import EXCLUSIVE
 from penstock.simulation.memory.levels_replay import LevelsReplay
@@ -116,10 +118,22 @@ def _at_first(drive: Drive) -> int:
     return drive.planes * drive.pages_per_block * (drive.blocks_per_plane - drive.spare_blocks)
 
 
-def of_answer(got: Answered) -> Broken:
-    """Queries over a database in storage: resources work at once, or in turn."""
+def of_answer(got: Answered, drive: DriveRates, policy: HostPolicy | None = None) -> Broken:
+    """Queries over a database in storage: resources work at once, or in turn. `policy`: of a host that reads it."""
     for name, busy in got.busy.items():
         yield from _most(f"{got.engine}: busy time of {name}", busy, got.seconds)
+    own = got.batch * (got.query.work.query_bytes + got.query.work.answer_bytes)
+    if policy is not None:
+        again = got.batch - 1 if policy.passes is Passes.RESTREAM else 0
+        own = got.query.database_bytes + again * max(0, got.query.database_bytes - policy.cached_bytes)
+    read = got.ordinary_served_bytes_per_s * got.seconds
+    yield from _most(f"{got.engine}: bytes over the link", own + read, drive.pcie_bytes_per_s * got.seconds)
+    yield from _most(f"{got.engine}: bytes from flash", read, drive.flash_bytes_per_s * got.seconds)
+    # Reads come every so many whole picoseconds.
+    asked = got.ordinary_bytes_per_s * (1 + 1e-6)
+    yield from _most(f"{got.engine}: reads that are served", got.ordinary_served_bytes_per_s, asked)
+    if got.engine != CLOSED_FORM:  # whose times are the query's own, at the rate that reads leave
+        yield from _same("busy time of the link", got.busy["pcie"], (own + read) / drive.pcie_bytes_per_s)
 
 
 # Caches and levels.

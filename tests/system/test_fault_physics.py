@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,13 +13,18 @@ import pytest
 import invariants
 from faults import physics
 from faults.__main__ import SIZES
-from penstock.machines import load_tier
+from penstock.machines import load_machine, load_tier
 from penstock.machines.drives import load_drive
+from penstock.params import catalogue
 from penstock.simulation.accesses import Accesses
 from penstock.simulation.caches import Lru, SizedCache
 from penstock.simulation.drive import spec as ssd
 from penstock.simulation.drive.input import engine_input
 from penstock.simulation.drive.scan import ScanResult, scan_drive
+from penstock.simulation.instorage.drive import drive_rates
+from penstock.simulation.instorage.engine import played_on_host
+from penstock.simulation.instorage.policies import HOST_POLICIES
+from penstock.simulation.instorage.query import match_query
 from penstock.simulation.memory.hierarchy import play, replay
 from penstock.simulation.memory.levels import EXCLUSIVE, Hierarchy, Level
 from penstock.simulation.memory.levels_replay import replay_levels
@@ -108,3 +114,20 @@ def test_caches_and_levels_that_cannot_be_are_found_out() -> None:
     lying = replace(got.loads[1], demoted_bytes=4, operation_bytes=got.loads[1].operation_bytes + np.int64(1))
     found = [*invariants.of_levels(replace(got, loads=(got.loads[0], lying, got.loads[2])), sizes)]
     assert "demoted_bytes of b, which holds nothing: 4 is not 0" in found
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({}, ""),
+        ({"ordinary_served_bytes_per_s": 7.1e9}, "bytes over the link"),
+        ({"ordinary_bytes_per_s": 1e9}, "reads that are served"),
+        ({"busy": {"pcie": 1e-3}}, "busy time of the link"),
+    ],
+)
+def test_an_answer_that_the_link_cannot_carry_is_found_out(change: dict[str, Any], said: str) -> None:
+    policy = HOST_POLICIES["restream-overlap"]
+    query = match_query(catalogue.get("fheins-pir"), database_bytes=10**8, starts=1)
+    got = played_on_host(query, load_drive("ssd-s"), load_machine("sharp"), policy, ordinary_bytes_per_s=7.1e9)
+    found = "; ".join(invariants.of_answer(replace(got, **change), drive_rates("ssd-s"), policy))
+    assert (said in found) if said else (found == "")
