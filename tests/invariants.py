@@ -6,6 +6,7 @@ the reported end, so that the busy times have room for it; and what one level or
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -354,9 +355,13 @@ def _at_once(start_s: Any, end_s: Any) -> int:
     return int(np.cumsum([change for _, change in changes]).max(initial=0))
 
 
-def of_drawing(drawn: Mapping[str, Any], check: Callable[[dict[str, Any]], None], most: int) -> Broken:
-    """A timeline of so many events at most: `check` is of its format. Counters are not negative."""
+def of_drawing(
+    drawn: Mapping[str, Any], check: Callable[[dict[str, Any]], None], most: int, end_s: float = math.inf
+) -> Broken:
+    """A timeline of at most so many events, none behind the end. `check`: of its format. Counters are not negative."""
     yield from _most("events", sum(event["ph"] != "M" for event in drawn["traceEvents"]), most)
+    last = max((each["ts"] + each.get("dur", 0) for each in drawn["traceEvents"] if "ts" in each), default=0)
+    yield from _most("end of what is drawn", last * 1e-6, end_s)
     try:
         check(dict(drawn))
     except AssertionError as error:

@@ -196,11 +196,14 @@ def drive_run(draw: Draw) -> Iterator[str]:
         seed=draw.whole(0, 9),
     )
     given = engine_input(drive, scan, **asked)
-    yield from invariants.of_scan(drive, given, scan_drive(drive, scan, **asked))
+    got = scan_drive(drive, scan, **asked)
+    yield from invariants.of_scan(drive, given, got)
     if size and draw.chance(0.3):
         most = draw.whole(200, 5000)
         drawn = scan_timeline(given, max_events=most)
-        yield from invariants.of_drawing(drawn, check_format, most)
+        yield from invariants.of_drawing(drawn, check_format, most, got.simulated_s)
+        if not drawn["otherData"]["pages_left_out"] and drawn["otherData"]["end_s"] != got.simulated_s:
+            yield f"a whole scan is drawn until {drawn['otherData']['end_s']} s, and ends after {got.simulated_s} s"
         yield from _counters(drawn, drive.channels)
 
 

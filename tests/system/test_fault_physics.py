@@ -131,3 +131,10 @@ def test_an_answer_that_the_link_cannot_carry_is_found_out(change: dict[str, Any
     got = played_on_host(query, load_drive("ssd-s"), load_machine("sharp"), policy, ordinary_bytes_per_s=7.1e9)
     found = "; ".join(invariants.of_answer(replace(got, **change), drive_rates("ssd-s"), policy))
     assert (said in found) if said else (found == "")
+
+
+def test_a_drawing_that_goes_on_behind_the_end_is_found_out() -> None:
+    drawn = {"traceEvents": [{"name": "erase", "ph": "X", "ts": 5.0, "dur": 2.0}]}
+    told = [[*invariants.of_drawing(drawn, lambda _: None, 9, end_s)] for end_s in (7e-6, 6e-6)]
+    assert told[0] == []
+    assert "end of what is drawn: 7e-06" in told[1][0]
