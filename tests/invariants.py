@@ -287,9 +287,13 @@ def of_flows(topology: Topology, network: Network, pattern: Pattern, seconds: An
             yield f"link {link} carries {carried[link]} B in round {i} of {taken} s"
 
 
-def of_cluster(got: Result, cluster: Cluster, mode: str, tier: Tier) -> Broken:
-    """A program on several hosts."""
+def of_cluster(got: Result, cluster: Cluster, mode: str, tier: Tier, single: Result | None = None) -> Broken:
+    """A program on several hosts. `single`: on one; without a cache of a size, of which more hosts have more."""
     yield from of_result(got, mode, tier)
+    if single is not None:
+        yield from _most(f"{cluster.partition}: speed-up", got.speedup(single), cluster.hosts)
+        if cluster.hosts == 1:
+            yield from _same(f"{cluster.partition}: speed-up of one host", got.speedup(single), 1)
     hosts, network = cluster.hosts, cluster.network
     if cluster.partition == "by-tenant" or network is None:
         yield from _same("messages", got.sent_bytes + got.communication_s, 0)

@@ -30,7 +30,7 @@ from penstock.params import catalogue
 from penstock.running import trace_workload
 from penstock.simulation.accesses import Accesses
 from penstock.simulation.caches import POLICIES, Cache, ForcedHitRatio, NoCache, SizedCache
-from penstock.simulation.cluster.cluster import play_clusters
+from penstock.simulation.cluster.cluster import one_host, play_clusters
 from penstock.simulation.cluster.collectives import (
     ALL_GATHERS,
     BROADCASTS,
@@ -456,8 +456,9 @@ def cluster_run(draw: Draw) -> Iterator[str]:
     tier = load_tier(draw.of(TIERS))
     mode = "overlap" if alone and mode == "bound" else mode
     pace = Pace(tier=tier, mode=mode, prefetch_depth=draw.of([0, 1, None]))
-    (got,) = play_clusters(_program(draw.of(["sharp", "ark"])), [cluster], [pace], cache=cache)
-    yield from invariants.of_cluster(got, cluster, mode, tier)
+    single, got = play_clusters(_program(draw.of(["sharp", "ark"])), [one_host(cluster), cluster], [pace], cache=cache)
+    compared = None if isinstance(cache, SizedCache) else single
+    yield from invariants.of_cluster(got, cluster, mode, tier, compared)
 
 
 def messages_run(draw: Draw) -> Iterator[str]:

@@ -15,9 +15,11 @@ from faults import physics
 from faults.__main__ import SIZES
 from penstock.machines import load_machine, load_tier
 from penstock.machines.drives import load_drive
+from penstock.machines.networks import load_network
 from penstock.params import catalogue
 from penstock.simulation.accesses import Accesses
 from penstock.simulation.caches import Lru, SizedCache
+from penstock.simulation.cluster.spec import Cluster
 from penstock.simulation.drive import spec as ssd
 from penstock.simulation.drive.input import engine_input
 from penstock.simulation.drive.scan import ScanResult, scan_drive
@@ -28,6 +30,7 @@ from penstock.simulation.instorage.query import match_query
 from penstock.simulation.memory.hierarchy import play, replay
 from penstock.simulation.memory.levels import EXCLUSIVE, Hierarchy, Level
 from penstock.simulation.memory.levels_replay import replay_levels
+from penstock.simulation.rows import Result
 
 RUNS = 24
 """Of each kind."""
@@ -138,3 +141,15 @@ def test_a_drawing_that_goes_on_behind_the_end_is_found_out() -> None:
     told = [[*invariants.of_drawing(drawn, lambda _: None, 9, end_s)] for end_s in (7e-6, 6e-6)]
     assert told[0] == []
     assert "end of what is drawn: 7e-06" in told[1][0]
+
+
+def test_a_host_that_is_faster_than_itself_is_found_out() -> None:
+    single = Result(
+        compute_s=1, io_s=0, decode_s=0, total_s=2, io_bytes=0, loaded_bytes=0, hit_ratio=None, energy_j=None
+    )
+    for hosts, total_s, said in ((1, 2, 0), (1, 1.9, 2), (4, 0.5, 0), (4, 0.4, 1)):
+        cluster = Cluster(hosts=hosts, network=load_network("nvlink4"))
+        got = replace(single, compute_s=0.4, total_s=total_s)
+        told = [*invariants.of_cluster(got, cluster, "overlap", load_tier("hbm"), single)]
+        assert len(told) == said
+        assert all("speed-up" in each for each in told)
