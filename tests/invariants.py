@@ -6,6 +6,7 @@ the reported end, so that the busy times have room for it; and what one level or
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -21,7 +22,9 @@ from penstock.simulation.cluster.topology import Topology
 from penstock.simulation.drive.input import EngineInput
 from penstock.simulation.drive.scan import ScanResult
 from penstock.simulation.inside.schedule import Placed, Schedule
-from penstock.simulation.instorage.queries import Answered
+from penstock.simulation.instorage.drive import DriveRates
+from penstock.simulation.instorage.policies import HostPolicy, Passes
+from penstock.simulation.instorage.queries import CLOSED_FORM, Answered
 from penstock.simulation.memory.hierarchy import Replay, SizedCache, Tier, Timeline
 from penstock.simulation.memory.levels import EXCLUSIVE
 from penstock.simulation.memory.levels_replay import LevelsReplay
@@ -116,10 +119,22 @@ def _at_first(drive: Drive) -> int:
     return drive.planes * drive.pages_per_block * (drive.blocks_per_plane - drive.spare_blocks)
 
 
-def of_answer(got: Answered) -> Broken:
-    """Queries over a database in storage: resources work at once, or in turn."""
+def of_answer(got: Answered, drive: DriveRates, policy: HostPolicy | None = None) -> Broken:
+    """Queries over a database in storage: resources work at once, or in turn. `policy`: of a host that reads it."""
     for name, busy in got.busy.items():
         yield from _most(f"{got.engine}: busy time of {name}", busy, got.seconds)
+    own = got.batch * (got.query.work.query_bytes + got.query.work.answer_bytes)
+    if policy is not None:
+        again = got.batch - 1 if policy.passes is Passes.RESTREAM else 0
+        own = got.query.database_bytes + again * max(0, got.query.database_bytes - policy.cached_bytes)
+    read = got.ordinary_served_bytes_per_s * got.seconds
+    yield from _most(f"{got.engine}: bytes over the link", own + read, drive.pcie_bytes_per_s * got.seconds)
+    yield from _most(f"{got.engine}: bytes from flash", read, drive.flash_bytes_per_s * got.seconds)
+    # Reads come every so many whole picoseconds.
+    asked = got.ordinary_bytes_per_s * (1 + 1e-6)
+    yield from _most(f"{got.engine}: reads that are served", got.ordinary_served_bytes_per_s, asked)
+    if got.engine != CLOSED_FORM:  # whose times are the query's own, at the rate that reads leave
+        yield from _same("busy time of the link", got.busy["pcie"], (own + read) / drive.pcie_bytes_per_s)
 
 
 # Caches and levels.
@@ -272,9 +287,13 @@ def of_flows(topology: Topology, network: Network, pattern: Pattern, seconds: An
             yield f"link {link} carries {carried[link]} B in round {i} of {taken} s"
 
 
-def of_cluster(got: Result, cluster: Cluster, mode: str, tier: Tier) -> Broken:
-    """A program on several hosts."""
+def of_cluster(got: Result, cluster: Cluster, mode: str, tier: Tier, single: Result | None = None) -> Broken:
+    """A program on several hosts. `single`: on one; without a cache of a size, of which more hosts have more."""
     yield from of_result(got, mode, tier)
+    if single is not None:
+        yield from _most(f"{cluster.partition}: speed-up", got.speedup(single), cluster.hosts)
+        if cluster.hosts == 1:
+            yield from _same(f"{cluster.partition}: speed-up of one host", got.speedup(single), 1)
     hosts, network = cluster.hosts, cluster.network
     if cluster.partition == "by-tenant" or network is None:
         yield from _same("messages", got.sent_bytes + got.communication_s, 0)
@@ -340,9 +359,13 @@ def _at_once(start_s: Any, end_s: Any) -> int:
     return int(np.cumsum([change for _, change in changes]).max(initial=0))
 
 
-def of_drawing(drawn: Mapping[str, Any], check: Callable[[dict[str, Any]], None], most: int) -> Broken:
-    """A timeline of so many events at most: `check` is of its format. Counters are not negative."""
+def of_drawing(
+    drawn: Mapping[str, Any], check: Callable[[dict[str, Any]], None], most: int, end_s: float = math.inf
+) -> Broken:
+    """A timeline of at most so many events, none behind the end. `check`: of its format. Counters are not negative."""
     yield from _most("events", sum(event["ph"] != "M" for event in drawn["traceEvents"]), most)
+    last = max((each["ts"] + each.get("dur", 0) for each in drawn["traceEvents"] if "ts" in each), default=0)
+    yield from _most("end of what is drawn", last * 1e-6, end_s)
     try:
         check(dict(drawn))
     except AssertionError as error:

@@ -447,8 +447,8 @@ class DriveRun:
     erases: int
     max_erases: int
     intervals: list[tuple[str, int, str, int, int, int | None]] | None
-    """When units were busy, in the order in which that was planned, if asked for: lane (channel, die or drive), its
-    number over the whole drive, work, start and end in picoseconds, and the page that is sent."""
+    """When units were busy until the scan's end, in the order in which that was planned, if asked for: lane (channel,
+    die or drive), its number over the whole drive, work, start and end in picoseconds, and the page that is sent."""
     intervals_left_out: int
 
 def play_drive(given: Any, max_intervals: int | None = None) -> DriveRun:

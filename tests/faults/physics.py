@@ -30,7 +30,7 @@ from penstock.params import catalogue
 from penstock.running import trace_workload
 from penstock.simulation.accesses import Accesses
 from penstock.simulation.caches import POLICIES, Cache, ForcedHitRatio, NoCache, SizedCache
-from penstock.simulation.cluster.cluster import play_clusters
+from penstock.simulation.cluster.cluster import one_host, play_clusters
 from penstock.simulation.cluster.collectives import (
     ALL_GATHERS,
     BROADCASTS,
@@ -58,7 +58,7 @@ from penstock.simulation.instorage.engine import played_in_storage, played_on_ho
 from penstock.simulation.instorage.ordinary import Modes, Ordinary, in_storage_under, most_reads, on_host_under
 from penstock.simulation.instorage.policies import BASE, HOST_POLICIES, Contention, Switches
 from penstock.simulation.instorage.queries import Inside
-from penstock.simulation.instorage.query import Query, pir_query, ssc_query
+from penstock.simulation.instorage.query import Query, filter_query, match_query, pir_query, ssc_query
 from penstock.simulation.memory.hierarchy import Pace, Rates, play_replay, replay
 from penstock.simulation.memory.levels import INCLUSIONS, INDEPENDENT, Hierarchy, Level
 from penstock.simulation.memory.levels_replay import replay_levels
@@ -196,11 +196,14 @@ def drive_run(draw: Draw) -> Iterator[str]:
         seed=draw.whole(0, 9),
     )
     given = engine_input(drive, scan, **asked)
-    yield from invariants.of_scan(drive, given, scan_drive(drive, scan, **asked))
+    got = scan_drive(drive, scan, **asked)
+    yield from invariants.of_scan(drive, given, got)
     if size and draw.chance(0.3):
         most = draw.whole(200, 5000)
         drawn = scan_timeline(given, max_events=most)
-        yield from invariants.of_drawing(drawn, check_format, most)
+        yield from invariants.of_drawing(drawn, check_format, most, got.simulated_s)
+        if not drawn["otherData"]["pages_left_out"] and drawn["otherData"]["end_s"] != got.simulated_s:
+            yield f"a whole scan is drawn until {drawn['otherData']['end_s']} s, and ends after {got.simulated_s} s"
         yield from _counters(drawn, drive.channels)
 
 
@@ -218,7 +221,12 @@ def _query(kind: str, megabytes: int) -> Query:
     size = megabytes * 10**6
     if kind == "pir":
         return pir_query(catalogue.get("fheins-pir"), database_bytes=size, record_bytes=288, slot_bits=16, stages=2)
-    return ssc_query(catalogue.get("fheins-ssc"), database_bytes=size, batch=512)
+    if kind == "match":
+        return match_query(catalogue.get("fheins-pir"), database_bytes=size, starts=1)
+    params = catalogue.get("fheins-ssc")
+    if kind == "filter":
+        return filter_query(params, database_bytes=size, categories=8)
+    return ssc_query(params, database_bytes=size, batch=512)
 
 
 def query_run(draw: Draw) -> Iterator[str]:
@@ -230,8 +238,9 @@ def query_run(draw: Draw) -> Iterator[str]:
         "multi_plane": draw.of(["yes", "no"]),
     }
     drive = load_drive(draw.of(["ssd-s", "ssd-l"]), changes if draw.chance() else {})
-    query, batch = _query(draw.of(["pir", "ssc"]), draw.of([20, 77, 200, 1111, 2000])), draw.of([1, 3, 64])
-    reads = draw.of([0.0, 1e8, 2e9])
+    kind, megabytes = draw.of(["pir", "ssc", "match", "filter"]), draw.of([20, 77, 200, 1111, 2000])
+    query, batch, rates = _query(kind, megabytes), draw.of([1, 3, 64]), drive_rates(drive)
+    reads = min(draw.of([0.0, 1e8, 2e9, 7.1e9]), most_reads(rates))
     if draw.chance():
         accelerator = load_instorage("fheins")
         assert isinstance(accelerator, UnitAccelerator)
@@ -242,24 +251,18 @@ def query_run(draw: Draw) -> Iterator[str]:
             clock_ratio=draw.of([1.0, 2.5]),
             chained=draw.chance(),
         )
-        modes = draw.of(list(Modes))
-        ordinary = Ordinary(bytes_per_s=min(reads, most_reads(drive_rates(drive))), modes=modes)
-        yield from invariants.of_answer(
-            in_storage_under(query, drive_rates(drive), accelerator, ordinary, batch=batch, inside=inside)
-        )
-        yield from invariants.of_answer(
-            played_in_storage(query, drive, accelerator, batch=batch, inside=inside, ordinary_bytes_per_s=reads)
-        )
+        ordinary = Ordinary(bytes_per_s=reads, modes=draw.of(list(Modes)))
+        closed = in_storage_under(query, rates, accelerator, ordinary, batch=batch, inside=inside)
+        yield from invariants.of_answer(closed, rates)
+        played = played_in_storage(query, drive, accelerator, batch=batch, inside=inside, ordinary_bytes_per_s=reads)
+        yield from invariants.of_answer(played, rates)
     else:
         machine, policy = load_machine(draw.of(["sharp", "ark"])), draw.of(list(HOST_POLICIES.values()))
-        ordinary = Ordinary(bytes_per_s=min(reads, most_reads(drive_rates(drive))))
-        yield from invariants.of_answer(
-            on_host_under(query, drive_rates(drive), machine, policy, ordinary, batch=batch)
-        )
+        closed = on_host_under(query, rates, machine, policy, Ordinary(bytes_per_s=reads), batch=batch)
+        yield from invariants.of_answer(closed, rates, policy)
         if not policy.cached_bytes:
-            yield from invariants.of_answer(
-                played_on_host(query, drive, machine, policy, batch=batch, ordinary_bytes_per_s=reads)
-            )
+            played = played_on_host(query, drive, machine, policy, batch=batch, ordinary_bytes_per_s=reads)
+            yield from invariants.of_answer(played, rates, policy)
 
 
 # Caches and levels.
@@ -453,8 +456,9 @@ def cluster_run(draw: Draw) -> Iterator[str]:
     tier = load_tier(draw.of(TIERS))
     mode = "overlap" if alone and mode == "bound" else mode
     pace = Pace(tier=tier, mode=mode, prefetch_depth=draw.of([0, 1, None]))
-    (got,) = play_clusters(_program(draw.of(["sharp", "ark"])), [cluster], [pace], cache=cache)
-    yield from invariants.of_cluster(got, cluster, mode, tier)
+    single, got = play_clusters(_program(draw.of(["sharp", "ark"])), [one_host(cluster), cluster], [pace], cache=cache)
+    compared = None if isinstance(cache, SizedCache) else single
+    yield from invariants.of_cluster(got, cluster, mode, tier, compared)
 
 
 def messages_run(draw: Draw) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,16 +13,24 @@ import pytest
 import invariants
 from faults import physics
 from faults.__main__ import SIZES
-from penstock.machines import load_tier
+from penstock.machines import load_machine, load_tier
 from penstock.machines.drives import load_drive
+from penstock.machines.networks import load_network
+from penstock.params import catalogue
 from penstock.simulation.accesses import Accesses
 from penstock.simulation.caches import Lru, SizedCache
+from penstock.simulation.cluster.spec import Cluster
 from penstock.simulation.drive import spec as ssd
 from penstock.simulation.drive.input import engine_input
 from penstock.simulation.drive.scan import ScanResult, scan_drive
+from penstock.simulation.instorage.drive import drive_rates
+from penstock.simulation.instorage.engine import played_on_host
+from penstock.simulation.instorage.policies import HOST_POLICIES
+from penstock.simulation.instorage.query import match_query
 from penstock.simulation.memory.hierarchy import play, replay
 from penstock.simulation.memory.levels import EXCLUSIVE, Hierarchy, Level
 from penstock.simulation.memory.levels_replay import replay_levels
+from penstock.simulation.rows import Result
 
 RUNS = 24
 """Of each kind."""
@@ -108,3 +117,39 @@ def test_caches_and_levels_that_cannot_be_are_found_out() -> None:
     lying = replace(got.loads[1], demoted_bytes=4, operation_bytes=got.loads[1].operation_bytes + np.int64(1))
     found = [*invariants.of_levels(replace(got, loads=(got.loads[0], lying, got.loads[2])), sizes)]
     assert "demoted_bytes of b, which holds nothing: 4 is not 0" in found
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({}, ""),
+        ({"ordinary_served_bytes_per_s": 7.1e9}, "bytes over the link"),
+        ({"ordinary_bytes_per_s": 1e9}, "reads that are served"),
+        ({"busy": {"pcie": 1e-3}}, "busy time of the link"),
+    ],
+)
+def test_an_answer_that_the_link_cannot_carry_is_found_out(change: dict[str, Any], said: str) -> None:
+    policy = HOST_POLICIES["restream-overlap"]
+    query = match_query(catalogue.get("fheins-pir"), database_bytes=10**8, starts=1)
+    got = played_on_host(query, load_drive("ssd-s"), load_machine("sharp"), policy, ordinary_bytes_per_s=7.1e9)
+    found = "; ".join(invariants.of_answer(replace(got, **change), drive_rates("ssd-s"), policy))
+    assert (said in found) if said else (found == "")
+
+
+def test_a_drawing_that_goes_on_behind_the_end_is_found_out() -> None:
+    drawn = {"traceEvents": [{"name": "erase", "ph": "X", "ts": 5.0, "dur": 2.0}]}
+    told = [[*invariants.of_drawing(drawn, lambda _: None, 9, end_s)] for end_s in (7e-6, 6e-6)]
+    assert told[0] == []
+    assert "end of what is drawn: 7e-06" in told[1][0]
+
+
+def test_a_host_that_is_faster_than_itself_is_found_out() -> None:
+    single = Result(
+        compute_s=1, io_s=0, decode_s=0, total_s=2, io_bytes=0, loaded_bytes=0, hit_ratio=None, energy_j=None
+    )
+    for hosts, total_s, said in ((1, 2, 0), (1, 1.9, 2), (4, 0.5, 0), (4, 0.4, 1)):
+        cluster = Cluster(hosts=hosts, network=load_network("nvlink4"))
+        got = replace(single, compute_s=0.4, total_s=total_s)
+        told = [*invariants.of_cluster(got, cluster, "overlap", load_tier("hbm"), single)]
+        assert len(told) == said
+        assert all("speed-up" in each for each in told)

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from penstock.cli.main import main
+from penstock.simulation.cluster.partitions import PARTITIONS
 from penstock.simulation.rows import CLUSTER_NAMES, ROW_NAMES
 
 COMMAND = ["simulate", "inner-product", "--params", "sharp", "--machine", "sharp", "--tier", "pcie5"]
@@ -78,6 +79,22 @@ def test_partitions_topologies_caches_and_modes_are_columns(capsys):
 def test_tenants_need_no_network(capsys):
     (row,) = rows(capsys, "--hosts", "4", "--partition", "by-tenant")
     assert (row["network"], row["communication_s"], row["speedup"]) == (None, 0, pytest.approx(4))
+
+
+@pytest.mark.parametrize("mode", ["serial", "overlap", "bound"])
+def test_no_partition_is_faster_than_its_hosts_on_one_host_together(capsys, mode):
+    """Against one host by the same model of time: with list scheduling one host was 1.03 times as fast as one host."""
+    names = [name for name in PARTITIONS if mode != "bound" or name != "by-ciphertext"]
+    got = rows(
+        capsys,
+        *("--hosts", "1,2,8", "--network", "nvlink4", "--mode", mode),
+        *(word for name in names for word in ("--partition", name)),
+    )
+    assert len(got) == 3 * len(names)
+    for row in got:
+        assert row["speedup"] <= row["hosts"] * (1 + 1e-9), row["partition"]
+        if row["hosts"] == 1:
+            assert row["speedup"] == pytest.approx(1, rel=1e-12)
 
 
 def test_the_table_shows_hosts_and_repeats_what_networks_assume(capsys):

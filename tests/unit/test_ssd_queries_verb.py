@@ -16,6 +16,7 @@ from penstock.cli.verbs.ssd import near_data, queries
 from penstock.cli.verbs.ssd.ranking import top_k
 from penstock.cli.verbs.ssd.similarity import similarity
 from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
+from penstock.simulation.instorage.drive import drive_rates
 
 
 def rows(command: click.Command, *words: str) -> list[dict[str, Any]]:
@@ -262,6 +263,23 @@ def test_the_engine_plays_ordinary_reads_and_says_how_long_each_takes() -> None:
         assert 0 < other["ordinary_latency_s"] < 0.1
     found = CliRunner().invoke(FILTER, [*words, "--engine", "jump"], catch_exceptions=False)
     assert "ordinary reads next to fheins in ssd-s" in found.stdout
+    assert "1.999 GB/s served of 2 GB/s asked for" in found.stdout
+
+
+@pytest.mark.parametrize("verb", [ROWS, SCORES, PATTERNS, FILTER, JOIN, HDC])
+@pytest.mark.parametrize("reads", ["3 GB/s", "7.1 GB/s"])
+def test_the_link_carries_the_reads_that_the_engine_reports(verb: click.Command, reads: str) -> None:
+    """A host reads the database over the link, and a match inside sends as much back."""
+    link = drive_rates("ssd-s").pcie_bytes_per_s
+    words = ("--database", "1 GB", "--drive", "ssd-s", "--ordinary-reads", reads)
+    for one in rows(verb, *words, "--engine", "jump"):
+        served = one["ordinary_served_bytes_per_s"]
+        through = one["database_bytes"] if one["architecture"].startswith("host") or verb is PATTERNS else 0
+        assert 0 < served <= one["ordinary_bytes_per_s"] * (1 + 1e-6)
+        assert through + served * one["simulated_s"] <= link * one["simulated_s"]
+        assert served / link < one["pcie_s"] / one["simulated_s"] <= 1 + 1e-12
+    for one in rows(verb, *words):
+        assert one["ordinary_served_bytes_per_s"] == one["ordinary_bytes_per_s"], "the formula serves reads first"
 
 
 def test_filters_joins_and_hypervectors_are_answered_on_both_sides() -> None:

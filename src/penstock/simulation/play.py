@@ -11,10 +11,9 @@ from penstock.errors import UsageError
 from penstock.machines.schema import Machine, Tier
 from penstock.params.ckks import KeyForm
 from penstock.simulation.caches import NoCache
-from penstock.simulation.cluster.cluster import play_clusters
+from penstock.simulation.cluster.cluster import one_host, play_clusters
 from penstock.simulation.cluster.program import ClusterProgram, prepare
 from penstock.simulation.cluster.simgrid import SimGrid
-from penstock.simulation.cluster.spec import Cluster
 from penstock.simulation.crowd import Crowd
 from penstock.simulation.host import over_levels, over_tier
 from penstock.simulation.memory.levels import Hierarchy
@@ -111,13 +110,15 @@ def play_group(ready: Ready, group: Sequence[Point], simgrid: SimGrid | None = N
         raise UsageError("a program is played on clusters, and was not made ready for them: please report it")
     clusters = list({id(point.cluster): point.cluster for point in group if point.cluster is not None}.values())
     paces = [point.pace for point in group[: len(group) // len(clusters)]]
-    # One host first, which the others are compared with; it sends nothing.
-    both = play_clusters(ready.on_hosts, [Cluster(hosts=1), *clusters], paces, cache=first.hold)
-    single, own = both[: len(paces)], both[len(paces) :]
+    # One host of each kind first, which the others are compared with; it sends nothing.
+    alone = list(dict.fromkeys(map(one_host, clusters)))
+    both = play_clusters(ready.on_hosts, [*alone, *clusters], paces, cache=first.hold)
+    own = both[len(alone) * len(paces) :]
+    single = [both[alone.index(one_host(each)) * len(paces) + i] for each in clusters for i in range(len(paces))]
     played = own
     if first.engine == SIMGRID:
         played = play_clusters(ready.on_hosts, clusters, paces, cache=first.hold, simgrid=simgrid)
-    return [Answer(point, played[i], single[i % len(paces)], own[i]) for i, point in enumerate(group)]
+    return [Answer(point, played[i], single[i], own[i]) for i, point in enumerate(group)]
 
 
 def _on_one_host(ready: Ready, group: Sequence[Point]) -> list[Result]:

@@ -30,17 +30,29 @@ impl Observer for () {
     fn busy(&mut self, _: Interval) {}
 }
 
-/// The first intervals of a run, and how many more there were.
+/// The first intervals of a run until its reported end, and how many more there were.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recording {
     pub intervals: Vec<Interval>,
     pub left_out: u64,
     most: usize,
+    /// When those beyond `most` begin.
+    beyond: Vec<i64>,
 }
 
 impl Recording {
     pub(crate) fn new(most: usize) -> Self {
-        Self { intervals: Vec::new(), left_out: 0, most }
+        Self { intervals: Vec::new(), left_out: 0, most, beyond: Vec::new() }
+    }
+
+    /// Without what begins at `end` or later; what goes on then is cut there.
+    pub(crate) fn until(mut self, end: i64) -> Self {
+        self.intervals.retain(|each| each.start < end);
+        for each in &mut self.intervals {
+            each.end = each.end.min(end);
+        }
+        self.left_out = self.beyond.drain(..).filter(|&start| start < end).count() as u64;
+        self
     }
 }
 
@@ -49,7 +61,7 @@ impl Observer for Recording {
         if self.intervals.len() < self.most {
             self.intervals.push(interval);
         } else {
-            self.left_out += 1;
+            self.beyond.push(interval.start);
         }
     }
 }

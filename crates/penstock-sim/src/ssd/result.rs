@@ -49,3 +49,10 @@ pub struct RunResult {
     pub erases: u64,
     pub max_erases: u32,
 }
+
+impl RunResult {
+    /// The time that all counts cover.
+    pub(crate) fn counted_until(&self) -> i64 {
+        if self.pages > 0 { self.scan_end } else { self.end }
+    }
+}

@@ -118,7 +118,7 @@ impl<O: Observer> Run<'_, O> {
 
 /// No unit was busy for longer than the time that is told.
 fn within<O>(run: &Run<'_, O>, result: &RunResult) -> Result<(), Error> {
-    let elapsed = i128::from(if result.pages > 0 { result.scan_end } else { result.end });
+    let elapsed = i128::from(result.counted_until());
     let dies = run.dies.len();
     let buses = result.bus_busy.iter().map(|&busy| ("busy time of a bus", busy, 1));
     let consumers =
@@ -147,13 +147,15 @@ pub fn play(spec: &RunSpec, watch: &mut Watch<'_>) -> Result<RunResult, Error> {
     observed(spec, (), watch).map(|(result, ())| result)
 }
 
-/// As [`play`], and when units were busy: the first `most` intervals, in the order in which they were planned. No steady
-/// state is jumped.
+/// As [`play`], and when units were busy: the first `most` intervals, in the order in which they were planned. As the
+/// counts, they end with the scan. No steady state is jumped.
 ///
 /// # Errors
 /// Those of [`play`].
 pub fn play_recorded(spec: &RunSpec, most: usize, watch: &mut Watch<'_>) -> Result<(RunResult, Recording), Error> {
-    observed(&RunSpec { jump: false, ..spec.clone() }, Recording::new(most), watch)
+    let (result, seen) = observed(&RunSpec { jump: false, ..spec.clone() }, Recording::new(most), watch)?;
+    let end = result.counted_until();
+    Ok((result, seen.until(end)))
 }
 
 fn observed<O: Observer>(spec: &RunSpec, observer: O, watch: &mut Watch<'_>) -> Result<(RunResult, O), Error> {

@@ -93,6 +93,14 @@ def _play(table: _Table, cluster: Cluster, paces: Sequence[Pace]) -> list[Result
     return _play_by_tenant(table, cluster, paces)
 
 
+def one_host(cluster: Cluster) -> Cluster:
+    """The one host that a cluster's speed-up is against, by the same model of time.
+
+    List scheduling lets the loads of an operation run next to its own computing; the others prefetch.
+    """
+    return Cluster(hosts=1, partition=ByCiphertext.name if cluster.partition == ByCiphertext.name else "rplp")
+
+
 def unsuitable(cluster: Cluster, cache: Cache, mode: str) -> str | None:
     """Why a cluster cannot be played so; `None` where it can."""
     if cluster.partition != ByCiphertext.name:

@@ -1,7 +1,8 @@
 """When channels, dies, DRAM and PCIe of a drive are busy during the first pages of a scan.
 
 The engine records what its units do while it plays as many pages as a bound allows: the start of the scan, with its
-queue filling, not its steady state.
+queue filling, not its steady state. The drawing ends with the last of these pages, as the counts of a scan do: other
+traffic goes on behind it, and is not drawn.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ _SERVERS = {"dram": "DRAM", "edram": "eDRAM", "upload": "PCIe", "download": "PCI
 
 def scan_timeline(given: EngineInput, *, max_events: int = EVENTS, **facts: Any) -> dict[str, Any]:
     """The Trace Event Format of the start of a scan; `facts` (drive, …) go to `otherData`.
+
+    Returns: its `otherData` has `end_s`, the end of the drawn pages: the scan's, where none is left out.
 
     Raises: UsageError: a bound that no page fits in.
     """
@@ -64,7 +67,7 @@ def scan_timeline(given: EngineInput, *, max_events: int = EVENTS, **facts: Any)
         pages=played.pages,
         pages_left_out=given.pages - pages,
         events_left_out=played.intervals_left_out + len(every) - len(intervals),
-        end_s=played.end_ps / PICOSECONDS_PER_SECOND,
+        end_s=played.scan_end_ps / PICOSECONDS_PER_SECOND,
         **facts,
     )
 

@@ -26,10 +26,11 @@ from penstock.simulation.drive.scan import (
     HostConsumer,
     Mapping,
     Scan,
+    ScanResult,
     Traffic,
     scan_drive,
 )
-from penstock.simulation.instorage.drive import drive_rates
+from penstock.simulation.instorage.drive import DriveRates, drive_rates
 from penstock.simulation.instorage.ordinary import Ordinary
 from penstock.simulation.instorage.policies import HostPolicy, Passes
 from penstock.simulation.instorage.queries import Answered, Inside, in_storage, object_seconds, on_host
@@ -109,8 +110,7 @@ def played_in_storage(
         consumers=consumers,
         reads=_others(ordinary_bytes_per_s),
     )
-    # The query's way in and the drive-level accelerator run in parallel with the scan.
-    seconds = max(passes * result.simulated_s, closed.busy["drive"], closed.busy["pcie"])
+    seconds, busy, served = _with_reads(closed, rates, result, passes)
     watts = footprint(accelerator, rates.channels, how.multiplicity).watts
     return Answered(
         query=query,
@@ -119,10 +119,11 @@ def played_in_storage(
         policy=_policy(how.name, ordinary_bytes_per_s),
         batch=batch,
         seconds=seconds,
-        busy=closed.busy,
+        busy=busy,
         joules=watts * seconds,
         engine=engine.value,
         ordinary_bytes_per_s=ordinary_bytes_per_s,
+        ordinary_served_bytes_per_s=served,
         ordinary_latency_s=result.read_latency.mean_s,
     )
 
@@ -174,7 +175,8 @@ def played_on_host(
     """
     if policy.cached_bytes:
         raise UsageError(f"policy '{policy.name}' keeps bytes on the host: only the closed form has such a cache")
-    closed = on_host(query, drive_rates(drive), machine, policy, batch=batch)
+    rates = drive_rates(drive)
+    closed = on_host(query, rates, machine, policy, batch=batch)
     passes = batch if policy.passes is Passes.RESTREAM else 1
     page = drive.page_bytes
     pages = -(-query.database_bytes // page)
@@ -193,7 +195,7 @@ def played_on_host(
         ),
         reads=_others(ordinary_bytes_per_s),
     )
-    seconds = passes * result.simulated_s
+    seconds, busy, served = _with_reads(closed, rates, result, passes)
     watts = machine.watts
     return Answered(
         query=query,
@@ -202,13 +204,36 @@ def played_on_host(
         policy=_policy(policy.name, ordinary_bytes_per_s),
         batch=batch,
         seconds=seconds,
-        busy=closed.busy,
+        busy=busy,
         serial=not policy.overlapped,
         joules=None if watts is None else watts * seconds,
         engine=engine.value,
         ordinary_bytes_per_s=ordinary_bytes_per_s,
+        ordinary_served_bytes_per_s=served,
         ordinary_latency_s=result.read_latency.mean_s,
     )
+
+
+def _with_reads(
+    closed: Answered, rates: DriveRates, result: ScanResult, passes: int
+) -> tuple[float, dict[str, float], float]:
+    """Seconds of a batch, those of each resource with the ordinary reads on it, and the rate that reads are served at.
+
+    The query's way in and the drive-level accelerator run in parallel with the scan. As in the closed form, all bytes
+    share one link.
+    """
+    own_s, link = closed.busy["pcie"], rates.pcie_bytes_per_s
+    read = result.read_latency.count * rates.page_bytes
+    seconds = max(passes * result.simulated_s, closed.busy.get("drive", 0.0), own_s + passes * read / link)
+    if not read:
+        return seconds, dict(closed.busy), 0.0
+    served = min(read / result.simulated_s, link * (1 - own_s / seconds))
+    more = {
+        "channel": served / rates.flash_bytes_per_s,
+        "dram": served * rates.dram_passes / rates.dram_bytes_per_s,
+        "pcie": served / link,
+    }
+    return seconds, {name: own + more.get(name, 0.0) * seconds for name, own in closed.busy.items()}, served
 
 
 def _policy(name: str, ordinary_bytes_per_s: float) -> str:

@@ -115,7 +115,12 @@ def on_host_under(
 def _named(found: Answered, reads: Ordinary) -> Answered:
     if not reads.bytes_per_s:
         return found
-    return replace(found, policy=f"{found.policy} {reads.name}", ordinary_bytes_per_s=reads.bytes_per_s)
+    return replace(
+        found,
+        policy=f"{found.policy} {reads.name}",
+        ordinary_bytes_per_s=reads.bytes_per_s,
+        ordinary_served_bytes_per_s=reads.bytes_per_s,
+    )
 
 
 def _link(drive: DriveRates) -> float:

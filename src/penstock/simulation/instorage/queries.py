@@ -37,14 +37,17 @@ class Answered:
     seconds: float
     """Of the whole batch."""
     busy: Mapping[str, float]
-    """Resource -> seconds that it works for the batch."""
+    """Resource -> seconds that it works for the batch: in a formula at the rate that ordinary reads leave, in a played
+    run for the reads as well."""
     serial: bool = False
     """Whether the resources take turns, so that their times add up."""
     joules: float | None = None
     """Of the accelerators' logic alone; `None` where its power is not known."""
     engine: str = CLOSED_FORM
     ordinary_bytes_per_s: float = 0.0
-    """Other reads of the host meanwhile."""
+    """Other reads of the host meanwhile, as asked for."""
+    ordinary_served_bytes_per_s: float = 0.0
+    """Those served within `seconds`: fewer than asked for where the engine's link, channels or DRAM are full."""
     ordinary_latency_s: float | None = None
     """Mean of those reads, where the engine played them."""
 
@@ -77,6 +80,7 @@ class Answered:
             **{f"{name}_s": self.busy.get(name, 0.0) for name in RESOURCES},
             "engine": self.engine,
             "ordinary_bytes_per_s": self.ordinary_bytes_per_s,
+            "ordinary_served_bytes_per_s": self.ordinary_served_bytes_per_s,
             "ordinary_latency_s": self.ordinary_latency_s,
             "provenance": "simulated",
         }

@@ -539,7 +539,7 @@ def _slot_bits(architectures: Sequence[str]) -> int:
 
 
 def _draw(console: Console, rows: Sequence[dict[str, Any]]) -> None:
-    from penstock.units import format_seconds
+    from penstock.units import format_rate, format_seconds
 
     drawn = Table(title="Queries over an encrypted database (simulated)", box=None)
     headings = ("drive", "architecture", "policy", "batch", "a query", "database", "energy a query", "bottleneck")
@@ -562,7 +562,9 @@ def _draw(console: Console, rows: Sequence[dict[str, Any]]) -> None:
         if row["ordinary_latency_s"] is not None:
             console.print(
                 f"ordinary reads next to {row['architecture']} in {row['drive']}: "
-                f"{format_seconds(row['ordinary_latency_s'])} each",
+                f"{format_seconds(row['ordinary_latency_s'])} each, "
+                f"{format_rate(row['ordinary_served_bytes_per_s'])} served of "
+                f"{format_rate(row['ordinary_bytes_per_s'])} asked for",
                 highlight=False,
             )
     console.print("'database' is bytes of database a second and query; energy counts the accelerators' logic alone.")
