@@ -15,11 +15,13 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.cli.main import main
-from penstock.errors import UsageError
+from penstock.errors import TraceError, UsageError
 from penstock.machines import load_machine, load_tier, load_tiers
 from penstock.machines.instorage_spec import load_instorage
 from penstock.machines.networks import load_network
 from penstock.operations import TRAITS, OpKind
+from penstock.package.content import ConstantsInMemory
+from penstock.package.heracles import package_of_heracles
 from penstock.prediction.prediction import predict
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.rewriting.compare import Version, compare
@@ -30,6 +32,9 @@ from penstock.simulation.play import answers, answers_among
 from penstock.simulation.price import price_trace
 from penstock.simulation.question import asked, clusters_of
 from penstock.simulation.servers.rows import application_of
+from penstock.traces.export import export, timeline
+from penstock.traces.fhe_benchmarking import result_of
+from penstock.traces.heracles import Instruction, Operand, decode, encode, from_heracles, to_heracles
 from penstock.traces.inspect import summary
 from penstock.traces.io import write_trace
 from penstock.traces.schema import ORIGIN_COMPOSITE, Trace, TraceMeta
@@ -309,3 +314,85 @@ def test_nothing_helps_a_program_that_takes_no_time():
     for found in (ps.predict(program(""), SHARP).advice(), ps.simulate(program(""), SHARP).advice()):
         assert found.rows == ()
         assert found.advice.now == "0 s"
+
+
+@pytest.mark.parametrize("kind", WHOLE)
+@pytest.mark.parametrize("retraced", [False, True], ids=["as recorded", "at other parameters"])
+def test_what_nobody_knows_comes_through_every_format_that_is_read_back(tmp_path, kind, retraced):
+    trace = hidden(program(), [1, 3], kind)
+    if retraced:
+        trace = replace(trace, meta=replace(trace.meta, left_out={kind.value: 3}))
+    count = 5 if retraced else 2
+    for form, ending in (("heracles", "bin"), ("jsonl", "jsonl")):
+        (file, *_), notes = export(trace, tmp_path / f"t.{ending}", form)
+        assert form != "heracles" or f"{count} {kind.value}" in notes[0]
+        again = tmp_path / f"{form}.parquet"
+        command = ["trace", "import", str(file), "--from", form, "-o", str(again)]
+        assert main(command) in (0, None)
+        found = ps.predict(again, SHARP)
+        assert (found.seconds, found.unpriced) == (None, {kind.value: count}), form
+        assert 0 < found.at_least["predicted_s"] < ps.predict(program(), SHARP).seconds
+        assert ps.trace(again).num_keys is None
+
+
+@settings(max_examples=20)
+@given(names=st.lists(st.sampled_from(["Bootstrap", "polyeval", "bk_extend", "bk_rotate", "bk_free", "Encrypt"])))
+def test_instructions_that_are_not_read_are_unknown_unless_they_are_bookkeeping(names):
+    data, _ = to_heracles(program("mr"))
+    made, ciphertext = decode(data), Operand("c", 3, 2)
+    made.instructions += [Instruction(name, [ciphertext], [ciphertext] * (name[0] != "b")) for name in names]
+    found = predict(from_heracles(encode(made), PARAMS), SHARP)
+    # A rotation that is written as bookkeeping has no reading either.
+    known = sum(name in ("bk_free", "Encrypt") for name in names)
+    assert sum((found.unpriced or {}).values()) == len(names) - known
+    assert (found.predicted_s is None) == (len(names) > known)
+
+
+def test_a_package_is_not_made_of_a_program_with_an_unknown_part(tmp_path):
+    trace = program("mr")
+    data, _ = to_heracles(replace(trace, meta=replace(trace.meta, left_out={"composite": 1})))
+    with pytest.raises(TraceError, match=r"bk_composite.*no call of a package|bk_composite.*a call has some"):
+        package_of_heracles(data, b"", ConstantsInMemory(), PARAMS)
+
+
+def timed(trace: Trace, without: list[int] = ()) -> Trace:
+    """The trace with a second for each row, but those."""
+    table = trace.operations.to_pylist()
+    for at, row in enumerate(table):
+        if at not in without:
+            row |= {"start_s": float(at), "end_s": at + 1.0}
+    return replace(trace, operations=pa.Table.from_pylist(table, schema=trace.operations.schema))
+
+
+@settings(max_examples=30)
+@given(data=st.data(), left_out=st.sampled_from([{}, {"composite": 2}]), hides=st.booleans())
+def test_a_measured_result_states_no_time_and_no_size_that_misses_a_part(data, left_out, hides):
+    trace = hidden(program(), [0]) if hides else program()
+    rows = trace.operations["kind"].to_pylist()
+    gone = data.draw(st.lists(st.integers(0, len(rows) - 1), unique=True, max_size=len(rows) - 1))
+    trace = timed(replace(trace, meta=replace(trace.meta, left_out=left_out)), gone)
+    content, notes = result_of(trace)
+    result = json.loads(content)
+    client = {"encrypt", "decrypt"}
+    whole = {
+        "Query encryption": "encrypt" not in {rows[at] for at in gone},
+        "Encrypted computation": not left_out and {rows[at] for at in gone} <= client,
+        "Result decryption and postprocessing": "decrypt" not in {rows[at] for at in gone},
+    }
+    for name, complete in whole.items():
+        assert (name in result["Timing"]) == complete
+    assert ("Total" in result["Timing"]) == all(whole.values())
+    assert ("Public and evaluation keys" in result["Bandwidth"]) == (not left_out and not hides)
+    assert len(notes) == (not all(whole.values())) + (bool(left_out) or hides)
+    shown = timeline(trace)["otherData"]
+    assert shown["operations"] == len(rows) - len(gone)
+    assert shown["operations_left_out"] == len(gone) + sum(left_out.values())
+
+
+def test_an_export_says_which_operations_it_has_no_time_for(tmp_path):
+    trace = timed(program("rr"), [2])
+    trace = replace(trace, meta=replace(trace.meta, left_out={"composite": 2}))
+    said = {form: export(trace, tmp_path / f"{form}.json", form)[1] for form in ("chrome", "fhe-benchmarking", "csv")}
+    assert "1 operation 'rotate' and 2 operations 'composite' have no time" in said["chrome"][0]
+    assert "the result has no 'Encrypted computation', 'Total'" in said["fhe-benchmarking"][0]
+    assert "2 operations 'composite'" in said["csv"][0]
