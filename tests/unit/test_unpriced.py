@@ -16,9 +16,16 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.cli.main import main
 from penstock.errors import TraceError, UsageError
+from penstock.explorer.engine import Engine
+from penstock.explorer.library import Library
+from penstock.explorer.state import State
+from penstock.explorer.views import show
 from penstock.machines import load_machine, load_tier, load_tiers
+from penstock.machines.datapath import Datapath
 from penstock.machines.instorage_spec import load_instorage
+from penstock.machines.missing import missing
 from penstock.machines.networks import load_network
+from penstock.machines.written import write_machine
 from penstock.operations import TRAITS, OpKind
 from penstock.package.content import ConstantsInMemory
 from penstock.package.heracles import package_of_heracles
@@ -396,3 +403,77 @@ def test_an_export_says_which_operations_it_has_no_time_for(tmp_path):
     assert "1 operation 'rotate' and 2 operations 'composite' have no time" in said["chrome"][0]
     assert "the result has no 'Encrypted computation', 'Total'" in said["fhe-benchmarking"][0]
     assert "2 operations 'composite'" in said["csv"][0]
+
+
+@pytest.mark.parametrize("limit", [None, 1.0])
+def test_a_schedule_with_an_unknown_part_is_a_bound_in_every_format(tmp_path, capsys, limit):
+    """Of a whole program nobody knows anything; of a part of it the rest."""
+    trace = ps.trace(program(), params="sharp").trace
+    file = tmp_path / "t.parquet"
+    write_trace(hidden(trace, everything(trace) if limit is None else [0]), file)
+    words = ["simulate", str(file), "--machine", "sharp", "--tier", "pcie5", "--inside", "schedule", "--no-advice"]
+    assert main([*words, "--format", "json"]) in (0, None)
+    (row,) = json.loads(capsys.readouterr().out)
+    facts = row["schedule"]
+    assert facts["total_s"] is facts["off_chip_s"] is facts["bounds_s"] is facts["busy"] is None
+    assert (facts["at_least"]["total_s"] is None) == (limit is None)
+    assert main(words) in (0, None)
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("sharp, ")]
+    said = "unknown" if limit is None else "at least "
+    assert any(f"every byte on chip: {said}" in line and "no price" in line for line in lines)
+    assert "sharp, share of the time in which units work: unknown" in lines
+    assert any(f"are read in {said}" in line for line in lines)
+
+
+@pytest.mark.parametrize("view", ["whatif", "slowdown", "roofline", "residency", "hosts", "machines", "predict",
+                                  "tenants", "levels"])  # fmt: skip
+@pytest.mark.parametrize("hosts", [1, 4])
+def test_every_page_of_the_explorer_shows_what_is_unknown(tmp_path, view, hosts):
+    write_trace(hidden(program("mrap"), [1]), tmp_path / "part.parquet")
+    bare = replace(SHARP, name="bare", units={"transforms": SHARP.units["transforms"]}, datapath=Datapath())
+    write_machine(bare, tmp_path / "bare.toml")
+    library = Library.of(tmp_path, [tmp_path / "bare.toml"], [tmp_path / "part.parquet"])
+    engine = Engine(library)
+    for state in (
+        State(workload="inner-product", params="sharp", machine="file:bare", other="ark", hosts=hosts),
+        State(workload="file:part", machine="sharp", other="ark", hosts=hosts),
+        State(workload="file:part", machine="file:bare", other="ark", hosts=hosts),
+    ):
+        found = show(engine, view, state)
+        assert "no price" in " ".join(found.warnings)
+        known = [row for row in found.rows if row.get("total_s") is not None]
+        assert all(row["machine"] == "ark" for row in known)
+        assert not known or state.workload == "inner-product"
+
+
+def test_a_picture_names_the_machines_that_it_does_not_draw():
+    pytest.importorskip("matplotlib").use("agg")
+    bare = replace(SHARP, name="bare", units={"transforms": SHARP.units["transforms"]})
+    axes = ps.simulate(program(), [SHARP, bare], "pcie5").plot("total_s")
+    assert "not drawn, as no total is known: " in axes.get_xlabel()
+    assert "bare" in axes.get_xlabel()
+    assert "not drawn" not in ps.simulate(program(), SHARP, "pcie5").plot("total_s").get_xlabel()
+
+
+def test_a_unit_without_a_rate_is_never_said_to_take_no_time():
+    for unit in set(SHARP.units) - {"transforms"}:  # no machine is without them
+        bare = replace(SHARP, units={name: rate for name, rate in SHARP.units.items() if name != unit})
+        (said,) = (each.taken for each in missing(bare) if each.field == f"units.{unit}")
+        assert said == "operations that need it have no price"
+        assert predict(program(), bare).unpriced
+
+
+def test_the_energy_on_a_machine_without_a_power_is_unknown_in_every_verb(tmp_path, capsys):
+    silent = replace(SHARP, name="silent", power=None)
+    found = ps.predict(program(), silent)
+    assert found.joules is None
+    assert {row["energy_j"] for row in ps.simulate(program(), silent, "pcie5")} == {None}
+    write_trace(program(), tmp_path / "t.parquet")
+    write_machine(silent, tmp_path / "silent.toml")
+    assert main(["predict", "run", str(tmp_path / "t.parquet"), "--machine", str(tmp_path / "silent.toml")]) in (
+        0,
+        None,
+    )
+    out = " ".join(capsys.readouterr().out.split())
+    assert "energy unknown" in out
+    assert "power no energy is known" in out
