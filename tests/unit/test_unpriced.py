@@ -207,11 +207,33 @@ def test_advice_ranks_nothing_against_an_unknown_time():
         assert "what it gains is unknown" in " ".join(found.warnings)
 
 
-def test_sets_for_a_program_with_an_unknown_part_have_bounds_and_no_best_one(tmp_path):
-    found = ps.suggest(hidden(program("mr"), [1]), SHARP, ring_dims=[65536], digits=[2, 3])
+@pytest.mark.parametrize("kind", WHOLE)
+@pytest.mark.parametrize("gone", [False, True], ids=["recorded", "left out"])
+def test_no_set_is_suggested_for_a_call_whose_depth_nobody_knows(tmp_path, capsys, kind, gone):
+    trace = program("mr") if gone else hidden(program("mr"), [0], kind)
+    reading, left_out = ("heracles", {kind.value: 1}) if gone else ("record", {})
+    trace = replace(trace, meta=replace(trace.meta, reading=reading, left_out=left_out))
+    with pytest.raises(UsageError, match=f"nobody knows the levels that 1 operation '{kind.value}' need"):
+        ps.suggest(trace, SHARP, ring_dims=[65536], digits=[2])
+    file = tmp_path / "t.parquet"
+    write_trace(trace, file)
+    for form in ("table", "json", "csv"):
+        assert main(["predict", "suggest", str(file), "--machine", "sharp", "--format", form]) == 2
+        out, said = capsys.readouterr()
+        assert not out
+        assert "penstock predict run --what-if" in " ".join(said.split())
+    state = State(workload="file:t", machine="sharp")
+    with pytest.raises(UsageError, match="nobody knows the levels"):
+        show(Engine(Library.of(tmp_path, [], [file])), "suggest", state)
+
+
+def test_sets_on_a_machine_without_a_rate_have_bounds_and_no_best_one(tmp_path):
+    bare = replace(SHARP, units={"transforms": SHARP.units["transforms"]})
+    found = ps.suggest(program("mr"), bare, ring_dims=[65536], digits=[2, 3])
     assert {row["predicted_s"] for row in found.rows} == {row["s_per_slot"] for row in found.rows} == {None}
     assert all(row["at_least"]["predicted_s"] > 0 for row in found.rows)
-    with pytest.raises(UsageError, match="are in no order: 1 operation 'composite' has no price"):
+    assert {row["depth"] for row in found.rows} == {row["depth"] for row in ps.suggest(program("mr"), SHARP).rows}
+    with pytest.raises(UsageError, match=r"are in no order: .* have no price"):
         found.save(tmp_path / "set.toml")
 
 

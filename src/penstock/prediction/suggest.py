@@ -21,7 +21,7 @@ from penstock.params.variation import varied
 from penstock.prediction.precision import Precision, predict_precision
 from penstock.prediction.whatif import Axes, Carried, Row, Workload, what_if
 from penstock.program.tally import Tally
-from penstock.unpriced import AT_LEAST
+from penstock.unpriced import AT_LEAST, counted
 
 ORDERS = {"time": "predicted_s", "time-per-slot": "s_per_slot", "keys": "key_bytes", "memory": "peak_bytes"}
 """What suggestions may be put in order by -> the column."""
@@ -82,10 +82,16 @@ def suggest(
     Args:   security: required bits, 0: none; digits: numbers of digits of key switching to try; by: of `ORDERS`;
             precision: required bits behind the binary point of the result, -log2 of the root mean square of its error;
             on_ring(done, total): called after each ring dimension.
-    Raises: UsageError: no set carries it, with the reason at each ring dimension. MachineError: no times at so many
-            threads.
+    Raises: UsageError: no set carries it, with the reason at each ring dimension; nobody knows how deep a call of it
+            is. MachineError: no times at so many threads.
     """
     column = ORDERS[by]
+    if isinstance(program, Carried) and program.unknown:
+        raise UsageError(
+            f"no parameter set for {program.title}: nobody knows the levels that {counted(program.unknown)} need, and "
+            "so neither the least depth nor a secure ring dimension; write that part with primitive operations, or "
+            "choose sets yourself and price them with 'penstock predict run --what-if'"
+        )
     if threads is not None:
         machine.at(threads)
     found = Suggestions([])
