@@ -86,12 +86,7 @@ def suggest(
             is. MachineError: no times at so many threads.
     """
     column = ORDERS[by]
-    if isinstance(program, Carried) and program.unknown:
-        raise UsageError(
-            f"no parameter set for {program.title}: nobody knows the levels that {counted(program.unknown)} need, and "
-            "so neither the least depth nor a secure ring dimension; write that part with primitive operations, or "
-            "choose sets yourself and price them with 'penstock predict run --what-if'"
-        )
+    _check_depth_known(program)
     if threads is not None:
         machine.at(threads)
     found = Suggestions([])
@@ -148,6 +143,16 @@ def suggest(
         raise UsageError(f"no parameter set like '{program.params.name}' for {program.title}, {level}:{said}")
     found.rows.sort(key=lambda row: (row[column] is None, row[column], row["key_bytes"], row["ring_dim"], row["dnum"]))
     return found
+
+
+def _check_depth_known(program: Workload | Carried) -> None:
+    """Raises: UsageError: a call of the program may need more levels than its trace shows."""
+    if isinstance(program, Carried) and program.unknown:
+        raise UsageError(
+            f"no parameter set for {program.title}: nobody knows the levels that {counted(program.unknown)} need, and "
+            "so neither the least depth nor a secure ring dimension; write that part with primitive operations, or "
+            "choose sets yourself and price them with 'penstock predict run --what-if'"
+        )
 
 
 def _with_values(program: Workload | Carried) -> Workload:
