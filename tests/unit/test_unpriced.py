@@ -213,7 +213,7 @@ def test_no_set_is_suggested_for_a_call_whose_depth_nobody_knows(tmp_path, capsy
     trace = program("mr") if gone else hidden(program("mr"), [0], kind)
     reading, left_out = ("heracles", {kind.value: 1}) if gone else ("record", {})
     trace = replace(trace, meta=replace(trace.meta, reading=reading, left_out=left_out))
-    with pytest.raises(UsageError, match=f"nobody knows the levels that 1 operation '{kind.value}' need"):
+    with pytest.raises(UsageError, match=f"nobody knows the levels of 1 operation '{kind.value}'"):
         ps.suggest(trace, SHARP, ring_dims=[65536], digits=[2])
     file = tmp_path / "t.parquet"
     write_trace(trace, file)

@@ -294,8 +294,8 @@ def draw_schedule(
     bounds = sorted(schedule.bounds_s.items(), key=lambda each: -each[1])
     said = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in bounds)
     busy = ", ".join(f"{unit} {share:.0%}" for unit, share in schedule.busy_shares.items())
-    rest = f"as {reason(unpriced)}" if unpriced else f"not shorter than {said}"
-    lines = [f"scheduled, every byte on chip: {_t(facts, 'total_s')}; {rest}"]
+    rest = f", as {reason(unpriced)}" if unpriced else f"; not shorter than {said}"
+    lines = [f"scheduled, every byte on chip: {_t(facts, 'total_s')}{rest}"]
     lines.append(f"share of the time in which units work: {UNKNOWN if unpriced else busy}")
     if off_chip_s is not None:
         lines.append(f"its own memory moves all keys and plaintexts that are read in {_t(facts, 'off_chip_s')}")

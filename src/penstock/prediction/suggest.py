@@ -149,8 +149,8 @@ def _check_depth_known(program: Workload | Carried) -> None:
     """Raises: UsageError: a call of the program may need more levels than its trace shows."""
     if isinstance(program, Carried) and program.unknown:
         raise UsageError(
-            f"no parameter set for {program.title}: nobody knows the levels that {counted(program.unknown)} need, and "
-            "so neither the least depth nor a secure ring dimension; write that part with primitive operations, or "
+            f"no parameter set for {program.title}: nobody knows the levels of {counted(program.unknown)}, and so "
+            "neither the least depth nor a secure ring dimension; write that part with primitive operations, or "
             "choose sets yourself and price them with 'penstock predict run --what-if'"
         )
 
