@@ -62,7 +62,16 @@ def opaque(unpriced: Mapping[str, int]) -> bool:
     return any(TRAITS[OpKind(kind)].composite for kind in unpriced)
 
 
-def reason(unpriced: Mapping[str, int]) -> str:
+def counted(unpriced: Mapping[str, int]) -> str:
+    """Operations in words.
+
+    >>> counted({"bootstrap": 1, "composite": 2})
+    "1 operation 'bootstrap' and 2 operations 'composite'"
+    """
+    return " and ".join(f"{count:,} operation{'s' * (count != 1)} '{kind}'" for kind, count in unpriced.items())
+
+
+def reason(unpriced: Mapping[str, int], what: str = "price") -> str:
     """What is left out, in words.
 
     >>> reason({"bootstrap": 1, "composite": 2})
@@ -70,9 +79,8 @@ def reason(unpriced: Mapping[str, int]) -> str:
     >>> reason({"bootstrap": 1})
     "1 operation 'bootstrap' has no price"
     """
-    parts = [f"{count:,} operation{'s' * (count != 1)} '{kind}'" for kind, count in unpriced.items()]
     verb = "has" if list(unpriced.values()) == [1] else "have"
-    return f"{' and '.join(parts)} {verb} no price"
+    return f"{counted(unpriced)} {verb} no {what}"
 
 
 def warned(unpriced: Mapping[str, int]) -> tuple[str, ...]:

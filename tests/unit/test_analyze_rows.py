@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from fake_run import write_fake_run
 from penstock.cli.main import main
@@ -36,7 +38,7 @@ from penstock.simulation.memory.hierarchy import ForcedHitRatio
 from penstock.simulation.play import simulate
 from penstock.simulation.price import price_trace
 from penstock.system.progress import Progress
-from penstock.traces.io import write_trace
+from penstock.traces.io import read_trace, write_trace
 
 
 def test_the_hit_ratio_that_80_percent_needs_counts_the_latency_of_each_read() -> None:
@@ -77,6 +79,21 @@ def test_machines_whose_names_differ_in_signs_only_are_all_simulated(tmp_path: P
         _simulate(run, request, trace, sharp, lambda: None)
         assert len(run.stages()) == len(names)
         assert sorted({row["machine"] for row in headline(run, trace)["simulated"]}) == sorted(names)
+
+
+def test_a_machine_without_a_rate_is_unknown_in_the_table_of_a_run(tmp_path: Path) -> None:
+    request = asked("inner-product", "sharp")
+    (sharp,) = request.machines
+    assert sharp is not None
+    bare = replace(sharp, name="bare", units={"transforms": sharp.units["transforms"]})
+    with write_fake_run(tmp_path / "run", finish=False) as run:
+        trace = read_trace(run.trace_path)
+        _simulate(run, replace(request, machines=(bare,)), trace, sharp, lambda: None)
+        found = headline(run, trace)
+    out = io.StringIO()
+    verb._draw(Console(file=out, width=200), found)
+    (line,) = (line for line in out.getvalue().splitlines() if line.startswith("bare"))
+    assert line.split()[3:] == ["unknown", "unknown", "unknown", "-"]
 
 
 def test_a_file_that_is_named_like_this_cpu_is_refused_beside_it(tmp_path: Path) -> None:

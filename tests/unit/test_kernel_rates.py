@@ -11,7 +11,7 @@ from penstock.cli.main import main
 from penstock.errors import MachineError
 from penstock.fit.kernel_rates import Timing, kernel_machine, line_of, read_kernels
 from penstock.machines import Evidence, load_machine
-from penstock.machines.missing import missing
+from penstock.machines.missing import NO_PRICE, missing
 from penstock.operations import OpKind
 from penstock.params import catalogue
 from penstock.work.graph import KernelName
@@ -73,7 +73,7 @@ def test_rates_and_starts_come_back(tmp_path: Path, form: str) -> None:
     work = KernelWork(ring_dim=N, limb_transforms=30, transform_loops=((30, 1),))
     assert machine.price(work).seconds == pytest.approx(START + 30 * N / 2 * 16 / RATES["transform"], rel=1e-4)
     unmeasured = {each.field: each.taken for each in missing(machine) if each.field.startswith("gpu.")}
-    assert unmeasured == {"gpu.kernels.key_products": "takes no time", "gpu.kernels.additions": "takes no time"}
+    assert unmeasured == {"gpu.kernels.key_products": NO_PRICE, "gpu.kernels.additions": NO_PRICE}
 
 
 def test_the_machine_simulates_and_predicts_like_any_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,7 +82,7 @@ def test_the_machine_simulates_and_predicts_like_any_other(tmp_path: Path, capsy
     assert main(["machines", "import-kernels", str(path), "-o", str(output)]) == 0
     said = capsys.readouterr()
     assert "transforms" in said.out
-    assert "additions was not measured and takes no time" in said.err
+    assert "additions was not measured: operations that need it have no price" in said.err
     words = ("inner-product", "--params", "cheddar-30", "--machine", str(output))
     assert main(["simulate", *words, "--tier", "pcie5", "--format", "json"]) == 0
     (simulated,) = json.loads(capsys.readouterr().out)

@@ -15,11 +15,20 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.cli.main import main
-from penstock.errors import UsageError
+from penstock.errors import TraceError, UsageError
+from penstock.explorer.engine import Engine
+from penstock.explorer.library import Library
+from penstock.explorer.state import State
+from penstock.explorer.views import show
 from penstock.machines import load_machine, load_tier, load_tiers
+from penstock.machines.datapath import Datapath
 from penstock.machines.instorage_spec import load_instorage
+from penstock.machines.missing import missing
 from penstock.machines.networks import load_network
+from penstock.machines.written import write_machine
 from penstock.operations import TRAITS, OpKind
+from penstock.package.content import ConstantsInMemory
+from penstock.package.heracles import package_of_heracles
 from penstock.prediction.prediction import predict
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.rewriting.compare import Version, compare
@@ -30,6 +39,9 @@ from penstock.simulation.play import answers, answers_among
 from penstock.simulation.price import price_trace
 from penstock.simulation.question import asked, clusters_of
 from penstock.simulation.servers.rows import application_of
+from penstock.traces.export import export, timeline
+from penstock.traces.fhe_benchmarking import result_of
+from penstock.traces.heracles import Instruction, Operand, decode, encode, from_heracles, to_heracles
 from penstock.traces.inspect import summary
 from penstock.traces.io import write_trace
 from penstock.traces.schema import ORIGIN_COMPOSITE, Trace, TraceMeta
@@ -195,11 +207,33 @@ def test_advice_ranks_nothing_against_an_unknown_time():
         assert "what it gains is unknown" in " ".join(found.warnings)
 
 
-def test_sets_for_a_program_with_an_unknown_part_have_bounds_and_no_best_one(tmp_path):
-    found = ps.suggest(hidden(program("mr"), [1]), SHARP, ring_dims=[65536], digits=[2, 3])
+@pytest.mark.parametrize("kind", WHOLE)
+@pytest.mark.parametrize("gone", [False, True], ids=["recorded", "left out"])
+def test_no_set_is_suggested_for_a_call_whose_depth_nobody_knows(tmp_path, capsys, kind, gone):
+    trace = program("mr") if gone else hidden(program("mr"), [0], kind)
+    reading, left_out = ("heracles", {kind.value: 1}) if gone else ("record", {})
+    trace = replace(trace, meta=replace(trace.meta, reading=reading, left_out=left_out))
+    with pytest.raises(UsageError, match=f"nobody knows the levels of 1 operation '{kind.value}'"):
+        ps.suggest(trace, SHARP, ring_dims=[65536], digits=[2])
+    file = tmp_path / "t.parquet"
+    write_trace(trace, file)
+    for form in ("table", "json", "csv"):
+        assert main(["predict", "suggest", str(file), "--machine", "sharp", "--format", form]) == 2
+        out, said = capsys.readouterr()
+        assert not out
+        assert "penstock predict run --what-if" in " ".join(said.split())
+    state = State(workload="file:t", machine="sharp")
+    with pytest.raises(UsageError, match="nobody knows the levels"):
+        show(Engine(Library.of(tmp_path, [], [file])), "suggest", state)
+
+
+def test_sets_on_a_machine_without_a_rate_have_bounds_and_no_best_one(tmp_path):
+    bare = replace(SHARP, units={"transforms": SHARP.units["transforms"]})
+    found = ps.suggest(program("mr"), bare, ring_dims=[65536], digits=[2, 3])
     assert {row["predicted_s"] for row in found.rows} == {row["s_per_slot"] for row in found.rows} == {None}
     assert all(row["at_least"]["predicted_s"] > 0 for row in found.rows)
-    with pytest.raises(UsageError, match="are in no order: 1 operation 'composite' has no price"):
+    assert {row["depth"] for row in found.rows} == {row["depth"] for row in ps.suggest(program("mr"), SHARP).rows}
+    with pytest.raises(UsageError, match=r"are in no order: .* have no price"):
         found.save(tmp_path / "set.toml")
 
 
@@ -309,3 +343,159 @@ def test_nothing_helps_a_program_that_takes_no_time():
     for found in (ps.predict(program(""), SHARP).advice(), ps.simulate(program(""), SHARP).advice()):
         assert found.rows == ()
         assert found.advice.now == "0 s"
+
+
+@pytest.mark.parametrize("kind", WHOLE)
+@pytest.mark.parametrize("retraced", [False, True], ids=["as recorded", "at other parameters"])
+def test_what_nobody_knows_comes_through_every_format_that_is_read_back(tmp_path, kind, retraced):
+    trace = hidden(program(), [1, 3], kind)
+    if retraced:
+        trace = replace(trace, meta=replace(trace.meta, left_out={kind.value: 3}))
+    count = 5 if retraced else 2
+    for form, ending in (("heracles", "bin"), ("jsonl", "jsonl")):
+        (file, *_), notes = export(trace, tmp_path / f"t.{ending}", form)
+        assert form != "heracles" or f"{count} {kind.value}" in notes[0]
+        again = tmp_path / f"{form}.parquet"
+        command = ["trace", "import", str(file), "--from", form, "-o", str(again)]
+        assert main(command) in (0, None)
+        found = ps.predict(again, SHARP)
+        assert (found.seconds, found.unpriced) == (None, {kind.value: count}), form
+        assert 0 < found.at_least["predicted_s"] < ps.predict(program(), SHARP).seconds
+        assert ps.trace(again).num_keys is None
+
+
+@settings(max_examples=20)
+@given(names=st.lists(st.sampled_from(["Bootstrap", "polyeval", "bk_extend", "bk_rotate", "bk_free", "Encrypt"])))
+def test_instructions_that_are_not_read_are_unknown_unless_they_are_bookkeeping(names):
+    data, _ = to_heracles(program("mr"))
+    made, ciphertext = decode(data), Operand("c", 3, 2)
+    made.instructions += [Instruction(name, [ciphertext], [ciphertext] * (name[0] != "b")) for name in names]
+    found = predict(from_heracles(encode(made), PARAMS), SHARP)
+    # A rotation that is written as bookkeeping has no reading either.
+    known = sum(name in ("bk_free", "Encrypt") for name in names)
+    assert sum((found.unpriced or {}).values()) == len(names) - known
+    assert (found.predicted_s is None) == (len(names) > known)
+
+
+def test_a_package_is_not_made_of_a_program_with_an_unknown_part(tmp_path):
+    trace = program("mr")
+    data, _ = to_heracles(replace(trace, meta=replace(trace.meta, left_out={"composite": 1})))
+    with pytest.raises(TraceError, match=r"bk_composite.*no call of a package|bk_composite.*a call has some"):
+        package_of_heracles(data, b"", ConstantsInMemory(), PARAMS)
+
+
+def timed(trace: Trace, without: list[int] = ()) -> Trace:
+    """The trace with a second for each row, but those."""
+    table = trace.operations.to_pylist()
+    for at, row in enumerate(table):
+        if at not in without:
+            row |= {"start_s": float(at), "end_s": at + 1.0}
+    return replace(trace, operations=pa.Table.from_pylist(table, schema=trace.operations.schema))
+
+
+@settings(max_examples=30)
+@given(data=st.data(), left_out=st.sampled_from([{}, {"composite": 2}]), hides=st.booleans())
+def test_a_measured_result_states_no_time_and_no_size_that_misses_a_part(data, left_out, hides):
+    trace = hidden(program(), [0]) if hides else program()
+    rows = trace.operations["kind"].to_pylist()
+    gone = data.draw(st.lists(st.integers(0, len(rows) - 1), unique=True, max_size=len(rows) - 1))
+    trace = timed(replace(trace, meta=replace(trace.meta, left_out=left_out)), gone)
+    content, notes = result_of(trace)
+    result = json.loads(content)
+    client = {"encrypt", "decrypt"}
+    whole = {
+        "Query encryption": "encrypt" not in {rows[at] for at in gone},
+        "Encrypted computation": not left_out and {rows[at] for at in gone} <= client,
+        "Result decryption and postprocessing": "decrypt" not in {rows[at] for at in gone},
+    }
+    for name, complete in whole.items():
+        assert (name in result["Timing"]) == complete
+    assert ("Total" in result["Timing"]) == all(whole.values())
+    assert ("Public and evaluation keys" in result["Bandwidth"]) == (not left_out and not hides)
+    assert len(notes) == (not all(whole.values())) + (bool(left_out) or hides)
+    shown = timeline(trace)["otherData"]
+    assert shown["operations"] == len(rows) - len(gone)
+    assert shown["operations_left_out"] == len(gone) + sum(left_out.values())
+
+
+def test_an_export_says_which_operations_it_has_no_time_for(tmp_path):
+    trace = timed(program("rr"), [2])
+    trace = replace(trace, meta=replace(trace.meta, left_out={"composite": 2}))
+    said = {form: export(trace, tmp_path / f"{form}.json", form)[1] for form in ("chrome", "fhe-benchmarking", "csv")}
+    assert "1 operation 'rotate' and 2 operations 'composite' have no time" in said["chrome"][0]
+    assert "the result has no 'Encrypted computation', 'Total'" in said["fhe-benchmarking"][0]
+    assert "2 operations 'composite'" in said["csv"][0]
+
+
+@pytest.mark.parametrize("limit", [None, 1.0])
+def test_a_schedule_with_an_unknown_part_is_a_bound_in_every_format(tmp_path, capsys, limit):
+    """Of a whole program nobody knows anything; of a part of it the rest."""
+    trace = ps.trace(program(), params="sharp").trace
+    file = tmp_path / "t.parquet"
+    write_trace(hidden(trace, everything(trace) if limit is None else [0]), file)
+    words = ["simulate", str(file), "--machine", "sharp", "--tier", "pcie5", "--inside", "schedule", "--no-advice"]
+    assert main([*words, "--format", "json"]) in (0, None)
+    (row,) = json.loads(capsys.readouterr().out)
+    facts = row["schedule"]
+    assert facts["total_s"] is facts["off_chip_s"] is facts["bounds_s"] is facts["busy"] is None
+    assert (facts["at_least"]["total_s"] is None) == (limit is None)
+    assert main(words) in (0, None)
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("sharp, ")]
+    said = "unknown" if limit is None else "at least "
+    assert any(f"every byte on chip: {said}" in line and "no price" in line for line in lines)
+    assert "sharp, share of the time in which units work: unknown" in lines
+    assert any(f"are read in {said}" in line for line in lines)
+
+
+@pytest.mark.parametrize("view", ["whatif", "slowdown", "roofline", "residency", "hosts", "machines", "predict",
+                                  "tenants", "levels"])  # fmt: skip
+@pytest.mark.parametrize("hosts", [1, 4])
+def test_every_page_of_the_explorer_shows_what_is_unknown(tmp_path, view, hosts):
+    write_trace(hidden(program("mrap"), [1]), tmp_path / "part.parquet")
+    bare = replace(SHARP, name="bare", units={"transforms": SHARP.units["transforms"]}, datapath=Datapath())
+    write_machine(bare, tmp_path / "bare.toml")
+    library = Library.of(tmp_path, [tmp_path / "bare.toml"], [tmp_path / "part.parquet"])
+    engine = Engine(library)
+    for state in (
+        State(workload="inner-product", params="sharp", machine="file:bare", other="ark", hosts=hosts),
+        State(workload="file:part", machine="sharp", other="ark", hosts=hosts),
+        State(workload="file:part", machine="file:bare", other="ark", hosts=hosts),
+    ):
+        found = show(engine, view, state)
+        assert "no price" in " ".join(found.warnings)
+        known = [row for row in found.rows if row.get("total_s") is not None]
+        assert all(row["machine"] == "ark" for row in known)
+        assert not known or state.workload == "inner-product"
+
+
+def test_a_picture_names_the_machines_that_it_does_not_draw():
+    pytest.importorskip("matplotlib").use("agg")
+    bare = replace(SHARP, name="bare", units={"transforms": SHARP.units["transforms"]})
+    axes = ps.simulate(program(), [SHARP, bare], "pcie5").plot("total_s")
+    assert "not drawn, as no total is known: " in axes.get_xlabel()
+    assert "bare" in axes.get_xlabel()
+    assert "not drawn" not in ps.simulate(program(), SHARP, "pcie5").plot("total_s").get_xlabel()
+
+
+def test_a_unit_without_a_rate_is_never_said_to_take_no_time():
+    for unit in set(SHARP.units) - {"transforms"}:  # no machine is without them
+        bare = replace(SHARP, units={name: rate for name, rate in SHARP.units.items() if name != unit})
+        (said,) = (each.taken for each in missing(bare) if each.field == f"units.{unit}")
+        assert said == "operations that need it have no price"
+        assert predict(program(), bare).unpriced
+
+
+def test_the_energy_on_a_machine_without_a_power_is_unknown_in_every_verb(tmp_path, capsys):
+    silent = replace(SHARP, name="silent", power=None)
+    found = ps.predict(program(), silent)
+    assert found.joules is None
+    assert {row["energy_j"] for row in ps.simulate(program(), silent, "pcie5")} == {None}
+    write_trace(program(), tmp_path / "t.parquet")
+    write_machine(silent, tmp_path / "silent.toml")
+    assert main(["predict", "run", str(tmp_path / "t.parquet"), "--machine", str(tmp_path / "silent.toml")]) in (
+        0,
+        None,
+    )
+    out = " ".join(capsys.readouterr().out.split())
+    assert "energy unknown" in out
+    assert "power no energy is known" in out

@@ -14,7 +14,7 @@ from penstock.simulation.crowd import Crowd, verdict
 from penstock.simulation.inside.schedule import Schedule
 from penstock.simulation.rows import each_once
 from penstock.units import format_bytes, format_seconds
-from penstock.unpriced import UNKNOWN, reason, shown_total
+from penstock.unpriced import UNKNOWN, bounded, reason, shown_total
 
 WIDTH = 150
 """Columns that a table may take."""
@@ -279,22 +279,25 @@ def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.1%}"
 
 
+def schedule_facts(schedule: Schedule, off_chip_s: float | None, unpriced: Mapping[str, int]) -> dict[str, Any]:
+    """What the schedule of a program came to. Its bounds and shares are of all operations, or unknown."""
+    facts = {"total_s": schedule.total_s, "bounds_s": schedule.bounds_s, "busy": schedule.busy_shares}
+    facts["off_chip_s"] = off_chip_s
+    return bounded(facts, unpriced, ("total_s", "off_chip_s"), ("bounds_s", "busy")) if unpriced else facts
+
+
 def draw_schedule(
     console: Console, machine: str, schedule: Schedule, off_chip_s: float | None, unpriced: Mapping[str, int]
 ) -> None:
     """What the schedule of a program came to, every byte on chip: its length, its lower bounds, and busy units."""
+    facts = schedule_facts(schedule, off_chip_s, unpriced)
     bounds = sorted(schedule.bounds_s.items(), key=lambda each: -each[1])
     said = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in bounds)
     busy = ", ".join(f"{unit} {share:.0%}" for unit, share in schedule.busy_shares.items())
-    if unpriced:
-        console.print(f"{machine}, scheduled: of the operations that have a price alone, as {reason(unpriced)}")
-    console.print(
-        f"{machine}, scheduled, every byte on chip: {format_seconds(schedule.total_s)}; not shorter than {said}",
-        highlight=False,
-    )
-    console.print(f"{machine}, share of the time in which units work: {busy}", highlight=False)
+    rest = f", as {reason(unpriced)}" if unpriced else f"; not shorter than {said}"
+    lines = [f"scheduled, every byte on chip: {_t(facts, 'total_s')}{rest}"]
+    lines.append(f"share of the time in which units work: {UNKNOWN if unpriced else busy}")
     if off_chip_s is not None:
-        console.print(
-            f"{machine}, its own memory moves all keys and plaintexts that are read in {format_seconds(off_chip_s)}",
-            highlight=False,
-        )
+        lines.append(f"its own memory moves all keys and plaintexts that are read in {_t(facts, 'off_chip_s')}")
+    for line in lines:
+        console.print(f"{machine}, {line}", highlight=False)

@@ -11,6 +11,8 @@ from penstock.units import format_named, unit_of
 
 LOGARITHMIC = 20.0
 """Values that reach over more than this factor are drawn on a logarithmic axis."""
+MOST_NAMED = 3
+"""Rows without a value that a picture names."""
 SLANTED = 8
 """Characters from which names below the bars are slanted."""
 
@@ -25,12 +27,13 @@ def draw(rows: Sequence[dict[str, Any]], x: str, y: str, by: str | None, apart: 
 
         _, ax = pyplot.subplots(figsize=(7.2, 4.0), layout="constrained")
     series: dict[str, list[tuple[Any, float]]] = {}
+    gone: dict[str, None] = {}
     for row in rows:
+        name = str(row.get(by)) if by is not None else ", ".join(format_named(each, row.get(each)) for each in apart)
         if isinstance(row.get(y), int | float) and row.get(x) is not None:
-            name = (
-                str(row.get(by)) if by is not None else ", ".join(format_named(each, row.get(each)) for each in apart)
-            )
             series.setdefault(name, []).append((row[x], float(row[y])))
+        else:
+            gone[", ".join(filter(None, (name, _name(row.get(x)))))] = None
     paint = [COLOURS[i % len(COLOURS)] for i in range(len(series))]
     if by == "tier":
         paint = [COLOURS[index] for index in tier_colours(series).values()]
@@ -42,7 +45,7 @@ def draw(rows: Sequence[dict[str, Any]], x: str, y: str, by: str | None, apart: 
         _logarithmic(ax.set_xscale, [value for points in series.values() for value, _ in points])
     else:
         _bars(ax, series, paint)
-    ax.set_xlabel(_axis(x))
+    ax.set_xlabel("\n".join([_axis(x), *_not_drawn(y, list(gone))]))
     ax.set_ylabel(_axis(y))
     heights = [value for points in series.values() for _, value in points]
     if _logarithmic(ax.set_yscale, heights) and ax.patches:
@@ -77,6 +80,18 @@ def _axis(name: str) -> str:
     unit = unit_of(name)
     words = name.removesuffix(f"_{unit.suffix}") if unit is not None else name
     return words.replace("_", " ") + (f" ({unit.sign})" if unit is not None else "")
+
+
+def _not_drawn(y: str, gone: Sequence[str]) -> list[str]:
+    """A line below the picture about rows without a value.
+
+    >>> _not_drawn("total_s", ["ark, hbm", "bts, hbm", "sharp, hbm", "x, hbm"])
+    ['not drawn, as no total is known: ark, hbm; bts, hbm; sharp, hbm; 1 more']
+    """
+    if not gone:
+        return []
+    more = [f"{len(gone) - MOST_NAMED} more"] if len(gone) > MOST_NAMED else []
+    return [f"not drawn, as no {_axis(y).split(' (')[0]} is known: {'; '.join([*gone[:MOST_NAMED], *more])}"]
 
 
 def _name(value: Any) -> str:

@@ -14,6 +14,7 @@ from penstock.work.units import ARITHMETIC
 
 MISSING = "missing"
 """Kind of an assumption about a value that the machine does not state."""
+NO_PRICE = "operations that need it have no price"
 BASE_UNITS = (*ARITHMETIC, "memory")
 OF_MEASUREMENTS = (
     ("threads", "the rates are those of all threads"),
@@ -52,9 +53,9 @@ def _in_results(machine: Machine) -> Iterator[Missing]:
     if machine.fit is None:  # a fit leaves out the costs that it finds to be zero
         for unit in BASE_UNITS if machine.gpu is None else ():
             if unit not in machine.units:
-                yield Missing(f"units.{unit}", "takes no time", True)
+                yield Missing(f"units.{unit}", "takes no time" if unit == "memory" else NO_PRICE, True)
         for kernel in machine.gpu.unpriced() if machine.gpu is not None else ():
-            yield Missing(f"gpu.kernels.{kernel}", "takes no time", True)
+            yield Missing(f"gpu.kernels.{kernel}", NO_PRICE, True)
         if machine.plaintext_transforms is None:
             yield Missing("plaintext_transforms", "all limbs of plaintexts are loaded", True)
         if machine.overhead is None:

@@ -32,6 +32,7 @@ from penstock.traces.heracles import (
     checked_set,
     decode,
     merged,
+    unknown_kind,
 )
 
 SCALAR = "scalar"
@@ -191,7 +192,7 @@ class _Builder:
         op = each.op.lower()
         plain = [one for one in each.srcs if one.order == 1]
         cipher = [self._value(one) for one in each.srcs if one.order != 1]
-        if op.startswith(OWN) and not cipher:
+        if op.startswith(OWN) and not cipher and unknown_kind(each) is None:
             return  # bookkeeping
         if len(each.dests) != 1 or not cipher:
             raise TraceError(f"{where}: {len(cipher)} ciphertexts in and {len(each.dests)} out; a call has some and 1")

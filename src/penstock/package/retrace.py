@@ -82,12 +82,12 @@ def retrace(trace: Trace, params: CkksParameters) -> Retraced:
 def unknown_elsewhere(trace: Trace) -> dict[str, int]:
     """Kind -> calls of which nobody knows what they are at other parameters.
 
-    A bootstrap that was recorded whole may have several iterations; any other one is the circuit of the set.
+    A bootstrap that was recorded whole may have several iterations; any other one with a row is the circuit of the set.
     """
-    whole = trace.whole_composites()
-    if trace.meta.reading != "record":
-        whole.pop(OpKind.BOOTSTRAP.value, None)
-    return whole
+    whole, kind = trace.whole_composites(), OpKind.BOOTSTRAP.value
+    if trace.meta.reading != "record" and kind in whole:
+        whole[kind] = trace.meta.left_out.get(kind, 0)
+    return {kind: count for kind, count in whole.items() if count}
 
 
 def package_of_trace(trace: Trace) -> tuple[Package, list[str]]:

@@ -42,11 +42,6 @@ class Energy:
     idle_j: float | None = None
     """Part of `joules`: the machine's idle energy in that time; `None` if its idle power is unknown."""
 
-    @property
-    def assumed(self) -> bool:
-        """Whether published energies of other hardware replace measured power."""
-        return self.kind is Evidence.ASSUMED
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartEnergies:
@@ -75,10 +70,11 @@ def part_energies(name: str = "horowitz-45nm") -> PartEnergies:
     return PartEnergies(name=record["name"], title=record["title"], **values)
 
 
-def energy_of(seconds: float, parts_j: float, machine: Machine) -> Energy:
+def energy_of(seconds: float, parts_j: float | None, machine: Machine) -> Energy:
     """The energy of a program that takes `seconds` on a machine (at the number of threads that it stands at).
 
-    Args:   parts_j: what published energies of its parts give, for a machine whose power is not known.
+    Args:   parts_j: what published energies of its parts give, for the note on a machine whose power is not known;
+            `None`: a part is not known.
     """
     idle = machine.idle_power.value * seconds if machine.idle_power is not None else None
     watts = machine.watts
@@ -92,16 +88,16 @@ def energy_of(seconds: float, parts_j: float, machine: Machine) -> Energy:
             log_sd=0.0 if model is None else model.log_sd,
             idle_j=idle,
         )
-    return Energy(
-        joules=parts_j,
-        kind=Evidence.ASSUMED,
-        note=(
-            f"energy is assumed, from published energies of operations and bytes ({part_energies().title}): an order "
-            "of magnitude, as neither instructions, waiting and leakage nor the machine's own process are in it. "
-            f"Machine '{machine.name}' states no power: fit it to timings with joules, or add a [power] table"
-        ),
-        idle_j=idle,
+    note = (
+        f"energy is unknown: machine '{machine.name}' states no power; fit it to timings with joules, or add a [power] "
+        "table"
     )
+    if parts_j is not None:
+        note += (
+            f". Published energies of operations and bytes ({part_energies().title}) come to {parts_j:.2g} J: an order "
+            "of magnitude, as neither instructions, waiting and leakage nor the machine's own process are in it"
+        )
+    return Energy(joules=None, kind=None, note=note, idle_j=idle)
 
 
 def work_joules(work: KernelWork, word_bits: int, table: PartEnergies) -> float:

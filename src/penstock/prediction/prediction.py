@@ -240,8 +240,8 @@ def priced(counted: Counted, machine: Machine) -> Priced:
     recording = _recording(counted, machine)
     recording_s = math.fsum(each.seconds for each in recording)
     seconds = server_s + client_s + encode_s + recording_s
-    energy = energy_of(seconds, float(counts @ counted.parts_j), machine)
     unpriced = added([counted.unpriced, _lacking(counted, machine)])
+    energy = energy_of(seconds, None if unpriced else float(counts @ counted.parts_j), machine)
     warnings = [*machine.warnings(counted.params), *warned(unpriced), *_unknown(counted, machine)]
     outside = machine.extrapolations(counted.params, counted.limbs)
     warnings += outside
@@ -257,11 +257,11 @@ def priced(counted: Counted, machine: Machine) -> Priced:
     sd = None if fit is None else log_sd(fit, by_kind, parts, scale)
     if fit is not None and sd is not None and not unpriced:
         seconds_range = interval(fit, seconds, sd, scale=scale)
-        if energy.joules is not None and not energy.assumed:
+        if energy.joules is not None:
             joules_range = interval(fit, energy.joules, math.hypot(sd, energy.log_sd), scale=scale)
     elif not unpriced:
         warnings.append(_no_interval(machine))
-    if energy.assumed:
+    if energy.joules is None:
         warnings.append(energy.note)
     warnings += _of_idle(energy, machine)
     return Priced(
@@ -285,11 +285,6 @@ def _of_idle(energy: Energy, machine: Machine) -> list[str]:
     """Note that the idle energy is not a part of the total, where it is not."""
     if energy.idle_j is None or energy.joules is None:
         return []
-    if machine.watts is None:
-        return [
-            "idle_j and predicted_j do not compare: the one is the idle power of the whole machine times the time, the "
-            "other counts operations and bytes alone"
-        ]
     if energy.idle_j > energy.joules:
         return [
             f"idle_j ({energy.idle_j:.4g} J) is more than predicted_j ({energy.joules:.4g} J), all that the machine "

@@ -21,7 +21,7 @@ from penstock.params.variation import varied
 from penstock.prediction.precision import Precision, predict_precision
 from penstock.prediction.whatif import Axes, Carried, Row, Workload, what_if
 from penstock.program.tally import Tally
-from penstock.unpriced import AT_LEAST
+from penstock.unpriced import AT_LEAST, counted
 
 ORDERS = {"time": "predicted_s", "time-per-slot": "s_per_slot", "keys": "key_bytes", "memory": "peak_bytes"}
 """What suggestions may be put in order by -> the column."""
@@ -82,10 +82,11 @@ def suggest(
     Args:   security: required bits, 0: none; digits: numbers of digits of key switching to try; by: of `ORDERS`;
             precision: required bits behind the binary point of the result, -log2 of the root mean square of its error;
             on_ring(done, total): called after each ring dimension.
-    Raises: UsageError: no set carries it, with the reason at each ring dimension. MachineError: no times at so many
-            threads.
+    Raises: UsageError: no set carries it, with the reason at each ring dimension; nobody knows how deep a call of it
+            is. MachineError: no times at so many threads.
     """
     column = ORDERS[by]
+    _check_depth_known(program)
     if threads is not None:
         machine.at(threads)
     found = Suggestions([])
@@ -142,6 +143,16 @@ def suggest(
         raise UsageError(f"no parameter set like '{program.params.name}' for {program.title}, {level}:{said}")
     found.rows.sort(key=lambda row: (row[column] is None, row[column], row["key_bytes"], row["ring_dim"], row["dnum"]))
     return found
+
+
+def _check_depth_known(program: Workload | Carried) -> None:
+    """Raises: UsageError: a call of the program may need more levels than its trace shows."""
+    if isinstance(program, Carried) and program.unknown:
+        raise UsageError(
+            f"no parameter set for {program.title}: nobody knows the levels of {counted(program.unknown)}, and so "
+            "neither the least depth nor a secure ring dimension; write that part with primitive operations, or "
+            "choose sets yourself and price them with 'penstock predict run --what-if'"
+        )
 
 
 def _with_values(program: Workload | Carried) -> Workload:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
+
+import pyarrow.compute as pc
 
 from penstock.errors import UsageError
 from penstock.system.files import write_atomic
@@ -16,6 +19,7 @@ from penstock.traces.heracles import to_heracles
 from penstock.traces.inspect import check_rules
 from penstock.traces.perfetto import DEFAULT_EVENTS, Timeline, write_timeline
 from penstock.traces.schema import CLIENT_KINDS, Trace
+from penstock.unpriced import added, counted, reason
 
 EXPORTERS = ("jsonl", "csv", "chrome", "heracles", "fhe-benchmarking")
 
@@ -37,20 +41,24 @@ def export(
         counts = ", ".join(f"{count} {kind}" for kind, count in passed_over.items())
         return [path], [f"HERACLES has no instruction for {counts}: its tools pass over them"] if counts else []
     if exporter == "fhe-benchmarking":
-        write_atomic(path, result_of(trace), force=force)
-        return [path], []
+        result, notes = result_of(trace)
+        write_atomic(path, result, force=force)
+        return [path], notes
     if exporter == "jsonl":
         write_atomic(path, _jsonl(trace), force=force)
         return [path], []
     if exporter == "chrome":
         drawn = timeline(trace, max_events=max_events)
         write_timeline(path, drawn, force=force)
-        left = drawn["otherData"]["operations_left_out"]
-        return [path], [f"{left} later operations are left out: raise --max-events"] if left else []
+        untimed = added([_untimed(trace), trace.meta.left_out])
+        late = drawn["otherData"]["operations_left_out"] - sum(untimed.values())
+        notes = [f"{late} later operations are left out: raise --max-events"] if late else []
+        return [path], [*notes, *([f"{reason(untimed, 'time')}, and left out"] if untimed else [])]
     objects = path.with_name(f"{path.stem}.objects{path.suffix}")
     write_atomic(path, _csv(trace.operations.to_pylist(), trace.operations.schema.names), force=force)
     write_atomic(objects, _csv(trace.objects.to_pylist(), trace.objects.schema.names), force=force)
-    return [path, objects], []
+    gone = trace.meta.left_out
+    return [path, objects], [f"CSV has no place for {counted(gone)} that the trace left out"] if gone else []
 
 
 def _jsonl(trace: Trace) -> bytes:
@@ -109,6 +117,17 @@ def timeline(trace: Trace, *, max_events: int = DEFAULT_EVENTS) -> dict[str, Any
             "this trace has no times: it was made without running anything. Record one with "
             "'penstock run --reading openfhe --trace FILE', or export it as jsonl or csv"
         )
+    untimed = sum(added([_untimed(trace), trace.meta.left_out]).values())
     return drawn.to_dict(
-        workload=trace.meta.workload, provenance="measured", operations=timed - left_out, operations_left_out=left_out
+        workload=trace.meta.workload,
+        provenance="measured",
+        operations=timed - left_out,
+        operations_left_out=left_out + untimed,
     )
+
+
+def _untimed(trace: Trace) -> dict[str, int]:
+    """Kind -> operations that ran and have no time; the inside of a composite has none of its own."""
+    view = trace.view(composites=True).operations
+    rows = view.filter(pc.is_null(view["start_s"])).column("kind").to_pylist()
+    return dict(Counter(rows))

@@ -11,17 +11,19 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from itertools import accumulate
 from typing import Any
 
 from penstock.errors import UsageError
 from penstock.traces.schema import Trace
+from penstock.unpriced import added, counted, reason
 
 _TIME = re.compile(r"(\d+(?:\.\d+)?(?:e-?\d+)?)s")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)([BKMGTP])")
 _PREFIXES = "BKMGTP"
-TOTAL = "Total"
+TOTAL, KEYS = "Total", "Public and evaluation keys"
 LONGEST = 40
 """Characters of a size."""
 
@@ -96,17 +98,17 @@ def _entries(data: Mapping[str, Any], section: str) -> dict[str, Any]:
     return found
 
 
-def result_of(trace: Trace) -> bytes:
-    """A measured trace as one result file of the suite, with its names of steps.
+def result_of(trace: Trace) -> tuple[bytes, list[str]]:
+    """A measured trace as one result file of the suite, with its names of steps, and sentences about its gaps.
 
     Times are those in which calls of each step were under way, once where they ran side by side: encryption, the
     server's operations, decryption. A step that the trace does not have is left out, and a time below the last digit
-    that the suite prints keeps its own digits. Sizes are
-    coefficients without headers: evaluation keys of the program as stored, ciphertexts that were encrypted and
-    decrypted.
+    that the suite prints keeps its own digits. Sizes are coefficients without headers: evaluation keys of the program
+    as stored, ciphertexts that were encrypted and decrypted. A time or a size that misses a part is left out.
     Raises: UsageError: the trace has no times.
     """
     timing: dict[str, list[tuple[float, float]]] = {}
+    untimed: dict[str, Counter[str]] = {}
     names = ("Query encryption", "Encrypted computation", "Result decryption and postprocessing")
     step = {"encrypt": names[0], "decrypt": names[2]}
     size = {row["id"]: row["bytes"] for row in trace.objects.to_pylist()}
@@ -116,21 +118,33 @@ def result_of(trace: Trace) -> bytes:
             sent["Encrypted query"] += size[op["output"]]
         elif op["kind"] == "decrypt":
             sent["Encrypted results"] += sum(size[i] for i in op["operands"])
-        if op["start_s"] is not None:
-            name = step.get(op["kind"], names[1])
+        name = step.get(op["kind"], names[1])
+        if op["start_s"] is None:
+            untimed.setdefault(name, Counter())[op["kind"]] += 1
+        else:
             timing.setdefault(name, []).append((op["start_s"], op["end_s"]))
+    if trace.meta.left_out:
+        untimed.setdefault(names[1], Counter()).update(trace.meta.left_out)
     if not timing:
         raise UsageError("this trace has no times: a result is of a measured run; record one with --reading openfhe")
-    keys = trace.parameters().total_key_bytes(trace.view().key_limbs())
-    shown = {name: _shown_time(_covered_s(timing[name])) for name in names if name in timing}
-    shown[TOTAL] = _shown_time(_covered_s([span for spans in timing.values() for span in spans]))
-    sizes = {"Public and evaluation keys": keys, **sent}
+    shown = {name: _shown_time(_covered_s(timing[name])) for name in names if name in timing and name not in untimed}
+    notes = []
+    if untimed:
+        gone = ", ".join(f"'{name}'" for name in (*(name for name in names if name in untimed), TOTAL))
+        notes.append(f"{reason(added(untimed.values()), 'time')}: the result has no {gone}")
+    else:
+        shown[TOTAL] = _shown_time(_covered_s([span for spans in timing.values() for span in spans]))
+    sizes = sent
+    if whole := trace.whole_composites():
+        notes.append(f"nobody knows the keys inside {counted(whole)}: the result has no '{KEYS}'")
+    else:
+        sizes = {KEYS: trace.parameters().total_key_bytes(trace.view().key_limbs()), **sent}
     result = {
         "Timing": shown,
         "Bandwidth": {name: format_size(value) for name, value in sizes.items()},
         "Server Reported": {},
     }
-    return (json.dumps(result, indent=2) + "\n").encode()
+    return (json.dumps(result, indent=2) + "\n").encode(), notes
 
 
 def _covered_s(spans: list[tuple[float, float]]) -> float:

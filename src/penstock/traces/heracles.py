@@ -17,12 +17,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.errors import ParamsError, TraceError
-from penstock.operations import CONJ_KEY, RELIN_KEY, TRAITS, OpKind
+from penstock.operations import CONJ_KEY, KINDS, RELIN_KEY, TRAITS, OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.traces import wire
 from penstock.traces.builder import TraceBuilder
 from penstock.traces.io import most_operations, too_many
 from penstock.traces.schema import CLIENT_KINDS, ORIGIN_CALLED, Trace, TraceMeta
+from penstock.unpriced import added
 
 CKKS_SCHEMES = {3: "ckks", 4: "openfhe_ckks"}
 SCHEMES = {0: "unspecified", 1: "bgv", 2: "bfv", **CKKS_SCHEMES}
@@ -179,8 +180,8 @@ def to_heracles(trace: Trace) -> tuple[bytes, dict[str, int]]:
     """A trace as HERACLES' tools read it, and how many operations of which kinds they will pass over.
 
     Composites are expanded, the client's operations are left out. A hoisted rotation becomes a rotation. A kind without
-    an instruction is written as bookkeeping, `bk_<kind>`, which their tools skip. The implied scaling inside a call is
-    a parameter that only penstock reads.
+    an instruction is written as bookkeeping, `bk_<kind>`, which their tools skip; so is an operation that the trace
+    left out. The implied scaling inside a call is a parameter that only penstock reads.
     """
     params = trace.parameters()
     objects = {row["id"]: row for row in trace.objects.to_pylist()}
@@ -217,7 +218,12 @@ def to_heracles(trace: Trace) -> tuple[bytes, dict[str, int]]:
             skipped[kind.value] += 1
             name = OWN + kind.value
         out.instructions.append(Instruction(name, made, srcs, own, kind.value))
-    return encode(out), dict(skipped)
+    left_out = trace.meta.left_out
+    most = most_operations()
+    if sum(left_out.values()) > most:
+        raise too_many("the trace", most, "operations left out")
+    out.instructions += [Instruction(OWN + kind, evalop=kind) for kind, count in left_out.items() for _ in range(count)]
+    return encode(out), added([skipped, left_out])
 
 
 def _operand(row: dict[str, Any], params: CkksParameters) -> Operand:
@@ -234,7 +240,7 @@ def from_heracles(data: bytes, params: CkksParameters | None = None, *, name: st
 
     Args:   params: the parameter set of the program; without it one is made of the header, with bits that are assumed;
             name: of the program.
-    Returns: a trace whose notes count the skipped instructions, which are not operations on ciphertexts.
+    Returns: a trace whose notes count the skipped instructions; `left_out` has the operations among them.
     Raises: TraceError: another scheme than CKKS, polynomials instead of ciphertexts, limbs that the set does not have.
     """
     found = decode(data)
@@ -251,7 +257,13 @@ def from_heracles(data: bytes, params: CkksParameters | None = None, *, name: st
     if params is None:
         notes.append("bits of primes, secret and security are assumed: the HERACLES trace does not state them")
     notes += [f"passed over: {count} {op}" for op, count in reader.passed_over.items()]
-    meta = TraceMeta(workload=name, params=chosen.to_dict(), reading="heracles", notes=tuple(notes))
+    meta = TraceMeta(
+        workload=name,
+        params=chosen.to_dict(),
+        reading="heracles",
+        notes=tuple(notes),
+        left_out=dict(reader.left_out),
+    )
     return reader.builder.finish(meta)
 
 
@@ -335,12 +347,32 @@ def merged(instructions: list[Instruction]) -> Iterator[tuple[Instruction, OpKin
         at += 1
 
 
+def unknown_kind(each: Instruction) -> OpKind | None:
+    """The kind of an operation that a reader passes over; `None`: bookkeeping, or the client's.
+
+    One with an instruction of its own that lost its operands is a composite too: nobody knows its limbs and its key.
+
+    >>> [unknown_kind(Instruction(op)) for op in ("bk_composite", "bk_free", "Bootstrap")]
+    [<OpKind.COMPOSITE: 'composite'>, None, <OpKind.BOOTSTRAP: 'bootstrap'>]
+    """
+    op = each.op.lower()
+    name = op.removeprefix(OWN)
+    if name not in KINDS:
+        evaluates = not op.startswith(OWN) and any(one.order > 1 for one in each.srcs)
+        return OpKind.COMPOSITE if evaluates else None
+    kind = OpKind(name)
+    if name in CLIENT_KINDS or kind is OpKind.DECOMPOSE:  # a hoisted rotation is read as a whole one
+        return None
+    return kind if TRAITS[kind].composite else OpKind.COMPOSITE
+
+
 class _Reader:
     """Turns instructions into operations. A symbol that is made again is a new object."""
 
     def __init__(self, params: CkksParameters) -> None:
         self.params, self.builder = params, TraceBuilder(params)
         self.passed_over: Counter[str] = Counter()
+        self.left_out: Counter[str] = Counter()
         self._objects: dict[str, int] = {}
 
     def add(self, index: int, each: Instruction, kind: OpKind | None) -> None:
@@ -348,6 +380,8 @@ class _Reader:
         named = kind or self._kind(each, where)
         if named is None:
             self.passed_over[each.op] += 1
+            if (unknown := unknown_kind(each)) is not None:
+                self.left_out[unknown.value] += 1
             return
         for one in (*each.srcs, *each.dests):
             if not 1 <= one.limbs <= self.params.num_q:

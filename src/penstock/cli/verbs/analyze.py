@@ -32,6 +32,7 @@ from penstock.runs.record import DamagedRun
 from penstock.system.progress import Progress
 from penstock.traces.io import read_trace
 from penstock.units import format_bytes, format_seconds
+from penstock.unpriced import UNKNOWN
 
 
 @click.command("analyze")
@@ -176,7 +177,8 @@ def _draw(console: Console, found: dict[str, Any]) -> None:
     table = table_of("machine | params | tier | >keys on chip | >keys on tier | >slowdown | >hit ratio for 80 %")
     for row in found["simulated"]:
         needed = row["hit_ratio_for_80_percent"]
-        times = format_seconds(row["compute_s"]), format_seconds(row["total_s"]), f"{row['slowdown']:.3g}x"
+        texts = (("compute_s", format_seconds), ("total_s", format_seconds), ("slowdown", "{:.3g}x".format))
+        times = (UNKNOWN if row[name] is None else text(row[name]) for name, text in texts)
         table.add_row(row["machine"], row["params"], row["tier"], *times, "-" if needed is None else f"{needed:.2%}")
     console.print(table)
     for warning in found["warnings"]:

@@ -176,7 +176,7 @@ def import_kernels(
     if not quiet:
         for each in missing(machine):
             if each.field.startswith("gpu."):
-                text = f"note: {each.field.rpartition('.')[2]} was not measured and {each.taken}"
+                text = f"note: {each.field.rpartition('.')[2]} was not measured: {each.taken}"
                 progress_console.print(text, markup=False, highlight=False)
         progress_console.print(f"machine written to {output}", markup=False, highlight=False)
 

@@ -20,7 +20,15 @@ from penstock.cli.grouped import GroupedCommand
 from penstock.cli.options import params_on_machine_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, plain, progress_console, say_choice, write_csv
 from penstock.cli.question_options import QUESTION_GROUPS, question_options
-from penstock.cli.simulated_tables import draw_crowd, draw_hosts, draw_levels, draw_locality, draw_points, draw_schedule
+from penstock.cli.simulated_tables import (
+    draw_crowd,
+    draw_hosts,
+    draw_levels,
+    draw_locality,
+    draw_points,
+    draw_schedule,
+    schedule_facts,
+)
 from penstock.cli.timeline_play import Wanted, draw_point, timeline_options
 from penstock.errors import UsageError
 from penstock.hall.programs import homes
@@ -37,7 +45,6 @@ from penstock.simulation.spelling import OPTIONS
 from penstock.simulation.words import Asked, Comparison
 from penstock.system.files import check_target, write_atomic
 from penstock.traces.schema import Trace
-from penstock.unpriced import bounded
 
 Scheduled = tuple[Schedule, float | None, Mapping[str, int]]
 """A schedule, and the seconds in which the machine's own memory moves the data that it takes to be on chip."""
@@ -239,12 +246,7 @@ def _show(
 def _with_schedule(row: Row, scheduled: Scheduled | None) -> Row:
     if scheduled is None:
         return row
-    schedule, off_chip_s, unpriced = scheduled
-    facts = {"total_s": schedule.total_s, "bounds_s": schedule.bounds_s, "busy": schedule.busy_shares}
-    facts["off_chip_s"] = off_chip_s
-    if unpriced:
-        facts = bounded(facts, unpriced, ("total_s", "off_chip_s"), ("bounds_s", "busy"))
-    return {**row, "schedule": facts}
+    return {**row, "schedule": schedule_facts(*scheduled)}
 
 
 def _encoded(result: Mapping[str, object] | Sequence[Row], suffix: str) -> bytes:

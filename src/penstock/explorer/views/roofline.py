@@ -32,7 +32,8 @@ def roofline(engine: Engine, state: State) -> View:
     first = rows[0]
     roofs = [{"name": name, "bytes_per_s": library.tier(name).bandwidth_bytes_per_s} for name in library.tiers()]
     priced = engine.priced(state, state.machine)
-    communication = first["compute_s"] / first["communication_s"] if first["communication_s"] else None
+    computes = first["compute_s"] is not None
+    communication = first["compute_s"] / first["communication_s"] if computes and first["communication_s"] else None
     notes = [
         "Across: ideal compute time for each byte loaded. Up: share of the ideal speed. A point below the roofs waits "
         "for more than its slowest resource."
@@ -60,11 +61,12 @@ def roofline(engine: Engine, state: State) -> View:
 
 
 def _point(row: dict[str, Any]) -> dict[str, Any]:
-    """(intensity, share) of a row; no intensity where nothing is loaded."""
+    """(intensity, share) of a row; no intensity where nothing is loaded, none of both where the time is unknown."""
+    compute_s = row["compute_s"]
     return {
         "mode": row["mode"],
-        "s_per_byte": row["compute_s"] / row["io_bytes"] if row["io_bytes"] else None,
-        "share": row["compute_s"] / row["total_s"] if row["total_s"] else None,
+        "s_per_byte": compute_s / row["io_bytes"] if compute_s is not None and row["io_bytes"] else None,
+        "share": compute_s / row["total_s"] if compute_s is not None and row["total_s"] else None,
     }
 
 

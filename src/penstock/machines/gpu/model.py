@@ -137,7 +137,7 @@ class Gpu:
         return [known.rate for known in self.kernels.values()]
 
     def unpriced(self) -> list[str]:
-        """Kernels that take no time, since nothing is known of them."""
+        """Kernels of which nothing is known, so that operations that need them have no price."""
         return [] if self.roofline is not None else [name for name in KERNELS if name not in self.kernels]
 
     def lacks(self, work: KernelWork) -> bool:

@@ -72,7 +72,7 @@ def _primitive_rows(vendor: str, m: Measurement, data: Dataset) -> Iterator[dict
     else:
         priced = predict({m.shape: 1}, data.machine, params=m.params, threads=m.threads)
         ours["runtime"] = priced.predicted_s
-        ours["energy"] = None if priced.energy.assumed else priced.predicted_j
+        ours["energy"] = priced.predicted_j
     for quantity, value in (("runtime", m.seconds), ("energy", m.joules)):
         if value is not None:
             yield row(
@@ -180,8 +180,7 @@ def _priced(e: Estimate, data: Dataset | None, costs: Costs) -> tuple[float | No
         assert kind is not None
         counts[primitive_shape(kind, params, params.num_q)] += count
     found = predict(counts, data.machine, params=params, threads=e.threads)
-    joules = None if found.energy.assumed else found.predicted_j
-    return theirs, found.predicted_s if e.quantity == "runtime" else joules, note
+    return theirs, found.predicted_s if e.quantity == "runtime" else found.predicted_j, note
 
 
 def _gain_rows(values: Mapping[tuple[Any, ...], tuple[float, float | None]]) -> Iterator[dict[str, Any]]:

@@ -300,7 +300,7 @@ def fitted(name: str, params: CkksParameters, threads: int, data: Dataset, order
     more = 1 + by_operation.get(ENCODING, 0.0) / whole.known_s
     return Priced(
         seconds=whole.known_s * more,
-        joules=None if whole.energy.assumed or whole.predicted_j is None else whole.predicted_j * more,
+        joules=None if whole.predicted_j is None else whole.predicted_j * more,
         by_operation=by_operation,
         joules_by_operation={},
         by_kind=by_kind,

@@ -255,7 +255,7 @@ def _draw_one(console: Console, row: dict[str, Any], machine: Machine) -> None:
         ),
         (
             "energy",
-            total("predicted_j", lambda joules: with_range(joules, row["low_j"], row["high_j"], "{:.4g} J".format))
+            total("predicted_j", lambda j: with_range(j, row["low_j"], row["high_j"], "{:.4g} J".format), UNKNOWN)
             + ("" if row["energy_kind"] in (None, "measured") else f" ({row['energy_kind']})"),
         ),
         *([("idle energy", f"{row['idle_j']:.4g} J in that time without work")] if row["idle_j"] is not None else []),
