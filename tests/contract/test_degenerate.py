@@ -21,6 +21,7 @@ from penstock.program.clear import ClearEvaluator
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.running import READINGS
 from penstock.traces.schema import TraceMeta
+from readings import keys_of
 from toy import toy
 
 
@@ -91,6 +92,39 @@ def test_a_degenerate_argument_has_its_clear_value_or_one_refusal_encrypted(
                 _check(_decrypted(ev, call), expected[name][0])
             except Exception as error:
                 raise AssertionError(f"{name}: {type(error).__name__}: {error}") from error
+
+
+def _refilled(ev: Any) -> list[np.ndarray]:
+    """Vectors of one array that is filled anew, and values that the program overwrites."""
+    buffer, plains, terms = np.zeros(ev.params.slots), [], []
+    for value in (0.125, 0.25, 0.5):
+        buffer[:] = value
+        plains.append(ev.encode(buffer))
+        terms.append(ev.encrypt(buffer, name=f"{value}"))
+    buffer[:] = 9
+    total = ev.add(ev.add(terms[0], terms[1]), terms[2])
+    for plain in plains:
+        total = ev.add(total, plain)
+    seen = ev.decrypt(total)
+    seen[:] = 9
+    return [ev.decrypt(total)]
+
+
+@pytest.mark.parametrize("reading", ["clear", "noisy", "native", "openfhe"])
+def test_an_array_that_the_caller_fills_anew_changes_nothing(reading: str, request: pytest.FixtureRequest) -> None:
+    if READINGS[reading].keys:
+        request.getfixturevalue("openfhe" if reading == "openfhe" else "encrypting")
+    params = toy()
+    with READINGS[reading].evaluator(params, keys_of(params, _refilled)) as ev:
+        assert np.allclose(_refilled(ev)[0], 1.75, atol=1e-6)
+
+
+def test_a_package_has_an_array_as_it_was_encoded() -> None:
+    params = toy()
+    package = capture(_refilled, params, ConstantsInMemory(), "refilled")
+    inputs = {each.name: np.full(params.slots, float(each.name)) for each in package.inputs}
+    found = run_package(ClearEvaluator(params), package, inputs).values()
+    assert [np.allclose(each, 1.75) for each in found] == [True, True]
 
 
 def _all(names: list[str]) -> Call:

@@ -49,7 +49,7 @@ class ClearEvaluator:
                 "decrypt: the values are not finite any more: a number or a product outgrew a double "
                 "(1.8e308); scale the data down"
             )
-        return values
+        return values.copy()
 
     def add(self, a: Operand, b: Operand) -> Values:
         a, b = self._ordered("add", a, b)
@@ -193,7 +193,7 @@ class ClearEvaluator:
         return a
 
     def decrypt_complex(self, a: Values) -> Values:
-        return a
+        return a.copy()
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:

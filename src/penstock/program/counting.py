@@ -136,7 +136,7 @@ class _Counting(SymbolicEvaluator):
         return counts
 
     def encode(self, values: Values | Callable[[], Values], *, name: str | None = None) -> Plain:
-        # A vector in full needs no copy; one that is still to be made is not made.
+        # Nothing reads a vector: one in full is not copied, and one that is still to be made is not made.
         full = callable(values) or getattr(values, "shape", None) == (self.params.slots,)
         return Plain(values, name) if full else super().encode(values, name=name)
 

@@ -50,8 +50,10 @@ class Plain:
         """A plaintext of `slots` slots, zeros at the end."""
         if callable(values):
             return cls(lambda: padded(values(), slots), name)
-        made = cls(padded(values, slots), name)
-        made.traits.look(made.values)
+        vector = padded(values, slots)
+        vector.setflags(write=False)
+        made = cls(vector, name)
+        made.traits.look(vector)
         return made
 
     @property
@@ -242,7 +244,7 @@ class InnerEvaluator(Evaluator, Protocol):
 
 
 def padded(values: Values, slots: int) -> Values:
-    """`values` as (slots,), zeros at the end.
+    """A copy of `values` as (slots,), zeros at the end: the caller may fill its array anew.
 
     Raises: UsageError: no values, or more than slots; not one dimension, or no numbers.
     """
@@ -259,8 +261,6 @@ def padded(values: Values, slots: int) -> Values:
     if values.dtype.kind not in "biufc" and not all(isinstance(each, int | float | np.number) for each in values):
         raise UsageError(f"a vector of type {values.dtype} has no numbers: give integers, or real or complex numbers")
     values = finite(values)
-    if values.shape[0] == slots:
-        return values
     return np.concatenate([values, np.zeros(slots - values.shape[0], dtype=values.dtype)])
 
 

@@ -119,7 +119,7 @@ class RowWriter(ABC):
             start_s=done.start_s,
             end_s=done.end_s,
         )
-        return values
+        return values.copy()
 
     # Sums.
     def add(self, a: Operand, b: Operand) -> Cipher:
