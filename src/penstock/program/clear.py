@@ -115,7 +115,8 @@ class ClearEvaluator:
         return np.tile(self._vector("bootstrap", a).reshape(-1, period).mean(axis=0), self.params.slots // period)
 
     def bootstrap_many(self, operands: Sequence[Values], slots: int | None = None) -> list[Values]:
-        return [self.bootstrap(a, slots) for a in operands_of(operands)]
+        given = [self._vector("bootstrap_many", a) for a in operands_of(operands)]
+        return [self.bootstrap(a, slots) for a in given]
 
     def chebyshev_series(self, a: Values, coefficients: Sequence[float], lower: float, upper: float) -> Values:
         found, lower, upper = chebyshev_of(coefficients, lower, upper)
@@ -158,7 +159,7 @@ class ClearEvaluator:
         return self.params.num_q * 1_000_000
 
     def mult_by_i(self, a: Values) -> Values:
-        return 1j * a
+        return 1j * self._vector("mult_by_i", a)
 
     def scaled(self, a: Values, factor: float) -> Values:
         return a * factor
