@@ -34,6 +34,7 @@ from penstock.package.content import (
 from penstock.params.ckks import CkksParameters
 from penstock.program.arguments import (
     chebyshev_of,
+    factor_of,
     function_series,
     limbs_of,
     minuend_of,
@@ -230,7 +231,7 @@ class CaptureEvaluator:
         return self._made(Verb.MULT_BY_I, self.inner.mult_by_i(_cipher("mult_by_i", a)), [a])
 
     def scaled(self, a: Captured, factor: float) -> Captured:
-        return self._made(Verb.SCALED, self.inner.scaled(_cipher("scaled", a), factor), [a], number=float(factor))
+        return self._made(Verb.SCALED, self.inner.scaled(_cipher("scaled", a), factor), [a], number=factor_of(factor))
 
     def levels(self, a: Captured) -> int:
         return self.inner.levels(_cipher("levels", a))

@@ -13,6 +13,7 @@ from penstock.errors import EvaluationRefused
 from penstock.params.ckks import CkksParameters
 from penstock.program.arguments import (
     chebyshev_of,
+    factor_of,
     function_series,
     limbs_of,
     minuend_of,
@@ -26,7 +27,7 @@ from penstock.program.arguments import (
     steps_of,
     swapped,
 )
-from penstock.program.evaluator import Operand, Plain, Values, Weight, padded
+from penstock.program.evaluator import Operand, Plain, Values, Weight, name_of, padded
 
 
 class ClearEvaluator:
@@ -37,6 +38,7 @@ class ClearEvaluator:
         self.turns: int | None = None
 
     def encrypt(self, values: Values, *, name: str | None = None) -> Values:
+        name_of(name)
         return padded(values, self.params.slots)
 
     def encode(self, values: Values | Callable[[], Values], *, name: str | None = None) -> Plain:
@@ -162,7 +164,7 @@ class ClearEvaluator:
         return 1j * self._vector("mult_by_i", a)
 
     def scaled(self, a: Values, factor: float) -> Values:
-        return a * factor
+        return self._vector("scaled", a) * factor_of(factor)
 
     # Steps of a smaller ring: whole numbers as they are.
     has_small_ring = True

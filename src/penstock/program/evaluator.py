@@ -48,6 +48,7 @@ class Plain:
     @classmethod
     def of(cls, values: Values | Callable[[], Values], slots: int, name: str | None = None) -> Plain:
         """A plaintext of `slots` slots, zeros at the end."""
+        name = name_of(name)
         if callable(values):
             return cls(lambda: padded(values(), slots), name)
         vector = padded(values, slots)
@@ -241,6 +242,13 @@ class InnerEvaluator(Evaluator, Protocol):
     def shared(self, name: str, make: Callable[[], Any]) -> Any:
         """What `make` returns, made once within a run."""
         ...
+
+
+def name_of(name: Any) -> str | None:
+    """The name of a vector, if it has one. Raises: UsageError: something that is not text."""
+    if name is None or isinstance(name, str):
+        return name
+    raise UsageError(f"the name of a vector is of type {type(name).__name__}: give text, or leave it out")
 
 
 def padded(values: Values, slots: int) -> Values:

@@ -15,6 +15,7 @@ from penstock.errors import EvaluationRefused, ParamsError, PenstockError
 from penstock.operations import CONJ_KEY, RELIN_KEY, OpKind, rotation_key
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.arguments import (
+    factor_of,
     function_series,
     limbs_of,
     minuend_of,
@@ -26,7 +27,7 @@ from penstock.program.arguments import (
     swapped,
 )
 from penstock.program.call import DIGITS, MANY, Call, Cipher, Executed, How, Manner
-from penstock.program.evaluator import Operand, Plain, Values, Weight, padded
+from penstock.program.evaluator import Operand, Plain, Values, Weight, name_of, padded
 from penstock.program.fits import check_number, check_scale, check_vector
 from penstock.program.imaginary import ComplexValues
 from penstock.program.scaling import Aligned, ScaleState, align_pair, align_unary, check_drop
@@ -87,7 +88,7 @@ class RowWriter(ABC):
 
     # Client side.
     def encrypt(self, values: Values, *, name: str | None = None) -> Cipher:
-        vector = padded(values, self.params.slots)
+        vector, name = padded(values, self.params.slots), name_of(name)
         check_vector(self.params, "encrypt", vector, ScaleState.encrypted(self.params, self.params.num_q))
         done = self._encrypt(vector)
         object_id = self.builder.ciphertext(done.state.limbs, name=name)
@@ -249,6 +250,7 @@ class RowWriter(ABC):
         return state.limbs - state.degree
 
     def scaled(self, a: Cipher, factor: float) -> Cipher:
+        ciphertext("scaled", a), factor_of(factor)
         raise PenstockError("scaled: this reading has one scale a level; multiply by the number, ev.mult(a, number)")
 
     def chebyshev_function(
