@@ -215,7 +215,7 @@ class _Counting(SymbolicEvaluator):
         builder.step = step + 1
         if key is not None and builder.keys.get(key, 0) < rule.shape.limbs_in:
             builder.keys[key] = rule.shape.limbs_in
-        if rule.polynomials == 3:
+        if rule.polynomials >= 3:
             builder.three.add(made)
         return Cipher(made, rule.state, rule.polynomials)
 
