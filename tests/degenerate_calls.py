@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -74,6 +75,19 @@ VECTORS: dict[str, Any] = {
 }  # fmt: skip
 
 
+FUNCTIONS: dict[str, Any] = {
+    "nothing": None, "text": "cos", "ragged": lambda x: [[1.0], [1.0, 2.0]], "for one number": math.cos,
+    "wrong": lambda x: {}["x"], "of no argument": lambda: 1.0, "nothing at all": lambda x: None,
+}  # fmt: skip
+MATRICES: dict[str, Any] = {
+    "wide": np.ones((2, 64)), "wider": np.ones((64, 128)), "high": np.ones((128, 64)), "a column": np.ones((64, 1)),
+    "a row": np.ones((1, 64)), "one dimension": np.ones(64), "three dimensions": np.ones((4, 4, 4)), "a list": [1.0],
+    "ragged": [[1.0], [1.0, 2.0]], "empty": np.zeros((0, 0)), "text": [["a"]], "nothing": None, "a number": 1.0,
+    "of order 2": np.eye(2), "of order 128": np.eye(128), "square, as a list": np.eye(64).tolist(),
+}  # fmt: skip
+NAMES = (3, 1.5, b"x", ["x"], "a name")
+
+
 def _made(given: Any) -> Any:
     """An argument; one that can be used once is made for each use."""
     return given() if callable(given) and given is not abs else given
@@ -87,11 +101,13 @@ CALLS: dict[str, Call] = {
     **{f"interval: {n}": lambda ev, a, i=i: ev.chebyshev_series(a, [0.5, 0.25, 0.1], *i) for n, i in INTERVALS.items()},
     **{f"function over {n}": lambda ev, a, i=i: ev.chebyshev_function(a, np.cos, *i, 3) for n, i in INTERVALS.items()},
     **{f"function of degree {d!r}": lambda ev, a, d=d: ev.chebyshev_function(a, np.sin, -1, 1, d)
-       for d in (0, 1, True, np.int32(2), -1, 2.0, "3", None)},
+       for d in (0, 1, True, np.int32(2), -1, 2.0, "3", None, 2**16, 10**12)},
     "function that is a number": lambda ev, a: ev.chebyshev_function(a, lambda x: 0.5, -1, 1, 3),
     "function that is undefined": lambda ev, a: ev.chebyshev_function(a, np.log, -1, 1, 3),
     "function of two dimensions": lambda ev, a: ev.chebyshev_function(a, lambda x: np.ones((2, len(x))), -1, 1, 3),
     "function that is complex": lambda ev, a: ev.chebyshev_function(a, lambda x: 1j * x, -1, 1, 3),
+    **{f"function that is {n}": lambda ev, a, f=f: ev.chebyshev_function(a, f, -1, 1, 3)
+       for n, f in FUNCTIONS.items()},
     **{f"rotate: {n}": lambda ev, a, s=s: ev.rotate(a, s) for n, s in STEPS.items()},
     **{f"rotate_many: {n}": lambda ev, a, s=s: ev.rotate_many(a, s) for n, s in MANY_STEPS.items()},
     **{f"{call}: {n}": lambda ev, a, o=o, call=call: getattr(ev, call)(a, o)
@@ -133,6 +149,20 @@ CALLS: dict[str, Call] = {
     "a matrix of one diagonal": lambda ev, a: _transformed(ev, a, np.eye(64)),
     "a matrix of its last diagonal": lambda ev, a: _transformed(ev, a, np.roll(np.eye(64), -1, axis=1)),
     "a full matrix": lambda ev, a: _transformed(ev, a, np.outer(VALUES, VALUES[::-1]) / 64),
+    **{f"a matrix, {n}": lambda ev, a, m=m: _transformed(ev, a, m) for n, m in MATRICES.items()},
+    **{f"fold by {n!r}": lambda ev, a, n=n: fold(ev, a, 4, n) for n in (None, 1.0, "1", 0, -1, np.int8(3))},
+    "weighted_sum of nothing": lambda ev, a: ev.weighted_sum(None, None),
+    "weighted_sum with nothing": lambda ev, a: ev.weighted_sum([a], None),
+    **{f"scaled by {n}": lambda ev, a, f=f: ev.scaled(a, f)
+       for n, f in (("nothing", None), ("text", "2"), ("not a number", NAN), ("infinite", INF), ("complex", 1j))},
+    "scaled of a number": lambda ev, a: ev.scaled(0.5, 2.0),
+    "mult_by_i of a number": lambda ev, a: ev.mult_by_i(0.5),
+    **{f"encrypt by the name {n!r}": lambda ev, a, n=n: ev.encrypt(VALUES, name=n) for n in NAMES},
+    **{f"encode by the name {n!r}": lambda ev, a, n=n: ev.add(a, ev.encode(VALUES, name=n)) for n in NAMES},
+    **{f"encode a function by the name {n!r}": lambda ev, a, n=n: ev.encode(lambda: VALUES, name=n)
+       for n in (3, b"x")},
+    "bootstrap_many with a number": lambda ev, a: ev.bootstrap_many([a, 0.5]),
+    "bootstrap_many with a number first": lambda ev, a: ev.bootstrap_many([0.5, a]),
     "bootstrap_many of none": lambda ev, a: ev.bootstrap_many([]),
     "bootstrap_many of a number": lambda ev, a: ev.bootstrap_many(3),
 }  # fmt: skip

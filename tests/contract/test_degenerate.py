@@ -10,17 +10,19 @@ import pytest
 
 from degenerate_calls import CALLS, VALUES, Call
 from evaluator_pair import evaluator_pair
-from penstock.errors import PenstockError
+from penstock.errors import EvaluationRefused, PenstockError
 from penstock.operations import RELIN_KEY
 from penstock.package.capture import capture
 from penstock.package.content import ConstantsInMemory, Package
 from penstock.package.file import open_package, write_package
 from penstock.package.replay import run_package
 from penstock.params.ckks import CkksParameters, Scaling
+from penstock.program.circuits.sums import fold
 from penstock.program.clear import ClearEvaluator
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.running import READINGS
 from penstock.traces.schema import TraceMeta
+from readings import keys_of
 from toy import toy
 
 
@@ -91,6 +93,125 @@ def test_a_degenerate_argument_has_its_clear_value_or_one_refusal_encrypted(
                 _check(_decrypted(ev, call), expected[name][0])
             except Exception as error:
                 raise AssertionError(f"{name}: {type(error).__name__}: {error}") from error
+
+
+def _product(ev: Any, a: Any) -> Any:
+    """Three polynomials."""
+    made = ev.mult_no_relin(a, a)
+    return made if ev.params.scaling.automatic else ev.rescale(made)
+
+
+NOT_RELINEARIZED: dict[str, Call] = {
+    "mult": lambda ev, a: ev.mult(_product(ev, a), a),
+    "mult, second": lambda ev, a: ev.mult(a, _product(ev, a)),
+    "square": lambda ev, a: ev.square(_product(ev, a)),
+    "polynomial": lambda ev, a: ev.polynomial(_product(ev, a), [0, 1, 2]),
+    "polynomial, constant": lambda ev, a: ev.polynomial(_product(ev, a), [1]),
+    "chebyshev_series": lambda ev, a: ev.chebyshev_series(_product(ev, a), [0, 1, 2], -1, 1),
+    "chebyshev_series, function": lambda ev, a: ev.chebyshev_function(_product(ev, a), np.cos, -1, 1, 3),
+    "rotate": lambda ev, a: ev.rotate(_product(ev, a), 1),
+    "rotate, fold": lambda ev, a: fold(ev, _product(ev, a), 4),
+    "rotate_many": lambda ev, a: ev.rotate_many(_product(ev, a), [1, 2]),
+    "conjugate": lambda ev, a: ev.conjugate(_product(ev, a)),
+    "decompose": lambda ev, a: ev.decompose(_product(ev, a)),
+    "bootstrap": lambda ev, a: ev.bootstrap(_product(ev, a)),
+    "bootstrap_many": lambda ev, a: ev.bootstrap_many([_product(ev, a), a]),
+    "relinearize": lambda ev, a: ev.relinearize(ev.mult_no_relin(_product(ev, a), a)),
+}
+DIGITS: dict[str, Call] = {
+    **{f"{call}": lambda ev, a, call=call: getattr(ev, call)(ev.decompose(a))
+       for call in ("decrypt", "negate", "square", "relinearize", "conjugate", "rescale", "decompose", "bootstrap",
+                    "levels", "mult_by_i")},
+    **{f"{call}, {n}": lambda ev, a, call=call, n=n: getattr(ev, call)(*(each(ev, a) for each in ORDERS[n]))
+       for call in ("add", "sub", "mult") for n in ("first", "second", "number", "plaintext")},
+    "mult_no_relin": lambda ev, a: ev.mult_no_relin(a, ev.decompose(a)),
+    "weighted_sum": lambda ev, a: ev.weighted_sum([a, ev.decompose(a)], [ev.encode(VALUES)] * 2),
+    "rotate": lambda ev, a: ev.rotate(ev.decompose(a), 1),
+    "rotate_many": lambda ev, a: ev.rotate_many(ev.decompose(a), [1, 2]),
+    "mod_drop": lambda ev, a: ev.mod_drop(ev.decompose(a), 2),
+    "polynomial": lambda ev, a: ev.polynomial(ev.decompose(a), [0, 1]),
+    "chebyshev_series": lambda ev, a: ev.chebyshev_series(ev.decompose(a), [0, 1], -1, 1),
+    "bootstrap_many": lambda ev, a: ev.bootstrap_many([a, ev.decompose(a)]),
+    "rotate_hoisted": lambda ev, a: ev.rotate_hoisted(ev.decompose(a), ev.decompose(a), 1),
+    "rotate_hoisted, none": lambda ev, a: ev.rotate_hoisted(a, a, 1),
+    "rotate_hoisted, a number": lambda ev, a: ev.rotate_hoisted(a, 0.5, 1),
+    "rotate_hoisted, other limbs": lambda ev, a: ev.rotate_hoisted(ev.mod_drop(a, 2), ev.decompose(a), 1),
+    "rotate_hoisted, another": lambda ev, a: ev.rotate_hoisted(a, ev.decompose(ev.negate(a)), 1),
+    "rotate_hoisted, not at all": lambda ev, a: ev.rotate_hoisted(a, ev.decompose(ev.negate(a)), 0),
+}  # fmt: skip
+ORDERS: dict[str, tuple[Call, Call]] = {
+    "first": (lambda ev, a: ev.decompose(a), lambda ev, a: a),
+    "second": (lambda ev, a: a, lambda ev, a: ev.decompose(a)),
+    "number": (lambda ev, a: 0.5, lambda ev, a: ev.decompose(a)),
+    "plaintext": (lambda ev, a: ev.decompose(a), lambda ev, a: ev.encode(VALUES)),
+}
+
+
+@pytest.mark.parametrize("scaling", [Scaling.FIXED_MANUAL, Scaling.FLEXIBLE_AUTO])
+@pytest.mark.parametrize("reading", ["trace", "counting", "noisy", "native", "openfhe", "package"])
+def test_digits_and_what_is_not_relinearized_are_refused_alike_in_all_that_follow_states(
+    reading: str, scaling: Scaling, request: pytest.FixtureRequest
+) -> None:
+    if reading in ("native", "openfhe"):
+        request.getfixturevalue("openfhe" if reading == "openfhe" else "encrypting")
+    params = toy(scaling=scaling)
+
+    def refused(ev: Any) -> list[np.ndarray]:
+        a = ev.encrypt(VALUES)
+        for what, calls in (("relinearize", NOT_RELINEARIZED), ("digits", DIGITS)):
+            for name, call in calls.items():
+                words = f"^{name.partition(',')[0]}: .*{what}|^the native evaluator refuses: .*relinearize it first"
+                with pytest.raises(EvaluationRefused, match=words):
+                    call(ev, a)
+        return [ev.decrypt(ev.rotate_hoisted(a, ev.decompose(a), 3)), ev.decrypt(ev.relinearize(_product(ev, a)))]
+
+    def keys(ev: Any) -> None:
+        ev.decrypt(ev.rotate(ev.square(ev.encrypt(VALUES)), 3))
+
+    if reading == "package":
+        capture(refused, params, ConstantsInMemory(), "refused")
+        return
+    if reading == "trace":
+        refused(SymbolicEvaluator(params))
+        return
+    with READINGS[reading].evaluator(params, keys_of(params, keys)) as ev:
+        rotated, squared = refused(ev)
+        if reading != "counting":
+            assert np.allclose(rotated, np.roll(VALUES, -3), atol=1e-6)
+            assert np.allclose(squared, VALUES**2, atol=1e-6)
+
+
+def _refilled(ev: Any) -> list[np.ndarray]:
+    """Vectors of one array that is filled anew, and values that the program overwrites."""
+    buffer, plains, terms = np.zeros(ev.params.slots), [], []
+    for value in (0.125, 0.25, 0.5):
+        buffer[:] = value
+        plains.append(ev.encode(buffer))
+        terms.append(ev.encrypt(buffer, name=f"{value}"))
+    buffer[:] = 9
+    total = ev.add(ev.add(terms[0], terms[1]), terms[2])
+    for plain in plains:
+        total = ev.add(total, plain)
+    seen = ev.decrypt(total)
+    seen[:] = 9
+    return [ev.decrypt(total)]
+
+
+@pytest.mark.parametrize("reading", ["clear", "noisy", "native", "openfhe"])
+def test_an_array_that_the_caller_fills_anew_changes_nothing(reading: str, request: pytest.FixtureRequest) -> None:
+    if READINGS[reading].keys:
+        request.getfixturevalue("openfhe" if reading == "openfhe" else "encrypting")
+    params = toy()
+    with READINGS[reading].evaluator(params, keys_of(params, _refilled)) as ev:
+        assert np.allclose(_refilled(ev)[0], 1.75, atol=1e-6)
+
+
+def test_a_package_has_an_array_as_it_was_encoded() -> None:
+    params = toy()
+    package = capture(_refilled, params, ConstantsInMemory(), "refilled")
+    inputs = {each.name: np.full(params.slots, float(each.name)) for each in package.inputs}
+    found = run_package(ClearEvaluator(params), package, inputs).values()
+    assert [np.allclose(each, 1.75) for each in found] == [True, True]
 
 
 def _all(names: list[str]) -> Call:

@@ -11,6 +11,7 @@ import pytest
 from penstock import workloads
 from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
 from penstock.params import catalogue
+from penstock.program.clear import ClearEvaluator
 from penstock.running.clear import run_clear
 from penstock.running.reading import resolve
 from penstock.running.trace import trace_workload
@@ -119,6 +120,21 @@ def test_too_few_slots_are_refused() -> None:
         trace_workload("logistic-regression", toy(slots=128), "ci")
     with pytest.raises(ParamsError, match="order"):
         trace_workload("matrix-multiplication", toy(slots=32), "ci")
+
+
+@pytest.mark.parametrize("slots", [1, 2, 4])
+@pytest.mark.parametrize("name", workloads.names())
+def test_a_workload_in_a_few_slots_runs_or_has_a_rule_of_its_own(name: str, slots: int) -> None:
+    workload = workloads.get(name)
+    size = workload.SIZES[workload.DEFAULT_SIZE]
+    refused = ""
+    try:
+        values = workload.data(size, slots, 0)
+        clear = workload.program(ClearEvaluator(toy(slots=slots)), values, size)
+        assert workload.check(clear, clear, values, size).passed
+    except PenstockError as error:
+        refused = str(error)
+    assert "a vector of shape" not in refused
 
 
 def test_mnist_files_become_threes_and_eights(tmp_path: Path) -> None:

@@ -367,7 +367,7 @@ class CompilingEngine:
         if kind is OpKind.MULT_NO_RELIN:
             polynomials = 3
         elif kind not in (OpKind.MULT, OpKind.SQUARE, OpKind.RELINEARIZE):
-            polynomials = max(each.polynomials for each in call.operands)
+            polynomials = min(max(each.polynomials for each in call.operands), 3)
         return [params.polynomial_bytes(limbs)] * polynomials
 
     def _adjusted_rows(self, call: Call) -> list[int]:

@@ -30,6 +30,7 @@ from penstock.program.circuits.bootstrap import slots_in
 from penstock.program.composites import CompositeEvaluator
 from penstock.program.evaluator import Plain, Values, check_real
 from penstock.program.fits import check_vector
+from penstock.program.rows import ciphertext
 from penstock.program.scaling import ScaleState
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.system import remedy
@@ -306,6 +307,7 @@ class OpenFheEvaluator(CompositeEvaluator):
         return SymbolicEvaluator(self.params, self.builder)
 
     def mult_by_i(self, a: Cipher) -> Cipher:
+        ciphertext("mult_by_i", a)
         raise PenstockError(
             "mult_by_i: OpenFHE's contexts are of real data here, and a product with i is complex: keep real and "
             "imaginary parts in ciphertexts of their own, or take '--reading native'"

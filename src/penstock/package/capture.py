@@ -34,6 +34,7 @@ from penstock.package.content import (
 from penstock.params.ckks import CkksParameters
 from penstock.program.arguments import (
     chebyshev_of,
+    factor_of,
     function_series,
     limbs_of,
     minuend_of,
@@ -47,6 +48,7 @@ from penstock.program.arguments import (
 )
 from penstock.program.call import Cipher
 from penstock.program.evaluator import Evaluator, Operand, Plain, Values, Weight
+from penstock.program.rows import ciphertext, relinearized
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.system.own_file import one_at_a_time
 
@@ -166,10 +168,10 @@ class CaptureEvaluator:
         return self._made(Verb.ROTATE, self.inner.rotate(cipher, step), [a], argument=step) if step else a
 
     def rotate_many(self, a: Captured, steps: Sequence[int]) -> list[Captured]:
-        wanted = [self._step(step) for step in steps_of(steps)]
-        _cipher("rotate_many", a)
+        wanted, cipher = [self._step(step) for step in steps_of(steps)], _cipher("rotate_many", a)
         if sum(step != 0 for step in wanted) < 2:
             return [self.rotate(a, step) for step in wanted]
+        relinearized("rotate_many", cipher)
         digits = self.decompose(a)
         return [self.rotate_hoisted(a, digits, step) for step in wanted]
 
@@ -177,11 +179,10 @@ class CaptureEvaluator:
         return self._made(Verb.DECOMPOSE, self.inner.decompose(_cipher("decompose", a)), [a])
 
     def rotate_hoisted(self, a: Captured, digits: Captured, step: int) -> Captured:
-        step = self._step(step)
-        cipher, parts = _cipher("rotate_hoisted", a), _cipher("rotate_hoisted", digits)
+        step, cipher = self._step(step), _cipher("rotate_hoisted", a)
+        inner = self.inner.rotate_hoisted(cipher, digits.cipher if isinstance(digits, Captured) else digits, step)
         if not step:
             return a
-        inner = self.inner.rotate_hoisted(cipher, parts, step)
         return self._made(Verb.ROTATE_HOISTED, inner, [a, digits], argument=step)
 
     def _step(self, step: int) -> int:
@@ -230,7 +231,7 @@ class CaptureEvaluator:
         return self._made(Verb.MULT_BY_I, self.inner.mult_by_i(_cipher("mult_by_i", a)), [a])
 
     def scaled(self, a: Captured, factor: float) -> Captured:
-        return self._made(Verb.SCALED, self.inner.scaled(_cipher("scaled", a), factor), [a], number=float(factor))
+        return self._made(Verb.SCALED, self.inner.scaled(_cipher("scaled", a), factor), [a], number=factor_of(factor))
 
     def levels(self, a: Captured) -> int:
         return self.inner.levels(_cipher("levels", a))
@@ -258,7 +259,7 @@ def _cipher(what: str, a: Operand) -> Cipher:
     """What the inner reading follows of an operand that is a ciphertext."""
     if not isinstance(a, Captured):
         raise not_a_ciphertext(what, a)
-    return a.cipher
+    return ciphertext(what, a.cipher)
 
 
 def _nothing() -> Values:

@@ -29,7 +29,7 @@ class Bundle(Cipher):
     def of(cls, members: Sequence[Cipher]) -> Bundle:
         first = members[0]
         assert all(each.state == first.state and each.polynomials == first.polynomials for each in members)
-        return cls(first.object_id, first.state, first.polynomials, None, tuple(members))
+        return cls(first.object_id, first.state, first.polynomials, members=tuple(members))
 
 
 class EachOwn(tuple[float, ...]):

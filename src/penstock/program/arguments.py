@@ -76,9 +76,20 @@ def _number(operand: Any, value: Any) -> complex:
         raise UsageError(f"an operand is {_shown(operand)}: a number that no double holds") from error
 
 
+def factor_of(factor: Any) -> float:
+    """What `scaled` multiplies by.
+
+    Raises: UsageError: no finite real number.
+    """
+    found = number_of(factor)
+    if found.imag or not np.isfinite(found):
+        raise UsageError(f"scaled: the factor is {_shown(factor)}: give a finite real number")
+    return found.real
+
+
 def step_of(step: Any) -> int:
     """The step of a rotation."""
-    return _whole("rotate: the step", step)
+    return whole("rotate: the step", step)
 
 
 def steps_of(steps: Any) -> list[int]:
@@ -95,7 +106,7 @@ def limbs_of(limbs: Any) -> int:
 
     Raises: UsageError: no whole number; ParamsError: none.
     """
-    found = _whole("mod_drop: the number of limbs", limbs)
+    found = whole("mod_drop: the number of limbs", limbs)
     if found < 1:
         raise ParamsError(f"mod_drop to {found} limbs: a ciphertext has one at least; ask for 1 or more")
     return found
@@ -108,7 +119,7 @@ def period_of(params: CkksParameters, slots: Any) -> int:
     """
     if slots is None:
         return params.slots
-    found = _whole("bootstrap: the number of slots", slots)
+    found = whole("bootstrap: the number of slots", slots)
     if found < 1 or found & (found - 1) or found > params.slots:
         raise ParamsError(
             f"bootstrapping of {found} slots: values repeat with a period that is a power of two from 1 to the slots "
@@ -125,7 +136,7 @@ def pairs_of(
     Args:   checked(what, term): refuses a term that is not a ciphertext of the reading.
     Raises: UsageError: no term, or not as many weights as terms; as `checked`.
     """
-    left, right, count = iter(terms), iter(weights), 0
+    left, right, count = each_of("terms", terms), each_of("weights", weights), 0
     nothing = object()
     while True:
         term, weight = next(left, nothing), next(right, nothing)
@@ -139,6 +150,14 @@ def pairs_of(
         yield term, weight if isinstance(weight, Plain) else encode(weight)
     if not count:
         raise UsageError("weighted_sum: a sum of no terms: give one at least")
+
+
+def each_of(what: str, given: Any) -> Iterator[Any]:
+    """The terms or the weights of a sum, one by one. Raises: UsageError: no list."""
+    try:
+        return iter(given)
+    except TypeError:
+        raise UsageError(f"weighted_sum: the {what} are {_shown(given)}: give a list of one for each product") from None
 
 
 def series_of(what: str, coefficients: Any) -> tuple[float, ...]:
@@ -222,13 +241,24 @@ def function_series(
             over the interval.
     """
     low, high = _interval_of(lower, upper)
-    asked = _whole("chebyshev_function: the degree", degree)
-    if asked < 0:
-        raise UsageError(f"chebyshev_function: the degree is {asked}: give 0 or more")
+    asked = whole("chebyshev_function: the degree", degree)
+    if not 0 <= asked < MOST_COEFFICIENTS:
+        least = "0 or more" if asked < 0 else f"at most {MOST_COEFFICIENTS - 1}, of 2^16 coefficients"
+        raise UsageError(f"chebyshev_function: the degree is {_shown(asked)}: give {least}")
+    if not callable(function):
+        raise UsageError(f"chebyshev_function: {_shown(function)} is not a function: give one that takes an array")
 
     def sampled(nodes: Values) -> Values:
-        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            found = np.asarray(function(nodes))
+        try:
+            with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+                found = np.asarray(function(nodes))
+        except PenstockError:
+            raise
+        except Exception as error:
+            raise UsageError(
+                f"chebyshev_function: the function fails on an array of {len(nodes)} values from {low:g} to {high:g} "
+                f"({_kind(error)}: {error}): give one that returns a number for each value"
+            ) from error
         if found.shape not in ((), nodes.shape) or found.dtype.kind not in "biuf" or not np.all(np.isfinite(found)):
             raise UsageError(
                 f"chebyshev_function: the function gives no finite real number somewhere from {low:g} to {high:g}, or "
@@ -247,7 +277,8 @@ def operands_of(operands: Any) -> Sequence[Any]:
         raise UsageError(f"bootstrap_many: {_shown(operands)} is not a list of ciphertexts") from None
 
 
-def _whole(what: str, given: Any) -> int:
+def whole(what: str, given: Any) -> int:
+    """A whole number. Raises: UsageError: something else."""
     try:
         return index(given)
     except TypeError:

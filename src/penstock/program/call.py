@@ -19,7 +19,13 @@ class Cipher:
     object_id: int
     state: ScaleState
     polynomials: int = 2
+    """3 of a product that is not relinearized, `MANY` of a product of such; `DIGITS` of what `decompose` returns."""
     value: Any = None
+    source: int = -1
+    """Of digits, the object that they are the digits of."""
+
+
+DIGITS, MANY = 0, 4
 
 
 @dataclass(frozen=True, slots=True)

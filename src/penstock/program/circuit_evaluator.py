@@ -13,6 +13,7 @@ from penstock.operations import TO_DENSE_KEY, TO_SPARSE_KEY, OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.program.call import Call, Cipher, Executed, How, Manner, Monomial, Refresh, Whole
 from penstock.program.imaginary import ComplexValues
+from penstock.program.rows import ciphertext
 from penstock.program.scaling import ScaleState, align_pair
 from penstock.program.small import SmallSteps
 
@@ -107,7 +108,7 @@ class CircuitEvaluator(SmallSteps):
 
     def mult_by_i(self, a: Cipher) -> Cipher:
         """Every slot times i: a product with a monomial, which leaves the scale."""
-        result = self.elementwise(a, Monomial(self.params.ring_dim // 2))
+        result = self.elementwise(ciphertext("mult_by_i", a), Monomial(self.params.ring_dim // 2))
         if not self.builder.is_modelled:
             ComplexValues.of(self.builder).made.add(result.object_id)
         return result

@@ -13,6 +13,7 @@ from penstock.errors import EvaluationRefused
 from penstock.params.ckks import CkksParameters
 from penstock.program.arguments import (
     chebyshev_of,
+    factor_of,
     function_series,
     limbs_of,
     minuend_of,
@@ -26,7 +27,7 @@ from penstock.program.arguments import (
     steps_of,
     swapped,
 )
-from penstock.program.evaluator import Operand, Plain, Values, Weight, padded
+from penstock.program.evaluator import Operand, Plain, Values, Weight, name_of, padded
 
 
 class ClearEvaluator:
@@ -37,6 +38,7 @@ class ClearEvaluator:
         self.turns: int | None = None
 
     def encrypt(self, values: Values, *, name: str | None = None) -> Values:
+        name_of(name)
         return padded(values, self.params.slots)
 
     def encode(self, values: Values | Callable[[], Values], *, name: str | None = None) -> Plain:
@@ -49,7 +51,7 @@ class ClearEvaluator:
                 "decrypt: the values are not finite any more: a number or a product outgrew a double "
                 "(1.8e308); scale the data down"
             )
-        return values
+        return values.copy()
 
     def add(self, a: Operand, b: Operand) -> Values:
         a, b = self._ordered("add", a, b)
@@ -115,7 +117,8 @@ class ClearEvaluator:
         return np.tile(self._vector("bootstrap", a).reshape(-1, period).mean(axis=0), self.params.slots // period)
 
     def bootstrap_many(self, operands: Sequence[Values], slots: int | None = None) -> list[Values]:
-        return [self.bootstrap(a, slots) for a in operands_of(operands)]
+        given = [self._vector("bootstrap_many", a) for a in operands_of(operands)]
+        return [self.bootstrap(a, slots) for a in given]
 
     def chebyshev_series(self, a: Values, coefficients: Sequence[float], lower: float, upper: float) -> Values:
         found, lower, upper = chebyshev_of(coefficients, lower, upper)
@@ -158,10 +161,10 @@ class ClearEvaluator:
         return self.params.num_q * 1_000_000
 
     def mult_by_i(self, a: Values) -> Values:
-        return 1j * a
+        return 1j * self._vector("mult_by_i", a)
 
     def scaled(self, a: Values, factor: float) -> Values:
-        return a * factor
+        return self._vector("scaled", a) * factor_of(factor)
 
     # Steps of a smaller ring: whole numbers as they are.
     has_small_ring = True
@@ -193,7 +196,7 @@ class ClearEvaluator:
         return a
 
     def decrypt_complex(self, a: Values) -> Values:
-        return a
+        return a.copy()
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:

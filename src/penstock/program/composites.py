@@ -18,7 +18,7 @@ from penstock.program.circuits.bootstrap import (
 )
 from penstock.program.circuits.chebyshev import chebyshev_circuit
 from penstock.program.circuits.openfhe.series import evaluate_series
-from penstock.program.rows import RowWriter, ciphertext
+from penstock.program.rows import RowWriter, relinearized
 from penstock.traces.schema import ORIGIN_COMPOSITE
 
 
@@ -30,17 +30,18 @@ class CompositeEvaluator(RowWriter):
         """What writes the rows of a circuit."""
 
     def bootstrap(self, a: Cipher, slots: int | None = None) -> Cipher:
-        period, a = period_of(self.params, slots), ciphertext("bootstrap", a)
+        period, a = period_of(self.params, slots), relinearized("bootstrap", a)
         refreshed_levels(self.params)
         name, how = scope_name(self.params, period), Period(period, len(members_of(a)))
         return self._composite(OpKind.BOOTSTRAP, name, a, lambda ev, c: bootstrap_circuit(ev, c, period), how)
 
     def bootstrap_many(self, operands: Sequence[Cipher], slots: int | None = None) -> list[Cipher]:
-        return [self.bootstrap(a, slots) for a in operands_of(operands)]
+        given = [relinearized("bootstrap_many", a) for a in operands_of(operands)]
+        return [self.bootstrap(a, slots) for a in given]
 
     def chebyshev_series(self, a: Cipher, coefficients: Sequence[float], lower: float, upper: float) -> Cipher:
         series, lower, upper = chebyshev_of(coefficients, lower, upper)
-        a = ciphertext("chebyshev_series", a)
+        a = relinearized("chebyshev_series", a)
         if len(series) == 1:
             return self.constant(a, series[0] / 2)
 
@@ -53,7 +54,7 @@ class CompositeEvaluator(RowWriter):
         return self._composite(OpKind.CHEBYSHEV, "chebyshev", a, circuit, Series(tuple(series), lower, upper))
 
     def polynomial(self, a: Cipher, coefficients: Sequence[float]) -> Cipher:
-        powers, a = powers_of(coefficients), ciphertext("polynomial", a)
+        powers, a = powers_of(coefficients), relinearized("polynomial", a)
         if len(powers) == 1:
             return self.constant(a, powers[0])
 
@@ -90,7 +91,7 @@ class AbreastEvaluator(CompositeEvaluator, CircuitEvaluator):
     """A reading in which our own circuits refresh several ciphertexts side by side."""
 
     def bootstrap_many(self, operands: Sequence[Cipher], slots: int | None = None) -> list[Cipher]:
-        operands = [ciphertext("bootstrap_many", a) for a in operands_of(operands)]
+        operands = [relinearized("bootstrap_many", a) for a in operands_of(operands)]
         if len(operands) < 2 or not is_abreast(self.params):
             return super().bootstrap_many(operands, slots)
         return list(members_of(self.bootstrap(Bundle.of(levelled(self, operands)), slots)))

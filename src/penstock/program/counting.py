@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 from penstock.operations import KINDS, OpKind, rotation_key
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.abreast import Bundle, Circuit, members_of, side_by_side
+from penstock.program.arguments import each_of
 from penstock.program.call import Cipher, Period, Powers, Series
-from penstock.program.evaluator import Plain, Values, Weight, padded
+from penstock.program.evaluator import Plain, Values, Weight, name_of, padded
 from penstock.program.scaling import ScaleState
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.program.tally import Tally, peak
@@ -136,9 +137,9 @@ class _Counting(SymbolicEvaluator):
         return counts
 
     def encode(self, values: Values | Callable[[], Values], *, name: str | None = None) -> Plain:
-        # A vector in full needs no copy; one that is still to be made is not made.
+        # Nothing reads a vector: one in full is not copied, and one that is still to be made is not made.
         full = callable(values) or getattr(values, "shape", None) == (self.params.slots,)
-        return Plain(values, name) if full else super().encode(values, name=name)
+        return Plain(values, name_of(name)) if full else super().encode(values, name=name)
 
     def scope(self, name: str) -> AbstractContextManager[str]:
         return nullcontext(name)
@@ -214,7 +215,7 @@ class _Counting(SymbolicEvaluator):
         builder.step = step + 1
         if key is not None and builder.keys.get(key, 0) < rule.shape.limbs_in:
             builder.keys[key] = rule.shape.limbs_in
-        if rule.polynomials == 3:
+        if rule.polynomials >= 3:
             builder.three.add(made)
         return Cipher(made, rule.state, rule.polynomials)
 
@@ -291,7 +292,7 @@ class CountingEvaluator(_Counting):
 
     # Sums of products.
     def weighted_sum(self, terms: Iterable[Cipher], weights: Iterable[Weight]) -> Cipher:
-        terms, weights = list(terms), list(weights)
+        terms, weights = list(each_of("terms", terms)), list(each_of("weights", weights))
         moves = self._moves_of_sum(terms, weights)
         if moves is None:
             return super().weighted_sum(terms, weights)

@@ -48,10 +48,13 @@ class Plain:
     @classmethod
     def of(cls, values: Values | Callable[[], Values], slots: int, name: str | None = None) -> Plain:
         """A plaintext of `slots` slots, zeros at the end."""
+        name = name_of(name)
         if callable(values):
             return cls(lambda: padded(values(), slots), name)
-        made = cls(padded(values, slots), name)
-        made.traits.look(made.values)
+        vector = padded(values, slots)
+        vector.setflags(write=False)
+        made = cls(vector, name)
+        made.traits.look(vector)
         return made
 
     @property
@@ -241,8 +244,15 @@ class InnerEvaluator(Evaluator, Protocol):
         ...
 
 
+def name_of(name: Any) -> str | None:
+    """The name of a vector, if it has one. Raises: UsageError: something that is not text."""
+    if name is None or isinstance(name, str):
+        return name
+    raise UsageError(f"the name of a vector is of type {type(name).__name__}: give text, or leave it out")
+
+
 def padded(values: Values, slots: int) -> Values:
-    """`values` as (slots,), zeros at the end.
+    """A copy of `values` as (slots,), zeros at the end: the caller may fill its array anew.
 
     Raises: UsageError: no values, or more than slots; not one dimension, or no numbers.
     """
@@ -259,8 +269,6 @@ def padded(values: Values, slots: int) -> Values:
     if values.dtype.kind not in "biufc" and not all(isinstance(each, int | float | np.number) for each in values):
         raise UsageError(f"a vector of type {values.dtype} has no numbers: give integers, or real or complex numbers")
     values = finite(values)
-    if values.shape[0] == slots:
-        return values
     return np.concatenate([values, np.zeros(slots - values.shape[0], dtype=values.dtype)])
 
 

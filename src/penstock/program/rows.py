@@ -11,10 +11,11 @@ from contextlib import AbstractContextManager
 from functools import lru_cache, reduce
 from typing import Any
 
-from penstock.errors import ParamsError, PenstockError
+from penstock.errors import EvaluationRefused, ParamsError, PenstockError
 from penstock.operations import CONJ_KEY, RELIN_KEY, OpKind, rotation_key
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.arguments import (
+    factor_of,
     function_series,
     limbs_of,
     minuend_of,
@@ -25,8 +26,8 @@ from penstock.program.arguments import (
     steps_of,
     swapped,
 )
-from penstock.program.call import Call, Cipher, Executed, How, Manner
-from penstock.program.evaluator import Operand, Plain, Values, Weight, padded
+from penstock.program.call import DIGITS, MANY, Call, Cipher, Executed, How, Manner
+from penstock.program.evaluator import Operand, Plain, Values, Weight, name_of, padded
 from penstock.program.fits import check_number, check_scale, check_vector
 from penstock.program.imaginary import ComplexValues
 from penstock.program.scaling import Aligned, ScaleState, align_pair, align_unary, check_drop
@@ -87,7 +88,7 @@ class RowWriter(ABC):
 
     # Client side.
     def encrypt(self, values: Values, *, name: str | None = None) -> Cipher:
-        vector = padded(values, self.params.slots)
+        vector, name = padded(values, self.params.slots), name_of(name)
         check_vector(self.params, "encrypt", vector, ScaleState.encrypted(self.params, self.params.num_q))
         done = self._encrypt(vector)
         object_id = self.builder.ciphertext(done.state.limbs, name=name)
@@ -119,7 +120,7 @@ class RowWriter(ABC):
             start_s=done.start_s,
             end_s=done.end_s,
         )
-        return values
+        return values.copy()
 
     # Sums.
     def add(self, a: Operand, b: Operand) -> Cipher:
@@ -130,13 +131,14 @@ class RowWriter(ABC):
     def sub(self, a: Operand, b: Operand) -> Cipher:
         if not isinstance(a, Cipher):
             number = minuend_of(a, is_ciphertext=isinstance(b, Cipher))
-            return self._one(OpKind.SUB_SCALAR, b, scalar=number, how=Manner.REVERSED)
+            return self._one(OpKind.SUB_SCALAR, ciphertext("sub", b), scalar=number, how=Manner.REVERSED)
         return self._sum(a, b, subtract=True)
 
     def _sum(self, a: Cipher, b: Operand, *, subtract: bool) -> Cipher:
         pair, with_plain, with_scalar = _KEYLESS_SUMS[subtract]
+        a = ciphertext(pair.value, a)
         if isinstance(b, Cipher):
-            return self._two(pair, a, b)
+            return self._two(pair, a, ciphertext(pair.value, b))
         if isinstance(b, Plain):
             return self._one(with_plain, a, plain=b)
         return self._one(with_scalar, a, scalar=number_of(b))
@@ -149,7 +151,8 @@ class RowWriter(ABC):
         if not isinstance(a, Cipher):
             a, b = swapped("mult", a, b, is_ciphertext=isinstance(b, Cipher))
         if isinstance(b, Cipher):
-            return self._two(OpKind.MULT, a, b, key=RELIN_KEY)
+            return self._two(OpKind.MULT, relinearized("mult", a), relinearized("mult", b), key=RELIN_KEY)
+        a = ciphertext("mult", a)
         if isinstance(b, Plain):
             return self._one(OpKind.MULT_PLAIN, a, plain=b)
         return self._one(OpKind.MULT_SCALAR, a, scalar=number_of(b))
@@ -161,34 +164,46 @@ class RowWriter(ABC):
         return self._two(OpKind.MULT_NO_RELIN, ciphertext("mult_no_relin", a), ciphertext("mult_no_relin", b))
 
     def relinearize(self, a: Cipher) -> Cipher:
-        return self._one(OpKind.RELINEARIZE, ciphertext("relinearize", a), key=RELIN_KEY)
+        a = ciphertext("relinearize", a)
+        if a.polynomials == MANY:
+            raise EvaluationRefused(
+                "relinearize: the operand is a product of products that were not relinearized, and its powers of the "
+                "secret key have no keys; relinearize its factors first"
+            )
+        return self._one(OpKind.RELINEARIZE, a, key=RELIN_KEY)
 
     def square(self, a: Cipher) -> Cipher:
-        return self._one(OpKind.SQUARE, ciphertext("square", a), key=RELIN_KEY)
+        return self._one(OpKind.SQUARE, relinearized("square", a), key=RELIN_KEY)
 
     # Automorphisms.
     def rotate(self, a: Cipher, step: int) -> Cipher:
         step, a = self.normal_step(step), ciphertext("rotate", a)
-        return self._one(OpKind.ROTATE, a, key=self._rotation_key(step), step=step) if step else a
+        if not step:
+            return a
+        return self._one(OpKind.ROTATE, relinearized("rotate", a), key=self._rotation_key(step), step=step)
 
     def rotate_many(self, a: Cipher, steps: Sequence[int]) -> list[Cipher]:
         wanted, a = [self.normal_step(step) for step in steps_of(steps)], ciphertext("rotate_many", a)
         if sum(step != 0 for step in wanted) < 2:
             return [self.rotate(a, step) for step in wanted]
-        digits = self._decompose(a)
+        digits = self._decompose(relinearized("rotate_many", a))
         return [self._rotate_hoisted(a, digits, step) if step else a for step in wanted]
 
     def decompose(self, a: Cipher) -> Cipher:
-        return self._decompose(ciphertext("decompose", a))
+        return self._decompose(relinearized("decompose", a))
 
     def rotate_hoisted(self, a: Cipher, digits: Cipher, step: int) -> Cipher:
-        step, a, digits = self.normal_step(step), ciphertext("rotate_hoisted", a), ciphertext("rotate_hoisted", digits)
+        step, a = self.normal_step(step), relinearized("rotate_hoisted", a)
+        if not isinstance(digits, Cipher) or digits.polynomials != DIGITS or digits.source != a.object_id:
+            raise EvaluationRefused(
+                "rotate_hoisted: the digits are not those of the ciphertext; give what ev.decompose(a) returns for it"
+            )
         return self._rotate_hoisted(a, digits, step) if step else a
 
     def _decompose(self, a: Cipher) -> Cipher:
         call = Call(OpKind.DECOMPOSE, [a], a.state)
         done = self.execute(call)
-        digits = Cipher(self.builder.digits(a.state.limbs), a.state, value=done.value)
+        digits = Cipher(self.builder.digits(a.state.limbs), a.state, DIGITS, done.value, a.object_id)
         self._row(call, digits, done, Aligned(a.state.limbs, (a.state.degree,), 0, 0))
         return digits
 
@@ -202,7 +217,7 @@ class RowWriter(ABC):
         )
 
     def conjugate(self, a: Cipher) -> Cipher:
-        return self._one(OpKind.CONJUGATE, ciphertext("conjugate", a), key=CONJ_KEY)
+        return self._one(OpKind.CONJUGATE, relinearized("conjugate", a), key=CONJ_KEY)
 
     def normal_step(self, step: int) -> int:
         """The step in (-slots/2, slots/2], so that one rotation has one name and one key."""
@@ -235,6 +250,7 @@ class RowWriter(ABC):
         return state.limbs - state.degree
 
     def scaled(self, a: Cipher, factor: float) -> Cipher:
+        ciphertext("scaled", a), factor_of(factor)
         raise PenstockError("scaled: this reading has one scale a level; multiply by the number, ev.mult(a, number)")
 
     def chebyshev_function(
@@ -285,12 +301,12 @@ class RowWriter(ABC):
         done = self.execute(call)
         polynomials = operands[0].polynomials
         if kind is OpKind.MULT_NO_RELIN:
-            polynomials = 3
+            polynomials = min(sum(o.polynomials for o in operands) - 1, MANY)
         elif kind in (OpKind.RELINEARIZE, OpKind.MULT, OpKind.SQUARE):
             polynomials = 2
         elif len(operands) == 2 and kind is not OpKind.ROTATE_HOISTED:
             polynomials = max(o.polynomials for o in operands)
-        object_id = self.builder.ciphertext(done.state.limbs, polynomials)
+        object_id = self.builder.ciphertext(done.state.limbs, min(polynomials, 3))
         result = Cipher(object_id, done.state, polynomials, done.value)
         self._row(call, result, done, aligned)
         return result
@@ -302,7 +318,7 @@ class RowWriter(ABC):
                 f"{self.params.depth} multiplications in sequence: the program is deeper than the parameters"
             )
         done = self.execute(Call(kind, [a], state_of(limbs, degree)))
-        object_id = self.builder.ciphertext(done.state.limbs, a.polynomials)
+        object_id = self.builder.ciphertext(done.state.limbs, min(a.polynomials, 3))
         implied = a.state.degree - degree if kind is OpKind.MOD_DROP else 0
         self.builder.add(
             kind,
@@ -367,4 +383,22 @@ def ciphertext(what: str, a: Operand) -> Cipher:
     """
     if not isinstance(a, Cipher):
         raise not_a_ciphertext(what, a)
+    if a.polynomials == DIGITS:
+        raise EvaluationRefused(
+            f"{what}: an operand is the digits of a ciphertext, which are for rotate_hoisted alone; give the ciphertext"
+        )
     return a
+
+
+def relinearized(what: str, a: Operand) -> Cipher:
+    """As `ciphertext`, for what switches keys: of two polynomials.
+
+    Raises: EvaluationRefused: it has more.
+    """
+    found = ciphertext(what, a)
+    if found.polynomials != 2:
+        raise EvaluationRefused(
+            f"{what}: an operand is a product of mult_no_relin, and a key switches two polynomials; relinearize it "
+            "first, ev.relinearize(a)"
+        )
+    return found

@@ -11,11 +11,12 @@ import numpy as np
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.program.abreast import Bundle, Circuit
+from penstock.program.arguments import factor_of
 from penstock.program.call import Call, Cipher, Executed, Period, Powers, Refresh, Series
 from penstock.program.circuit_evaluator import CircuitEvaluator
 from penstock.program.composites import AbreastEvaluator
 from penstock.program.evaluator import Values
-from penstock.program.rows import state_of
+from penstock.program.rows import ciphertext, state_of
 from penstock.program.scaling import ScaleState
 from penstock.traces.blocks import Block
 from penstock.traces.builder import TraceBuilder
@@ -81,7 +82,8 @@ class SymbolicEvaluator(AbreastEvaluator):
 
     def scaled(self, a: Cipher, factor: float) -> Cipher:
         # The same ciphertext, read at another scale: no operation.
-        return a
+        factor_of(factor)
+        return ciphertext("scaled", a)
 
     def sibling(self, params: CkksParameters) -> SymbolicEvaluator:
         return SymbolicEvaluator(params, self.builder)

@@ -96,7 +96,7 @@ class UnfoldedEvaluator(SymbolicEvaluator):
         return a if a.state.limbs == limbs else self._step(OpKind.MOD_DROP, a, ScaleState(limbs, a.state.degree))
 
     def _step(self, kind: OpKind, a: Cipher, state: ScaleState) -> Cipher:
-        output = self.builder.ciphertext(state.limbs, a.polynomials)
+        output = self.builder.ciphertext(state.limbs, min(a.polynomials, 3))
         limbs_in = a.state.limbs
         self.builder.add(kind, limbs_in=limbs_in, limbs_out=state.limbs, operands=(a.object_id,), output=output)
         return Cipher(output, state, a.polynomials)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from penstock.errors import UsageError
+from penstock.errors import ParamsError, UsageError
 from penstock.program.circuits.bootstrap import input_levels
 from penstock.program.evaluator import Evaluator
 from penstock.workloads import Check
@@ -83,9 +83,14 @@ def blank(size: Size, slots: int) -> Data:
 
 
 def program(ev: Evaluator, data: Data, size: Size) -> Floats:
-    """The values after the refresh, (ciphertexts, period)."""
+    """The values after the refresh, (ciphertexts, period). Raises: ParamsError: the period has more than the slots."""
     slots = ev.params.slots
     period = size.period or slots
+    if period > slots:
+        raise ParamsError(
+            f"{NAME}: values repeat every {period} slots, and set '{ev.params.name}' has {slots}; take a set with more "
+            "slots, or a size that refreshes all of them"
+        )
     names = ["values"] if size.ciphertexts == 1 else [f"values[{i}]" for i in range(size.ciphertexts)]
     with ev.scope("input"):
         given = [

@@ -43,6 +43,7 @@ def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
 
 def program(ev: Evaluator, data: Data, size: Size) -> Values:
     """The product, (order, order). Raises: ParamsError: 2 order^2 values do not fit in the slots."""
+    cryptoracle.check_order(size.order, ev.params.slots)
     with ev.scope("input"):
         a, b = (ev.encrypt(m.reshape(-1), name=name) for m, name in ((data.a, "a"), (data.b, "b")))
     product = cryptoracle.matrix_multiplication(ev, a, b, size.order)

@@ -54,12 +54,12 @@ class Data:
 
 
 def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
-    """Entries of both signs, uniform in [gap, 1] by magnitude; both ends are among them."""
+    """Entries of both signs, uniform in [gap, 1] by magnitude; both ends are among them, where there are two."""
     if path is not None:
         raise UsageError(f"{NAME} takes no --data: its entries are drawn from --seed")
     generator = np.random.default_rng(seed)
     magnitude = generator.uniform(size.gap, 1.0, slots)
-    magnitude[:2] = size.gap, 1.0
+    magnitude[:2] = (size.gap, 1.0)[:slots]
     return Data(magnitude * generator.choice([-1.0, 1.0], slots))
 
 

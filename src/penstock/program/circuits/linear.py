@@ -8,16 +8,31 @@ from typing import Any
 
 import numpy as np
 
+from penstock.errors import UsageError
 from penstock.program.evaluator import Evaluator, Plain, Values
 
 
 def diagonals_of(matrix: Values) -> dict[int, Values]:
     """The non-zero generalized diagonals of a square matrix: d_k[i] = matrix[i, (i + k) mod n].
 
+    Rotations turn over all slots. A matrix of smaller order n needs an operand whose values repeat with the period n,
+    and its diagonals repeated likewise (`np.tile`).
+
+    Raises: UsageError: no square matrix of numbers.
+
     >>> sorted(diagonals_of(np.eye(4)))
     [0]
     """
-    n = matrix.shape[0]
+    try:
+        matrix = np.asarray(matrix)
+    except ValueError:
+        raise UsageError("a matrix has rows of several lengths: give as many numbers in each as it has rows") from None
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size or matrix.dtype.kind not in "biufc":
+        raise UsageError(
+            f"a matrix of shape {matrix.shape} and type {matrix.dtype} has no diagonals: give a square one of numbers; "
+            "fill it up with zeros"
+        )
+    n = len(matrix)
     rows = np.arange(n)
     found = {k: matrix[rows, (rows + k) % n] for k in range(n)}
     return {k: d for k, d in found.items() if np.any(d != 0)}
@@ -63,7 +78,16 @@ def bsgs_diagonals(
     baby: int | None = None,
     name: str,
 ) -> dict[int, Plain]:
-    """Diagonals encoded for `linear_transform`: each rotated back by its giant step. Values fill all slots."""
+    """Diagonals encoded for `linear_transform`: each rotated back by its giant step.
+
+    Raises: UsageError: a diagonal that does not fill all slots.
+    """
+    slots = ev.params.slots
+    if short := [k for k, values in diagonals.items() if np.shape(values) != (slots,)]:
+        raise UsageError(
+            f"diagonal {short[0]} has shape {np.shape(diagonals[short[0]])}, and rotations turn over {slots} slots: "
+            f"repeat it to ({slots},) with np.tile, as the values of the operand repeat"
+        )
     baby = baby or baby_steps(len(diagonals))
     low = min(diagonals, default=0)
     return {

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import UsageError
+from penstock.program.arguments import whole
 from penstock.program.evaluator import Evaluator
 
 
@@ -25,7 +26,7 @@ def fold_abreast(ev: Evaluator, operands: list[Any], length: int, stride: int = 
     """As `fold`, of each of `operands`, which are replaced: step by step together, so that one key serves them all."""
     if not isinstance(length, int | np.integer) or length < 1 or length & (length - 1):
         raise UsageError(f"fold over {length} slots: the length is a power of two")
-    step = 1
+    step, stride = 1, whole("fold: the stride", stride)
     while step < length:
         for i, a in enumerate(operands):
             operands[i] = ev.add(a, ev.rotate(a, step * stride))

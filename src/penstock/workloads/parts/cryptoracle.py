@@ -33,20 +33,25 @@ FOLDS = (1600, 800, 400, 200, 100, 50)
 """Rotations that halve the network's sums; 40, 20 and 10 follow."""
 
 
+def check_order(order: int, slots: int) -> None:
+    """Raises: ParamsError: `order` is not a power of two, or 2 order^2 values do not fit in the slots."""
+    if order < 4 or order & (order - 1) or 2 * order * order > slots:
+        raise ParamsError(
+            f"matrix multiplication: order {order} is a power of two from 4 with 2 x order^2 <= slots ({slots}); take "
+            "another order or more slots"
+        )
+
+
 def matrix_multiplication(ev: Evaluator, a: Any, b: Any, order: int = ORDER) -> Any:
     """The product of two encrypted `order` x `order` matrices, row by row from slot 0; other slots are not defined.
 
     Each factor is joined with a copy whose first column (row) is the next one, so that one masked ciphertext holds
     two columns of A (rows of B), `order^2` slots apart. A step spreads both by rotations and multiplies: two outer
     products. `order / 2` steps and one fold make the product.
-    Raises: ParamsError: `order` is not a power of two, or 2 order^2 values do not fit in the slots.
+    Raises: ParamsError: as `check_order`.
     """
+    check_order(order, ev.params.slots)
     area = order * order
-    if order < 4 or order & (order - 1) or 2 * area > ev.params.slots:
-        raise ParamsError(
-            f"matrix multiplication: order {order} is a power of two from 4 with 2 x order^2 <= slots "
-            f"({ev.params.slots}); take another order or more slots"
-        )
     at = np.arange(order)
     masks = []
     # A's columns lie `order` slots apart, B's rows are runs.
