@@ -23,25 +23,51 @@ from types import ModuleType
 from typing import Any
 
 from penstock.errors import CapabilityMissing, PenstockError, UsageError
+from penstock.system.turns import Mark, await_turn, this_thread
 
 SUFFIX = ".py"
 _PREFIX = "penstock_own_"
 """Of the names under which the files' modules are known here."""
 _BESIDE: dict[Path, dict[str, ModuleType]] = {}
 """Folder -> modules that files there have imported from it."""
-_TURN = [threading.RLock()]
-"""A child of a fork has its own: its parent's may be held by a thread that it has not."""
-os.register_at_fork(after_in_child=lambda: _TURN.__setitem__(0, threading.RLock()))
+
+
+class _Files:
+    """Who runs the code of a user's file, and how often it has entered."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.owner: Mark | None = None
+        self.depth = 0
+
+
+_FILES = _Files()
+# A thread that its parent had and a child of a fork has not gives nothing back.
+os.register_at_fork(after_in_child=_FILES.__init__)  # type: ignore[misc]
 
 
 @contextmanager
 def one_at_a_time() -> Iterator[None]:
     """One thread of this process at a time runs the code of a user's file.
 
-    It prints to stderr and imports from its folder, which are the whole process's.
+    It prints to stderr and imports from its folder, which are the whole process's. Who needs OpenFHE, too, takes
+    this turn first.
+    Raises: PenstockError: as `await_turn`.
     """
-    with _TURN[0]:
+    here = this_thread()
+    with _FILES.changed:
+        await_turn(_FILES.changed, lambda: _FILES.owner, "the code of a file of programs")
+        _FILES.depth = _FILES.depth + 1 if _FILES.owner is here else 1
+        _FILES.owner = here
+    try:
         yield
+    finally:
+        with _FILES.changed:
+            if _FILES.owner is here:  # in a child of a fork it is not
+                _FILES.depth -= 1
+                if not _FILES.depth:
+                    _FILES.owner = None
+                    _FILES.changed.notify_all()
 
 
 def is_own(name: str) -> bool:
