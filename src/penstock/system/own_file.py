@@ -16,11 +16,11 @@ import threading
 import tokenize
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from importlib import util
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TextIO, cast
 
 from penstock.errors import CapabilityMissing, PenstockError, UsageError
 from penstock.system.turns import Mark, await_turn, this_thread
@@ -171,7 +171,7 @@ def _bound(body: list[ast.stmt]) -> Iterator[str]:
 def blamed(path: Path, name: str, where: str) -> Iterator[None]:
     """Faults inside belong to the file: the message names its line. Its output goes to stderr."""
     try:
-        with one_at_a_time(), redirect_stdout(sys.stderr), _modules_beside(path):
+        with one_at_a_time(), _printed_to_stderr(), _modules_beside(path):
             yield
     except PenstockError as error:
         if not isinstance(error, CapabilityMissing) and not hasattr(error, "line_of"):
@@ -181,6 +181,29 @@ def blamed(path: Path, name: str, where: str) -> Iterator[None]:
     except (Exception, SystemExit) as error:
         at = line_of(error, path, name)
         raise UsageError(f"{at}, {where}: {type(error).__name__}: {error}; --debug shows the traceback") from error
+
+
+class _Stderr:
+    """What `sys.stdout` is while a file's code runs: stderr; after that what it was, for who still refers to it."""
+
+    def __init__(self) -> None:
+        self.before, self.is_over = sys.stdout, False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.before if self.is_over else sys.stderr, name)
+
+
+@contextmanager
+def _printed_to_stderr() -> Iterator[None]:
+    """Put `sys.stdout` back at the end, unless another thread or the file has replaced it meanwhile."""
+    ours = _Stderr()
+    sys.stdout = cast("TextIO", ours)
+    try:
+        yield
+    finally:
+        ours.is_over = True
+        if sys.stdout is ours:
+            sys.stdout = ours.before
 
 
 @contextmanager
@@ -193,14 +216,15 @@ def _modules_beside(path: Path) -> Iterator[None]:
     kept = _BESIDE.setdefault(folder, {})
     hidden = {each: sys.modules[each] for each in kept if each in sys.modules}
     sys.modules.update(kept)
-    sys.path.append(str(folder))
+    entry = "".join(list(str(folder)))  # an object of its own: the same folder may be there already, or be added
+    sys.path.append(entry)
     known = set(sys.modules)
     writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # a folder of the user's stays as it is
     try:
         yield
     finally:
         sys.dont_write_bytecode = writes
-        sys.path.remove(str(folder))
+        sys.path[:] = [each for each in sys.path if each is not entry]
         new = {each for each in set(sys.modules) - known if each.partition(".")[0] not in known}
         kept |= {each: sys.modules[each] for each in new if _lies_in(sys.modules[each], folder)}
         for each in kept:
