@@ -468,3 +468,22 @@ def test_output_that_another_thread_redirects_meanwhile_is_put_back(write, is_fi
     assert text.getvalue() == ""
     assert sys.stdout is before or sys.stdout.before is before
     sys.stdout = before
+
+
+@pytest.mark.parametrize("when", ["import turns", "ev.encrypt"])
+def test_a_file_or_a_module_beside_it_that_changes_is_read_again(tmp_path, when):
+    """A module may be imported at the top, or by the program as it runs."""
+    file, helper = tmp_path / "p.py", tmp_path / "turns.py"
+    top, inner = ("import turns\n", "") if when.startswith("import") else ("", "    import turns\n")
+    text = (
+        f"import numpy as np\n{top}PARAMS = 'insecure-small'\n\n"
+        "def data(size, slots, seed):\n    return np.ones(4)\n\n"
+        f"def program(ev, data, size):\n{inner}    return ev.decrypt(ev.add(ev.encrypt(data), turns.BY + 0))[:4]\n"
+    )
+    found = []
+    for by, more in ((1, 0), (2, 0), (2, 1)):
+        helper.write_text(f"BY = {by}\n")
+        file.write_text(text.replace("+ 0", f"+ {more}"))
+        found.append(run_clear(str(file))[0])
+    assert found == [2.0, 3.0, 4.0]
+    assert workloads.get(str(file)) is workloads.get(str(file))

@@ -30,6 +30,8 @@ _PREFIX = "penstock_own_"
 """Of the names under which the files' modules are known here."""
 _BESIDE: dict[Path, dict[str, ModuleType]] = {}
 """Folder -> modules that files there have imported from it."""
+_READ: dict[str, str | None] = {}
+"""File of such a module -> its SHA-256 when it was read."""
 
 
 class _Files:
@@ -68,6 +70,30 @@ def one_at_a_time() -> Iterator[None]:
                 if not _FILES.depth:
                     _FILES.owner = None
                     _FILES.changed.notify_all()
+
+
+def digest_of(path: Path) -> str | None:
+    """The SHA-256 of a file's content; `None` where it cannot be read."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return None
+
+
+def beside(path: Path) -> dict[Path, str | None]:
+    """The files that files in this one's folder have imported from it, with their SHA-256 as they were read.
+
+    If one has changed since, all are forgotten first: who imports one next reads it anew.
+    """
+    kept = _BESIDE.get(path.parent, {})
+    read = {Path(module.__file__ or ""): _READ[module.__file__ or ""] for module in kept.values()}
+    if all(digest_of(file) == digest for file, digest in read.items()):
+        return read
+    for name, module in kept.items():
+        if sys.modules.get(name) is module:  # a file of the folder runs
+            del sys.modules[name]
+    kept.clear()
+    return {}
 
 
 def is_own(name: str) -> bool:
@@ -197,12 +223,12 @@ class _Stderr:
 def _printed_to_stderr() -> Iterator[None]:
     """Put `sys.stdout` back at the end, unless another thread or the file has replaced it meanwhile."""
     ours = _Stderr()
-    sys.stdout = cast("TextIO", ours)
+    sys.stdout = put = cast("TextIO", ours)
     try:
         yield
     finally:
         ours.is_over = True
-        if sys.stdout is ours:
+        if sys.stdout is put:
             sys.stdout = ours.before
 
 
@@ -226,7 +252,9 @@ def _modules_beside(path: Path) -> Iterator[None]:
         sys.dont_write_bytecode = writes
         sys.path[:] = [each for each in sys.path if each is not entry]
         new = {each for each in set(sys.modules) - known if each.partition(".")[0] not in known}
-        kept |= {each: sys.modules[each] for each in new if _lies_in(sys.modules[each], folder)}
+        imported = {each: sys.modules[each] for each in new if _lies_in(sys.modules[each], folder)}
+        _READ.update({file: digest_of(Path(file)) for each in imported.values() if (file := each.__file__)})
+        kept |= imported
         for each in kept:
             sys.modules.pop(each, None)
         sys.modules.update(hidden)
