@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +27,7 @@ from penstock.running.analysis import request_of
 from penstock.running.counting import count_workload
 from penstock.running.trace_pack import write_pack
 from penstock.service.queue import parse_jobs
+from penstock.system import own_file
 from penstock.traces.inspect import differences
 from penstock.workloads import own
 
@@ -439,3 +442,48 @@ def test_jobs_name_files_from_their_own_folder(write, tmp_path):
     write(GOOD)
     (job,) = parse_jobs('[[job]]\ntenant = "alice"\nworkload = "mine.py"', "jobs.toml", ["alice"], tmp_path)
     assert workloads.get(job.workload).NAME == "mine.py"
+
+
+def test_a_run_takes_its_own_entry_of_the_path_back_and_no_other(tmp_path, monkeypatch):
+    file, path = tmp_path / "p.py", [str(tmp_path), "elsewhere", *sys.path]
+    monkeypatch.setattr(sys, "path", list(path))
+    with own_file.blamed(file, "p.py", "here"):
+        assert sys.path == [*path, str(tmp_path)]
+    assert sys.path == path
+    with own_file.blamed(file, "p.py", "here"):
+        sys.path[:] = ["its own"]
+    assert sys.path == ["its own"]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_output_that_another_thread_redirects_meanwhile_is_put_back(write, is_first):
+    before, text = sys.stdout, io.StringIO()
+    outside, inside = redirect_stdout(text), own_file.blamed(Path("p.py"), "p.py", "here")
+    first, second = (outside, inside) if is_first else (inside, outside)
+    for each in (first, second):
+        each.__enter__()
+    for each in (first, second):  # not the last one first, as with two threads
+        each.__exit__(None, None, None)
+    print("to where it went before", file=sys.stdout)
+    assert text.getvalue() == ""
+    assert sys.stdout is before or sys.stdout.before is before
+    sys.stdout = before
+
+
+@pytest.mark.parametrize("when", ["import turns", "ev.encrypt"])
+def test_a_file_or_a_module_beside_it_that_changes_is_read_again(tmp_path, when):
+    """A module may be imported at the top, or by the program as it runs."""
+    file, helper = tmp_path / "p.py", tmp_path / "turns.py"
+    top, inner = ("import turns\n", "") if when.startswith("import") else ("", "    import turns\n")
+    text = (
+        f"import numpy as np\n{top}PARAMS = 'insecure-small'\n\n"
+        "def data(size, slots, seed):\n    return np.ones(4)\n\n"
+        f"def program(ev, data, size):\n{inner}    return ev.decrypt(ev.add(ev.encrypt(data), turns.BY + 0))[:4]\n"
+    )
+    found = []
+    for by, more in ((1, 0), (2, 0), (2, 1)):
+        helper.write_text(f"BY = {by}\n")
+        file.write_text(text.replace("+ 0", f"+ {more}"))
+        found.append(run_clear(str(file))[0])
+    assert found == [2.0, 3.0, 4.0]
+    assert workloads.get(str(file)) is workloads.get(str(file))

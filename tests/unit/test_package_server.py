@@ -89,3 +89,15 @@ def test_other_inputs_are_named_and_bytes_that_are_no_ciphertext_refused(made):
         server.run({"a": content, "b": b"no ciphertext"})
     result = server.run({"a": content, "b": content})["output[0]"]
     assert pair.decrypt(result).real[0] == pytest.approx(2.0, abs=1e-4)
+
+
+@pytest.mark.parametrize("given", ["text", None, bytearray(b"ab"), memoryview(b"ab"), np.zeros(3), 5])
+def test_what_is_not_bytes_is_refused_in_words(made, given):
+    package, keys, pair = made
+    with ps.package_server(package, keys) as server:
+        with pytest.raises(UsageError, match=r"input 'b' is of class .* passed as bytes"):
+            server.run({"a": pair.encrypt(np.zeros(LENGTH)), "b": given})
+        with pytest.raises(UsageError, match="inputs are a dictionary"):
+            server.run(given)
+        with pytest.raises(UsageError, match="has the inputs a, b; given: 5"):
+            server.run({5: b""})

@@ -384,3 +384,17 @@ def test_the_server_imports_no_client():
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "penstock_client" not in ran.stdout
     assert "penstock.client" not in ran.stdout
+
+
+@pytest.mark.parametrize("given", ["text", None, bytearray(b"ab"), memoryview(b"ab"), np.zeros(3)])
+def test_an_encrypted_query_or_result_that_is_not_bytes_is_refused_in_words(few, given):
+    with pytest.raises(UsageError, match=r"the query is of class .* passed as bytes"):
+        few.server.answer(given)
+    with pytest.raises(UsageError, match=r"the result is of class .* passed as bytes"):
+        few.owner.decrypt(given, few.layout)
+
+
+@pytest.mark.parametrize("given", [["0.6", "0.8"], ["a"], "text", None, [[1.0], [1.0, 2.0]], np.ones(DIM) * 1j, [None]])
+def test_a_query_that_is_not_of_real_numbers_is_refused_in_words(few, given):
+    with pytest.raises(UsageError, match="the query must have real numbers"):
+        few.owner.encrypt_query(given)

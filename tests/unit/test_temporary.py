@@ -9,10 +9,13 @@ import signal
 import stat
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from forked import in_child
+from penstock.system.files import UnfinishedFile
 from penstock.system.temporary import TemporaryPlaceUnusable, temporary_folder
 
 
@@ -93,7 +96,8 @@ def test_folders_of_killed_processes_go_at_the_next_start_and_others_stay(
 def test_a_folder_in_use_stays_even_where_its_process_is_not_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "getpid", ended_pid)  # as in a container with processes of its own
+    dead = ended_pid()
+    monkeypatch.setattr(os, "getpid", lambda: dead)  # as in a container with processes of its own
     with temporary_folder("penstock-client-", tmp_path) as first, temporary_folder("penstock-client-", tmp_path):
         assert first.exists()
     assert list(tmp_path.iterdir()) == []
@@ -143,3 +147,15 @@ def test_a_client_whose_parent_is_killed_ends_and_takes_its_secrets_along(tmp_pa
         os.close(worker)
     assert ended
     assert not folder.exists()
+
+
+def test_only_the_process_that_made_a_folder_or_file_removes_it(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        folder = stack.enter_context(temporary_folder("penstock-keys-", tmp_path))
+        file = stack.enter_context(UnfinishedFile(tmp_path / "whole.txt"))
+        file.temporary.write_text("whole")
+        in_child(stack.close)
+        assert folder.is_dir()
+        file.publish()
+    assert [each.name for each in tmp_path.iterdir()] == ["whole.txt"]
+    assert (tmp_path / "whole.txt").read_text() == "whole"

@@ -68,13 +68,17 @@ class PackageServer:
         """The encrypted outputs of encrypted inputs, by name, in OpenFHE's bytes.
 
         Args:   inputs: ciphertexts of one key pair, in OpenFHE's bytes or seeded.
-        Raises: UsageError: other names than the program's. KeyRefused: an input states another pair than the keys or
-                the other inputs, or none. KeyMissing: the keys of its pair are not all there.
+        Raises: UsageError: other names than the program's, or no bytes. KeyRefused: an input states another pair than
+                the keys or the other inputs, or none. KeyMissing: the keys of its pair are not all there.
                 PenstockError: an input is not a ciphertext of this set.
         """
         wanted = self.program.inputs
+        if not isinstance(inputs, Mapping):
+            raise UsageError(
+                f"{self.package_path}: the inputs are a dictionary, from names to bytes, not {type(inputs).__name__}"
+            )
         if set(inputs) != set(wanted):
-            given = ", ".join(inputs) or "none"
+            given = ", ".join(map(str, inputs)) or "none"
             raise UsageError(f"{self.package_path} has the inputs {', '.join(wanted)}; given: {given}")
         compiled, pair, cache = self.program.compiled, self._pair_of(inputs), self._cached()
         names = self._names_of(pair)

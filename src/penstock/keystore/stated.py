@@ -6,19 +6,30 @@ Keys of another pair compute without an error, and nobody can decrypt the result
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from penstock import _engine
-from penstock.errors import EvaluationRefused, KeyRefused
+from penstock.errors import EvaluationRefused, KeyRefused, UsageError
 
 REMEDY = "send ciphertexts of that pair, or import the keys of this one"
+
+
+def check_bytes(content: Any, what: str) -> None:
+    """Raises: UsageError: it is not of the class `bytes`, as everything encrypted is."""
+    if not isinstance(content, bytes):
+        raise UsageError(
+            f"{what} is of class {type(content).__name__}: what is encrypted is passed as bytes; pass what the client "
+            "returned, or the content of its file"
+        )
 
 
 def stated_pair(content: bytes, what: str) -> str:
     """The tag of the key pair of a ciphertext.
 
     Args:   what: names it in messages.
-    Raises: KeyRefused: it states none. EvaluationRefused: it is not a whole ciphertext.
+    Raises: UsageError: no bytes. KeyRefused: it states none. EvaluationRefused: it is not a whole ciphertext.
     """
+    check_bytes(content, what)
     try:
         found = _engine.ckks_ciphertext_tag(content)
     except EvaluationRefused as error:

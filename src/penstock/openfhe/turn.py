@@ -10,9 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from penstock.errors import PenstockError
-
-_LOOK_S = 0.5
-"""How often a waiting thread looks whether the one that has the turn has ended without giving it back."""
+from penstock.system.turns import Mark, await_turn, this_thread
 
 
 class Others:
@@ -34,7 +32,7 @@ class Others:
 class Held:
     """A thread's part of the turn, until it is given back or nobody refers to it any more."""
 
-    def __init__(self, turn: Turn, owner: threading.Thread) -> None:
+    def __init__(self, turn: Turn, owner: Mark) -> None:
         self._turn, self._owner, self._is_given = turn, owner, False
 
     def give(self) -> None:
@@ -56,7 +54,7 @@ class Turn:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._owner: threading.Thread | None = None
+        self._owner: Mark | None = None
         self._parts = self._blocks = 0
         self._is_inherited = False
         self._others: Others | None = None
@@ -77,12 +75,11 @@ class Turn:
             )
 
     def take(self) -> Held:
-        """Wait until no other thread has it. Raises: as `check_process`."""
+        """Wait until no other thread has it. Raises: as `check_process` and `await_turn`."""
         self.check_process()
-        here = threading.current_thread()
+        here = this_thread()
         with self._changed:
-            while self._owner not in (None, here) and self._owner.is_alive():
-                self._changed.wait(_LOOK_S)
+            await_turn(self._changed, lambda: self._owner, "OpenFHE")
             if self._owner is not here:
                 self._owner, self._parts, self._blocks = here, 0, 0
             self._parts += 1
@@ -91,7 +88,7 @@ class Turn:
             self._others = None if fhe is None else Others(fhe)
         return Held(self, here)
 
-    def returned(self, owner: threading.Thread) -> None:
+    def returned(self, owner: Mark) -> None:
         """A part of `owner` is back."""
         with self._changed:
             if self._owner is not owner:

@@ -13,6 +13,7 @@ from penstock.openfhe.turn import TURN
 from penstock.params.ckks import CkksParameters
 from penstock.running.reading import Reading, Run, describe, report_to, resolve
 from penstock.running.trace import trace_workload
+from penstock.system.own_file import is_own, one_at_a_time
 from penstock.system.temporary import temporary_folder
 from penstock.traces.schema import Trace
 
@@ -88,6 +89,8 @@ def prepared_openfhe(
         )
 
     with ExitStack() as stack:
+        if is_own(name):
+            stack.enter_context(one_at_a_time())  # first, as in a program that itself runs another with OpenFHE
         stack.enter_context(TURN.taken())
         if threads is not None:
             set_threads(threads)

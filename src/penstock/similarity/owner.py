@@ -30,6 +30,7 @@ from penstock.database.similarity.scheme import (
 )
 from penstock.errors import PenstockError, UsageError
 from penstock.keystore import KeyStore
+from penstock.keystore.stated import check_bytes
 from penstock.params.ckks import CkksParameters
 from penstock.similarity.files import INDEX, PAYLOADS, RECORDS, Block, Description
 from penstock.similarity.server import FROM_SMALL, FROM_SMALL_SQUARED, QUERY_MAGIC, RESULT_MAGIC, TENANT, keys_needed
@@ -204,7 +205,7 @@ class Owner:
                 if on_block is not None:
                     on_block(number, layout.blocks)
                 chosen = cells[number * n : (number + 1) * n]
-                values = np.asarray(records[chosen], dtype=np.float64)
+                values = _real(records[chosen], "the records")
                 _check_unit(values, chosen, "record")
                 coefficients = np.zeros((layout.dim, n), dtype=np.int64)
                 coefficients[:, : len(chosen)] = np.rint(values.T * 2.0**RECORD_BITS)
@@ -244,9 +245,9 @@ class Owner:
     def encrypt_query(self, query: Floats) -> bytes:
         """One small ciphertext, with the coordinates as coefficients; the other half is a seed.
 
-        Raises: NotUnit: no unit vector. UsageError: as `layout`.
+        Raises: NotUnit: no unit vector. UsageError: as `layout`; not real numbers.
         """
-        values = np.asarray(query, dtype=np.float64)
+        values = _real(query, "the query")
         if values.ndim != 1:
             raise UsageError(f"a query of shape {values.shape}: it is one vector")
         layout = self.layout(1, len(values))
@@ -284,8 +285,20 @@ def query_factor(small: SmallRing, dim: int) -> float:
     return small.modulus / PERIODS / 2.0**RECORD_BITS / dim
 
 
+def _real(given: Any, what: str) -> Floats:
+    """Real numbers as doubles. Raises: UsageError: text, complex numbers, or what has no shape."""
+    try:
+        found = np.asarray(given)
+    except ValueError:
+        found = np.asarray(None)
+    if found.dtype.kind not in "biuf":
+        raise UsageError(f"{what} must have real numbers, in rows of one length: pass an array of floats")
+    return found.astype(np.float64)
+
+
 def split_result(result: bytes) -> list[bytes]:
-    """The ciphertexts of a result. Raises: PenstockError: it is not whole."""
+    """The ciphertexts of a result. Raises: UsageError: no bytes. PenstockError: it is not whole."""
+    check_bytes(result, "the result")
     at, found = len(RESULT_MAGIC), []
     if not result.startswith(RESULT_MAGIC):
         raise PenstockError("these bytes are not a result of a similarity search: its first bytes differ")

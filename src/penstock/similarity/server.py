@@ -20,7 +20,7 @@ from penstock.database.similarity.scheme import RECORD_BITS, Layout, SmallRing, 
 from penstock.database.similarity.search import WORKLOAD, search, search_trace
 from penstock.errors import KeyMissing, PenstockError, UsageError
 from penstock.keystore import KeyCache, KeyStore, parameter_digest
-from penstock.keystore.stated import check_pair
+from penstock.keystore.stated import check_bytes, check_pair
 from penstock.native.engine import make_context
 from penstock.native.evaluator import NativeEvaluator
 from penstock.native.keys import KeysOnDisk, KeyTraffic
@@ -142,8 +142,9 @@ class Server:
         """Search.
 
         Args:   query: of `Owner.encrypt_query`. on_step: called after each step with its name and seconds.
-        Raises: UsageError: a query of another dimension; PenstockError: not a whole query.
+        Raises: UsageError: a query of another dimension, or no bytes; PenstockError: not a whole query.
         """
+        check_bytes(query, "the query")
         result = Answer(b"")
 
         @contextmanager

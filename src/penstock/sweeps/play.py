@@ -98,11 +98,14 @@ def impossible(program: Program) -> str | None:
 def _trace_of(program: Program) -> Trace:
     if program.trace is not None:
         return program.trace
-    return _trace(program.workload, program.params, program.size, program.seed)
+    from penstock import workloads
+
+    state = str(workloads.identity(program.workload))  # a file may change
+    return _trace(program.workload, program.params, program.size, program.seed, state)
 
 
 @lru_cache(maxsize=2)
-def _trace(workload: str, params: CkksParameters | None, size: str | None, seed: int) -> Trace:
+def _trace(workload: str, params: CkksParameters | None, size: str | None, seed: int, state: str) -> Trace:
     """Programs that differ in their machine or key form follow each other, and share a trace."""
     from penstock.running import trace_workload
 

@@ -128,12 +128,13 @@ def write_atomic(
 class UnfinishedFile:
     """A file that is written under a temporary name, and has its own once it is whole; as `write_atomic`, in steps.
 
-    A context manager. Write `temporary`, then call `publish`; without it the end removes what was written.
+    A context manager. Write `temporary`, then call `publish`; without it the end removes what was written. A child of
+    a fork that leaves the block removes nothing.
     """
 
     def __init__(self, path: Path, *, force: bool = False, mode: int = 0o666) -> None:
         """Args: as of `write_atomic`. Raises: WouldOverwrite; ForeignLink; UsageError: a device; FileError."""
-        self.path, self.force = path, force
+        self.path, self.force, self._process = path, force, os.getpid()
         with os_errors(path):
             there = _target_mode(path)
             if there is not None and not stat.S_ISREG(there):
@@ -165,8 +166,9 @@ class UnfinishedFile:
 
     def __exit__(self, *_: object) -> None:
         if self.descriptor >= 0:
-            with suppress(OSError):
-                self.temporary.unlink(missing_ok=True)
+            if self._process == os.getpid():
+                with suppress(OSError):
+                    self.temporary.unlink(missing_ok=True)
             os.close(self.descriptor)
             self.descriptor = -1
 
@@ -221,6 +223,7 @@ def unfinished_folder(parent: Path) -> Iterator[Path]:
 def held_folder(folder: Path) -> Iterator[Path]:
     """Make a folder of this process's user alone, locked so that `remove_dead` sees its use. It goes at the end.
 
+    The process that made it removes it: a child of a fork that leaves the block does not.
     Args:   folder: its name has the number of this process in it, and something that nobody foresees.
     Raises: FileError: it cannot be made.
     """
@@ -234,9 +237,10 @@ def held_folder(folder: Path) -> Iterator[Path]:
             fcntl.flock(descriptor, fcntl.LOCK_EX)  # says to other machines' processes, too, that it is in use
         yield folder
     finally:
-        _remove_tree(folder, ignore_errors=True)
-        if not folder.exists():
-            _HELD.pop(folder, None)
+        if _HELD.get(folder) == os.getpid():
+            _remove_tree(folder, ignore_errors=True)
+            if not folder.exists():
+                _HELD.pop(folder, None)
         if descriptor is not None:
             os.close(descriptor)
 

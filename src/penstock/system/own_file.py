@@ -16,32 +16,84 @@ import threading
 import tokenize
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from importlib import util
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TextIO, cast
 
 from penstock.errors import CapabilityMissing, PenstockError, UsageError
+from penstock.system.turns import Mark, await_turn, this_thread
 
 SUFFIX = ".py"
 _PREFIX = "penstock_own_"
 """Of the names under which the files' modules are known here."""
 _BESIDE: dict[Path, dict[str, ModuleType]] = {}
 """Folder -> modules that files there have imported from it."""
-_TURN = [threading.RLock()]
-"""A child of a fork has its own: its parent's may be held by a thread that it has not."""
-os.register_at_fork(after_in_child=lambda: _TURN.__setitem__(0, threading.RLock()))
+_READ: dict[str, str | None] = {}
+"""File of such a module -> its SHA-256 when it was read."""
+
+
+class _Files:
+    """Who runs the code of a user's file, and how often it has entered."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.owner: Mark | None = None
+        self.depth = 0
+
+
+_FILES = _Files()
+# A thread that its parent had and a child of a fork has not gives nothing back.
+os.register_at_fork(after_in_child=_FILES.__init__)  # type: ignore[misc]
 
 
 @contextmanager
 def one_at_a_time() -> Iterator[None]:
     """One thread of this process at a time runs the code of a user's file.
 
-    It prints to stderr and imports from its folder, which are the whole process's.
+    It prints to stderr and imports from its folder, which are the whole process's. Who needs OpenFHE, too, takes
+    this turn first.
+    Raises: PenstockError: as `await_turn`.
     """
-    with _TURN[0]:
+    here = this_thread()
+    with _FILES.changed:
+        await_turn(_FILES.changed, lambda: _FILES.owner, "the code of a file of programs")
+        _FILES.depth = _FILES.depth + 1 if _FILES.owner is here else 1
+        _FILES.owner = here
+    try:
         yield
+    finally:
+        with _FILES.changed:
+            if _FILES.owner is here:  # in a child of a fork it is not
+                _FILES.depth -= 1
+                if not _FILES.depth:
+                    _FILES.owner = None
+                    _FILES.changed.notify_all()
+
+
+def digest_of(path: Path) -> str | None:
+    """The SHA-256 of a file's content; `None` where it cannot be read."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return None
+
+
+def beside(path: Path) -> dict[Path, str | None]:
+    """The files that files in this one's folder have imported from it, with their SHA-256 as they were read.
+
+    If one has changed since, all are forgotten first: who imports one next reads it anew.
+    """
+    kept = _BESIDE.get(path.parent, {})
+    read = {Path(module.__file__ or ""): _READ[module.__file__ or ""] for module in kept.values()}
+    if all(digest_of(file) == digest for file, digest in read.items()):
+        return read
+    for name, module in kept.items():
+        if sys.modules.get(name) is module:  # a file of the folder runs
+            del sys.modules[name]
+    kept.clear()
+    return {}
 
 
 def is_own(name: str) -> bool:
@@ -145,7 +197,7 @@ def _bound(body: list[ast.stmt]) -> Iterator[str]:
 def blamed(path: Path, name: str, where: str) -> Iterator[None]:
     """Faults inside belong to the file: the message names its line. Its output goes to stderr."""
     try:
-        with one_at_a_time(), redirect_stdout(sys.stderr), _modules_beside(path):
+        with one_at_a_time(), _printed_to_stderr(), _modules_beside(path):
             yield
     except PenstockError as error:
         if not isinstance(error, CapabilityMissing) and not hasattr(error, "line_of"):
@@ -155,6 +207,29 @@ def blamed(path: Path, name: str, where: str) -> Iterator[None]:
     except (Exception, SystemExit) as error:
         at = line_of(error, path, name)
         raise UsageError(f"{at}, {where}: {type(error).__name__}: {error}; --debug shows the traceback") from error
+
+
+class _Stderr:
+    """What `sys.stdout` is while a file's code runs: stderr; after that what it was, for who still refers to it."""
+
+    def __init__(self) -> None:
+        self.before, self.is_over = sys.stdout, False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.before if self.is_over else sys.stderr, name)
+
+
+@contextmanager
+def _printed_to_stderr() -> Iterator[None]:
+    """Put `sys.stdout` back at the end, unless another thread or the file has replaced it meanwhile."""
+    ours = _Stderr()
+    sys.stdout = put = cast("TextIO", ours)
+    try:
+        yield
+    finally:
+        ours.is_over = True
+        if sys.stdout is put:
+            sys.stdout = ours.before
 
 
 @contextmanager
@@ -167,16 +242,19 @@ def _modules_beside(path: Path) -> Iterator[None]:
     kept = _BESIDE.setdefault(folder, {})
     hidden = {each: sys.modules[each] for each in kept if each in sys.modules}
     sys.modules.update(kept)
-    sys.path.append(str(folder))
+    entry = "".join(list(str(folder)))  # an object of its own: the same folder may be there already, or be added
+    sys.path.append(entry)
     known = set(sys.modules)
     writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # a folder of the user's stays as it is
     try:
         yield
     finally:
         sys.dont_write_bytecode = writes
-        sys.path.remove(str(folder))
+        sys.path[:] = [each for each in sys.path if each is not entry]
         new = {each for each in set(sys.modules) - known if each.partition(".")[0] not in known}
-        kept |= {each: sys.modules[each] for each in new if _lies_in(sys.modules[each], folder)}
+        imported = {each: sys.modules[each] for each in new if _lies_in(sys.modules[each], folder)}
+        _READ.update({file: digest_of(Path(file)) for each in imported.values() if (file := each.__file__)})
+        kept |= imported
         for each in kept:
             sys.modules.pop(each, None)
         sys.modules.update(hidden)

@@ -32,7 +32,8 @@ TOLERANCE = 1e-3
 """What an encrypted result may differ by where the file does not say."""
 _ARGUMENTS = {"program": 3, "data": 3, "blank": 2, "check": 4}
 """Function of a file -> arguments that it is called with."""
-_LOADED: dict[Path, ModuleType] = {}
+_LOADED: dict[Path, tuple[ModuleType, dict[Path, str | None]]] = {}
+"""File -> its workload, and the SHA-256 of each file that it is of: itself, and the modules beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +49,21 @@ def is_own(name: str) -> bool:
 
 
 def load(name: str) -> ModuleType:
-    """The workload in a Python file; a file is read once in a process.
+    """The workload in a Python file. It is read again once the file, or a module beside it that it imports, changes.
 
     Its `NAME` is the file's, with the suffix: no workload of penstock's has such a name.
     Raises: UsageError: no such file, no Python, or a part that a workload needs is missing.
     """
     path = Path(name).resolve()
-    if path not in _LOADED:
-        _LOADED[path] = _completed(_executed(path, name), path, name)
-    return _LOADED[path]
+    with own_file.one_at_a_time():
+        found, state = _LOADED.get(path, (None, {}))
+        now = {path: own_file.digest_of(path), **own_file.beside(path)}
+        if found is None or any(now.get(each) != digest for each, digest in state.items()):
+            found = _completed(_executed(path, name), path, name)
+            state = {path: now[path]}
+        state = {**own_file.beside(path), **state}  # a program may import more while it runs
+        _LOADED[path] = found, state
+        return found
 
 
 def identity(name: str) -> dict[str, str] | None:
