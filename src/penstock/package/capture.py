@@ -140,11 +140,11 @@ class CaptureEvaluator:
         summed: list[Captured] = []
         plains: list[Plain] = []
         constants: list[int] = []
-        for term, plain in pairs_of(terms, weights, self.encode, _cipher):
+        for term, plain in pairs_of(terms, weights, self, _cipher):
             constants.append(self._constant(plain))
             summed.append(term)
             # A vector that was made for one use is not kept.
-            plains.append(Plain(_nothing, plain.name, plain.encoded))
+            plains.append(Plain(_nothing, plain.name, plain.encoded, plain.traits))
         inner = self.inner.weighted_sum([term.cipher for term in summed], plains)
         return self._made(Verb.WEIGHTED_SUM, inner, summed, constants=constants)
 
@@ -247,10 +247,10 @@ class CaptureEvaluator:
         return a if inner is a.cipher else self._made(verb, inner, [a], **rest)
 
     def _constant(self, plain: Plain) -> int:
-        known = plain.encoded.get(_NUMBER)
+        kept = plain.kept(self.builder)
+        known = kept.get(_NUMBER)
         if known is None:
-            values = plain.source() if callable(plain.source) else plain.source
-            known = plain.encoded[_NUMBER] = self.builder.constant(values)
+            known = kept[_NUMBER] = self.builder.constant(plain.fleeting())
         return int(known)
 
 

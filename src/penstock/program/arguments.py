@@ -13,7 +13,7 @@ import numpy as np
 
 from penstock.errors import ParamsError, PenstockError, UsageError
 from penstock.params.ckks import CkksParameters
-from penstock.program.evaluator import Operand, Plain, Values, Weight, chebyshev_coefficients
+from penstock.program.evaluator import Evaluator, Operand, Plain, Values, Weight, chebyshev_coefficients
 
 _LEAST_HIGHEST = 2.0**-44
 """OpenFHE takes a smaller coefficient of a short power series as zero, and refuses one in the highest place."""
@@ -118,12 +118,12 @@ def period_of(params: CkksParameters, slots: Any) -> int:
 
 
 def pairs_of(
-    terms: Iterable[Any], weights: Iterable[Weight], encode: Callable[[Any], Plain], checked: Callable[[str, Any], Any]
+    terms: Iterable[Any], weights: Iterable[Weight], ev: Evaluator, checked: Callable[[str, Any], Any]
 ) -> Iterator[tuple[Any, Plain]]:
     """Terms of a weighted sum with their weights; each weight is encoded when its pair is asked for.
 
-    Args:   checked(what, term): refuses a term that is not a ciphertext of the reading.
-    Raises: UsageError: no term, or not as many weights as terms; as `checked`.
+    Args:   ev: the reading; checked(what, term): refuses a term that is not a ciphertext of the reading.
+    Raises: UsageError: no term, not as many weights as terms, or a weight of other slots; as `checked`.
     """
     left, right, count = iter(terms), iter(weights), 0
     nothing = object()
@@ -136,7 +136,8 @@ def pairs_of(
             raise UsageError(f"weighted_sum: {count} {few}, and more {many}: give one weight for each term")
         count += 1
         checked("weighted_sum", term)
-        yield term, weight if isinstance(weight, Plain) else encode(weight)
+        plain = weight if isinstance(weight, Plain) else ev.encode(weight)
+        yield term, plain.fitting(ev.params.slots)
     if not count:
         raise UsageError("weighted_sum: a sum of no terms: give one at least")
 

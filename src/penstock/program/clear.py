@@ -73,7 +73,7 @@ class ClearEvaluator:
         return result
 
     def weighted_sum(self, terms: Iterable[Values], weights: Iterable[Weight]) -> Values:
-        return reduce(self.add, (self.mult(a, b) for a, b in pairs_of(terms, weights, self.encode, self._vector)))
+        return reduce(self.add, (self.mult(a, b) for a, b in pairs_of(terms, weights, self, self._vector)))
 
     def mult_no_relin(self, a: Values, b: Values) -> Values:
         return self._vector("mult_no_relin", a) * self._vector("mult_no_relin", b)
@@ -151,7 +151,7 @@ class ClearEvaluator:
         if not self._is_vector(a):
             a, b = swapped(what, a, b, is_ciphertext=self._is_vector(b))
         if isinstance(b, Plain):
-            return a, b.values
+            return a, b.fitting(self.params.slots).values
         return a, b if isinstance(b, np.ndarray) and b.shape == a.shape else _real(number_of(b))
 
     def levels(self, a: Values) -> int:

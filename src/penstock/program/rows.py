@@ -138,7 +138,7 @@ class RowWriter(ABC):
         if isinstance(b, Cipher):
             return self._two(pair, a, b)
         if isinstance(b, Plain):
-            return self._one(with_plain, a, plain=b)
+            return self._one(with_plain, a, plain=b.fitting(self.params.slots))
         return self._one(with_scalar, a, scalar=number_of(b))
 
     def negate(self, a: Cipher) -> Cipher:
@@ -151,11 +151,11 @@ class RowWriter(ABC):
         if isinstance(b, Cipher):
             return self._two(OpKind.MULT, a, b, key=RELIN_KEY)
         if isinstance(b, Plain):
-            return self._one(OpKind.MULT_PLAIN, a, plain=b)
+            return self._one(OpKind.MULT_PLAIN, a, plain=b.fitting(self.params.slots))
         return self._one(OpKind.MULT_SCALAR, a, scalar=number_of(b))
 
     def weighted_sum(self, terms: Iterable[Cipher], weights: Iterable[Weight]) -> Cipher:
-        return reduce(self.add, (self.mult(a, b) for a, b in pairs_of(terms, weights, self.encode, ciphertext)))
+        return reduce(self.add, (self.mult(a, b) for a, b in pairs_of(terms, weights, self, ciphertext)))
 
     def mult_no_relin(self, a: Cipher, b: Cipher) -> Cipher:
         return self._two(OpKind.MULT_NO_RELIN, ciphertext("mult_no_relin", a), ciphertext("mult_no_relin", b))
@@ -320,11 +320,10 @@ class RowWriter(ABC):
         limbs, plain = done.state.limbs, call.plain
         plaintext = None
         if plain is not None:
-            known = plain.encoded.setdefault("objects", {})
-            plaintext = known.get((id(self.builder), limbs))
+            known = plain.kept(self.builder)
+            plaintext = known.get(limbs)
             if plaintext is None:
-                plaintext = self.builder.plaintext(limbs, plain.name)
-                known[(id(self.builder), limbs)] = plaintext
+                plaintext = known[limbs] = self.builder.plaintext(limbs, plain.name)
                 ComplexValues.of(self.builder).plains[plaintext] = plain.traits
         self.builder.add(
             call.kind,
