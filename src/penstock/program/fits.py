@@ -68,7 +68,7 @@ def check_number(params: CkksParameters, what: OpKind, number: complex, state: S
     if not size or is_beyond(params, result):  # `check_scale` refuses to decrypt its result
         return
     bits, held = math.log2(size) + scale_bits(params, state), held_bits(params, state.limbs)
-    if bits >= held - 1:
+    if bits >= held - 1 if params.library == "openfhe" else bits > held:  # a size of primes is no bound to a bit
         raise EvaluationRefused(
             f"{what}: the number {_shown(number)} has {bits:.0f} bits at its scale, and {_limbs(state)} of set "
             f"'{params.name}' hold {held:.0f}, one of them for its sign: scale it down, or take more limbs"
