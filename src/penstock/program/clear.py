@@ -27,6 +27,7 @@ from penstock.program.arguments import (
     swapped,
 )
 from penstock.program.evaluator import Operand, Plain, Values, Weight, padded
+from penstock.program.imaginary import complex_refresh, refreshes_real_only
 
 
 class ClearEvaluator:
@@ -109,10 +110,12 @@ class ClearEvaluator:
 
     def bootstrap(self, a: Values, slots: int | None = None) -> Values:
         # As the sum over the copies leaves it: what does not repeat with the period is averaged away.
-        period = period_of(self.params, slots)
+        period, a = period_of(self.params, slots), self._vector("bootstrap", a)
+        if refreshes_real_only(self.params) and np.any(a.imag):
+            raise complex_refresh(self.params)
         if period == self.params.slots:
-            return self._vector("bootstrap", a)
-        return np.tile(self._vector("bootstrap", a).reshape(-1, period).mean(axis=0), self.params.slots // period)
+            return a
+        return np.tile(a.reshape(-1, period).mean(axis=0), self.params.slots // period)
 
     def bootstrap_many(self, operands: Sequence[Values], slots: int | None = None) -> list[Values]:
         return [self.bootstrap(a, slots) for a in operands_of(operands)]
