@@ -155,9 +155,12 @@ def series_of(what: str, coefficients: Any) -> tuple[float, ...]:
         raise _no_series(what, f"of shape {found.shape}")
     if found.dtype.kind not in "biuf":
         raise _no_series(what, f"of type {found.dtype}")
-    if not np.all(np.isfinite(found)):
-        raise _no_series(what, f"{found[~np.isfinite(found)][0]} at place {int(np.argmin(np.isfinite(found)))}")
-    return tuple(found.astype(np.float64).tolist())
+    with np.errstate(over="ignore"):  # of longer floats
+        doubles = found.astype(np.float64)
+    if not np.all(np.isfinite(doubles)):
+        place = int(np.argmin(np.isfinite(doubles)))
+        raise _no_series(what, f"{found[place]} at place {place}")
+    return tuple(doubles.tolist())
 
 
 def _no_series(what: str, given: str) -> UsageError:
