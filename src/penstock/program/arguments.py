@@ -126,7 +126,7 @@ def pairs_of(
     Raises: UsageError: no term, not as many weights as terms, or a weight of other slots; as `checked`.
     """
     left, right, count = iter(terms), iter(weights), 0
-    nothing = object()
+    nothing: Any = object()
     while True:
         term, weight = next(left, nothing), next(right, nothing)
         if term is nothing and weight is nothing:
