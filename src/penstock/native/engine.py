@@ -30,6 +30,7 @@ from penstock.program.call import (
     Whole,
 )
 from penstock.program.evaluator import Plain
+from penstock.program.fits import check_real_number
 from penstock.program.scaling import ScaleState
 from penstock.units import WORD_BYTES
 
@@ -247,8 +248,7 @@ class LimbEngine(ABC):
         return raised.with_scale(self.scale_at(limbs)) if self._automatic else raised
 
     def _scalar(self, kind: OpKind, a: Any, scalar: complex, *, reverse: bool) -> Executed:
-        if scalar.imag != 0:
-            raise PenstockError(f"{kind}: OpenFHE takes real numbers only, not {scalar}; encode it as a vector")
+        check_real_number(kind, scalar)
         engine, number = self.context, float(scalar.real)
         if reverse:
             return self._timed(lambda: engine.add_scalar(engine.negate(a), number))

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from penstock.errors import EvaluationRefused, ParamsError
+from penstock.errors import EvaluationRefused, ParamsError, PenstockError
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
@@ -57,6 +57,12 @@ def check_scale(params: CkksParameters, state: ScaleState) -> None:
             f"'{params.name}' has {held_bits(params, state.limbs):.6g} bits left for it: the program is deeper than "
             "the parameters"
         )
+
+
+def check_real_number(what: OpKind, number: complex) -> None:
+    """Raises: PenstockError: a number with an imaginary part, which OpenFHE does not take."""
+    if number.imag != 0:
+        raise PenstockError(f"{what}: OpenFHE takes real numbers only, not {number}; encode it as a vector")
 
 
 def check_factor(params: CkksParameters, number: complex, state: ScaleState) -> None:
