@@ -206,32 +206,6 @@ def test_random_numbers_are_right_or_refused() -> None:
     assert [fault for seed in range(20) for fault in case(seed).faults] == []
 
 
-@pytest.mark.parametrize("scaling", SCALINGS)
-@pytest.mark.parametrize("reading", COMPUTING)
-def test_a_factor_that_would_round_to_zero_is_refused_and_zero_is_not(
-    reading: str, scaling: Scaling, request: pytest.FixtureRequest
-) -> None:
-    if READINGS[reading].keys:
-        request.getfixturevalue("openfhe" if READINGS[reading].library else "encrypting")
-    params = toy(scaling=scaling)
-
-    def series(ev: Any) -> Any:
-        return ev.chebyshev_series(ev.encrypt(X), [0.5, 0.25, 1e-30, 0.125, 1e-25, 1e-20, 0.1], -1, 1)
-
-    with READINGS[reading].evaluator(params, keys_of(params, series)) as ev:
-        a = ev.encrypt(X)
-        below = ev.rescale(ev.mult(a, 0.5))
-        for operand in (a, below):
-            unit = 2.0**-params.scale_bits
-            for tiny in (unit / 4, -unit / 4, -unit, 1e-300, np.float32(2.0**-60)):
-                assert "would round to 0" in refusal(lambda o=operand, t=tiny: ev.mult(o, t)), tiny
-                assert refusal(lambda o=operand, t=tiny: ev.add(o, t)) == ""
-            assert np.max(np.abs(ev.decrypt(ev.rescale(ev.mult(operand, 0.0))))) < 1e-6
-            ev.mult(operand, 4 * unit), ev.mult(operand, -4 * unit)
-        found = np.asarray(ev.decrypt(series(ev)))[: len(X)]
-    assert np.max(np.abs(found - ClearEvaluator(params).decrypt(series(ClearEvaluator(params)))[: len(X)])) < 1e-6
-
-
 def test_a_coefficient_that_only_a_longer_float_holds_is_refused() -> None:
     ev = ClearEvaluator(toy())
     a = ev.encrypt(X)

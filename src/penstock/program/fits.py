@@ -65,19 +65,6 @@ def check_real_number(what: OpKind, number: complex) -> None:
         raise PenstockError(f"{what}: OpenFHE takes real numbers only, not {number}; encode it as a vector")
 
 
-def check_factor(params: CkksParameters, number: complex, state: ScaleState) -> None:
-    """Raises: EvaluationRefused: a real factor that is not 0 and would be rounded to 0."""
-    model = _model(params)
-    if model is None or number.imag or not number.real or not math.isfinite(number.real):
-        return
-    unit = model.encoding_scale(state.limbs, state.degree)
-    if int(min(max(number.real * unit, -2.0), 2.0) + 0.5) == 0:  # OpenFHE adds one half and cuts off, also below zero
-        raise EvaluationRefused(
-            f"{OpKind.MULT_SCALAR}: the number {_shown(number)} would round to 0 at scale 2^{math.log2(unit):.6g}, "
-            "and the product with it: take a larger scale, multiply by several larger numbers, or by 0 itself"
-        )
-
-
 def check_number(params: CkksParameters, what: OpKind, number: complex, state: ScaleState) -> None:
     """Raises: EvaluationRefused: a number that is not finite, or that is larger at this scale than the modulus."""
     size = max(abs(number.real), abs(number.imag))

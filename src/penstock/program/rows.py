@@ -27,7 +27,7 @@ from penstock.program.arguments import (
 )
 from penstock.program.call import Call, Cipher, Executed, How, Manner
 from penstock.program.evaluator import Operand, Plain, Values, Weight, padded
-from penstock.program.fits import check_factor, check_number, check_scale, check_vector
+from penstock.program.fits import check_number, check_scale, check_vector
 from penstock.program.imaginary import ComplexValues
 from penstock.program.scaling import Aligned, ScaleState, align_pair, align_unary, check_drop
 from penstock.traces.builder import TraceBuilder
@@ -273,9 +273,6 @@ class RowWriter(ABC):
         if scalar is not None:
             state = state_of(aligned.limbs, max(aligned.degrees))
             check_number(self.builder.params, kind, scalar, state)
-            # A series has coefficients that round to 0: OpenFHE computes with them.
-            if kind is OpKind.MULT_SCALAR and not self.builder.is_modelled:
-                check_factor(self.builder.params, scalar, state)
         return self._apply(kind, [a], aligned, key, step, plain, scalar, how)
 
     def _apply(self, kind: OpKind, operands: Sequence[Cipher], aligned: Aligned, *rest: Any) -> Cipher:
