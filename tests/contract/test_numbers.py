@@ -204,3 +204,11 @@ def program(ev, data, size):
 @pytest.mark.usefixtures("openfhe", "encrypting")
 def test_random_numbers_are_right_or_refused() -> None:
     assert [fault for seed in range(20) for fault in case(seed).faults] == []
+
+
+def test_a_coefficient_that_only_a_longer_float_holds_is_refused() -> None:
+    ev = ClearEvaluator(toy())
+    a = ev.encrypt(X)
+    longer = np.array([1, "1e4000"], dtype=np.longdouble)
+    for call in (lambda: ev.polynomial(a, longer), lambda: ev.chebyshev_series(a, longer, -1, 1)):
+        assert "finite real numbers" in refusal(call)

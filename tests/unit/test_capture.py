@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.errors import CheckFailed, UsageError
+from penstock.errors import CheckFailed, PenstockError, UsageError
 from penstock.package.capture import NotOblivious
 from penstock.package.content import Package, Verb
 from penstock.params import catalogue
@@ -134,3 +134,16 @@ def test_rotations_of_one_ciphertext_share_a_decomposition(tmp_path):
     assert package.instructions[4].operands == (2, 0, 3)
     assert package.instructions[4].constants == (0, 0, 1)
     assert package.params == catalogue.get("insecure-ci")
+
+
+@pytest.mark.parametrize(
+    "call", ["ev.mult(x, 1j)", "ev.mult(2 - 1j, x)", "ev.add(x, 1j)", "ev.sub(x, 1j)", "ev.sub(1j, x)"]
+)
+def test_a_number_that_no_encrypted_run_takes_is_in_no_package(tmp_path, call):
+    with pytest.raises(PenstockError, match="real numbers only"):
+        captured(tmp_path, f"x = ev.encrypt(data['x'])\nreturn ev.decrypt({call})")
+
+
+def test_inputs_that_no_encrypted_run_takes_are_in_no_package(tmp_path):
+    with pytest.raises(PenstockError, match="imaginary parts of a vector"):
+        captured(tmp_path, "return ev.decrypt(ev.encrypt(data['x']))", "{'x': np.ones(4) * 1j}")

@@ -465,3 +465,36 @@ def test_a_passphrase_is_one_line_of_a_file(tmp_path: Path) -> None:
             passphrase_in(file)
     with pytest.raises(FileError, match="does not exist"):
         passphrase_in(tmp_path / "absent")
+
+
+NO_VECTORS = [
+    np.zeros((2, 2)),
+    lambda: 1,
+    {1: 2},
+    "abc",
+    [1, [2]],
+    None,
+    ["1"],
+    [],
+    [None],
+    0.5,
+    np.ones(513),
+    [10**400],
+]
+
+
+@pytest.mark.parametrize("given", NO_VECTORS, ids=lambda given: repr(given)[:12])
+def test_what_is_no_vector_of_the_set_is_refused_by_every_encryption(params: CkksParameters, given: Any) -> None:
+    pair = KeyPair.generate(params)
+    for encrypt in (pair.encrypt, pair.encrypt_seeded, lambda values: pair.encrypt_complex(values, limbs=1)):
+        with pytest.raises(UsageError, match="a vector"):
+            encrypt(given)
+
+
+@pytest.mark.parametrize("given", [None, 5, "abc", [1.0], np.ones(4)], ids=lambda given: repr(given)[:12])
+def test_what_is_no_ciphertext_is_refused_by_every_decryption(params: CkksParameters, given: Any) -> None:
+    pair = KeyPair.generate(params)
+    for decrypt in (pair.decrypt, pair.decrypt_complex, pair.phase):
+        with pytest.raises(UsageError, match="give its bytes"):
+            decrypt(given)
+    assert abs(pair.decrypt(memoryview(pair.encrypt([0.5])))[0] - 0.5) < 1e-6

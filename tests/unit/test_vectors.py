@@ -86,3 +86,10 @@ def test_another_kind_of_file_and_a_missing_one_are_named(tmp_path):
         read_vectors(tmp_path / "x.txt")
     with pytest.raises(FileError, match="does not exist"):
         read_vectors(tmp_path / "x.npy")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("content", ["", "\n\n", "# only a remark\n"])
+def test_a_file_without_numbers_has_no_values_and_no_warning(tmp_path, content):
+    (tmp_path / "x.csv").write_text(content)
+    assert read_vectors(tmp_path / "x.csv")[None].shape == (0,)

@@ -11,11 +11,11 @@ import numpy as np
 
 from penstock.client.engine import client_errors, load_client, make_ring
 from penstock.client.values import encodable
-from penstock.errors import KeyPairDamaged, PenstockError
+from penstock.errors import KeyPairDamaged, PenstockError, UsageError
 from penstock.keystore import KeyStore, parameter_digest
 from penstock.keystore.pairs import PAIRS
 from penstock.params.ckks import CkksParameters
-from penstock.program.evaluator import Values, finite
+from penstock.program.evaluator import Values, padded
 from penstock.system.files import os_errors, remove_dead, sync_folder, unfinished_folder
 from penstock.system.temporary import temporary_folder
 
@@ -172,14 +172,15 @@ class KeyPair:
                 scale.
         """
         with client_errors():
-            content: bytes = self._ring.encrypt(self._public, encodable(values), limbs or self.params.num_q, degree)
+            given, limbs = encodable(values, self.params.slots), limbs or self.params.num_q
+            content: bytes = self._ring.encrypt(self._public, given, limbs, degree)
         return content
 
     def encrypt_seeded(self, values: Values | list[float], *, limbs: int | None = None, degree: int = 1) -> bytes:
         """Encrypt with the secret key: half the bytes of `encrypt`, for penstock's evaluator alone."""
         with client_errors():
-            limbs = limbs or self.params.num_q
-            content: bytes = self._ring.encrypt_seeded(self._secret, encodable(values), limbs, degree)
+            given, limbs = encodable(values, self.params.slots), limbs or self.params.num_q
+            content: bytes = self._ring.encrypt_seeded(self._secret, given, limbs, degree)
         return content
 
     def decrypt(self, content: bytes, *, flooding: float | None = None) -> Values:
@@ -191,20 +192,20 @@ class KeyPair:
                 (`decrypt_complex`).
         """
         with client_errors():
-            found: Values = self._ring.decrypt(self._secret, content, flooding)
+            found: Values = self._ring.decrypt(self._secret, _bytes(content), flooding)
         return found
 
     def encrypt_complex(self, values: Values, *, limbs: int) -> bytes:
         """As `encrypt_seeded`, of complex numbers, for programs that compute with them."""
         with client_errors():
-            given = np.ascontiguousarray(finite(values), dtype=np.complex128)
+            given = np.ascontiguousarray(padded(values, self.params.slots), dtype=np.complex128)
             content: bytes = self._ring.encrypt_seeded(self._secret, given, limbs, 1)
         return content
 
     def decrypt_complex(self, content: bytes) -> Values:
         """As `decrypt`, with the imaginary parts. Nothing tells how much of them is error."""
         with client_errors():
-            found: Values = self._ring.decrypt_complex(self._secret, content)
+            found: Values = self._ring.decrypt_complex(self._secret, _bytes(content))
         return found
 
     def key_from_small(self, small: Any, *, squared: bool) -> Any:
@@ -221,7 +222,7 @@ class KeyPair:
         It tells the error, and so the secret in the end: give it to nobody.
         """
         with client_errors():
-            found: np.ndarray[Any, np.dtype[np.uint64]] = self._ring.phase(self._secret, content)
+            found: np.ndarray[Any, np.dtype[np.uint64]] = self._ring.phase(self._secret, _bytes(content))
         return found
 
     def write_key(self, key: str, path: Path, *, tenant: str, limbs: int | None = None, seeded: bool = True) -> int:
@@ -288,3 +289,11 @@ def is_sealed(folder: Path) -> bool:
     if len(head) < _SEALED_AT + 4:
         raise KeyPairDamaged(f"{file}: it has {len(head)} bytes, less than its header: {_REMEDY}")
     return int.from_bytes(head[_SEALED_AT:], "little") == 1
+
+
+def _bytes(content: Any) -> bytes:
+    """Raises: UsageError: a ciphertext that is not bytes."""
+    if not isinstance(content, bytes | bytearray | memoryview):
+        kind = type(content).__name__
+        raise UsageError(f"a ciphertext is given as {kind}: give its bytes, as 'encrypt' and an evaluator return them")
+    return bytes(content)

@@ -51,5 +51,6 @@ class PublicKey:
     def encrypt(self, values: Values | list[float], *, limbs: int | None = None, degree: int = 1) -> bytes:
         """As `KeyPair.encrypt`."""
         with client_errors():
-            content: bytes = self._ring.encrypt(self._public, encodable(values), limbs or self.params.num_q, degree)
+            given, limbs = encodable(values, self.params.slots), limbs or self.params.num_q
+            content: bytes = self._ring.encrypt(self._public, given, limbs, degree)
         return content

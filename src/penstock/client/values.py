@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from penstock.program.evaluator import Values, check_real, finite
+from penstock.program.evaluator import Values, check_real, padded
 
 
-def encodable(values: Values | list[float]) -> Values:
-    """A contiguous vector of complex numbers without imaginary parts.
+def encodable(values: Any, slots: int) -> Values:
+    """A contiguous vector of complex numbers without imaginary parts, (slots,), zeros at the end.
 
-    Raises: PenstockError: a vector with imaginary parts, or with what no double holds.
+    Raises: PenstockError: a vector with imaginary parts; as `padded`.
     """
-    given = finite(np.asarray(values))
+    given = padded(values, slots)
     check_real(given)
     return np.ascontiguousarray(given, dtype=np.complex128)

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from penstock import _engine
-from penstock.errors import PenstockError
 from penstock.native.arena import ArenaModel
 from penstock.native.evaluator import NativeEvaluator
 from penstock.operations import OpKind, rotation_galois_element
@@ -31,6 +30,7 @@ from penstock.program.call import (
     Whole,
 )
 from penstock.program.evaluator import Plain, Values
+from penstock.program.fits import check_real_number
 from penstock.program.imaginary import ComplexValues
 from penstock.program.rows import MULTIPLICATIONS
 from penstock.program.scaling import ScaleState
@@ -243,8 +243,7 @@ class CompilingEngine:
         if isinstance(scalar, OverScale):
             assert call.kind is OpKind.MULT_SCALAR
             return self._note("mult_over_scale", call, numbers=[scalar.numerator, scalar.level_scale, scalar.small])
-        if scalar.imag != 0:
-            raise PenstockError(f"{call.kind}: OpenFHE takes real numbers only, not {scalar}; encode it as a vector")
+        check_real_number(call.kind, scalar)
         work = "scalar_sub" if call.how is Manner.REVERSED else call.kind.value
         return self._note(work, call, number=float(scalar.real))
 

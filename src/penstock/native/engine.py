@@ -30,6 +30,7 @@ from penstock.program.call import (
     Whole,
 )
 from penstock.program.evaluator import Plain
+from penstock.program.fits import check_real_number
 from penstock.program.scaling import ScaleState
 from penstock.units import WORD_BYTES
 
@@ -247,8 +248,7 @@ class LimbEngine(ABC):
         return raised.with_scale(self.scale_at(limbs)) if self._automatic else raised
 
     def _scalar(self, kind: OpKind, a: Any, scalar: complex, *, reverse: bool) -> Executed:
-        if scalar.imag != 0:
-            raise PenstockError(f"{kind}: OpenFHE takes real numbers only, not {scalar}; encode it as a vector")
+        check_real_number(kind, scalar)
         engine, number = self.context, float(scalar.real)
         if reverse:
             return self._timed(lambda: engine.add_scalar(engine.negate(a), number))
@@ -272,16 +272,16 @@ class LimbEngine(ABC):
 
     def _encoded(self, plains: Sequence[Plain], limbs: int, degree: int = 1) -> list[_engine.CkksPlaintext]:
         """Vectors encoded; those that are not yet, together."""
-        name = (id(self.context), limbs, degree)
-        new = list({id(each): each for each in plains if name not in each.encoded}.values())
+        name = (limbs, degree)
+        new = list({id(each): each for each in plains if name not in each.kept(self)}.values())
         if new:
             start = time.perf_counter()
             vectors = [np.ascontiguousarray(each.values, dtype=np.complex128) for each in new]
             made = self.context.encode_many(vectors, limbs, degree, len(vectors[0]))
             for each, encoded in zip(new, made, strict=True):
-                each.encoded[name] = encoded
+                each.kept(self)[name] = encoded
             self.encode_s += time.perf_counter() - start
-        found = [each.encoded[name] for each in plains]
+        found = [each.kept(self)[name] for each in plains]
         self._now_encoded(new, name, self.params.polynomial_bytes(limbs))
         return found
 
@@ -291,12 +291,12 @@ class LimbEngine(ABC):
 
     def _coefficients(self, plain: Plain, limbs: int) -> Any:
         """A diagonal before its limbs differ; encoded over Q and P it would be as many times larger as it has limbs."""
-        name = (id(self.context), limbs, "coefficients")
-        known = plain.encoded.get(name)
+        name, kept = (limbs, "coefficients"), plain.kept(self)
+        known = kept.get(name)
         if known is None:
             start = time.perf_counter()
             values = np.ascontiguousarray(plain.fleeting(), dtype=np.complex128)
-            known = plain.encoded[name] = self.context.encode_coefficients(values, limbs, 1, len(values))
+            known = kept[name] = self.context.encode_coefficients(values, limbs, 1, len(values))
             self.encode_s += time.perf_counter() - start
             # Twice as many real coefficients as slots.
             self._now_encoded([plain], name, 2 * WORD_BYTES * len(values))

@@ -87,7 +87,7 @@ class NativeEvaluator(ExpandingEvaluator):
         return Refresh(adjust=adjust, small=small, modulus_ratio=q[0] / top)
 
     def weighted_sum(self, terms: Iterable[Cipher], weights: Iterable[Weight]) -> Cipher:
-        pairs = pairs_of(terms, weights, self.encode, ciphertext)
+        pairs = pairs_of(terms, weights, self, ciphertext)
         total: Cipher | None = None
         while group := list(islice(pairs, _MOST_TERMS)):
             part = self._plain_sum([term for term, _ in group], [plain for _, plain in group])

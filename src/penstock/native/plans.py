@@ -22,6 +22,7 @@ from penstock.program.circuits.bootstrap import is_library, with_few_keys
 from penstock.program.circuits.openfhe.stages import FEW_KEYS
 from penstock.program.clear import ClearEvaluator
 from penstock.program.evaluator import Evaluator, Values
+from penstock.program.imaginary import complex_refresh, refreshes_real_only
 from penstock.program.tally import tally_of
 from penstock.simulation.memory.hierarchy import Accesses, Belady, replay
 from penstock.traces.schema import Trace
@@ -137,6 +138,8 @@ def choose_plan(
     taken = _cheapest(fitting)
     if _is_first(taken) and not is_real():
         found = [each for each in found if not _is_first(each)]
+        if not found:
+            raise complex_refresh(first)
         taken = _cheapest([each for each in fitting if not _is_first(each)] or found[:1])
     others = tuple(each for each in found if each is not taken)
     return Choice(plan=taken, others=others, why=_why(taken, others, budget_bytes) if others else "")
@@ -150,8 +153,7 @@ def _cheapest(plans: Sequence[Plan]) -> Plan:
 
 
 def _is_first(plan: Plan) -> bool:
-    assert plan.params.bootstrap is not None
-    return plan.params.bootstrap.order == ORDERS[1]
+    return refreshes_real_only(plan.params)
 
 
 def _others(first: CkksParameters) -> list[CkksParameters]:
@@ -212,8 +214,13 @@ class _Refreshes(ClearEvaluator):
         super().__init__(params)
         self.real = True
 
+    def encrypt(self, values: Values, *, name: str | None = None) -> Values:
+        vector = super().encrypt(values, name=name)
+        return vector if np.any(vector.imag) else vector.real
+
     def bootstrap(self, a: Values, slots: int | None = None) -> Values:
-        self.real &= not np.any(np.imag(a))
+        # What a complex operand reached may be complex, as in `ComplexValues`, whatever its values are.
+        self.real &= not np.iscomplexobj(a)
         return super().bootstrap(a, slots)
 
 

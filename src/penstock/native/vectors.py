@@ -35,6 +35,6 @@ class EngineOfBudget(EngineHere):
         super()._now_encoded(new, name, size)
         for each in new:
             if self._vector_bytes is not None and self.kept_vector_bytes + size > self._vector_bytes:
-                del each.encoded[name]
+                del each.kept(self)[name]
             else:
                 self.kept_vector_bytes += size

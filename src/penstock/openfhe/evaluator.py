@@ -293,10 +293,10 @@ class OpenFheEvaluator(CompositeEvaluator):
 
     def _encoded(self, plain: Plain, state: ScaleState, kind: OpKind) -> Any:
         degree = state.degree if kind in (OpKind.ADD_PLAIN, OpKind.SUB_PLAIN) else 1
-        known = plain.encoded.get((state.limbs, degree))
+        kept = plain.kept(self)
+        known = kept.get((state.limbs, degree))
         if known is None:
-            known = self._encode(plain.values, state.limbs, degree)
-            plain.encoded[(state.limbs, degree)] = known
+            known = kept[state.limbs, degree] = self._encode(plain.values, state.limbs, degree)
         return known
 
     def _done(self, made: Any, start: float, end: float) -> Executed:

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from penstock.errors import UsageError
+from penstock.operations import OpKind
 from penstock.package.builder import PackageBuilder
 from penstock.package.content import (
     SHAPES,
@@ -47,7 +48,8 @@ from penstock.program.arguments import (
     swapped,
 )
 from penstock.program.call import Cipher
-from penstock.program.evaluator import Evaluator, Operand, Plain, Values, Weight
+from penstock.program.evaluator import Evaluator, Operand, Plain, Values, Weight, check_real
+from penstock.program.fits import check_real_number
 from penstock.program.rows import ciphertext, relinearized
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.system.own_file import one_at_a_time
@@ -89,6 +91,8 @@ class CaptureEvaluator:
     def encrypt(self, values: Values, *, name: str | None = None) -> Captured:
         fresh = self.inner.encrypt(values, name=name)  # which checks the shape
         found = np.asarray(values)
+        if self.params.library == "openfhe":
+            check_real(found)
         self.input_digests.append(_digest(found))
         given = Input(self._input_name(name), len(found), is_complex=found.dtype.kind == "c")
         return Captured(fresh, self.builder.encrypt(given, fresh.state))
@@ -118,7 +122,9 @@ class CaptureEvaluator:
     def sub(self, a: Operand, b: Operand) -> Captured:
         if not isinstance(a, Captured):
             number = minuend_of(a, is_ciphertext=isinstance(b, Captured))
-            return self._made(Verb.SCALAR_SUB, self.inner.sub(number, b.cipher), [b], number=number)
+            return self._made(
+                Verb.SCALAR_SUB, self.inner.sub(number, b.cipher), [b], number=self._real(OpKind.SUB_SCALAR, number)
+            )
         return self._sum((Verb.SUB, Verb.SUB_PLAIN, Verb.SUB_SCALAR), self.inner.sub, a, b)
 
     def mult(self, a: Operand, b: Operand) -> Captured:
@@ -133,7 +139,14 @@ class CaptureEvaluator:
             return self._made(pair, call(a.cipher, b.cipher), [a, b])
         if isinstance(b, Plain):
             return self._made(with_plain, call(a.cipher, b), [a], constants=[self._constant(b)])
-        return self._made(with_number, call(a.cipher, b), [a], number=number_of(b))
+        number = self._real(OpKind(with_number.value), number_of(b))
+        return self._made(with_number, call(a.cipher, number), [a], number=number)
+
+    def _real(self, what: OpKind, number: complex) -> complex:
+        """A number, which OpenFHE's sets take real: what runs encrypted refuses others too."""
+        if self.params.library == "openfhe":
+            check_real_number(what, number)
+        return number
 
     def negate(self, a: Captured) -> Captured:
         return self._made(Verb.NEGATE, self.inner.negate(_cipher("negate", a)), [a])
@@ -142,11 +155,11 @@ class CaptureEvaluator:
         summed: list[Captured] = []
         plains: list[Plain] = []
         constants: list[int] = []
-        for term, plain in pairs_of(terms, weights, self.encode, _cipher):
+        for term, plain in pairs_of(terms, weights, self, _cipher):
             constants.append(self._constant(plain))
             summed.append(term)
             # A vector that was made for one use is not kept.
-            plains.append(Plain(_nothing, plain.name, plain.encoded))
+            plains.append(Plain(_nothing, plain.name, plain.encoded, plain.traits))
         inner = self.inner.weighted_sum([term.cipher for term in summed], plains)
         return self._made(Verb.WEIGHTED_SUM, inner, summed, constants=constants)
 
@@ -248,10 +261,10 @@ class CaptureEvaluator:
         return a if inner is a.cipher else self._made(verb, inner, [a], **rest)
 
     def _constant(self, plain: Plain) -> int:
-        known = plain.encoded.get(_NUMBER)
+        kept = plain.kept(self.builder)
+        known = kept.get(_NUMBER)
         if known is None:
-            values = plain.source() if callable(plain.source) else plain.source
-            known = plain.encoded[_NUMBER] = self.builder.constant(values)
+            known = kept[_NUMBER] = self.builder.constant(plain.fleeting())
         return int(known)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from penstock.errors import ParamsError, PenstockError, UsageError
 from penstock.params.ckks import CkksParameters
-from penstock.program.evaluator import Operand, Plain, Values, Weight, chebyshev_coefficients
+from penstock.program.evaluator import Evaluator, Operand, Plain, Values, Weight, chebyshev_coefficients
 
 _LEAST_HIGHEST = 2.0**-44
 """OpenFHE takes a smaller coefficient of a short power series as zero, and refuses one in the highest place."""
@@ -129,15 +129,15 @@ def period_of(params: CkksParameters, slots: Any) -> int:
 
 
 def pairs_of(
-    terms: Iterable[Any], weights: Iterable[Weight], encode: Callable[[Any], Plain], checked: Callable[[str, Any], Any]
+    terms: Iterable[Any], weights: Iterable[Weight], ev: Evaluator, checked: Callable[[str, Any], Any]
 ) -> Iterator[tuple[Any, Plain]]:
     """Terms of a weighted sum with their weights; each weight is encoded when its pair is asked for.
 
-    Args:   checked(what, term): refuses a term that is not a ciphertext of the reading.
-    Raises: UsageError: no term, or not as many weights as terms; as `checked`.
+    Args:   ev: the reading; checked(what, term): refuses a term that is not a ciphertext of the reading.
+    Raises: UsageError: no term, not as many weights as terms, or a weight of other slots; as `checked`.
     """
     left, right, count = each_of("terms", terms), each_of("weights", weights), 0
-    nothing = object()
+    nothing: Any = object()
     while True:
         term, weight = next(left, nothing), next(right, nothing)
         if term is nothing and weight is nothing:
@@ -147,7 +147,8 @@ def pairs_of(
             raise UsageError(f"weighted_sum: {count} {few}, and more {many}: give one weight for each term")
         count += 1
         checked("weighted_sum", term)
-        yield term, weight if isinstance(weight, Plain) else encode(weight)
+        plain = weight if isinstance(weight, Plain) else ev.encode(weight)
+        yield term, plain.fitting(ev.params.slots)
     if not count:
         raise UsageError("weighted_sum: a sum of no terms: give one at least")
 
@@ -173,9 +174,12 @@ def series_of(what: str, coefficients: Any) -> tuple[float, ...]:
         raise _no_series(what, f"of shape {found.shape}")
     if found.dtype.kind not in "biuf":
         raise _no_series(what, f"of type {found.dtype}")
-    if not np.all(np.isfinite(found)):
-        raise _no_series(what, f"{found[~np.isfinite(found)][0]} at place {int(np.argmin(np.isfinite(found)))}")
-    return tuple(found.astype(np.float64).tolist())
+    with np.errstate(over="ignore"):  # of longer floats
+        doubles = found.astype(np.float64)
+    if not np.all(np.isfinite(doubles)):
+        place = int(np.argmin(np.isfinite(doubles)))
+        raise _no_series(what, f"{found[place]} at place {place}")
+    return tuple(doubles.tolist())
 
 
 def _no_series(what: str, given: str) -> UsageError:

@@ -28,6 +28,7 @@ from penstock.program.arguments import (
     swapped,
 )
 from penstock.program.evaluator import Operand, Plain, Values, Weight, name_of, padded
+from penstock.program.imaginary import complex_refresh, refreshes_real_only
 
 
 class ClearEvaluator:
@@ -75,7 +76,7 @@ class ClearEvaluator:
         return result
 
     def weighted_sum(self, terms: Iterable[Values], weights: Iterable[Weight]) -> Values:
-        return reduce(self.add, (self.mult(a, b) for a, b in pairs_of(terms, weights, self.encode, self._vector)))
+        return reduce(self.add, (self.mult(a, b) for a, b in pairs_of(terms, weights, self, self._vector)))
 
     def mult_no_relin(self, a: Values, b: Values) -> Values:
         return self._vector("mult_no_relin", a) * self._vector("mult_no_relin", b)
@@ -111,10 +112,12 @@ class ClearEvaluator:
 
     def bootstrap(self, a: Values, slots: int | None = None) -> Values:
         # As the sum over the copies leaves it: what does not repeat with the period is averaged away.
-        period = period_of(self.params, slots)
+        period, a = period_of(self.params, slots), self._vector("bootstrap", a)
+        if refreshes_real_only(self.params) and np.any(a.imag):
+            raise complex_refresh(self.params)
         if period == self.params.slots:
-            return self._vector("bootstrap", a)
-        return np.tile(self._vector("bootstrap", a).reshape(-1, period).mean(axis=0), self.params.slots // period)
+            return a
+        return np.tile(a.reshape(-1, period).mean(axis=0), self.params.slots // period)
 
     def bootstrap_many(self, operands: Sequence[Values], slots: int | None = None) -> list[Values]:
         given = [self._vector("bootstrap_many", a) for a in operands_of(operands)]
@@ -154,7 +157,7 @@ class ClearEvaluator:
         if not self._is_vector(a):
             a, b = swapped(what, a, b, is_ciphertext=self._is_vector(b))
         if isinstance(b, Plain):
-            return a, b.values
+            return a, b.fitting(self.params.slots).values
         return a, b if isinstance(b, np.ndarray) and b.shape == a.shape else _real(number_of(b))
 
     def levels(self, a: Values) -> int:

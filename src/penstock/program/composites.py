@@ -18,6 +18,7 @@ from penstock.program.circuits.bootstrap import (
 )
 from penstock.program.circuits.chebyshev import chebyshev_circuit
 from penstock.program.circuits.openfhe.series import evaluate_series
+from penstock.program.imaginary import ComplexValues, complex_refresh, refreshes_real_only
 from penstock.program.rows import RowWriter, relinearized
 from penstock.traces.schema import ORIGIN_COMPOSITE
 
@@ -32,6 +33,10 @@ class CompositeEvaluator(RowWriter):
     def bootstrap(self, a: Cipher, slots: int | None = None) -> Cipher:
         period, a = period_of(self.params, slots), relinearized("bootstrap", a)
         refreshed_levels(self.params)
+        if refreshes_real_only(self.params):
+            found = ComplexValues.of(self.builder)
+            if any(found.has(each.object_id, self.builder) for each in members_of(a)):
+                raise complex_refresh(self.params)
         name, how = scope_name(self.params, period), Period(period, len(members_of(a)))
         return self._composite(OpKind.BOOTSTRAP, name, a, lambda ev, c: bootstrap_circuit(ev, c, period), how)
 

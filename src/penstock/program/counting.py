@@ -139,7 +139,9 @@ class _Counting(SymbolicEvaluator):
     def encode(self, values: Values | Callable[[], Values], *, name: str | None = None) -> Plain:
         # Nothing reads a vector: one in full is not copied, and one that is still to be made is not made.
         full = callable(values) or getattr(values, "shape", None) == (self.params.slots,)
-        return Plain(values, name_of(name)) if full else super().encode(values, name=name)
+        if full:
+            return Plain(values, name_of(name), slots=self.params.slots)
+        return super().encode(values, name=name)
 
     def scope(self, name: str) -> AbstractContextManager[str]:
         return nullcontext(name)
@@ -228,12 +230,12 @@ class _Counting(SymbolicEvaluator):
     def _use(self, plain: Plain, limbs: int) -> None:
         """The encoding of a plaintext at `limbs` limbs is used in this step."""
         builder = self.builder
-        objects = plain.encoded.setdefault("objects", {})
-        known = objects.get((id(builder), limbs))
+        objects = plain.kept(builder)
+        known = objects.get(limbs)
         if known is not None:
             builder.last[known] = builder.step
             return
-        known = objects[id(builder), limbs] = len(builder.first)
+        known = objects[limbs] = len(builder.first)
         builder.first.append(builder.step)
         builder.last.append(builder.step)
         builder.size.append(self._plaintext_size(limbs))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -41,21 +42,42 @@ class Plain:
     source: Values | Callable[[], Values]
     """The vector, or what makes it: readings without cryptography never ask for it."""
     name: str | None = None
-    encoded: dict[Any, Any] = field(default_factory=dict, repr=False)
-    """The reading's own encodings, by limbs (and scale)."""
+    encoded: WeakKeyDictionary[Any, dict[Any, Any]] = field(default_factory=WeakKeyDictionary, repr=False)
+    """What each owner keeps of it: `kept`."""
     traits: Traits = field(default_factory=Traits, repr=False)
+    slots: int | None = None
+    """Of the set that it was made for; `None`: any."""
 
     @classmethod
     def of(cls, values: Values | Callable[[], Values], slots: int, name: str | None = None) -> Plain:
         """A plaintext of `slots` slots, zeros at the end."""
         name = name_of(name)
         if callable(values):
-            return cls(lambda: padded(values(), slots), name)
+            return cls(lambda: padded(values(), slots), name, slots=slots)
         vector = padded(values, slots)
         vector.setflags(write=False)
-        made = cls(vector, name)
+        made = cls(vector, name, slots=slots)
         made.traits.look(vector)
         return made
+
+    def kept(self, owner: Any) -> dict[Any, Any]:
+        """What one run keeps of it: encodings by limbs and scale, numbers of objects. It goes when its owner goes.
+
+        A program may keep a plaintext and run again, at other parameters too. An owner's `id` would come back then.
+        """
+        found = self.encoded.get(owner)
+        if found is None:
+            found = self.encoded[owner] = {}
+        return found
+
+    def fitting(self, slots: int) -> Plain:
+        """Itself. Raises: UsageError: it was made for another number of slots."""
+        if self.slots not in (None, slots):
+            raise UsageError(
+                f"an operand is a plaintext of {self.slots} slots, and the ciphertexts of this run have {slots}: make "
+                "plaintexts in the run that uses them, ev.encode(vector)"
+            )
+        return self
 
     @property
     def values(self) -> Values:

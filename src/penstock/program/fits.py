@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from penstock.errors import EvaluationRefused, ParamsError
+from penstock.errors import EvaluationRefused, ParamsError, PenstockError
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
@@ -19,7 +19,7 @@ from penstock.program.noise import NoiseModel, coefficients_of
 from penstock.program.scaling import ScaleState
 
 _SAME = 0.01
-"""Bits of a scale above the modulus that do not count."""
+"""Bits of a real scale above the modulus that do not count."""
 
 
 @lru_cache(maxsize=64)
@@ -46,7 +46,8 @@ def is_beyond(params: CkksParameters, state: ScaleState) -> bool:
 
     Primes differ a little from powers of two, and a scale as large as the modulus leaves values below one half.
     """
-    return state.degree > 1 and scale_bits(params, state) >= held_bits(params, state.limbs) + _SAME
+    spare = 0.0 if _model(params) is None else _SAME
+    return state.degree > 1 and scale_bits(params, state) >= held_bits(params, state.limbs) + spare
 
 
 def check_scale(params: CkksParameters, state: ScaleState) -> None:
@@ -57,6 +58,12 @@ def check_scale(params: CkksParameters, state: ScaleState) -> None:
             f"'{params.name}' has {held_bits(params, state.limbs):.6g} bits left for it: the program is deeper than "
             "the parameters"
         )
+
+
+def check_real_number(what: OpKind, number: complex) -> None:
+    """Raises: PenstockError: a number with an imaginary part, which OpenFHE does not take."""
+    if number.imag != 0:
+        raise PenstockError(f"{what}: OpenFHE takes real numbers only, not {number}; encode it as a vector")
 
 
 def check_number(params: CkksParameters, what: OpKind, number: complex, state: ScaleState) -> None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from penstock.errors import EvaluationRefused
+from penstock.errors import EvaluationRefused, ParamsError
+from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Traits
 from penstock.traces.builder import TraceBuilder
 from penstock.traces.schema import ORIGIN_MODELLED, Trace
@@ -30,6 +31,19 @@ def check_dropped(imaginary: float) -> None:
             f"decrypt: the values are complex, and OpenFHE's decryption drops their imaginary parts, {imaginary:.3g} "
             "(rms): take penstock's client ('--client-library penstock'), or multiply by -i before the decryption"
         )
+
+
+def refreshes_real_only(params: CkksParameters) -> bool:
+    """Whether a refresh drops imaginary parts: where SlotsToCoeffs comes first, real coefficients hold the values."""
+    return params.bootstrap is not None and params.bootstrap.order == "stc-first"
+
+
+def complex_refresh(params: CkksParameters) -> ParamsError:
+    """Of a refresh of values that may be complex, at a set that refreshes real ones only."""
+    return ParamsError(
+        f"bootstrap: the values may be complex, and set '{params.name}' begins with SlotsToCoeffs (order 'stc-first'), "
+        "which drops imaginary parts: take order 'stc-last', or multiply by i behind the refresh"
+    )
 
 
 class ComplexValues:

@@ -37,7 +37,7 @@ from penstock.program.call import (
 )
 from penstock.program.composites import ExpandingEvaluator
 from penstock.program.evaluator import Plain, Values, check_real
-from penstock.program.fits import check_vector
+from penstock.program.fits import check_real_number, check_vector
 from penstock.program.imaginary import ComplexValues, check_dropped
 from penstock.program.noise import NoiseModel, coefficients_of, ones_in_slots, slots_of
 from penstock.program.noisy_small import NoisySmallRing
@@ -455,8 +455,7 @@ class NoisyEvaluator(ExpandingEvaluator):
         return total.with_noise(ratio**2 * encoding)
 
     def _with_scalar(self, kind: OpKind, a: Cipher, scalar: complex, predicted: ScaleState, *, reverse: bool) -> Noisy:
-        if scalar.imag != 0:
-            raise PenstockError(f"{kind}: OpenFHE takes real numbers only, not {scalar}; encode it as a vector")
+        check_real_number(kind, scalar)
         made: Noisy = a.value
         model, limbs = self.model, predicted.limbs
         unit = model.encoding_scale(limbs, predicted.degree)

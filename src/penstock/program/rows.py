@@ -140,7 +140,7 @@ class RowWriter(ABC):
         if isinstance(b, Cipher):
             return self._two(pair, a, ciphertext(pair.value, b))
         if isinstance(b, Plain):
-            return self._one(with_plain, a, plain=b)
+            return self._one(with_plain, a, plain=b.fitting(self.params.slots))
         return self._one(with_scalar, a, scalar=number_of(b))
 
     def negate(self, a: Cipher) -> Cipher:
@@ -154,11 +154,11 @@ class RowWriter(ABC):
             return self._two(OpKind.MULT, relinearized("mult", a), relinearized("mult", b), key=RELIN_KEY)
         a = ciphertext("mult", a)
         if isinstance(b, Plain):
-            return self._one(OpKind.MULT_PLAIN, a, plain=b)
+            return self._one(OpKind.MULT_PLAIN, a, plain=b.fitting(self.params.slots))
         return self._one(OpKind.MULT_SCALAR, a, scalar=number_of(b))
 
     def weighted_sum(self, terms: Iterable[Cipher], weights: Iterable[Weight]) -> Cipher:
-        return reduce(self.add, (self.mult(a, b) for a, b in pairs_of(terms, weights, self.encode, ciphertext)))
+        return reduce(self.add, (self.mult(a, b) for a, b in pairs_of(terms, weights, self, ciphertext)))
 
     def mult_no_relin(self, a: Cipher, b: Cipher) -> Cipher:
         return self._two(OpKind.MULT_NO_RELIN, ciphertext("mult_no_relin", a), ciphertext("mult_no_relin", b))
@@ -287,7 +287,8 @@ class RowWriter(ABC):
     ) -> Cipher:
         aligned = _aligned(a.state.limbs, a.state.degree, self.params.scaling, kind in MULTIPLICATIONS)
         if scalar is not None:
-            check_number(self.builder.params, kind, scalar, state_of(aligned.limbs, max(aligned.degrees)))
+            state = state_of(aligned.limbs, max(aligned.degrees))
+            check_number(self.builder.params, kind, scalar, state)
         return self._apply(kind, [a], aligned, key, step, plain, scalar, how)
 
     def _apply(self, kind: OpKind, operands: Sequence[Cipher], aligned: Aligned, *rest: Any) -> Cipher:
@@ -336,11 +337,10 @@ class RowWriter(ABC):
         limbs, plain = done.state.limbs, call.plain
         plaintext = None
         if plain is not None:
-            known = plain.encoded.setdefault("objects", {})
-            plaintext = known.get((id(self.builder), limbs))
+            known = plain.kept(self.builder)
+            plaintext = known.get(limbs)
             if plaintext is None:
-                plaintext = self.builder.plaintext(limbs, plain.name)
-                known[(id(self.builder), limbs)] = plaintext
+                plaintext = known[limbs] = self.builder.plaintext(limbs, plain.name)
                 ComplexValues.of(self.builder).plains[plaintext] = plain.traits
         self.builder.add(
             call.kind,

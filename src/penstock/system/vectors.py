@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import warnings
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -104,7 +105,9 @@ def _read_npy(path: Path) -> dict[str | None, Vector]:
 
 
 def _read_csv(path: Path) -> dict[str | None, Vector]:
-    return {None: np.loadtxt(path, delimiter=",", ndmin=1).ravel()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a file without numbers has a vector of no values
+        return {None: np.loadtxt(path, delimiter=",", ndmin=1).ravel()}
 
 
 def _read_json(path: Path) -> dict[str | None, Vector]:

@@ -142,7 +142,7 @@ class Expander:
             vector = Plain(np.zeros(0))
             limbs = cs[0].state.limbs
             # The product is with the object that the script's plaintext has already.
-            vector.encoded["objects"] = {(id(ev.builder), n): plain.object_id for n in range(1, limbs + 1)}
+            vector.kept(ev.builder).update(dict.fromkeys(range(1, limbs + 1), plain.object_id))
             return sum_slots(ev, ev.mult(cs[0], vector), batch)
 
         return Expansion(("plain", batch), with_plaintext)

@@ -106,10 +106,10 @@ class Extended:
 
     def _plaintext(self, plain: Plain, limbs: int) -> int:
         """The object of a vector that is encoded over Q and P, once a trace."""
-        known = plain.encoded.setdefault("extended", {})
-        plaintext = known.get((id(self.builder), limbs))
+        known = plain.kept(self.builder)
+        plaintext = known.get(("extended", limbs))
         if plaintext is None:
-            plaintext = known[id(self.builder), limbs] = self.builder.plaintext(limbs, plain.name, extended=True)
+            plaintext = known["extended", limbs] = self.builder.plaintext(limbs, plain.name, extended=True)
         return int(plaintext)
 
     def rotated(self, a: Cipher, steps: Sequence[int]) -> list[Cipher]:
