@@ -120,7 +120,7 @@ class RowWriter(ABC):
             start_s=done.start_s,
             end_s=done.end_s,
         )
-        return values.copy()
+        return values
 
     # Sums.
     def add(self, a: Operand, b: Operand) -> Cipher:
