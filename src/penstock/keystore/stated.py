@@ -18,8 +18,8 @@ def check_bytes(content: Any, what: str) -> None:
     """Raises: UsageError: it is not of the class `bytes`, as everything encrypted is."""
     if not isinstance(content, bytes):
         raise UsageError(
-            f"{what} is of class {type(content).__name__}: what is encrypted is passed as bytes; pass what the client "
-            "returned, or the content of its file"
+            f"{what} is of class {type(content).__name__}: ciphertexts are passed as bytes; pass the bytes "
+            "that the client returned, or the content of its file"
         )
 
 

@@ -128,7 +128,7 @@ def write_atomic(
 class UnfinishedFile:
     """A file that is written under a temporary name, and has its own once it is whole; as `write_atomic`, in steps.
 
-    A context manager. Write `temporary`, then call `publish`; without it the end removes what was written. A child of
+    A context manager. Write `temporary`, then call `publish`; without it the end removes the file. A child of
     a fork that leaves the block removes nothing.
     """
 

@@ -242,7 +242,7 @@ def _modules_beside(path: Path) -> Iterator[None]:
     kept = _BESIDE.setdefault(folder, {})
     hidden = {each: sys.modules[each] for each in kept if each in sys.modules}
     sys.modules.update(kept)
-    entry = "".join(list(str(folder)))  # an object of its own: the same folder may be there already, or be added
+    entry = "".join(list(str(folder)))  # a separate object: the same folder may be there already, or be added
     sys.path.append(entry)
     known = set(sys.modules)
     writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # a folder of the user's stays as it is

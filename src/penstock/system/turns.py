@@ -1,4 +1,4 @@
-"""Turns of threads at what a process has once. Nobody waits for a thread that has ended, or that waits for it."""
+"""Turns of threads at things that a process has once. None waits for a thread that has ended, or that waits for it."""
 
 from __future__ import annotations
 

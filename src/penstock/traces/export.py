@@ -127,7 +127,7 @@ def timeline(trace: Trace, *, max_events: int = DEFAULT_EVENTS) -> dict[str, Any
 
 
 def _untimed(trace: Trace) -> dict[str, int]:
-    """Kind -> operations that ran and have no time; the inside of a composite has none of its own."""
+    """Kind -> operations that ran and have no time; the inside of a composite has none."""
     view = trace.view(composites=True).operations
     rows = view.filter(pc.is_null(view["start_s"])).column("kind").to_pylist()
     return dict(Counter(rows))

@@ -350,7 +350,7 @@ def merged(instructions: list[Instruction]) -> Iterator[tuple[Instruction, OpKin
 def unknown_kind(each: Instruction) -> OpKind | None:
     """The kind of an operation that a reader passes over; `None`: bookkeeping, or the client's.
 
-    One with an instruction of its own that lost its operands is a composite too: nobody knows its limbs and its key.
+    One with a separate instruction that lost its operands is a composite too: nobody knows its limbs and its key.
 
     >>> [unknown_kind(Instruction(op)) for op in ("bk_composite", "bk_free", "Bootstrap")]
     [<OpKind.COMPOSITE: 'composite'>, None, <OpKind.BOOTSTRAP: 'bootstrap'>]

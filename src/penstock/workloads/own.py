@@ -33,7 +33,7 @@ TOLERANCE = 1e-3
 _ARGUMENTS = {"program": 3, "data": 3, "blank": 2, "check": 4}
 """Function of a file -> arguments that it is called with."""
 _LOADED: dict[Path, tuple[ModuleType, dict[Path, str | None]]] = {}
-"""File -> its workload, and the SHA-256 of each file that it is of: itself, and the modules beside it."""
+"""File -> its workload, and the SHA-256 of each file that it is of: itself, and the modules next to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def is_own(name: str) -> bool:
 
 
 def load(name: str) -> ModuleType:
-    """The workload in a Python file. It is read again once the file, or a module beside it that it imports, changes.
+    """The workload in a Python file. It is read again once the file, or a module next to it that it imports, changes.
 
     Its `NAME` is the file's, with the suffix: no workload of penstock's has such a name.
     Raises: UsageError: no such file, no Python, or a part that a workload needs is missing.
