@@ -217,7 +217,7 @@ def played_on_host(
 def _with_reads(
     closed: Answered, rates: DriveRates, result: ScanResult, passes: int
 ) -> tuple[float, dict[str, float], float]:
-    """Seconds of a batch, seconds of each resource with the ordinary reads on it, and the rate of reads that are served.
+    """Seconds of a batch, seconds of each resource with the ordinary reads on it, and the rate of served reads.
 
     The query's way in and the drive-level accelerator run in parallel with the scan. As in the closed form, all bytes
     share one link.
