@@ -193,11 +193,7 @@ def test_a_query_is_compared_with_its_simulation(tmp_path: Path) -> None:
     found = penstock("query", tmp_path / "db", "--compare", tmp_path / "cpu.toml", "--disk", disk, "--quiet")
     assert found["simulated_error"] == pytest.approx(found["simulated_s"] / found["total_s"] - 1)
     assert found["simulated_cpu_s"] == pytest.approx(
-        found["simulated_checksum_s"]
-        + found["simulated_decode_s"]
-        + found["simulated_compute_s"]
-        + found["simulated_encode_s"]
-        + (found["simulated_client_s"] or 0.0),  # not known to the imagined machine
+        sum(found[f"simulated_{part}_s"] or 0.0 for part in ("checksum", "decode", "compute", "encode", "client")),
         rel=0.2,
     )
     # The thread that computes waits or runs; what it had of the processor is no more.
