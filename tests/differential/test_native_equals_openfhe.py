@@ -105,7 +105,7 @@ def test_sums_and_numbers(pair):
         pair.assert_same(pair.native.sub(a, b), pair.cc.EvalSub(x, y))
         pair.assert_same(pair.native.negate(a), pair.cc.EvalNegate(x))
         for number in NUMBERS:
-            if abs(number) * a.scale >= math.prod(pair.moduli[:limbs]) / 2:  # OpenFHE's sum wraps around
+            if 2 * int(abs(number) * a.scale) >= math.prod(pair.moduli[:limbs]):  # OpenFHE's sum wraps around
                 with pytest.raises(EvaluationRefused, match="bits at"):
                     pair.native.add_scalar(a, number)
                 continue
