@@ -18,7 +18,7 @@ import numpy as np
 from penstock import _engine
 from penstock.database.similarity.scheme import RECORD_BITS, Layout, SmallRing, large_parameters
 from penstock.database.similarity.search import WORKLOAD, search, search_trace
-from penstock.errors import KeyMissing, PenstockError, UsageError
+from penstock.errors import PenstockError, UsageError
 from penstock.keystore import KeyCache, KeyStore, parameter_digest
 from penstock.keystore.stated import check_bytes, check_pair
 from penstock.native.engine import make_context
@@ -118,11 +118,11 @@ class Server:
         self._pair = self._pair_of_database()
         self._small_keys = self._open_small_keys()
 
-    def _pair_of_database(self) -> str:
-        """The tag of the pair of the database, which the store has keys of."""
+    def _pair_of_database(self) -> str | None:
+        """The tag of the pair of the database, which the store has keys of; `None` where it has none at all."""
         there = self._store.list_keys(tenant=TENANT, digest=parameter_digest(self.params))
         if not there:
-            raise KeyMissing(f"{self._store.folder} has no keys of set '{self.params.name}': its owner makes them")
+            return None  # expanding a query needs none, and answering it says what is missing
         template = read_template(self.database, self.described)
         tags = {key.secret_tag for key in there}
         return check_pair(template, f"the database {self.database}", tags, f"the keys in {self._store.folder}", _REMEDY)
@@ -287,7 +287,7 @@ class Server:
 
         def payload(variant: int, score: int, column: int) -> Cipher:
             content = reader.payload(variant, score, column)
-            check_pair(content, f"a payload in {self.database}", [self._pair], "the others", _REMEDY)
+            check_pair(content, f"a payload in {self.database}", [self._pair or ""], "the others", _REMEDY)
             value = self._context.import_ciphertext(content)
             return Cipher(ev.builder.ciphertext(value.limbs), ScaleState(value.limbs, value.degree), 2, value)
 
