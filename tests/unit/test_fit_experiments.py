@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from penstock.errors import UsageError
 from penstock.fit.fit import fit_machine
 from penstock.machines.schema import Machine
 from penstock.prediction.composites import expanded
+from penstock.prediction.experiments import candidates as cost_of_points
 from penstock.prediction.experiments.candidates import candidates
 from penstock.prediction.experiments.loop import Asked, Measurement, Report, Told
 from penstock.prediction.experiments.outlook import Expected, Outlook
@@ -34,6 +36,16 @@ def outlook() -> Outlook:
 
 def measured(lab: ImaginedLab, budget_s: float = BUDGET_S, target: float = 1e-3, spent_s: float = 0.0) -> Report:
     return Measurement(lab, outlook(), Asked(budget_s=budget_s, target=target), Told(), spent_s).run()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache() -> Iterator[None]:
+    """The imagined machine's last-level cache, not that of the one that runs the tests: cold points flush it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cost_of_points, "last_level_cache_bytes", lambda: 32 << 20)
+        cost_of_points._flush_s.cache_clear()
+        yield
+    cost_of_points._flush_s.cache_clear()
 
 
 @pytest.fixture(scope="module")

@@ -88,7 +88,7 @@ class RowWriter(ABC):
 
     # Client side.
     def encrypt(self, values: Values, *, name: str | None = None) -> Cipher:
-        vector, name = padded(values, self.params.slots), name_of(name)
+        name, vector = name_of(name), padded(values, self.params.slots)
         check_vector(self.params, "encrypt", vector, ScaleState.encrypted(self.params, self.params.num_q))
         done = self._encrypt(vector)
         object_id = self.builder.ciphertext(done.state.limbs, name=name)
