@@ -24,6 +24,7 @@ from penstock.program.evaluator import padded
 from penstock.running.reading import Reading, describe, resolve
 from penstock.running.trace import trace_workload
 from penstock.system.host import installed_memory_bytes
+from penstock.system.own_file import is_own, one_at_a_time
 from penstock.traces.schema import Trace, TraceMeta
 
 _KEPT_UNDER_BUDGET = 1
@@ -135,6 +136,8 @@ def prepared_native(
     checked = choice.plan.params
     meta = describe(workload.NAME, checked, "native", size_name, seed)
     with ExitStack() as stack:
+        if is_own(name) and client is ClientPlace.INSIDE:
+            stack.enter_context(one_at_a_time())  # before OpenFHE's turn, as its reading does, if the client is its
         prepared = Prepared(checked, choice.plan.trace, place, (client, library), threads, stack, choice.why)
         packaged = _Packaged(prepared, workload, given, meta) if is_package else None
 
