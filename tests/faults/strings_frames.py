@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -110,7 +111,8 @@ class Requests:
     def __init__(self, scheme: Scheme, store: Path, folder: Path) -> None:
         self.scheme = scheme
         options = NodeOptions(budget_bytes=BUDGET, hello_timeout_s=10, idle_timeout_s=10)
-        self.node = KeyNode(scheme.params, KeyStore(store), SECRET, f"unix:{folder}/n", options)
+        self._make = lambda name: KeyNode(scheme.params, KeyStore(store), SECRET, f"unix:{folder}/{name}", options)
+        self._nodes: dict[int, KeyNode] = {}
         digest = parameter_digest(scheme.params)
         token = token_of(SECRET, TENANT, digest, scheme.key_tag)
         self.hello = {"token": token, "tenant": TENANT, "digest": digest, "key_tag": scheme.key_tag}
@@ -125,6 +127,14 @@ class Requests:
             frame(Kind.PULL, {"key": CONJ_KEY, "limbs": 2}),
         ]
         self.rotated = scheme.context.rotate(fresh, ELEMENT, scheme.keys[ROTATION_KEY])
+
+    @property
+    def node(self) -> KeyNode:
+        """That of this process: cases run in forks, which have none of its cache's threads."""
+        process = os.getpid()
+        if process not in self._nodes:
+            self._nodes[process] = self._make(f"n{process}")
+        return self._nodes[process]
 
     def close(self) -> None:
         self.node.close()
