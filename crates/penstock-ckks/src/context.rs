@@ -136,12 +136,12 @@ impl Context {
     }
 
     /// Runs `work` so many times at once on the threads of this context, where its operations need not be handed over.
-    /// `work` does not wait for anything but [`crate::help`].
+    /// One call at a time; another waits until it is over, or itself not wanted any more.
     ///
     /// # Errors
     /// [`Error::System`]: in a child of a fork no threads can be started.
-    pub fn abreast(&self, count: usize, work: impl Fn() + Sync) -> Result<(), Error> {
-        self.workers.abreast(count, work)
+    pub fn abreast(&self, count: usize, is_wanted: impl Fn() -> bool, work: impl Fn() + Sync) -> Result<(), Error> {
+        self.workers.abreast(count, is_wanted, work)
     }
 
     /// The kernels, for work on bare rows.

@@ -1,7 +1,8 @@
 //! Threads of one context: a list of independent jobs, done by 1 to n of them.
 
 use std::cell::Cell;
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use rayon::prelude::*;
 
@@ -29,11 +30,53 @@ pub fn help() -> bool {
     rayon::yield_now() == Some(rayon::Yield::Executed)
 }
 
+/// How often one that waits for its turn looks whether it is still wanted.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Threads, and whether all of them have work that may wait.
+#[derive(Debug)]
+struct Pool {
+    threads: rayon::ThreadPool,
+    is_taken: Mutex<bool>,
+    changed: Condvar,
+}
+
+/// Gives the turn back when it goes.
+struct Turn<'a>(&'a Pool);
+
+impl Pool {
+    fn started(threads: usize) -> Result<Self, Error> {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|k| format!("ckks-{k}")).build();
+        let threads = pool.map_err(|why| Error::System { what: "threads", why: why.to_string() })?;
+        Ok(Self { threads, is_taken: Mutex::new(false), changed: Condvar::new() })
+    }
+
+    /// `None` if it is not wanted any more.
+    fn turn(&self, is_wanted: impl Fn() -> bool) -> Option<Turn<'_>> {
+        let mut is_taken = self.is_taken.lock().unwrap_or_else(PoisonError::into_inner);
+        while *is_taken {
+            is_taken = self.changed.wait_timeout(is_taken, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+            if !is_wanted() {
+                return None;
+            }
+        }
+        *is_taken = true;
+        Some(Turn(self))
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *self.0.is_taken.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        self.0.changed.notify_one();
+    }
+}
+
 /// A separate pool, so that a context has the requested threads, whoever calls it. A child of a fork, which has none of
 /// them, starts its own at its first use.
 #[derive(Debug)]
 pub struct Workers {
-    pool: Option<OfProcess<rayon::ThreadPool>>,
+    pool: Option<OfProcess<Pool>>,
     threads: usize,
 }
 
@@ -46,7 +89,7 @@ impl Workers {
         if threads == 0 {
             return Err(Error::Parameters { what: "0 threads".to_owned(), rule: "ask for at least 1" });
         }
-        let pool = (threads > 1).then(|| started(threads)).transpose()?;
+        let pool = (threads > 1).then(|| Pool::started(threads)).transpose()?;
         Ok(Self { pool: pool.map(OfProcess::new), threads })
     }
 
@@ -56,32 +99,34 @@ impl Workers {
     }
 
     /// Runs `work` so many times at once, at most once on each thread: operations inside need not be handed over.
-    /// Returns when all are over.
+    /// Returns when all are over. Work of another call waits for its turn, until it is not wanted any more: a thread
+    /// that waits for a part of an operation takes up what the pool has, and would not return to its own work if that
+    /// in turn waited for a key whose room its own work holds.
     ///
     /// # Errors
     /// [`Error::System`]: in a child of a fork they cannot be started.
-    pub fn abreast(&self, count: usize, work: impl Fn() + Sync) -> Result<(), Error> {
+    pub fn abreast(&self, count: usize, is_wanted: impl Fn() -> bool, work: impl Fn() + Sync) -> Result<(), Error> {
         let count = count.clamp(1, self.threads);
-        match self.pool()? {
-            // None begins before all have a thread: one that waits for another would never end on its thread.
-            Some(pool) => {
-                let begun = Barrier::new(count);
-                pool.scope(|scope| {
-                    for _ in 0..count {
-                        scope.spawn(|_| {
-                            begun.wait();
-                            work();
-                        });
-                    }
+        let Some(pool) = self.pool()? else {
+            work();
+            return Ok(());
+        };
+        let Some(_turn) = pool.turn(is_wanted) else { return Ok(()) };
+        // None begins before all have a thread: one that waits for another would never end on its thread.
+        let begun = Barrier::new(count);
+        pool.threads.scope(|scope| {
+            for _ in 0..count {
+                scope.spawn(|_| {
+                    begun.wait();
+                    work();
                 });
             }
-            None => work(),
-        }
+        });
         Ok(())
     }
 
-    fn pool(&self) -> Result<Option<Arc<rayon::ThreadPool>>, Error> {
-        self.pool.as_ref().map(|pool| pool.get_or_make(|| started(self.threads))).transpose()
+    fn pool(&self) -> Result<Option<Arc<Pool>>, Error> {
+        self.pool.as_ref().map(|pool| pool.get_or_make(|| Pool::started(self.threads))).transpose()
     }
 
     /// Does every job. The first error stops the items that have not begun.
@@ -91,15 +136,10 @@ impl Workers {
     pub fn each<T: Send>(&self, jobs: Vec<T>, work: impl Fn(T) -> Result<(), Error> + Sync) -> Result<(), Error> {
         let pool = if jobs.len() > 1 && !ALONE.get() { self.pool()? } else { None };
         match pool {
-            Some(pool) => pool.install(|| jobs.into_par_iter().with_max_len(1).try_for_each(&work)),
+            Some(pool) => pool.threads.install(|| jobs.into_par_iter().with_max_len(1).try_for_each(&work)),
             None => jobs.into_iter().try_for_each(work),
         }
     }
-}
-
-fn started(threads: usize) -> Result<rayon::ThreadPool, Error> {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|k| format!("ckks-{k}")).build();
-    pool.map_err(|why| Error::System { what: "threads", why: why.to_string() })
 }
 
 #[cfg(test)]
@@ -145,5 +185,40 @@ mod tests {
             if k == 1 { Err(Error::Depth { operation: "x", limbs: k, needed: 2 }) } else { Ok(()) }
         });
         assert_eq!(failed, Err(Error::Depth { operation: "x", limbs: 1, needed: 2 }));
+    }
+    #[test]
+    fn work_that_waits_has_all_threads_to_itself() {
+        let workers = Workers::new(2).unwrap();
+        let inside = AtomicUsize::new(0);
+        let work = |number: usize| {
+            // Both of a call's are here at the same time, and none of another call's.
+            let before = inside.fetch_add(number, Ordering::SeqCst);
+            assert!([0, number].contains(&before));
+            while inside.load(Ordering::SeqCst) != 2 * number {
+                std::hint::spin_loop();
+            }
+            workers.each(vec![0; 64], |_| Ok(())).unwrap();
+        };
+        std::thread::scope(|scope| {
+            for number in [1, 1000] {
+                let (workers, work, inside) = (&workers, &work, &inside);
+                scope.spawn(move || {
+                    for _ in 0..200 {
+                        let over = Barrier::new(2);
+                        let both = || {
+                            work(number);
+                            over.wait();
+                            inside.store(0, Ordering::SeqCst);
+                            over.wait();
+                        };
+                        workers.abreast(2, || true, both).unwrap();
+                    }
+                });
+            }
+        });
+        let begun = AtomicUsize::new(0);
+        let mark = || begun.store(1, Ordering::SeqCst);
+        workers.abreast(1, || true, || workers.abreast(1, || false, mark).unwrap()).unwrap();
+        assert_eq!(begun.into_inner(), 0);
     }
 }

@@ -114,7 +114,7 @@ pub fn run<S: Supply>(
     let lanes = Lanes::new(context, program, supply, options);
     let watched = thread::scope(|scope| {
         scope.spawn(|| {
-            if let Err(error) = context.abreast(options.lanes, || lanes.work()) {
+            if let Err(error) = context.abreast(options.lanes, || !lanes.state().stopped, || lanes.work()) {
                 lanes.fail(error.into());
             }
         });
