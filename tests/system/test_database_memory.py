@@ -22,6 +22,8 @@ from penstock.scanning.memory import MOST_OBJECTS, AskedScan, plan_scan
 
 pytestmark = pytest.mark.usefixtures("encrypting")
 SET = "insecure-database"
+ROOM = "16 GiB"
+"""More than a query takes, also beside what other tests left in this process."""
 
 
 def penstock(*arguments: object) -> dict[str, Any]:
@@ -50,7 +52,7 @@ def test_scores_are_the_same_at_the_least_budget_and_keys_are_read_once_where_it
     assert found["checked"] is True
     assert found["predicted_peak_bytes"] <= found["memory_bytes"] == small + (16 << 20)
     assert found["read_bytes"] == whole
-    roomy = penstock("query", folder, "--check", "--memory", "2 GiB")
+    roomy = penstock("query", folder, "--check", "--memory", ROOM)
     assert roomy["checked"] is True
     assert roomy["prefetch"] == 4
     # 64 ciphertexts use each key 64 times. The scan of all entries takes none of them away.
@@ -68,7 +70,7 @@ def test_records_and_patterns_are_the_same_under_a_budget(tmp_path: Path) -> Non
     notes = tmp_path / "notes.txt"
     notes.write_text("\n".join(f"line {i:05d} of this" for i in range(300)))
     penstock("make", tmp_path / "text", "--kind", MATCH, "--params", SET, "--data", notes, "--record-bytes", 32)
-    found = penstock("query", tmp_path / "text", "--pattern", " 00123 o", "--memory", "2 GiB")
+    found = penstock("query", tmp_path / "text", "--pattern", " 00123 o", "--memory", ROOM)
     assert found["matches"] == [{"record": 123, "byte": 4}]
     assert found["key_budget_bytes"] == 0
 
@@ -96,9 +98,9 @@ def test_options_that_contradict_a_budget_are_refused(tmp_path: Path) -> None:
     folder = tmp_path / "db"
     penstock("make", folder, "--kind", SSC, "--params", SET, "--records", 64, "--features", 64)
     with pytest.raises(UsageError, match="--memory decides --prefetch"):
-        penstock("query", folder, "--memory", "2 GiB", "--prefetch", 2)
+        penstock("query", folder, "--memory", ROOM, "--prefetch", 2)
     with pytest.raises(UsageError, match="leave --reading openfhe out"):
-        penstock("query", folder, "--memory", "2 GiB", "--reading", "openfhe")
+        penstock("query", folder, "--memory", ROOM, "--reading", "openfhe")
 
 
 def test_a_load_takes_the_segments_that_fit_its_budget(tmp_path: Path) -> None:

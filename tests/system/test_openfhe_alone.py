@@ -22,6 +22,14 @@ from penstock.params import catalogue
 PARAMS = catalogue.get("insecure-ci")
 
 
+@pytest.fixture(autouse=True)
+def alone(openfhe: ModuleType) -> None:
+    """Contexts and keys that other tests of this process left are gone."""
+    openfhe.ClearEvalMultKeys()
+    openfhe.CryptoContext.ClearEvalAutomorphismKeys()
+    openfhe.ReleaseAllContexts()
+
+
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
     path = tmp_path / "p.py"
