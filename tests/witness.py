@@ -1,0 +1,212 @@
+"""An independent reader of what the client writes, in Python's integers: no line of it is penstock's or OpenFHE's.
+
+It knows RFC 8439, the formats of `docs/client.md`, and two conventions of OpenFHE. A row is N, its words and its
+modulus. Word j of a row is the polynomial's value at r^(2 b(j) + 1), for the least primitive 2N-th root of unity r and
+the reversal b of log2(N) bits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterator
+from decimal import Decimal, localcontext
+
+import numpy as np
+
+Row = tuple[int, np.ndarray]
+"""Modulus, and N words as Python integers."""
+WORD = (1 << 32) - 1
+
+
+def chacha_block(key: bytes, nonce: bytes, counter: int, rounds: int) -> bytes:
+    """Section 2.3 of RFC 8439, for any number of rounds."""
+    constants, words = struct.unpack("<4I", b"expand 32-byte k"), struct.unpack("<8I", key)
+    start = [*constants, *words, counter, *struct.unpack("<3I", nonce)]
+    w = list(start)
+
+    def add_rotate(a: int, b: int, c: int, by: int) -> None:
+        w[a] = (w[a] + w[b]) & WORD
+        x = w[c] ^ w[a]
+        w[c] = ((x << by) | (x >> (32 - by))) & WORD
+
+    columns = [(k, 4 + k, 8 + k, 12 + k) for k in range(4)]
+    diagonals = [(k, 4 + (k + 1) % 4, 8 + (k + 2) % 4, 12 + (k + 3) % 4) for k in range(4)]
+    for _ in range(rounds // 2):
+        for a, b, c, d in (*columns, *diagonals):
+            add_rotate(a, b, d, 16)
+            add_rotate(c, d, b, 12)
+            add_rotate(a, b, d, 8)
+            add_rotate(c, d, b, 7)
+    return struct.pack("<16I", *((x + y) & WORD for x, y in zip(w, start, strict=True)))
+
+
+def expanded(seed: bytes, digit: int, limb: int, modulus: int, count: int) -> list[int]:
+    """Version 1 of the expansion of a seed."""
+    found: list[int] = []
+    block = 0
+    while len(found) < count:
+        stream = chacha_block(seed, struct.pack("<3I", digit, limb, 0), block, 12)
+        products = [word * modulus for word in struct.unpack("<8Q", stream)]
+        found += [each >> 64 for each in products if each % 2**64 >= 2**64 % modulus]
+        block += 1
+    return found[:count]
+
+
+def gaussian_table(deviation: str, bits: int, entries: int) -> list[int]:
+    """2^bits times the probability that |x| <= k, for k below `entries`; rounded to the nearest."""
+    with localcontext() as context:
+        context.prec = 120
+        two_variances = 2 * Decimal(deviation) ** 2
+        weights = [(-Decimal(k * k) / two_variances).exp() for k in range(3000)]
+        whole = weights[0] + 2 * sum(weights[1:])
+        found, total = [], -weights[0]
+        for weight in weights[:entries]:
+            total += 2 * weight
+            found.append(int((total / whole * 2**bits).to_integral_value()))
+        return found
+
+
+def whole_file(content: bytes) -> bytes:
+    """A file without its checksum, which fits."""
+    assert hashlib.sha256(content[:-32]).digest() == content[-32:]
+    return content[:-32]
+
+
+def secrets_of(content: bytes) -> list[np.ndarray]:
+    """The coefficients of an unsealed `secret.pskey`: the secret, and the ephemeral one where there is one."""
+    body = whole_file(content)
+    magic, version, is_sealed, ring_dim, _ = struct.unpack("<8s4I", body[:24])
+    assert (magic, is_sealed) == (b"PSTKSEC\n", 0)
+    packed = np.frombuffer(body[72:], np.uint8)
+    values = np.stack([packed >> 2 * k & 3 for k in range(4)], axis=1).ravel().astype(int) - 1
+    assert len(values) == ring_dim * version
+    assert set(values.tolist()) <= {-1, 0, 1}
+    return [values[k * ring_dim : (k + 1) * ring_dim] for k in range(version)]
+
+
+def public_rows(content: bytes, moduli: list[int]) -> tuple[list[Row], list[Row]]:
+    """`b` and the expanded `a` of a `public.ppkey`."""
+    body = whole_file(content)
+    magic, version, ring_dim, limbs = struct.unpack("<8s3I", body[:20])
+    assert (magic, version) == (b"PSTKPUB\n", 1)
+    words = np.frombuffer(body[100:], "<u8").reshape(limbs, ring_dim).astype(object)
+    seed = body[68:100]
+    a = [np.array(expanded(seed, 0, k, q, ring_dim), dtype=object) for k, q in enumerate(moduli[:limbs])]
+    return list(zip(moduli, words, strict=False)), list(zip(moduli, a, strict=False))
+
+
+def is_prime(n: int) -> bool:
+    """Miller and Rabin, with bases that decide below 2^64."""
+    if n < 2 or n % 2 == 0:
+        return n == 2
+    twos = ((n - 1) & (1 - n)).bit_length() - 1
+    for base in (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37):
+        if base % n == 0:
+            continue
+        x = pow(base, (n - 1) >> twos, n)
+        seen = [x, *(x := x * x % n for _ in range(twos - 1))]
+        if seen[0] != 1 and n - 1 not in seen:
+            return False
+    return True
+
+
+def rows_of(content: bytes, ring_dim: int) -> list[Row]:
+    """The rows in OpenFHE's bytes: N, N words, and behind them a prime of 1 modulo 2N that is above each word."""
+
+    def found() -> Iterator[Row]:
+        at, size = 0, 8 * ring_dim
+        while (at := content.find(ring_dim.to_bytes(8, "little"), at)) >= 0:
+            words = np.frombuffer(content[at + 8 : at + 8 + size], "<u8")
+            modulus = int.from_bytes(content[at + 8 + size : at + 16 + size], "little")
+            if modulus % (2 * ring_dim) == 1 and len(words) == ring_dim and words.max() < modulus and is_prime(modulus):
+                yield modulus, words.astype(object)
+                at += 8 + size
+            else:
+                at += 1
+
+    return list(found())
+
+
+def least_root(ring_dim: int, modulus: int) -> int:
+    """The least primitive 2N-th root of unity."""
+    powers = (pow(g, (modulus - 1) // (2 * ring_dim), modulus) for g in range(2, modulus))
+    root = next(each for each in powers if pow(each, ring_dim, modulus) == modulus - 1)
+    return min(pow(root, k, modulus) for k in range(1, 2 * ring_dim, 2))
+
+
+def _reversed(ring_dim: int) -> list[int]:
+    bits = ring_dim.bit_length() - 1
+    return [int(f"{k:0{bits}b}"[::-1], 2) for k in range(ring_dim)]
+
+
+def _powers(base: int, count: int, modulus: int) -> np.ndarray:
+    found = np.empty(count, dtype=object)
+    power = 1
+    for k in range(count):
+        found[k] = power
+        power = power * base % modulus
+    return found
+
+
+def _transform(values: np.ndarray, root: int, modulus: int) -> np.ndarray:
+    """sum v_k root^(jk), for each j."""
+    if len(values) == 1:
+        return values
+    even, odd = (_transform(values[k::2], root * root % modulus, modulus) for k in (0, 1))
+    turned = odd * _powers(root, len(odd), modulus) % modulus
+    return np.concatenate([(even + turned) % modulus, (even - turned) % modulus])
+
+
+def evaluations(coefficients: np.ndarray, modulus: int) -> np.ndarray:
+    """The row of a polynomial."""
+    n = len(coefficients)
+    root = least_root(n, modulus)
+    values = coefficients.astype(object) * _powers(root, n, modulus) % modulus
+    return _transform(values, root * root % modulus, modulus)[_reversed(n)]
+
+
+def coefficients(row: Row) -> np.ndarray:
+    """The polynomial of a row, with coefficients nearest to 0."""
+    modulus, words = row
+    n = len(words)
+    inverse = pow(least_root(n, modulus), -1, modulus)
+    values = _transform(words[_reversed(n)], inverse * inverse % modulus, modulus)
+    values = values * pow(n, -1, modulus) % modulus * _powers(inverse, n, modulus) % modulus
+    return np.where(values > modulus // 2, values - modulus, values)
+
+
+def turned(polynomial: np.ndarray, galois_element: int) -> np.ndarray:
+    """p(X^g) of p(X), modulo X^N + 1."""
+    n = len(polynomial)
+    places = np.arange(n) * galois_element % (2 * n)
+    found = np.empty(n, dtype=polynomial.dtype)
+    found[places % n] = np.where(places < n, polynomial, -polynomial)
+    return found
+
+
+def phase(rows: list[Row], secret: np.ndarray) -> np.ndarray:
+    """Coefficients of `c0 + c1 s (+ c2 s^2 …)`, the same at all limbs: so below half of the first modulus."""
+    limbs = len({modulus for modulus, _ in rows})
+    assert len(rows) % limbs == 0
+    found = []
+    for limb in range(limbs):
+        modulus = rows[limb][0]
+        s = evaluations(secret, modulus)
+        total, power = np.zeros(len(secret), dtype=object), np.ones(len(secret), dtype=object)
+        for at, words in rows[limb::limbs]:
+            assert at == modulus
+            total, power = (total + words * power) % modulus, power * s % modulus
+        found.append(coefficients((modulus, total)))
+    assert all((each == found[0]).all() for each in found)
+    return found[0]
+
+
+def slots_of(polynomial: np.ndarray, scale: float, slots: int) -> np.ndarray:
+    """Values at the 5^j-th powers of exp(i pi / N), divided by the scale; fewer slots use powers of X^(N / 2 slots)."""
+    ring_dim = 2 * slots
+    dense = (polynomial[:: len(polynomial) // ring_dim] / scale).astype(float)
+    exponents = np.array([pow(5, j, 2 * ring_dim) for j in range(slots)])
+    angles = exponents[:, None] * np.arange(ring_dim)[None, :] % (2 * ring_dim) * np.pi / ring_dim
+    found: np.ndarray = np.exp(1j * angles) @ dense
+    return found
