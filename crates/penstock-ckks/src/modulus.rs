@@ -19,6 +19,12 @@ pub struct Shoup {
     pub quotient: u64,
 }
 
+/// All bits, or none: words may be those of a secret, on which no branch depends.
+#[inline]
+fn where_negative(x: i64) -> u64 {
+    (x >> 63) as u64
+}
+
 impl Modulus {
     /// `q` must be odd and of 2 to 60 bits; that it is prime is the caller's word.
     pub fn new(q: u64) -> Option<Self> {
@@ -71,14 +77,14 @@ impl Modulus {
     /// `-a mod q` of a canonical word.
     #[inline]
     pub fn neg(self, a: u64) -> u64 {
-        if a == 0 { 0 } else { self.q - a }
+        self.once(self.q - a)
     }
 
     /// `x mod q` of a signed word.
     #[inline]
     pub fn reduce_signed(self, x: i64) -> u64 {
         let rest = self.reduce(x.unsigned_abs());
-        if x < 0 { self.neg(rest) } else { rest }
+        rest ^ ((rest ^ self.neg(rest)) & where_negative(x))
     }
 
     /// `a^e mod q`.
@@ -121,12 +127,14 @@ impl Modulus {
     /// The signed representative in (-q/2, q/2] of a canonical word.
     #[inline]
     pub fn centred(self, a: u64) -> i64 {
-        if a > self.q / 2 { a as i64 - self.q as i64 } else { a as i64 }
+        let is_above = where_negative((self.q / 2).wrapping_sub(a) as i64);
+        a.wrapping_sub(self.q & is_above) as i64
     }
 
+    /// `x mod q` of a word below 2q: a minimum, since x - q wraps around where it is below 0.
     #[inline]
     fn once(self, x: u64) -> u64 {
-        if x >= self.q { x - self.q } else { x }
+        x.min(x.wrapping_sub(self.q))
     }
 
     /// The smallest of the primitive roots of unity of order `2 * ring_dim`: the one that OpenFHE's transforms use.
