@@ -1,5 +1,6 @@
 //! From a decrypted polynomial to values: integers of all limbs, then slots.
 
+use bytemuck::Zeroable;
 use penstock_ckks::Complex;
 use penstock_ckks::modulus::Modulus;
 use zeroize::Zeroize;
@@ -17,7 +18,7 @@ const LEAST_BITS: f64 = 5.0;
 const LEAST_IMAGINARY: f64 = 1.0 / 1024.0;
 
 /// A signed integer of 256 bits, two's complement.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Zeroable)]
 pub struct Wide {
     low: u128,
     high: i128,

@@ -5,7 +5,7 @@ use penstock_ckks::kernels::Prime;
 use zeroize::Zeroize;
 
 use crate::error::{Error, Result};
-use crate::protected::Protected;
+use crate::protected::{Protected, release_spare};
 use crate::random::{self, Stream};
 use crate::ring::Ring;
 use crate::sample::{EPHEMERAL_WEIGHT, SPARSE_WEIGHT, sparse_ternary, ternary};
@@ -74,6 +74,7 @@ impl SecretKey {
             return Err(Error::value("an ephemeral secret", rule));
         }
         let words = widened(&coefficients);
+        release_spare();
         let mut rows = Protected::<u64>::new(n * ring.primes().len());
         ring.context().each(rows.chunks_exact_mut(n).enumerate().collect(), |(limb, row)| {
             ring.evaluated(limb, &words, row);
