@@ -8,6 +8,9 @@ import os
 import pickle
 import random
 import stat
+import struct
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -177,6 +180,7 @@ def test_every_flipped_bit_of_a_secret_file_is_found(pair: KeyPair, tmp_path: Pa
     pair.save(tmp_path / "pair", passphrase=phrase)
     content = (tmp_path / "pair" / FILES.secret).read_bytes()
     file = tmp_path / "flipped"
+    file.touch(mode=0o600)
     client = pytest.importorskip("penstock_client")
     for place, changed in flips(content, range(8 * len(content))):
         file.write_bytes(changed)
@@ -236,6 +240,64 @@ def test_a_sealed_file_that_was_changed_with_its_checksum_does_not_open(
         rewritten(file, lambda content, at=at: content.__setitem__(at, 0x7F))  # type: ignore[misc]
         with pytest.raises(KeyPairDamaged, match="more memory or time than penstock ever does"):
             KeyPair.load(folder, params, passphrase=PHRASE, threads=1)
+
+
+@pytest.mark.parametrize(
+    ("memory_kib", "passes", "lanes", "rule"),
+    [
+        (1 << 20, 5, 4, "more"),
+        (64 << 10, 65, 4, "more"),
+        (64 << 10, 3, 65, "more"),
+        ((8 << 10) - 1, 3, 4, "less"),
+        (8, 3, 1, "less"),
+        (64 << 10, 0, 4, "less"),
+        (64 << 10, 3, 0, "less"),
+    ],
+)
+def test_a_seal_of_absurd_cost_is_not_tried(
+    pair: KeyPair, params: CkksParameters, tmp_path: Path, memory_kib: int, passes: int, lanes: int, rule: str
+) -> None:
+    folder = tmp_path / "sealed"
+    pair.save(folder, passphrase=PHRASE)
+    rewritten(folder / FILES.secret, lambda content: struct.pack_into("<3I", content, 72, memory_kib, passes, lanes))
+    with pytest.raises(KeyPairDamaged, match=f"its seal asks for {rule} memory or time than penstock ever does"):
+        KeyPair.load(folder, params, passphrase=PHRASE, threads=1)
+
+
+def test_an_empty_passphrase_seals_nothing(pair: KeyPair, tmp_path: Path) -> None:
+    with pytest.raises(PenstockError, match="an empty passphrase: it seals nothing: give one of at least a byte"):
+        pair.save(tmp_path / "sealed", passphrase=b"")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602, 0o601])
+def test_a_secret_file_that_others_may_read_or_change_is_refused(
+    folder: Path, params: CkksParameters, mode: int
+) -> None:
+    file = folder / FILES.secret
+    file.chmod(mode)
+    with pytest.raises(KeyPairRefused, match=rf"others may read or change it \(mode 0{mode:o}\).*'chmod 600'"):
+        KeyPair.load(folder, params, threads=1)
+    file.chmod(0o400)
+    assert KeyPair.load(folder, params, threads=1).tag
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o777])
+def test_a_folder_that_others_may_change_is_refused(folder: Path, params: CkksParameters, mode: int) -> None:
+    folder.chmod(mode)
+    with pytest.raises(KeyPairRefused, match=rf"others may put files into it \(mode 0{mode:o}\).*chmod 700"):
+        KeyPair.load(folder, params, threads=1)
+    folder.chmod(0o755)
+    assert KeyPair.load(folder, params, threads=1).tag
+
+
+def test_a_process_of_secrets_leaves_no_core_and_is_read_by_nobody() -> None:
+    asked = (
+        "import ctypes, resource\nfrom penstock.system.workers import no_core_files\nno_core_files()\n"
+        "print(resource.getrlimit(resource.RLIMIT_CORE), ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))"
+    )
+    found = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert found.stdout == "(0, 0) 0\n"
 
 
 @pytest.mark.parametrize("name", FILES.names)
@@ -443,17 +505,14 @@ def test_a_passphrase_is_one_line_of_a_file(tmp_path: Path) -> None:
     for content in (b"open sesame", b"open sesame\n", b"open sesame\r\n"):
         file.write_bytes(content)
         file.chmod(0o600)
-        found = passphrase_in(file)
-        assert (found.content, found.warning) == (b"open sesame", None)
-        assert "sesame" not in repr(found)
-    file.chmod(0o640)
-    warning = passphrase_in(file).warning
-    assert warning is not None
-    assert "may be read by others (mode 0640): chmod 600" in warning
+        assert passphrase_in(file) == b"open sesame"
     assert passphrase_of({}) is None
-    found_there = passphrase_of({"PENSTOCK_PASSPHRASE_FILE": str(file)})
-    assert found_there is not None
-    assert found_there.content == b"open sesame"
+    assert passphrase_of({"PENSTOCK_PASSPHRASE_FILE": str(file)}) == b"open sesame"
+    for mode in (0o640, 0o604, 0o620):
+        file.chmod(mode)
+        with pytest.raises(UsageError, match=rf"others may read or change it \(mode 0{mode:o}\); run 'chmod 600"):
+            passphrase_in(file)
+    file.chmod(0o600)
     for content, rule in (
         (b"", "no passphrase"),
         (b"\n", "no passphrase"),

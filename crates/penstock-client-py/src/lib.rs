@@ -26,7 +26,7 @@ fn raised(error: client::Error) -> PyErr {
     let message = error.to_string();
     match error {
         E::Damaged { .. } | E::Version { .. } => Damaged::new_err(message),
-        E::Other { .. } => Other::new_err(message),
+        E::Other { .. } | E::Exposed { .. } => Other::new_err(message),
         E::Sealed(_) | E::Passphrase(_) => Passphrase::new_err(message),
         E::File { why, .. } => match why.raw_os_error() {
             // An OSError with its number, which `penstock` explains.

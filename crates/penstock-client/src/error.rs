@@ -59,6 +59,17 @@ pub enum Error {
     /// A passphrase that does not open the file.
     #[error("{0}: the passphrase is wrong, or the file was changed: nothing is read from it")]
     Passphrase(PathBuf),
+    /// A secret file that others may read or change.
+    #[error(
+        "{path}: others may read or change it (mode {mode:04o}), so that it is no secret: find out who did, then 'chmod \
+         600' it; if somebody may have read it, make a new pair"
+    )]
+    Exposed {
+        /// The file.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
     /// An argument that is not possible.
     #[error("{what}: {rule}")]
     Value {

@@ -25,7 +25,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use argon2::{Algorithm, Argon2, Block, Params, Version};
@@ -57,10 +57,12 @@ const PUBLIC_HEAD: usize = 100;
 const MEMORY_KIB: u32 = 64 << 10;
 const PASSES: u32 = 3;
 const LANES: u32 = 4;
-/// A file that asks for more is not opened: it would take the memory of the machine.
+/// A file that asks for more than these, or for more memory in all its passes, is not opened: it would take the memory
+/// of the machine, or minutes. One that asks for less memory is none of ours, and tells little of its passphrase's cost.
 const MOST_MEMORY_KIB: u32 = 1 << 20;
-const MOST_PASSES: u32 = 64;
+const LEAST_MEMORY_KIB: u32 = 8 << 10;
 const MOST_LANES: u32 = 64;
+const MOST_WORK_KIB: u64 = 4 << 20;
 /// Files are read whole; none of ours is larger.
 const MOST_BYTES: u64 = 1 << 32;
 
@@ -68,8 +70,11 @@ impl SecretKey {
     /// Writes a new file that only its owner may read; sealed if there is a passphrase.
     ///
     /// # Errors
-    /// [`Error::File`]: it is there already, or the file system refuses.
+    /// [`Error::File`]: it is there already, or the file system refuses. [`Error::Value`]: an empty passphrase.
     pub fn write(&self, ring: &Ring, path: &Path, passphrase: Option<&[u8]>) -> Result<()> {
+        if passphrase.is_some_and(<[u8]>::is_empty) {
+            return Err(Error::value("an empty passphrase", "it seals nothing: give one of at least a byte, or none"));
+        }
         let mut out = Zeroizing::new(Vec::with_capacity(SECRET_HEAD + SEAL_BYTES + ring.ring_dim() / 2 + 64));
         out.extend_from_slice(&SECRET_MAGIC);
         let distribution = distribution_number(ring.secret());
@@ -107,9 +112,11 @@ impl SecretKey {
     ///
     /// # Errors
     /// [`Error::Damaged`], [`Error::Version`], [`Error::Other`]: it is not a whole secret key of these parameters.
-    /// [`Error::Sealed`], [`Error::Passphrase`]: it needs a passphrase, or another one. [`Error::File`]: it cannot be read.
+    /// [`Error::Sealed`], [`Error::Passphrase`]: it needs a passphrase, or another one. [`Error::Exposed`]: others may
+    /// read or change it. [`Error::File`]: it cannot be read.
     pub fn read(ring: &Ring, path: &Path, passphrase: Option<&[u8]>) -> Result<Self> {
-        let bytes = Zeroizing::new(whole(path, &SECRET_MAGIC, SECRET_HEAD, VERSION)?);
+        let opened = File::open(path).map_err(|why| Error::File { path: path.to_owned(), why })?;
+        let bytes = whole(path, its_owners(path, opened)?, &SECRET_MAGIC, SECRET_HEAD, VERSION)?;
         let content = &bytes[..bytes.len() - CHECKSUM_BYTES];
         let damaged = |what: &str| Error::Damaged { path: path.to_owned(), what: what.to_owned() };
         let sealed = number(content, 12) == 1;
@@ -131,8 +138,12 @@ impl SecretKey {
             (true, None) => return Err(Error::Sealed(path.to_owned())),
             (true, Some(passphrase)) => {
                 let costs = [number(content, 72), number(content, 76), number(content, 80)];
-                if costs[0] > MOST_MEMORY_KIB || costs[1] > MOST_PASSES || costs[2] > MOST_LANES {
+                let work = u64::from(costs[0]) * u64::from(costs[1]);
+                if costs[0] > MOST_MEMORY_KIB || costs[2] > MOST_LANES || work > MOST_WORK_KIB {
                     return Err(damaged("its seal asks for more memory or time than penstock ever does"));
+                }
+                if costs[0] < LEAST_MEMORY_KIB || costs[1] == 0 || costs[2] == 0 {
+                    return Err(damaged("its seal asks for less memory or time than penstock ever does"));
                 }
                 let cipher = sealing(passphrase, &content[84..100], costs)?;
                 let mut nonce = [0; 24];
@@ -182,7 +193,8 @@ impl PublicKey {
     /// # Errors
     /// As [`SecretKey::read`].
     pub fn read(ring: &Ring, path: &Path) -> Result<Self> {
-        let bytes = whole(path, &PUBLIC_MAGIC, PUBLIC_HEAD, PLAIN)?;
+        let opened = File::open(path).map_err(|why| Error::File { path: path.to_owned(), why })?;
+        let bytes = whole(path, opened, &PUBLIC_MAGIC, PUBLIC_HEAD, PLAIN)?;
         let content = &bytes[..bytes.len() - CHECKSUM_BYTES];
         let (n, limbs) = (ring.ring_dim(), ring.num_q());
         let damaged = |what: String| Error::Damaged { path: path.to_owned(), what };
@@ -273,17 +285,24 @@ fn finish(path: &Path, out: &mut Vec<u8>) -> Result<()> {
     })
 }
 
+/// An open file that nobody but its owner may read or change.
+fn its_owners(path: &Path, opened: File) -> Result<File> {
+    let found = opened.metadata().map_err(|why| Error::File { path: path.to_owned(), why })?;
+    let mode = found.permissions().mode() & 0o7777;
+    if mode & 0o077 == 0 { Ok(opened) } else { Err(Error::Exposed { path: path.to_owned(), mode }) }
+}
+
 /// A file with the right first bytes, checksum, and a version up to `known`.
-fn whole(path: &Path, magic: &[u8; 8], head: usize, known: u32) -> Result<Vec<u8>> {
+fn whole(path: &Path, opened: File, magic: &[u8; 8], head: usize, known: u32) -> Result<Zeroizing<Vec<u8>>> {
     let file = |why| Error::File { path: path.to_owned(), why };
     let damaged = |what: String| Error::Damaged { path: path.to_owned(), what };
-    let opened = File::open(path).map_err(file)?;
     let length = opened.metadata().map_err(file)?.len();
     if length > MOST_BYTES {
         return Err(damaged(format!("it has {length} bytes, more than any key of a pair")));
     }
-    let mut bytes = Vec::with_capacity(length as usize);
-    opened.take(MOST_BYTES).read_to_end(&mut bytes).map_err(file)?;
+    // Room for one byte more, so that a secret is never moved to other memory while it is read.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(length as usize + 64));
+    opened.take(length).read_to_end(&mut bytes).map_err(file)?;
     if bytes.len() < head + CHECKSUM_BYTES || !bytes.starts_with(magic) {
         return Err(damaged(
             "it is not such a file of penstock (its first bytes are others, or it is too short)".into(),

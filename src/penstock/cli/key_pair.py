@@ -23,28 +23,21 @@ passphrase_option = click.option(
 )
 
 
-def passphrase_from(file: Path | None, quiet: bool) -> bytes | None:
-    """The passphrase in a file; a warning where others may read it."""
+def passphrase_from(file: Path | None) -> bytes | None:
+    """The passphrase in a file that is its owner's alone."""
     from penstock.client.passphrase import passphrase_in
 
-    if file is None:
-        return None
-    found = passphrase_in(file)
-    if found.warning is not None and not quiet:
-        warn(found.warning)
-    return found.content
+    return None if file is None else passphrase_in(file)
 
 
-def open_pair(
-    folder: Path, params: CkksParameters, passphrase_file: Path | None, threads: int | None, quiet: bool
-) -> KeyPair:
+def open_pair(folder: Path, params: CkksParameters, passphrase_file: Path | None, threads: int | None) -> KeyPair:
     """The pair in a folder, of penstock's client or of OpenFHE."""
     from penstock.client import KeyPair
 
     kept = pair_in(folder)
     if kept is not None and kept.library == "openfhe":
         return KeyPair.from_openfhe(folder, params, threads=threads)
-    return KeyPair.load(folder, params, passphrase=passphrase_from(passphrase_file, quiet), threads=threads)
+    return KeyPair.load(folder, params, passphrase=passphrase_from(passphrase_file), threads=threads)
 
 
 def warn(message: str) -> None:

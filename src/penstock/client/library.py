@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -31,10 +30,7 @@ def _pair(params: CkksParameters, folder: Path | None, threads: int | None) -> K
     """The pair in a folder; a new one is sealed, and a sealed one opened, with the environment's passphrase."""
     if folder is None:
         return KeyPair.generate(params, threads=threads)
-    given = passphrase_of()
-    if given is not None and given.warning is not None:
-        print(f"penstock: warning: {given.warning}", file=sys.stderr)
-    passphrase = None if given is None else given.content
+    passphrase = passphrase_of()
     if not FILES.lie_in(folder):
         made = KeyPair.generate(params, threads=threads)
         if made.save(folder, passphrase=passphrase):

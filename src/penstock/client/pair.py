@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -11,7 +12,7 @@ import numpy as np
 
 from penstock.client.engine import client_errors, load_client, make_ring
 from penstock.client.values import encodable
-from penstock.errors import KeyPairDamaged, PenstockError, UsageError
+from penstock.errors import KeyPairDamaged, KeyPairRefused, PenstockError, UsageError
 from penstock.keystore import KeyStore, parameter_digest
 from penstock.keystore.pairs import PAIRS
 from penstock.params.ckks import CkksParameters
@@ -59,10 +60,17 @@ class KeyPair:
         """The pair that `save` wrote.
 
         Raises: KeyPairDamaged: a file is missing, not whole, of a later version, or they do not form a pair.
-                KeyPairRefused: the pair is of other parameters, or the passphrase is missing or wrong.
+                KeyPairRefused: the pair is of other parameters, the passphrase is missing or wrong, or others may read
+                or change the secret key's file, or change the folder.
         """
         with os_errors(folder, "read"):
             remove_dead(folder.parent)
+            mode = folder.stat().st_mode if folder.is_dir() else 0
+        if mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise KeyPairRefused(
+                f"{folder}: others may put files into it (mode {stat.S_IMODE(mode):04o}), so the pair in it may be "
+                f"anybody's: look who did, then 'chmod 700 {folder}'"
+            )
         ring = make_ring(params, threads)
         for name in (FILES.secret, FILES.public):
             if not (folder / name).exists():

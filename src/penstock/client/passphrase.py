@@ -4,8 +4,8 @@ of processes."""
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.errors import UsageError
@@ -17,36 +17,30 @@ _MOST_BYTES = 4096
 """More is another file than meant."""
 
 
-@dataclass(frozen=True, slots=True)
-class Passphrase:
-    """A passphrase. It cannot be printed."""
-
-    content: bytes = field(repr=False)
-    warning: str | None
-    """Who else may read its file."""
-
-
-def passphrase_in(file: Path) -> Passphrase:
+def passphrase_in(file: Path) -> bytes:
     """The first line of a file that has one line.
 
-    Raises: UsageError: it is empty, too long, or has more lines. FileError: it cannot be read.
+    Raises: UsageError: it is empty, too long, has more lines, or others may read or change it. FileError: it cannot be
+            read.
     """
     with os_errors(file, "read"), file.open("rb") as opened:
         mode = os.fstat(opened.fileno()).st_mode
         content = opened.read(_MOST_BYTES + 1)
+    if stat.S_ISREG(mode) and mode & 0o077:
+        raise UsageError(
+            f"passphrase file {file}: others may read or change it (mode {mode & 0o777:04o}); run 'chmod 600 {file}', "
+            "and take a new passphrase if somebody may have read it"
+        )
     if len(content) > _MOST_BYTES:
         raise UsageError(f"passphrase file {file}: more than {_MOST_BYTES} bytes; name the file of the passphrase")
     line = content.removesuffix(b"\n").removesuffix(b"\r")
     if not line or b"\n" in line:
         what = "more than one line" if line else "no passphrase"
         raise UsageError(f"passphrase file {file}: it holds {what}; write the passphrase as its only line")
-    warning = None
-    if mode & 0o077:
-        warning = f"the passphrase file {file} may be read by others (mode {mode & 0o777:04o}): chmod 600 {file}"
-    return Passphrase(line, warning)
+    return line
 
 
-def passphrase_of(environ: Mapping[str, str] = os.environ) -> Passphrase | None:
+def passphrase_of(environ: Mapping[str, str] = os.environ) -> bytes | None:
     """The passphrase whose file the environment names. Raises: as `passphrase_in`."""
     named = environ.get(VARIABLE)
     return passphrase_in(Path(named)) if named else None

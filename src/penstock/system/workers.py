@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import os
 import pickle
@@ -51,9 +52,17 @@ def python_module(name: str) -> list[str]:
     ]
 
 
+_PR_SET_DUMPABLE = 4
+
+
 def no_core_files() -> None:
-    """A fault of this process leaves no file of its memory, where a secret key may be."""
+    """A fault of this process leaves no file of its memory, where a secret key may be, and no other process reads it.
+
+    The limit alone does not hold where the system hands core files to a program (a `core_pattern` with a pipe).
+    """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 class Lost:

@@ -133,7 +133,7 @@ def keygen(
         return
     params = catalogue.get(name or "")
     _require_new(folder)
-    passphrase = passphrase_from(passphrase_file, quiet)
+    passphrase = passphrase_from(passphrase_file)
     pair = KeyPair.generate(params, threads=threads)
     _saved(pair.save(folder, passphrase=passphrase), folder)
     emit(_facts(folder, params, pair), output_format)
@@ -168,7 +168,7 @@ def show(
     if kept.library == "penstock" and passphrase_file is None and is_sealed(folder):
         row = _facts(folder, params, PublicKey.load(folder, params, threads=threads))
     else:
-        row = _facts(folder, params, open_pair(folder, params, passphrase_file, threads, quiet))
+        row = _facts(folder, params, open_pair(folder, params, passphrase_file, threads))
     if not quiet:
         for what in ("folder_mode", "secret_mode"):
             if int(row[what], 8) & 0o077:
@@ -216,7 +216,7 @@ def encrypt(
     check_target(output, force=force)
     given = read_values(values, params.slots)
     if seeded:
-        pair = open_pair(folder, params, passphrase_file, threads, quiet)
+        pair = open_pair(folder, params, passphrase_file, threads)
         tag, content = pair.tag, pair.encrypt_seeded(given, limbs=limbs)
     else:
         public = PublicKey.load(folder, params, threads=threads)
@@ -270,7 +270,7 @@ def decrypt(
     if is_complex and flooding is not None:
         raise UsageError("--complex and --flooding: imaginary parts are the error of real values; give one of them")
     params = catalogue.get(name)
-    pair = open_pair(folder, params, passphrase_file, threads, quiet)
+    pair = open_pair(folder, params, passphrase_file, threads)
     with os_errors(ciphertext, "read"):
         content = ciphertext.read_bytes()
     found = pair.decrypt_complex(content) if is_complex else pair.decrypt(content, flooding=flooding)
@@ -301,7 +301,7 @@ def from_openfhe(
 
     params = catalogue.get(name)
     _require_new(target)
-    passphrase = passphrase_from(passphrase_file, quiet)
+    passphrase = passphrase_from(passphrase_file)
     pair = KeyPair.from_openfhe(source, params).with_new_public()
     _saved(pair.save(target, passphrase=passphrase), target)
     emit(_facts(target, params, pair), output_format)
@@ -327,7 +327,7 @@ def to_openfhe(
     """
     params = catalogue.get(name)
     _require_new(target)
-    pair = open_pair(source, params, passphrase_file, None, quiet)
+    pair = open_pair(source, params, passphrase_file, None)
     _saved(pair.to_openfhe(target), target)
     emit(_facts(target, params, pair), output_format)
 

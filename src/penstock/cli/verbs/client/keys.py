@@ -84,7 +84,7 @@ def keys(
     if limbs is not None and not form.is_truncated:
         raise UsageError(f"--limbs {limbs}: keys of form {form.value} have every limb; leave --limbs out")
     wanted = used if form.is_truncated else dict.fromkeys(used, params.num_q)
-    pair = open_pair(folder, params, passphrase_file, threads, quiet)
+    pair = open_pair(folder, params, passphrase_file, threads)
     with os_errors(output):
         output.mkdir(parents=True, exist_ok=True)
         remove_dead(output)

@@ -48,7 +48,7 @@ def opened(
         token=read_token(token_file),
         ca=ca,
         folder=folder,
-        passphrase=passphrase_from(passphrase_file, quiet),
+        passphrase=passphrase_from(passphrase_file),
         patience_s=parse_seconds(patience, "--patience"),
         **options,
     ) as found:
