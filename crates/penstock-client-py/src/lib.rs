@@ -170,8 +170,8 @@ impl Ring {
         free(py, || client::PublicKey::read(&self.0, &path)).map(PublicKey)
     }
 
-    fn secret_from_openfhe(&self, py: Python<'_>, content: &[u8]) -> PyResult<SecretKey> {
-        free(py, || client::SecretKey::from_openfhe(&self.0, content)).map(SecretKey)
+    fn secret_from_openfhe(&self, py: Python<'_>, path: PathBuf) -> PyResult<SecretKey> {
+        free(py, || client::SecretKey::read_openfhe(&self.0, &path)).map(SecretKey)
     }
 
     fn public_from_openfhe(&self, py: Python<'_>, content: &[u8]) -> PyResult<PublicKey> {

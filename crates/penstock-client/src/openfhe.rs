@@ -1,8 +1,8 @@
 //! The secret key in OpenFHE's bytes, in and out.
 
 use std::borrow::Cow;
-use std::fs::OpenOptions;
-use std::io;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -12,6 +12,9 @@ use crate::error::{Error, Result};
 use crate::protected::Protected;
 use crate::ring::Ring;
 use crate::secret::{SecretKey, ternary_of};
+
+/// Files are read whole; none of OpenFHE's keys is larger.
+const MOST_BYTES: u64 = 1 << 32;
 
 impl SecretKey {
     /// Reads the bytes that OpenFHE wrote, and checks that every limb holds the same ternary polynomial. They have no
@@ -40,6 +43,23 @@ impl SecretKey {
             }
         }
         Ok(made)
+    }
+
+    /// Reads a file of OpenFHE. Its bytes are wiped.
+    ///
+    /// # Errors
+    /// As [`SecretKey::from_openfhe`]. [`Error::File`]: it cannot be read.
+    pub fn read_openfhe(ring: &Ring, path: &Path) -> Result<Self> {
+        let file = |why: io::Error| Error::File { path: path.to_owned(), why };
+        let mut opened = File::open(path).map_err(file)?;
+        let bytes = opened.metadata().map_err(file)?.len();
+        if bytes > MOST_BYTES {
+            let rule = "it is more than any secret key of OpenFHE's has";
+            return Err(Error::value(format!("{}: {bytes} bytes", path.display()), rule));
+        }
+        let mut content = Protected::<u8>::new(bytes as usize);
+        opened.read_exact(&mut content).map_err(file)?;
+        Self::from_openfhe(ring, &content)
     }
 
     /// Writes a new file as OpenFHE does, readable by its owner only. An ephemeral secret has no place in it.

@@ -17,7 +17,7 @@ from penstock.keystore import KeyStore, parameter_digest
 from penstock.keystore.pairs import PAIRS
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values, padded
-from penstock.system.files import os_errors, remove_dead, sync_folder, unfinished_folder
+from penstock.system.files import FileError, os_errors, remove_dead, sync_folder, unfinished_folder
 from penstock.system.temporary import temporary_folder
 
 FILES = PAIRS["penstock"]
@@ -89,13 +89,16 @@ class KeyPair:
         Raises: KeyPairDamaged: they do not form a pair of these parameters. FileError: one cannot be read.
         """
         ring = make_ring(params, threads)
-        contents = []
-        for name in (OPENFHE_FILES.secret, OPENFHE_FILES.public):
-            with os_errors(folder / name, "read"):
-                contents.append((folder / name).read_bytes())
+        secret_file, public_file = folder / OPENFHE_FILES.secret, folder / OPENFHE_FILES.public
+        with os_errors(public_file, "read"):
+            content = public_file.read_bytes()
         try:
+            with client_errors(secret_file):
+                secret = ring.secret_from_openfhe(str(secret_file))
             with client_errors():
-                secret, public = ring.secret_from_openfhe(contents[0]), ring.public_from_openfhe(contents[1])
+                public = ring.public_from_openfhe(content)
+        except FileError:
+            raise
         except PenstockError as error:
             raise KeyPairDamaged(f"{folder}: {error}") from error
         return cls(params, ring, secret, public)._checked(folder)
