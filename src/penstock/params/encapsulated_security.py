@@ -60,6 +60,7 @@ def encapsulated_level(ring_dim: int, log_qp: float, log_raised: float, secret: 
         main, main_note = _sparse(ring_dim, log_qp, SPARSE_WEIGHT, "main")
     else:
         main, main_note = security.security_level(ring_dim, log_qp)
+        main_note = f"main secret: {main_note.partition(' bit: ')[2]}" if main else main_note
     if not main:
         return 0, main_note if main_note.startswith("insecure") else f"insecure: {main_note}"
     ephemeral, note = _sparse(ring_dim, log_raised, EPHEMERAL_WEIGHT, "ephemeral")

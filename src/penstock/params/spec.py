@@ -32,6 +32,7 @@ from penstock.params.secrets import (
     is_encapsulated,
     raised_weight,
 )
+from penstock.params.small_security import small_ring_level, with_small_ring
 from penstock.system import toml
 
 MIN_RING_DIM, MAX_RING_DIM = 2**10, 2**17
@@ -252,7 +253,7 @@ class CkksSpec(_Written):
             raise UnknownName(f"field in `assumed` of {who}", unknown[0], CkksSpec.model_fields)
 
     def _check_small(self) -> None:
-        """A smaller ring has the first modulus of this one, and its own level."""
+        """A smaller ring needs an ephemeral secret; its level is checked with the set's (`_with_level`)."""
         small, who = self.small_ring_dim, self._who
         if small < 2 or small & (small - 1) or small >= self.ring_dim:
             raise ParamsError(
@@ -262,13 +263,6 @@ class CkksSpec(_Written):
             raise ParamsError(
                 f"{who}: small_ring_dim {small}: ciphertexts of the small ring are switched to an ephemeral secret: "
                 f"take secret '{UNIFORM_ENCAPSULATED}' or '{SPARSE_ENCAPSULATED}'"
-            )
-        level, note = security.security_level(small, self.first_mod_bits + SMALL_SPECIAL_BITS)
-        if self._asked and level < self._asked:
-            raise ParamsError(
-                f"{who}: small_ring_dim {small}: {self._asked}-bit security does not hold in the small ring, with its "
-                f"special prime of {SMALL_SPECIAL_BITS} bits: {note}: take a shorter first_mod_bits, or "
-                f"small_ring_dim {2 * small}"
             )
 
     def _check_range(self, plan: BootstrapSpec) -> None:
@@ -426,8 +420,35 @@ class CkksSpec(_Written):
             raise ParamsError(f"{self._who}: {asked}-bit security does not hold: {note}. {self._remedy(asked)}")
         if asked and self.library == "openfhe":
             self._check_openfhe_accepts(asked, log_qp)
+        if params.small_ring_dim:
+            level, note = with_small_ring(level, note, params.small_ring_dim, self._small_bits(params.small_ring_dim))
+            if asked and level < asked:
+                raise ParamsError(self._small_refusal(asked))
         values = {f.name: getattr(params, f.name) for f in fields(params)}
         return CkksParameters(**{**values, "security_bits": level, "security_note": note})
+
+    def _small_bits(self, small: int) -> int:
+        """Bits of the modulus of the small ring of this dimension: q_0 times its special prime."""
+        if self.library != "openfhe":
+            return (self.q_bits or (self.first_mod_bits,))[0] + min(SMALL_SPECIAL_BITS, self.word_bits)
+        q = primes.openfhe_q_primes(
+            self.ring_dim, self._openfhe_depth, self.first_mod_bits, self.scale_bits, self.scaling
+        )
+        return _bits((q[0], primes.small_special_prime(small, q[0])))
+
+    def _small_refusal(self, asked: int) -> str:
+        """Why the small ring lacks the level that is asked for, and the least dimension that has it."""
+        small = self.small_ring_dim
+        note = small_ring_level(small, self._small_bits(small))[1]
+        options = ["a shorter first_mod_bits"]
+        larger = [1 << k for k in range(small.bit_length(), self.ring_dim.bit_length() - 1)]
+        least = next((n for n in larger if small_ring_level(n, self._small_bits(n))[0] >= asked), None)
+        if least is not None:
+            options.append(f"small_ring_dim {least}, the least that holds")
+        return (
+            f"{self._who}: small_ring_dim {small}: {asked}-bit security does not hold in the small ring, with its "
+            f"special prime of {SMALL_SPECIAL_BITS} bits: {note}: take {', or '.join(options)}"
+        )
 
     def _level_of(self, secret: str) -> int:
         """The level with another secret."""
