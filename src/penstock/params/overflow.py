@@ -44,6 +44,17 @@ def overflow_log2(ring_dim: int, weight: int, sine_range: int) -> float:
     return min(0.0, math.log2(ring_dim) + math.log2(of_one.numerator) - math.log2(of_one.denominator))
 
 
+def uniform_overflow_log2(ring_dim: int, sine_range: int) -> float:
+    """Return `overflow_log2` of a uniform ternary secret, whose 2N/3 entries make the sum a normal one.
+
+    >>> uniform_overflow_log2(2**16, 16), round(uniform_overflow_log2(2**16, 640), 0)
+    (0.0, -68.0)
+    """
+    spread = math.sqrt((2 * ring_dim / 3 + 1) / 12)
+    of_one = math.erfc(sine_range / (spread * math.sqrt(2)))
+    return min(0.0, math.log2(ring_dim) + math.log2(of_one)) if of_one else -math.inf
+
+
 @lru_cache(maxsize=64)
 def least_range(ring_dim: int, weight: int, log2_failure: float = REFRESH_FAILURE_LOG2) -> int:
     """Return the least K at which a refresh overflows with at most this probability.

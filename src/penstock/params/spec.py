@@ -20,7 +20,7 @@ from penstock.errors import ParamsError, UnknownName
 from penstock.params import primes, security
 from penstock.params.ckks import BootstrapPlan, CkksParameters, KeyForm, Scaling
 from penstock.params.encapsulated_security import encapsulated_level, sparse_bound
-from penstock.params.overflow import REFRESH_FAILURE_LOG2, least_range, overflow_log2
+from penstock.params.overflow import REFRESH_FAILURE_LOG2, least_range, overflow_log2, uniform_overflow_log2
 from penstock.params.secrets import (
     AUXILIARY_BITS,
     AUXILIARY_PRIMES,
@@ -29,6 +29,7 @@ from penstock.params.secrets import (
     SPARSE_TERNARY,
     SPARSE_WEIGHT,
     UNIFORM_ENCAPSULATED,
+    UNIFORM_TERNARY,
     is_encapsulated,
     raised_weight,
 )
@@ -415,6 +416,8 @@ class CkksSpec(_Written):
             level, note = encapsulated_level(params.ring_dim, log_qp, raised, params.secret)
         else:
             level, note = security.security_level(params.ring_dim, log_qp, params.secret)
+        if level and self._presupposes_another_secret:
+            level, note = 0, self._other_secret(note)
         asked = self._asked
         if asked and level < asked:
             raise ParamsError(f"{self._who}: {asked}-bit security does not hold: {note}. {self._remedy(asked)}")
@@ -426,6 +429,25 @@ class CkksSpec(_Written):
                 raise ParamsError(self._small_refusal(asked))
         values = {f.name: getattr(params, f.name) for f in fields(params)}
         return CkksParameters(**{**values, "security_bits": level, "security_note": note})
+
+    @property
+    def _presupposes_another_secret(self) -> bool:
+        """Whether the sine of an accelerator's set is too narrow for its own secret: a refresh fails more often than not.
+
+        Such a set presupposes a sparse or an encapsulated secret, which it does not state and whose keys nobody prices.
+        """
+        plan = self.bootstrap
+        if self.library != "accelerator" or plan is None or self.secret != UNIFORM_TERNARY:
+            return False
+        return uniform_overflow_log2(self.ring_dim, plan.sine_range) > -1
+
+    def _other_secret(self, note: str) -> str:
+        plan = cast(BootstrapSpec, self.bootstrap)
+        return (
+            f"no level stated: bootstrap.sine_range {plan.sine_range} is too narrow for a uniform ternary secret at "
+            f"N={self.ring_dim}: the set presupposes a sparse or an encapsulated secret, which it neither states nor "
+            f"prices; its modulus alone: {note}"
+        )
 
     def _small_bits(self, small: int) -> int:
         """Bits of the modulus of the small ring of this dimension: q_0 times its special prime."""
@@ -502,6 +524,8 @@ class CkksSpec(_Written):
 
     def _remedy(self, level: int) -> str:
         """What would hold: a ring dimension, a depth, a digit count."""
+        if self._presupposes_another_secret:
+            return "Use security none"
         if self.secret == SPARSE_TERNARY:
             return "Use secret uniform-encapsulated or uniform-ternary, or security none"
         if self.secret == SPARSE_ENCAPSULATED and self._level_of(UNIFORM_ENCAPSULATED) >= level:
