@@ -320,11 +320,16 @@ def test_the_note_of_a_set_names_each_of_its_secrets():
         assert words in note
 
 
-def test_a_ring_below_the_table_keeps_no_level():
-    assert with_small_ring(128, "128 bit: large", 2**8, 40)[0] == 0
-    assert with_small_ring(192, "192 bit: large", 2**13, 107)[0] == 192
-    assert with_small_ring(256, "256 bit: large", 2**12, 104)[0] == 128
-    assert with_small_ring(0, "insecure: large", 2**12, 104)[1].startswith("insecure: large")
+@pytest.mark.parametrize(
+    ("level", "small", "expected"),
+    [(128, 2**8, 0), (192, 2**13, 192), (256, 2**12, 128), (256, 2**14, 256), (128, 2**14, 128), (0, 2**13, 0)],
+)
+def test_the_lower_level_of_both_rings_counts(level, small, expected):
+    note = f"{level} bit: large" if level else "insecure: large"
+    found, said = with_small_ring(level, note, replace(PARAMS, small_ring_dim=small))
+    assert found == expected
+    assert said.startswith(f"{expected} bit: large" if expected else "insecure")
+    assert "large" in said
 
 
 @pytest.mark.parametrize("size", ["toy", "small"])

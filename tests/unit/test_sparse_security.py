@@ -32,8 +32,8 @@ def test_an_attack_costs_as_the_lattice_estimator_says(
     assert found[attack] == pytest.approx(bits, abs=0.7)
 
 
-# The logs of the estimator of ePrint 2022/1473 (github.com/yonghaason/PrimalMeetLWE, commit 6111511), with the costs that
-# are `LISTS` here: the hybrid with a meet in the middle, and the best one with Meet-LWE.
+# The logs of the estimator of ePrint 2022/1473 (github.com/yonghaason/PrimalMeetLWE, commit 6111511), with the costs
+# that are `LISTS` here: the hybrid with a meet in the middle, and the best one with Meet-LWE.
 MEET_LWE = [
     (2**14, 426.0, 256, 124.28, 120.91),
     (2**15, 699.0, 128, 134.34, 128.88),

@@ -67,7 +67,7 @@ def encapsulated_ark(folder: Path) -> str:
 
 
 def test_a_set_that_states_no_level_has_none_to_suggest() -> None:
-    with pytest.raises(UsageError, match="no level stated.*presupposes a sparse or an encapsulated secret"):
+    with pytest.raises(UsageError, match=r"no level stated.*presupposes a sparse or an encapsulated secret"):
         suggest(program("resnet20", "full", "ark"), SHARP, ring_dims=(2**16,), digits=(4,))
 
 

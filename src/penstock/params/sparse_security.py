@@ -5,9 +5,9 @@ The guidelines' tables cover uniform ternary secrets only. Here the attacks are 
 - primal, without and with coordinates that are guessed to be 0 (drop and solve);
 - primal hybrid with a meet in the middle over the guessed coordinates: Howgrave-Graham, CRYPTO 2007, with the
   probability of Son & Cheon, WAHC 2019 (ePrint 2019/1019);
-- primal hybrid with Meet-LWE over the guessed coordinates: Hhan, Kim, Lee & Son (ePrint 2022/1473). The estimate is held
-  against the logs of the authors' estimator (github.com/yonghaason/PrimalMeetLWE, commit 6111511): it is 1 to 4 bits
-  below them. The paper's own tables were not at hand: not confirmed;
+- primal hybrid with Meet-LWE over the guessed coordinates: Hhan, Kim, Lee & Son (ePrint 2022/1473). The estimate is
+  held against the logs of the authors' estimator (github.com/yonghaason/PrimalMeetLWE, commit 6111511): it is 1 to 4
+  bits below them. The paper's own tables were not at hand: not confirmed;
 - dual hybrid with a search: Espitau, Joux & Kharchenko, INDOCRYPT 2020 (ePrint 2020/515); with a meet in the middle:
   Cheon, Hhan, Hong & Son, 2019 (ePrint 2019/1114); with Meet-LWE: as Bi, Lu, Luo & Wang, ACISP 2022 (ePrint 2022/1330)
   do, costed here as the primal one is: not confirmed, their program is not public;
@@ -47,7 +47,7 @@ _SUCCESS = 0.99
 _MEET_WEIGHTS = 96
 """The heaviest guess of Meet-LWE inside a lattice attack."""
 _MEET_VECTOR_LOG2 = 16.0
-"""log2 of the work for one vector of the ideal list of Meet-LWE inside a lattice attack: projections, nearest planes and
+"""log2 of the work for one vector of the ideal list of Meet-LWE inside a lattice attack: projections, nearest planes,
 representations that get lost. In the logs of the authors' estimator it is 16 to 26: the least counts here."""
 
 Array = npt.NDArray[np.float64]

@@ -20,20 +20,18 @@ from penstock.errors import ParamsError, UnknownName
 from penstock.params import primes, security
 from penstock.params.ckks import BootstrapPlan, CkksParameters, KeyForm, Scaling
 from penstock.params.encapsulated_security import encapsulated_level, sparse_bound
-from penstock.params.overflow import REFRESH_FAILURE_LOG2, least_range, overflow_log2, uniform_overflow_log2
+from penstock.params.overflow import REFRESH_FAILURE_LOG2, least_range, needs_another_secret, overflow_log2
 from penstock.params.secrets import (
     AUXILIARY_BITS,
     AUXILIARY_PRIMES,
-    SMALL_SPECIAL_BITS,
     SPARSE_ENCAPSULATED,
     SPARSE_TERNARY,
     SPARSE_WEIGHT,
     UNIFORM_ENCAPSULATED,
-    UNIFORM_TERNARY,
     is_encapsulated,
     raised_weight,
 )
-from penstock.params.small_security import small_ring_level, with_small_ring
+from penstock.params.small_security import small_refusal, with_small_ring
 from penstock.system import toml
 
 MIN_RING_DIM, MAX_RING_DIM = 2**10, 2**17
@@ -416,61 +414,21 @@ class CkksSpec(_Written):
             level, note = encapsulated_level(params.ring_dim, log_qp, raised, params.secret)
         else:
             level, note = security.security_level(params.ring_dim, log_qp, params.secret)
-        if level and self._presupposes_another_secret:
-            level, note = 0, self._other_secret(note)
+        presupposed = needs_another_secret(params)
+        if level and presupposed:
+            level, note = 0, f"{presupposed}; its modulus alone: {note}"
         asked = self._asked
         if asked and level < asked:
-            raise ParamsError(f"{self._who}: {asked}-bit security does not hold: {note}. {self._remedy(asked)}")
+            remedy = "Use security none" if presupposed else self._remedy(asked)
+            raise ParamsError(f"{self._who}: {asked}-bit security does not hold: {note}. {remedy}")
         if asked and self.library == "openfhe":
             self._check_openfhe_accepts(asked, log_qp)
         if params.small_ring_dim:
-            level, note = with_small_ring(level, note, params.small_ring_dim, self._small_bits(params.small_ring_dim))
+            level, note = with_small_ring(level, note, params)
             if asked and level < asked:
-                raise ParamsError(self._small_refusal(asked))
+                raise ParamsError(f"{self._who}: {small_refusal(params, asked)}")
         values = {f.name: getattr(params, f.name) for f in fields(params)}
         return CkksParameters(**{**values, "security_bits": level, "security_note": note})
-
-    @property
-    def _presupposes_another_secret(self) -> bool:
-        """Whether the sine of an accelerator's set is too narrow for its own secret: a refresh fails more often than not.
-
-        Such a set presupposes a sparse or an encapsulated secret, which it does not state and whose keys nobody prices.
-        """
-        plan = self.bootstrap
-        if self.library != "accelerator" or plan is None or self.secret != UNIFORM_TERNARY:
-            return False
-        return uniform_overflow_log2(self.ring_dim, plan.sine_range) > -1
-
-    def _other_secret(self, note: str) -> str:
-        plan = cast(BootstrapSpec, self.bootstrap)
-        return (
-            f"no level stated: bootstrap.sine_range {plan.sine_range} is too narrow for a uniform ternary secret at "
-            f"N={self.ring_dim}: the set presupposes a sparse or an encapsulated secret, which it neither states nor "
-            f"prices; its modulus alone: {note}"
-        )
-
-    def _small_bits(self, small: int) -> int:
-        """Bits of the modulus of the small ring of this dimension: q_0 times its special prime."""
-        if self.library != "openfhe":
-            return (self.q_bits or (self.first_mod_bits,))[0] + min(SMALL_SPECIAL_BITS, self.word_bits)
-        q = primes.openfhe_q_primes(
-            self.ring_dim, self._openfhe_depth, self.first_mod_bits, self.scale_bits, self.scaling
-        )
-        return _bits((q[0], primes.small_special_prime(small, q[0])))
-
-    def _small_refusal(self, asked: int) -> str:
-        """Why the small ring lacks the level that is asked for, and the least dimension that has it."""
-        small = self.small_ring_dim
-        note = small_ring_level(small, self._small_bits(small))[1]
-        options = ["a shorter first_mod_bits"]
-        larger = [1 << k for k in range(small.bit_length(), self.ring_dim.bit_length() - 1)]
-        least = next((n for n in larger if small_ring_level(n, self._small_bits(n))[0] >= asked), None)
-        if least is not None:
-            options.append(f"small_ring_dim {least}, the least that holds")
-        return (
-            f"{self._who}: small_ring_dim {small}: {asked}-bit security does not hold in the small ring, with its "
-            f"special prime of {SMALL_SPECIAL_BITS} bits: {note}: take {', or '.join(options)}"
-        )
 
     def _level_of(self, secret: str) -> int:
         """The level with another secret."""
@@ -524,8 +482,6 @@ class CkksSpec(_Written):
 
     def _remedy(self, level: int) -> str:
         """What would hold: a ring dimension, a depth, a digit count."""
-        if self._presupposes_another_secret:
-            return "Use security none"
         if self.secret == SPARSE_TERNARY:
             return "Use secret uniform-encapsulated or uniform-ternary, or security none"
         if self.secret == SPARSE_ENCAPSULATED and self._level_of(UNIFORM_ENCAPSULATED) >= level:
