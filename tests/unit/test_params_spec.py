@@ -85,6 +85,8 @@ def test_an_accelerators_sine_too_narrow_for_its_secret_states_no_level() -> Non
         accelerator(bootstrap=PLAN).build()
     assert accelerator(bootstrap={**PLAN, "sine_range": 640}).build().security_bits == 128
     assert accelerator(bootstrap=PLAN, secret="uniform-encapsulated").build().security_bits == 128
+    short = accelerator(bootstrap=PLAN, q_bits="10 x 36", dnum=1).build()
+    assert short.security_bits == 256  # no refresh fits in ten limbs, so nothing is presupposed
     assert accelerator().build().security_bits == 128
 
 

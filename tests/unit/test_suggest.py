@@ -69,6 +69,8 @@ def encapsulated_ark(folder: Path) -> str:
 def test_a_set_that_states_no_level_has_none_to_suggest() -> None:
     with pytest.raises(UsageError, match=r"no level stated.*presupposes a sparse or an encapsulated secret"):
         suggest(program("resnet20", "full", "ark"), SHARP, ring_dims=(2**16,), digits=(4,))
+    short = suggest(program("inner-product", "demo", "ark"), SHARP, ring_dims=(2**15,), digits=(1,)).rows
+    assert all(row["security_bits"] >= 128 for row in short)  # too few levels for a refresh
 
 
 def test_a_program_that_refreshes_is_tried_at_every_secure_depth(tmp_path: Path) -> None:

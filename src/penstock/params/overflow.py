@@ -12,7 +12,7 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
-from penstock.params.ckks import CkksParameters
+from penstock.params.ckks import BootstrapPlan, CkksParameters
 from penstock.params.secrets import UNIFORM_TERNARY
 
 REFRESH_FAILURE_LOG2 = -64.0
@@ -62,18 +62,27 @@ def needs_another_secret(params: CkksParameters) -> str:
     """Return why an accelerator's set presupposes another secret than it states; empty: it does not.
 
     Its sine is too narrow for a uniform ternary secret: a refresh fails more often than not. So the set presupposes a
-    sparse or an encapsulated secret, whose keys and key switches nobody prices.
+    sparse or an encapsulated secret, whose keys and key switches nobody prices. A chain that is too short for a refresh
+    presupposes none.
     """
     plan = params.bootstrap
     if params.library != "accelerator" or plan is None or params.secret != UNIFORM_TERNARY:
         return ""
-    if uniform_overflow_log2(params.ring_dim, plan.sine_range) <= -1:
+    if params.num_q < _least_limbs(plan) or uniform_overflow_log2(params.ring_dim, plan.sine_range) <= -1:
         return ""
     return (
         f"no level stated: bootstrap.sine_range {plan.sine_range} is too narrow for a uniform ternary secret at "
         f"N={params.ring_dim}: the set presupposes a sparse or an encapsulated secret, which it neither states nor "
         "prices"
     )
+
+
+def _least_limbs(plan: BootstrapPlan) -> int:
+    """A lower bound on the limbs of a chain that carries a refresh. A series of degree d takes log2(d) levels or more."""
+    levels = plan.chebyshev_degree.bit_length() - 1 + plan.double_angles
+    last = 0 if plan.order == "stc-first" else plan.stc_stages * plan.stc_limbs
+    transforms = plan.cts_stages * plan.cts_limbs + last
+    return transforms + levels * plan.eval_mod_limbs + plan.extra_limbs + 2
 
 
 @lru_cache(maxsize=64)

@@ -414,8 +414,8 @@ class CkksSpec(_Written):
             level, note = encapsulated_level(params.ring_dim, log_qp, raised, params.secret)
         else:
             level, note = security.security_level(params.ring_dim, log_qp, params.secret)
-        presupposed = needs_another_secret(params)
-        if level and presupposed:
+        presupposed = needs_another_secret(params) if level else ""
+        if presupposed:
             level, note = 0, f"{presupposed}; its modulus alone: {note}"
         asked = self._asked
         if asked and level < asked:
