@@ -78,7 +78,7 @@ def needs_another_secret(params: CkksParameters) -> str:
 
 
 def _least_limbs(plan: BootstrapPlan) -> int:
-    """A lower bound on the limbs of a chain that carries a refresh. A series of degree d takes log2(d) levels or more."""
+    """A lower bound on the limbs of a chain that carries a refresh: a series of degree d takes log2(d) levels."""
     levels = plan.chebyshev_degree.bit_length() - 1 + plan.double_angles
     last = 0 if plan.order == "stc-first" else plan.stc_stages * plan.stc_limbs
     transforms = plan.cts_stages * plan.cts_limbs + last
