@@ -8,9 +8,10 @@ The guidelines' tables cover uniform ternary secrets only. Here the attacks are 
 - primal hybrid with Meet-LWE over the guessed coordinates: Hhan, Kim, Lee & Son (ePrint 2022/1473). The estimate is
   held against the logs of the authors' estimator (github.com/yonghaason/PrimalMeetLWE, commit 6111511): it is 1 to 4
   bits below them. The paper's own tables were not at hand: not confirmed;
-- dual hybrid with a search: Espitau, Joux & Kharchenko, INDOCRYPT 2020 (ePrint 2020/515); with a meet in the middle:
-  Cheon, Hhan, Hong & Son, 2019 (ePrint 2019/1114); with Meet-LWE: as Bi, Lu, Luo & Wang, ACISP 2022 (ePrint 2022/1330)
-  do, costed here as the primal one is: not confirmed, their program is not public;
+- dual hybrid with a search: Espitau, Joux & Kharchenko, INDOCRYPT 2020 (ePrint 2020/515);
+- dual hybrid with a meet in the middle: Cheon, Hhan, Hong & Son, 2019 (ePrint 2019/1114);
+- dual hybrid with Meet-LWE: Bi, Lu, Luo & Wang, ACISP 2022 (ePrint 2022/1330). Its lists cost here as those of the
+  primal one. Their program is not public: not confirmed;
 - purely combinatorial: Meet-LWE, May, CRYPTO 2021 (ePrint 2021/216), without a charge for the guess of errors: not
   confirmed.
 
