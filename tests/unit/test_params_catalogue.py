@@ -68,8 +68,16 @@ def test_cryptoracle_is_as_its_public_code_sets_it() -> None:
 def test_sharp_has_the_published_chain_and_key() -> None:
     sharp = catalogue.get("sharp")
     assert (sharp.num_q, sharp.num_p, sharp.digit_limbs, sharp.word_bits) == (35, 12, 12, 36)
-    assert (sharp.key_form, sharp.security_bits) == (KeyForm.SEEDED, 128)
+    assert (sharp.key_form, sharp.security_bits) == (KeyForm.SEEDED, 0)
     assert sharp.key_bytes(key_form=KeyForm.FULL) == 83_165_184
+
+
+@pytest.mark.parametrize("name", [n for n in catalogue.names() if catalogue.get(n).library == "accelerator"])
+def test_no_accelerators_set_states_the_level_of_a_secret_that_its_sine_excludes(name: str) -> None:
+    params = catalogue.get(name)
+    if params.bootstrap is not None and params.secret == "uniform-ternary":
+        assert params.security_bits == 0
+        assert params.security_note.startswith(("no level stated: bootstrap.sine_range 16", "insecure"))
 
 
 @pytest.mark.parametrize(("name", "bits"), [("tensorfhe-resnet20", 840), ("tensorfhe-helr", 1092)])

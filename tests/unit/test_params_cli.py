@@ -29,7 +29,7 @@ def test_list_has_one_row_a_set(capsys: pytest.CaptureFixture[str]) -> None:
     rows = as_json(capsys, "list")
     assert [row["name"] for row in rows] == catalogue.names()
     sharp = next(row for row in rows if row["name"] == "sharp")
-    assert (sharp["ring_dim"], sharp["num_q"], sharp["security_bits"]) == (65536, 35, 128)
+    assert (sharp["ring_dim"], sharp["num_q"], sharp["security_bits"]) == (65536, 35, 0)
 
 
 def test_list_and_size_mean_the_same_bytes_and_the_level_is_found_by_the_bits_shown(

@@ -72,8 +72,22 @@ def test_an_accelerator_states_its_own_primes() -> None:
 
 def test_bootstrapping_is_written_as_a_table(tmp_path: Path) -> None:
     file = tmp_path / "chip.toml"
-    file.write_text(accelerator(bootstrap=PLAN).to_toml())
+    file.write_text(accelerator(bootstrap=PLAN, security="none").to_toml())
     assert CkksSpec.from_toml(file).build().bootstrap == BootstrapPlan(**PLAN)
+
+
+def test_an_accelerators_sine_too_narrow_for_its_secret_states_no_level() -> None:
+    params = accelerator(bootstrap=PLAN, security="none").build()
+    assert params.security_bits == 0
+    assert params.security_note.startswith("no level stated: bootstrap.sine_range 16 is too narrow for a uniform")
+    assert "128 bit: logQP" in params.security_note
+    with pytest.raises(ParamsError, match=r"128-bit security does not hold: no level stated.*Use security none"):
+        accelerator(bootstrap=PLAN).build()
+    assert accelerator(bootstrap={**PLAN, "sine_range": 640}).build().security_bits == 128
+    assert accelerator(bootstrap=PLAN, secret="uniform-encapsulated").build().security_bits == 128
+    short = accelerator(bootstrap=PLAN, q_bits="10 x 36", dnum=1).build()
+    assert short.security_bits == 256  # no refresh fits in ten limbs, so nothing is presupposed
+    assert accelerator().build().security_bits == 128
 
 
 # Bad input. The message names the set, the rule and what would do.
@@ -269,6 +283,7 @@ accelerator_specs = st.builds(
     dnum=st.just(1),
     scaling=st.sampled_from(Scaling),
     assumed=st.lists(st.sampled_from(["dnum", "scale_bits", "secret"]), unique=True).map(tuple),
+    security=st.just("none"),
     bootstrap=st.none()
     | st.fixed_dictionaries(
         {

@@ -198,8 +198,9 @@ def test_long_programs_are_bounded_with_the_command_that_is_not(monkeypatch):
     engine = Engine(Library(runs=Path("no-such-folder")))
     view = show(engine, "suggest", State(workload="bootstrapping"))
     assert {row["ring_dim"] for row in view.rows} == {2**16}
-    assert view.command.endswith("--ring-dim 65536")
+    assert view.command.endswith("--security none --ring-dim 65536")
     assert any("tries all" in note for note in view.notes)
+    assert any("presupposes a secret that it does not state" in note for note in view.notes)
     monkeypatch.setattr(predicting, "MOST_WITH_NOISE", 100)
     with pytest.raises(TooMuch, match="'penstock predict precision inner-product' to any"):
         show(engine, "precision", State(workload="inner-product"))

@@ -23,6 +23,7 @@ from penstock.database.similarity.search import search_trace
 from penstock.errors import PenstockError, UsageError
 from penstock.keystore import KeyStore
 from penstock.native.prepared import key_uses
+from penstock.params import catalogue
 from penstock.program.circuits.openfhe.coefficients import slot_of_coefficient
 from penstock.similarity.files import INDEX, PAYLOADS, RECORDS, DatabaseDamaged, read_description
 from penstock.similarity.owner import NotUnit, Owner
@@ -226,6 +227,35 @@ def test_the_rings_of_the_sizes_are_secure_and_the_chain_is_used_up():
 
 
 # What is refused.
+@pytest.mark.parametrize(
+    ("name", "small_dim", "bits", "remedy"),
+    [
+        ("openfhe-bootstrap", None, 114, "take small_dim=8192, the least that holds"),
+        ("openfhe-resnet20", 2**12, 109, "take small_dim=8192, the least that holds"),
+        ("openfhe-similarity", 256, 104, "take small_dim=4096, the least that holds"),
+        ("openfhe-similarity", 2**11, 104, "take small_dim=4096, the least that holds"),
+    ],
+)
+def test_an_owner_refuses_a_small_ring_below_the_level_of_the_set(name, small_dim, bits, remedy, tmp_path):
+    params = catalogue.get(name)
+    for attempt in (
+        lambda: Owner.generate(params, small_dim=small_dim),
+        lambda: Owner.load(tmp_path, params, small_dim=small_dim),
+    ):
+        with pytest.raises(UsageError, match=f"states 128 bit.*a modulus of {bits} bits.*{remedy}"):
+            attempt()
+
+
+def test_a_small_ring_is_the_one_of_its_set():
+    params = large_parameters(2**11, security=0)
+    assert SmallRing.under(params).ring_dim == params.small_ring_dim == 2**10
+    assert SmallRing.under(catalogue.get("insecure-similarity")).ring_dim == 2**8
+    assert SmallRing.under(catalogue.get("openfhe-bootstrap")).ring_dim == 2**12
+    SmallRing.under(params, 64).check_level(params)  # a set for tests
+    SmallRing.under(catalogue.get("openfhe-bootstrap"), 2**13).check_level(catalogue.get("openfhe-bootstrap"))
+    assert Owner.generate(params).small.ring_dim == 2**10
+
+
 def test_a_record_that_is_no_unit_vector_is_named_and_nothing_is_left(few, tmp_path):
     records = few.records.copy()
     records[17] *= 1.1

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from penstock.cli.verbs.ssd.similarity import similarity
+from penstock.client.described import security_bits
 from penstock.database.similarity.scheme import SmallRing, large_parameters
 from penstock.database.similarity.search import search_trace
 from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
@@ -21,6 +22,7 @@ from penstock.native.reading import record_native
 from penstock.operations import SMALL_KINDS, OpKind
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.small_security import with_small_ring
 from penstock.program.clear import ClearEvaluator
 from penstock.program.noisy import NoisyEvaluator
 from penstock.program.noisy_small import NoisySmallRing
@@ -292,10 +294,42 @@ def test_a_set_with_a_small_ring_is_checked():
             built(small_ring_dim=small)
     with pytest.raises(ParamsError, match=r"small_ring_dim 4096.*special prime of 54 bits.*or small_ring_dim 8192"):
         built(first_mod_bits=60)
+    with pytest.raises(ParamsError, match=r"small_ring_dim 1024.*or small_ring_dim 4096, the least that holds"):
+        built(small_ring_dim=1024)
     with pytest.raises(ParamsError, match="take secret 'uniform-encapsulated'"):
         built(secret="uniform-ternary")
     stored = built().to_dict()
     assert CkksParameters.from_dict(stored) == built()
+
+
+@pytest.mark.parametrize(("first_mod_bits", "small", "level"), [(52, 2**12, 128), (53, 2**12, 0), (50, 2**10, 0)])
+def test_the_level_of_a_set_is_at_most_that_of_its_small_ring(first_mod_bits, small, level):
+    spec = catalogue.spec("openfhe-similarity").model_dump()
+    of = {"name": "mine", "security": "none", "first_mod_bits": first_mod_bits, "small_ring_dim": small}
+    params = type(catalogue.spec("openfhe-similarity"))(**{**spec, **of}).build()
+    assert params.security_bits == security_bits(params) == level
+    assert "small ring" in params.security_note
+    assert f"logQP {first_mod_bits + 54} at N={small}" in params.security_note
+    assert params.security_note.startswith("insecure") is (not level)
+
+
+def test_the_note_of_a_set_names_each_of_its_secrets():
+    note = catalogue.get("openfhe-similarity").security_note
+    for words in ("main secret: logQP 1551", "ephemeral secret of weight 32, log2 of the modulus 116", "small ring",
+                  "keys to the large ring are under the ephemeral secret"):  # fmt: skip
+        assert words in note
+
+
+@pytest.mark.parametrize(
+    ("level", "small", "expected"),
+    [(128, 2**8, 0), (192, 2**13, 192), (256, 2**12, 128), (256, 2**14, 256), (128, 2**14, 128), (0, 2**13, 0)],
+)
+def test_the_lower_level_of_both_rings_counts(level, small, expected):
+    note = f"{level} bit: large" if level else "insecure: large"
+    found, said = with_small_ring(level, note, replace(PARAMS, small_ring_dim=small))
+    assert found == expected
+    assert said.startswith(f"{expected} bit: large" if expected else "insecure")
+    assert "large" in said
 
 
 @pytest.mark.parametrize("size", ["toy", "small"])

@@ -58,8 +58,23 @@ def test_sets_are_in_the_order_that_is_asked_for(by: str) -> None:
     assert other[0] in found
 
 
-def test_a_program_that_refreshes_is_tried_at_every_secure_depth() -> None:
-    asked = program("resnet20", "full", "ark")
+def encapsulated_ark(folder: Path) -> str:
+    """A file with set `ark` under an encapsulated secret, so that it states a level."""
+    file = folder / "ark-encapsulated.toml"
+    changes = {"name": file.stem, "secret": "uniform-encapsulated", "security": 128}
+    file.write_text(catalogue.spec("ark").model_copy(update=changes).to_toml())
+    return str(file)
+
+
+def test_a_set_that_states_no_level_has_none_to_suggest() -> None:
+    with pytest.raises(UsageError, match=r"no level stated.*presupposes a sparse or an encapsulated secret"):
+        suggest(program("resnet20", "full", "ark"), SHARP, ring_dims=(2**16,), digits=(4,))
+    short = suggest(program("inner-product", "demo", "ark"), SHARP, ring_dims=(2**15,), digits=(1,)).rows
+    assert all(row["security_bits"] >= 128 for row in short)  # too few levels for a refresh
+
+
+def test_a_program_that_refreshes_is_tried_at_every_secure_depth(tmp_path: Path) -> None:
+    asked = program("resnet20", "full", encapsulated_ark(tmp_path))
     found = suggest(asked, SHARP, ring_dims=(2**16,), digits=(4,))
     depths = sorted(row["depth"] for row in found.rows)
     least = found.least_depth[2**16]
@@ -100,8 +115,8 @@ def test_the_least_depth_does_not_depend_on_the_digits_of_the_base(
     assert least == next(depth for depth in range(40) if carries(depth))
 
 
-def test_holes_of_a_number_of_digits_do_not_end_the_search() -> None:
-    asked = program("resnet20", "full", "ark")
+def test_holes_of_a_number_of_digits_do_not_end_the_search(tmp_path: Path) -> None:
+    asked = program("resnet20", "full", encapsulated_ark(tmp_path))
     bts = load_machine("bts")  # its transform units take 2^17 points
     depths = {row["depth"] for row in suggest(asked, bts, ring_dims=(2**17,), digits=(7,)).rows}
     every = {row["depth"] for row in suggest(asked, bts, ring_dims=(2**17,)).rows}

@@ -12,6 +12,9 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
+from penstock.params.ckks import BootstrapPlan, CkksParameters
+from penstock.params.secrets import UNIFORM_TERNARY
+
 REFRESH_FAILURE_LOG2 = -64.0
 """Largest log2 of the probability that one refresh overflows."""
 
@@ -42,6 +45,44 @@ def overflow_log2(ring_dim: int, weight: int, sine_range: int) -> float:
     if not of_one:
         return -math.inf
     return min(0.0, math.log2(ring_dim) + math.log2(of_one.numerator) - math.log2(of_one.denominator))
+
+
+def uniform_overflow_log2(ring_dim: int, sine_range: int) -> float:
+    """Return `overflow_log2` of a uniform ternary secret, whose 2N/3 entries make the sum a normal one.
+
+    >>> uniform_overflow_log2(2**16, 16), round(uniform_overflow_log2(2**16, 640), 0)
+    (0.0, -69.0)
+    """
+    spread = math.sqrt((2 * ring_dim / 3 + 1) / 12)
+    of_one = math.erfc(sine_range / (spread * math.sqrt(2)))
+    return min(0.0, math.log2(ring_dim) + math.log2(of_one)) if of_one else -math.inf
+
+
+def needs_another_secret(params: CkksParameters) -> str:
+    """Return why an accelerator's set presupposes another secret than it states; empty: it does not.
+
+    Its sine is too narrow for a uniform ternary secret: a refresh fails more often than not. So the set presupposes a
+    sparse or an encapsulated secret, whose keys and key switches nobody prices. A chain that is too short for a refresh
+    presupposes none.
+    """
+    plan = params.bootstrap
+    if params.library != "accelerator" or plan is None or params.secret != UNIFORM_TERNARY:
+        return ""
+    if params.num_q < _least_limbs(plan) or uniform_overflow_log2(params.ring_dim, plan.sine_range) <= -1:
+        return ""
+    return (
+        f"no level stated: bootstrap.sine_range {plan.sine_range} is too narrow for a uniform ternary secret at "
+        f"N={params.ring_dim}: the set presupposes a sparse or an encapsulated secret, which it neither states nor "
+        "prices"
+    )
+
+
+def _least_limbs(plan: BootstrapPlan) -> int:
+    """A lower bound on the limbs of a chain that carries a refresh: a series of degree d takes log2(d) levels."""
+    levels = plan.chebyshev_degree.bit_length() - 1 + plan.double_angles
+    last = 0 if plan.order == "stc-first" else plan.stc_stages * plan.stc_limbs
+    transforms = plan.cts_stages * plan.cts_limbs + last
+    return transforms + levels * plan.eval_mod_limbs + plan.extra_limbs + 2
 
 
 @lru_cache(maxsize=64)

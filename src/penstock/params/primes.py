@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from penstock.errors import ParamsError
 from penstock.params.ckks import Scaling
+from penstock.params.secrets import SMALL_SPECIAL_BITS
 
 MIN_SCALE_BITS = 14
 MAX_SCALE_BITS = 59
@@ -233,6 +234,18 @@ def openfhe_p_primes(ring_dim: int, q_primes: tuple[int, ...], dnum: int) -> tup
             prime = _previous_prime(prime, step)
         primes.append(prime)
     return tuple(primes)
+
+
+def small_special_prime(ring_dim: int, modulus: int) -> int:
+    """The special prime of a small ring of this dimension under q_0: the longest up to 54 bits that is another prime.
+
+    >>> small_special_prime(2**12, openfhe_q_primes(2**16, 24, 50, 45, Scaling.FLEXIBLE_AUTO)[0]).bit_length()
+    54
+    """
+    special = (1 << SMALL_SPECIAL_BITS) + 1
+    while not is_prime(special) or special == modulus:
+        special -= 2 * ring_dim
+    return special
 
 
 def nominal_bits(prime: int) -> int:

@@ -20,11 +20,10 @@ from penstock.errors import ParamsError, UnknownName
 from penstock.params import primes, security
 from penstock.params.ckks import BootstrapPlan, CkksParameters, KeyForm, Scaling
 from penstock.params.encapsulated_security import encapsulated_level, sparse_bound
-from penstock.params.overflow import REFRESH_FAILURE_LOG2, least_range, overflow_log2
+from penstock.params.overflow import REFRESH_FAILURE_LOG2, least_range, needs_another_secret, overflow_log2
 from penstock.params.secrets import (
     AUXILIARY_BITS,
     AUXILIARY_PRIMES,
-    SMALL_SPECIAL_BITS,
     SPARSE_ENCAPSULATED,
     SPARSE_TERNARY,
     SPARSE_WEIGHT,
@@ -32,6 +31,7 @@ from penstock.params.secrets import (
     is_encapsulated,
     raised_weight,
 )
+from penstock.params.small_security import small_refusal, with_small_ring
 from penstock.system import toml
 
 MIN_RING_DIM, MAX_RING_DIM = 2**10, 2**17
@@ -252,7 +252,7 @@ class CkksSpec(_Written):
             raise UnknownName(f"field in `assumed` of {who}", unknown[0], CkksSpec.model_fields)
 
     def _check_small(self) -> None:
-        """A smaller ring has the first modulus of this one, and its own level."""
+        """A smaller ring needs an ephemeral secret; its level is checked with the set's (`_with_level`)."""
         small, who = self.small_ring_dim, self._who
         if small < 2 or small & (small - 1) or small >= self.ring_dim:
             raise ParamsError(
@@ -262,13 +262,6 @@ class CkksSpec(_Written):
             raise ParamsError(
                 f"{who}: small_ring_dim {small}: ciphertexts of the small ring are switched to an ephemeral secret: "
                 f"take secret '{UNIFORM_ENCAPSULATED}' or '{SPARSE_ENCAPSULATED}'"
-            )
-        level, note = security.security_level(small, self.first_mod_bits + SMALL_SPECIAL_BITS)
-        if self._asked and level < self._asked:
-            raise ParamsError(
-                f"{who}: small_ring_dim {small}: {self._asked}-bit security does not hold in the small ring, with its "
-                f"special prime of {SMALL_SPECIAL_BITS} bits: {note}: take a shorter first_mod_bits, or "
-                f"small_ring_dim {2 * small}"
             )
 
     def _check_range(self, plan: BootstrapSpec) -> None:
@@ -421,11 +414,19 @@ class CkksSpec(_Written):
             level, note = encapsulated_level(params.ring_dim, log_qp, raised, params.secret)
         else:
             level, note = security.security_level(params.ring_dim, log_qp, params.secret)
+        presupposed = needs_another_secret(params) if level else ""
+        if presupposed:
+            level, note = 0, f"{presupposed}; its modulus alone: {note}"
         asked = self._asked
         if asked and level < asked:
-            raise ParamsError(f"{self._who}: {asked}-bit security does not hold: {note}. {self._remedy(asked)}")
+            remedy = "Use security none" if presupposed else self._remedy(asked)
+            raise ParamsError(f"{self._who}: {asked}-bit security does not hold: {note}. {remedy}")
         if asked and self.library == "openfhe":
             self._check_openfhe_accepts(asked, log_qp)
+        if params.small_ring_dim:
+            level, note = with_small_ring(level, note, params)
+            if asked and level < asked:
+                raise ParamsError(f"{self._who}: {small_refusal(params, asked)}")
         values = {f.name: getattr(params, f.name) for f in fields(params)}
         return CkksParameters(**{**values, "security_bits": level, "security_note": note})
 

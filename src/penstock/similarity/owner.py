@@ -62,9 +62,12 @@ class Owner:
     def generate(
         cls, params: CkksParameters | None = None, *, small_dim: int | None = None, threads: int | None = None
     ) -> Owner:
-        """New secret keys."""
-        params = large_parameters() if params is None else params
-        small = SmallRing.under(params) if small_dim is None else SmallRing.under(params, small_dim)
+        """New secret keys.
+
+        Args:   small_dim: n of the small ring; the set's `small_ring_dim` if omitted.
+        Raises: UsageError: the small ring has a lower level than the set states.
+        """
+        params, small = _rings(params, small_dim)
         ring = _small_ring(small, threads)
         with client_errors():
             return cls(params, KeyPair.generate(params, threads=threads), ring, ring.generate_secret(), small)
@@ -78,9 +81,8 @@ class Owner:
         small_dim: int | None = None,
         threads: int | None = None,
     ) -> Owner:
-        """The keys that `save` wrote. Raises: as `KeyPair.load`."""
-        params = large_parameters() if params is None else params
-        small = SmallRing.under(params) if small_dim is None else SmallRing.under(params, small_dim)
+        """The keys that `save` wrote. Raises: as `generate` and `KeyPair.load`."""
+        params, small = _rings(params, small_dim)
         ring = _small_ring(small, threads)
         pair = KeyPair.load(folder / "large", params, threads=threads)
         path = folder / "small.key"
@@ -312,6 +314,14 @@ def split_result(result: bytes) -> list[bytes]:
         found.append(result[at : at + size])
         at += size
     return found
+
+
+def _rings(params: CkksParameters | None, small_dim: int | None) -> tuple[CkksParameters, SmallRing]:
+    """The parameters of the large ring, and the small ring, whose level is computed here."""
+    params = large_parameters() if params is None else params
+    small = SmallRing.under(params, small_dim)
+    small.check_level(params)
+    return params, small
 
 
 def _small_ring(small: SmallRing, threads: int | None) -> Any:

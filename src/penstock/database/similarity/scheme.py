@@ -17,8 +17,8 @@ import numpy.typing as npt
 from penstock.errors import UnknownName, UsageError
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
-from penstock.params.primes import is_prime
-from penstock.params.secrets import SMALL_SPECIAL_BITS
+from penstock.params.primes import small_special_prime
+from penstock.params.small_security import small_ring_level
 from penstock.params.spec import CkksSpec, openfhe_primes
 from penstock.program.circuits.openfhe.coefficients import slot_of_coefficient
 
@@ -96,19 +96,43 @@ class SmallRing:
     special: int
 
     @classmethod
-    def under(cls, params: CkksParameters, ring_dim: int = SMALL_DIM) -> SmallRing:
+    def under(cls, params: CkksParameters, ring_dim: int | None = None) -> SmallRing:
         """The small ring of a large one.
 
+        Args: ring_dim: n; by default the set's `small_ring_dim`, or `SMALL_DIM` where it states none.
+        Raises: UsageError: it is not smaller than the large ring. `check_level` checks its security.
         >>> SmallRing.under(large_parameters()).special.bit_length()
         54
         """
+        ring_dim = (params.small_ring_dim or SMALL_DIM) if ring_dim is None else ring_dim
         if ring_dim >= params.ring_dim:
             raise UsageError(f"a small ring of N = {ring_dim} below one of N = {params.ring_dim}: take a smaller one")
         (modulus, *_), _ = openfhe_primes(params)
-        special = (1 << SMALL_SPECIAL_BITS) + 1
-        while not is_prime(special) or special == modulus:
-            special -= 2 * ring_dim
-        return cls(ring_dim, modulus, special)
+        return cls(ring_dim, modulus, small_special_prime(ring_dim, modulus))
+
+    @property
+    def security(self) -> tuple[int, str]:
+        """The level of its secret, under the modulus of its keys, and a sentence that names the bound."""
+        return small_ring_level(self.ring_dim, (self.modulus * self.special).bit_length())
+
+    def check_level(self, params: CkksParameters) -> None:
+        """Refuse a ring whose level is below the one that its large ring's set states.
+
+        A set that asks for no level, or whose name begins with `insecure`, is for tests and takes any.
+        Raises: UsageError: naming the least dimension that holds the level.
+        """
+        if not params.security_asked or params.name.startswith("insecure"):
+            return
+        level, note = self.security
+        if level >= params.security_bits:
+            return
+        larger = [1 << k for k in range(self.ring_dim.bit_length(), params.ring_dim.bit_length() - 1)]
+        least = next((n for n in larger if SmallRing.under(params, n).security[0] >= params.security_bits), None)
+        remedy = "a set with a shorter first_mod_bits" if least is None else f"small_dim={least}, the least that holds"
+        raise UsageError(
+            f"a small ring of n = {self.ring_dim} below set '{params.name}', which states {params.security_bits} bit: "
+            f"its keys have a modulus of {(self.modulus * self.special).bit_length()} bits: {note}: take {remedy}"
+        )
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from penstock.explorer.engine import Engine
 from penstock.explorer.state import State
 from penstock.explorer.view import Column, View
 from penstock.params import catalogue
+from penstock.params.ckks import CkksParameters
+from penstock.params.overflow import needs_another_secret
 from penstock.units import format_bytes, format_seconds
 from penstock.unpriced import AT_LEAST, shown_total
 from penstock.version import __version__
@@ -30,6 +32,7 @@ LONG = 5000
 MOST_WITH_NOISE = 25_000
 """Operations of a program whose precision is predicted here: ResNet-20 takes 24 s of a core, HELR 2 s."""
 _OF_ONE_RING = "Sets of one ring dimension: the command without --ring-dim tries all, which takes longer."
+_NO_LEVEL = "No level is asked for: the set's bootstrapping presupposes a secret that it does not state."
 _SETS = (
     ("ring_dim", "ring dimension", "1"), ("depth", "depth", "1"), ("dnum", "digits", "1"),
     ("security_bits", "security, bits", "1"), ("slots", "slots", "1"), ("predicted_s", "time", "s"),
@@ -60,15 +63,24 @@ def _suggest(engine: Engine, state: State) -> View:
     params = state.params or None if engine.library.trace_path(state.workload) is None else None
     ring_dim = _only_ring(engine, state)
     rings = None if ring_dim is None else [ring_dim]
-    found = suggested(words[0], machine, params=params, key_form=state.key_form or None, ring_dims=rings)
+    stated = not (_bootstraps(engine, state) and needs_another_secret(_base(engine, state)))
+    found = suggested(
+        words[0],
+        machine,
+        params=params,
+        key_form=state.key_form or None,
+        ring_dims=rings,
+        security=128 if stated else 0,
+    )
     rows = [dict(row) for row in found.rows[:MOST_SETS]]
     left = len(found.rows) - len(rows)
+    ring_words = ["--ring-dim", str(ring_dim)] if rings else []
     return View(
         name="suggest",
         title=f"Parameter sets for {rows[0]['workload']} on {short(machine)}",
         columns=_columns(_SETS, f"penstock {__version__}: predict suggest on {machine.title}"),
         rows=rows,
-        command=_command("suggest", engine, state, [*words, *(["--ring-dim", str(ring_dim)] if rings else [])]),
+        command=_command("suggest", engine, state, [*words, *([] if stated else ["--security", "none"]), *ring_words]),
         warnings=[text for text in found.warnings if text not in found.notes],
         notes=[
             "Every secure ring dimension and number of digits at the least depth that carries the program, the fastest "
@@ -76,6 +88,7 @@ def _suggest(engine: Engine, state: State) -> View:
             if left
             else "Every set that carries the program, the fastest first.",
             *([_OF_ONE_RING] if rings else []),
+            *([] if stated else [_NO_LEVEL]),
             *(note for note in found.notes if not note.startswith("warning")),
         ],
     )
@@ -84,11 +97,19 @@ def _suggest(engine: Engine, state: State) -> View:
 def _only_ring(engine: Engine, state: State) -> int | None:
     """The ring dimension that is tried of a long program, or of one that bootstraps; `None`: all are."""
     trace = engine.trace(state)
-    if len(trace) <= LONG and not trace.count_by_kind().get("bootstrap", 0):
+    if len(trace) <= LONG and not _bootstraps(engine, state):
         return None
+    return _base(engine, state).ring_dim
+
+
+def _bootstraps(engine: Engine, state: State) -> bool:
+    return bool(engine.trace(state).count_by_kind().get("bootstrap", 0))
+
+
+def _base(engine: Engine, state: State) -> CkksParameters:
+    """The set that the suggested ones are near to."""
     native = engine.machine(state.machine).native_params
-    own = catalogue.get(native) if native is not None and not state.params else trace.parameters()
-    return own.ring_dim
+    return catalogue.get(native) if native is not None and not state.params else engine.trace(state).parameters()
 
 
 def precision(engine: Engine, state: State) -> View:
