@@ -105,6 +105,24 @@ def test_a_script_becomes_a_file_that_runs(tmp_path: Path) -> None:
             "EvalMult: an operand is a number that was decrypted",
         ),
         (
+            "import numpy as np\ny = np.round(np.array(cc.Decrypt(x, keys.secretKey).GetRealPackedValue()), 2)\n"
+            "x = cc.EvalMult(x, cc.MakeCKKSPackedPlaintext(y.tolist()))",
+            2,
+            "EvalMult: an operand is a number that was decrypted",
+        ),
+        (
+            "y = cc.Decrypt(x, keys.secretKey).GetRealPackedValue()\nw = [float(each > 0.15) for each in y]\n"
+            "cc.EvalMult(x, cc.MakeCKKSPackedPlaintext(w))",
+            2,
+            f"EvalMult: line {FIRST + 1} of program.py compares decrypted values before this call",
+        ),
+        (
+            "import numpy as np\ny = np.argsort(cc.Decrypt(x, keys.secretKey).GetRealPackedValueArray())\n"
+            "cc.EvalRotate(x, 1 + int(y[0] > 1e9))",
+            2,
+            f"EvalRotate: line {FIRST + 1} of program.py turns decrypted values into integers or truth values before",
+        ),
+        (
             "y = cc.Decrypt(x, keys.secretKey).GetCKKSPackedValue()\ncc.EvalAdd(x, cc.MakeCKKSPackedPlaintext(y[:2]))",
             1,
             "EvalAdd: an operand is a number that was decrypted",
@@ -249,9 +267,9 @@ def test_an_oblivious_script_is_verified(tmp_path: Path) -> None:
             "EvalAdd: not oblivious: its number differs in a second run",
         ),
         (
-            "import numpy as np\ny = np.array(cc.Decrypt(x, keys.secretKey).GetRealPackedValue())\n"
+            "y = [float(str(each)) for each in cc.Decrypt(x, keys.secretKey).GetRealPackedValue()]\n"
             "x = cc.EvalMult(x, cc.MakeCKKSPackedPlaintext(y))",
-            2,
+            1,
             "EvalMult: not oblivious: its constant differs in a second run",
         ),
         (
