@@ -129,7 +129,9 @@ def _scalar(name: str, base: Any) -> Any:
         own[each] = property(_part(each))
     own["__copy__"] = own["__deepcopy__"] = _itself
     own["__reduce__"] = own["__reduce_ex__"] = lambda self, *_: (base, (_python(self),))
-    return type(name, (_Marked, base), own)
+    # numpy takes the first base of a scalar's class for its type.
+    own |= {each: vars(_Marked)[each] for each in ("__array_priority__", "__array_ufunc__", "__array_function__")}
+    return type(name, (base, _Marked), own)
 
 
 def _python(number: Any) -> Any:
@@ -231,7 +233,7 @@ for _name in ("__repr__", "__str__", "__format__"):
 
 
 def unmarked(thing: Any) -> Any:
-    """A marked number or array without its mark; it shares the array's memory. Anything else as it is."""
+    """Return a marked number or array without its mark, and anything else unchanged. Memory of an array is shared."""
     if isinstance(thing, np.ndarray):
         return np.ndarray.view(thing, np.ndarray) if isinstance(thing, DecryptedArray) else thing
     base = getattr(type(thing), "_base", None) if isinstance(thing, _Marked) else None
@@ -251,7 +253,7 @@ def plain(thing: Any) -> Any:
 
 
 def marked(found: Any) -> Any:
-    """The same number, list or array, with the mark; anything else as it is.
+    """Return the same number, list or array with the mark, and anything else unchanged.
 
     >>> type(2 * marked(0.5) + 1), 2 * marked(0.5) + 1
     (<class 'penstock.openfhe.recorder.decrypted.DecryptedFloat'>, 2.0)
@@ -269,7 +271,7 @@ def marked(found: Any) -> Any:
 
 
 def followed(found: Any) -> Any:
-    """What was computed of decrypted values: with a mark. Integers and truth values count as a look at them."""
+    """Mark a result that was computed from decrypted values. Integers and truth values count as a look at them."""
     if isinstance(found, np.ndarray):
         if found.dtype.kind in "biu":
             OBSERVED.note(COMPARED if found.dtype.kind == "b" else COUNTED)

@@ -46,9 +46,9 @@ def _following(original: Any) -> Any:
 
 
 def _choosing(original: Any) -> Any:
-    """The smallest, the largest or all of numbers in order: they keep their marks, so the comparisons are no look.
+    """Return a function that picks or orders numbers. They keep their marks, so its comparisons do not count as looks.
 
-    A `key` may give anything else in the order of decrypted numbers, so its comparisons count.
+    With a `key` the result may be unmarked, so the comparisons count.
     """
 
     @functools.wraps(original)

@@ -49,7 +49,11 @@ class Digested:
 
 
 def fingerprint(packaging: Packaging) -> Fingerprint:
-    """The fingerprint of a package whose sink is `Digested`. It has no values that are encrypted."""
+    """The fingerprint of a package whose sink is `Digested`.
+
+    Of values that are encrypted after a decryption it has a digest, since they may have been computed from decrypted
+    ones. It is compared and not kept.
+    """
     made = packaging.collected()
     sink = packaging.constants.sink if isinstance(packaging.constants, Behind) else packaging.constants
     digests = sink.digests if isinstance(sink, Digested) else {}
@@ -64,6 +68,7 @@ def fingerprint(packaging: Packaging) -> Fingerprint:
         elif argument is Argument.INPUT:
             given = made.inputs[each.argument]
             entry["input"] = [given.length, given.limbs]
+            entry["given"] = packaging.given.get(each.argument, "")
         elif argument is Argument.OUTPUT:
             entry["output"] = made.outputs[each.argument].length
         else:
@@ -144,8 +149,9 @@ def compare(first: Fingerprint, second: Fingerprint, *, ended: str = "") -> None
     for ours, theirs in zip(first, second, strict=False):
         for what in ours:
             if what != "place" and ours[what] != theirs.get(what):
-                shown = "" if what in ("constant", "call") else f" ({ours[what]} and {theirs.get(what)})"
-                raise NotPackaged(f"{ours['place']}: not oblivious: its {what} differs in a second run{shown}; {_RULE}")
+                shown = "" if what in ("constant", "call", "given") else f" ({ours[what]} and {theirs.get(what)})"
+                what = "the input that it encrypts after a decryption" if what == "given" else f"its {what}"
+                raise NotPackaged(f"{ours['place']}: not oblivious: {what} differs in a second run{shown}; {_RULE}")
     if len(first) != len(second):
         longer = max(first, second, key=len)
         rest = longer[min(len(first), len(second)) :]

@@ -1,4 +1,4 @@
-"""Where a script looked at decrypted values: a comparison, a conversion to integers, a copy that has no mark."""
+"""Looks of a script at decrypted values: comparisons, conversions to integers, copies without a mark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LIBRARIES = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One look at decrypted values: its line in the script, and what it did with them."""
+    """One look at decrypted values: its line in the script, and its effect in words."""
 
     file: str
     line: int
@@ -34,11 +34,13 @@ class Observations:
 
     def __init__(self) -> None:
         self.first: Observation | None = None
+        self.decrypted = False
+        """Whether anything was decrypted."""
         self._local = threading.local()
 
     def clear(self) -> None:
         """Forget it: recording begins anew."""
-        self.first = None
+        self.first, self.decrypted = None, False
 
     def note(self, did: str) -> None:
         """Keep the line of the script that runs now, unless there is an earlier one."""

@@ -73,7 +73,9 @@ class Packagings:
         decrypted = self.read_decrypted and any(map(is_decrypted, args))
         with OBSERVED.paused():
             owner.note(call, args, result, before, frame, decrypted=decrypted)
-        if OBSERVED.first is not None and call.form is not Form.DECRYPT:
+        if call.form is Form.DECRYPT:
+            OBSERVED.decrypted = True
+        elif OBSERVED.first is not None:
             owner.refuse(place_of(call.name, frame), chosen(OBSERVED.first))
         if owner.refusal is not None:
             # Later calls on its results are refused with it.
