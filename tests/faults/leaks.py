@@ -307,6 +307,8 @@ def case(seed: int, folder: Path) -> Result:
             faults.append(f"packaged, exit code {done.returncode}")
         elif "line " not in done.stderr:
             faults.append(f"refused without a line: {said[0]}")
+        elif not any(reason in done.stderr for reason in ("decrypted", "not oblivious", "second run")):
+            faults.append(f"refused for another reason: {said[0]}")
     else:
         ended = "packaged"
         if done.returncode or not package.exists():

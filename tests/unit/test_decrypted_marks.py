@@ -46,6 +46,8 @@ KEPT: list[Computed] = [
     lambda v, a: max(abs(each - 0.5) for each in v),
     lambda v, a: sorted(v)[0],
     lambda v, a: np.median(a),
+    lambda v, a: np.full(3, a[0]),
+    lambda v, a: np.array(a.astype(np.float32)),
     lambda v, a: copy.deepcopy(v)[0],
     lambda v, a: (v[0] + 1j).imag,
     lambda v, a: np.sum(a, axis=0, out=a[:1].reshape(())),
@@ -67,7 +69,7 @@ LOOKS: list[Computed] = [
     lambda v, a: min(range(4), key=v.__getitem__),
     lambda v, a: v.index(v[1]),
     lambda v, a: np.sum([v[0], v[1]]),
-    lambda v, a: np.full(3, v[0]),
+    lambda v, a: np.lexsort([a]),
     lambda v, a: np.zeros(4).__setitem__(0, v[0]),
     lambda v, a: np.zeros(4).__setitem__(slice(0, 2), v[:2]),
     lambda v, a: np.add(np.ones(4), a, out=np.zeros(4)),
@@ -115,6 +117,13 @@ def test_a_text_or_a_shape_is_neither(number: int) -> None:
     found = NEITHER[number](*decrypted())
     assert (is_decrypted(found), OBSERVED.first) == (False, None)
     assert repr(found) == repr(NEITHER[number](list(VALUES), np.array(VALUES)))
+
+
+def test_marked_scalars_of_numpy_fill_arrays() -> None:
+    """numpy takes the first base of a scalar's class for its type, and crashes where that is none of its own."""
+    _, a = decrypted()
+    assert np.fromiter((each for each in a), float).tolist() == VALUES
+    assert np.fromiter(list(a.astype(np.float32)), np.float32).tolist() == np.float32(VALUES).tolist()  # type: ignore[attr-defined]
 
 
 def test_functions_are_the_same_for_other_numbers() -> None:

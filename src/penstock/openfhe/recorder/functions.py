@@ -13,7 +13,7 @@ import numpy as np
 from penstock.openfhe.recorder.decrypted import followed, is_decrypted, marked, plain
 from penstock.openfhe.recorder.observed import OBSERVED
 
-_ARRAYS = ("array", "asarray", "ascontiguousarray", "asfortranarray")
+_ARRAYS = ("array", "asarray", "ascontiguousarray", "asfortranarray", "full", "lexsort")
 _CHOICES = ("min", "max", "sorted")
 
 
