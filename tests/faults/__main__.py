@@ -1,4 +1,4 @@
-"""Disturb penstock in ten ways, each case from a seed of its own, and tell what it did not bear.
+"""Disturb penstock in eleven ways, each case from a seed of its own, and tell what it did not bear.
 
 python tests/faults                                  # all, at full size (`make faults`)
 python tests/faults files kills --count 100          # some
@@ -22,7 +22,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from faults.frame import AT_MOST, Result, tally
 
 SIZES = {"files": 10_000, "kills": 200, "strings": 100_000, "requests": 10_000, "programs": 500, "degenerate": 1_000,
-         "values": 500, "physics": 1_000, "service": 200, "service_requests": 20_000}  # fmt: skip
+         "values": 500, "physics": 1_000, "service": 200, "service_requests": 20_000,
+         "leaks": 400}  # fmt: skip
 """Bench -> its cases where `--count` does not say."""
 
 

@@ -6,11 +6,13 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from package_canaries import found_in
 from penstock.package.content import Verb
 from penstock.package.derive import derive, fitted
 from penstock.package.file import open_package
@@ -37,10 +39,22 @@ PREAMBLE = """
     keys = cc.KeyGen()
     cc.EvalMultKeyGen(keys.secretKey)
     cc.EvalRotateKeyGen(keys.secretKey, [1])
-    x = cc.Encrypt(keys.publicKey, cc.MakeCKKSPackedPlaintext([0.1, 0.2, 0.3]))
+    given = [0.1000000000000037, 0.2000000000000041, 0.3000000000000067]
+    x = cc.Encrypt(keys.publicKey, cc.MakeCKKSPackedPlaintext(given))
 """
+CANARIES = [0.1000000000000037, 0.2000000000000041, 0.3000000000000067]
+"""The values of `x`: digits that no package may hold."""
 FIRST = len(PREAMBLE.splitlines()) + 1
 """The line after the preamble."""
+
+
+@pytest.fixture(autouse=True)
+def searched(tmp_path: Path) -> Iterator[None]:
+    """No package of a test holds its input."""
+    yield
+    for path in tmp_path.glob("*.pkg"):
+        if path.read_bytes() != b"mine":
+            assert found_in(path, CANARIES) == []
 
 
 def run(script: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -87,7 +101,7 @@ def test_a_script_becomes_a_file_that_runs(tmp_path: Path) -> None:
     ]
     assert package.keys == {"rot:5": 4}
     assert package.name == "program"
-    x = np.array([0.1, 0.2, 0.3])
+    x = np.array(CANARIES)
     found = run_package(ClearEvaluator(package.params), package, {"x": x, "secret": np.array([0.5])})
     assert np.allclose(found["score"], 2 - np.array([0.3, 1.0, 0.9]) - [0.5, 0, 0])
     content = (tmp_path / "model.pkg").read_bytes()
@@ -103,6 +117,24 @@ def test_a_script_becomes_a_file_that_runs(tmp_path: Path) -> None:
             "y = cc.Decrypt(x, keys.secretKey).GetRealPackedValue()\nz = 2 * y[0] + 1\ncc.EvalMult(x, z)",
             2,
             "EvalMult: an operand is a number that was decrypted",
+        ),
+        (
+            "import numpy as np\ny = np.round(np.array(cc.Decrypt(x, keys.secretKey).GetRealPackedValue()), 2)\n"
+            "x = cc.EvalMult(x, cc.MakeCKKSPackedPlaintext(y.tolist()))",
+            2,
+            "EvalMult: an operand is a number that was decrypted",
+        ),
+        (
+            "y = cc.Decrypt(x, keys.secretKey).GetRealPackedValue()\nw = [float(each > 0.15) for each in y]\n"
+            "cc.EvalMult(x, cc.MakeCKKSPackedPlaintext(w))",
+            2,
+            f"EvalMult: line {FIRST + 1} of program.py compares decrypted values before this call",
+        ),
+        (
+            "import numpy as np\ny = np.argsort(cc.Decrypt(x, keys.secretKey).GetRealPackedValueArray())\n"
+            "cc.EvalRotate(x, 1 + int(y[0] > 1e9))",
+            2,
+            f"EvalRotate: line {FIRST + 1} of program.py turns decrypted values into integers or truth values before",
         ),
         (
             "y = cc.Decrypt(x, keys.secretKey).GetCKKSPackedValue()\ncc.EvalAdd(x, cc.MakeCKKSPackedPlaintext(y[:2]))",
@@ -249,9 +281,9 @@ def test_an_oblivious_script_is_verified(tmp_path: Path) -> None:
             "EvalAdd: not oblivious: its number differs in a second run",
         ),
         (
-            "import numpy as np\ny = np.array(cc.Decrypt(x, keys.secretKey).GetRealPackedValue())\n"
+            "y = [float(str(each)) for each in cc.Decrypt(x, keys.secretKey).GetRealPackedValue()]\n"
             "x = cc.EvalMult(x, cc.MakeCKKSPackedPlaintext(y))",
-            2,
+            1,
             "EvalMult: not oblivious: its constant differs in a second run",
         ),
         (

@@ -43,8 +43,8 @@ def test_what_is_computed_of_a_decrypted_number_is_marked(computed: Any) -> None
 def test_a_marked_number_is_the_number() -> None:
     x = marked(0.25)
     assert (repr(x), f"{x:.3f}", hash(x), x == 0.25) == ("0.25", "0.250", hash(0.25), True)
-    for made in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x)):
-        assert type(made) is float
+    assert type(pickle.loads(pickle.dumps(x))) is float
+    assert isinstance(copy.deepcopy(x), DecryptedFloat)
     assert type(pickle.loads(pickle.dumps(marked([0.5])))) is list
     assert isinstance(x + 1, DecryptedFloat)
 

@@ -51,7 +51,7 @@ class _Record(click.Command):
     help="A package as well: the program as data, with its constants, for other runs.",
 )
 @click.option(
-    "--verify", is_flag=True, help="Run SCRIPT twice; refuse a package that depends on keys, noise or chance."
+    "--verify", is_flag=True, help="Run SCRIPT twice, with other keys and inputs; refuse a package that differs."
 )
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @click.option("--quiet", "-q", is_flag=True, help="No summary on stderr.")

@@ -12,10 +12,13 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
 
-from penstock.openfhe.recorder.decrypted import is_decrypted, marked
+from penstock.openfhe.recorder.decrypted import is_decrypted, marked, unmarked
+from penstock.openfhe.recorder.functions import replace_functions
 from penstock.openfhe.recorder.identity import Identities, Known
+from penstock.openfhe.recorder.observed import OBSERVED
+from penstock.openfhe.recorder.others import other_values
 from penstock.openfhe.recorder.packagings import Packagings
-from penstock.openfhe.recorder.plaintexts import Encoded, as_array, values_copy
+from penstock.openfhe.recorder.plaintexts import Encoded, as_array, as_vector, values_copy
 from penstock.openfhe.recorder.recording import Recording
 
 _READS = (
@@ -23,6 +26,8 @@ _READS = (
     "GetCKKSPackedValueArray",
     "GetRealPackedValue",
     "GetRealPackedValueArray",
+    "GetLogError",
+    "GetLogPrecision",
 )
 _EDITS = ("Encode", "SetIntVectorValue", "SetLevel", "SetNoiseScaleDeg", "SetScalingFactor", "SetSlots")
 _CIPHERTEXT_EDITS = ("SetScalingFactor", "SetScalingFactorInt", "SetSlots")
@@ -51,12 +56,17 @@ class Capture:
     def __init__(self, tap: Tapped, fhe: Any) -> None:
         self._tap, self._fhe = tap, fhe
         self._packagings: list[Packagings] = []
+        self._make = fhe.CryptoContext.MakeCKKSPackedPlaintext
+        self._others: dict[str, Any] = {}
+        """Digest of values that the script encrypts -> other ones."""
         self._ciphertexts: dict[str, Known] = {}
         self._contexts: dict[str, Recording] = {}
 
     def open(self) -> None:
         """Replace them."""
         fhe, replaced = self._fhe, self._tap.replace_method
+        OBSERVED.clear()
+        replace_functions(replaced)
         replaced(
             fhe.CryptoContext, "MakeCKKSPackedPlaintext", self._encoding(fhe.CryptoContext.MakeCKKSPackedPlaintext)
         )
@@ -90,15 +100,28 @@ class Capture:
             start = perf_counter()
             given = args[0] if args else kwargs.pop("value")
             decrypted = packaging.read_decrypted and is_decrypted(given)
-            values = as_array(given)
+            values = as_array(unmarked(given))
             called = perf_counter()
-            made = original(cc, values, *args[1:], **kwargs)
+            with OBSERVED.paused():
+                made = original(cc, values, *args[1:], **kwargs)
             end = perf_counter()
             packaging.encoded(made, values_copy(values) if values is given else values, decrypted=decrypted)
             recording.overhead_s += perf_counter() - end + called - start
             return made
 
         return method
+
+    def other(self, cc: Any, plaintext: Any) -> Any:
+        """A plaintext like this one, with other values; itself where its values are not known."""
+        found = self._known(plaintext)
+        if found is None or found[1].values is None or found[1].decrypted:
+            return plaintext
+        known, num_q = found[1], found[0].num_q
+        values = as_vector(found[1].values, is_complex=True)
+        digest = _digest(values.tobytes())
+        if digest not in self._others:
+            self._others[digest] = other_values(values, len(self._others))
+        return self._make(cc, self._others[digest], known.degree, num_q - known.limbs, None, known.slots)
 
     def _known(self, plaintext: Any) -> tuple[Packagings, Encoded] | None:
         for packaging in self._packagings:

@@ -1,4 +1,4 @@
-"""Whether a script does the same with other keys and noise: it is recorded twice, and the packages are compared.
+"""Whether a script does the same with other keys and inputs: it is recorded twice, and the packages are compared.
 
 python -m penstock.openfhe.recorder.oblivious OUT SCRIPT [ARGS…]    # the second run
 """
@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,8 @@ from penstock.system.temporary import temporary_folder
 Fingerprint = list[dict[str, Any]]
 """One entry an instruction: its place, and by name each thing that must be equal in two runs."""
 _RULE = (
-    "a package does not depend on decrypted values, time or chance: take the same constants in each run, from a fixed "
-    "seed, say"
+    "a package does not depend on decrypted values, time or chance, and the second run has other keys and encrypts "
+    "other values: take the same calls and constants in each run, from a fixed seed, say"
 )
 
 
@@ -48,7 +49,11 @@ class Digested:
 
 
 def fingerprint(packaging: Packaging) -> Fingerprint:
-    """The fingerprint of a package whose sink is `Digested`. It has no values that are encrypted."""
+    """The fingerprint of a package whose sink is `Digested`.
+
+    Of values that are encrypted after a decryption it has a digest, since they may have been computed from decrypted
+    ones. It is compared and not kept.
+    """
     made = packaging.collected()
     sink = packaging.constants.sink if isinstance(packaging.constants, Behind) else packaging.constants
     digests = sink.digests if isinstance(sink, Digested) else {}
@@ -63,6 +68,7 @@ def fingerprint(packaging: Packaging) -> Fingerprint:
         elif argument is Argument.INPUT:
             given = made.inputs[each.argument]
             entry["input"] = [given.length, given.limbs]
+            entry["given"] = packaging.given.get(each.argument, "")
         elif argument is Argument.OUTPUT:
             entry["output"] = made.outputs[each.argument].length
         else:
@@ -71,21 +77,50 @@ def fingerprint(packaging: Packaging) -> Fingerprint:
     return found
 
 
-def fingerprints(run: ScriptRun) -> list[Fingerprint]:
-    """Of every package of a run."""
-    found = []
+@dataclass(frozen=True, slots=True)
+class Second:
+    """The second run of a script."""
+
+    packages: list[Fingerprint | str]
+    """Of every package; the words of a refusal where it is refused."""
+    ended: str
+    """How the script ended early, if it did."""
+
+
+def fingerprints(run: ScriptRun) -> list[Fingerprint | str]:
+    """Of every package of a run; the words of a refusal where it is refused."""
+    found: list[Fingerprint | str] = []
     for recording in run.recordings:
         if isinstance(recording.packaging, Packagings):
-            found += [fingerprint(each) for each in recording.packaging.packages if each.refusal is None]
+            for each in recording.packaging.packages:
+                found.append(fingerprint(each) if each.refusal is None else str(each.refusal))
     return found
 
 
 def check_oblivious(run: ScriptRun, script: Path, args: Sequence[str], folder: Path) -> None:
-    """Run the script again, in a new process, and compare.
+    """Run the script again, in a new process, with other keys and other values in each `Encrypt`, and compare.
 
     Args:   folder: where the script was started.
     Raises: NotPackaged: what differs first, with its line.
     """
+    first = fingerprints(run)
+    if all(isinstance(each, str) for each in first):
+        return
+    second = _second_run(script, args, folder)
+    for number, ours in enumerate(first):
+        if isinstance(ours, str):
+            continue
+        theirs = second.packages[number] if number < len(second.packages) else []
+        if isinstance(theirs, str):
+            raise NotPackaged(f"{theirs} (in a second run, with other inputs)")
+        compare(ours, theirs, ended=second.ended)
+    if len(first) < len(second.packages):
+        raise NotPackaged(
+            f"{script.name}: not oblivious: {len(first)} packages in one run, {len(second.packages)} in the other"
+        )
+
+
+def _second_run(script: Path, args: Sequence[str], folder: Path) -> Second:
     with temporary_folder("penstock-verify-") as scratch:
         out = scratch / "fingerprints.json"
         command = [sys.executable, "-m", "penstock.openfhe.recorder.oblivious", str(out), str(script), *args]
@@ -102,31 +137,39 @@ def check_oblivious(run: ScriptRun, script: Path, args: Sequence[str], folder: P
             last = f": {shown[-1]}" if shown else ""
             raise NotPackaged(f"{script.name}: the second run ended with exit code {again.returncode}{last}")
         with os_errors(out, "read"):
-            second: list[Fingerprint] = json.loads(out.read_text(encoding="utf-8"))
-    first = fingerprints(run)
-    for ours, theirs in zip(first, second, strict=False):
-        compare(ours, theirs)
-    if len(first) != len(second):
-        raise NotPackaged(f"{script.name}: not oblivious: {len(first)} packages in one run, {len(second)} in the other")
+            return Second(**json.loads(out.read_text(encoding="utf-8")))
 
 
-def compare(first: Fingerprint, second: Fingerprint) -> None:
-    """Raises: NotPackaged: the first difference."""
+def compare(first: Fingerprint, second: Fingerprint, *, ended: str = "") -> None:
+    """Compare two runs.
+
+    Args:   ended: how the second one ended early. A check of results fails with other inputs, so it may lack outputs.
+    Raises: NotPackaged: the first difference.
+    """
     for ours, theirs in zip(first, second, strict=False):
         for what in ours:
             if what != "place" and ours[what] != theirs.get(what):
-                shown = "" if what in ("constant", "call") else f" ({ours[what]} and {theirs.get(what)})"
-                raise NotPackaged(f"{ours['place']}: not oblivious: its {what} differs in a second run{shown}; {_RULE}")
+                shown = "" if what in ("constant", "call", "given") else f" ({ours[what]} and {theirs.get(what)})"
+                what = "the input that it encrypts after a decryption" if what == "given" else f"its {what}"
+                raise NotPackaged(f"{ours['place']}: not oblivious: {what} differs in a second run{shown}; {_RULE}")
     if len(first) != len(second):
         longer = max(first, second, key=len)
-        place = longer[min(len(first), len(second))]["place"]
-        raise NotPackaged(f"{place}: not oblivious: only one of two runs makes the call; {_RULE}")
+        rest = longer[min(len(first), len(second)) :]
+        if ended and longer is first:
+            if all("output" in each for each in rest):
+                return
+            raise NotPackaged(
+                f"{rest[0]['place']}: not oblivious: a second run, with other inputs, ended before this call "
+                f"({ended}); {_RULE}"
+            )
+        raise NotPackaged(f"{rest[0]['place']}: not oblivious: only one of two runs makes the call; {_RULE}")
 
 
 def main(out: str, script: str, *args: str) -> int:
     """The second run: its fingerprints go to a file."""
-    run = run_script(Path(script), args, sinks=lambda number: Digested())
-    Path(out).write_text(json.dumps(fingerprints(run)), encoding="utf-8")
+    run = run_script(Path(script), args, sinks=lambda number: Digested(), other_inputs=True)
+    ended = next((each.ended for each in run.recordings if each.ended), "")
+    Path(out).write_text(json.dumps({"packages": fingerprints(run), "ended": ended}), encoding="utf-8")
     return run.exit_code
 
 

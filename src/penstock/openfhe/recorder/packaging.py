@@ -5,6 +5,7 @@ Values that a script encrypts are never kept: a plaintext's values reach the pac
 
 from __future__ import annotations
 
+import hashlib
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -19,6 +20,7 @@ from penstock.openfhe.recorder.behind import Behind
 from penstock.openfhe.recorder.calls import Call, Form
 from penstock.openfhe.recorder.identity import Identities, Known
 from penstock.openfhe.recorder.names import Names, name_of, stored_name
+from penstock.openfhe.recorder.observed import OBSERVED
 from penstock.openfhe.recorder.plaintexts import Encoded, as_vector
 from penstock.openfhe.recorder.recording import Recording
 from penstock.openfhe.recorder.refusals import DECRYPTED, OUTSIDE, NotPackaged, Place, Refused, place_of
@@ -69,6 +71,8 @@ class Packaging:
         self.refusal: NotPackaged | None = None
         self.places: list[Place] = []
         """Of each instruction."""
+        self.given: dict[int, str] = {}
+        """Input that is encrypted after a decryption -> digest of the values that the script gave."""
         self.constants: ConstantSink | None = None
         self.builder = PackageBuilder(_LateSink(self))
         self._identities, self._plaintexts, self._sink = identities, plaintexts, sink
@@ -335,6 +339,9 @@ class Packaging:
         limbs = 0 if out.state.limbs == self.params.num_q else out.state.limbs
         name = self._inputs.free(stored_name(self._frame), "input")
         self.places.append(self._place)
+        if OBSERVED.decrypted and known is not None and known.values is not None:
+            given = as_vector(known.values, is_complex=True)
+            self.given[len(self.builder.inputs)] = hashlib.sha256(given.tobytes()).hexdigest()
         self._made(result, self.builder.encrypt(Input(name, min(length, slots), limbs, self._complex)))
 
     def _decrypt(self, call: Call, args: tuple[Any, ...], result: Any, before: Sequence[Known]) -> None:

@@ -10,11 +10,12 @@ from penstock.errors import PenstockError
 from penstock.openfhe.recorder.calls import Call, Form
 from penstock.openfhe.recorder.decrypted import is_decrypted
 from penstock.openfhe.recorder.identity import Identities, Known
+from penstock.openfhe.recorder.observed import OBSERVED
 from penstock.openfhe.recorder.packaging import Packaging, SinkMaker
 from penstock.openfhe.recorder.parameters import context_primes
 from penstock.openfhe.recorder.plaintexts import Encoded, GivenValues
 from penstock.openfhe.recorder.recording import Recording
-from penstock.openfhe.recorder.refusals import OUTSIDE, NotPackaged, place_of
+from penstock.openfhe.recorder.refusals import OUTSIDE, NotPackaged, chosen, place_of
 from penstock.params.spec import openfhe_primes
 
 _NOTHING = Form.KEYS, Form.BOOTSTRAP_SETUP, Form.FORGET, Form.CLONE
@@ -37,7 +38,7 @@ class Packagings:
         self._recording, self._identities = recording, identities
         self._sink, self._numbers = sink, numbers
         self._by_key: dict[str, Packaging] = {}
-        self._num_q = recording.params.num_q
+        self.num_q = recording.params.num_q
         try:
             self._check(recording)
         except PenstockError as error:
@@ -70,7 +71,12 @@ class Packagings:
             return
         owner = self._owner(call, args, before, frame)
         decrypted = self.read_decrypted and any(map(is_decrypted, args))
-        owner.note(call, args, result, before, frame, decrypted=decrypted)
+        with OBSERVED.paused():
+            owner.note(call, args, result, before, frame, decrypted=decrypted)
+        if call.form is Form.DECRYPT:
+            OBSERVED.decrypted = True
+        elif OBSERVED.first is not None:
+            owner.refuse(place_of(call.name, frame), chosen(OBSERVED.first))
         if owner.refusal is not None:
             # Later calls on its results are refused with it.
             for each in self._recording.ciphertexts((*args, result)):
@@ -114,7 +120,7 @@ class Packagings:
     def encoded(self, plaintext: Any, values: GivenValues, *, decrypted: bool) -> None:
         """A plaintext that the script made, with a copy of its values, and whether one of them was decrypted."""
         if self.refusal is None:
-            limbs, degree = self._num_q - plaintext.GetLevel(), plaintext.GetNoiseScaleDeg()
+            limbs, degree = self.num_q - plaintext.GetLevel(), plaintext.GetNoiseScaleDeg()
             self.plaintexts.set(plaintext, Encoded(values, limbs, degree, plaintext.GetSlots(), decrypted=decrypted))
 
     def shorten(self, known: Encoded, length: int) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import FrameType
 
 from penstock.errors import PenstockError
+from penstock.openfhe.recorder.observed import Observation
 
 
 class NotPackaged(PenstockError):
@@ -42,3 +43,12 @@ DECRYPTED = (
     "an operand is a number that was decrypted: a package has no step of the key's owner in between; compute it on "
     "ciphertexts, or make a script of each part"
 )
+
+
+def chosen(look: Observation) -> str:
+    """Why no call may follow a look at decrypted values."""
+    return (
+        f"{look} before this call. A package would repeat this run's choices for all inputs, so its calls and "
+        "constants may not depend on decrypted values. Choose before encryption, compute it on ciphertexts, or keep "
+        "this part in a client's program. If nothing depends on it, move that line after the last call"
+    )

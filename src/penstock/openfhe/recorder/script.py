@@ -46,6 +46,7 @@ def run_script(
     *,
     on_refused: Callable[[NotRecordable], None] | None = None,
     sinks: SinkMaker | None = None,
+    other_inputs: bool = False,
 ) -> ScriptRun:
     """Run `script` as `python script args` would, and record it. Its standard output is its own.
 
@@ -54,6 +55,7 @@ def run_script(
     Args:   on_refused: called at once for a context that is not recorded; it works on unrecorded.
             sinks: makes, for each context that has constants, what takes them: its recording's `packaging` makes a
             package. Without it no values are kept.
+            other_inputs: `Encrypt` encrypts other values of the same kind than the script gives.
     Raises: UsageError: no such script. CapabilityMissing: OpenFHE cannot be imported here.
     """
     _check_script(script)
@@ -66,7 +68,7 @@ def run_script(
             on_refused(error)
 
     TAP.workload, TAP.on_refused = script.stem, refuse
-    TAP.everything, TAP.sinks = True, sinks
+    TAP.everything, TAP.sinks, TAP.other_inputs = True, sinks, other_inputs
     try:
         with _opened_at_import(), _as_main(script, args):
             process = os.getpid()

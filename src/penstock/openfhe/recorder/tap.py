@@ -20,6 +20,7 @@ from penstock.errors import UsageError
 from penstock.openfhe.recorder.calls import (
     CIPHERTEXT_CALLS,
     Call,
+    Form,
     context_call,
     parameter_names,
     positional,
@@ -49,6 +50,8 @@ class Tap:
         """Whether contexts that nobody asked for are recorded too."""
         self.sinks: SinkMaker | None = None
         """Makes what takes the constants of a package; `None`: contexts that are met get no package."""
+        self.other_inputs = False
+        """Whether `Encrypt` encrypts other values than the script gives."""
         self._capture: Capture | None = None
         self._numbers = count(1)
         self._fhe: ModuleType | None = None
@@ -92,7 +95,7 @@ class Tap:
             self.recordings.clear()
             self._kept.clear()
             self.identities = Identities()
-            self.everything, self.sinks, self._capture = False, None, None
+            self.everything, self.sinks, self._capture, self.other_inputs = False, None, None, False
             self._numbers = count(1)
             self._fhe = None
 
@@ -194,7 +197,7 @@ class Tap:
         names = [parameter_names(signature) for signature in signatures(original)]
         # The operands of a call must be known in their state before it.
         meet_first = call.in_place or call.mutable
-        takes_function = call.name == "EvalChebyshevFunction"
+        takes_function, encrypts = call.name == "EvalChebyshevFunction", call.form is Form.ENCRYPT
 
         @functools.wraps(original)
         def method(cc: Any, *args: Any, **kwargs: Any) -> Any:
@@ -210,7 +213,11 @@ class Tap:
                 args, kwargs = positional(names, args, kwargs) if kwargs else args, {}
                 args = (NotedFunction(args[0]), *args[1:])
             start = perf_counter()
-            result = original(cc, *args, **kwargs)
+            if encrypts and self.other_inputs:
+                args, kwargs = positional(names, args, kwargs) if kwargs else args, {}
+                result = original(cc, args[0], self._captured().other(cc, args[1]))
+            else:
+                result = original(cc, *args, **kwargs)
             end = perf_counter()
             recording.note(handler, call, positional(names, args, kwargs) if kwargs else args, result, start, end)
             return result
