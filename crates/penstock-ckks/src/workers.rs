@@ -30,7 +30,7 @@ pub fn help() -> bool {
     rayon::yield_now() == Some(rayon::Yield::Executed)
 }
 
-/// How often one that waits for its turn looks whether it is still wanted.
+/// How often a waiting call asks whether anybody wants it.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Threads, and whether all of them have work that may wait.
@@ -99,9 +99,10 @@ impl Workers {
     }
 
     /// Runs `work` so many times at once, at most once on each thread: operations inside need not be handed over.
-    /// Returns when all are over. Work of another call waits for its turn, until it is not wanted any more: a thread
-    /// that waits for a part of an operation takes up what the pool has, and would not return to its own work if that
-    /// in turn waited for a key whose room its own work holds.
+    /// Returns when all are over.
+    ///
+    /// Work of another call waits for its turn, or until nobody wants it. Side by side they could wait for ever: a thread
+    /// that waits inside an operation takes up other work of the pool, which may wait for the room of that operation's key.
     ///
     /// # Errors
     /// [`Error::System`]: in a child of a fork they cannot be started.

@@ -1,5 +1,5 @@
-//! Memory of secrets, in pages of its own: kept out of the swap where the system allows it, out of core files, and wiped
-//! when it is dropped.
+//! Memory of secrets, in separate pages. The swap has no copy where the system allows it, core files have none, and a
+//! drop wipes it.
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::marker::PhantomData;
@@ -18,19 +18,19 @@ static SPARE: Mutex<Vec<Pages>> = Mutex::new(Vec::new());
 /// Bytes of all spare pages: a decryption in the largest ring takes as many.
 const MOST_SPARE_BYTES: usize = 16 << 20;
 
-/// The spare pages, unless a thread has them right now: in a child of a fork it may be one that is not there.
+/// The spare pages, unless a thread has them right now. A child of a fork may lack that thread.
 fn spare() -> Option<MutexGuard<'static, Vec<Pages>>> {
     SPARE.try_lock().ok()
 }
 
-/// Gives all spare pages back, so that what stays can be locked: a process may lock a few megabytes only.
+/// Gives all spare pages back. A process may lock a few megabytes only, and a secret that stays needs them.
 pub(crate) fn release_spare() {
     if let Some(mut spare) = spare() {
         spare.drain(..).for_each(Pages::unmap);
     }
 }
 
-/// A mapping of its own.
+/// One mapping.
 struct Pages {
     place: NonNull<u8>,
     bytes: usize,
@@ -87,7 +87,7 @@ impl Pages {
     }
 }
 
-/// Values of a secret. Their pages hold nothing else: a lock is of whole pages, and what is freed beside them unlocks none.
+/// Values of a secret. Their pages hold nothing else, since a lock is of whole pages: freeing a neighbour would end it.
 pub struct Protected<T: Zeroize + Zeroable + Copy> {
     /// `None`: no values.
     pages: Option<Pages>,
@@ -103,7 +103,7 @@ impl<T: Zeroize + Zeroable + Copy> Protected<T> {
     /// `count` zeros.
     pub fn new(count: usize) -> Self {
         const { assert!(align_of::<T>() <= PAGE) };
-        // More than the address space: the mapping fails as any that is too large.
+        // More than the address space is a mapping that fails.
         let bytes = size_of::<T>().saturating_mul(count);
         Self { pages: (bytes > 0).then(|| Pages::take(bytes)), count, values: PhantomData }
     }

@@ -98,7 +98,7 @@ pub(super) fn subtract_and_scale(q: Modulus, x: &[u64], lifted: &mut [u64], fact
 
 pub(super) fn negate_where(q: u64, signs: &[u8], row: &mut [u64]) {
     for (k, word) in row.iter_mut().enumerate() {
-        // Signs are public, words may be those of a secret: none, or all bits where one is not 0.
+        // Signs are public. A word may be a secret's, so no branch asks whether it is 0.
         let sign = u64::from(signs[k / 8] >> (k % 8) & 1).wrapping_neg();
         let nonzero = ((*word | word.wrapping_neg()) as i64 >> 63) as u64;
         *word = word.wrapping_sub(q & sign & nonzero);

@@ -1,7 +1,7 @@
 //! Any object store that the crate `object_store` speaks to: S3 and what follows its protocol, a folder, memory.
 //!
 //! Rows are read with ranged gets, several at once; a segment is uploaded in parts and appears when the last has
-//! arrived. The object store makes a name visible only when it is whole, so there are no temporary names here.
+//! arrived. The object store makes a name visible only when it is whole, so it needs no temporary names.
 
 use std::io::{self, Write};
 use std::sync::Arc;
