@@ -6,8 +6,8 @@ The guidelines' tables cover uniform ternary secrets only. Here the attacks are 
 - primal hybrid with a meet in the middle over the guessed coordinates: Howgrave-Graham, CRYPTO 2007, with the
   probability of Son & Cheon, WAHC 2019 (ePrint 2019/1019);
 - primal hybrid with Meet-LWE over the guessed coordinates: Hhan, Kim, Lee & Son (ePrint 2022/1473). The estimate is
-  held against the logs of the authors' estimator (github.com/yonghaason/PrimalMeetLWE, commit 6111511): it is 1 to 4
-  bits below them. The paper's own tables were not at hand: not confirmed;
+  held against the logs of the authors' estimator (github.com/yonghaason/PrimalMeetLWE, commit 6111511): it is 0.9
+  to 3.5 bits below them. The paper's own tables were not at hand: not confirmed;
 - dual hybrid with a search: Espitau, Joux & Kharchenko, INDOCRYPT 2020 (ePrint 2020/515);
 - dual hybrid with a meet in the middle: Cheon, Hhan, Hong & Son, 2019 (ePrint 2019/1114);
 - dual hybrid with Meet-LWE: Bi, Lu, Luo & Wang, ACISP 2022 (ePrint 2022/1330). Its lists cost here as those of the
@@ -15,8 +15,9 @@ The guidelines' tables cover uniform ternary secrets only. Here the attacks are 
 - purely combinatorial: Meet-LWE, May, CRYPTO 2021 (ePrint 2021/216), without a charge for the guess of errors: not
   confirmed.
 
-Lattice reduction: a basis follows the geometric series assumption. Its cost is sieving by lists (`LISTS`), which the
-2024 guidelines use, or `BDGL16`. Memory is free. Not covered: quantum computers, attacks on the ring's structure, and
+Lattice reduction: a basis follows the geometric series assumption. Its cost is sieving by lists (`LISTS`), as
+in MATZOV's report (2022) and in the authors' estimator above, or `BDGL16`. Which of them the 2024 guidelines use is not
+confirmed. Memory is free. Not covered: quantum computers, attacks on the ring's structure, and
 attacks by machine learning.
 """
 
