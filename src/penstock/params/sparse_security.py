@@ -50,7 +50,8 @@ _MEET_WEIGHTS = 96
 """The heaviest guess of Meet-LWE inside a lattice attack."""
 _MEET_VECTOR_LOG2 = 16.0
 """log2 of the work for one vector of the ideal list of Meet-LWE inside a lattice attack: projections, nearest planes,
-representations that get lost. In the logs of the authors' estimator it is 16 to 26: the least counts here."""
+representations that get lost. Calibrated: in the logs of the authors' estimator it is 16 to 26, and the least counts
+here. So these logs are an upper bound for the estimate, and no score of it."""
 
 Array = npt.NDArray[np.float64]
 

@@ -17,8 +17,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.system.workers import no_core_files
+
 _PR_SET_NO_NEW_PRIVS = 38
-_PR_SET_DUMPABLE = 4
 _MOST_FILES = 1024
 """Descriptors: a store opens segments as it reads."""
 
@@ -98,7 +99,6 @@ def apply(bounds: Bounds) -> dict[str, str]:
         return {**found, **dict.fromkeys(("no_new_privs", "landlock", "seccomp"), "not on this system")}
     library = ctypes.CDLL(None, use_errno=True)
     privileges = library.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    library.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     found["no_new_privs"] = "in force" if privileges == 0 else _why("prctl")
     found["landlock"] = _landlock(library, bounds)
     found["seccomp"] = _seccomp(library)
@@ -111,7 +111,7 @@ def _why(what: str) -> str:
 
 def _limits(memory_bytes: int | None) -> str:
     taken = ["core files", "descriptors"]
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    no_core_files()
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _MOST_FILES if hard == resource.RLIM_INFINITY else min(_MOST_FILES, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
