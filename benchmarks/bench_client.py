@@ -151,7 +151,7 @@ def encrypt(options: argparse.Namespace) -> Iterator[Row]:
                 "penstock encrypts": lambda s=sides, v=values: s.ours.encrypt(v),
                 "penstock encrypts, seeded": lambda s=sides, v=values: s.ours.encrypt_seeded(v),
                 "openfhe decrypts": lambda s=sides, c=theirs: s.decrypted(c),
-                "penstock decrypts": lambda s=sides, c=ours: s.ours.decrypt(c),
+                "penstock decrypts": lambda s=sides, c=ours: s.ours.decrypt(c, result_for="owner"),
             }
         )
         sides.release()
@@ -226,7 +226,7 @@ def trips(options: argparse.Namespace) -> Iterator[Row]:
             theirs, ours = sides.bytes(sides.encrypted(values)), sides.ours.encrypt(values)
             wrong += not np.array_equal(sides.ours.phase(theirs), phase_of(theirs, sides.secret_rows, n, q))
             wrong += without_rows(ours, n, q) != frame
-            here = np.abs(sides.ours.decrypt(theirs) - values).max()
+            here = np.abs(sides.ours.decrypt(theirs, result_for="owner") - values).max()
             there = np.abs(sides.decrypted(sides.read(ours)) - values).max()
             worst = max(worst, float(here), float(there))
         sides.release()

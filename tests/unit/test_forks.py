@@ -36,7 +36,7 @@ VALUES = np.linspace(-1, 1, 16)
 
 
 def decrypted(pair: KeyPair, content: bytes) -> list[float]:
-    return [round(float(value), 4) for value in pair.decrypt(content)[:16].real]
+    return [round(float(value), 4) for value in pair.decrypt(content, result_for="owner")[:16].real]
 
 
 RIGHT = [round(float(value), 4) for value in VALUES]
@@ -113,7 +113,7 @@ def test_a_package_server_works_in_a_child_and_still_in_its_parent(package: Any,
     right = (whole + np.roll(whole, -1))[:16] ** 2
 
     def answered() -> Any:
-        return pair.decrypt(server.run({"x": pair.encrypt_seeded(VALUES)})["output[0]"])[:16].real
+        return pair.decrypt(server.run({"x": pair.encrypt_seeded(VALUES)})["output[0]"], result_for="owner")[:16].real
 
     with ps.package_server(path, keys, threads=threads, key_budget="8 MiB") as server:
         if used:

@@ -59,7 +59,7 @@ def test_each_run_gives_the_values_of_its_own_inputs(made, budget):
         for _ in range(3):
             a, b = rng.uniform(-1, 1, (2, LENGTH))
             results = server.run({"a": pair.encrypt_seeded(a), "b": pair.encrypt(b)})
-            found = pair.decrypt(results["output[0]"]).real
+            found = pair.decrypt(results["output[0]"], result_for="owner").real
             np.testing.assert_allclose(found, wanted(a, b, len(found)), atol=1e-4)
 
 
@@ -88,7 +88,7 @@ def test_other_inputs_are_named_and_bytes_that_are_no_ciphertext_refused(made):
     with pytest.raises(PenstockError):
         server.run({"a": content, "b": b"no ciphertext"})
     result = server.run({"a": content, "b": content})["output[0]"]
-    assert pair.decrypt(result).real[0] == pytest.approx(2.0, abs=1e-4)
+    assert pair.decrypt(result, result_for="owner").real[0] == pytest.approx(2.0, abs=1e-4)
 
 
 @pytest.mark.parametrize("given", ["text", None, bytearray(b"ab"), memoryview(b"ab"), np.zeros(3), 5])

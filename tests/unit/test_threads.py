@@ -140,7 +140,7 @@ def test_a_package_server_answers_several_threads_each_its_own(tmp_path: Path) -
 
         def answered(value: float) -> float:
             results = server.run({"x": pair.encrypt_seeded(np.full(8, value))})
-            return float(pair.decrypt(results["output[0]"])[0].real)
+            return float(pair.decrypt(results["output[0]"], result_for="owner")[0].real)
 
         found = in_threads([lambda value=value: answered(value) for value in (0.25, 0.5, -1.0)])
     assert found == [[pytest.approx(value + value**2, abs=1e-3)] * ROUNDS for value in (0.25, 0.5, -1.0)]

@@ -216,28 +216,20 @@ impl Ring {
         free(py, || self.0.encrypt_seeded(&secret.0, &given, limbs, degree)).map(|bytes| PyBytes::new(py, &bytes))
     }
 
-    #[pyo3(signature = (secret, ciphertext, flooding = None))]
+    #[pyo3(signature = (secret, ciphertext, *, stated = None, flooding = None, keep_imaginary = false))]
     fn decrypt<'py>(
         &self,
         py: Python<'py>,
         secret: &SecretKey,
         ciphertext: &[u8],
+        stated: Option<(usize, u32, f64, u32)>,
         flooding: Option<f64>,
+        keep_imaginary: bool,
     ) -> PyResult<Bound<'py, PyArray1<Complex64>>> {
         let plan = flooding.map(sample::FloodingPlan::new).transpose().map_err(raised)?;
-        let found = free(py, || self.0.decrypt(&secret.0, ciphertext, plan.as_ref()))?;
-        let found: Vec<Complex64> = found.into_iter().map(|[re, im]| Complex64::new(re, im)).collect();
-        Ok(found.into_pyarray(py))
-    }
-
-    fn decrypt_complex<'py>(
-        &self,
-        py: Python<'py>,
-        secret: &SecretKey,
-        ciphertext: &[u8],
-    ) -> PyResult<Bound<'py, PyArray1<Complex64>>> {
-        let found = free(py, || self.0.decrypt_complex(&secret.0, ciphertext))?;
-        let found: Vec<Complex64> = found.into_iter().map(|[re, im]| Complex64::new(re, im)).collect();
+        let stated = stated.map(|(limbs, degree, scale, slots)| client::Stated { limbs, degree, scale, slots });
+        let work = || self.0.decrypt(&secret.0, ciphertext, stated.as_ref(), plan.as_ref(), keep_imaginary);
+        let found: Vec<Complex64> = free(py, work)?.into_iter().map(|[re, im]| Complex64::new(re, im)).collect();
         Ok(found.into_pyarray(py))
     }
 

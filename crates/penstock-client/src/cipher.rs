@@ -16,6 +16,22 @@ use crate::ring::Ring;
 use crate::sample::{FloodingPlan, errors, ternary};
 use crate::secret::SecretKey;
 
+/// The header of a result, as its program gives it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Stated {
+    /// RNS limbs.
+    pub limbs: usize,
+    /// Power of the scale.
+    pub degree: u32,
+    /// The factor that values are multiplied by.
+    pub scale: f64,
+    /// Values that it holds.
+    pub slots: u32,
+}
+
+/// The share by which a scale may differ from its program's: doubles are multiplied in another order.
+const SAME_SCALE: f64 = 1.0 / (1u64 << 30) as f64;
+
 impl Ring {
     /// Encodes values and encrypts them with the public key, in OpenFHE's bytes.
     ///
@@ -119,21 +135,56 @@ impl Ring {
         Ok(Phase { words, limbs, scale: read.scale(), slots: read.slots() as usize })
     }
 
-    /// The values of a ciphertext.
+    /// Whether the header of a result is the one that its program states; without a program, one of the set's.
+    fn check_header(&self, read: &Ciphertext, stated: Option<&Stated>) -> Result<()> {
+        let wrong = |what, found: String, whose, expected: String| Err(Error::Header { what, found, whose, expected });
+        let (whose, slots) = match stated {
+            Some(stated) => ("its program states", stated.slots),
+            None => ("the parameter set has", self.described().slots),
+        };
+        if read.slots() != slots {
+            return wrong("slots", read.slots().to_string(), whose, slots.to_string());
+        }
+        let (scale, least, most) = match stated {
+            Some(stated) => {
+                if read.limbs() != stated.limbs {
+                    return wrong("limbs", read.limbs().to_string(), whose, stated.limbs.to_string());
+                }
+                if read.degree() != stated.degree {
+                    return wrong("degree", read.degree().to_string(), whose, stated.degree.to_string());
+                }
+                (stated.scale, 1.0 - SAME_SCALE, 1.0 + SAME_SCALE)
+            }
+            // Scales of one degree and as many limbs differ by their primes' distance from a power of two.
+            None => (self.context().scale_at(read.limbs())?.powi(read.degree() as i32), 0.5, 2.0),
+        };
+        if (least..=most).contains(&(read.scale() / scale)) {
+            return Ok(());
+        }
+        wrong("scale", format!("2^{:.2}", read.scale().log2()), whose, format!("2^{:.2}", scale.log2()))
+    }
+
+    /// The slots of a ciphertext, imaginary parts left out; `keep_imaginary` keeps them, and nothing tells then whether
+    /// they are error.
     ///
-    /// `flooding`: noise of this plan is added to each coefficient before it is decoded, and imaginary parts are left
-    /// out, so that a result can go to somebody else; `docs/client.md` says how much noise that takes. A product that
-    /// was not rescaled is rescaled first where it has limbs: its error is stated at degree 1, and is far wider before.
+    /// `stated`: the header that the result's program gives it; else the header is held against the set.
+    /// `flooding`: noise of this plan is added to each coefficient before it is decoded, so that a result can go to
+    /// somebody else; `docs/client.md` says how much noise that takes. A product that was not rescaled is rescaled first
+    /// where it has limbs: its error is stated at degree 1, and is far wider before.
     ///
     /// # Errors
-    /// As [`Ring::phase`]; [`Error::Drowned`]: the values outgrew the modulus. [`Error::Imaginary`]: they are complex.
+    /// As [`Ring::phase`]; [`Error::Header`]: not the header of such a result. [`Error::Drowned`]: the values outgrew
+    /// the modulus. [`Error::Imaginary`]: they are complex.
     pub fn decrypt(
         &self,
         secret: &SecretKey,
         ciphertext: &[u8],
+        stated: Option<&Stated>,
         flooding: Option<&FloodingPlan>,
+        keep_imaginary: bool,
     ) -> Result<Vec<Complex>> {
         let mut read = self.own(secret, ciphertext)?;
+        self.check_header(&read, stated)?;
         while flooding.is_some() && read.degree() > 1 && read.limbs() > 1 {
             read = self.context().rescale_now(&read)?;
         }
@@ -147,17 +198,7 @@ impl Ring {
                 noise.zeroize();
             }
         }
-        decoded(self, &phase, &coefficients)
-    }
-
-    /// The values of a ciphertext with their imaginary parts, for the key's owner. It is not told whether they are error.
-    ///
-    /// # Errors
-    /// As [`Ring::decrypt`].
-    pub fn decrypt_complex(&self, secret: &SecretKey, ciphertext: &[u8]) -> Result<Vec<Complex>> {
-        let phase = self.phase(secret, ciphertext)?;
-        let coefficients = integers(self, &phase)?;
-        Ok(slots_of(self, &phase, &coefficients))
+        if keep_imaginary { Ok(slots_of(self, &phase, &coefficients)) } else { decoded(self, &phase, &coefficients) }
     }
 
     fn encoded(&self, values: &[Complex], limbs: usize, degree: u32) -> Result<Plaintext> {

@@ -143,17 +143,11 @@ fn is_imaginary(real: f64, imaginary: f64, slots: f64) -> bool {
     imaginary > LEAST_IMAGINARY && imaginary > real * (2.0 + 20.0 / slots).exp2()
 }
 
-/// A scale of 0 is one that OpenFHE lost.
-fn scale_of(phase: &Phase) -> f64 {
-    if phase.scale == 0.0 { 1.0 } else { phase.scale }
-}
-
 /// The slots of coefficients, imaginary parts included: nothing says how much of them is error.
 pub fn slots_of(ring: &Ring, phase: &Phase, coefficients: &[Wide]) -> Vec<Complex> {
     let half = ring.ring_dim() / 2;
     let gap = half / phase.slots;
-    let scale = scale_of(phase);
-    let part = |k: usize| coefficients[k].to_f64() / scale;
+    let part = |k: usize| coefficients[k].to_f64() / phase.scale;
     let mut values: Vec<Complex> = (0..phase.slots).map(|k| [part(k * gap), part(half + k * gap)]).collect();
     ring.context().slot_transform().forward(&mut values);
     values

@@ -78,6 +78,21 @@ pub enum Error {
         /// What is accepted.
         rule: String,
     },
+    /// A header that its program or its parameters do not give a result.
+    #[error(
+        "a ciphertext states {what} {found}, where {whose} {expected}: nothing is decrypted, since an evaluator that \
+         states something else gets at the secret key; ask for the result of that program and set again"
+    )]
+    Header {
+        /// The part of the header.
+        what: &'static str,
+        /// In the ciphertext.
+        found: String,
+        /// Whose word counts: "its program states" or "the parameter set has".
+        whose: &'static str,
+        /// That word.
+        expected: String,
+    },
     /// A result that is noise, or larger than a message.
     #[error(
         "decryption failed at {limbs} limbs: coefficients of the result have more than the {bits:.0} bits that a \

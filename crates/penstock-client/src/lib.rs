@@ -24,6 +24,7 @@ pub mod sample;
 mod secret;
 mod tables;
 
+pub use cipher::Stated;
 pub use error::{Error, Result};
 pub use evaluation::EvaluationKey;
 pub use phase::Phase;

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from penstock.client.engine import load_client
-from penstock.client.pair import FILES, KeyPair
+from penstock.client.pair import FILES, OWNER, KeyPair
 from penstock.client.passphrase import passphrase_of
 from penstock.native.ends import Decrypted, Encrypted
 from penstock.params.ckks import CkksParameters
@@ -40,7 +40,10 @@ def _pair(params: CkksParameters, folder: Path | None, threads: int | None) -> K
 
 
 class PenstockClient:
-    """Penstock's client in this process: keys are seeded, and as long as their highest use; inputs are seeded."""
+    """Penstock's client in this process: keys are seeded, and as long as their highest use; inputs are seeded.
+
+    It decrypts for the owner of the key alone. It is told of no program: headers are held against the parameter set.
+    """
 
     library = "penstock"
 
@@ -70,12 +73,12 @@ class PenstockClient:
 
     def decrypt(self, content: bytes) -> Decrypted:
         begun = time.perf_counter()
-        values = self.pair.decrypt(content)
+        values = self.pair.decrypt(content, result_for=OWNER)
         return Decrypted(values=values, begun_s=begun, ended_s=time.perf_counter())
 
     def decrypt_complex(self, content: bytes) -> Decrypted:
         begun = time.perf_counter()
-        values = self.pair.decrypt_complex(content)
+        values = self.pair.decrypt_complex(content, result_for=OWNER)
         return Decrypted(values=values, begun_s=begun, ended_s=time.perf_counter())
 
     def release(self) -> None:

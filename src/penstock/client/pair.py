@@ -5,25 +5,45 @@ from __future__ import annotations
 import errno
 import stat
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 
-from penstock.client.engine import client_errors, load_client, make_ring
+from penstock.client.engine import client_errors, make_ring
+from penstock.client.results import QUERIES, ProgramResults, Result
+from penstock.client.shared_count import FILE as SHARED_FILE
+from penstock.client.shared_count import SharedCount
 from penstock.client.values import encodable
 from penstock.errors import KeyPairDamaged, KeyPairRefused, PenstockError, UsageError
 from penstock.keystore import KeyStore, parameter_digest
 from penstock.keystore.pairs import PAIRS
+from penstock.package.content import Package
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values, padded
+from penstock.program.flooding import STATISTICAL_BITS
 from penstock.system.files import FileError, os_errors, remove_dead, sync_folder, unfinished_folder
 from penstock.system.temporary import temporary_folder
 
+OWNER, SHARED = "owner", "shared"
+"""For whom a result is: the owner of the secret key alone, or others too."""
 FILES = PAIRS["penstock"]
 OPENFHE_FILES = PAIRS["openfhe"]
 _SEALED_AT = 12
 """Offset of the word of a secret file that is 1 where it is sealed (docs/client.md)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The arguments of a decryption."""
+
+    result_for: str
+    package: ProgramResults | Package | Path | str | None
+    result: str | None
+    inputs: Mapping[str, Values] | None
+    queries: int
+    statistical_bits: int
 
 
 class KeyPair:
@@ -34,13 +54,17 @@ class KeyPair:
 
     >>> from penstock.params import catalogue
     >>> pair = KeyPair.generate(catalogue.get("insecure-ci"))
-    >>> [round(float(value.real), 4) for value in pair.decrypt(pair.encrypt([0.5, -0.25]))[:2]]
+    >>> [round(float(value.real), 4) for value in pair.decrypt(pair.encrypt([0.5, -0.25]), result_for="owner")[:2]]
     [0.5, -0.25]
     """
 
-    def __init__(self, params: CkksParameters, ring: Any, secret: Any, public: Any) -> None:
+    def __init__(
+        self, params: CkksParameters, ring: Any, secret: Any, public: Any, shared: SharedCount | None = None
+    ) -> None:
         self.params = params
         self._ring, self._secret, self._public = ring, secret, public
+        self.shared = SharedCount(self.tag) if shared is None else shared
+        """The results that others know."""
 
     @classmethod
     def generate(cls, params: CkksParameters, *, threads: int | None = None) -> KeyPair:
@@ -80,7 +104,8 @@ class KeyPair:
             secret = ring.read_secret(str(secret_file), passphrase)
         with client_errors(public_file):
             public = ring.read_public(str(public_file))
-        return cls(params, ring, secret, public)._checked(folder)
+        found = cls(params, ring, secret, public, SharedCount(str(secret.tag), folder / SHARED_FILE))
+        return found._checked(folder)
 
     @classmethod
     def from_openfhe(cls, folder: Path, params: CkksParameters, *, threads: int | None = None) -> KeyPair:
@@ -106,7 +131,8 @@ class KeyPair:
     def with_new_public(self) -> KeyPair:
         """The same secret key with a new public one, which `save` can write. The old public key stays of use."""
         with client_errors():
-            return KeyPair(self.params, self._ring, self._secret, self._ring.generate_public(self._secret))
+            public = self._ring.generate_public(self._secret)
+        return KeyPair(self.params, self._ring, self._secret, public, self.shared)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a key pair cannot be copied or pickled: its secret key stays where it is; save it to a folder")
@@ -131,17 +157,21 @@ class KeyPair:
     def save(self, folder: Path, *, passphrase: bytes | None = None) -> bool:
         """Write the pair into a new folder, which appears whole or not at all; only its owner may read it.
 
+        The count of shared results goes on in that folder: use the pair from one folder alone.
+
         Args:   passphrase: seals the secret key with it.
         Returns: `False`: the folder holds files already, and nothing was written.
         Raises: FileError: the file system refused. PenstockError: the public key came from OpenFHE.
         """
-        return self._save(
-            folder,
-            {
-                FILES.secret: lambda path: self._ring.write_secret(self._secret, path, passphrase),
-                FILES.public: lambda path: self._ring.write_public(self._public, path),
-            },
-        )
+        files = {
+            FILES.secret: lambda path: self._ring.write_secret(self._secret, path, passphrase),
+            FILES.public: lambda path: self._ring.write_public(self._public, path),
+            SHARED_FILE: lambda path: self.shared.copy(Path(path)),
+        }
+        if not self._save(folder, files):
+            return False
+        self.shared.path = folder / SHARED_FILE
+        return True
 
     def to_openfhe(self, folder: Path) -> bool:
         """Write the pair as OpenFHE does, into a new folder: `secret.key` and `public.key`. Nothing is sealed.
@@ -194,16 +224,86 @@ class KeyPair:
             content: bytes = self._ring.encrypt_seeded(self._secret, given, limbs, degree)
         return content
 
-    def decrypt(self, content: bytes, *, flooding: float | None = None) -> Values:
-        """The slots of a ciphertext, (slots,) complex128 with imaginary parts of 0.
+    def decrypt(
+        self,
+        content: bytes,
+        *,
+        result_for: str,
+        package: ProgramResults | Package | Path | str | None = None,
+        result: str | None = None,
+        inputs: Mapping[str, Values] | None = None,
+        queries: int = QUERIES,
+        statistical_bits: int = STATISTICAL_BITS,
+    ) -> Values:
+        """The values of a ciphertext, complex128 with imaginary parts of 0.
 
-        Args:   flooding: standard deviation of the noise that is added to each coefficient first, so that somebody else
-                may have the result; `predict precision --shared` computes it.
-        Raises: PenstockError: another pair's, not whole, the values outgrew the modulus, or they are imaginary
-                (`decrypt_complex`).
+        The header of the ciphertext must be the one that the package gives the result; without a package, one that the
+        parameter set has. A result of a package has its length, (length,), another one all (slots,).
+
+        A shared result needs the package. Noise hides its error and with it the secret key: as much as the package's
+        stated noise asks for. It is counted with the pair (`shared`) before it is decrypted.
+
+        Args:   result_for: `"owner"`: nobody else learns the values. `"shared"`: others may. package: the program, or
+                its file. result: which output it is, where the package has several. inputs: for shared results, the
+                values that were encrypted: the result must be what the package makes of them. Without them whoever
+                evaluates is trusted to run the program. queries: results of this pair that others will learn in all.
+                statistical_bits: as `predict precision --statistical-bits`.
+        Raises: PenstockError: another pair's, not whole, another header, the values outgrew the modulus, or they are
+                imaginary (`decrypt_complex`). UsageError: neither owner's nor shared; shared without a package.
+                ParamsError: the package states no noise; values outside its range; not the result of `inputs`.
+                KeyPairRefused: too many shared results. KeyPairDamaged: their count is lost.
         """
+        asked = _Asked(result_for, package, result, inputs, queries, statistical_bits)
+        return self._decrypted(content, asked, keep_imaginary=False)
+
+    def decrypt_complex(
+        self,
+        content: bytes,
+        *,
+        result_for: str,
+        package: ProgramResults | Package | Path | str | None = None,
+        result: str | None = None,
+        inputs: Mapping[str, Values] | None = None,
+        queries: int = QUERIES,
+        statistical_bits: int = STATISTICAL_BITS,
+    ) -> Values:
+        """As `decrypt`, with the imaginary parts. Nothing tells how much of them is error."""
+        asked = _Asked(result_for, package, result, inputs, queries, statistical_bits)
+        return self._decrypted(content, asked, keep_imaginary=True)
+
+    def _decrypted(self, content: bytes, asked: _Asked, *, keep_imaginary: bool) -> Values:
+        if asked.result_for not in (OWNER, SHARED):
+            raise UsageError(
+                f"result_for={asked.result_for!r}: a result is for its '{OWNER}', or '{SHARED}' with others"
+            )
+        is_shared = asked.result_for == SHARED
+        if asked.package is None:
+            if is_shared:
+                raise UsageError(
+                    "a shared result needs its program's package, which says how much noise hides the secret key: give "
+                    f"it (--package FILE, package=); or keep the result with its owner (--for {OWNER})"
+                )
+            return self._opened(content, None, None, keep_imaginary)
+        program = ProgramResults.of(asked.package) if not isinstance(asked.package, ProgramResults) else asked.package
+        program.check_params(self.params)
+        one = program.one(asked.result)
+        if not is_shared:
+            return self._opened(content, one, None, keep_imaginary)[: one.length]
+        std = program.flooding_std(one, queries=asked.queries, statistical_bits=asked.statistical_bits)
+        self.shared.add(asked.queries, asked.statistical_bits)
+        if asked.inputs is not None:
+            whole = self._opened(content, one, None, one.is_complex)
+            program.check_computed(one, asked.inputs, whole)
+        values = self._opened(content, one, std, keep_imaginary)
+        program.check_range(one, values, std)
+        return values[: one.length]
+
+    def _opened(self, content: bytes, one: Result | None, flooding: float | None, keep_imaginary: bool) -> Values:
+        stated = None if one is None else one.stated
         with client_errors():
-            found: Values = self._ring.decrypt(self._secret, _bytes(content), flooding)
+            found: Values = self._ring.decrypt(
+                self._secret, _bytes(content), stated=stated, flooding=flooding, keep_imaginary=keep_imaginary
+            )
         return found
 
     def encrypt_complex(self, values: Values, *, limbs: int) -> bytes:
@@ -212,12 +312,6 @@ class KeyPair:
             given = np.ascontiguousarray(padded(values, self.params.slots), dtype=np.complex128)
             content: bytes = self._ring.encrypt_seeded(self._secret, given, limbs, 1)
         return content
-
-    def decrypt_complex(self, content: bytes) -> Values:
-        """As `decrypt`, with the imaginary parts. Nothing tells how much of them is error."""
-        with client_errors():
-            found: Values = self._ring.decrypt_complex(self._secret, _bytes(content))
-        return found
 
     def key_from_small(self, small: Any, *, squared: bool) -> Any:
         """The key from the secret of a smaller ring, or from its square, to the ephemeral secret of this pair.
@@ -281,12 +375,6 @@ class KeyPair:
 
 
 _REMEDY = "put the right file back; or remove the folder, and what was made with that pair, and begin anew"
-
-
-def reached_flooding(asked: float) -> float:
-    """The standard deviation of the noise that `KeyPair.decrypt` adds where `asked` is asked for: not less."""
-    with client_errors():
-        return float(load_client().flooding_deviation(asked))
 
 
 def is_sealed(folder: Path) -> bool:

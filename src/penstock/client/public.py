@@ -23,7 +23,7 @@ class PublicKey:
     ...     pair = KeyPair.generate(params)
     ...     made = pair.save(Path(folder) / "alice")
     ...     content = PublicKey.load(Path(folder) / "alice", params).encrypt([0.5])
-    >>> round(float(pair.decrypt(content)[0].real), 4)
+    >>> round(float(pair.decrypt(content, result_for="owner")[0].real), 4)
     0.5
     """
 

@@ -10,6 +10,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -19,13 +20,16 @@ import numpy as np
 
 from penstock.client.described import NeededKeys, Program, needed_of, program_of
 from penstock.client.journal import Journal, Record
-from penstock.client.pair import FILES, KeyPair
+from penstock.client.pair import FILES, OWNER, SHARED, KeyPair
+from penstock.client.results import QUERIES, ProgramResults
+from penstock.client.shared_count import SharedCount
 from penstock.client.uploads import OnBytes, Uploads, digest_of
 from penstock.errors import CheckFailed, ParamsError, PenstockError, UsageError
 from penstock.keystore import check_tenant, parameter_digest
 from penstock.operations import TO_SPARSE_KEY
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
+from penstock.program.flooding import STATISTICAL_BITS
 from penstock.system.files import WouldOverwrite, os_errors, remove_dead, unfinished_folder, write_atomic
 from penstock.system.web import ServiceError, Token, Web
 
@@ -116,7 +120,12 @@ class Service:
         """Upload a program package and deploy it under a name; the service's predictions of its time and memory."""
         journal = self._journal if self._folder is not None and self._folder.is_dir() else Journal(None)
         sha256 = Uploads(self._web, journal).send(package, "package", on_bytes=on_bytes)
-        return self._web.ask("POST", "/v1/programs", {"name": name, "package": sha256}).content
+        found = self._web.ask("POST", "/v1/programs", {"name": name, "package": sha256}).content
+        if journal.path is not None:
+            # A set that no client has keys for has no results either.
+            with suppress(ParamsError):
+                journal.note("deployed", self._job_key(name), package=_told_by(package, sha256))
+        return found
 
     # Keys
 
@@ -214,6 +223,7 @@ class Service:
         inputs: Mapping[str, Values],
         job: str | None = None,
         *,
+        package: Path | None = None,
         priority: int = 0,
         deadline_s: float | None = None,
         on_bytes: OnBytes | None = None,
@@ -223,14 +233,16 @@ class Service:
         A job is submitted once, however often this is called with its identity. Without one, a job whose submission was
         cut off is gone on with, if it has these inputs; else a new one begins.
 
-        Args:   inputs: by name, each of the program's length. priority: 0 to 9. deadline_s: from the submission.
-        Raises: UsageError: inputs that the program does not take; a job that has others.
+        Args:   inputs: by name, each of the program's length. package: the program as the client knows it, to which
+                `result` holds the outputs; default: the package that this client deployed under the name. The service
+                refuses the job if it has another one. priority: 0 to 9. deadline_s: from the submission.
+        Raises: UsageError: inputs that the program does not take; a job that has others; a package of another program.
         """
         program = self.program(name)
         self._require_secure(program)
         values = program.checked(inputs)
         pair = self._open_pair(program.params)
-        job, record = self._prepared(program, values, pair, job)
+        job, record = self._prepared(program, values, pair, job, self._known_package(program, package))
         if record["state"] != "prepared":
             return job
         total = sum(each["bytes"] for each in record["inputs"].values())
@@ -247,6 +259,8 @@ class Service:
             before += each["bytes"]
         sent = {input_name: each["sha256"] for input_name, each in record["inputs"].items()}
         request: dict[str, Any] = {"job": job, "program": name, "inputs": sent, "priority": priority}
+        if record.get("package") is not None:
+            request["package"] = record["package"]["sha256"]
         if deadline_s is not None:
             request["deadline_s"] = deadline_s
         self._web.ask("POST", "/v1/jobs", request)
@@ -285,13 +299,24 @@ class Service:
             if time.monotonic() - asked < 0.05:  # a service that does not hold polls
                 time.sleep(0.2)
 
-    def result(self, job: str) -> dict[str, Values]:
-        """The decrypted outputs of a job by name, (length,) float64 or complex128, for the owner of the key alone.
+    def result(
+        self,
+        job: str,
+        *,
+        result_for: str,
+        package: Path | None = None,
+        inputs: Mapping[str, Values] | None = None,
+        queries: int = QUERIES,
+        statistical_bits: int = STATISTICAL_BITS,
+    ) -> dict[str, Values]:
+        """The decrypted outputs of a job by name, (length,) float64 or complex128.
 
-        All ciphertexts are fetched first and kept. A later call decrypts those, and asks the service nothing.
+        All ciphertexts are fetched first and kept. A later call decrypts those, and asks the service nothing. Each
+        output of a shared result counts as one.
 
-        Raises: CheckFailed: the job has not computed. UsageError: a job of another folder. PenstockError: a result does
-                not decrypt.
+        Args:   package: the program, where `submit` was not told it; the others as of `KeyPair.decrypt`.
+        Raises: CheckFailed: the job has not computed. UsageError: a job of another folder, or of another package.
+                PenstockError: a result does not decrypt. The others as of `KeyPair.decrypt`.
         """
         key = self._job_key(_checked_job(job))
         record = self._journal.get("job", key)
@@ -311,22 +336,34 @@ class Service:
             for each in record["inputs"].values():
                 (self._job_folder(job) / each["file"]).unlink(missing_ok=True)
         pair = self._open_pair(CkksParameters.from_dict(record["params"]))
+        program = self._program_of(job, record, package, is_shared=result_for == SHARED)
         values = {}
         for at, (name, length) in enumerate(record["outputs"].items()):
             file = self._job_folder(job) / f"output-{at}.ct"
             with os_errors(file, "read"):
                 content = file.read_bytes()
-            is_complex = name in record.get("complex", ())
-            decrypted = pair.decrypt_complex(content) if is_complex else pair.decrypt(content).real
+            is_complex = name in record.get("complex", ()) if program is None else program.one(name).is_complex
+            decrypted = (pair.decrypt_complex if is_complex else pair.decrypt)(
+                content, result_for=result_for, package=program, result=name, inputs=inputs, queries=queries,
+                statistical_bits=statistical_bits,
+            )  # fmt: skip
+            decrypted = decrypted if is_complex else decrypted.real
             values[name] = np.ascontiguousarray(decrypted[:length])
         return values
 
+    @property
+    def shared(self) -> SharedCount:
+        """The results of the pair that others know."""
+        assert self._pair is not None
+        return self._pair.shared
+
     def run(self, name: str, inputs: Mapping[str, Values]) -> dict[str, Values]:
-        """Make and upload the keys that are lacking, submit a job, wait for it, and decrypt its outputs."""
+        """Make and upload the keys that are lacking, submit a job, wait for it, and decrypt its outputs for the owner
+        of the key alone."""
         if self.needed_keys(name).lacking:
             self.make_keys(name)
             self.upload_keys(name)
-        return self.result(self.submit(name, inputs))
+        return self.result(self.submit(name, inputs), result_for=OWNER)
 
     def cancel(self, job: str) -> None:
         """Take a job back, where it has not ended."""
@@ -435,7 +472,7 @@ class Service:
         return self.folder / JOBS / job
 
     def _prepared(
-        self, program: Program, values: Mapping[str, Values], pair: KeyPair, job: str | None
+        self, program: Program, values: Mapping[str, Values], pair: KeyPair, job: str | None, package: Record | None
     ) -> tuple[str, Record]:
         """A job with its encrypted inputs on the disk, and its record: a new one, or one that was begun."""
         journal = self._journal
@@ -443,6 +480,7 @@ class Service:
             prefix = self._job_key("")
             for key, record in journal.all("job").items():
                 begun = key.startswith(prefix) and record["state"] == "prepared" and record["program"] == program.name
+                begun = begun and _digest_in(record) == (package or {}).get("sha256")
                 if begun and self._is_same(key.removeprefix(prefix), record, values, pair):
                     return key.removeprefix(prefix), record
             job = uuid.uuid4().hex
@@ -452,6 +490,8 @@ class Service:
                 raise UsageError(f"job '{job}' is one of program '{known['program']}': choose another identity")
             if known["state"] == "prepared" and not self._is_same(job, known, values, pair):
                 raise UsageError(f"job '{job}' was begun with other inputs: choose another identity")
+            if _digest_in(known) != (package or {}).get("sha256"):
+                raise UsageError(f"job '{job}' was begun with another package: choose another identity")
             return job, known
         folder = self._job_folder(job)
         with os_errors(folder):
@@ -471,8 +511,40 @@ class Service:
             "complex": [each.name for each in program.outputs if each.is_complex],
             "params": program.params.to_dict(),
         }
+        if package is not None:
+            record["package"] = {**package, "uncovered": _uncovered(package, values)}
         journal.note("job", self._job_key(job), **record)
         return job, record
+
+    def _known_package(self, program: Program, package: Path | None) -> Record | None:
+        """What the client knows of a program by itself. Raises: UsageError: a package of another program."""
+        deployed = self._journal.get("deployed", self._job_key(program.name))
+        if package is None and deployed is None:
+            return None
+        known: Record = (deployed or {})["package"] if package is None else _told_by(package, digest_of(package)[0])
+        results = ProgramResults.from_dict(known["results"])
+        results.check_params(program.params)
+        outputs = {each.name: each.length for each in results.results}
+        if outputs != {each.name: each.length for each in program.outputs}:
+            raise UsageError(
+                f"'{program.name}' has outputs {', '.join(each.name for each in program.outputs)} at the service, and "
+                f"package '{results.program}' has {', '.join(outputs)}: name the package that is deployed"
+            )
+        return known
+
+    def _program_of(self, job: str, record: Record, package: Path | None, *, is_shared: bool) -> ProgramResults | None:
+        """The program of a job, by the word of this client alone. `None`: it was not told.
+
+        Raises: UsageError: another package than the job's. ParamsError: shared, and its inputs were too large.
+        """
+        stated = record.get("package")
+        if package is not None and _digest_in(record) not in (None, digest_of(package)[0]):
+            raise UsageError(f"job '{job}' was submitted for another package than {package}: name that one, or none")
+        if is_shared and stated is not None and stated["uncovered"]:
+            raise ParamsError(f"job '{job}': {stated['uncovered']}")
+        if package is not None:
+            return ProgramResults.of(package)
+        return None if stated is None else ProgramResults.from_dict(stated["results"])
 
     def _is_same(self, job: str, record: Record, values: Mapping[str, Values], pair: KeyPair) -> bool:
         """Whether the encrypted inputs of a job that was begun are these values. Only this machine's files are read."""
@@ -483,7 +555,7 @@ class Service:
             if not path.exists() or digest_of(path) != (each["sha256"], each["bytes"]):
                 return False
             try:
-                found = pair.decrypt(path.read_bytes())
+                found = pair.decrypt(path.read_bytes(), result_for=OWNER)
             except PenstockError:
                 return False
             wanted = np.asarray(values[name])
@@ -500,6 +572,25 @@ def _limbs_of(key: str, limbs: int, params: CkksParameters) -> int:
             f"the service asks for {key} at {limbs} limbs, and the set has {params.num_q}: ask its operator"
         )
     return 1 if key == TO_SPARSE_KEY else limbs
+
+
+def _told_by(package: Path, sha256: str) -> Record:
+    """The record of a package. Raises: as `ProgramResults.of`."""
+    return {"sha256": sha256, "results": ProgramResults.of(package).to_dict()}
+
+
+def _digest_in(record: Record) -> str | None:
+    stated = record.get("package")
+    return None if stated is None else str(stated["sha256"])
+
+
+def _uncovered(package: Record, inputs: Mapping[str, Values]) -> str:
+    """Why a result of these inputs cannot be shared; empty: their size is no reason."""
+    try:
+        ProgramResults.from_dict(package["results"]).check_inputs(inputs)
+    except ParamsError as error:
+        return str(error)
+    return ""
 
 
 def _checked_job(job: str) -> str:

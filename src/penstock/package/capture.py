@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -32,6 +32,7 @@ from penstock.package.content import (
     Verb,
     trimmed,
 )
+from penstock.package.noise import stated_noise
 from penstock.params.ckks import CkksParameters
 from penstock.program.arguments import (
     chebyshev_of,
@@ -73,7 +74,7 @@ class Captured:
 class CaptureEvaluator:
     """Follows limbs and scales as the `trace` reading does, and gives each call to a `PackageBuilder`.
 
-    Vectors of inputs are not kept: their lengths are. `decrypted` has what `decrypt` returned, in order.
+    `inputs` has the encrypted vectors, which no package holds. `decrypted` has what `decrypt` returned, in order.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class CaptureEvaluator:
         self.turns: int | None = None
         self.inner = SymbolicEvaluator(params)
         self.decrypted: list[Values] = []
+        self.inputs: dict[str, Values] = {}
         self.input_digests: list[bytes] = []
         """Of the encrypted vectors, to compare two runs by; never written."""
         self._decrypts = (lambda: np.zeros(params.slots)) if decrypts is None else decrypts
@@ -95,6 +97,7 @@ class CaptureEvaluator:
             check_real(found)
         self.input_digests.append(_digest(found))
         given = Input(self._input_name(name), len(found), is_complex=found.dtype.kind == "c")
+        self.inputs[given.name] = found.copy()
         return Captured(fresh, self.builder.encrypt(given, fresh.state))
 
     def _input_name(self, name: str | None) -> str:
@@ -433,7 +436,8 @@ def capture(
     if not second.decrypted:
         raise UsageError(f"'{name}' decrypts nothing, so that it has no output: end it with ev.decrypt(result)")
     course.shorten_outputs(returned_lengths(returned, second.decrypted))
-    return course.finish(name, params, sink, description=description, provenance=provenance)
+    made = course.finish(name, params, sink, description=description, provenance=provenance)
+    return replace(made, noise=stated_noise(made, first.inputs))
 
 
 def run_captured(

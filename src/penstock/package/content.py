@@ -163,6 +163,20 @@ class Output:
     """As a service says of its program: whether imaginary parts are values. A package's instructions tell it."""
 
 
+class Noise(NamedTuple):
+    """Bounds that hold for every input and result of a package: powers of two.
+
+    One of each is for all vectors: bounds by vector would tell which ones were zero when the package was recorded.
+    """
+
+    input_bits: int
+    """No value of an input is larger."""
+    result_bits: int
+    """No value of a result is larger."""
+    error_bits: int
+    """The root mean square of the error's values of a result is not larger, in the worst case."""
+
+
 class Constants(Protocol):
     """The vectors that a program uses as plaintexts."""
 
@@ -236,6 +250,8 @@ class Package:
     description: str = ""
     provenance: dict[str, str] = field(default_factory=dict)
     """Versions of what made it; never a user, host, path or argument."""
+    noise: Noise | None = None
+    """`None`: not stated, so that no result can be given to others."""
 
     def last_uses(self) -> list[tuple[int, ...]]:
         """For each instruction the values whose last use it is; values without a use are freed where they are made."""

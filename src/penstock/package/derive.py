@@ -132,6 +132,7 @@ class Derivation:
             inputs=tuple(self._inputs),
             instructions=self._made,
             keys=trace.view().key_limbs(),
+            noise=None,
         )
 
     def _derived(self, each: Instruction, first: int) -> Sequence[int]:

@@ -6,6 +6,7 @@ The format is in docs/package-format.md; `crates/penstock-package` reads and wri
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from penstock.package.content import (
     SHAPES,
     Input,
     Instruction,
+    Noise,
     Output,
     Package,
     PackageError,
@@ -37,6 +39,9 @@ from penstock.system.files import UnfinishedFile, os_errors
 VERBS = tuple(Verb(row[0]) for row in package_verbs())
 """By their codes in files."""
 _CODES = {verb: code for code, verb in enumerate(VERBS)}
+_NOISE = "noise"
+"""Of the provenance: texts, which a program that knows nothing of noise passes on."""
+_WHOLE = re.compile(r"-?[0-9]{1,3}", re.ASCII)
 _LARGEST = {np.uint8: 2**8 - 1, np.uint16: 2**16 - 1, np.uint32: 2**32 - 1, np.int32: 2**31 - 1}
 
 
@@ -145,7 +150,23 @@ def _provenance_of(package: Package) -> dict[str, str]:
     for name, text in package.provenance.items():
         if not (isinstance(name, str) and isinstance(text, str)):
             raise PackageError(f"the package is not written: provenance '{name}' is not a text; give texts")
-    return package.provenance
+    if package.noise is None:
+        return package.provenance
+    return {**package.provenance, _NOISE: " ".join(map(str, package.noise))}
+
+
+def _noise_of(provenance: dict[str, str], path: Path) -> Noise | None:
+    """The noise that a package states, taken out of its provenance."""
+    stated = provenance.pop(_NOISE, None)
+    if stated is None:
+        return None
+    bits = stated.split()
+    if len(bits) != len(Noise._fields) or not all(_WHOLE.fullmatch(each) for each in bits):
+        raise PackageError(
+            f"{path}: the noise of its results is '{cut(stated)}', and not {len(Noise._fields)} powers of two: the "
+            "package is not used; make it again"
+        )
+    return Noise(*map(int, bits))
 
 
 def _columns_of(instructions: Sequence[Instruction]) -> PackageColumns:
@@ -219,6 +240,8 @@ def open_package(path: Path | str) -> Package:
             FileError: the file system refused.
     """
     path, reader = Path(path), _reader(Path(path))
+    provenance = _stored_provenance(reader, path)
+    noise = _noise_of(provenance, path)
     return Package(
         name=reader.name,
         params=_params_of(reader, path),
@@ -230,7 +253,8 @@ def open_package(path: Path | str) -> Package:
         constants=ConstantsInFile(reader, path),
         keys=dict(reader.keys()),
         description=reader.description,
-        provenance=_stored_provenance(reader, path),
+        provenance=provenance,
+        noise=noise,
     )
 
 

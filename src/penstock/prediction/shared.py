@@ -18,7 +18,7 @@ from penstock.params.ckks import CkksParameters
 from penstock.prediction.precision import DRAWS, Given, Precision, predict_precision
 from penstock.program.bounding import BoundingEvaluator, Decryption
 from penstock.program.call import Cipher, Executed
-from penstock.program.clear import ClearEvaluator
+from penstock.program.clear import ClearResults
 from penstock.program.evaluator import Values
 from penstock.program.flooding import STATISTICAL_BITS, TAIL, advantage_bits, flooding_std
 from penstock.program.noise import NoiseModel
@@ -147,7 +147,7 @@ def predict_shared(
 def _floods(given: Given, queries: int, statistical_bits: int, *, exact_ratio: bool) -> tuple[Flood, ...]:
     """The noise of each ciphertext that the program decrypts, in its order."""
     bounding = BoundingEvaluator(given.params, exact_ratio=exact_ratio)
-    clear = _ClearResults(given.params)
+    clear = ClearResults(given.params)
     for evaluator in (bounding, clear):
         given.workload.program(evaluator, given.data, given.chosen)
     if len(bounding.decryptions) != len(clear.results) or not clear.results:
@@ -175,18 +175,6 @@ def _flood(model: NoiseModel, found: Decryption, exact: Values, queries: int, st
         needed_bits=1 + math.log2(largest),
         held_bits=model.log2_modulus(found.limbs),
     )
-
-
-class _ClearResults(ClearEvaluator):
-    """The clear reading, which keeps decrypted vectors."""
-
-    def __init__(self, params: CkksParameters) -> None:
-        super().__init__(params)
-        self.results: list[Values] = []
-
-    def decrypt(self, a: Values) -> Values:
-        self.results.append(a)
-        return super().decrypt(a)
 
 
 class _FloodedEvaluator(NoisyEvaluator):

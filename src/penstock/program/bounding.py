@@ -132,11 +132,13 @@ class Decryption:
 class BoundingEvaluator(NoisyEvaluator):
     """Computes without noise, and carries a bound on the error of each value. `decryptions` has the results.
 
+    Args:   slack: values may be so many times as large as in this run.
     Raises: ParamsError: the set is not for OpenFHE; the program bootstraps.
     """
 
-    def __init__(self, params: CkksParameters, *, exact_ratio: bool = False) -> None:
+    def __init__(self, params: CkksParameters, *, exact_ratio: bool = False, slack: float = 1.0) -> None:
         super().__init__(params, exact_ratio=exact_ratio)
+        self._slack = slack
         self.norms = ErrorNorms(self.model)
         self.decryptions: list[Decryption] = []
 
@@ -235,7 +237,7 @@ class BoundingEvaluator(NoisyEvaluator):
         return norm, math.sqrt(2 * slots) * norm
 
     def _largest(self, made: Noisy) -> float:
-        return float(np.max(np.abs(self._values(made)), initial=0.0))
+        return self._slack * float(np.max(np.abs(self._values(made)), initial=0.0))
 
     def _normal(self, slots: int, variance: Any) -> Values:
         return np.zeros(slots, dtype=np.complex128)

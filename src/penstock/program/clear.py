@@ -206,6 +206,18 @@ class ClearEvaluator:
         yield
 
 
+class ClearResults(ClearEvaluator):
+    """Keeps the vectors that it decrypts, whole."""
+
+    def __init__(self, params: CkksParameters) -> None:
+        super().__init__(params)
+        self.results: list[Values] = []
+
+    def decrypt(self, a: Values) -> Values:
+        self.results.append(super().decrypt(a))
+        return self.results[-1]
+
+
 class ClearCircuits(ClearEvaluator):
     """The clear reading of circuits that stand for a composite: bootstrapping computed step by step.
 

@@ -53,6 +53,11 @@ def flooding_std(error_bound: float, ring_dim: int, queries: int, statistical_bi
     return math.sqrt(12.0 * queries * ring_dim) * 2.0 ** (statistical_bits / 2) * error_bound
 
 
+def divergence(queries: int, statistical_bits: int) -> float:
+    """The Kullback-Leibler divergence of one result with the noise of `flooding_std`: 2^-s / (24 q), in nats."""
+    return 2.0**-statistical_bits / (24 * queries)
+
+
 def advantage_bits(statistical_bits: int) -> float:
     """-log2 of the bound on the advantage with which anybody tells flooded results from flooded exact values.
 

@@ -278,7 +278,7 @@ class Owner:
         return counted(values[: layout.period])
 
     def _decrypted(self, result: bytes) -> list[npt.NDArray[np.complex128]]:
-        return [self.pair.decrypt_complex(content) for content in split_result(result)]
+        return [self.pair.decrypt_complex(content, result_for="owner") for content in split_result(result)]
 
 
 def query_factor(small: SmallRing, dim: int) -> float:

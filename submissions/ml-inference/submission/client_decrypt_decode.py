@@ -9,5 +9,5 @@ from penstock.package.file import open_package
 
 at = places()
 pair = KeyPair.load(at.secret, open_package(PACKAGE).params, threads=1)
-found = [scores(pair.decrypt(path.read_bytes())) for path in ciphertexts(at.downloaded)]
+found = [scores(pair.decrypt(path.read_bytes(), result_for="owner")) for path in ciphertexts(at.downloaded)]
 np.save(at.scores, np.concatenate(found)[: at.images])

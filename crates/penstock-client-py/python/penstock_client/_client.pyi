@@ -108,12 +108,17 @@ class Ring:
         """A ciphertext of half the bytes, which penstock's evaluator reads."""
 
     def decrypt(
-        self, secret: SecretKey, ciphertext: bytes, flooding: float | None = None
+        self,
+        secret: SecretKey,
+        ciphertext: bytes,
+        *,
+        stated: tuple[int, int, float, int] | None = None,
+        flooding: float | None = None,
+        keep_imaginary: bool = False,
     ) -> npt.NDArray[np.complex128]:
-        """The slots. `flooding`: the standard deviation of noise on each coefficient."""
-
-    def decrypt_complex(self, secret: SecretKey, ciphertext: bytes) -> npt.NDArray[np.complex128]:
-        """The slots with their imaginary parts. Nothing tells how much of them is error."""
+        """The slots. `stated`: limbs, degree, scale and slots of the result's program; without it the header is held
+        against the set. `flooding`: the standard deviation of noise on each coefficient. `keep_imaginary`: nothing
+        tells how much of imaginary parts is error."""
 
     def encrypt_polynomials(
         self, secret: SecretKey, coefficients: npt.NDArray[np.int64], out: npt.NDArray[np.uint64]

@@ -37,6 +37,7 @@ from penstock.package.content import (
     Series,
     Verb,
 )
+from penstock.package.noise import stated_noise
 from penstock.params.ckks import BootstrapPlan
 from penstock.program.evaluator import Values
 from penstock.program.scaling import ScaleState
@@ -72,6 +73,8 @@ class Packaging:
         self.places: list[Place] = []
         """Of each instruction."""
         self.given: dict[int, str] = {}
+        self.inputs: dict[str, Values | None] = {}
+        """The encrypted vectors, which no package holds; `None`: not known."""
         """Input that is encrypted after a decryption -> digest of the values that the script gave."""
         self.constants: ConstantSink | None = None
         self.builder = PackageBuilder(_LateSink(self))
@@ -340,9 +343,12 @@ class Packaging:
         name = self._inputs.free(stored_name(self._frame), "input")
         self.places.append(self._place)
         if OBSERVED.decrypted and known is not None and known.values is not None:
-            given = as_vector(known.values, is_complex=True)
-            self.given[len(self.builder.inputs)] = hashlib.sha256(given.tobytes()).hexdigest()
-        self._made(result, self.builder.encrypt(Input(name, min(length, slots), limbs, self._complex)))
+            encoded = as_vector(known.values, is_complex=True)
+            self.given[len(self.builder.inputs)] = hashlib.sha256(encoded.tobytes()).hexdigest()
+        length = min(length, slots)
+        given = None if known is None else known.values
+        self.inputs[name] = None if given is None else as_vector(given, is_complex=self._complex)[:length]
+        self._made(result, self.builder.encrypt(Input(name, length, limbs, self._complex)))
 
     def _decrypt(self, call: Call, args: tuple[Any, ...], result: Any, before: Sequence[Known]) -> None:
         if call.name != "Decrypt":
@@ -407,6 +413,7 @@ class Packaging:
         """
         if self.refusal is not None:
             raise self.refusal
+        is_whole = constants is not None or self.constants is None or isinstance(self.constants, ConstantsInMemory)
         if constants is None:
             constants = self.constants if isinstance(self.constants, ConstantsInMemory) else ConstantsInMemory()
         params = replace(self.params, slots=self._slots or self.params.slots, bootstrap=self._plan)
@@ -427,7 +434,10 @@ class Packaging:
             run.run()
         except PenstockError as error:
             raise NotPackaged(f"{self.places[run.done]}: {error}") from error
-        return run.stated()
+        stated = run.stated()
+        inputs = {name: values for name, values in self.inputs.items() if values is not None}
+        is_whole = is_whole and inputs.keys() == self.inputs.keys()
+        return replace(stated, noise=stated_noise(stated, inputs)) if is_whole else stated
 
 
 class _LateSink:

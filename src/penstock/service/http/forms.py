@@ -47,6 +47,9 @@ class JobForm(Form):
 
     job: Name = Field(description="The client's own identity of this job.")
     program: Name
+    package: Sha256 | None = Field(
+        default=None, description="Of the package that the client takes the program for; another one is refused."
+    )
     inputs: dict[Word, Sha256] = Field(max_length=10_000)
     priority: int = Field(default=0, ge=0, le=9)
     deadline_s: float | None = Field(default=None, gt=0, le=1e8, allow_inf_nan=False, description="From submission.")

@@ -300,6 +300,8 @@ class Jobs:
         Raises: Problem: 409 for another job of this identity, 424 with the keys that are lacking, 429, 503.
         """
         request = {name: value for name, value in asked.items() if name != "job"}
+        if request.get("package") is None:
+            request.pop("package", None)
         digest = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
         there = self._same(caller, asked["job"], digest)
         if there is not None:
@@ -308,6 +310,11 @@ class Jobs:
         if self.draining or self._computing is None:
             raise Problem(503, "the server is draining", remedy="come again later", kind="draining", retry_after_s=10)
         program = self._programs.row(caller.tenant, asked["program"])
+        if request.get("package", program["package"]) != program["package"]:
+            raise Problem(
+                409, f"'{asked['program']}' is another package than the job is for", kind="other-package",
+                remedy="name the package that is deployed, or deploy the one that is named",
+            )  # fmt: skip
         self._check_inputs(caller.tenant, program["description"], asked["inputs"])
         needs = self._keys.needs(caller.tenant, program["description"])
         if needs["lacking"]:

@@ -18,6 +18,7 @@ from penstock.cli.output import emit, format_option, slot_rows
 from penstock.cli.service_options import ca_option, insecure_option, patience_option, service_option, token_option
 from penstock.cli.verbs.client.keys import keys
 from penstock.cli.verbs.client.remove import remove, uploaded
+from penstock.cli.verbs.client.results import asked_of, results_options, tell_shared
 from penstock.cli.verbs.client.service import (
     deploy,
     made_for_program,
@@ -66,7 +67,7 @@ def command() -> None:
       penstock client keygen alice --params openfhe-bench --passphrase-file phrase
       penstock client keys alice --params openfhe-bench --workload inner-product --tenant alice -o upload
       penstock client encrypt alice values.npy --params openfhe-bench -o input.ct
-      penstock client decrypt alice result.ct --params openfhe-bench
+      penstock client decrypt alice result.ct --params openfhe-bench --for owner
     """
     no_core_files()
 
@@ -236,12 +237,8 @@ def encrypt(
 @command.command()
 @pair_options
 @click.argument("ciphertext", type=click.Path(path_type=Path, dir_okay=False))
-@click.option(
-    "--flooding",
-    type=float,
-    metavar="STD",
-    help="Standard deviation of noise on each coefficient, so that somebody else may have the values.",
-)
+@results_options
+@click.option("--result", "output", metavar="NAME", help="With --package: which of its results it is, of several.")
 @click.option("--complex", "is_complex", is_flag=True, help="Print imaginary parts, too: of values that are complex.")
 @click.option("--count", type=click.IntRange(min=1), help="Print the first values only. Default: every slot.")
 @format_option
@@ -251,29 +248,40 @@ def decrypt(
     name: str,
     passphrase_file: Path | None,
     threads: int | None,
-    flooding: float | None,
+    result_for: str,
+    package: Path | None,
+    inputs: tuple[str, ...],
+    queries: int,
+    statistical_bits: int,
+    output: str | None,
     is_complex: bool,
     count: int | None,
     quiet: bool,
     output_format: str,
 ) -> None:
-    """Decrypt a ciphertext of this pair and print its values. They are for the owner of the key alone.
+    """Decrypt a ciphertext of this pair and print its values.
 
-    Values of CKKS tell of the secret key. For anybody else give --flooding, as much as 'penstock predict precision
-    --shared' says (`flooding_std` of its rows).
+    Values of CKKS tell of the secret key. With --for owner nobody but the owner of the key may learn them. With --for
+    shared they get the noise that hides the key: as much as the package says, which is then required. Shared results
+    are counted with the pair.
+
+    The ciphertext must have the header that the package gives the result; without a package, one of the set's.
 
     \b
     Examples:
-      penstock client decrypt alice result.ct --params openfhe-bench --count 8
-      penstock client decrypt alice result.ct --params openfhe-bench --flooding 1e13 --format csv
+      penstock client decrypt alice result.ct --params openfhe-bench --for owner --count 8
+      penstock client decrypt alice result.ct --params openfhe-bench --for shared --package score.pkg --format csv
     """
-    if is_complex and flooding is not None:
-        raise UsageError("--complex and --flooding: imaginary parts are the error of real values; give one of them")
+    if output is not None and package is None:
+        raise UsageError("--result names a result of a package: add --package FILE")
     params = catalogue.get(name)
     pair = open_pair(folder, params, passphrase_file, threads)
     with os_errors(ciphertext, "read"):
         content = ciphertext.read_bytes()
-    found = pair.decrypt_complex(content) if is_complex else pair.decrypt(content, flooding=flooding)
+    asked = asked_of(result_for, package, inputs, queries, statistical_bits)
+    found = (pair.decrypt_complex if is_complex else pair.decrypt)(content, result=output, **asked)
+    if result_for == "shared" and not quiet:
+        tell_shared(pair.shared, is_compared=bool(inputs))
     emit(slot_rows(found[:count], is_complex=is_complex), output_format)
 
 

@@ -13,6 +13,7 @@ from penstock.cli.key_pair import passphrase_from, passphrase_option, warn
 from penstock.cli.options import quiet_option, threads_option
 from penstock.cli.output import emit, format_option, slot_rows
 from penstock.cli.service_options import access_options, insecure_option
+from penstock.cli.verbs.client.results import asked_of, results_options, tell_shared
 from penstock.errors import CheckFailed
 from penstock.system.files import check_target
 from penstock.system.progress import Progress
@@ -163,6 +164,11 @@ def upload(
     required=True,
     help="Inputs (.npy, .npz, .csv, .json), repeated for several.",
 )
+@click.option(
+    "--package",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The program as you know it: its results are held to it, and the service must have the same.",
+)
 @click.option("--job", metavar="NAME", help="Your identity of the job: it is submitted once, however often you say so.")
 @click.option("--priority", type=click.IntRange(0, 9), default=0, help="Higher ones go first.")
 @click.option("--deadline", metavar="TIME", help="The job expires if it has not begun by then, from now on.")
@@ -181,6 +187,7 @@ def submit(
     folder: Path,
     program: str,
     inputs: tuple[str, ...],
+    package: Path | None,
     job: str | None,
     priority: int,
     deadline: str | None,
@@ -203,6 +210,7 @@ def submit(
     Examples:
       penstock client submit alice --service https://fhe.example.org --program scores --input x.npy
       penstock client submit alice --service https://fhe.example.org --program scores --input x=x.npy --job may-7
+      penstock client submit alice --service https://fhe.example.org --program scores --input x.npy --package scores.pkg
     """
     from penstock.workloads.packaged import read_inputs
 
@@ -219,7 +227,8 @@ def submit(
             emit([{"input": name, "path": str(path)} for name, path in files.items()], output_format)
             return
         deadline_s = None if deadline is None else parse_seconds(deadline, "--deadline")
-        job = found.submit(program, values, job, priority=priority, deadline_s=deadline_s, on_bytes=shown)
+        chosen: dict[str, Any] = {"priority": priority, "deadline_s": deadline_s, "package": package}
+        job = found.submit(program, values, job, on_bytes=shown, **chosen)
     row = {"job": job, "program": program}
     emit(row, output_format, table=lambda console: console.print(job, highlight=False, soft_wrap=True))
 
@@ -263,6 +272,7 @@ def wait(
     "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="File of the values. Default: print them."
 )
 @click.option("--force", is_flag=True, help="Replace an existing file.")
+@results_options
 @access_options
 @passphrase_option
 @threads_option
@@ -273,6 +283,11 @@ def result(
     job: str,
     output: Path | None,
     force: bool,
+    result_for: str,
+    package: Path | None,
+    inputs: tuple[str, ...],
+    queries: int,
+    statistical_bits: int,
     service: str,
     token_file: Path | None,
     ca: Path | None,
@@ -282,15 +297,19 @@ def result(
     quiet: bool,
     output_format: str,
 ) -> None:
-    """Fetch the outputs of a job and decrypt them. They are for the owner of the key alone.
+    """Fetch the outputs of a job and decrypt them.
+
+    With --for owner nobody but the owner of the key may learn them. With --for shared they get noise, as of 'penstock
+    client decrypt'. The program is the package that 'penstock client submit' was given, or --package; never the
+    service's word.
 
     The service is told nothing of the decryption. A second call decrypts the
     files of the first, and asks the service nothing.
 
     \b
     Examples:
-      penstock client result alice may-7 --service https://fhe.example.org -o y.npz
-      penstock client result alice may-7 --service https://fhe.example.org --format csv
+      penstock client result alice may-7 --for owner --service https://fhe.example.org -o y.npz
+      penstock client result alice may-7 --for shared --package scores.pkg --service https://fhe.example.org
     """
     if output is not None:
         check_target(output, force=force)
@@ -300,7 +319,9 @@ def result(
         opened(service, folder=folder, quiet=quiet, threads=threads, **access) as found,
         Progress(quiet=quiet).stage("outputs"),
     ):
-        values = found.result(job)
+        values = found.result(job, **asked_of(result_for, package, inputs, queries, statistical_bits))
+        if result_for == "shared" and not quiet:
+            tell_shared(found.shared, is_compared=bool(inputs))
     if output is None:
         is_complex = any(vector.dtype.kind == "c" for vector in values.values())
         named = [(name, slot_rows(vector, is_complex=is_complex)) for name, vector in values.items()]

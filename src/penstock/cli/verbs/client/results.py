@@ -1,0 +1,92 @@
+"""The options of a decryption: for whom its values are, and which program they come from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from penstock.cli.output import progress_console
+
+if TYPE_CHECKING:
+    from penstock.client.shared_count import SharedCount
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def results_options(command: F) -> F:
+    """For whom a result is, its package, and how much noise a shared one gets."""
+    for option in (
+        click.option(
+            "--statistical-bits",
+            type=click.IntRange(1, 128),
+            default=30,
+            show_default=True,
+            help="With --for shared: statistical security of the noise.",
+        ),
+        click.option(
+            "--queries",
+            type=click.IntRange(min=1),
+            default=1000,
+            show_default=True,
+            metavar="N",
+            help="With --for shared: results of this pair that others will learn in all.",
+        ),
+        click.option(
+            "--input",
+            "inputs",
+            metavar="[NAME=]FILE",
+            multiple=True,
+            help="With --for shared: the values that were encrypted, from which the package makes the result again.",
+        ),
+        click.option(
+            "--package",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="The program that made the result (.pkg), to which the header of the ciphertext is held.",
+        ),
+        click.option(
+            "--for",
+            "result_for",
+            type=click.Choice(["owner", "shared"]),
+            required=True,
+            help="Who learns the values: the owner of the secret key alone, or others too. Others get them with noise.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def asked_of(
+    result_for: str, package: Path | None, inputs: tuple[str, ...], queries: int, statistical_bits: int
+) -> dict[str, Any]:
+    """The options as `KeyPair.decrypt` and `Service.result` take them."""
+    from penstock.package.file import open_package
+    from penstock.workloads.packaged import read_inputs
+
+    if inputs and package is None:
+        raise click.UsageError("--input is compared by the program: add --package FILE")
+    given = read_inputs(open_package(package), inputs).inputs if inputs and package is not None else None
+    return {
+        "result_for": result_for,
+        "package": package,
+        "inputs": given,
+        "queries": queries,
+        "statistical_bits": statistical_bits,
+    }
+
+
+def tell_shared(count: SharedCount, *, is_compared: bool) -> None:
+    """Say on stderr what shared results of a pair add up to."""
+    bits = count.advantage_bits
+    told = "none" if math.isinf(bits) else f"an advantage of at most 2^-{bits:.1f} (predicted)"
+    trust = (
+        "It is what the package makes of the inputs."
+        if is_compared
+        else "Whoever evaluated is trusted to have run the program (--input compares)."
+    )
+    progress_console.print(
+        f"shared: {count.results} results of this pair; {told}. {trust}", highlight=False, markup=False, soft_wrap=True
+    )

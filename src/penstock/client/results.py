@@ -1,0 +1,211 @@
+"""What a program package says of its results, to which a decryption is held: headers, lengths, and noise.
+
+Nothing here is the word of whoever evaluates: headers follow from the package's calls, and noise is stated in the file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from penstock.errors import ParamsError, UsageError
+from penstock.keystore import parameter_digest
+from penstock.package.content import Noise, Package, Verb
+from penstock.package.file import open_package
+from penstock.package.imaginary import complex_outputs
+from penstock.package.noise import bounded, clear_results, output_names
+from penstock.package.replay import checked_inputs, run_package
+from penstock.params.ckks import CkksParameters
+from penstock.program.evaluator import Values
+from penstock.program.flooding import TAIL, flooding_std
+from penstock.program.headers import Header, HeadersEvaluator
+from penstock.program.noise import NoiseModel
+from penstock.system.files import os_errors
+
+QUERIES = 1000
+"""Results of one pair that others learn, where nothing else is said: noise is enough for so many."""
+_KEPT = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """One output of a package."""
+
+    name: str
+    length: int
+    is_complex: bool
+    header: Header
+
+    @property
+    def stated(self) -> tuple[int, int, float, int]:
+        """Limbs, degree, scale and slots, as the client's module takes them."""
+        return self.header.limbs, self.header.degree, self.header.scale, self.header.slots
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramResults:
+    """The outputs of a package, as far as a decryption needs to know them."""
+
+    program: str
+    params: CkksParameters
+    results: tuple[Result, ...]
+    noise: Noise | None
+    refreshes: bool
+    package: Package | None = None
+    """Where its file is at hand: a result can then be compared with what the package computes in the clear."""
+
+    @classmethod
+    def of(cls, package: Package | Path | str) -> ProgramResults:
+        """The results of a package, or of a package's file, which is read again where it has changed.
+
+        Raises: PackageError: not a package, or damaged. FileError. ParamsError: its set is not for OpenFHE.
+        """
+        if isinstance(package, Package):
+            return _results_of(package)
+        path = Path(package).resolve()
+        with os_errors(path, "read"):
+            found = path.stat()
+        return _in_file(path, found.st_mtime_ns, found.st_size)
+
+    def one(self, name: str | None) -> Result:
+        """The output of a name; without one the only output. Raises: UsageError: there is no such, or several."""
+        names = [each.name for each in self.results]
+        if name is None and len(names) == 1:
+            return self.results[0]
+        if name not in names:
+            said = "several results: name one of them" if name is None else f"no result '{name}'"
+            raise UsageError(f"'{self.program}' has {said} ({', '.join(names)})")
+        return self.results[names.index(name)]
+
+    def check_params(self, params: CkksParameters) -> None:
+        """Raises: UsageError: a pair of other parameters."""
+        if parameter_digest(self.params) != parameter_digest(params):
+            raise UsageError(
+                f"'{self.program}' is a program for set '{self.params.name}', and the key pair is of '{params.name}': "
+                "name the package that the result comes from"
+            )
+
+    def flooding_std(self, result: Result, *, queries: int, statistical_bits: int) -> float:
+        """The standard deviation of the noise that hides the error of a result, in units of the ciphertext.
+
+        Raises: ParamsError: the package states no noise, or the modulus does not hold it.
+        """
+        if self.noise is None:
+            why = (
+                "it refreshes, and no worst-case bound of a refresh is known"
+                if self.refreshes
+                else "it was made without inputs, or no bound of one of its calls is known"
+            )
+            raise ParamsError(
+                f"the package '{self.program}' states no noise of its results ({why}), so that nothing says how much "
+                "noise hides the key: keep the result with the owner (--for owner, result_for='owner'); or make the "
+                "package again with inputs as large as they get ('penstock package PROGRAM --data FILE -o FILE')"
+            )
+        header, params = result.header, self.params
+        error = 2.0**self.noise.error_bits
+        std = flooding_std(
+            error * header.flooded_scale / math.sqrt(params.ring_dim), params.ring_dim, queries, statistical_bits
+        )
+        largest = (2.0**self.noise.result_bits + error) * header.flooded_scale + TAIL * std
+        needed, held = 1 + math.log2(largest), NoiseModel(params).log2_modulus(header.flooded_limbs)
+        if needed >= held:
+            raise ParamsError(
+                f"result '{result.name}' of '{self.program}' needs noise of 2^{math.log2(std):.0f} to hide the key, and "
+                f"its modulus holds {held:.0f} bits where {needed:.0f} are needed: take a set of more depth, or keep "
+                "the result with the owner"
+            )
+        return std
+
+    def check_range(self, result: Result, values: Values, flooding_std: float) -> None:
+        """Whether flooded values, (slots,), are what the stated noise covers.
+
+        Raises: ParamsError: they are larger.
+        """
+        assert self.noise is not None
+        # A value sums the noise of 2 n coefficients, for n slots.
+        noise = TAIL * flooding_std * math.sqrt(2 * len(values)) / result.header.flooded_scale
+        if not np.max(np.abs(values), initial=0.0) <= 2.0**self.noise.result_bits + noise:
+            raise ParamsError(
+                f"result '{result.name}' of '{self.program}' is larger than the values that its package states noise "
+                f"for (2^{self.noise.result_bits}), so that it is given to nobody else: keep it with the owner; or "
+                "make the package again with inputs as large as they get"
+            )
+
+    def check_inputs(self, inputs: Mapping[str, Values]) -> None:
+        """Raises: ParamsError: inputs that the stated noise does not cover."""
+        if self.noise is None:
+            return
+        for name, values in inputs.items():
+            if not np.max(np.abs(values), initial=0.0) <= 2.0**self.noise.input_bits:
+                raise ParamsError(
+                    f"input '{name}' of '{self.program}' has values larger than the package states noise for "
+                    f"(2^{self.noise.input_bits}), so that its result is given to nobody else: keep it with the "
+                    "owner; or make the package again with inputs as large as they get"
+                )
+
+    def check_computed(self, result: Result, inputs: Mapping[str, Values], decrypted: Values) -> None:
+        """Whether a result, (slots,) without noise, is what the package makes of these inputs, up to its error.
+
+        Raises: ParamsError: it is not. UsageError: the package's file is not at hand; as `checked_inputs`.
+        """
+        if self.package is None:
+            raise UsageError("a result is compared with its inputs by its package: give the package's file, too")
+        given = checked_inputs(self.package, inputs)
+        self.check_inputs(given)
+        bound, _ = bounded(self.package, given)[result.name]
+        exact = clear_results(self.package, given)[result.name]
+        if not np.sqrt(np.mean(np.abs(decrypted - (exact if result.is_complex else exact.real)) ** 2)) <= bound:
+            raise ParamsError(
+                f"result '{result.name}' is not what '{self.program}' makes of these inputs: it is given to nobody. "
+                "Whoever evaluated did something else, or it is a result of other inputs"
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the package itself, for JSON."""
+        return {
+            "program": self.program,
+            "params": self.params.to_dict(),
+            "results": [asdict(each) for each in self.results],
+            "noise": self.noise,
+            "refreshes": self.refreshes,
+        }
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> ProgramResults:
+        """The other way."""
+        return cls(
+            program=told["program"],
+            params=CkksParameters.from_dict(told["params"]),
+            results=tuple(Result(**{**each, "header": Header(**each["header"])}) for each in told["results"]),
+            noise=None if told["noise"] is None else Noise(*told["noise"]),
+            refreshes=told["refreshes"],
+        )
+
+
+@lru_cache(maxsize=_KEPT)
+def _in_file(path: Path, mtime_ns: int, size: int) -> ProgramResults:
+    return _results_of(open_package(path))
+
+
+def _results_of(package: Package) -> ProgramResults:
+    ev = HeadersEvaluator(package.params)
+    run_package(ev, package, {each.name: np.zeros(each.length) for each in package.inputs})
+    lengths = {each.name: each.length for each in package.outputs}
+    kept = complex_outputs(package)
+    return ProgramResults(
+        program=package.name,
+        params=package.params,
+        results=tuple(
+            Result(name=name, length=lengths[name], is_complex=name in kept, header=header)
+            for name, header in zip(output_names(package), ev.headers, strict=True)
+        ),
+        noise=package.noise,
+        refreshes=any(each.verb is Verb.BOOTSTRAP for each in package.instructions),
+        package=package,
+    )
