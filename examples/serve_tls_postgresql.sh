@@ -89,7 +89,7 @@ np.savez("inputs.npz", **{"input[0]": np.linspace(0, 1, 8), "input[1]": np.ones(
 EOF
 penstock client submit alice --program demo --input inputs.npz --job first --allow-insecure -q >/dev/null
 penstock client wait alice first -q >/dev/null
-penstock client result alice first -o results.npz -q >/dev/null
+penstock client result alice first --for owner -o results.npz -q >/dev/null
 
 echo "== compare with the same program in the clear"
 python - <<'EOF'

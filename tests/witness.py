@@ -117,7 +117,8 @@ def rows_of(content: bytes, ring_dim: int) -> list[Row]:
     def found() -> Iterator[Row]:
         at, size = 0, 8 * ring_dim
         while (at := content.find(ring_dim.to_bytes(8, "little"), at)) >= 0:
-            words = np.frombuffer(content[at + 8 : at + 8 + size], "<u8")
+            part = content[at + 8 : at + 8 + size]
+            words = np.frombuffer(part if len(part) == size else b"", "<u8")
             modulus = int.from_bytes(content[at + 8 + size : at + 16 + size], "little")
             if modulus % (2 * ring_dim) == 1 and len(words) == ring_dim and words.max() < modulus and is_prime(modulus):
                 yield modulus, words.astype(object)

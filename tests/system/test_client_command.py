@@ -103,7 +103,7 @@ def test_values_come_back_from_both_kinds_of_ciphertext(pair, here, capsys):
         assert main(["client", "encrypt", "alice", "values.json", "--params", SET, "-o", target, *kind]) == 0
         sizes[target] = (here / target).stat().st_size
         assert make_context(catalogue.get(SET)).import_ciphertext((here / target).read_bytes()).polynomials == 2
-        found = rows(capsys, "client", "decrypt", "alice", target, "--params", SET, "--count", "3")
+        found = rows(capsys, "client", "decrypt", "alice", target, "--params", SET, "--for", "owner", "--count", "3")
         assert np.allclose([row["value"] for row in found], values, atol=1e-5)
     assert sizes["ct0.bin"] < 0.52 * sizes["ct1.bin"]
 
@@ -147,7 +147,7 @@ def test_a_result_of_another_pair_is_refused(pair, here, capsys):
     (here / "v.json").write_text("[1.0]")
     assert main(["client", "keygen", "eve", "--params", SET, "--quiet"]) == 0
     assert main(["client", "encrypt", "eve", "v.json", "--params", SET, "-o", "ct.bin"]) == 0
-    assert "key pair" in refused(capsys, "client", "decrypt", "alice", "ct.bin", "--params", SET)
+    assert "key pair" in refused(capsys, "client", "decrypt", "alice", "ct.bin", "--params", SET, "--for", "owner")
 
 
 ENCAPSULATED = """

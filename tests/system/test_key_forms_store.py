@@ -122,7 +122,7 @@ def test_an_evaluation_has_the_words_of_the_same_key_in_memory(
     ev = NativeEvaluator(EngineHere(PARAMS, engine, keys), ends)
     rotated = ev.rotate(ev.encrypt(values), 1)
     ev.decrypt(rotated)
-    found = pair.decrypt(ends.outputs[0])
+    found = pair.decrypt(ends.outputs[0], result_for="owner")
     assert np.allclose(found.real, np.roll(values, -1), atol=1e-4)
     traffic = keys.traffic()
     stored = store.key(KeyName("alice", DIGEST, "rot:5")).stored_bytes[limbs - 1]

@@ -89,6 +89,17 @@ impl Context {
         Err(Error::Operand { operation: "scale", what: format!("{limbs} limbs"), rule })
     }
 
+    /// The scale of a ciphertext of `limbs` limbs and that degree, at the level's own scale.
+    ///
+    /// # Errors
+    /// As [`Context::scale_at`].
+    pub fn scale_of_degree(&self, limbs: usize, degree: u32) -> Result<f64, Error> {
+        let factor = self.scale_at(limbs)?;
+        // A fresh ciphertext of `FlexibleAutoExt` is at the product of two scales.
+        let is_squared = degree == 2 && limbs > 1 && self.scales.scaling.is_flexible();
+        Ok(if is_squared { self.scales.squared(self.level(limbs)) } else { factor.powi(degree as i32) })
+    }
+
     /// Keeps `limbs` limbs, and rescales to degree 1 first: OpenFHE's `Compress`.
     ///
     /// # Errors

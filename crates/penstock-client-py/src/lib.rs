@@ -295,12 +295,6 @@ impl EvaluationKey {
     }
 }
 
-/// The deviation that a flooding reaches.
-#[pyfunction]
-fn flooding_deviation(deviation: f64) -> PyResult<f64> {
-    sample::FloodingPlan::new(deviation).map(|plan| plan.deviation()).map_err(raised)
-}
-
 /// Fills a row with the residues of a seed.
 #[pyfunction]
 fn expand(
@@ -348,10 +342,7 @@ fn samples<'py>(py: Python<'py>, kind: &str, count: usize) -> PyResult<Bound<'py
 #[pymodule]
 mod _client {
     #[pymodule_export]
-    use super::{
-        ClientError, Damaged, EvaluationKey, Other, Passphrase, PublicKey, Ring, SecretKey, expand, flooding_deviation,
-        samples,
-    };
+    use super::{ClientError, Damaged, EvaluationKey, Other, Passphrase, PublicKey, Ring, SecretKey, expand, samples};
 
     /// The version of the client, which `penstock.client` compares with its own.
     #[pymodule_export]

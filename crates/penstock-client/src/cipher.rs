@@ -156,7 +156,7 @@ impl Ring {
                 (stated.scale, 1.0 - SAME_SCALE, 1.0 + SAME_SCALE)
             }
             // Scales of one degree and as many limbs differ by their primes' distance from a power of two.
-            None => (self.context().scale_at(read.limbs())?.powi(read.degree() as i32), 0.5, 2.0),
+            None => (self.context().scale_of_degree(read.limbs(), read.degree())?, 0.5, 2.0),
         };
         if (least..=most).contains(&(read.scale() / scale)) {
             return Ok(());
@@ -174,7 +174,7 @@ impl Ring {
     ///
     /// # Errors
     /// As [`Ring::phase`]; [`Error::Header`]: not the header of such a result. [`Error::Drowned`]: the values outgrew
-    /// the modulus. [`Error::Imaginary`]: they are complex.
+    /// the modulus. [`Error::Imaginary`]: they are complex, and no noise hides it.
     pub fn decrypt(
         &self,
         secret: &SecretKey,
@@ -198,7 +198,14 @@ impl Ring {
                 noise.zeroize();
             }
         }
-        if keep_imaginary { Ok(slots_of(self, &phase, &coefficients)) } else { decoded(self, &phase, &coefficients) }
+        if flooding.is_none() && !keep_imaginary {
+            return decoded(self, &phase, &coefficients);
+        }
+        let mut values = slots_of(self, &phase, &coefficients);
+        if !keep_imaginary {
+            values.iter_mut().for_each(|value| value[1] = 0.0); // of a real result, noise
+        }
+        Ok(values)
     }
 
     fn encoded(&self, values: &[Complex], limbs: usize, degree: u32) -> Result<Plaintext> {

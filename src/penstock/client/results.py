@@ -112,13 +112,21 @@ class ProgramResults:
         std = flooding_std(
             error * header.flooded_scale / math.sqrt(params.ring_dim), params.ring_dim, queries, statistical_bits
         )
+        # A value sums the noise of 2 n coefficients, for n slots, and its real part has half of the variance.
+        deviation = std * math.sqrt(header.slots) / header.flooded_scale
+        if deviation >= 2.0**self.noise.result_bits:
+            raise ParamsError(
+                f"result '{result.name}' of '{self.program}' drowns in the noise that hides the key: {deviation:.2g} "
+                f"in each value, where none is larger than 2^{self.noise.result_bits}. Take a larger scale ('penstock "
+                "predict precision --shared' compares them), or keep the result with the owner"
+            )
         largest = (2.0**self.noise.result_bits + error) * header.flooded_scale + TAIL * std
         needed, held = 1 + math.log2(largest), NoiseModel(params).log2_modulus(header.flooded_limbs)
         if needed >= held:
             raise ParamsError(
-                f"result '{result.name}' of '{self.program}' needs noise of 2^{math.log2(std):.0f} to hide the key, and "
-                f"its modulus holds {held:.0f} bits where {needed:.0f} are needed: take a set of more depth, or keep "
-                "the result with the owner"
+                f"result '{result.name}' of '{self.program}' needs noise of 2^{math.log2(std):.0f} to hide the key, "
+                f"and its modulus holds {held:.0f} bits where {needed:.0f} are needed: take a set of more depth, or "
+                "keep the result with the owner"
             )
         return std
 

@@ -11,7 +11,6 @@ from penstock_client._client import (
     SecretKey,
     __version__,
     expand,
-    flooding_deviation,
     samples,
 )
 
@@ -26,6 +25,5 @@ __all__ = [
     "SecretKey",
     "__version__",
     "expand",
-    "flooding_deviation",
     "samples",
 ]

@@ -19,7 +19,6 @@ __all__ = [
     "SecretKey",
     "__version__",
     "expand",
-    "flooding_deviation",
     "samples",
 ]
 
@@ -39,9 +38,6 @@ class Passphrase(ClientError):
 
 def expand(seed: bytes, digit: int, limb: int, modulus: int, words: npt.NDArray[np.uint64]) -> None:
     """Fill `words` with the residues of a seed at (digit, limb): `penstock_seed::expand`."""
-
-def flooding_deviation(deviation: float) -> float:
-    """The standard deviation of the noise that `Ring.decrypt` adds where `deviation` is asked for: not less."""
 
 def samples(kind: str, count: int) -> npt.NDArray[np.int64]:
     """New draws, for tests of a distribution: `ternary`, `error`, or `sparse` (`count` coefficients of one secret)."""

@@ -1,0 +1,537 @@
+"""Results for others: bound to the program, with the noise that its package states, and counted with the pair.
+
+The attack is Li and Micciancio's (EUROCRYPT 2021, ePrint 2020/1533): two results of known inputs give two linear
+equations in the secret and its mirror image, at each root of unity. It runs on what `decrypt` hands out.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import penstock as ps
+import witness
+from penstock._engine import CkksWriter
+from penstock.errors import KeyPairDamaged, KeyPairRefused, ParamsError, PenstockError, UsageError
+from penstock.keystore import KeyStore
+from penstock.native.engine import make_context
+from penstock.package.builder import PackageBuilder
+from penstock.package.capture import capture
+from penstock.package.content import ConstantsInMemory, Input, Output, Package, PackageError
+from penstock.package.derive import derive
+from penstock.package.file import open_package, write_package
+from penstock.package.noise import bounded, stated_noise
+from penstock.params import catalogue
+from penstock.params.ckks import CkksParameters
+
+pytest.importorskip("penstock_client", reason="penstock's client is not installed")
+
+from penstock.client import KeyPair
+from penstock.client.results import ProgramResults
+from penstock.program.flooding import advantage_bits
+
+SET = """
+source = "penstock: a set of these tests"
+ring_dim = "2^10"
+slots = "2^9"
+depth = 2
+first_mod_bits = 60
+scale_bits = 46
+dnum = 2
+scaling = "fixed-manual"
+secret = "uniform-ternary"
+security = "none"
+library = "openfhe"
+"""
+CI = catalogue.get("insecure-ci")
+N, SLOTS, SCALE = 2**10, 2**9, 2.0**46
+LIMBS = 2
+Bytes = bytes
+
+
+@pytest.fixture(scope="module")
+def params(tmp_path_factory: pytest.TempPathFactory) -> CkksParameters:
+    file = tmp_path_factory.mktemp("sets") / "shared.toml"
+    file.write_text(SET)
+    return catalogue.get(str(file))
+
+
+@pytest.fixture(scope="module")
+def values() -> np.ndarray:
+    return np.random.default_rng(1).uniform(-1, 1, SLOTS)
+
+
+@pytest.fixture(scope="module")
+def package(params: CkksParameters, values: np.ndarray) -> Package:
+    """The identity at two limbs: of a wrong result everything else is right."""
+    builder = PackageBuilder(ConstantsInMemory())
+    builder.output(builder.encrypt(Input("x", SLOTS, LIMBS)), Output("y", SLOTS))
+    made = builder.finish("identity", params, ConstantsInMemory())
+    return with_noise(made, {"x": values})
+
+
+def with_noise(package: Package, inputs: dict[str, np.ndarray]) -> Package:
+    return replace(package, noise=stated_noise(package, inputs))
+
+
+@dataclass
+class Attack:
+    """An evaluator that sees ciphertexts, and the values that their owner hands on."""
+
+    pair: KeyPair
+    package: Package
+    values: np.ndarray
+    shared: dict[str, Any]
+    primes: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        rows = witness.rows_of(self.pair.encrypt([0.0]), N)
+        self.primes = [modulus for modulus, _ in rows[: len(rows) // 2]]
+
+    def known(self) -> np.ndarray:
+        """The secret's row at the first prime, to compare with: (c0 + c1 s - c0) / c1."""
+        content = self.pair.encrypt_seeded([0.0])
+        full = make_context(self.pair.params, 1).import_ciphertext(content)
+        c0, c1 = (np.asarray(full.words(k)[0], dtype=object) for k in (0, 1))
+        q = self.primes[0]
+        phase = self.pair.phase(content)[0].astype(object)
+        return np.array([(p - a) * pow(int(b), -1, q) % q for p, a, b in zip(phase, c0, c1, strict=True)], dtype=object)
+
+    def fresh(self) -> Bytes:
+        return self.pair.encrypt(self.values, limbs=LIMBS)
+
+    def with_rows(self, content: Bytes, change: Callable[[int, int, np.ndarray], np.ndarray]) -> Bytes:
+        """The ciphertext with other rows: change(polynomial, modulus, row)."""
+        changed, at, seen = bytearray(content), 0, 0
+        while (at := content.find(N.to_bytes(8, "little"), at)) >= 0:
+            end = at + 8 + 8 * N
+            modulus = int.from_bytes(content[end : end + 8], "little")
+            if modulus in self.primes:
+                row = np.frombuffer(content[at + 8 : end], "<u8").astype(object)
+                changed[at + 8 : end] = (change(seen // LIMBS, modulus, row) % modulus).astype(np.uint64).tobytes()
+                seen, at = seen + 1, end
+            else:
+                at += 1
+        assert seen == 2 * LIMBS
+        return bytes(changed)
+
+    def times(self, content: Bytes, number: int) -> Bytes:
+        return self.with_rows(content, lambda _, modulus, row: row * number)
+
+    def recovered(self, results: list[tuple[Bytes, float]], repeats: int = 1) -> float:
+        """Share of the secret that two results give. results: ciphertexts, each with the scale of its values."""
+        equations = []
+        for content, scale in results:
+            answers = [self.pair.decrypt(content, **self.shared).real for _ in range(repeats)]
+            equations.append(self.equation(content, np.mean(answers, axis=0), scale))
+        q = self.primes[0]
+        (a, a_mirror, x), (b, b_mirror, y) = equations
+        determinants = (a * b_mirror - a_mirror * b) % q
+        inverses = np.array([pow(int(each), -1, q) if each else 0 for each in determinants], dtype=object)
+        found = (x * b_mirror - a_mirror * y) % q * inverses % q
+        return float(np.mean(found == self.known()))
+
+    def equation(self, content: Bytes, seen: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """c1 s + c1' s' = x at the roots of unity, s' being the mirror image of the secret."""
+        rows = witness.rows_of(content, N)
+        c0, c1 = (rows[polynomial * len(rows) // 2][1] for polynomial in (0, 1))
+        places = np.array([pow(5, k, 2 * N) for k in range(SLOTS)])
+        full = np.zeros(2 * N, dtype=complex)
+        full[places] = full[-places % (2 * N)] = seen
+        # The real parts are the values of (p + p(1/X)) / 2.
+        doubled = np.rint(2 * np.fft.fft(full)[:N].real / N * scale).astype(np.int64).astype(object)
+        mirror = self.mirror()
+        row = witness.evaluations(doubled, self.primes[0])
+        return c1, c1[mirror], (row - c0 - c0[mirror]) % self.primes[0]
+
+    def mirror(self) -> np.ndarray:
+        """The place of the inverse of each root of unity."""
+        order = np.array([int(f"{k:0{N.bit_length() - 1}b}"[::-1], 2) for k in range(N)])
+        place = np.empty(N, dtype=int)
+        place[order] = np.arange(N)
+        return place[N - 1 - order]
+
+
+@pytest.fixture
+def attack(params: CkksParameters, package: Package, values: np.ndarray) -> Attack:
+    pair = KeyPair.generate(params, threads=1)
+    return Attack(pair, package, values, {"result_for": "shared", "package": package, "inputs": {"x": values}})
+
+
+def test_the_attack_finds_the_secret_of_results_that_were_the_owners(attack: Attack) -> None:
+    attack.shared = {"result_for": "owner", "package": attack.package}
+    assert attack.recovered([(attack.fresh(), SCALE), (attack.fresh(), SCALE)]) > 0.99
+
+
+def _restated(content: Bytes, scale: float) -> Bytes:
+    old = struct.pack("<d", SCALE)
+    assert content.count(old) >= 1
+    return content.replace(old, struct.pack("<d", scale))
+
+
+def _degree(attack: Attack, content: Bytes, degree: int, scale: float) -> Bytes:
+    """Another degree: written by the evaluator's own writer."""
+    engine = make_context(attack.pair.params, 1)
+    made = engine.import_ciphertext(content)
+    if degree == 2:
+        made = engine.mult_scalar(made, 1.0)
+    return engine.export_ciphertext(made.with_scale(scale), CkksWriter(content))
+
+
+def _limbs(attack: Attack, content: Bytes, limbs: int) -> Bytes:
+    engine = make_context(attack.pair.params, 1)
+    if limbs < LIMBS:
+        return engine.export_ciphertext(engine.mod_drop(engine.import_ciphertext(content), limbs), CkksWriter(content))
+    return attack.pair.encrypt(attack.values, limbs=limbs)
+
+
+def _key_oracle(attack: Attack, power: int, place: int = 0) -> Bytes:
+    """(0, 2^power X^place), whose phase is a multiple of the secret."""
+    monomial = np.zeros(N, dtype=object)
+    monomial[place] = 1 << power
+
+    def change(polynomial: int, modulus: int, row: np.ndarray) -> np.ndarray:
+        return row * 0 if polynomial == 0 else witness.evaluations(monomial, modulus)
+
+    return attack.with_rows(attack.fresh(), change)
+
+
+def _added(attack: Attack, power: int) -> Bytes:
+    """An honest result, with 2^power times the secret added."""
+
+    def change(polynomial: int, modulus: int, row: np.ndarray) -> np.ndarray:
+        return row if polynomial == 0 else row + (1 << power)
+
+    return attack.with_rows(attack.fresh(), change)
+
+
+Results = list[tuple[Bytes, float]]
+VARIATIONS: dict[str, Callable[[Attack], Results]] = {
+    "honest results": lambda a: [(a.fresh(), SCALE)] * 1 + [(a.fresh(), SCALE)],
+    **{
+        f"2^{k} times the words, and the scale": lambda a, k=k: [
+            (_restated(a.times(a.fresh(), 1 << k), SCALE * 2.0**k), SCALE) for _ in range(2)
+        ]
+        for k in (1, 8, 20, 30, 38)
+    },
+    **{
+        f"2^{k} times the words, with the right scale": lambda a, k=k: [
+            (a.times(a.fresh(), 1 << k), SCALE) for _ in range(2)
+        ]
+        for k in (1, 10, 20)
+    },
+    "a scale that is a little off": lambda a: [(_restated(a.fresh(), SCALE * (1 + 2.0**-20)), SCALE)] * 2,
+    "degree 2, and its scale": lambda a: [(_degree(a, a.fresh(), 2, SCALE**2), SCALE) for _ in range(2)],
+    "degree 2, and the scale of degree 1": lambda a: [(_degree(a, a.fresh(), 2, SCALE), SCALE) for _ in range(2)],
+    "one limb": lambda a: [(_limbs(a, a.fresh(), 1), SCALE) for _ in range(2)],
+    "three limbs": lambda a: [(_limbs(a, a.fresh(), 3), SCALE) for _ in range(2)],
+    **{
+        f"2^{k} times the secret": lambda a, k=k: [(_key_oracle(a, k), SCALE), (_key_oracle(a, k, 1), SCALE)]
+        for k in (0, 20, 40, 42)
+    },
+    **{
+        f"2^{k} times the secret, added": lambda a, k=k: [(_added(a, k), SCALE) for _ in range(2)] for k in (20, 36, 41)
+    },
+}
+
+
+def test_there_are_twenty_variations() -> None:
+    assert len(VARIATIONS) >= 20
+
+
+@pytest.mark.parametrize("name", VARIATIONS)
+def test_no_variation_of_the_attack_finds_the_secret_of_shared_results(attack: Attack, name: str) -> None:
+    assert handed_on(attack, VARIATIONS[name](attack)) < 0.02
+    # And without the inputs, unless the evaluator forges a result within the range: then it is trusted.
+    attack.shared.pop("inputs")
+    if "times the secret" not in name or "2^0" in name or "2^20" in name:
+        assert handed_on(attack, VARIATIONS[name](attack)) < 0.02
+
+
+def handed_on(attack: Attack, results: Results) -> float:
+    """The share of the secret that results give; 0 where they are refused for what they are."""
+    try:
+        return attack.recovered(results)
+    except PenstockError as error:
+        told = str(error)
+    assert re.search("is given to nobody|where its program states|decryption failed", told), told
+    return 0.0
+
+
+def test_the_mean_of_repeated_decryptions_finds_no_more(attack: Attack) -> None:
+    assert attack.recovered([(attack.fresh(), SCALE), (attack.fresh(), SCALE)], repeats=12) < 0.02
+    assert attack.pair.shared.results == 24
+
+
+def test_an_honest_shared_result_is_right_and_its_noise_is_the_stated_one(attack: Attack) -> None:
+    program = ProgramResults.of(attack.package)
+    std = program.flooding_std(program.one(None), queries=1000, statistical_bits=30)
+    got = attack.pair.decrypt(attack.fresh(), **attack.shared).real
+    # A value sums the noise of N coefficients; its real part has half of the variance.
+    expected = std * math.sqrt(N / 2) / SCALE
+    assert 0.8 < float(np.std(got - attack.values)) / expected < 1.6
+    less = attack.pair.decrypt(attack.fresh(), queries=2000, **attack.shared)
+    assert less.shape == (SLOTS,)
+
+
+def test_the_noise_does_not_follow_the_ciphertext(attack: Attack) -> None:
+    exact = [attack.pair.decrypt(attack.fresh(), **attack.shared).real for _ in range(2)]
+    large = attack.times(attack.fresh(), 3)
+    attack.shared.pop("inputs")
+    noisy = attack.pair.decrypt(large, **attack.shared).real
+    assert 0.5 < np.std(noisy - 3 * attack.values) / np.std(exact[0] - attack.values) < 2
+
+
+def test_complex_results_get_noise_too(attack: Attack) -> None:
+    program = ProgramResults.of(attack.package)
+    std = program.flooding_std(program.one(None), queries=1000, statistical_bits=30) * math.sqrt(N / 2) / SCALE
+    got = attack.pair.decrypt_complex(attack.fresh(), **attack.shared)
+    assert 0.8 < np.std(got.imag) / std < 1.6
+    assert 0.8 < np.std(got.real - attack.values) / std < 1.6
+
+
+def test_values_outside_the_stated_range_are_given_to_nobody(attack: Attack, package: Package) -> None:
+    assert package.noise is not None
+    assert package.noise.input_bits == 1
+    attack.shared.pop("inputs")
+    with pytest.raises(ParamsError, match=r"larger than the values that its package states noise for \(2\^1\)"):
+        attack.pair.decrypt(attack.times(attack.fresh(), 16), **attack.shared)
+    big = 5 * attack.values
+    with pytest.raises(ParamsError, match="input 'x' of 'identity' has values larger"):
+        attack.pair.decrypt(
+            attack.pair.encrypt(big, limbs=LIMBS), result_for="shared", package=package, inputs={"x": big}
+        )
+
+
+def test_a_result_of_other_inputs_is_given_to_nobody(attack: Attack) -> None:
+    other = attack.pair.encrypt(-attack.values, limbs=LIMBS)
+    with pytest.raises(ParamsError, match="is not what 'identity' makes of these inputs"):
+        attack.pair.decrypt(other, **attack.shared)
+
+
+def test_the_owner_gets_the_values_without_noise(attack: Attack) -> None:
+    for given in ({}, {"package": attack.package}):
+        got = attack.pair.decrypt(attack.fresh(), result_for="owner", **given)
+        assert np.max(np.abs(got - attack.values)) < 1e-6
+    assert attack.pair.shared.results == 0
+    assert math.isinf(attack.pair.shared.advantage_bits)
+
+
+def test_the_owners_result_is_held_to_the_set_or_to_the_package(attack: Attack) -> None:
+    content = attack.fresh()
+    with pytest.raises(PenstockError, match=r"states scale 2\^66.00, where the parameter set has 2\^46.00"):
+        attack.pair.decrypt(_restated(content, 2.0**66), result_for="owner")
+    for given, told in (
+        (_restated(content, SCALE * 1.5), r"scale 2\^46.58, where its program states 2\^46.00"),
+        (_limbs(attack, content, 1), "limbs 1, where its program states 2"),
+        (_degree(attack, content, 2, SCALE**2), "degree 2, where its program states 1"),
+    ):
+        attack.pair.decrypt(given, result_for="owner")
+        with pytest.raises(PenstockError, match=told):
+            attack.pair.decrypt(given, result_for="owner", package=attack.package)
+
+
+def test_who_the_result_is_for_is_always_said(attack: Attack, tmp_path: Path) -> None:
+    content = attack.fresh()
+    for decrypt in (attack.pair.decrypt, attack.pair.decrypt_complex):
+        with pytest.raises(TypeError, match="result_for"):
+            decrypt(content)  # type: ignore[call-arg]
+        with pytest.raises(UsageError, match="'everybody': a result is for its 'owner', or 'shared'"):
+            decrypt(content, result_for="everybody")
+        with pytest.raises(UsageError, match=r"needs its program's package.*--package FILE"):
+            decrypt(content, result_for="shared")
+
+
+def test_a_package_without_noise_and_one_of_another_set_are_refused(attack: Attack, values: np.ndarray) -> None:
+    bare = replace(attack.package, noise=None)
+    with pytest.raises(ParamsError, match=r"states no noise of its results.*made without inputs"):
+        attack.pair.decrypt(attack.fresh(), result_for="shared", package=bare)
+    other = capture(lambda ev: ev.decrypt(ev.encrypt(values)), catalogue.get("insecure-ci"), ConstantsInMemory(), "y")
+    with pytest.raises(UsageError, match="is a program for set 'insecure-ci'"):
+        attack.pair.decrypt(attack.fresh(), result_for="owner", package=other)
+    assert attack.pair.shared.results == 0
+
+
+def test_a_program_that_refreshes_states_no_noise() -> None:
+    params = catalogue.get("insecure-resnet20")
+
+    def program(ev: Any) -> Any:
+        return ev.decrypt(ev.bootstrap(ev.encrypt(np.linspace(-1, 1, 16))))
+
+    made = capture(program, params, ConstantsInMemory(), "refresh")
+    assert made.noise is None
+    assert ProgramResults.of(made).refreshes
+    program_of = ProgramResults.of(made)
+    with pytest.raises(ParamsError, match="no worst-case bound of a refresh"):
+        program_of.flooding_std(program_of.one(None), queries=1, statistical_bits=30)
+
+
+def test_one_of_several_results_is_named(attack: Attack, params: CkksParameters, values: np.ndarray) -> None:
+    def program(ev: Any) -> Any:
+        x = ev.encrypt(values, name="x")
+        return np.concatenate([ev.decrypt(ev.negate(x)), ev.decrypt(ev.add(x, x))])
+
+    two = capture(program, params, ConstantsInMemory(), "two")
+    content = attack.pair.encrypt(-values)
+    with pytest.raises(UsageError, match=r"several results: name one of them \(output\[0\], output\[1\]\)"):
+        attack.pair.decrypt(content, result_for="owner", package=two)
+    with pytest.raises(UsageError, match="no result 'z'"):
+        attack.pair.decrypt(content, result_for="owner", package=two, result="z")
+    shared = {"result_for": "shared", "package": two, "inputs": {"x": values}}
+    assert attack.pair.decrypt(content, result="output[0]", **shared).shape == (SLOTS,)
+    with pytest.raises(ParamsError, match="is not what 'two' makes"):
+        attack.pair.decrypt(content, result="output[1]", **shared)
+
+
+# The count.
+def test_shared_results_are_counted_and_bound_the_advantage(attack: Attack, tmp_path: Path) -> None:
+    shared, content = dict(attack.shared, queries=4), attack.fresh()
+    assert attack.pair.save(tmp_path / "alice")
+    pair = KeyPair.load(tmp_path / "alice", attack.pair.params, threads=1)
+    for count in range(1, 5):
+        pair.decrypt(content, **shared)
+        assert pair.shared.results == count
+        # The divergences of `count` results of four.
+        assert pair.shared.advantage_bits == pytest.approx(advantage_bits(30) + math.log2(4 / count) / 2)
+    with pytest.raises(KeyPairRefused, match=r"has given 4 results to others.*make a new pair"):
+        pair.decrypt(content, **shared)
+    # More noise hides more results; fewer bits are hidden than was asked for at first.
+    again = KeyPair.load(tmp_path / "alice", attack.pair.params, threads=1)
+    assert again.shared.results == 4
+    again.decrypt(content, **dict(shared, statistical_bits=29, queries=1000))
+    assert attack.pair.shared.results == again.shared.results == 5
+
+
+def test_a_refused_result_is_counted_all_the_same(attack: Attack) -> None:
+    with pytest.raises(PenstockError):
+        attack.pair.decrypt(_restated(attack.fresh(), 2.0**60), **attack.shared)
+    assert attack.pair.shared.results == 1
+
+
+def _lost(file: Path) -> None:
+    file.unlink()
+
+
+def _cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:20])
+
+
+def _changed(file: Path) -> None:
+    file.write_text(json.dumps({**json.loads(file.read_text()), "results": 0}))
+
+
+def _of_another(file: Path) -> None:
+    other = KeyPair.generate(catalogue.get("insecure-small"), threads=1)
+    other.save(file.parent.parent / "other")
+    file.write_bytes((file.parent.parent / "other" / file.name).read_bytes())
+
+
+@pytest.mark.parametrize("harm", [_lost, _cut, _changed, _of_another])
+def test_a_lost_or_damaged_count_is_refused_for_others_only(
+    attack: Attack, tmp_path: Path, harm: Callable[[Path], None]
+) -> None:
+    assert attack.pair.save(tmp_path / "alice")
+    pair = KeyPair.load(tmp_path / "alice", attack.pair.params, threads=1)
+    pair.decrypt(attack.fresh(), **attack.shared)
+    harm(tmp_path / "alice" / "shared.json")
+    with pytest.raises(KeyPairDamaged, match="put the file back from a copy that is no older"):
+        pair.decrypt(attack.fresh(), **attack.shared)
+    assert np.max(np.abs(pair.decrypt(attack.fresh(), result_for="owner") - attack.values)) < 1e-6
+
+
+def test_processes_that_share_results_at_once_count_all(attack: Attack, tmp_path: Path) -> None:
+    assert attack.pair.save(tmp_path / "alice")
+    children = []
+    for _ in range(4):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                for _ in range(10):
+                    attack.pair.shared.add(1000, 30)
+                code = 0
+            finally:
+                os._exit(code)
+        children.append(child)
+    assert all(os.waitpid(child, 0)[1] == 0 for child in children)
+    assert attack.pair.shared.results == 40
+
+
+# What a package states.
+def test_the_noise_is_kept_in_the_file_and_a_malformed_one_is_refused(package: Package, tmp_path: Path) -> None:
+    write_package(package, tmp_path / "a.pkg")
+    found = open_package(tmp_path / "a.pkg")
+    assert found.noise == package.noise
+    assert "noise" not in found.provenance
+    for stated in ("", "1 2", "1 2 3 4", "1.5 2 3", "1 2 nan", "9999 1 1"):
+        wrong = replace(package, noise=None, provenance={"noise": stated})
+        write_package(wrong, tmp_path / "b.pkg", force=True)
+        with pytest.raises(PackageError, match="not 3 powers of two"):
+            open_package(tmp_path / "b.pkg")
+
+
+def programs() -> Iterator[tuple[str, Callable[[Any], Any]]]:
+    rng = np.random.default_rng(7)
+    x, y = rng.uniform(-1, 1, (2, 64))
+    yield "product", lambda ev: ev.decrypt(ev.rescale(ev.mult(ev.encrypt(x), ev.encrypt(y))))
+    yield "deferred", lambda ev: ev.decrypt(ev.mult(ev.encrypt(x), ev.encrypt(y)))
+    yield "rotated", lambda ev: ev.decrypt(ev.add(ev.encrypt(x), ev.rotate(ev.encrypt(y), 3)))
+    yield "plain", lambda ev: ev.decrypt(ev.rescale(ev.mult(ev.encrypt(x), ev.encode(y))))
+
+
+@pytest.mark.parametrize(("name", "program"), list(programs()))
+def test_the_bound_of_a_package_is_above_its_encrypted_error(
+    params: CkksParameters, name: str, program: Callable[[Any], Any], tmp_path: Path
+) -> None:
+
+    made = capture(program, params, ConstantsInMemory(), name)
+    assert made.noise is not None
+    write_package(made, tmp_path / "p.pkg")
+    pair = KeyPair.generate(params, threads=1)
+    pair.add_keys(KeyStore(tmp_path / "keys"), ps.package_keys(str(tmp_path / "p.pkg")))
+    rng = np.random.default_rng(8)
+    inputs = {each.name: rng.uniform(-1, 1, each.length) for each in made.inputs}
+    with ps.package_server(str(tmp_path / "p.pkg"), str(tmp_path / "keys")) as server:
+        results = server.run({key: pair.encrypt_seeded(each) for key, each in inputs.items()})
+    (content,) = results.values()
+    exact = bounded(made, inputs)
+    got = pair.decrypt(content, result_for="shared", package=tmp_path / "p.pkg", inputs=inputs)
+    owners = pair.decrypt(content, result_for="owner", package=tmp_path / "p.pkg")
+    error = float(np.sqrt(np.mean(np.abs(got - owners) ** 2)))
+    ((bound, _),) = exact.values()
+    assert 0 < bound <= 2.0**made.noise.error_bits
+    assert error > bound
+
+
+def test_a_package_at_another_set_states_no_noise_of_the_old_one() -> None:
+    made = capture(
+        lambda ev: ev.decrypt(ev.encrypt(np.ones(4))), catalogue.get("insecure-ci"), ConstantsInMemory(), "y"
+    )
+    assert made.noise is not None
+    assert derive(made, replace(made.params, name="other", scale_bits=made.params.scale_bits - 1)).noise is None
+
+
+def test_zeros_in_a_recording_are_not_told(params: CkksParameters) -> None:
+    """Bounds by vector would say which entries of a selection are zero."""
+
+    def noise(at: int) -> Any:
+        picks = np.eye(4)[at]
+        x = np.linspace(0.5, 1, SLOTS)
+
+        def program(ev: Any) -> Any:
+            terms = [ev.mult(ev.encrypt(np.full(SLOTS, pick), name="pick"), ev.encode(x)) for pick in picks]
+            return ev.decrypt(ev.rescale(ev.add(ev.add(terms[0], terms[1]), ev.add(terms[2], terms[3]))))
+
+        return capture(program, params, ConstantsInMemory(), "pick").noise
+
+    assert len({noise(at) for at in range(4)}) == 1
