@@ -55,7 +55,7 @@ test-long: setup  ## tests of half a minute each, which `make test` leaves out (
 # RUSTC_BOOTSTRAP lets a stable toolchain use the sanitizer; in a folder of its own, so that `target` stays as it is.
 sanitize:  ## the tests of the evaluator and of the key store under AddressSanitizer (minutes)
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address CARGO_TARGET_DIR=target/sanitized \
-	  cargo test --quiet --locked --lib --tests -p penstock-ckks -p penstock-store --target $(SANITIZED_HOST)
+	  cargo test --quiet --locked --lib --tests -p penstock-ckks -p penstock-segment -p penstock-store --target $(SANITIZED_HOST)
 
 bench: setup  ## the benchmarks (benchmarks/bench_*.py), one after the other
 	@shopt -s nullglob; for file in benchmarks/bench_*.py; do echo "== $$file"; $(VENV)/python "$$file" || exit 1; done

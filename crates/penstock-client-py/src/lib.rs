@@ -10,7 +10,7 @@ use penstock_ckks::{Complex, Machine, Parameters, Scaling};
 use penstock_client as client;
 use penstock_client::random::Stream;
 use penstock_client::sample;
-use penstock_store::{KeyId, Tenant};
+use penstock_segment::{KeyId, Tenant};
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
@@ -88,7 +88,7 @@ fn evaluator_rows(parameters: &client::RingParameters) -> usize {
 }
 
 fn key_id(text: &str) -> PyResult<KeyId> {
-    text.parse().map_err(|error: penstock_store::Error| refused(error.to_string()))
+    text.parse().map_err(|error: penstock_segment::Error| refused(error.to_string()))
 }
 
 #[pymethods]

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use penstock_ckks::{Machine, Parameters, Scaling};
 use penstock_client::{EvaluationKey, Ring, RingParameters, SecretKey, SecretKind};
-use penstock_store::KeyId;
+use penstock_segment::KeyId;
 
 /// Primes of about `bits` bits that are 1 modulo 2^17.
 fn primes(bits: u32, count: usize, avoid: &[u64]) -> Vec<u64> {

@@ -11,7 +11,7 @@ pub enum Error {
     Ring(#[from] penstock_ckks::Error),
     /// The format of stored keys refused.
     #[error(transparent)]
-    Store(#[from] penstock_store::Error),
+    Segment(#[from] penstock_segment::Error),
     /// The operating system gave no random bytes.
     #[error("the operating system gives no random bytes ({0}): no key is made without them")]
     Random(String),

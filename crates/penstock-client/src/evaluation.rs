@@ -12,7 +12,7 @@ use penstock_ckks::buffer::Words;
 use penstock_ckks::kernels::Prime;
 use penstock_ckks::openfhe_bytes::{EvaluationKeyWriter, KeyFileLayout, Part};
 use penstock_seed::{Seed, expand};
-use penstock_store::{Form, KeyContent, KeyId, Shape, Tenant, write_segment};
+use penstock_segment::{Form, KeyContent, KeyId, Shape, Tenant, write_segment};
 
 use crate::error::{Error, Result};
 use crate::protected::Protected;
@@ -38,8 +38,8 @@ impl EvaluationKey {
     /// The key of `id` for key switches at up to `limbs` limbs; the one to the sparse secret is for one limb.
     ///
     /// # Errors
-    /// [`Error::Value`]: no such number of limbs. [`Error::Random`]: the system has no random bytes. [`Error::Store`]: no
-    /// such key.
+    /// [`Error::Value`]: no such number of limbs. [`Error::Random`]: the system has no random bytes. [`Error::Segment`]:
+    /// no such key.
     pub fn generate(ring: &Ring, secret: &SecretKey, id: KeyId, limbs: usize, seeded: bool) -> Result<Self> {
         if id.is_from_small() {
             let rule = "it comes from another ring: make it with that ring's secret";
@@ -158,7 +158,7 @@ impl EvaluationKey {
     /// Writes it as a segment that a key store of `tenant` imports; its bytes.
     ///
     /// # Errors
-    /// [`Error::Store`]: the file system refuses.
+    /// [`Error::Segment`]: the file system refuses.
     pub fn write(&self, path: &Path, tenant: &Tenant) -> Result<u64> {
         Ok(write_segment(path, tenant, self.id, self)?)
     }
@@ -242,7 +242,7 @@ impl KeyContent for EvaluationKey {
         Form { limbs: self.limbs, seed: self.seeded.then_some(self.seed) }
     }
 
-    fn fill(&self, row: usize, words: &mut [u64]) -> penstock_store::Result<()> {
+    fn fill(&self, row: usize, words: &mut [u64]) -> penstock_segment::Result<()> {
         let (part, digit, limb) = self.shape.place(row);
         if part == 0 {
             expand(&self.seed, digit as u32, limb as u32, self.shape.moduli()[limb], words);

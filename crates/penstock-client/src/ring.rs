@@ -5,7 +5,7 @@ use std::sync::Arc;
 use penstock_ckks::kernels::{Digit, Kernels, Prime, Source};
 use penstock_ckks::openfhe_bytes::{ContextDescription, SecretDistribution};
 use penstock_ckks::{Automorphism, Context, Machine, Parameters};
-use penstock_store::Shape;
+use penstock_segment::Shape;
 
 use crate::error::{Error, Result};
 
@@ -82,7 +82,7 @@ impl Ring {
     /// Builds the tables.
     ///
     /// # Errors
-    /// [`Error::Ring`], [`Error::Store`]: the numbers do not fit together.
+    /// [`Error::Ring`], [`Error::Segment`]: the numbers do not fit together.
     pub fn new(parameters: RingParameters, machine: Machine) -> Result<Self> {
         let RingParameters { evaluator, slots, depth, secret, security } = parameters;
         if !slots.is_power_of_two() || slots as usize > evaluator.ring_dim / 2 {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use penstock_ckks::kernels::Prime;
 use penstock_ckks::{KeyView, Machine, Parameters, Part, Scaling};
 use penstock_client::{Error, EvaluationKey, Phase, PublicKey, Ring, RingParameters, SecretKey, SecretKind};
-use penstock_store::{KeyContent, KeyId, Shape};
+use penstock_segment::{KeyContent, KeyId, Shape};
 
 const N: usize = 1 << 11;
 const KINDS: [SecretKind; 2] = [SecretKind::SparseEncapsulated, SecretKind::UniformEncapsulated];

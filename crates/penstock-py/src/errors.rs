@@ -60,7 +60,9 @@ impl Raised for store::Error {
         match self {
             E::Missing { .. } => KeyMissing::new_err(message),
             E::Budget { .. } => BudgetTooSmall::new_err(message),
-            E::Io { .. } | E::Index { .. } | E::ReadOnly { .. } | E::Forked { .. } => StoreUnusable::new_err(message),
+            E::Segment(store::SegmentError::Io { .. }) | E::Index { .. } | E::ReadOnly { .. } | E::Forked { .. } => {
+                StoreUnusable::new_err(message)
+            }
             error if error.is_damage() => KeyDamaged::new_err(message),
             _ => Self::refused(message),
         }
@@ -68,6 +70,16 @@ impl Raised for store::Error {
 
     fn refused(message: String) -> PyErr {
         KeyRefused::new_err(message)
+    }
+}
+
+impl Raised for store::SegmentError {
+    fn raised(self) -> PyErr {
+        store::Error::from(self).raised()
+    }
+
+    fn refused(message: String) -> PyErr {
+        store::Error::refused(message)
     }
 }
 

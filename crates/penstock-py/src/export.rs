@@ -5,7 +5,7 @@ use std::io::BufWriter;
 use std::path::PathBuf;
 
 use penstock_ckks::openfhe_bytes::{ContextDescription, KeyFileLayout, SecretDistribution};
-use penstock_store::{self as store, Error};
+use penstock_store::{self as store, Error, SegmentError};
 use pyo3::prelude::*;
 
 use crate::ckks::scaling_in;
@@ -42,7 +42,7 @@ pub fn export_openfhe_keys(
     free(py, || {
         let shape = match names.first() {
             Some(name) => store.store.entry(name)?.shape.set().clone(),
-            None => return Err(Error::Source("no key is named: name the keys to export".into())),
+            None => return Err(SegmentError::Source("no key is named: name the keys to export".into()).into()),
         };
         let mut roots = store::minimal_roots(&shape)?;
         roots.truncate(shape.num_q());

@@ -91,7 +91,7 @@ impl Keys {
     fn of(given: KeysIn<'_>) -> PyResult<Self> {
         Ok(match given {
             KeysIn::Session((session, names)) => {
-                let ids = names.iter().map(|name| name.parse().map_err(store::Error::raised));
+                let ids = names.iter().map(|name| name.parse().map_err(store::SegmentError::raised));
                 Self::Session(session.session(), ids.collect::<PyResult<_>>()?)
             }
             KeysIn::Held(keys) => {

@@ -10,7 +10,7 @@ use std::time::Instant;
 use numpy::{IntoPyArray, PyArray1};
 use penstock_ckks::openfhe_bytes::Input;
 use penstock_store as store;
-use penstock_store::Error;
+use penstock_store::{Error, SegmentError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -35,21 +35,21 @@ pub(crate) fn name_in((tenant, digest, key, pair): GivenName) -> PyResult<store:
 type GivenShape = (usize, Vec<u64>, Vec<u64>, usize);
 
 fn key_in(given: Arg<String>) -> PyResult<store::KeyId> {
-    given.of::<Error>("key")?.parse().map_err(Error::raised)
+    given.of::<Error>("key")?.parse().map_err(SegmentError::raised)
 }
 
 fn tenant_in(given: Arg<String>) -> PyResult<store::Tenant> {
-    store::Tenant::new(&given.of::<Error>("tenant")?).map_err(Error::raised)
+    store::Tenant::new(&given.of::<Error>("tenant")?).map_err(SegmentError::raised)
 }
 
 fn digest_in(given: Arg<String>) -> PyResult<store::Digest> {
-    given.of::<Error>("digest")?.parse().map_err(Error::raised)
+    given.of::<Error>("digest")?.parse().map_err(SegmentError::raised)
 }
 
 /// The digest of parameters that keys are bound to.
 #[pyfunction]
 pub fn key_digest(ring_dim: usize, moduli_q: Vec<u64>, moduli_p: Vec<u64>, dnum: usize) -> PyResult<String> {
-    let shape = store::Shape::new(ring_dim, &moduli_q, &moduli_p, dnum).map_err(Error::raised)?;
+    let shape = store::Shape::new(ring_dim, &moduli_q, &moduli_p, dnum).map_err(SegmentError::raised)?;
     Ok(shape.digest().to_string())
 }
 
@@ -296,9 +296,12 @@ impl KeyStore {
     ) -> PyResult<Vec<(Name, u64, bool)>> {
         let only = only.map(|keys| keys.into_iter().map(key_in).collect::<PyResult<Vec<_>>>()).transpose()?;
         let (tenant, num_q) = (tenant_in(tenant)?, num_q.of::<Error>("num_q")?);
-        let key = Arg::optional::<Error>(key, "key")?.map(|key| key.parse().map_err(Error::raised)).transpose()?;
-        let shape =
-            params.map(|(n, q, p, dnum)| store::Shape::new(n, &q, &p, dnum)).transpose().map_err(Error::raised)?;
+        let key =
+            Arg::optional::<Error>(key, "key")?.map(|key| key.parse().map_err(SegmentError::raised)).transpose()?;
+        let shape = params
+            .map(|(n, q, p, dnum)| store::Shape::new(n, &q, &p, dnum))
+            .transpose()
+            .map_err(SegmentError::raised)?;
         let params = shape.as_ref().map_or(store::Params::Limbs(num_q), store::Params::Of);
         let imported = free(py, || self.store.import_some_openfhe(&tenant, &*open()?, params, key, only.as_deref()))?;
         Ok(imported.iter().map(|each| (name_out(&each.name), each.bytes, each.replaced)).collect())
@@ -313,7 +316,7 @@ fn objects_at(url: &str, settings: HashMap<String, String>) -> store::Result<Arc
 #[cfg(not(feature = "s3"))]
 fn objects_at(url: &str, _: HashMap<String, String>) -> store::Result<Arc<dyn store::Backend>> {
     const RULE: &str = "this build has no object stores (feature s3)";
-    Err(Error::Value { what: "objects".into(), value: format!("'{url}'"), rule: RULE })
+    Err(SegmentError::value("objects", format!("'{url}'"), RULE).into())
 }
 
 /// Tenant, digest, key, pair.

@@ -8,8 +8,7 @@ use std::thread;
 use bytemuck::{Pod, Zeroable, cast_slice, cast_slice_mut, try_zeroed_slice_box};
 use memmap2::MmapMut;
 
-use crate::shape::ALIGNMENT;
-use crate::{Error, Result};
+use crate::{ALIGNMENT, Error, Result};
 
 /// Rows from here on are mapped, smaller ones come from the heap: a mapping costs two calls of the system.
 const MAPPED_BYTES: usize = 64 << 10;

@@ -9,9 +9,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, Transac
 
 use penstock_ckks::Process;
 
-use crate::header::Header;
-use crate::shape::WORD_BYTES;
-use crate::{Digest, Error, KeyId, KeyName, Layout, Result, Shape, Tenant};
+use crate::{Digest, Error, Header, KeyId, KeyName, Layout, Result, Shape, Tenant, WORD_BYTES};
 
 /// "pstk": tells the file from other SQLite files.
 const APPLICATION_ID: i64 = 0x7073_746b;
@@ -448,7 +446,7 @@ pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
 }
 
 fn entry(row: &Row<'_>) -> Result<Entry> {
-    let unreadable = |_| Error::Source("a row of the index is unreadable".into());
+    let unreadable = |_| Error::of_source("a row of the index is unreadable");
     let text = |at: usize| row.get::<_, String>(at).map_err(unreadable);
     let number = |at: usize| row.get::<_, i64>(at).map_err(unreadable);
     let count = |at: usize| number(at).map(|value| usize::try_from(value).unwrap_or(usize::MAX));
@@ -461,11 +459,11 @@ fn entry(row: &Row<'_>) -> Result<Entry> {
     shape.check_limbs(layout.limbs)?;
     let pair = u32::try_from(number(9)?).unwrap_or(0);
     if pair < KeyName::FIRST_PAIR {
-        return Err(Error::Source("a row of the index has a pair that no key has".into()));
+        return Err(Error::of_source("a row of the index has a pair that no key has"));
     }
     let name = KeyName { pair, ..KeyName::new(Tenant::new(&text(0)?)?, text(1)?.parse()?, key) };
     if shape.digest() != name.digest {
-        return Err(Error::Source("a row of the index has another digest than its moduli".into()));
+        return Err(Error::of_source("a row of the index has another digest than its moduli"));
     }
     Ok(Entry { name, shape, layout, secret_tag: text(7)?, header_checksum: number(8)?.cast_unsigned() })
 }

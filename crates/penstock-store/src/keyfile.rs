@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use penstock_ckks::Error as CkksError;
 use penstock_ckks::openfhe_bytes::Input;
 
-use crate::{Error, Result};
+use crate::{Error, Result, SegmentError};
 
 /// An open file.
 pub struct KeyFile {
@@ -48,8 +48,8 @@ impl KeyFile {
         Ok(read)
     }
 
-    pub(crate) fn read_into(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        self.file.read_exact_at(bytes, offset).map_err(|error| Error::io(&self.path, "read", error))
+    pub(crate) fn read_into(&self, offset: u64, bytes: &mut [u8]) -> Result<(), SegmentError> {
+        self.file.read_exact_at(bytes, offset).map_err(|error| SegmentError::io(&self.path, "read", error))
     }
 }
 

@@ -33,36 +33,31 @@ mod buffer;
 mod cache;
 mod error;
 mod export;
-mod form;
-mod header;
 mod index;
 mod keyfile;
-mod name;
 mod openfhe;
 mod pairs;
 mod read;
 mod segment;
-mod shape;
 mod store;
-pub mod synthetic;
 
 #[cfg(feature = "object-store")]
 pub use backend::ObjectBackend;
-pub use backend::{Backend, Done, Fill, Listed, LocalFolder, Piece, Reader, Source, TEMPORARY_PREFIX};
+pub use backend::{Backend, Done, Fill, Listed, LocalFolder, Piece, Reader, Source};
 pub use buffer::{Pool, Row};
 pub use cache::{Cache, Options, PinnedKey, Plan, Policy, Read, Session, Stats, Use};
 pub use error::{Error, Result};
 pub use export::minimal_roots;
-pub use form::{Form, Layout};
-pub use header::Header;
 pub use index::Entry;
 pub use keyfile::KeyFile;
-pub use name::{KeyId, KeyName, Tenant};
 pub use openfhe::{OpenFheKey, Params};
-pub use penstock_seed::Seed;
+pub use penstock_segment::whole::TEMPORARY_PREFIX;
+pub use penstock_segment::{
+    ALIGNMENT, Checked, Digest, Error as SegmentError, Form, Header, KeyContent, KeyId, KeyName, Layout, PARTS, Seed,
+    Shape, Tenant, WORD_BYTES, synthetic, write_segment,
+};
 pub use read::Segment;
-pub use segment::{Checked, KeyContent, SegmentFile, write_segment};
-pub use shape::{ALIGNMENT, Digest, PARTS, Shape, WORD_BYTES};
+pub use segment::SegmentFile;
 pub use store::{Garbage, Imported, Opening, Store, Verified};
 
 // Words lie in files and in OpenFHE's bytes as little-endian numbers, and are used in place.

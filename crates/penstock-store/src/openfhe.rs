@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 
 use penstock_ckks::openfhe_bytes::{EvaluationKeyBytes, Input, Part, parse_evaluation_keys, read_row};
 
-use crate::segment::KeyContent;
-use crate::{Digest, Error, Form, Imported, KeyId, Result, Shape, Store, Tenant};
+use crate::{Digest, Error, Form, Imported, KeyContent, KeyId, Result, SegmentError, Shape, Store, Tenant};
 
 /// One key of an input that OpenFHE wrote in its BINARY format: bytes in memory, or a [`crate::KeyFile`].
 pub struct OpenFheKey<'a, I: ?Sized = [u8]> {
@@ -75,7 +74,7 @@ impl<'a, I: Input + ?Sized> OpenFheKey<'a, I> {
     /// A key with every limb of `shape`, of the identity that the file states.
     fn stated(input: &'a I, layout: EvaluationKeyBytes, shape: Shape) -> Result<Self> {
         if let Some(power) = layout.secret_power.filter(|power| *power != 2) {
-            return Err(Error::Source(format!(
+            return Err(Error::of_source(format!(
                 "the file holds the key for power {power} of the secret: ciphertexts are relinearized after each product \
                  here; write the keys of EvalMultKeyGen, not those of EvalMultKeysGen"
             )));
@@ -87,7 +86,7 @@ impl<'a, I: Input + ?Sized> OpenFheKey<'a, I> {
     fn to_sparse(input: &'a I, layout: EvaluationKeyBytes, set: &Shape) -> Result<Self> {
         let shape = set.for_key(KeyId::ToSparse)?;
         if layout.ring_dim != shape.ring_dim() || layout.dnum != 1 || layout.moduli != shape.moduli() {
-            return Err(Error::Source(format!(
+            return Err(Error::of_source(format!(
                 "the file's key to the sparse secret has N = {}, {} digits and the moduli {:?}; by these parameters it has \
                  N = {}, 1 digit and {:?}, as OpenFHE 1.6.1 makes it: make it with that version, or name the parameters \
                  it was made with",
@@ -235,12 +234,12 @@ impl<I: Input + ?Sized> KeyContent for OpenFheKey<'_, I> {
         Form { limbs: self.limbs, seed: None }
     }
 
-    fn fill(&self, row: usize, words: &mut [u64]) -> Result<()> {
+    fn fill(&self, row: usize, words: &mut [u64]) -> Result<(), SegmentError> {
         let (part, digit, limb) = self.shape.place(row);
-        let missing = || Error::Source(format!("the key has no row for {}", self.shape.describe(row)));
+        let missing = || SegmentError::Source(format!("the key has no row for {}", self.shape.describe(row)));
         // The file has P's limbs right behind its own of Q.
         let at = if limb < self.shape.num_q() { limb } else { limb - (self.shape.num_q() - self.limbs) };
         let span = self.layout.row(Part::BOTH[part], digit, at).ok_or_else(missing)?;
-        Ok(read_row(self.input, span, limb, words)?)
+        read_row(self.input, span, limb, words).map_err(|error| SegmentError::Source(error.to_string()))
     }
 }

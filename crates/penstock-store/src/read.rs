@@ -4,9 +4,7 @@ use bytemuck::cast_slice;
 
 use crate::backend::{Backend, Piece, Source};
 use crate::buffer::{Pool, Row};
-use crate::header::Header;
-use crate::shape::ALIGNMENT;
-use crate::{Error, KeyName, Result};
+use crate::{ALIGNMENT, Error, Header, KeyName, Result, SegmentError};
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -35,8 +33,9 @@ impl Segment {
         if source.bytes() != expected {
             return Err(Error::damaged(&path, format!("it has {} bytes, its header says {expected}", source.bytes())));
         }
-        let same = |field, found: String, expected: String| {
-            if found == expected { Ok(()) } else { Err(Error::WrongKey { path: path.clone(), field, found, expected }) }
+        let same = |field, found: String, expected: String| match found == expected {
+            true => Ok(()),
+            false => Err(SegmentError::WrongKey { path: path.clone(), field, found, expected }),
         };
         same("tenant", header.name.tenant.to_string(), name.tenant.to_string())?;
         same("digest of parameters", header.name.digest.to_string(), name.digest.to_string())?;
@@ -95,7 +94,7 @@ impl Segment {
         }
         let Some(stored) = layout.stored(shape, row) else {
             let expanded = self.expanded(row + 1, &pool)?;
-            return expanded.ok_or_else(|| Error::Source("a row that is neither stored nor expanded".into()));
+            return expanded.ok_or_else(|| Error::of_source("a row that is neither stored nor expanded"));
         };
         let mut found = None;
         let place = stored..stored + 1;
@@ -103,7 +102,7 @@ impl Segment {
             found = piece.rows.pop();
             Ok(())
         })?;
-        let found = found.ok_or_else(|| Error::Source("a read ended without its piece".into()))?;
+        let found = found.ok_or_else(|| Error::of_source("a read ended without its piece"))?;
         self.check(row, &found)?;
         Ok(found)
     }
@@ -140,7 +139,7 @@ impl Segment {
         if self.header.is_row(row, cast_slice(words)) {
             return Ok(());
         }
-        Err(Error::DamagedRow { path: self.path.clone(), row, place: self.header.describe(row) })
+        Err(SegmentError::DamagedRow { path: self.path.clone(), row, place: self.header.describe(row) }.into())
     }
 
     /// Reads and expands every row, and returns the damaged ones.
@@ -160,7 +159,7 @@ impl Segment {
                     let row = layout.row(shape, stored);
                     damaged.extend(self.check(row, buffer).is_err().then_some(row));
                     match self.expanded(row, pool) {
-                        Err(Error::DamagedRow { row, .. }) => damaged.push(row),
+                        Err(Error::Segment(SegmentError::DamagedRow { row, .. })) => damaged.push(row),
                         other => drop(other?),
                     }
                 }
@@ -183,12 +182,12 @@ pub fn read_header(source: &dyn Source, path: &str) -> Result<Header> {
     let start = read_start(source, ALIGNMENT)?;
     let length = Header::length(path, start.bytes())?;
     if length == ALIGNMENT {
-        return Header::decode(path, start.bytes());
+        return Ok(Header::decode(path, start.bytes())?);
     }
     if source.bytes() < length as u64 {
         return Err(Error::damaged(path, format!("it has {} bytes, less than its header", source.bytes())));
     }
-    Header::decode(path, read_start(source, length)?.bytes())
+    Ok(Header::decode(path, read_start(source, length)?.bytes())?)
 }
 
 fn read_start(source: &dyn Source, bytes: usize) -> Result<Row> {
@@ -198,5 +197,5 @@ fn read_start(source: &dyn Source, bytes: usize) -> Result<Row> {
         read = piece.rows.pop();
         Ok(())
     })?;
-    read.ok_or_else(|| Error::Source("a read ended without its piece".into()))
+    read.ok_or_else(|| Error::of_source("a read ended without its piece"))
 }

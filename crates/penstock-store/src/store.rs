@@ -7,17 +7,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use penstock_segment::SEGMENT_ENDING;
 use rustix::fs::{Access, AtFlags, CWD};
 use rustix::io::Errno;
 
 use crate::backend::{Backend, Listed, LocalFolder, Reader};
 use crate::buffer::Pool;
-use crate::header::Header;
 use crate::index::{Entry, Index, is_damage};
-use crate::name::SEGMENT_ENDING;
 use crate::read::Segment;
-use crate::segment::{Checked, KeyContent, SegmentFile};
-use crate::{Digest, Error, KeyId, KeyName, Result, Tenant};
+use crate::segment::SegmentFile;
+use crate::{Checked, Digest, Error, Header, KeyContent, KeyId, KeyName, Result, SegmentError, Tenant};
 
 const INDEX: &str = "index.sqlite";
 const LOCK: &str = "lock";
@@ -430,7 +429,7 @@ impl Store {
             let found = segment.header.checksum();
             ("header", format!("{found:016x}"), format!("{:016x}", entry.header_checksum))
         };
-        Err(Error::WrongKey { path: name.path(), field, found, expected })
+        Err(SegmentError::WrongKey { path: name.path(), field, found, expected }.into())
     }
 
     /// Reads a key, every row of it, and checks it.
@@ -443,7 +442,7 @@ impl Store {
         });
         match rows {
             Ok((rows, Some(place))) => {
-                verified.fault = Some(Error::DamagedRow { path: entry.name.path(), row: rows[0], place });
+                verified.fault = Some(SegmentError::DamagedRow { path: entry.name.path(), row: rows[0], place }.into());
                 verified.damaged_rows = rows.len();
             }
             Ok(_) => {}
@@ -491,8 +490,8 @@ impl Store {
                         anew.push(entry);
                         ("it is whole and the index says something else: its row is put anew".into(), true)
                     }
-                    Err(error @ Error::NewerVersion { .. }) => (error.to_string(), true),
-                    Err(error @ Error::WrongKey { .. }) => {
+                    Err(error @ Error::Segment(SegmentError::NewerVersion { .. })) => (error.to_string(), true),
+                    Err(error @ Error::Segment(SegmentError::WrongKey { .. })) => {
                         (format!("{error}; move the file to the path of the key that it holds, or delete it"), true)
                     }
                     Err(error) if error.is_damage() => (error.to_string(), false),

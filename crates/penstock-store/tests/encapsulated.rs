@@ -14,8 +14,8 @@ use penstock_ckks::openfhe_bytes::{
 };
 use penstock_store::synthetic::{FormedKey, Random};
 use penstock_store::{
-    Cache, Error, Form, Header, KeyContent, KeyId, KeyName, OpenFheKey, Options, Params, Policy, Seed, Session, Shape,
-    Store, Use, minimal_roots, write_segment,
+    Cache, Error, Form, Header, KeyContent, KeyId, KeyName, OpenFheKey, Options, Params, Policy, Seed, SegmentError,
+    Session, Shape, Store, Use, minimal_roots, write_segment,
 };
 
 const ROW: u64 = 4096;
@@ -99,7 +99,11 @@ fn files_of_both_keys_have_version_3_and_damage_in_them_is_found() {
         assert_eq!(fs::read(&file).unwrap()[8], 3);
         flip(&file, 8 * (ROW + 100));
         let verified = store.verify(&store.entry(&name(id)).unwrap());
-        assert!(matches!(verified.fault, Some(Error::DamagedRow { .. })), "{:?}", verified.fault);
+        assert!(
+            matches!(verified.fault, Some(Error::Segment(SegmentError::DamagedRow { .. }))),
+            "{:?}",
+            verified.fault
+        );
         assert_eq!(verified.damaged_rows, 1);
     }
     let place = store.verify(&store.entry(&name(KeyId::ToSparse)).unwrap()).fault.unwrap().to_string();
@@ -119,7 +123,7 @@ fn a_segment_file_of_each_is_imported_elsewhere() {
     }
     // A key of the set's shape is none to the sparse secret.
     let wrong = store.import(&tenant("alice"), KeyId::ToSparse, &key("alice", KeyId::ToSparse));
-    assert!(matches!(wrong, Err(Error::Value { .. })));
+    assert!(matches!(wrong, Err(Error::Segment(SegmentError::Value { .. }))));
 }
 
 /// Bytes of a key at its limbs.

@@ -139,7 +139,7 @@ fn leftovers_of_a_running_import_are_left_alone() {
         fn secret_tag(&self) -> &str {
             &self.0.tag
         }
-        fn fill(&self, row: usize, words: &mut [u64]) -> Result<()> {
+        fn fill(&self, row: usize, words: &mut [u64]) -> Result<(), penstock_store::SegmentError> {
             if row == 40 && files(self.1).1 == 1 {
                 let (second, opening) = open(self.1);
                 assert!(opening.leftovers.is_empty());

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use common::{Folder, file, flip, key, name, open, small, tenant};
 use penstock_store::synthetic::{FormedKey, Random};
 use penstock_store::{
-    Cache, Error, Form, Header, KeyContent, KeyId, Layout, Options, Policy, Reader, Seed, Shape, Store, Use,
-    write_segment,
+    Cache, Error, Form, Header, KeyContent, KeyId, Layout, Options, Policy, Reader, Seed, SegmentError, Shape, Store,
+    Use, write_segment,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -141,7 +141,7 @@ fn a_truncated_key_above_its_rows_is_an_error_that_moves_nothing() {
     let after = cache.stats();
     assert_eq!((after.read_bytes, after.evictions), (before.read_bytes, 0));
     // Limbs that no key of the set has are another error.
-    assert!(matches!(session.get(rot(2), 7).err().unwrap(), Error::Value { .. }));
+    assert!(matches!(session.get(rot(2), 7).err().unwrap(), Error::Segment(SegmentError::Value { .. })));
     // A plan above the rows fails nothing but that read ahead, and the get says why.
     let plan = cache.plan(vec![Use { name: name("alice", rot(4)), limbs: 3 }]);
     let error = session.following(&plan).get(rot(4), 3).err().unwrap();
@@ -180,7 +180,7 @@ fn a_flipped_bit_in_any_stored_row_is_found() {
             let verified = store.verify(&entry);
             let row = layout.row(&small(), stored);
             assert!(
-                matches!(verified.fault, Some(Error::DamagedRow { row: found, .. }) if found == row),
+                matches!(verified.fault, Some(Error::Segment(SegmentError::DamagedRow { row: found, .. })) if found == row),
                 "{form:?} {row}"
             );
             assert_eq!(verified.damaged_rows, 1);
@@ -203,7 +203,10 @@ fn a_changed_seed_is_found_whether_or_not_the_header_was_sealed_again() {
     let mut sealed = fs::read(&path).unwrap();
     seal(&mut sealed);
     fs::write(&path, &sealed).unwrap();
-    assert!(matches!(store.segment(&name("alice", rot(1))), Err(Error::WrongKey { field: "header", .. })));
+    assert!(matches!(
+        store.segment(&name("alice", rot(1))),
+        Err(Error::Segment(SegmentError::WrongKey { field: "header", .. }))
+    ));
     // Without the index, the rows that it expands into differ from their checksums.
     drop(store);
     fs::remove_file(folder.path().join("index.sqlite")).unwrap();
@@ -212,7 +215,7 @@ fn a_changed_seed_is_found_whether_or_not_the_header_was_sealed_again() {
     let cache = Cache::new(Arc::new(store), Options::new(1 << 20)).unwrap();
     let session = cache.session(tenant("alice"), small().digest());
     let error = session.get(rot(1), 1).err().unwrap();
-    assert!(matches!(&error, Error::DamagedRow { .. }), "{error}");
+    assert!(matches!(&error, Error::Segment(SegmentError::DamagedRow { .. })), "{error}");
     assert!(error.to_string().contains("expanded from the seed"), "{error}");
     fs::write(&path, &whole).unwrap();
     let (store, _) = open(folder.path());
@@ -235,7 +238,7 @@ fn a_seed_of_another_key_tenant_or_pair_is_not_taken_for_the_keys_own() {
         seal(&mut forged);
         fs::write(&elsewhere, &forged).unwrap();
         let error = store.import_segment(&elsewhere, None, None).unwrap_err();
-        assert!(matches!(&error, Error::DamagedRow { .. }), "{at}: {error}");
+        assert!(matches!(&error, Error::Segment(SegmentError::DamagedRow { .. })), "{at}: {error}");
     }
     assert_eq!(store.list().unwrap().len(), 1);
 }
@@ -316,13 +319,16 @@ fn a_segment_from_elsewhere_that_is_not_whole_changes_nothing() {
         newer[8] = 5;
         seal(&mut newer);
         let error = import(&newer);
-        assert!(matches!(error, Error::NewerVersion { version: 5, .. }), "{error}");
+        assert!(matches!(error, Error::Segment(SegmentError::NewerVersion { version: 5, .. })), "{error}");
         fs::write(&path, &whole).unwrap();
         for (tenant, digest) in
             [(Some(tenant("bob")), None), (None, Some(penstock_store::synthetic::shape(512, 5, 2, 3).digest()))]
         {
             let error = store.import_segment(&path, tenant.as_ref(), digest).unwrap_err();
-            assert!(matches!(error, Error::Source(_) | Error::OtherParameters { .. }), "{error}");
+            assert!(
+                matches!(error, Error::Segment(SegmentError::Source(_)) | Error::OtherParameters { .. }),
+                "{error}"
+            );
         }
         assert!(store.list().unwrap().is_empty());
         assert!(!file(folder.path(), "alice", rot(1)).exists());
@@ -343,7 +349,7 @@ fn a_segment_from_elsewhere_with_a_word_above_its_modulus_is_refused() {
         fn form(&self) -> Form {
             self.0.form
         }
-        fn fill(&self, row: usize, words: &mut [u64]) -> penstock_store::Result<()> {
+        fn fill(&self, row: usize, words: &mut [u64]) -> Result<(), SegmentError> {
             self.0.fill(row, words)?;
             words[3] = small().modulus(row);
             Ok(())

@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use common::{Folder, open, openfhe, tenant};
 use penstock_ckks::openfhe_bytes::{Part, parse_evaluation_key};
 use penstock_store::synthetic::Random;
-use penstock_store::{Cache, Checked, Error, KeyContent, KeyFile, KeyId, KeyName, Layout, OpenFheKey, Options, Params};
+use penstock_store::{
+    Cache, Checked, Error, KeyContent, KeyFile, KeyId, KeyName, Layout, OpenFheKey, Options, Params, SegmentError,
+};
 
 const NUM_Q: usize = 3;
 
@@ -98,7 +100,7 @@ fn what_a_context_keeps_is_named_by_what_the_file_says() {
     assert_eq!(relin.iter().map(|each| each.name.key).collect::<Vec<_>>(), [KeyId::Relin]);
     assert_eq!(relin[0].name.digest, rotations[0].name.digest);
     let wrong = store.import_openfhe(&alice, &samples.context_relin[..], Params::Limbs(NUM_Q), Some(KeyId::Conj));
-    assert!(matches!(wrong, Err(Error::Value { .. })));
+    assert!(matches!(wrong, Err(Error::Segment(SegmentError::Value { .. }))));
     // The file is the list, followed by the content of a file of the key alone or of the map: tag and list are 48 or 56
     // bytes.
     let single = [&[1], &samples.context_relin[57..]].concat();
@@ -174,10 +176,10 @@ fn a_file_is_imported_row_by_row_like_bytes_in_memory() {
         std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
         let mut words = vec![0; 16];
         let last = keys[0].shape().row(1, 1, 3);
-        assert!(matches!(keys[keys.len() - 1].fill(last, &mut words), Err(Error::OpenFhe(_))));
+        assert!(matches!(keys[keys.len() - 1].fill(last, &mut words), Err(SegmentError::Source(_))));
     }
-    assert!(matches!(KeyFile::open(folder.path()), Err(Error::Io { .. })));
-    assert!(matches!(KeyFile::open(folder.path().join("gone")), Err(Error::Io { .. })));
+    assert!(matches!(KeyFile::open(folder.path()), Err(Error::Segment(SegmentError::Io { .. }))));
+    assert!(matches!(KeyFile::open(folder.path().join("gone")), Err(Error::Segment(SegmentError::Io { .. }))));
 }
 
 #[test]
@@ -186,10 +188,19 @@ fn what_a_file_does_not_say_the_caller_has_to() {
     let folder = Folder::new();
     let (store, _) = open(folder.path());
     let import = |bytes, num_q, key| store.import_openfhe(&tenant("t"), bytes, Params::Limbs(num_q), key);
-    assert!(matches!(import(&samples.relin[..], NUM_Q, None), Err(Error::Value { .. })));
-    assert!(matches!(import(&samples.rotations[..], NUM_Q, Some(KeyId::Relin)), Err(Error::Value { .. })));
-    assert!(matches!(import(&samples.relin[..], 0, Some(KeyId::Relin)), Err(Error::Shape { .. })));
-    assert!(matches!(import(&samples.relin[..], 99, Some(KeyId::Relin)), Err(Error::Shape { .. })));
+    assert!(matches!(import(&samples.relin[..], NUM_Q, None), Err(Error::Segment(SegmentError::Value { .. }))));
+    assert!(matches!(
+        import(&samples.rotations[..], NUM_Q, Some(KeyId::Relin)),
+        Err(Error::Segment(SegmentError::Value { .. }))
+    ));
+    assert!(matches!(
+        import(&samples.relin[..], 0, Some(KeyId::Relin)),
+        Err(Error::Segment(SegmentError::Shape { .. }))
+    ));
+    assert!(matches!(
+        import(&samples.relin[..], 99, Some(KeyId::Relin)),
+        Err(Error::Segment(SegmentError::Shape { .. }))
+    ));
     assert!(matches!(import(b"", NUM_Q, None), Err(Error::OpenFhe(_))));
     let other = penstock_store::synthetic::shape(16, NUM_Q, 2, 2);
     let refused = store.import_openfhe(&tenant("t"), &samples.relin[..], Params::Of(&other), Some(KeyId::Relin));
@@ -256,7 +267,7 @@ fn a_key_that_was_made_at_a_level_is_a_truncated_key_of_its_parameters() {
     }
     assert!(matches!(
         OpenFheKey::parse_for(&cut[..], &shape, None),
-        Err(Error::Shape { .. } | Error::OtherParameters { .. })
+        Err(Error::Segment(SegmentError::Shape { .. }) | Error::OtherParameters { .. })
     ));
 }
 

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio, id};
 
 use common::{Folder, tenant};
 use penstock_store::synthetic::{SyntheticKey, shape};
-use penstock_store::{Error, KeyId, Pool, Reader, Result, Store};
+use penstock_store::{Error, KeyId, Pool, Reader, Result, SegmentError, Store};
 
 /// Sets the limit of this process's address space from a separate process, since its start takes memory.
 struct Limit(Child);
@@ -61,7 +61,7 @@ fn a_read_without_memory_or_a_thread_is_an_error() {
         pool.reserve(key.shape.row_stride(), 1 << 20);
         limit.allow(None);
         let refused = results.into_iter().filter_map(Result::err);
-        refused.inspect(|error| assert!(matches!(error, Error::Io { .. }), "{error}")).count()
+        refused.inspect(|error| assert!(matches!(error, Error::Segment(SegmentError::Io { .. })), "{error}")).count()
     });
     assert!(refusals[0] > 0, "{refusals:?}");
     read(&Pool::new(0)).unwrap();

@@ -10,7 +10,7 @@ use common::{Folder, import, listed, name, small, words};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
-use penstock_store::{Backend, Cache, Error, KeyId, ObjectBackend, Options, Store};
+use penstock_store::{Backend, Cache, Error, KeyId, ObjectBackend, Options, SegmentError, Store};
 
 const ROT: KeyId = KeyId::Rot(5);
 
@@ -57,7 +57,7 @@ fn urls_name_object_stores() {
     let url = format!("file://{}", folder.path().display());
     works(Arc::new(ObjectBackend::from_url(&url, []).unwrap()));
     for url in ["", "keys", "ftp://host/keys"] {
-        assert!(matches!(ObjectBackend::from_url(url, []), Err(Error::Value { .. })), "{url}");
+        assert!(matches!(ObjectBackend::from_url(url, []), Err(Error::Segment(SegmentError::Value { .. }))), "{url}");
     }
     assert_eq!(ObjectBackend::from_url("s3://bucket/keys", []).is_ok(), cfg!(feature = "s3"));
 }
@@ -77,11 +77,11 @@ fn damage_in_an_object_is_found_like_damage_in_a_file() {
     let mut flipped = whole.to_vec();
     flipped[5000] ^= 4;
     replace(flipped);
-    assert!(matches!(read_all(store.clone(), "alice", ROT), Err(Error::DamagedRow { .. })));
+    assert!(matches!(read_all(store.clone(), "alice", ROT), Err(Error::Segment(SegmentError::DamagedRow { .. }))));
     replace(whole[..whole.len() - 1].to_vec());
     assert!(read_all(store.clone(), "alice", ROT).unwrap_err().is_damage());
     runtime.block_on(objects.delete(&path)).unwrap();
-    assert!(matches!(read_all(store.clone(), "alice", ROT), Err(Error::Io { .. })));
+    assert!(matches!(read_all(store.clone(), "alice", ROT), Err(Error::Segment(SegmentError::Io { .. }))));
     import(&store, "alice", ROT);
     read_all(store, "alice", ROT).unwrap();
 }

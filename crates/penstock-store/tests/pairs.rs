@@ -9,7 +9,7 @@ use std::sync::Arc;
 use common::{Folder, flip, import, key, listed, name, open, small, tenant};
 use penstock_store::synthetic::{FormedKey, SyntheticKey};
 use penstock_store::{
-    Cache, Error, Form, KeyContent, KeyId, KeyName, Opening, Options, Session, Store, Use, write_segment,
+    Cache, Error, Form, KeyContent, KeyId, KeyName, Opening, Options, SegmentError, Session, Store, Use, write_segment,
 };
 
 /// Alice's key from the secret key with this tag.
@@ -59,7 +59,7 @@ fn a_second_secret_key_is_refused_until_a_replacement_was_begun() {
     assert!(matches!(&error, Error::WrongSecret { .. }) && error.to_string().contains("keys replace"), "{error}");
     // Nobody else's, and not of a tenant without keys.
     let other = small().digest();
-    assert!(matches!(store.replace(&tenant("carol"), other), Err(Error::Value { .. })));
+    assert!(matches!(store.replace(&tenant("carol"), other), Err(Error::Segment(SegmentError::Value { .. }))));
     assert_eq!(store.replace(&tenant("alice"), other).unwrap(), 2);
     assert!(store.import(&tenant("bob"), KeyId::Conj, &of_tag(KeyId::Conj, "new")).is_err());
     assert_eq!(put(&store, KeyId::Relin, "new"), name_of(2, KeyId::Relin));
@@ -114,7 +114,10 @@ fn the_old_pair_goes_once_no_session_uses_it() {
     let store = store(&folder);
     let (alice, digest) = (tenant("alice"), small().digest());
     let error = store.retire(&alice, digest).unwrap_err();
-    assert!(matches!(&error, Error::Value { .. }) && error.to_string().contains("keys replace"), "{error}");
+    assert!(
+        matches!(&error, Error::Segment(SegmentError::Value { .. })) && error.to_string().contains("keys replace"),
+        "{error}"
+    );
     store.replace(&alice, digest).unwrap();
     assert!(store.retire(&alice, digest).is_err()); // nothing takes its place yet
     put(&store, KeyId::Relin, "new");
@@ -169,7 +172,13 @@ fn pairs_outlive_the_index_and_exchanged_files_are_found() {
     fs::write(&two, &bytes[0]).unwrap();
     for pair in [1, 2] {
         let error = again.segment(&name_of(pair, KeyId::Relin)).err().unwrap();
-        assert!(matches!(&error, Error::WrongKey { .. } | Error::Damaged { .. }), "{error}");
+        assert!(
+            matches!(
+                &error,
+                Error::Segment(SegmentError::WrongKey { .. }) | Error::Segment(SegmentError::Damaged { .. })
+            ),
+            "{error}"
+        );
     }
     assert!(again.gc(None, true).unwrap().iter().all(|each| each.kept));
     fs::write(&one, &bytes[0]).unwrap();

@@ -7,7 +7,7 @@ use std::fs;
 
 use common::{Folder, file, flip, import, key, listed, name, open, small, tenant};
 use penstock_store::synthetic::{Random, SyntheticKey};
-use penstock_store::{Error, Header, KeyContent, KeyId, Layout, Pool, Reader, Result, Shape, Store};
+use penstock_store::{Error, Header, KeyContent, KeyId, Layout, Pool, Reader, Result, SegmentError, Shape, Store};
 
 const KEYS: [KeyId; 3] = [KeyId::Relin, KeyId::Conj, KeyId::Rot(5)];
 
@@ -77,7 +77,10 @@ fn a_flipped_bit_in_any_row_is_found_before_the_row_is_used() {
         let mut used = vec![];
         let segment = store.segment(&name("alice", KeyId::Relin)).unwrap();
         let read = segment.read(0, 6, &Pool::new(0), |row, _| used.push(row));
-        assert!(matches!(read, Err(Error::DamagedRow { row: found, .. }) if found == row), "row {row}");
+        assert!(
+            matches!(read, Err(Error::Segment(SegmentError::DamagedRow { row: found, .. })) if found == row),
+            "row {row}"
+        );
         assert!(!used.contains(&row));
         let verified = store.verify(&store.list().unwrap()[0]);
         assert_eq!(verified.damaged_rows, 1);
@@ -159,7 +162,7 @@ impl KeyContent for Overflowing {
     fn secret_tag(&self) -> &str {
         &self.0.tag
     }
-    fn fill(&self, row: usize, words: &mut [u64]) -> Result<()> {
+    fn fill(&self, row: usize, words: &mut [u64]) -> Result<(), SegmentError> {
         self.0.fill(row, words)?;
         if row == self.1 {
             words[self.2] = self.0.shape.modulus(row);

@@ -7,7 +7,7 @@ use std::fs;
 
 use common::{Folder, file, import, key, listed, name, open, small, tenant};
 use penstock_store::synthetic::SyntheticKey;
-use penstock_store::{Error, KeyId, Pool, Store};
+use penstock_store::{Error, KeyId, Pool, SegmentError, Store};
 
 const ROT: KeyId = KeyId::Rot(5);
 
@@ -45,7 +45,10 @@ fn files_swapped_between_tenants_are_refused() {
     // In a store that is open, and in one that is opened afterwards.
     for store in [store, open(folder.path()).0] {
         for owner in ["alice", "bob"] {
-            assert!(matches!(refused(&store, owner, ROT), Error::WrongKey { field: "tenant", .. }));
+            assert!(matches!(
+                refused(&store, owner, ROT),
+                Error::Segment(SegmentError::WrongKey { field: "tenant", .. })
+            ));
             assert!(store.segment(&name(owner, KeyId::Relin)).is_ok());
         }
     }
@@ -61,7 +64,7 @@ fn files_swapped_between_tenants_are_refused() {
 fn files_swapped_between_keys_of_one_tenant_are_refused() {
     let (folder, store) = two_tenants();
     swap(&file(folder.path(), "alice", ROT), &file(folder.path(), "alice", KeyId::Rot(25)));
-    assert!(matches!(refused(&store, "alice", ROT), Error::WrongKey { field: "key", .. }));
+    assert!(matches!(refused(&store, "alice", ROT), Error::Segment(SegmentError::WrongKey { field: "key", .. })));
 }
 
 /// Writes a header with other fields and a good checksum: what somebody with the format's description can do.
@@ -82,14 +85,17 @@ fn a_key_whose_tags_were_rewritten_is_refused() {
     // Bob's key under alice's name, its tenant rewritten and its header's checksum made good.
     fs::copy(file(folder.path(), "bob", ROT), &path).unwrap();
     forge(&path, |header| header.name.tenant = tenant("alice"));
-    assert!(matches!(refused(&store, "alice", ROT), Error::WrongKey { field: "secret key's tag", .. }));
+    assert!(matches!(
+        refused(&store, "alice", ROT),
+        Error::Segment(SegmentError::WrongKey { field: "secret key's tag", .. })
+    ));
     // The tag of the secret key as well.
     forge(&path, |header| header.secret_tag = "tag-of-alice".into());
-    assert!(matches!(refused(&store, "alice", ROT), Error::WrongKey { field: "header", .. }));
+    assert!(matches!(refused(&store, "alice", ROT), Error::Segment(SegmentError::WrongKey { field: "header", .. })));
     // Even without the index: the checksums of the rows are bound to whose they are.
     fs::remove_file(folder.path().join("index.sqlite")).unwrap();
     let (store, _) = open(folder.path());
-    assert!(matches!(refused(&store, "alice", ROT), Error::DamagedRow { row: 0, .. }));
+    assert!(matches!(refused(&store, "alice", ROT), Error::Segment(SegmentError::DamagedRow { row: 0, .. })));
     // Only another import heals.
     import(&store, "alice", ROT);
     assert_eq!(fs::read(&path).unwrap(), own);
@@ -102,7 +108,7 @@ fn rows_of_another_key_do_not_pass_even_where_they_are_whole() {
     let (own, theirs) = (fs::read(&path).unwrap(), fs::read(other).unwrap());
     let length = penstock_store::Header::encoded_bytes(&small(), penstock_store::Layout::full(&small()));
     fs::write(&path, [&own[..length], &theirs[length..]].concat()).unwrap();
-    assert!(matches!(refused(&store, "alice", ROT), Error::DamagedRow { row: 0, .. }));
+    assert!(matches!(refused(&store, "alice", ROT), Error::Segment(SegmentError::DamagedRow { row: 0, .. })));
 }
 
 #[test]
@@ -117,14 +123,17 @@ fn index_rows_swapped_between_tenants_are_refused() {
         )
         .unwrap();
     for owner in ["alice", "bob"] {
-        assert!(matches!(refused(&store, owner, ROT), Error::WrongKey { field: "secret key's tag", .. }));
+        assert!(matches!(
+            refused(&store, owner, ROT),
+            Error::Segment(SegmentError::WrongKey { field: "secret key's tag", .. })
+        ));
     }
     // Files and index rows together: the headers still say whose they are.
     for id in [ROT, KeyId::Rot(25), KeyId::Relin] {
         swap(&file(folder.path(), "alice", id), &file(folder.path(), "bob", id));
     }
     for owner in ["alice", "bob"] {
-        assert!(matches!(refused(&store, owner, ROT), Error::WrongKey { field: "tenant", .. }));
+        assert!(matches!(refused(&store, owner, ROT), Error::Segment(SegmentError::WrongKey { field: "tenant", .. })));
     }
 }
 
@@ -140,7 +149,7 @@ fn what_is_whole_is_not_removed_whatever_the_index_or_the_path_say() {
         .unwrap();
     let dry = store.gc(None, true).unwrap();
     assert!(dry.len() == 4 && dry.iter().all(|each| each.kept), "{dry:?}");
-    assert!(matches!(refused(&store, "alice", ROT), Error::WrongKey { .. }));
+    assert!(matches!(refused(&store, "alice", ROT), Error::Segment(SegmentError::WrongKey { .. })));
     assert_eq!(store.gc(None, false).unwrap(), dry);
     assert_eq!(store.gc(None, false).unwrap(), []);
     assert!(store.list().unwrap().iter().all(|entry| store.verify(entry).fault.is_none()));

@@ -3,29 +3,24 @@
 //! Below the root no link is followed: each folder is opened in the one above it. So whoever may write to one tenant's
 //! folder reaches no other's, and nothing outside of the store.
 
-use std::collections::hash_map::RandomState;
 use std::fs::{self, File};
-use std::hash::{BuildHasher, Hasher};
-use std::io::{self, BufWriter};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use penstock_segment::whole;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 #[cfg(target_os = "linux")]
 use super::uring;
 use super::{Backend, Done, Fill, Listed, Piece, Source, pread};
-use crate::{Error, Result};
-
-/// Files with this prefix are unfinished.
-pub const TEMPORARY_PREFIX: &str = ".tmp-penstock-";
+use crate::{Error, Result, SegmentError};
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 const LINK: &str = "it is a link, and no link in a store is followed: remove it, and put a folder or a file there";
-const WRITE_BUFFER_BYTES: usize = 1 << 20;
 
 /// The way of reading segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,13 +129,15 @@ impl Backend for LocalFolder {
     }
 
     fn leftovers(&self) -> Result<Vec<Listed>> {
-        self.walk(|name, entry| if name.starts_with(TEMPORARY_PREFIX) { regular_bytes(entry) } else { None })
+        self.walk(|name, entry| if name.starts_with(whole::TEMPORARY_PREFIX) { regular_bytes(entry) } else { None })
     }
 
     fn size(&self, path: &str) -> Result<Option<u64>> {
         let failed = |error| Error::io(self.root.join(path), "look at", error);
         let (folder, name) = match self.folder_of(path, false) {
-            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(Error::Segment(SegmentError::Io { source, .. })) if source.kind() == io::ErrorKind::NotFound => {
+                return Ok(None);
+            }
             found => found?,
         };
         match rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -169,20 +166,13 @@ impl Backend for LocalFolder {
     fn put(&self, path: &str, bytes: u64, fill: Fill<'_>) -> Result<()> {
         let failed = |error| Error::io(self.root.join(path), "write", error);
         let (folder, name) = self.folder_of(path, true)?;
-        let temporary = temporary_name();
-        let written = write_whole(folder.as_fd(), &temporary, bytes, fill)
-            .and_then(|()| Ok(rustix::fs::renameat(&folder, &temporary, &folder, name)?));
-        if written.is_err() {
-            // A failure is reported; the next opening finds a leftover.
-            let _ = rustix::fs::unlinkat(&folder, &temporary, AtFlags::empty());
-        }
-        written.and_then(|()| Ok(sync_folder(folder.as_fd())?)).map_err(failed)
+        whole::put(folder.as_fd(), name, bytes, fill).map_err(failed)
     }
 
     fn adopt(&self, source: &File, from: &Path, path: &str) -> Result<bool> {
         let failed = |error| Error::io(self.root.join(path), "write", error);
         let (folder, name) = self.folder_of(path, true)?;
-        let temporary = temporary_name();
+        let temporary = whole::temporary_name();
         if rustix::fs::linkat(rustix::fs::CWD, from, &folder, &temporary, AtFlags::empty()).is_err() {
             return Ok(false); // Another file system, or one without links.
         }
@@ -191,14 +181,16 @@ impl Backend for LocalFolder {
         let _ = rustix::fs::unlinkat(&folder, &temporary, AtFlags::empty());
         let linked = linked.map_err(failed)?;
         if linked {
-            sync_folder(folder.as_fd()).map_err(|errno| failed(errno.into()))?;
+            whole::sync_folder(folder.as_fd()).map_err(|errno| failed(errno.into()))?;
         }
         Ok(linked)
     }
 
     fn remove(&self, path: &str) -> Result<()> {
         let (folder, name) = match self.folder_of(path, false) {
-            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(Error::Segment(SegmentError::Io { source, .. })) if source.kind() == io::ErrorKind::NotFound => {
+                return Ok(());
+            }
             found => found?,
         };
         match rustix::fs::unlinkat(&folder, name, AtFlags::empty()) {
@@ -217,29 +209,6 @@ impl Backend for LocalFolder {
         }
         notes
     }
-}
-
-/// A name that nobody can foresee: what lies at it already is never written to, and cannot be in the way either.
-fn temporary_name() -> String {
-    let random = || RandomState::new().build_hasher().finish();
-    format!("{TEMPORARY_PREFIX}{}-{:016x}{:016x}", std::process::id(), random(), random())
-}
-
-fn write_whole(folder: BorrowedFd<'_>, temporary: &str, bytes: u64, fill: Fill<'_>) -> io::Result<()> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = File::from(rustix::fs::openat(folder, temporary, flags, Mode::from_raw_mode(0o666))?);
-    let mut out = BufWriter::with_capacity(WRITE_BUFFER_BYTES, file);
-    fill(&mut out)?;
-    let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-    let length = file.metadata()?.len();
-    if length != bytes {
-        return Err(io::Error::other(format!("{length} bytes were written, {bytes} were announced")));
-    }
-    file.sync_all()?;
-    // The key is read past the page cache; what writing left there would only push other files out.
-    #[cfg(target_os = "linux")]
-    let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
-    Ok(())
 }
 
 /// Renames a link to `source`, once its bytes are on the disk. `false`: the link leads to another file.
@@ -264,15 +233,7 @@ fn open_folder(at: &OwnedFd, name: &str) -> rustix::io::Result<OwnedFd> {
 fn make_folder(at: &OwnedFd, name: &str) -> rustix::io::Result<()> {
     match rustix::fs::mkdirat(at, name, Mode::from_raw_mode(0o777)) {
         Err(errno) if errno != Errno::EXIST => Err(errno),
-        _ => sync_folder(at.as_fd()),
-    }
-}
-
-fn sync_folder(folder: BorrowedFd<'_>) -> rustix::io::Result<()> {
-    match rustix::fs::fsync(folder) {
-        // Some file systems cannot sync a folder.
-        Err(errno) if !matches!(errno, Errno::INVAL | Errno::NOTSUP) => Err(errno),
-        _ => Ok(()),
+        _ => whole::sync_folder(at.as_fd()),
     }
 }
 

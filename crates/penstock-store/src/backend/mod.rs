@@ -16,7 +16,7 @@ use std::path::Path;
 use crate::Result;
 use crate::buffer::Row;
 
-pub use local::{LocalFolder, Reader, TEMPORARY_PREFIX};
+pub use local::{LocalFolder, Reader};
 #[cfg(feature = "object-store")]
 pub use object::ObjectBackend;
 

@@ -14,7 +14,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
 use super::{Backend, Done, Fill, Listed, Piece, Source};
-use crate::{Error, Result};
+use crate::{Error, Result, SegmentError};
 
 /// Ranged gets in flight for one key.
 const GETS: usize = 8;
@@ -91,7 +91,7 @@ fn failure(path: &str, doing: &'static str, error: object_store::Error) -> Error
         }
         _ => (io::ErrorKind::Other, said),
     };
-    Error::Io { path: path.into(), doing, what, source: io::Error::new(kind, error) }
+    SegmentError::Io { path: path.into(), doing, what, source: io::Error::new(kind, error) }.into()
 }
 
 /// Whether the server knows the object and does not give it. Listings say so only in their text.

@@ -6,8 +6,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use super::{Done, Piece};
-use crate::shape::ALIGNMENT;
-use crate::{Error, Result};
+use crate::{ALIGNMENT, Error, Result};
 
 /// Pieces that may wait for the checking thread: with the one being read and the one being checked, double buffering.
 const WAITING: usize = 1;

@@ -27,7 +27,7 @@ impl Form {
     }
 
     /// Writes the words of a row of part A that the seed stands for; nothing without a seed.
-    pub(crate) fn expand(&self, shape: &Shape, row: usize, words: &mut [u64]) {
+    pub fn expand(&self, shape: &Shape, row: usize, words: &mut [u64]) {
         let (_, digit, limb) = shape.place(row);
         if let Some(seed) = &self.seed {
             penstock_seed::expand(seed, digit as u32, limb as u32, shape.modulus(row), words);

@@ -136,12 +136,12 @@ impl Header {
     }
 
     /// Whether a file that begins with these 8 bytes is a segment.
-    pub(crate) fn begins(start: &[u8; 8]) -> bool {
+    pub fn begins(start: &[u8; 8]) -> bool {
         *start == MAGIC
     }
 
     /// Which row this is, for messages: of part A, that it comes from the seed.
-    pub(crate) fn describe(&self, row: usize) -> String {
+    pub fn describe(&self, row: usize) -> String {
         let (place, layout) = (self.shape.describe(row), self.layout());
         let expanded = layout.number(&self.shape, row).is_some() && layout.stored(&self.shape, row).is_none();
         if expanded { format!("{place}, expanded from the seed") } else { place }

@@ -62,8 +62,7 @@ pub enum KeyId {
 }
 
 /// What a key can be called.
-pub(crate) const KEY_RULE: &str =
-    "relin, conj, rot:<galois_element>, to-sparse, to-dense, from-small or from-small-squared";
+const KEY_RULE: &str = "relin, conj, rot:<galois_element>, to-sparse, to-dense, from-small or from-small-squared";
 
 impl KeyId {
     /// The key's file name without its ending: no colon, which some file systems refuse.
@@ -188,7 +187,7 @@ impl KeyName {
     }
 
     /// Keys with the same value have one shape.
-    pub(crate) fn shape_name(&self) -> (Digest, bool) {
+    pub fn shape_name(&self) -> (Digest, bool) {
         (self.digest, self.key.has_one_limb())
     }
 
@@ -216,7 +215,7 @@ impl KeyName {
     }
 
     /// Whether the file at `path` lies in a folder of keys: what lies elsewhere is not the store's, whatever its name.
-    pub(crate) fn in_folder_of_keys(path: &str) -> bool {
+    pub fn in_folder_of_keys(path: &str) -> bool {
         let keys = |tenant: &str, digest: &str| Tenant::new(tenant).is_ok() && digest.parse::<Digest>().is_ok();
         match path.split('/').collect::<Vec<_>>()[..] {
             [tenant, digest, _] => keys(tenant, digest),
@@ -233,7 +232,8 @@ impl fmt::Display for KeyName {
     }
 }
 
-pub(crate) const SEGMENT_ENDING: &str = "pkey";
+/// How the names of segment files end.
+pub const SEGMENT_ENDING: &str = "pkey";
 /// Folders of the pairs that replaced a tenant's first one.
 const PAIR_PREFIX: &str = "pair-";
 
