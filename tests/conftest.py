@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,30 @@ class Files(LoadScopeScheduling):
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Files:
     return Files(config, log)
+
+
+@pytest.fixture(scope="session")
+def watch():
+    """Notes what this process encrypts while it makes packages, and searches them for it."""
+    from package_watch import WATCH, install
+
+    install()
+    return WATCH
+
+
+@pytest.fixture(scope="session", autouse=True)
+def watching(watch: Any) -> None:
+    """Packages of fixtures are searched too."""
+
+
+@pytest.fixture(autouse=True)
+def no_package_holds_its_inputs(request: pytest.FixtureRequest, watch: Any) -> Iterator[None]:
+    """Fails a test that makes a package with an input inside. The mark `holds_inputs` says why one may."""
+    watch.begin()
+    yield
+    found = watch.taken()
+    if request.node.get_closest_marker("holds_inputs") is None:
+        assert not found, "packages hold what their programs encrypt: " + "\n".join(found)
 
 
 @pytest.fixture(scope="session")

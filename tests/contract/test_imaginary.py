@@ -66,6 +66,7 @@ def test_real_values_are_told_without_the_error_of_their_imaginary_parts() -> No
             assert not np.any(ev.decrypt(program(ev)).imag)
 
 
+@pytest.mark.holds_inputs(reason="its weights are its data times i")
 @pytest.mark.parametrize("used", [8, 64, 1023])
 @pytest.mark.usefixtures("encrypting")
 def test_a_package_keeps_imaginary_parts_too(used: int, tmp_path: Path) -> None:

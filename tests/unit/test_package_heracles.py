@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from package_canaries import drawn
+from package_watch import KINDS, searched
 from penstock.cli.main import main
 from penstock.errors import TraceError
 from penstock.package.file import PackageFile, open_package
@@ -93,6 +95,35 @@ def test_the_verb_writes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "mult_plain" in capsys.readouterr().out
     assert main(words) == 2
     assert "name the package with -o" in capsys.readouterr().err
+
+
+SECRET = drawn(np.random.default_rng(11), PARAMS.ring_dim)
+POLYNOMIAL = np.rint(SECRET * 2.0**58).astype(np.int64)
+
+
+def test_no_value_of_a_ciphertext_is_in_the_package(tmp_path: Path) -> None:
+    values = values_file(encoded(WEIGHTS)) + values_file(POLYNOMIAL, "x")
+    with PackageFile(tmp_path / "p.pkg") as file:
+        file.finish(package_of_heracles(program(), values, file, PARAMS))
+    assert searched(tmp_path / "p.pkg", SECRET) == []
+
+
+def test_the_values_of_a_plaintext_are_found_there(tmp_path: Path) -> None:
+    with PackageFile(tmp_path / "p.pkg") as file:
+        file.finish(package_of_heracles(program(), values_file(POLYNOMIAL), file, PARAMS))
+    assert "input 0 as double" in searched(tmp_path / "p.pkg", SECRET)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_number_is_found_there(tmp_path: Path, kind: str) -> None:
+    numbers = eval(KINDS[kind], {"np": np, "x": SECRET[:8]})
+    calls = [
+        Instruction("muli", [cipher(f"y{k}", 7)], [cipher("x", 7)], {"scalar": repr(float(each))})
+        for k, each in enumerate(numbers)
+    ]
+    with PackageFile(tmp_path / "p.pkg") as file:
+        file.finish(package_of_heracles(trace(*calls), b"", file, PARAMS))
+    assert searched(tmp_path / "p.pkg", SECRET)
 
 
 def test_coefficients_are_what_all_limbs_agree_on() -> None:
