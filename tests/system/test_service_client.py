@@ -616,7 +616,7 @@ def test_the_verbs_share_a_result_with_its_package_alone(
     assert "is trusted to have run the program" in shown.err
     assert np.allclose([row["value"] for row in json.loads(shown.out)], X, atol=0.1)
     assert main([*result, "--for", "shared", "--package", "same.pkg", "--input", "x.npy", "-o", "y.npy"]) == 0
-    assert "It is what the package makes of the inputs." in capsys.readouterr().err
+    assert "The package makes the same of the inputs." in capsys.readouterr().err
     # The same ciphertext as a file.
     content = "alice/jobs/one/output-0.ct"
     decrypt = ["client", "decrypt", "alice", content, "--params", "precise.toml"]

@@ -444,7 +444,7 @@ def test_a_lost_or_damaged_count_is_refused_for_others_only(
     pair = KeyPair.load(tmp_path / "alice", attack.pair.params, threads=1)
     pair.decrypt(attack.fresh(), **attack.shared)
     harm(tmp_path / "alice" / "shared.json")
-    with pytest.raises(KeyPairDamaged, match="put the file back from a copy that is no older"):
+    with pytest.raises(KeyPairDamaged, match="Put the file back from a copy as new"):
         pair.decrypt(attack.fresh(), **attack.shared)
     assert np.max(np.abs(pair.decrypt(attack.fresh(), result_for="owner") - attack.values)) < 1e-6
 

@@ -245,7 +245,7 @@ class KeyPair:
 
         Args:   result_for: `"owner"`: nobody else learns the values. `"shared"`: others may. package: the program, or
                 its file. result: which output it is, where the package has several. inputs: for shared results, the
-                values that were encrypted: the result must be what the package makes of them. Without them whoever
+                values that were encrypted: the package must make the same result of them. Without them whoever
                 evaluates is trusted to run the program. queries: results of this pair that others will learn in all.
                 statistical_bits: as `predict precision --statistical-bits`.
         Raises: PenstockError: another pair's, not whole, another header, the values outgrew the modulus, or they are

@@ -1,6 +1,6 @@
-"""What a program package says of its results, to which a decryption is held: headers, lengths, and noise.
+"""The results of a program package, to which a decryption is held: headers, lengths, and noise.
 
-Nothing here is the word of whoever evaluates: headers follow from the package's calls, and noise is stated in the file.
+Nothing here is the evaluator's word: headers follow from the package's calls, and noise is stated in the file.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ProgramResults:
     noise: Noise | None
     refreshes: bool
     package: Package | None = None
-    """Where its file is at hand: a result can then be compared with what the package computes in the clear."""
+    """The program itself, if its file is at hand: it computes a result in the clear, to compare with."""
 
     @classmethod
     def of(cls, package: Package | Path | str) -> ProgramResults:
@@ -103,9 +103,9 @@ class ProgramResults:
                 else "it was made without inputs, or no bound of one of its calls is known"
             )
             raise ParamsError(
-                f"the package '{self.program}' states no noise of its results ({why}), so that nothing says how much "
-                "noise hides the key: keep the result with the owner (--for owner, result_for='owner'); or make the "
-                "package again with inputs as large as they get ('penstock package PROGRAM --data FILE -o FILE')"
+                f"the package '{self.program}' states no noise of its results ({why}). Without it, nobody knows how "
+                "much noise hides the key. Keep the result with the owner (--for owner, result_for='owner'). Or make "
+                "the package again with the largest inputs ('penstock package PROGRAM --data FILE -o FILE')"
             )
         header, params = result.header, self.params
         error = 2.0**self.noise.error_bits
@@ -131,7 +131,7 @@ class ProgramResults:
         return std
 
     def check_range(self, result: Result, values: Values, flooding_std: float) -> None:
-        """Whether flooded values, (slots,), are what the stated noise covers.
+        """Hold flooded values, (slots,), to the range of the stated noise.
 
         Raises: ParamsError: they are larger.
         """
@@ -158,7 +158,7 @@ class ProgramResults:
                 )
 
     def check_computed(self, result: Result, inputs: Mapping[str, Values], decrypted: Values) -> None:
-        """Whether a result, (slots,) without noise, is what the package makes of these inputs, up to its error.
+        """Compare a result, (slots,) without noise, with the package's own of these inputs, up to its error.
 
         Raises: ParamsError: it is not. UsageError: the package's file is not at hand; as `checked_inputs`.
         """

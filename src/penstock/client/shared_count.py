@@ -1,4 +1,4 @@
-"""How many results of a key pair others have learned, and what that adds up to: kept with the pair.
+"""The count of results of a key pair that others have learned, and the sum of their leaks: kept with the pair.
 
 Each flooded result has a Kullback-Leibler divergence from the exact value, flooded, and the divergences of one pair add
 up (`penstock.program.flooding`). The count is on the disk before a result is decrypted.
@@ -22,8 +22,8 @@ from penstock.system.files import os_errors, write_atomic
 FILE = "shared.json"
 """In the pair's folder."""
 _REMEDY = (
-    "the results that others know are not counted any more: put the file back from a copy that is no older than the "
-    "last shared result; or make a new pair, and share its results"
+    "the results that others know are not counted any more. Put the file back from a copy as new as the last shared "
+    "result. Or make a new pair, and share its results"
 )
 
 

@@ -1,6 +1,6 @@
 """The headers of a program's results: limbs, degree, scale and slots, without values and without data.
 
-Limbs and degrees are those of every reading. The scale is the real one, which differs from its level's where a
+Every reading has the same limbs and degrees. The scale is the real one, which differs from its level's where a
 `mod_drop` kept another level's.
 """
 
@@ -31,12 +31,12 @@ class Header:
     scale: float
     slots: int
     flooded_limbs: int
-    """Where noise is added: after the rescale of a product."""
+    """Limbs and scale at which noise is added: a product is rescaled first."""
     flooded_scale: float
 
 
 class HeadersEvaluator(NoisyEvaluator):
-    """Follows the header of each ciphertext as penstock's evaluator makes it. `headers` has those of the results.
+    """Follows the header of each ciphertext as penstock's evaluator makes it. `headers` lists the results.
 
     Raises: ParamsError: the set is not for OpenFHE.
     """

@@ -186,5 +186,6 @@ def describe_package(package: Package) -> dict[str, Any]:
         "num_keys": len(package.keys),
         "key_bytes": params.total_key_bytes(package.keys),
         "key_limbs": dict(package.keys),
+        "noise": None if package.noise is None else package.noise._asdict(),
         "provenance": dict(package.provenance),
     }

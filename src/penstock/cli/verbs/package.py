@@ -159,6 +159,12 @@ def _draw(console: Console, said: dict[str, Any]) -> None:
         f"{said['num_constants']:,} constants, {format_bytes(said['constant_bytes'])}; {said['num_series']} series; "
         f"{said['num_keys']} evaluation keys, {format_bytes(said['key_bytes'])}"
     )
+    noise = said["noise"]
+    line(
+        "noise: not stated, so that results cannot be shared"
+        if noise is None
+        else f"noise of a result: at most 2^{noise['error_bits']} (predicted), for inputs up to 2^{noise['input_bits']}"
+    )
     if "file_bytes" in said:
         line(f"file: {format_bytes(said['file_bytes'])}")
     if "verified" in said:

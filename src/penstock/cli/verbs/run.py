@@ -143,6 +143,8 @@ def command(
     penstock's own evaluator, word for word as OpenFHE's, while a client library makes keys, encrypts and decrypts;
     `openfhe`, all by OpenFHE. Last comes what would help most, predicted from the times of this run.
 
+    Decrypted values are for the owner of the secret key: `penstock client decrypt --for shared` adds noise for others.
+
     \b
     Examples:
       penstock run inner-product --size ci

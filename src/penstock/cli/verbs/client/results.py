@@ -83,7 +83,7 @@ def tell_shared(count: SharedCount, *, is_compared: bool) -> None:
     bits = count.advantage_bits
     told = "none" if math.isinf(bits) else f"an advantage of at most 2^-{bits:.1f} (predicted)"
     trust = (
-        "It is what the package makes of the inputs."
+        "The package makes the same of the inputs."
         if is_compared
         else "Whoever evaluated is trusted to have run the program (--input compares)."
     )
