@@ -20,8 +20,9 @@ import numpy as np
 
 from penstock.client.described import NeededKeys, Program, needed_of, program_of
 from penstock.client.journal import Journal, Record
+from penstock.client.known_package import digest_in, package_of, results_of, told_by, uncovered
 from penstock.client.pair import FILES, OWNER, SHARED, KeyPair
-from penstock.client.results import QUERIES, ProgramResults
+from penstock.client.results import QUERIES
 from penstock.client.shared_count import SharedCount
 from penstock.client.uploads import OnBytes, Uploads, digest_of
 from penstock.errors import CheckFailed, ParamsError, PenstockError, UsageError
@@ -124,7 +125,7 @@ class Service:
         if journal.path is not None:
             # A set that no client has keys for has no results either.
             with suppress(ParamsError):
-                journal.note("deployed", self._job_key(name), package=_told_by(package, sha256))
+                journal.note("deployed", self._job_key(name), package=told_by(package, sha256))
         return found
 
     # Keys
@@ -242,7 +243,8 @@ class Service:
         self._require_secure(program)
         values = program.checked(inputs)
         pair = self._open_pair(program.params)
-        job, record = self._prepared(program, values, pair, job, self._known_package(program, package))
+        known = package_of(program, package, self._journal.get("deployed", self._job_key(name)))
+        job, record = self._prepared(program, values, pair, job, known)
         if record["state"] != "prepared":
             return job
         total = sum(each["bytes"] for each in record["inputs"].values())
@@ -336,7 +338,7 @@ class Service:
             for each in record["inputs"].values():
                 (self._job_folder(job) / each["file"]).unlink(missing_ok=True)
         pair = self._open_pair(CkksParameters.from_dict(record["params"]))
-        program = self._program_of(job, record, package, is_shared=result_for == SHARED)
+        program = results_of(job, record, package, is_shared=result_for == SHARED)
         values = {}
         for at, (name, length) in enumerate(record["outputs"].items()):
             file = self._job_folder(job) / f"output-{at}.ct"
@@ -480,7 +482,7 @@ class Service:
             prefix = self._job_key("")
             for key, record in journal.all("job").items():
                 begun = key.startswith(prefix) and record["state"] == "prepared" and record["program"] == program.name
-                begun = begun and _digest_in(record) == (package or {}).get("sha256")
+                begun = begun and digest_in(record) == (package or {}).get("sha256")
                 if begun and self._is_same(key.removeprefix(prefix), record, values, pair):
                     return key.removeprefix(prefix), record
             job = uuid.uuid4().hex
@@ -490,7 +492,7 @@ class Service:
                 raise UsageError(f"job '{job}' is one of program '{known['program']}': choose another identity")
             if known["state"] == "prepared" and not self._is_same(job, known, values, pair):
                 raise UsageError(f"job '{job}' was begun with other inputs: choose another identity")
-            if _digest_in(known) != (package or {}).get("sha256"):
+            if digest_in(known) != (package or {}).get("sha256"):
                 raise UsageError(f"job '{job}' was begun with another package: choose another identity")
             return job, known
         folder = self._job_folder(job)
@@ -512,39 +514,9 @@ class Service:
             "params": program.params.to_dict(),
         }
         if package is not None:
-            record["package"] = {**package, "uncovered": _uncovered(package, values)}
+            record["package"] = {**package, "uncovered": uncovered(package, values)}
         journal.note("job", self._job_key(job), **record)
         return job, record
-
-    def _known_package(self, program: Program, package: Path | None) -> Record | None:
-        """What the client knows of a program by itself. Raises: UsageError: a package of another program."""
-        deployed = self._journal.get("deployed", self._job_key(program.name))
-        if package is None and deployed is None:
-            return None
-        known: Record = (deployed or {})["package"] if package is None else _told_by(package, digest_of(package)[0])
-        results = ProgramResults.from_dict(known["results"])
-        results.check_params(program.params)
-        outputs = {each.name: each.length for each in results.results}
-        if outputs != {each.name: each.length for each in program.outputs}:
-            raise UsageError(
-                f"'{program.name}' has outputs {', '.join(each.name for each in program.outputs)} at the service, and "
-                f"package '{results.program}' has {', '.join(outputs)}: name the package that is deployed"
-            )
-        return known
-
-    def _program_of(self, job: str, record: Record, package: Path | None, *, is_shared: bool) -> ProgramResults | None:
-        """The program of a job, by the word of this client alone. `None`: it was not told.
-
-        Raises: UsageError: another package than the job's. ParamsError: shared, and its inputs were too large.
-        """
-        stated = record.get("package")
-        if package is not None and _digest_in(record) not in (None, digest_of(package)[0]):
-            raise UsageError(f"job '{job}' was submitted for another package than {package}: name that one, or none")
-        if is_shared and stated is not None and stated["uncovered"]:
-            raise ParamsError(f"job '{job}': {stated['uncovered']}")
-        if package is not None:
-            return ProgramResults.of(package)
-        return None if stated is None else ProgramResults.from_dict(stated["results"])
 
     def _is_same(self, job: str, record: Record, values: Mapping[str, Values], pair: KeyPair) -> bool:
         """Whether the encrypted inputs of a job that was begun are these values. Only this machine's files are read."""
@@ -572,25 +544,6 @@ def _limbs_of(key: str, limbs: int, params: CkksParameters) -> int:
             f"the service asks for {key} at {limbs} limbs, and the set has {params.num_q}: ask its operator"
         )
     return 1 if key == TO_SPARSE_KEY else limbs
-
-
-def _told_by(package: Path, sha256: str) -> Record:
-    """The record of a package. Raises: as `ProgramResults.of`."""
-    return {"sha256": sha256, "results": ProgramResults.of(package).to_dict()}
-
-
-def _digest_in(record: Record) -> str | None:
-    stated = record.get("package")
-    return None if stated is None else str(stated["sha256"])
-
-
-def _uncovered(package: Record, inputs: Mapping[str, Values]) -> str:
-    """Why a result of these inputs cannot be shared; empty: their size is no reason."""
-    try:
-        ProgramResults.from_dict(package["results"]).check_inputs(inputs)
-    except ParamsError as error:
-        return str(error)
-    return ""
 
 
 def _checked_job(job: str) -> str:

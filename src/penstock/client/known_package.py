@@ -1,0 +1,67 @@
+"""The package of a program that a service runs, as the client itself knows it: never by the service's word."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from penstock.client.described import Program
+from penstock.client.journal import Record
+from penstock.client.results import ProgramResults
+from penstock.client.uploads import digest_of
+from penstock.errors import ParamsError, UsageError
+from penstock.program.evaluator import Values
+
+
+def told_by(package: Path, sha256: str) -> Record:
+    """The journal's record of a package. Raises: as `ProgramResults.of`."""
+    return {"sha256": sha256, "results": ProgramResults.of(package).to_dict()}
+
+
+def digest_in(record: Record) -> str | None:
+    """The digest of the package that a job was submitted for."""
+    stated = record.get("package")
+    return None if stated is None else str(stated["sha256"])
+
+
+def package_of(program: Program, package: Path | None, deployed: Record | None) -> Record | None:
+    """The record of a program's package: of the named one, else of the one that this client deployed.
+
+    Raises: UsageError: it is the package of another program.
+    """
+    if package is None and deployed is None:
+        return None
+    known: Record = (deployed or {})["package"] if package is None else told_by(package, digest_of(package)[0])
+    results = ProgramResults.from_dict(known["results"])
+    results.check_params(program.params)
+    outputs = {each.name: each.length for each in results.results}
+    if outputs != {each.name: each.length for each in program.outputs}:
+        raise UsageError(
+            f"'{program.name}' has outputs {', '.join(each.name for each in program.outputs)} at the service, and "
+            f"package '{results.program}' has {', '.join(outputs)}: name the package that is deployed"
+        )
+    return known
+
+
+def results_of(job: str, record: Record, package: Path | None, *, is_shared: bool) -> ProgramResults | None:
+    """The results of a job's program. `None`: the client was not told which program it is.
+
+    Raises: UsageError: another package than the job's. ParamsError: shared, and its inputs were too large.
+    """
+    stated = record.get("package")
+    if package is not None and digest_in(record) not in (None, digest_of(package)[0]):
+        raise UsageError(f"job '{job}' was submitted for another package than {package}: name that one, or none")
+    if is_shared and stated is not None and stated["uncovered"]:
+        raise ParamsError(f"job '{job}': {stated['uncovered']}")
+    if package is not None:
+        return ProgramResults.of(package)
+    return None if stated is None else ProgramResults.from_dict(stated["results"])
+
+
+def uncovered(package: Record, inputs: Mapping[str, Values]) -> str:
+    """Why a result of these inputs cannot be shared; empty: they are within the range of the stated noise."""
+    try:
+        ProgramResults.from_dict(package["results"]).check_inputs(inputs)
+    except ParamsError as error:
+        return str(error)
+    return ""
