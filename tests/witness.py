@@ -1,16 +1,17 @@
 """An independent reader of what the client writes, in Python's integers: no line of it is penstock's or OpenFHE's.
 
-It knows RFC 8439, the formats of `docs/client.md`, and two conventions of OpenFHE. A row is N, its words and its
-modulus. Word j of a row is the polynomial's value at r^(2 b(j) + 1), for the least primitive 2N-th root of unity r and
-the reversal b of log2(N) bits.
+It knows RFC 8439, RFC 9106, the draft of XChaCha20, the formats of `docs/client.md`, and two conventions of OpenFHE. A
+row is N, its words and its modulus. Word j of a row is the polynomial's value at r^(2 b(j) + 1), for the least
+primitive 2N-th root of unity r and the reversal b of log2(N) bits.
 """
 
 from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal, localcontext
+from itertools import pairwise
 
 import numpy as np
 
@@ -19,10 +20,11 @@ Row = tuple[int, np.ndarray]
 WORD = (1 << 32) - 1
 
 
-def chacha_block(key: bytes, nonce: bytes, counter: int, rounds: int) -> bytes:
-    """Section 2.3 of RFC 8439, for any number of rounds."""
-    constants, words = struct.unpack("<4I", b"expand 32-byte k"), struct.unpack("<8I", key)
-    start = [*constants, *words, counter, *struct.unpack("<3I", nonce)]
+def _chacha_start(key: bytes, last: bytes) -> list[int]:
+    return [*struct.unpack("<4I", b"expand 32-byte k"), *struct.unpack("<8I", key), *struct.unpack("<4I", last)]
+
+
+def _chacha_rounds(start: list[int], rounds: int) -> list[int]:
     w = list(start)
 
     def add_rotate(a: int, b: int, c: int, by: int) -> None:
@@ -38,7 +40,155 @@ def chacha_block(key: bytes, nonce: bytes, counter: int, rounds: int) -> bytes:
             add_rotate(c, d, b, 12)
             add_rotate(a, b, d, 8)
             add_rotate(c, d, b, 7)
-    return struct.pack("<16I", *((x + y) & WORD for x, y in zip(w, start, strict=True)))
+    return w
+
+
+def chacha_block(key: bytes, nonce: bytes, counter: int, rounds: int) -> bytes:
+    """Section 2.3 of RFC 8439, for any number of rounds."""
+    start = _chacha_start(key, struct.pack("<I", counter) + nonce)
+    return struct.pack("<16I", *((x + y) & WORD for x, y in zip(_chacha_rounds(start, rounds), start, strict=True)))
+
+
+def hchacha20(key: bytes, nonce: bytes) -> bytes:
+    """The key of XChaCha20 for the first 16 bytes of its nonce (draft-irtf-cfrg-xchacha-03, 2.2)."""
+    w = _chacha_rounds(_chacha_start(key, nonce), 20)
+    return struct.pack("<8I", *w[:4], *w[12:])
+
+
+def poly1305(key: bytes, message: bytes) -> bytes:
+    """Section 2.5 of RFC 8439."""
+    r = int.from_bytes(key[:16], "little") & 0x0FFFFFFC0FFFFFFC0FFFFFFC0FFFFFFF
+    total = 0
+    for at in range(0, len(message), 16):
+        total = (total + int.from_bytes(message[at : at + 16] + b"\1", "little")) * r % (2**130 - 5)
+    return ((total + int.from_bytes(key[16:], "little")) % 2**128).to_bytes(16, "little")
+
+
+def _xchacha20(key: bytes, nonce: bytes, header: bytes) -> tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]:
+    """How bytes are encrypted or decrypted, and the tag of the encrypted ones."""
+    inner, rest = hchacha20(key, nonce[:16]), bytes(4) + nonce[16:]
+
+    def crypted(content: bytes) -> bytes:
+        blocks = range(1, 1 + -(-len(content) // 64))
+        stream = b"".join(chacha_block(inner, rest, block, 20) for block in blocks)
+        return bytes(a ^ b for a, b in zip(content, stream, strict=False))
+
+    def tag(encrypted: bytes) -> bytes:
+        padded = b"".join(each + bytes(-len(each) % 16) for each in (header, encrypted))
+        lengths = struct.pack("<2Q", len(header), len(encrypted))
+        return poly1305(chacha_block(inner, rest, 0, 20)[:32], padded + lengths)
+
+    return crypted, tag
+
+
+def aead_seal(key: bytes, nonce: bytes, header: bytes, content: bytes) -> bytes:
+    """XChaCha20-Poly1305; the tag is last."""
+    crypted, tag = _xchacha20(key, nonce, header)
+    encrypted = crypted(content)
+    return encrypted + tag(encrypted)
+
+
+def aead_open(key: bytes, nonce: bytes, header: bytes, sealed: bytes) -> bytes:
+    """As `aead_seal`, the other way. Raises: ValueError: the tag differs."""
+    crypted, tag = _xchacha20(key, nonce, header)
+    if tag(sealed[:-16]) != sealed[-16:]:
+        raise ValueError("the tag differs")
+    return crypted(sealed[:-16])
+
+
+def _long_hash(content: bytes, length: int) -> bytes:
+    """Section 3.3 of RFC 9106."""
+    content = struct.pack("<I", length) + content
+    found = b""
+    while length - len(found) > 64:
+        content = hashlib.blake2b(content).digest()
+        found += content[:32]
+    return found + hashlib.blake2b(content, digest_size=length - len(found)).digest()
+
+
+def _compression(lanes: int) -> Callable[[np.ndarray], np.ndarray]:
+    """The function G of RFC 9106 (3.5 and 3.6) of X ^ Y, for `lanes` blocks of 128 words at once."""
+    half, eight = np.arange(16), np.arange(8)[:, None]
+    rows, columns = 16 * eight + half, 2 * eight + 16 * (half // 2) + half % 2
+    diagonals = np.array([4 * p + (k + p) % 4 for p in range(4) for k in range(4)])
+    # Words in the order in which a step takes them: all of v0 to v3 first, of each permutation and block.
+    orders = [
+        (each.reshape(8, 4, 4).transpose(1, 0, 2).reshape(-1, 1) + 128 * np.arange(lanes)).ravel()
+        for each in (rows, rows[:, diagonals], columns, columns[:, diagonals])
+    ]
+    moves = [orders[0], *(np.argsort(a)[b] for a, b in pairwise(orders)), np.argsort(orders[-1])]
+    low, other = np.empty(32 * lanes, np.uint64), np.empty(32 * lanes, np.uint64)
+    mask = np.uint64(WORD)
+
+    def add_rotate(x: np.ndarray, y: np.ndarray, z: np.ndarray, by: int) -> None:
+        """x += y + 2 lo(x) lo(y), then z = (z ^ x) >>> by; in place, since new arrays take more time than the sums."""
+        np.bitwise_and(x, mask, low)
+        np.bitwise_and(y, mask, other)
+        np.multiply(low, other, low)
+        np.add(low, low, low)
+        np.add(x, y, x)
+        np.add(x, low, x)
+        np.bitwise_xor(z, x, z)
+        np.left_shift(z, np.uint64(64 - by), low)
+        np.right_shift(z, np.uint64(by), z)
+        np.bitwise_or(z, low, z)
+
+    def compress(mixed: np.ndarray) -> np.ndarray:
+        words = mixed.ravel()
+        for move in moves[:4]:
+            words = words[move]
+            a, b, c, d = words.reshape(4, -1)
+            add_rotate(a, b, d, 32)
+            add_rotate(c, d, b, 24)
+            add_rotate(a, b, d, 16)
+            add_rotate(c, d, b, 63)
+        found: np.ndarray = words[moves[4]].reshape(lanes, 128) ^ mixed
+        return found
+
+    return compress
+
+
+def argon2id(
+    password: bytes, salt: bytes, cost: tuple[int, int, int], length: int = 32, secret: bytes = b"", data: bytes = b""
+) -> bytes:
+    """RFC 9106, version 0x13. `cost`: memory (KiB), passes, lanes. All lanes go one block further at a time."""
+    memory_kib, passes, lanes = cost
+    head = struct.pack("<6I", lanes, length, memory_kib, passes, 0x13, 2)
+    given = b"".join(struct.pack("<I", len(each)) + each for each in (password, salt, secret, data))
+    first = hashlib.blake2b(head + given).digest()
+    segment = memory_kib // (4 * lanes)
+    columns = 4 * segment
+    memory = np.zeros((columns, lanes, 128), np.uint64)
+    for column in range(2):
+        for lane in range(lanes):
+            block = _long_hash(first + struct.pack("<2I", column, lane), 1024)
+            memory[column, lane] = np.frombuffer(block, "<u8")
+    compress = _compression(lanes)
+    addresses = np.zeros((lanes, 128), np.uint64)
+    for number in range(4 * passes):
+        at_pass, part = divmod(number, 4)
+        begun = part * segment
+        for place in range(0 if number else 2, segment):
+            column = begun + place
+            before = memory[column - 1]
+            words = before[:, 0]
+            if number < 2:  # places that do not depend on the password
+                if place % 128 == 0 or place == 2:
+                    asked = np.zeros((lanes, 128), np.uint64)
+                    asked[:, 1] = np.arange(lanes)
+                    asked[:, 2:7] = part, columns * lanes, passes, 2, place // 128 + 1
+                    addresses = compress(compress(asked))
+                words = addresses[:, place % 128]
+            done, start = (columns - segment, (begun + segment) % columns) if at_pass else (begun, 0)
+            places = []
+            for lane, word in enumerate(words.tolist()):
+                of = (word >> 32) % lanes if number else lane
+                area = done + place - 1 if of == lane else done - (place == 0)
+                back = area * ((word & WORD) ** 2 >> 32) >> 32
+                places.append(((start + area - 1 - back) % columns, of))
+            made = compress(before ^ memory[tuple(zip(*places, strict=True))])
+            memory[column] = made ^ memory[column] if at_pass else made
+    return _long_hash(np.bitwise_xor.reduce(memory[-1], axis=0).astype("<u8").tobytes(), length)
 
 
 def expanded(seed: bytes, digit: int, limb: int, modulus: int, count: int) -> list[int]:
@@ -71,6 +221,28 @@ def whole_file(content: bytes) -> bytes:
     """A file without its checksum, which fits."""
     assert hashlib.sha256(content[:-32]).digest() == content[-32:]
     return content[:-32]
+
+
+def with_checksum(body: bytes) -> bytes:
+    """The other way."""
+    return body + hashlib.sha256(body).digest()
+
+
+def opened(content: bytes, passphrase: bytes) -> bytes:
+    """A sealed `secret.pskey` as the unsealed one that it was. Raises: ValueError: it does not open."""
+    body = whole_file(content)
+    assert body[12:16] == struct.pack("<I", 1)
+    key = argon2id(passphrase, body[84:100], struct.unpack("<3I", body[72:84]))
+    packed = aead_open(key, body[100:124], body[:124], body[124:])
+    return with_checksum(body[:12] + bytes(4) + body[16:72] + packed)
+
+
+def sealed(content: bytes, passphrase: bytes, cost: tuple[int, int, int], salt: bytes, nonce: bytes) -> bytes:
+    """An unsealed `secret.pskey` as a sealed one, of any cost."""
+    body = whole_file(content)
+    assert body[12:16] == bytes(4)
+    head = body[:12] + struct.pack("<I", 1) + body[16:72] + struct.pack("<3I", *cost) + salt + nonce
+    return with_checksum(head + aead_seal(argon2id(passphrase, salt, cost), nonce, head, body[72:]))
 
 
 def secrets_of(content: bytes) -> list[np.ndarray]:

@@ -27,6 +27,7 @@ TABLES = Path(__file__).parents[2] / "crates" / "penstock-client" / "src" / "tab
 SETS = ("insecure-small", "insecure-similarity")
 """Of one secret, and of one with an ephemeral secret."""
 DEVIATION = 3.19
+PHRASE = b"correct horse"
 
 
 @dataclass
@@ -97,6 +98,26 @@ def test_the_witness_knows_the_published_block() -> None:
     )
 
 
+def test_the_witness_knows_the_published_seals() -> None:
+    """RFC 9106, 5.3; draft-irtf-cfrg-xchacha-03, 2.2.1 and A.3.1."""
+    key = witness.argon2id(bytes([1] * 32), bytes([2] * 16), (32, 3, 4), secret=bytes([3] * 8), data=bytes([4] * 12))
+    assert key.hex() == "0d640df58d78766c08c037a34a8b53c9d01ef0452d75b65eb52520e96b01e659"
+    inner = witness.hchacha20(bytes(range(32)), bytes.fromhex("000000090000004a0000000031415927"))
+    assert inner.hex() == "82413b4227b27bfed30e42508a877d73a0f9e4d58a74a853c12ec41326d3ecdc"
+    text = (
+        b"Ladies and Gentlemen of the class of '99: If I could offer you only one tip for the future, sunscreen would "
+        b"be it."
+    )
+    key, nonce, header = bytes(range(0x80, 0xA0)), bytes(range(0x40, 0x58)), bytes.fromhex("50515253c0c1c2c3c4c5c6c7")
+    found = witness.aead_seal(key, nonce, header, text)
+    assert found.hex() == (
+        "bd6d179d3e83d43b9576579493c0e939572a1700252bfaccbed2902c21396cbb731c7f1b0b4aa6440bf3a82f4eda7e39"
+        "ae64c6708c54c216cb96b72e1213b4522f8c9ba40db5d945b11b69b982c1bb9e3f3fac2bc369488f76b2383565d3fff9"
+        "21f9664c97637da9768812f615c68b13b52ec0875924c1c7987947deafd8780acf49"
+    )
+    assert witness.aead_open(key, nonce, header, found) == text
+
+
 @pytest.mark.parametrize(
     ("seed", "digit", "limb", "modulus"),
     [
@@ -144,6 +165,42 @@ def test_the_secret_is_ternary_and_openfhes_file_has_the_same(owner: Owner) -> N
     assert len(rows) == owner.params.num_q
     for each in (rows[0], rows[-1]):
         assert (witness.coefficients(each) == owner.secrets[0]).all()
+
+
+def test_the_witness_opens_what_the_client_seals(tmp_path: Path) -> None:
+    """At the client's own cost, both secrets of a pair."""
+    pair = client.KeyPair.generate(catalogue.get("insecure-similarity"), threads=1)
+    pair.save(tmp_path / "open")
+    pair.save(tmp_path / "sealed", passphrase=PHRASE)
+    content = (tmp_path / "sealed" / "secret.pskey").read_bytes()
+    assert struct.unpack("<3I", content[72:84]) == (64 << 10, 3, 4)
+    assert witness.opened(content, PHRASE) == (tmp_path / "open" / "secret.pskey").read_bytes()
+
+
+def test_the_client_opens_what_the_witness_seals(owner: Owner) -> None:
+    """At the least cost that it takes, so that changed files and a wrong passphrase can be tried, too."""
+    folder = owner.folder / "pair"
+    file = folder / "secret.pskey"
+    unsealed = file.read_bytes()
+    values = np.linspace(-1, 1, owner.params.slots)
+    ciphertext = owner.pair.encrypt(values)
+    cost, salt, nonce = (8 << 10, 1, 2), bytes(range(16)), bytes(range(16, 40))
+    content = witness.sealed(unsealed, PHRASE, cost, salt, nonce)
+    try:
+        file.write_bytes(content)
+        kept = client.KeyPair.load(folder, owner.params, passphrase=PHRASE, threads=1)
+        assert np.array_equal(kept.decrypt(ciphertext), owner.pair.decrypt(ciphertext))
+    finally:
+        file.write_bytes(unsealed)
+    assert witness.opened(content, PHRASE) == unsealed
+    # The header, the coefficients and the tag of the seal.
+    for at in (16, 124, len(content) - 33):
+        changed = bytearray(content[:-32])
+        changed[at] ^= 1
+        with pytest.raises(ValueError, match="the tag differs"):
+            witness.opened(witness.with_checksum(bytes(changed)), PHRASE)
+    with pytest.raises(ValueError, match="the tag differs"):
+        witness.opened(content, PHRASE + b" ")
 
 
 def test_the_public_key_hides_a_fresh_error_under_a_uniform_half(owner: Owner) -> None:

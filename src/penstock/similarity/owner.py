@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
+import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,15 +30,17 @@ from penstock.database.similarity.scheme import (
     SmallRing,
     large_parameters,
 )
-from penstock.errors import PenstockError, UsageError
+from penstock.errors import KeyPairDamaged, KeyPairRefused, PenstockError, UsageError
 from penstock.keystore import KeyStore
 from penstock.keystore.stated import check_bytes
 from penstock.params.ckks import CkksParameters
 from penstock.similarity.files import INDEX, PAYLOADS, RECORDS, Block, Description
 from penstock.similarity.server import FROM_SMALL, FROM_SMALL_SQUARED, QUERY_MAGIC, RESULT_MAGIC, TENANT, keys_needed
-from penstock.system.files import os_errors, sync, write_atomic
+from penstock.system.files import os_errors, remove_dead, sync, sync_folder, unfinished_folder, write_atomic
 from penstock.system.temporary import temporary_folder
 
+LARGE, SMALL = "large", "small.key"
+"""In a folder of secret keys: the pair of the large ring, and the secret of the small one."""
 UNIT_TOLERANCE = 1e-3
 """By how much the length of a record or query may differ from 1."""
 
@@ -79,31 +83,62 @@ class Owner:
         params: CkksParameters | None = None,
         *,
         small_dim: int | None = None,
+        passphrase: bytes | None = None,
         threads: int | None = None,
     ) -> Owner:
-        """The keys that `save` wrote. Raises: as `generate` and `KeyPair.load`."""
+        """The keys that `save` wrote.
+
+        Args:   passphrase: of sealed keys.
+        Raises: as `generate` and `KeyPair.load`.
+        """
         params, small = _rings(params, small_dim)
         ring = _small_ring(small, threads)
-        pair = KeyPair.load(folder / "large", params, threads=threads)
-        path = folder / "small.key"
-        with client_errors(path):
-            return cls(params, pair, ring, ring.read_secret(str(path), None), small)
-
-    def save(self, folder: Path) -> None:
-        """Write the secret keys into a new folder, which only its owner may read.
-
-        Raises: UsageError: it holds keys already. FileError: the file system refused.
-        """
-        with os_errors(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            folder.chmod(0o700)
-        if not self.pair.save(folder / "large"):
-            raise UsageError(
-                f"{folder} holds secret keys already: name another folder, or remove it with all that needs it"
+        with os_errors(folder, "read"):
+            remove_dead(folder.parent)
+            mode = folder.stat().st_mode if folder.is_dir() else 0
+        if mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise KeyPairRefused(
+                f"{folder}: others may put files into it (mode {stat.S_IMODE(mode):04o}), so the keys in it may be "
+                f"anybody's: look who did, then 'chmod 700 {folder}'"
             )
-        path = folder / "small.key"
+        pair = KeyPair.load(folder / LARGE, params, passphrase=passphrase, threads=threads)
+        path = folder / SMALL
+        if not path.exists():
+            raise KeyPairDamaged(
+                f"{path} is missing, and half of the secret keys are of no use: put the right file back; or remove the "
+                "folder, and what was made with these keys, and begin anew"
+            )
         with client_errors(path):
-            self._ring.write_secret(self._secret, str(path), None)
+            return cls(params, pair, ring, ring.read_secret(str(path), passphrase), small)
+
+    def save(self, folder: Path, *, passphrase: bytes | None = None) -> None:
+        """Write the secret keys into a new folder, which appears whole or not at all; only its owner may read it.
+
+        Args:   passphrase: seals both secrets.
+        Raises: UsageError: it holds files already. FileError: the file system refused. PenstockError: an empty
+                passphrase.
+        """
+        with os_errors(folder.parent):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            remove_dead(folder.parent)
+        with unfinished_folder(folder.parent) as made:
+            self.pair.save(made / LARGE, passphrase=passphrase)
+            path = made / SMALL
+            with client_errors(path):
+                self._ring.write_secret(self._secret, str(path), passphrase)
+            with os_errors(folder):
+                sync_folder(made)
+                try:
+                    made.rename(folder)
+                except OSError as error:
+                    if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                        raise
+                    keys = any((folder / name).exists() for name in (LARGE, SMALL))
+                    raise UsageError(
+                        f"{folder} holds {'secret keys' if keys else 'files'} already: name another folder, or remove "
+                        "it with all that needs it"
+                    ) from None
+                sync_folder(folder.parent)
 
     def make_keys(
         self,

@@ -2,12 +2,11 @@
 
 import sys
 
+from secret_keys import opened_owner
 from steps import places, write_json
 
-from penstock.similarity.owner import Owner
-
 at = places()
-owner = Owner.load(at.secret)
+owner = opened_owner(at.secret)
 layout = owner.layout(at.size.records, at.size.dim)
 result = at.result.read_bytes()
 if at.count_only:
