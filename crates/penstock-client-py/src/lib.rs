@@ -187,7 +187,7 @@ impl Ring {
     }
 
     fn is_pair(&self, py: Python<'_>, public: &PublicKey, secret: &SecretKey) -> PyResult<bool> {
-        free(py, || Ok(public.0.belongs_to(&self.0, &secret.0)))
+        free(py, || public.0.belongs_to(&self.0, &secret.0))
     }
 
     #[pyo3(signature = (public, values, limbs, degree = 1))]

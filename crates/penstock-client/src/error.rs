@@ -59,6 +59,12 @@ pub enum Error {
     /// A passphrase that does not open the file.
     #[error("{0}: the passphrase is wrong, or the file was changed: nothing is read from it")]
     Passphrase(PathBuf),
+    /// A secret key in a child of a fork.
+    #[error(
+        "the secret key was made before a fork, and stays with the process that made it: load the pair again in this \
+         process, or use it there"
+    )]
+    Forked,
     /// A secret file that others may read or change.
     #[error(
         "{path}: others may read or change it (mode {mode:04o}), so that it is no secret: find out who did, then 'chmod \

@@ -72,21 +72,22 @@ impl SecretKey {
     /// # Errors
     /// [`Error::File`]: it is there already, or the file system refuses. [`Error::Value`]: an empty passphrase.
     pub fn write(&self, ring: &Ring, path: &Path, passphrase: Option<&[u8]>) -> Result<()> {
+        let secret = self.here()?;
         if passphrase.is_some_and(<[u8]>::is_empty) {
             return Err(Error::value("an empty passphrase", "it seals nothing: give one of at least a byte, or none"));
         }
         let mut out = Zeroizing::new(Vec::with_capacity(SECRET_HEAD + SEAL_BYTES + ring.ring_dim() / 2 + 64));
         out.extend_from_slice(&SECRET_MAGIC);
         let distribution = distribution_number(ring.secret());
-        let version = if self.ephemeral().is_some() { VERSION } else { PLAIN };
+        let version = if secret.ephemeral().is_some() { VERSION } else { PLAIN };
         for word in [version, u32::from(passphrase.is_some()), ring.ring_dim() as u32, distribution] {
             out.extend_from_slice(&word.to_le_bytes());
         }
         out.extend_from_slice(&ring.shape().digest().to_bytes());
         out.extend_from_slice(self.tag().as_bytes());
-        let ephemeral = self.ephemeral().unwrap_or_default();
+        let ephemeral = secret.ephemeral().unwrap_or_default();
         let mut packed: Zeroizing<Vec<u8>> = Zeroizing::new(Vec::with_capacity(ring.ring_dim() / 2));
-        packed.extend(self.coefficients().chunks(4).chain(ephemeral.chunks(4)).map(four_packed));
+        packed.extend(secret.coefficients().chunks(4).chain(ephemeral.chunks(4)).map(four_packed));
         match passphrase {
             None => out.extend_from_slice(&packed),
             Some(passphrase) => {

@@ -31,4 +31,4 @@ pub use phase::Phase;
 pub use protected::Protected;
 pub use public::PublicKey;
 pub use ring::{Ring, RingParameters, SecretKind};
-pub use secret::SecretKey;
+pub use secret::{Here, SecretKey};

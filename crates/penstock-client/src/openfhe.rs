@@ -38,7 +38,7 @@ impl SecretKey {
             Self::of(ring, ternary_of(&mut coefficients, moduli[0])?, Self::new_ephemeral(ring)?, parsed.key_tag)?;
         for (limb, span) in parsed.polynomials[0].iter().enumerate() {
             read_row(bytes, span, limb, &mut row)?;
-            if row[..] != *made.row(limb) {
+            if row[..] != *made.here()?.row(limb) {
                 return Err(Error::value("a secret key", format!("limb {limb} differs from limb 0: it is damaged")));
             }
         }
@@ -69,9 +69,10 @@ impl SecretKey {
     pub fn write_openfhe(&self, ring: &Ring, path: &Path) -> Result<()> {
         let file = |why: io::Error| Error::File { path: path.to_owned(), why };
         let out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(file)?;
+        let secret = self.here()?;
         // Unbuffered: a buffer would keep words of the secret.
         write_key_object(out, KeyObject::Private, ring.described(), self.tag(), |_, limb| {
-            Ok(Cow::Borrowed(self.row(limb)))
+            Ok(Cow::Borrowed(secret.row(limb)))
         })
         .map_err(file)
     }

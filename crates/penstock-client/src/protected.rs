@@ -1,5 +1,5 @@
-//! Memory of secrets, in separate pages. The swap has no copy where the system allows it, core files have none, and a
-//! drop wipes it.
+//! Memory of secrets, in separate pages. The swap has no copy where the system allows it, core files and children of a
+//! fork have none, and a drop wipes it.
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::marker::PhantomData;
@@ -65,7 +65,9 @@ impl Pages {
         #[allow(unsafe_code)]
         let locked = unsafe {
             #[cfg(target_os = "linux")]
-            let _ = madvise(pages.as_ptr(), bytes, Advice::LinuxDontDump);
+            for advice in [Advice::LinuxDontDump, Advice::LinuxWipeOnFork] {
+                let _ = madvise(pages.as_ptr(), bytes, advice);
+            }
             mlock(pages.as_ptr(), bytes).is_ok()
         };
         Self { place: pages.cast(), bytes, locked: locked.then(Process::this) }
@@ -199,7 +201,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn what_is_freed_beside_it_leaves_its_lock_and_no_core_file_has_it() {
+    fn what_is_freed_beside_it_leaves_its_lock_and_neither_core_files_nor_children_have_it() {
         let flags = |values: &Protected<u64>| -> Vec<String> {
             let said = mapping(values).unwrap();
             let line = said.lines().find_map(|line| line.strip_prefix("VmFlags:")).unwrap();
@@ -209,7 +211,7 @@ mod tests {
         let mut several: Vec<_> = (0..6).map(|_| Protected::<u64>::new(64)).collect();
         for each in &several {
             assert_eq!(each.as_ptr() as usize % 4096, 0);
-            assert!(has(each, "dd"), "{:?}", flags(each));
+            assert!(has(each, "dd") && has(each, "wf"), "{:?}", flags(each));
             assert_eq!(has(each, "lo"), each.is_locked());
         }
         several.retain({

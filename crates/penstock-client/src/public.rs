@@ -27,8 +27,9 @@ impl PublicKey {
     /// A new public key of a secret.
     ///
     /// # Errors
-    /// [`Error::Random`]: the system has no random bytes.
+    /// [`Error::Random`]: the system has no random bytes. [`Error::Forked`]: a child of the secret's process asks.
     pub fn generate(ring: &Ring, secret: &SecretKey) -> Result<Self> {
+        let secret = secret.here()?;
         let (n, limbs) = (ring.ring_dim(), ring.num_q());
         let seed = public_seed()?;
         let mut error = Protected::<u64>::new(n);
@@ -91,7 +92,11 @@ impl PublicKey {
     }
 
     /// Whether it is the public key of `secret`: b + a s is an error, at the first limb.
-    pub fn belongs_to(&self, ring: &Ring, secret: &SecretKey) -> bool {
+    ///
+    /// # Errors
+    /// [`Error::Forked`]: a child of the secret's process asks.
+    pub fn belongs_to(&self, ring: &Ring, secret: &SecretKey) -> Result<bool> {
+        let secret = secret.here()?;
         let n = ring.ring_dim();
         let mut sum = Protected::<u64>::new(n);
         ring.product(0, self.row(ring, 1, 0), secret.row(0), &mut sum);
@@ -100,6 +105,6 @@ impl PublicKey {
         ring.coefficients(0, &sum, &mut error);
         let modulus = ring.primes()[0].modulus;
         // Errors of deviation 3.19 stay below 40. With another key they fill the modulus.
-        self.tag == secret.tag() && error.iter().all(|word| modulus.centred(*word).unsigned_abs() < 64)
+        Ok(self.tag == secret.tag() && error.iter().all(|word| modulus.centred(*word).unsigned_abs() < 64))
     }
 }

@@ -1,6 +1,7 @@
 //! The secret key: ternary coefficients, and its evaluations at every limb of Q and P. An encapsulated pair has a second,
 //! ephemeral one.
 
+use penstock_ckks::Process;
 use penstock_ckks::kernels::Prime;
 use zeroize::Zeroize;
 
@@ -18,6 +19,7 @@ pub struct SecretKey {
     /// The ephemeral secret of an encapsulated pair: nothing is encrypted with it but two keys.
     ephemeral: Option<Protected<i8>>,
     tag: String,
+    maker: Process,
 }
 
 impl SecretKey {
@@ -80,7 +82,7 @@ impl SecretKey {
             ring.evaluated(limb, &words, row);
             Ok(())
         })?;
-        Ok(Self { coefficients, rows, ephemeral, tag })
+        Ok(Self { coefficients, rows, ephemeral, tag, maker: Process::this() })
     }
 
     /// Its name, which every ciphertext and key of the pair carries: 32 hexadecimal digits.
@@ -88,35 +90,54 @@ impl SecretKey {
         &self.tag
     }
 
-    /// -1, 0 or 1 each.
-    pub fn coefficients(&self) -> &[i8] {
-        &self.coefficients
-    }
-
-    /// -1, 0 or 1 each; `None`: the pair has no ephemeral secret.
-    pub fn ephemeral(&self) -> Option<&[i8]> {
-        self.ephemeral.as_deref()
-    }
-
-    /// The ephemeral secret's evaluations modulo a prime; empty where the pair has none.
-    pub(crate) fn ephemeral_row(&self, ring: &Ring, p: &Prime) -> Protected<u64> {
-        let mut row = Protected::<u64>::new(self.ephemeral.as_ref().map_or(0, |ephemeral| ephemeral.len()));
-        if let Some(ephemeral) = &self.ephemeral {
-            ring.evaluated_by(p, &widened(ephemeral), &mut row);
-        }
-        row
-    }
-
-    /// Its evaluations at a limb of the chain.
-    pub(crate) fn row(&self, limb: usize) -> &[u64] {
-        let n = self.coefficients.len();
-        &self.rows[limb * n..(limb + 1) * n]
+    /// Its words. They stay with the process that made them: a child of a fork has zeros in their place.
+    ///
+    /// # Errors
+    /// [`Error::Forked`]: this is such a child.
+    pub fn here(&self) -> Result<Here<'_>> {
+        if self.maker.is_this() { Ok(Here(self)) } else { Err(Error::Forked) }
     }
 
     /// Whether the system keeps it out of the swap.
     pub fn is_locked(&self) -> bool {
         let ephemeral = self.ephemeral.as_ref().is_none_or(Protected::is_locked);
         self.coefficients.is_locked() && self.rows.is_locked() && ephemeral
+    }
+}
+
+/// A secret key in the process that made it, the only one that has its words.
+#[derive(Clone, Copy)]
+pub struct Here<'a>(&'a SecretKey);
+
+impl<'a> Here<'a> {
+    /// As [`SecretKey::tag`].
+    pub fn tag(&self) -> &'a str {
+        &self.0.tag
+    }
+
+    /// -1, 0 or 1 each.
+    pub fn coefficients(&self) -> &'a [i8] {
+        &self.0.coefficients
+    }
+
+    /// -1, 0 or 1 each; `None`: the pair has no ephemeral secret.
+    pub fn ephemeral(&self) -> Option<&'a [i8]> {
+        self.0.ephemeral.as_deref()
+    }
+
+    /// The ephemeral secret's evaluations modulo a prime; empty where the pair has none.
+    pub(crate) fn ephemeral_row(&self, ring: &Ring, p: &Prime) -> Protected<u64> {
+        let mut row = Protected::<u64>::new(self.0.ephemeral.as_ref().map_or(0, |ephemeral| ephemeral.len()));
+        if let Some(ephemeral) = &self.0.ephemeral {
+            ring.evaluated_by(p, &widened(ephemeral), &mut row);
+        }
+        row
+    }
+
+    /// Its evaluations at a limb of the chain.
+    pub(crate) fn row(&self, limb: usize) -> &'a [u64] {
+        let n = self.0.coefficients.len();
+        &self.0.rows[limb * n..(limb + 1) * n]
     }
 }
 
