@@ -10,6 +10,7 @@ import json
 import math
 import os
 import re
+import shutil
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -447,6 +448,14 @@ def test_a_lost_or_damaged_count_is_refused_for_others_only(
     with pytest.raises(KeyPairDamaged, match="Put the file back from a copy as new"):
         pair.decrypt(attack.fresh(), **attack.shared)
     assert np.max(np.abs(pair.decrypt(attack.fresh(), result_for="owner") - attack.values)) < 1e-6
+
+
+def test_a_pair_whose_folder_is_gone_goes_on_with_its_count_in_another(attack: Attack, tmp_path: Path) -> None:
+    assert attack.pair.save(tmp_path / "alice")
+    attack.pair.decrypt(attack.fresh(), **attack.shared)
+    shutil.rmtree(tmp_path / "alice")
+    assert attack.pair.save(tmp_path / "again")
+    assert KeyPair.load(tmp_path / "again", attack.pair.params, threads=1).shared.results == 1
 
 
 def test_processes_that_share_results_at_once_count_all(attack: Attack, tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ impl Ring {
     /// # Errors
     /// As [`Ring::encrypt`].
     pub fn encrypt_seeded(&self, secret: &SecretKey, values: &[Complex], limbs: usize, degree: u32) -> Result<Vec<u8>> {
-        let secret = secret.here()?;
+        let secret = secret.here(self)?;
         let plain = self.encoded(values, limbs, degree)?;
         let n = self.ring_dim();
         let seed = public_seed()?;
@@ -116,7 +116,7 @@ impl Ring {
     }
 
     fn phase_of(&self, secret: &SecretKey, read: &Ciphertext) -> Result<Phase> {
-        let secret = secret.here()?;
+        let secret = secret.here(self)?;
         let (n, limbs) = (self.ring_dim(), read.limbs());
         let mut words = Protected::<u64>::new(limbs * n);
         self.context().each(words.chunks_exact_mut(n).enumerate().collect(), |(limb, out)| {

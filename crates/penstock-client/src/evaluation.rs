@@ -55,7 +55,8 @@ impl EvaluationKey {
     /// As [`EvaluationKey::generate`]; [`Error::Value`]: no smaller ring.
     pub fn from_small(ring: &Ring, secret: &SecretKey, small: &SecretKey, squared: bool, seeded: bool) -> Result<Self> {
         let id = if squared { KeyId::FromSmallSquared } else { KeyId::FromSmall };
-        let (n, given) = (ring.ring_dim(), small.here()?.coefficients());
+        let (n, small) = (ring.ring_dim(), small.there()?);
+        let given = small.coefficients();
         if given.len() >= n {
             let what = format!("a secret of N = {}", given.len());
             return Err(Error::value(what, format!("the smaller ring has N below {n}")));
@@ -69,7 +70,7 @@ impl EvaluationKey {
 
     /// `small`: the coefficients that a key from a smaller ring switches from.
     fn make(ring: &Ring, secret: &SecretKey, id: KeyId, limbs: usize, seeded: bool, small: &[u64]) -> Result<Self> {
-        let secret = secret.here()?;
+        let secret = secret.here(ring)?;
         ring.check_limbs(limbs)?;
         id.check(ring.ring_dim())?;
         let (n, shape) = (ring.ring_dim(), ring.shape().for_key(id)?);

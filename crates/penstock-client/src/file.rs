@@ -72,7 +72,7 @@ impl SecretKey {
     /// # Errors
     /// [`Error::File`]: it is there already, or the file system refuses. [`Error::Value`]: an empty passphrase.
     pub fn write(&self, ring: &Ring, path: &Path, passphrase: Option<&[u8]>) -> Result<()> {
-        let secret = self.here()?;
+        let secret = self.here(ring)?;
         if passphrase.is_some_and(<[u8]>::is_empty) {
             return Err(Error::value("an empty passphrase", "it seals nothing: give one of at least a byte, or none"));
         }

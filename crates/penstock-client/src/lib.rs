@@ -13,6 +13,7 @@ mod decode;
 pub mod error;
 mod evaluation;
 mod file;
+mod kept;
 mod openfhe;
 mod phase;
 mod polynomials;

@@ -36,12 +36,14 @@ impl SecretKey {
         ring.coefficients(0, &row, &mut coefficients);
         let made =
             Self::of(ring, ternary_of(&mut coefficients, moduli[0])?, Self::new_ephemeral(ring)?, parsed.key_tag)?;
+        let words = made.here(ring)?;
         for (limb, span) in parsed.polynomials[0].iter().enumerate() {
             read_row(bytes, span, limb, &mut row)?;
-            if row[..] != *made.here()?.row(limb) {
+            if row[..] != *words.row(limb) {
                 return Err(Error::value("a secret key", format!("limb {limb} differs from limb 0: it is damaged")));
             }
         }
+        drop(words);
         Ok(made)
     }
 
@@ -69,7 +71,7 @@ impl SecretKey {
     pub fn write_openfhe(&self, ring: &Ring, path: &Path) -> Result<()> {
         let file = |why: io::Error| Error::File { path: path.to_owned(), why };
         let out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(file)?;
-        let secret = self.here()?;
+        let secret = self.here(ring)?;
         // Unbuffered: a buffer would keep words of the secret.
         write_key_object(out, KeyObject::Private, ring.described(), self.tag(), |_, limb| {
             Ok(Cow::Borrowed(secret.row(limb)))

@@ -27,7 +27,7 @@ impl Ring {
             let what = format!("{} coefficients for {} words", coefficients.len(), out.len());
             return Err(Error::value(what, format!("whole polynomials of {n} coefficients")));
         }
-        let secret = secret.here()?;
+        let secret = secret.here(self)?;
         let seed = public_seed()?;
         let p = &self.primes()[0];
         let jobs = out.chunks_exact_mut(n).zip(coefficients.chunks_exact(n)).enumerate().collect();

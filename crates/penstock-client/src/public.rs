@@ -29,7 +29,7 @@ impl PublicKey {
     /// # Errors
     /// [`Error::Random`]: the system has no random bytes. [`Error::Forked`]: a child of the secret's process asks.
     pub fn generate(ring: &Ring, secret: &SecretKey) -> Result<Self> {
-        let secret = secret.here()?;
+        let secret = secret.here(ring)?;
         let (n, limbs) = (ring.ring_dim(), ring.num_q());
         let seed = public_seed()?;
         let mut error = Protected::<u64>::new(n);
@@ -96,7 +96,7 @@ impl PublicKey {
     /// # Errors
     /// [`Error::Forked`]: a child of the secret's process asks.
     pub fn belongs_to(&self, ring: &Ring, secret: &SecretKey) -> Result<bool> {
-        let secret = secret.here()?;
+        let secret = secret.here(ring)?;
         let n = ring.ring_dim();
         let mut sum = Protected::<u64>::new(n);
         ring.product(0, self.row(ring, 1, 0), secret.row(0), &mut sum);

@@ -1,11 +1,14 @@
 //! The secret key: ternary coefficients, and its evaluations at every limb of Q and P. An encapsulated pair has a second,
 //! ephemeral one.
 
-use penstock_ckks::Process;
+use std::sync::Arc;
+
+use penstock_ckks::OfProcess;
 use penstock_ckks::kernels::Prime;
 use zeroize::Zeroize;
 
 use crate::error::{Error, Result};
+use crate::kept::Kept;
 use crate::protected::{Protected, release_spare};
 use crate::random::{self, Stream};
 use crate::ring::Ring;
@@ -13,13 +16,45 @@ use crate::sample::{EPHEMERAL_WEIGHT, SPARSE_WEIGHT, sparse_ternary, ternary};
 
 /// A secret key. It is wiped when it is dropped, and has no `Debug`.
 pub struct SecretKey {
+    words: OfProcess<Words>,
+    /// For a child of a fork, whose memory has no word of the secret until it uses the key.
+    kept: Option<Kept>,
+    tag: String,
+}
+
+struct Words {
     coefficients: Protected<i8>,
     /// Evaluations, limb by limb: Q's, then P's.
     rows: Protected<u64>,
     /// The ephemeral secret of an encapsulated pair: nothing is encrypted with it but two keys.
     ephemeral: Option<Protected<i8>>,
-    tag: String,
-    maker: Process,
+}
+
+impl Words {
+    fn of(ring: &Ring, coefficients: Protected<i8>, ephemeral: Option<Protected<i8>>) -> Result<Self> {
+        let n = ring.ring_dim();
+        let words = widened(&coefficients);
+        release_spare();
+        let mut rows = Protected::<u64>::new(n * ring.primes().len());
+        ring.context().each(rows.chunks_exact_mut(n).enumerate().collect(), |(limb, row)| {
+            ring.evaluated(limb, &words, row);
+            Ok(())
+        })?;
+        Ok(Self { coefficients, rows, ephemeral })
+    }
+
+    /// The same, of the parent's memory.
+    fn taken(ring: &Ring, kept: Option<&Kept>) -> Result<Self> {
+        let n = ring.ring_dim();
+        let parts = if ring.secret().is_encapsulated() { 2 } else { 1 };
+        let all = kept.and_then(|kept| kept.read(parts * n)).ok_or(Error::Forked)?;
+        let part = |at: usize| {
+            let mut found = Protected::<i8>::new(n);
+            found.copy_from_slice(&all[at * n..(at + 1) * n]);
+            found
+        };
+        Self::of(ring, part(0), (parts == 2).then(|| part(1)))
+    }
 }
 
 impl SecretKey {
@@ -75,14 +110,9 @@ impl SecretKey {
                 format!("pairs of encapsulated secrets have one with {EPHEMERAL_WEIGHT} of -1 or 1, others none");
             return Err(Error::value("an ephemeral secret", rule));
         }
-        let words = widened(&coefficients);
-        release_spare();
-        let mut rows = Protected::<u64>::new(n * ring.primes().len());
-        ring.context().each(rows.chunks_exact_mut(n).enumerate().collect(), |(limb, row)| {
-            ring.evaluated(limb, &words, row);
-            Ok(())
-        })?;
-        Ok(Self { coefficients, rows, ephemeral, tag, maker: Process::this() })
+        let given = ephemeral.as_deref().unwrap_or_default();
+        let kept = Kept::new(coefficients.iter().chain(given));
+        Ok(Self { words: OfProcess::new(Words::of(ring, coefficients, ephemeral)?), kept, tag })
     }
 
     /// Its name, which every ciphertext and key of the pair carries: 32 hexadecimal digits.
@@ -90,54 +120,64 @@ impl SecretKey {
         &self.tag
     }
 
-    /// Its words. They stay with the process that made them: a child of a fork has zeros in their place.
+    /// Its words. A child of a fork takes them from its parent when it first uses the key.
     ///
     /// # Errors
-    /// [`Error::Forked`]: this is such a child.
-    pub fn here(&self) -> Result<Here<'_>> {
-        if self.maker.is_this() { Ok(Here(self)) } else { Err(Error::Forked) }
+    /// [`Error::Forked`]: the parent has dropped it, or the system keeps no memory for children.
+    pub fn here(&self, ring: &Ring) -> Result<Here<'_>> {
+        Ok(Here { words: self.words.get_or_make(|| Words::taken(ring, self.kept.as_ref()))?, tag: &self.tag })
+    }
+
+    /// Its words, where they are: [`Error::Forked`] in a child that has not used it yet.
+    pub(crate) fn there(&self) -> Result<Here<'_>> {
+        Ok(Here { words: self.words.get().ok_or(Error::Forked)?, tag: &self.tag })
     }
 
     /// Whether the system keeps it out of the swap.
     pub fn is_locked(&self) -> bool {
-        let ephemeral = self.ephemeral.as_ref().is_none_or(Protected::is_locked);
-        self.coefficients.is_locked() && self.rows.is_locked() && ephemeral
+        self.words.get().is_some_and(|words| {
+            let ephemeral = words.ephemeral.as_ref().is_none_or(Protected::is_locked);
+            words.coefficients.is_locked() && words.rows.is_locked() && ephemeral
+        })
     }
 }
 
-/// A secret key in the process that made it, the only one that has its words.
-#[derive(Clone, Copy)]
-pub struct Here<'a>(&'a SecretKey);
+/// The words of a secret key, in this process.
+pub struct Here<'a> {
+    words: Arc<Words>,
+    tag: &'a str,
+}
 
-impl<'a> Here<'a> {
+impl Here<'_> {
     /// As [`SecretKey::tag`].
-    pub fn tag(&self) -> &'a str {
-        &self.0.tag
+    pub fn tag(&self) -> &str {
+        self.tag
     }
 
     /// -1, 0 or 1 each.
-    pub fn coefficients(&self) -> &'a [i8] {
-        &self.0.coefficients
+    pub fn coefficients(&self) -> &[i8] {
+        &self.words.coefficients
     }
 
     /// -1, 0 or 1 each; `None`: the pair has no ephemeral secret.
-    pub fn ephemeral(&self) -> Option<&'a [i8]> {
-        self.0.ephemeral.as_deref()
+    pub fn ephemeral(&self) -> Option<&[i8]> {
+        self.words.ephemeral.as_deref()
     }
 
     /// The ephemeral secret's evaluations modulo a prime; empty where the pair has none.
     pub(crate) fn ephemeral_row(&self, ring: &Ring, p: &Prime) -> Protected<u64> {
-        let mut row = Protected::<u64>::new(self.0.ephemeral.as_ref().map_or(0, |ephemeral| ephemeral.len()));
-        if let Some(ephemeral) = &self.0.ephemeral {
+        let ephemeral = self.words.ephemeral.as_ref();
+        let mut row = Protected::<u64>::new(ephemeral.map_or(0, |ephemeral| ephemeral.len()));
+        if let Some(ephemeral) = ephemeral {
             ring.evaluated_by(p, &widened(ephemeral), &mut row);
         }
         row
     }
 
     /// Its evaluations at a limb of the chain.
-    pub(crate) fn row(&self, limb: usize) -> &'a [u64] {
-        let n = self.0.coefficients.len();
-        &self.0.rows[limb * n..(limb + 1) * n]
+    pub(crate) fn row(&self, limb: usize) -> &[u64] {
+        let n = self.words.coefficients.len();
+        &self.words.rows[limb * n..(limb + 1) * n]
     }
 }
 

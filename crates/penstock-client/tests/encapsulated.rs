@@ -82,10 +82,11 @@ fn an_ephemeral_secret_has_its_weight_and_other_pairs_have_none() {
         let mut sums = vec![0u32; N];
         for _ in 0..200 {
             let secret = SecretKey::generate(&ring).unwrap();
-            let ephemeral = secret.here().unwrap().ephemeral().unwrap();
+            let words = secret.here(&ring).unwrap();
+            let ephemeral = words.ephemeral().unwrap();
             assert!(ephemeral.iter().all(|value| (-1..=1).contains(value)));
             assert_eq!(ephemeral.iter().filter(|value| **value != 0).count(), 32);
-            let weight = secret.here().unwrap().coefficients().iter().filter(|value| **value != 0).count();
+            let weight = words.coefficients().iter().filter(|value| **value != 0).count();
             assert!(if kind == SecretKind::SparseEncapsulated { weight == 192 } else { weight > N / 2 }, "{weight}");
             sums.iter_mut().zip(ephemeral).for_each(|(sum, value)| *sum += u32::from(value.unsigned_abs()));
         }
@@ -94,7 +95,7 @@ fn an_ephemeral_secret_has_its_weight_and_other_pairs_have_none() {
     }
     let plain = ring(SecretKind::UniformTernary);
     let secret = SecretKey::generate(&plain).unwrap();
-    assert!(secret.here().unwrap().ephemeral().is_none());
+    assert!(secret.here(&plain).unwrap().ephemeral().is_none());
     for id in [KeyId::ToSparse, KeyId::ToDense] {
         let error = EvaluationKey::generate(&plain, &secret, id, 1, true).err().unwrap().to_string();
         assert!(error.contains(&format!("key '{id}'")) && error.contains("sparse-encapsulated"), "{error}");
@@ -174,10 +175,8 @@ fn a_file_keeps_both_secrets_sealed_or_not() {
             assert_eq!(bytes[8], 2);
             assert_eq!(bytes.len(), 72 + N / 2 + 32 + if passphrase.is_some() { 52 + 16 } else { 0 });
             let read = SecretKey::read(&ring, &path, passphrase).unwrap();
-            assert_eq!(
-                (read.here().unwrap().coefficients(), read.here().unwrap().ephemeral()),
-                (secret.here().unwrap().coefficients(), secret.here().unwrap().ephemeral())
-            );
+            let (one, two) = (read.here(&ring).unwrap(), secret.here(&ring).unwrap());
+            assert_eq!((one.coefficients(), one.ephemeral()), (two.coefficients(), two.ephemeral()));
             assert!(read.is_locked() || !secret.is_locked());
             // Another kind of set, of the same parameters.
             let other = self::ring(KINDS[1 - number]);
@@ -190,7 +189,7 @@ fn a_file_keeps_both_secrets_sealed_or_not() {
     SecretKey::generate(&plain).unwrap().write(&plain, &path, None).unwrap();
     let bytes = fs::read(&path).unwrap();
     assert_eq!((bytes[8], bytes.len()), (1, 72 + N / 4 + 32));
-    assert!(SecretKey::read(&plain, &path, None).unwrap().here().unwrap().ephemeral().is_none());
+    assert!(SecretKey::read(&plain, &path, None).unwrap().here(&plain).unwrap().ephemeral().is_none());
 }
 
 #[test]

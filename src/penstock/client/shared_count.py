@@ -67,8 +67,12 @@ class SharedCount:
             self._write(results + 1, total)
 
     def copy(self, path: Path) -> None:
-        """Write the count into a new file. Raises: as `results`; FileError."""
-        results, total = self._read()
+        """Write the count into a new file; what this process knows of it, if the old folder is gone.
+
+        Raises: as `results`; FileError.
+        """
+        is_gone = self.path is not None and not self.path.parent.exists()
+        results, total = (self._results, self._divergence) if is_gone else self._read()
         other = SharedCount(self._tag, path)
         other._write(results, total)
 
@@ -98,11 +102,12 @@ class SharedCount:
             raise KeyPairDamaged(f"{self.path}: it is damaged ({error}): {_REMEDY}") from error
         if tag != self._tag or found.get("check") != _check(tag, results, total):
             raise KeyPairDamaged(f"{self.path}: it is another pair's, or damaged: {_REMEDY}")
+        self._results, self._divergence = results, total
         return results, total
 
     def _write(self, results: int, total: float) -> None:
+        self._results, self._divergence = results, total
         if self.path is None:
-            self._results, self._divergence = results, total
             return
         content = {
             "pair": self._tag,

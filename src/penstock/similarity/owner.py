@@ -122,7 +122,9 @@ class Owner:
             folder.parent.mkdir(parents=True, exist_ok=True)
             remove_dead(folder.parent)
         with unfinished_folder(folder.parent) as made:
+            before = self.pair.shared.path
             self.pair.save(made / LARGE, passphrase=passphrase)
+            counted, self.pair.shared.path = self.pair.shared.path, before
             path = made / SMALL
             with client_errors(path):
                 self._ring.write_secret(self._secret, str(path), passphrase)
@@ -139,6 +141,8 @@ class Owner:
                         "it with all that needs it"
                     ) from None
                 sync_folder(folder.parent)
+            if counted is not None:
+                self.pair.shared.path = folder / LARGE / counted.name
 
     def make_keys(
         self,
