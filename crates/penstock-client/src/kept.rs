@@ -29,13 +29,8 @@ unsafe impl Sync for Kept {}
 
 impl Kept {
     /// `None`: the system has no such memory. A child is then without the secret.
-    pub fn new<'a>(coefficients: impl Iterator<Item = &'a i8>) -> Option<Self> {
-        let mut content = Protected::<i8>::new(1 << 18);
-        let mut count = 0;
-        for (to, from) in content.iter_mut().zip(coefficients) {
-            *to = *from;
-            count += 1;
-        }
+    pub fn new(parts: [&[i8]; 2]) -> Option<Self> {
+        let count = parts[0].len() + parts[1].len();
         let file = memfd_create("penstock-secret", MemfdFlags::CLOEXEC).ok()?;
         ftruncate(&file, count as u64).ok()?;
         let both = ProtFlags::READ | ProtFlags::WRITE;
@@ -51,7 +46,9 @@ impl Kept {
             for advice in [Advice::LinuxDontDump, Advice::LinuxDontFork] {
                 madvise(place.as_ptr(), count, advice).ok()?;
             }
-            std::ptr::copy_nonoverlapping(content.as_ptr(), made.place.as_ptr(), count);
+            let place = std::slice::from_raw_parts_mut(made.place.as_ptr(), count);
+            place[..parts[0].len()].copy_from_slice(parts[0]);
+            place[parts[0].len()..].copy_from_slice(parts[1]);
         }
         Some(made)
     }

@@ -110,8 +110,7 @@ impl SecretKey {
                 format!("pairs of encapsulated secrets have one with {EPHEMERAL_WEIGHT} of -1 or 1, others none");
             return Err(Error::value("an ephemeral secret", rule));
         }
-        let given = ephemeral.as_deref().unwrap_or_default();
-        let kept = Kept::new(coefficients.iter().chain(given));
+        let kept = Kept::new([&coefficients, ephemeral.as_deref().unwrap_or_default()]);
         Ok(Self { words: OfProcess::new(Words::of(ring, coefficients, ephemeral)?), kept, tag })
     }
 
