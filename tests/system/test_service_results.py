@@ -139,7 +139,7 @@ def test_the_verbs_share_a_result_with_its_package_alone(
     assert "--package FILE" in capsys.readouterr().err
     assert main([*result, "--for", "shared", "--package", "same.pkg", "--format", "json"]) == 0
     shown = capsys.readouterr()
-    assert "shared: 1 results of this pair; an advantage of at most 2^-22.8 (predicted)" in shown.err
+    assert "shared results of this pair: 1; an advantage of at most 2^-22.8 (predicted)" in shown.err
     assert "is trusted to have run the program" in shown.err
     assert np.allclose([row["value"] for row in json.loads(shown.out)], X, atol=0.1)
     assert main([*result, "--for", "shared", "--package", "same.pkg", "--input", "x.npy", "-o", "y.npy"]) == 0

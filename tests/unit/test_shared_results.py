@@ -450,6 +450,36 @@ def test_a_lost_or_damaged_count_is_refused_for_others_only(
     assert np.max(np.abs(pair.decrypt(attack.fresh(), result_for="owner") - attack.values)) < 1e-6
 
 
+def test_a_pair_in_openfhes_folder_shares_nothing_before_it_is_taken_over(attack: Attack, tmp_path: Path) -> None:
+    attack.pair.to_openfhe(tmp_path / "theirs")
+    theirs = KeyPair.from_openfhe(tmp_path / "theirs", attack.pair.params, threads=1)
+    content = attack.fresh()
+    with pytest.raises(KeyPairRefused, match=r"no place for the count.*from-openfhe"):
+        theirs.decrypt(content, **attack.shared)
+    assert np.max(np.abs(theirs.decrypt(content, result_for="owner") - attack.values)) < 1e-6
+    ours = theirs.with_new_public()
+    assert ours.save(tmp_path / "ours")
+    ours.decrypt(content, **attack.shared)
+    assert ours.shared.results == 1
+
+
+def test_an_owner_may_compare_a_result_with_its_inputs(attack: Attack) -> None:
+    given = {"result_for": "owner", "package": attack.package}
+    attack.pair.decrypt(attack.fresh(), inputs={"x": attack.values}, **given)
+    large = 50 * attack.values  # no noise has to cover it
+    attack.pair.decrypt(attack.pair.encrypt(large, limbs=LIMBS), inputs={"x": large}, **given)
+    with pytest.raises(ParamsError, match="is not what 'identity' makes of these inputs"):
+        attack.pair.decrypt(attack.fresh(), inputs={"x": 1.001 * attack.values}, **given)
+    assert attack.pair.shared.results == 0
+
+
+def test_a_package_that_states_too_little_noise_is_found_by_its_inputs(attack: Attack) -> None:
+    assert attack.package.noise is not None
+    less = replace(attack.package, noise=attack.package.noise._replace(error_bits=-60))
+    with pytest.raises(ParamsError, match=r"states an error of at most 2\^-60, and its calls have up to"):
+        attack.pair.decrypt(attack.fresh(), **{**attack.shared, "package": less})
+
+
 def test_a_pair_whose_folder_is_gone_goes_on_with_its_count_in_another(attack: Attack, tmp_path: Path) -> None:
     assert attack.pair.save(tmp_path / "alice")
     attack.pair.decrypt(attack.fresh(), **attack.shared)

@@ -126,7 +126,7 @@ class KeyPair:
             raise
         except PenstockError as error:
             raise KeyPairDamaged(f"{folder}: {error}") from error
-        return cls(params, ring, secret, public)._checked(folder)
+        return cls(params, ring, secret, public, SharedCount(str(secret.tag), foreign=folder))._checked(folder)
 
     def with_new_public(self) -> KeyPair:
         """The same secret key with a new public one, which `save` can write. The old public key stays of use."""
@@ -244,9 +244,9 @@ class KeyPair:
         stated noise asks for. It is counted with the pair (`shared`) before it is decrypted.
 
         Args:   result_for: `"owner"`: nobody else learns the values. `"shared"`: others may. package: the program, or
-                its file. result: which output it is, where the package has several. inputs: for shared results, the
-                values that were encrypted: the package must make the same result of them. Without them whoever
-                evaluates is trusted to run the program. queries: results of this pair that others will learn in all.
+                its file. result: which output it is, where the package has several. inputs: the values that were
+                encrypted: the package must make the same result of them. Without them whoever evaluates is trusted to
+                run the program. queries: results of this pair that others will learn in all.
                 statistical_bits: as `predict precision --statistical-bits`.
         Raises: PenstockError: another pair's, not whole, another header, the values outgrew the modulus, or they are
                 imaginary (`decrypt_complex`). UsageError: neither owner's nor shared; shared without a package.
@@ -288,12 +288,16 @@ class KeyPair:
         program.check_params(self.params)
         one = program.one(asked.result)
         if not is_shared:
-            return self._opened(content, one, None, keep_imaginary)[: one.length]
+            values = self._opened(content, one, None, keep_imaginary)
+            if asked.inputs is not None:
+                program.check_computed(one, asked.inputs, values)
+            return values[: one.length]
         std = program.flooding_std(one, queries=asked.queries, statistical_bits=asked.statistical_bits)
         self.shared.add(asked.queries, asked.statistical_bits)
         if asked.inputs is not None:
+            program.check_inputs(asked.inputs)
             whole = self._opened(content, one, None, one.is_complex)
-            program.check_computed(one, asked.inputs, whole)
+            program.check_stated(program.check_computed(one, asked.inputs, whole))
         values = self._opened(content, one, std, keep_imaginary)
         program.check_range(one, values, std)
         return values[: one.length]

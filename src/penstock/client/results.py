@@ -157,21 +157,31 @@ class ProgramResults:
                     "owner; or make the package again with inputs as large as they get"
                 )
 
-    def check_computed(self, result: Result, inputs: Mapping[str, Values], decrypted: Values) -> None:
+    def check_computed(self, result: Result, inputs: Mapping[str, Values], decrypted: Values) -> float:
         """Compare a result, (slots,) without noise, with the package's own of these inputs, up to its error.
 
+        Returns: the bound on the root mean square of its error's values, from the package's calls.
         Raises: ParamsError: it is not. UsageError: the package's file is not at hand; as `checked_inputs`.
         """
         if self.package is None:
             raise UsageError("a result is compared with its inputs by its package: give the package's file, too")
         given = checked_inputs(self.package, inputs)
-        self.check_inputs(given)
         bound, _ = bounded(self.package, given)[result.name]
         exact = clear_results(self.package, given)[result.name]
-        if not np.sqrt(np.mean(np.abs(decrypted - (exact if result.is_complex else exact.real)) ** 2)) <= bound:
+        if not np.sqrt(np.mean(np.abs(decrypted - (exact if np.any(decrypted.imag) else exact.real)) ** 2)) <= bound:
             raise ParamsError(
                 f"result '{result.name}' is not what '{self.program}' makes of these inputs: it is given to nobody. "
                 "Whoever evaluated did something else, or it is a result of other inputs"
+            )
+        return bound
+
+    def check_stated(self, bound: float) -> None:
+        """Raises: ParamsError: the package states less noise than its calls have for inputs in its range."""
+        assert self.noise is not None
+        if bound > 2.0**self.noise.error_bits:
+            raise ParamsError(
+                f"the package '{self.program}' states an error of at most 2^{self.noise.error_bits}, and its calls have "
+                f"up to 2^{math.log2(bound):.1f}: its results are given to nobody else. Make it again, or ask its maker"
             )
 
     def to_dict(self) -> dict[str, Any]:

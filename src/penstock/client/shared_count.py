@@ -30,11 +30,12 @@ _REMEDY = (
 class SharedCount:
     """The shared results of one pair.
 
-    Args:   tag: the pair's. path: the file; `None`: of a pair that is in memory alone.
+    Args:   tag: the pair's. path: the file; `None`: of a pair that is in memory alone. foreign: the folder of another
+            library's pair, where no count is kept, until the pair is saved.
     """
 
-    def __init__(self, tag: str, path: Path | None = None) -> None:
-        self._tag, self.path = tag, path
+    def __init__(self, tag: str, path: Path | None = None, *, foreign: Path | None = None) -> None:
+        self._tag, self.path, self._foreign = tag, path, foreign
         self._results, self._divergence = 0, 0.0
 
     @property
@@ -55,6 +56,11 @@ class SharedCount:
         Raises: KeyPairRefused: with it the results would tell more than the asked bits allow. KeyPairDamaged: the file
                 is lost or damaged. FileError.
         """
+        if self.path is None and self._foreign is not None:
+            raise KeyPairRefused(
+                f"{self._foreign}: OpenFHE's folder of a pair has no place for the count of shared results: take the "
+                "pair over with 'penstock client from-openfhe' first, or keep the result with the owner"
+            )
         with self._locked():
             results, total = self._read()
             total += divergence(queries, statistical_bits)

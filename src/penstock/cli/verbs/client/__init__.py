@@ -29,7 +29,7 @@ from penstock.cli.verbs.client.service import (
     wait,
 )
 from penstock.cli.verbs.keys import NamedVerbs
-from penstock.errors import UsageError
+from penstock.errors import KeyPairDamaged, UsageError
 from penstock.keystore import parameter_digest
 from penstock.keystore.pairs import PAIRS, pair_in
 from penstock.params import catalogue
@@ -407,9 +407,18 @@ def _facts(folder: Path, params: CkksParameters, pair: Any) -> dict[str, Any]:
         "sealed": kept.library == PAIRS["penstock"].library and is_sealed(folder),
         "checked": hasattr(pair, "decrypt"),
         "memory_locked": getattr(pair, "is_locked", None),
+        "shared_results": _shared(pair),
         "folder_mode": _mode(folder),
         "secret_mode": _mode(folder / kept.secret),
     }
+
+
+def _shared(pair: Any) -> int | None:
+    """The results that others know; `None`: only the public key is open, or the count is lost."""
+    try:
+        return int(pair.shared.results) if hasattr(pair, "shared") else None
+    except KeyPairDamaged:
+        return None
 
 
 def _mode(path: Path) -> str:

@@ -40,7 +40,7 @@ def results_options(command: F) -> F:
             "inputs",
             metavar="[NAME=]FILE",
             multiple=True,
-            help="With --for shared: the values that were encrypted, from which the package makes the result again.",
+            help="The values that were encrypted: the package must make the same result of them.",
         ),
         click.option(
             "--package",
@@ -88,5 +88,5 @@ def tell_shared(count: SharedCount, *, is_compared: bool) -> None:
         else "Whoever evaluated is trusted to have run the program (--input compares)."
     )
     progress_console.print(
-        f"shared: {count.results} results of this pair; {told}. {trust}", highlight=False, markup=False, soft_wrap=True
+        f"shared results of this pair: {count.results}; {told}. {trust}", highlight=False, markup=False, soft_wrap=True
     )
