@@ -180,8 +180,8 @@ class ProgramResults:
         assert self.noise is not None
         if bound > 2.0**self.noise.error_bits:
             raise ParamsError(
-                f"the package '{self.program}' states an error of at most 2^{self.noise.error_bits}, and its calls have "
-                f"up to 2^{math.log2(bound):.1f}: its results are given to nobody else. Make it again, or ask its maker"
+                f"the package '{self.program}' states an error of at most 2^{self.noise.error_bits}, and its calls "
+                f"have up to 2^{math.log2(bound):.1f}: its results are given to nobody else. Make it again, or ask its maker"
             )
 
     def to_dict(self) -> dict[str, Any]:
