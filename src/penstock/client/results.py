@@ -181,7 +181,8 @@ class ProgramResults:
         if bound > 2.0**self.noise.error_bits:
             raise ParamsError(
                 f"the package '{self.program}' states an error of at most 2^{self.noise.error_bits}, and its calls "
-                f"have up to 2^{math.log2(bound):.1f}: its results are given to nobody else. Make it again, or ask its maker"
+                f"have up to 2^{math.log2(bound):.1f}: its results are given to nobody "
+                "else. Make it again, or ask its maker"
             )
 
     def to_dict(self) -> dict[str, Any]:
