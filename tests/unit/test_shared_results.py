@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import struct
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.forked import in_child
 
 import penstock as ps
 import witness
@@ -39,6 +41,7 @@ pytest.importorskip("penstock_client", reason="penstock's client is not installe
 
 from penstock.client import KeyPair
 from penstock.client.results import ProgramResults
+from penstock.client.shared_count import MOST_REFUSED
 from penstock.program.flooding import advantage_bits
 
 SET = """
@@ -294,21 +297,26 @@ def test_the_noise_does_not_follow_the_ciphertext(attack: Attack) -> None:
 
 
 def test_complex_results_get_noise_too(attack: Attack) -> None:
-    program = ProgramResults.of(attack.package)
-    std = program.flooding_std(program.one(None), queries=1000, statistical_bits=30) * math.sqrt(N / 2) / SCALE
-    got = attack.pair.decrypt_complex(attack.fresh(), **attack.shared)
-    assert 0.8 < np.std(got.imag) / std < 1.6
-    assert 0.8 < np.std(got.real - attack.values) / std < 1.6
+    def program(ev: Any) -> Any:
+        return ev.decrypt(ev.mult_by_i(ev.encrypt(attack.values, name="x")))
+
+    turned = capture(program, attack.pair.params, ConstantsInMemory(), "turned")
+    results = ProgramResults.of(turned)
+    std = results.flooding_std(results.one(None), queries=1000, statistical_bits=30) * math.sqrt(N / 2) / SCALE
+    content = attack.pair.encrypt_complex(1j * attack.values, limbs=attack.pair.params.num_q)
+    got = attack.pair.decrypt_complex(content, **{**attack.shared, "package": turned})
+    assert 0.8 < np.std(got.real) / std < 1.6
+    assert 0.8 < np.std(got.imag - attack.values) / std < 1.6
 
 
 def test_values_outside_the_stated_range_are_given_to_nobody(attack: Attack, package: Package) -> None:
     assert package.noise is not None
-    assert package.noise.input_bits == 1
+    assert 1 <= package.noise.largest_input / np.max(np.abs(attack.values)) < 2 ** (1 / 8)
     attack.shared.pop("inputs")
     with pytest.raises(ParamsError, match=r"larger than the values that its package states noise for \(2\^1\)"):
         attack.pair.decrypt(attack.times(attack.fresh(), 16), **attack.shared)
     big = 5 * attack.values
-    with pytest.raises(ParamsError, match="input 'x' of 'identity' has values larger"):
+    with pytest.raises(ParamsError, match="inputs of 'identity' have values up to"):
         attack.pair.decrypt(
             attack.pair.encrypt(big, limbs=LIMBS), result_for="shared", package=package, inputs={"x": big}
         )
@@ -404,7 +412,7 @@ def test_shared_results_are_counted_and_bound_the_advantage(attack: Attack, tmp_
         assert pair.shared.results == count
         # The divergences of `count` results of four.
         assert pair.shared.advantage_bits == pytest.approx(advantage_bits(30) + math.log2(4 / count) / 2)
-    with pytest.raises(KeyPairRefused, match=r"has given 4 results to others.*make a new pair"):
+    with pytest.raises(KeyPairRefused, match=r"has counted 4 results for others.*make a new pair"):
         pair.decrypt(content, **shared)
     # More noise hides more results; fewer bits are hidden than was asked for at first.
     again = KeyPair.load(tmp_path / "alice", attack.pair.params, threads=1)
@@ -413,10 +421,72 @@ def test_shared_results_are_counted_and_bound_the_advantage(attack: Attack, tmp_
     assert attack.pair.shared.results == again.shared.results == 5
 
 
-def test_a_refused_result_is_counted_all_the_same(attack: Attack) -> None:
-    with pytest.raises(PenstockError):
-        attack.pair.decrypt(_restated(attack.fresh(), 2.0**60), **attack.shared)
-    assert attack.pair.shared.results == 1
+def test_what_is_refused_before_it_is_decrypted_is_not_counted(attack: Attack) -> None:
+    other = KeyPair.generate(attack.pair.params, threads=1)
+    for content, more in (
+        (_restated(attack.fresh(), 2.0**60), {}),
+        (other.encrypt([0.5], limbs=LIMBS), {}),
+        (attack.fresh(), {"inputs": {"y": attack.values}}),
+        (attack.fresh(), {"inputs": {"x": attack.values[:5]}}),
+        (attack.fresh(), {"inputs": {"x": ["a"] * SLOTS}}),
+        (attack.fresh(), {"queries": 0}),
+        (attack.fresh(), {"queries": float("nan")}),
+        (attack.fresh(), {"queries": 1.5}),
+        (attack.fresh(), {"statistical_bits": 129}),
+    ):
+        with pytest.raises(PenstockError):
+            attack.pair.decrypt(content, **{**attack.shared, **more})
+    with pytest.raises(UsageError, match="is real: its imaginary parts are error"):
+        attack.pair.decrypt_complex(attack.fresh(), **attack.shared)
+    assert attack.pair.shared.results == 0
+
+
+def test_two_results_that_are_not_the_programs_end_the_sharing_of_a_pair(attack: Attack, tmp_path: Path) -> None:
+    """Each refusal compares a multiple of the secret with a bound, exactly: a thousand of them would tell the key."""
+    attack.pair.save(tmp_path / "alice")
+    for count in range(1, MOST_REFUSED + 1):
+        attack.pair.decrypt(attack.fresh(), **attack.shared)
+        with pytest.raises(ParamsError, match="is not what 'identity' makes"):
+            attack.pair.decrypt(_added(attack, 40), **attack.shared)
+        assert attack.pair.shared.results == 2 * count
+    again = KeyPair.load(tmp_path / "alice", attack.pair.params, threads=1)
+    for pair in (attack.pair, again):
+        with pytest.raises(KeyPairRefused, match=r"has refused 2 results.*nothing more is shared. Make a new pair"):
+            pair.decrypt(attack.fresh(), **attack.shared)
+    assert np.max(np.abs(again.decrypt(attack.fresh(), result_for="owner") - attack.values)) < 1e-6
+
+
+def test_a_decryption_that_is_cut_off_counts_as_refused(attack: Attack, tmp_path: Path) -> None:
+    attack.pair.save(tmp_path / "alice")
+    for _ in range(MOST_REFUSED):
+        child = os.fork()
+        if child == 0:
+            with attack.pair.shared.sharing(1000, 30):
+                os._exit(9)  # as if killed
+        os.waitpid(child, 0)
+    assert attack.pair.shared.results == MOST_REFUSED
+    with pytest.raises(KeyPairRefused, match="nothing more is shared"):
+        attack.pair.decrypt(attack.fresh(), **attack.shared)
+
+
+def test_a_child_shares_no_result_of_a_pair_in_memory(attack: Attack) -> None:
+    content = attack.fresh()
+    with pytest.raises(PenstockError, match="save the pair first"):
+        in_child(lambda: attack.pair.decrypt(content, **attack.shared))
+
+
+def test_threads_count_all_their_results(attack: Attack) -> None:
+    def count() -> None:
+        for _ in range(200):
+            with attack.pair.shared.sharing(10_000, 30):
+                pass
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert attack.pair.shared.results == 800
 
 
 def _lost(file: Path) -> None:
@@ -428,7 +498,7 @@ def _cut(file: Path) -> None:
 
 
 def _changed(file: Path) -> None:
-    file.write_text(json.dumps({**json.loads(file.read_text()), "results": 0}))
+    file.write_text(json.dumps({**json.loads(file.read_text()), "refused": -5}))
 
 
 def _of_another(file: Path) -> None:
@@ -497,7 +567,8 @@ def test_processes_that_share_results_at_once_count_all(attack: Attack, tmp_path
             code = 1
             try:
                 for _ in range(10):
-                    attack.pair.shared.add(1000, 30)
+                    with attack.pair.shared.sharing(1000, 30):
+                        pass
                 code = 0
             finally:
                 os._exit(code)
@@ -515,7 +586,7 @@ def test_the_noise_is_kept_in_the_file_and_a_malformed_one_is_refused(package: P
     for stated in ("", "1 2", "1 2 3 4", "1.5 2 3", "1 2 nan", "9999 1 1"):
         wrong = replace(package, noise=None, provenance={"noise": stated})
         write_package(wrong, tmp_path / "b.pkg", force=True)
-        with pytest.raises(PackageError, match="not 3 powers of two"):
+        with pytest.raises(PackageError, match="not 3 whole numbers"):
             open_package(tmp_path / "b.pkg")
 
 

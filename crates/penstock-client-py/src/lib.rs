@@ -216,6 +216,17 @@ impl Ring {
         free(py, || self.0.encrypt_seeded(&secret.0, &given, limbs, degree)).map(|bytes| PyBytes::new(py, &bytes))
     }
 
+    fn check_result(
+        &self,
+        py: Python<'_>,
+        secret: &SecretKey,
+        ciphertext: &[u8],
+        stated: (usize, u32, f64, u32),
+    ) -> PyResult<()> {
+        let (limbs, degree, scale, slots) = stated;
+        free(py, || self.0.check_result(&secret.0, ciphertext, &client::Stated { limbs, degree, scale, slots }))
+    }
+
     #[pyo3(signature = (secret, ciphertext, *, stated = None, flooding = None, keep_imaginary = false))]
     fn decrypt<'py>(
         &self,

@@ -137,6 +137,14 @@ impl Ring {
         Ok(Phase { words, limbs, scale: read.scale(), slots: read.slots() as usize })
     }
 
+    /// Holds a result to its header alone, which tells nothing of the secret: as [`Ring::decrypt`] does first.
+    ///
+    /// # Errors
+    /// As [`Ring::decrypt`], but for values.
+    pub fn check_result(&self, secret: &SecretKey, ciphertext: &[u8], stated: &Stated) -> Result<()> {
+        self.check_header(&self.own(secret, ciphertext)?, Some(stated))
+    }
+
     /// Whether the header of a result is the one that its program states; without a program, one of the set's.
     fn check_header(&self, read: &Ciphertext, stated: Option<&Stated>) -> Result<()> {
         let wrong = |what, found: String, whose, expected: String| Err(Error::Header { what, found, whose, expected });

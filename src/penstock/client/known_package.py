@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from penstock.client.described import Program
 from penstock.client.journal import Record
 from penstock.client.results import ProgramResults
 from penstock.client.uploads import digest_of
-from penstock.errors import ParamsError, UsageError
-from penstock.program.evaluator import Values
+from penstock.errors import UsageError
 
 
 def told_by(package: Path, sha256: str) -> Record:
@@ -51,17 +49,16 @@ def results_of(job: str, record: Record, package: Path | None, *, is_shared: boo
     stated = record.get("package")
     if package is not None and digest_in(record) not in (None, digest_of(package)[0]):
         raise UsageError(f"job '{job}' was submitted for another package than {package}: name that one, or none")
-    if is_shared and stated is not None and stated["uncovered"]:
-        raise ParamsError(f"job '{job}': {stated['uncovered']}")
-    if package is not None:
-        return ProgramResults.of(package)
-    return None if stated is None else ProgramResults.from_dict(stated["results"])
-
-
-def uncovered(package: Record, inputs: Mapping[str, Values]) -> str:
-    """Why a result of these inputs cannot be shared; empty: they are within the range of the stated noise."""
-    try:
-        ProgramResults.from_dict(package["results"]).check_inputs(inputs)
-    except ParamsError as error:
-        return str(error)
-    return ""
+    if package is None and stated is None:
+        return None
+    found = (
+        ProgramResults.of(package) if package is not None else ProgramResults.from_dict(record["package"]["results"])
+    )
+    if is_shared:
+        if "input_eighths" not in record:
+            raise UsageError(
+                f"job '{job}' was submitted by an earlier version, which kept no size of its inputs: its result is for "
+                "the owner, or submit it again"
+            )
+        found.check_inputs(record["input_eighths"])
+    return found

@@ -20,6 +20,7 @@ from penstock.errors import KeyPairDamaged, KeyPairRefused, PenstockError, Usage
 from penstock.keystore import KeyStore, parameter_digest
 from penstock.keystore.pairs import PAIRS
 from penstock.package.content import Package
+from penstock.package.noise import size_in_eighths
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values, padded
 from penstock.program.flooding import STATISTICAL_BITS
@@ -288,19 +289,37 @@ class KeyPair:
         program.check_params(self.params)
         one = program.one(asked.result)
         if not is_shared:
+            computed = None if asked.inputs is None else program.computed(one, asked.inputs)
             values = self._opened(content, one, None, keep_imaginary)
-            if asked.inputs is not None:
-                program.check_computed(one, asked.inputs, values)
+            if computed is not None:
+                whole = self._opened(content, one, None, one.is_complex) if keep_imaginary else values
+                program.check_computed(one, whole, computed)
             return values[: one.length]
+        return self._shared(content, asked, program, one, keep_imaginary)[: one.length]
+
+    def _shared(
+        self, content: bytes, asked: _Asked, program: ProgramResults, one: Result, keep_imaginary: bool
+    ) -> Values:
+        """The whole vector of a shared result. All that does not depend on the secret is checked first."""
+        if keep_imaginary and not one.is_complex:
+            raise UsageError(
+                f"result '{one.name}' of '{program.program}' is real: its imaginary parts are error, and nobody else "
+                "gets them. Leave out --complex, or call decrypt"
+            )
         std = program.flooding_std(one, queries=asked.queries, statistical_bits=asked.statistical_bits)
-        self.shared.add(asked.queries, asked.statistical_bits)
+        computed = None
         if asked.inputs is not None:
-            program.check_inputs(asked.inputs)
-            whole = self._opened(content, one, None, one.is_complex)
-            program.check_stated(program.check_computed(one, asked.inputs, whole))
-        values = self._opened(content, one, std, keep_imaginary)
+            computed = program.computed(one, asked.inputs)
+            program.check_inputs(size_in_eighths(asked.inputs))
+            program.check_stated(computed[1])
+        with client_errors():
+            self._ring.check_result(self._secret, _bytes(content), one.stated)
+        with self.shared.sharing(asked.queries, asked.statistical_bits):
+            if computed is not None:
+                program.check_computed(one, self._opened(content, one, None, one.is_complex), computed)
+            values = self._opened(content, one, std, keep_imaginary)
         program.check_range(one, values, std)
-        return values[: one.length]
+        return values
 
     def _opened(self, content: bytes, one: Result | None, flooding: float | None, keep_imaginary: bool) -> Values:
         stated = None if one is None else one.stated

@@ -71,7 +71,7 @@ class ProgramResults:
         path = Path(package).resolve()
         with os_errors(path, "read"):
             found = path.stat()
-        return _in_file(path, found.st_mtime_ns, found.st_size)
+        return _in_file(path, (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size))
 
     def one(self, name: str | None) -> Result:
         """The output of a name; without one the only output. Raises: UsageError: there is no such, or several."""
@@ -125,7 +125,7 @@ class ProgramResults:
         if needed >= held:
             raise ParamsError(
                 f"result '{result.name}' of '{self.program}' needs noise of 2^{math.log2(std):.0f} to hide the key, "
-                f"and its modulus holds {held:.0f} bits where {needed:.0f} are needed: take a set of more depth, or "
+                f"and its modulus holds {held:.1f} bits where {needed:.1f} are needed: take a set of more depth, or "
                 "keep the result with the owner"
             )
         return std
@@ -145,44 +145,49 @@ class ProgramResults:
                 "make the package again with inputs as large as they get"
             )
 
-    def check_inputs(self, inputs: Mapping[str, Values]) -> None:
-        """Raises: ParamsError: inputs that the stated noise does not cover."""
-        if self.noise is None:
-            return
-        for name, values in inputs.items():
-            if not np.max(np.abs(values), initial=0.0) <= 2.0**self.noise.input_bits:
-                raise ParamsError(
-                    f"input '{name}' of '{self.program}' has values larger than the package states noise for "
-                    f"(2^{self.noise.input_bits}), so that its result is given to nobody else: keep it with the "
-                    "owner; or make the package again with inputs as large as they get"
-                )
+    def check_inputs(self, eighths: int) -> None:
+        """Raises: ParamsError: inputs of that size (`size_in_eighths`) that the stated noise does not cover."""
+        if self.noise is not None and eighths > self.noise.input_eighths:
+            raise ParamsError(
+                f"inputs of '{self.program}' have values up to {2 ** (eighths / 8):.3g}, and its package states noise "
+                f"for {self.noise.largest_input:.3g}, so that the result is given to nobody else: keep it with the "
+                "owner; or make the package again with inputs as large as they get"
+            )
 
-    def check_computed(self, result: Result, inputs: Mapping[str, Values], decrypted: Values) -> float:
-        """Compare a result, (slots,) without noise, with the package's own of these inputs, up to its error.
+    def computed(self, result: Result, inputs: Mapping[str, Values]) -> tuple[Values, float]:
+        """A result as the package computes it in the clear, (slots,), and the bound on the root mean square of the
+        error's values of an encrypted run.
 
-        Returns: the bound on the root mean square of its error's values, from the package's calls.
-        Raises: ParamsError: it is not. UsageError: the package's file is not at hand; as `checked_inputs`.
+        Raises: ParamsError: there is no bound. UsageError: the package's file is not at hand; as `checked_inputs`.
         """
         if self.package is None:
             raise UsageError("a result is compared with its inputs by its package: give the package's file, too")
         given = checked_inputs(self.package, inputs)
         bound, _ = bounded(self.package, given)[result.name]
         exact = clear_results(self.package, given)[result.name]
-        if not np.sqrt(np.mean(np.abs(decrypted - (exact if np.any(decrypted.imag) else exact.real)) ** 2)) <= bound:
+        return exact if result.is_complex else exact.real, bound
+
+    def check_computed(self, result: Result, decrypted: Values, computed: tuple[Values, float]) -> None:
+        """Compare a decrypted result, (slots,) without noise, with the computed one, up to its error.
+
+        Raises: ParamsError: it is another one.
+        """
+        exact, bound = computed
+        if not np.sqrt(np.mean(np.abs(decrypted - exact) ** 2)) <= bound:
             raise ParamsError(
                 f"result '{result.name}' is not what '{self.program}' makes of these inputs: it is given to nobody. "
                 "Whoever evaluated did something else, or it is a result of other inputs"
             )
-        return bound
 
     def check_stated(self, bound: float) -> None:
-        """Raises: ParamsError: the package states less noise than its calls have for inputs in its range."""
+        """Raises: ParamsError: the package states less noise than its calls have for these inputs."""
         assert self.noise is not None
         if bound > 2.0**self.noise.error_bits:
             raise ParamsError(
                 f"the package '{self.program}' states an error of at most 2^{self.noise.error_bits}, and its calls "
                 f"have up to 2^{math.log2(bound):.1f}: its results are given to nobody "
-                "else. Make it again, or ask its maker"
+                "else. These inputs make larger values inside than the recorded ones did: make the package again with "
+                "inputs like these"
             )
 
     def to_dict(self) -> dict[str, Any]:
@@ -208,7 +213,7 @@ class ProgramResults:
 
 
 @lru_cache(maxsize=_KEPT)
-def _in_file(path: Path, mtime_ns: int, size: int) -> ProgramResults:
+def _in_file(path: Path, state: tuple[int, ...]) -> ProgramResults:
     return _results_of(open_package(path))
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from penstock.client.described import NeededKeys, Program, needed_of, program_of
 from penstock.client.journal import Journal, Record
-from penstock.client.known_package import digest_in, package_of, results_of, told_by, uncovered
+from penstock.client.known_package import digest_in, package_of, results_of, told_by
 from penstock.client.pair import FILES, OWNER, SHARED, KeyPair
 from penstock.client.results import QUERIES
 from penstock.client.shared_count import SharedCount
@@ -28,6 +28,7 @@ from penstock.client.uploads import OnBytes, Uploads, digest_of
 from penstock.errors import CheckFailed, ParamsError, PenstockError, UsageError
 from penstock.keystore import check_tenant, parameter_digest
 from penstock.operations import TO_SPARSE_KEY
+from penstock.package.noise import size_in_eighths
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
 from penstock.program.flooding import STATISTICAL_BITS
@@ -512,9 +513,10 @@ class Service:
             "outputs": {each.name: each.length for each in program.outputs},
             "complex": [each.name for each in program.outputs if each.is_complex],
             "params": program.params.to_dict(),
+            "input_eighths": size_in_eighths(values),
         }
         if package is not None:
-            record["package"] = {**package, "uncovered": uncovered(package, values)}
+            record["package"] = package
         journal.note("job", self._job_key(job), **record)
         return job, record
 

@@ -164,17 +164,21 @@ class Output:
 
 
 class Noise(NamedTuple):
-    """Bounds that hold for every input and result of a package: powers of two.
+    """Bounds that hold for every input and result of a package, in whole numbers.
 
     One of each is for all vectors: bounds by vector would tell which ones were zero when the package was recorded.
     """
 
-    input_bits: int
-    """No value of an input is larger."""
+    input_eighths: int
+    """No value of an input is larger than 2^(this / 8)."""
     result_bits: int
-    """No value of a result is larger."""
+    """No value of a result is larger than this power of two."""
     error_bits: int
-    """The root mean square of the error's values of a result is not larger, in the worst case."""
+    """The root mean square of the values of a result's error is not larger than this power of two, at worst."""
+
+    @property
+    def largest_input(self) -> float:
+        return float(2.0 ** (self.input_eighths / 8))
 
 
 class Constants(Protocol):

@@ -163,7 +163,7 @@ def _noise_of(provenance: dict[str, str], path: Path) -> Noise | None:
     bits = stated.split()
     if len(bits) != len(Noise._fields) or not all(_WHOLE.fullmatch(each) for each in bits):
         raise PackageError(
-            f"{path}: the noise of its results is '{cut(stated)}', and not {len(Noise._fields)} powers of two: the "
+            f"{path}: the noise of its results is '{cut(stated)}', and not {len(Noise._fields)} whole numbers: the "
             "package is not used; make it again"
         )
     return Noise(*map(int, bits))

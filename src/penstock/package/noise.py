@@ -1,6 +1,6 @@
 """The noise of a package's results: a worst-case bound, from inputs as large as the program may get.
 
-The package runs on the inputs without cryptography, and each value carries a bound on its error
+The package runs without cryptography on inputs of the stated size, and each value carries a bound on its error
 (`penstock.program.bounding`). No ciphertext of a later run may have larger values than here; `SLACK` times as large are
 allowed for.
 """
@@ -20,24 +20,34 @@ from penstock.program.clear import ClearResults
 from penstock.program.evaluator import Values
 
 SLACK = 2.0
-"""Values may be so many times as large as with the given inputs."""
+"""Values of ciphertexts may be so many times as large as here."""
 
 
 def stated_noise(package: Package, inputs: Mapping[str, Values]) -> Noise | None:
-    """The bounds where values are up to `SLACK` times as large as with these inputs; `None`: there are none.
+    """The bounds for inputs as large as the largest of these, rounded up; `None`: there are none.
 
-    A program that refreshes has none, and neither has a set that is not for OpenFHE.
+    A program that refreshes has none, and neither has a set that is not for OpenFHE, or a recording of zeros alone.
     """
     if package.params.library != "openfhe" or any(each.verb is Verb.BOOTSTRAP for each in package.instructions):
         return None
+    largest = max((_largest(values) for values in inputs.values()), default=0.0)
+    if not 2.0**-100 < largest < 2.0**100:
+        return None
+    eighths = size_in_eighths(inputs)
+    edge = {name: np.asarray(values) * (2.0 ** (eighths / 8) / largest) for name, values in inputs.items()}
     try:
-        found = bounded(package, inputs, slack=SLACK)
+        found = bounded(package, edge, slack=SLACK)
     except PenstockError:  # no bound of a call is known, or it outgrows doubles
         return None
-    errors, largest = zip(*found.values(), strict=True)
-    given = SLACK * max((_largest(values) for values in inputs.values()), default=0.0)
-    # Values of 0 would say that everything is refused, and that they were 0.
-    return Noise(_bits(max(given, 1.0)), _bits(max(*largest, 1.0)), _bits(max(errors)))
+    errors, results = zip(*found.values(), strict=True)
+    # A bound of 0 would say that everything is refused, and that the results were 0.
+    return Noise(eighths, _bits(max(*results, 1.0)), _bits(max(errors)))
+
+
+def size_in_eighths(inputs: Mapping[str, Values]) -> int:
+    """Eight times log2 of the largest value, rounded up."""
+    largest = max((_largest(values) for values in inputs.values()), default=0.0)
+    return math.ceil(8 * math.log2(max(largest, 2.0**-100)) - 1e-9)
 
 
 def bounded(package: Package, inputs: Mapping[str, Values], *, slack: float = 1.0) -> dict[str, tuple[float, float]]:

@@ -103,6 +103,9 @@ class Ring:
     ) -> bytes:
         """A ciphertext of half the bytes, which penstock's evaluator reads."""
 
+    def check_result(self, secret: SecretKey, ciphertext: bytes, stated: tuple[int, int, float, int]) -> None:
+        """Hold a result to its header, without decrypting it."""
+
     def decrypt(
         self,
         secret: SecretKey,

@@ -163,7 +163,8 @@ def _draw(console: Console, said: dict[str, Any]) -> None:
     line(
         "noise: not stated, so that results cannot be shared"
         if noise is None
-        else f"noise of a result: at most 2^{noise['error_bits']} (predicted), for inputs up to 2^{noise['input_bits']}"
+        else f"noise of a result: at most 2^{noise['error_bits']} (predicted), for inputs up to "
+        f"{2 ** (noise['input_eighths'] / 8):.3g}"
     )
     if "file_bytes" in said:
         line(f"file: {format_bytes(said['file_bytes'])}")
