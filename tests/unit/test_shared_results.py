@@ -14,7 +14,7 @@ import shutil
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from tests.forked import in_child
 
 import penstock as ps
 import witness
+from key_recovery import LIMBS, SCALE, SLOTS, Attack, N
 from penstock._engine import CkksWriter
 from penstock.errors import KeyPairDamaged, KeyPairRefused, ParamsError, PenstockError, UsageError
 from penstock.keystore import KeyStore
@@ -58,9 +59,6 @@ security = "none"
 library = "openfhe"
 """
 CI = catalogue.get("insecure-ci")
-N, SLOTS, SCALE = 2**10, 2**9, 2.0**46
-LIMBS = 2
-Bytes = bytes
 
 
 @pytest.fixture(scope="module")
@@ -88,84 +86,6 @@ def with_noise(package: Package, inputs: dict[str, np.ndarray]) -> Package:
     return replace(package, noise=stated_noise(package, inputs))
 
 
-@dataclass
-class Attack:
-    """An evaluator that sees ciphertexts, and the values that their owner hands on."""
-
-    pair: KeyPair
-    package: Package
-    values: np.ndarray
-    shared: dict[str, Any]
-    primes: list[int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        rows = witness.rows_of(self.pair.encrypt([0.0]), N)
-        self.primes = [modulus for modulus, _ in rows[: len(rows) // 2]]
-
-    def known(self) -> np.ndarray:
-        """The secret's row at the first prime, to compare with: (c0 + c1 s - c0) / c1."""
-        content = self.pair.encrypt_seeded([0.0])
-        full = make_context(self.pair.params, 1).import_ciphertext(content)
-        c0, c1 = (np.asarray(full.words(k)[0], dtype=object) for k in (0, 1))
-        q = self.primes[0]
-        phase = self.pair.phase(content)[0].astype(object)
-        return np.array([(p - a) * pow(int(b), -1, q) % q for p, a, b in zip(phase, c0, c1, strict=True)], dtype=object)
-
-    def fresh(self) -> Bytes:
-        return self.pair.encrypt(self.values, limbs=LIMBS)
-
-    def with_rows(self, content: Bytes, change: Callable[[int, int, np.ndarray], np.ndarray]) -> Bytes:
-        """The ciphertext with other rows: change(polynomial, modulus, row)."""
-        changed, at, seen = bytearray(content), 0, 0
-        while (at := content.find(N.to_bytes(8, "little"), at)) >= 0:
-            end = at + 8 + 8 * N
-            modulus = int.from_bytes(content[end : end + 8], "little")
-            if modulus in self.primes:
-                row = np.frombuffer(content[at + 8 : end], "<u8").astype(object)
-                changed[at + 8 : end] = (change(seen // LIMBS, modulus, row) % modulus).astype(np.uint64).tobytes()
-                seen, at = seen + 1, end
-            else:
-                at += 1
-        assert seen == 2 * LIMBS
-        return bytes(changed)
-
-    def times(self, content: Bytes, number: int) -> Bytes:
-        return self.with_rows(content, lambda _, modulus, row: row * number)
-
-    def recovered(self, results: list[tuple[Bytes, float]], repeats: int = 1) -> float:
-        """Share of the secret that two results give. results: ciphertexts, each with the scale of its values."""
-        equations = []
-        for content, scale in results:
-            answers = [self.pair.decrypt(content, **self.shared).real for _ in range(repeats)]
-            equations.append(self.equation(content, np.mean(answers, axis=0), scale))
-        q = self.primes[0]
-        (a, a_mirror, x), (b, b_mirror, y) = equations
-        determinants = (a * b_mirror - a_mirror * b) % q
-        inverses = np.array([pow(int(each), -1, q) if each else 0 for each in determinants], dtype=object)
-        found = (x * b_mirror - a_mirror * y) % q * inverses % q
-        return float(np.mean(found == self.known()))
-
-    def equation(self, content: Bytes, seen: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """c1 s + c1' s' = x at the roots of unity, s' being the mirror image of the secret."""
-        rows = witness.rows_of(content, N)
-        c0, c1 = (rows[polynomial * len(rows) // 2][1] for polynomial in (0, 1))
-        places = np.array([pow(5, k, 2 * N) for k in range(SLOTS)])
-        full = np.zeros(2 * N, dtype=complex)
-        full[places] = full[-places % (2 * N)] = seen
-        # The real parts are the values of (p + p(1/X)) / 2.
-        doubled = np.rint(2 * np.fft.fft(full)[:N].real / N * scale).astype(np.int64).astype(object)
-        mirror = self.mirror()
-        row = witness.evaluations(doubled, self.primes[0])
-        return c1, c1[mirror], (row - c0 - c0[mirror]) % self.primes[0]
-
-    def mirror(self) -> np.ndarray:
-        """The place of the inverse of each root of unity."""
-        order = np.array([int(f"{k:0{N.bit_length() - 1}b}"[::-1], 2) for k in range(N)])
-        place = np.empty(N, dtype=int)
-        place[order] = np.arange(N)
-        return place[N - 1 - order]
-
-
 @pytest.fixture
 def attack(params: CkksParameters, package: Package, values: np.ndarray) -> Attack:
     pair = KeyPair.generate(params, threads=1)
@@ -177,13 +97,13 @@ def test_the_attack_finds_the_secret_of_results_that_were_the_owners(attack: Att
     assert attack.recovered([(attack.fresh(), SCALE), (attack.fresh(), SCALE)]) > 0.99
 
 
-def _restated(content: Bytes, scale: float) -> Bytes:
+def _restated(content: bytes, scale: float) -> bytes:
     old = struct.pack("<d", SCALE)
     assert content.count(old) >= 1
     return content.replace(old, struct.pack("<d", scale))
 
 
-def _degree(attack: Attack, content: Bytes, degree: int, scale: float) -> Bytes:
+def _degree(attack: Attack, content: bytes, degree: int, scale: float) -> bytes:
     """Another degree: written by the evaluator's own writer."""
     engine = make_context(attack.pair.params, 1)
     made = engine.import_ciphertext(content)
@@ -192,14 +112,14 @@ def _degree(attack: Attack, content: Bytes, degree: int, scale: float) -> Bytes:
     return engine.export_ciphertext(made.with_scale(scale), CkksWriter(content))
 
 
-def _limbs(attack: Attack, content: Bytes, limbs: int) -> Bytes:
+def _limbs(attack: Attack, content: bytes, limbs: int) -> bytes:
     engine = make_context(attack.pair.params, 1)
     if limbs < LIMBS:
         return engine.export_ciphertext(engine.mod_drop(engine.import_ciphertext(content), limbs), CkksWriter(content))
     return attack.pair.encrypt(attack.values, limbs=limbs)
 
 
-def _key_oracle(attack: Attack, power: int, place: int = 0) -> Bytes:
+def _key_oracle(attack: Attack, power: int, place: int = 0) -> bytes:
     """(0, 2^power X^place), whose phase is a multiple of the secret."""
     monomial = np.zeros(N, dtype=object)
     monomial[place] = 1 << power
@@ -210,7 +130,7 @@ def _key_oracle(attack: Attack, power: int, place: int = 0) -> Bytes:
     return attack.with_rows(attack.fresh(), change)
 
 
-def _added(attack: Attack, power: int) -> Bytes:
+def _added(attack: Attack, power: int) -> bytes:
     """An honest result, with 2^power times the secret added."""
 
     def change(polynomial: int, modulus: int, row: np.ndarray) -> np.ndarray:
@@ -219,7 +139,7 @@ def _added(attack: Attack, power: int) -> Bytes:
     return attack.with_rows(attack.fresh(), change)
 
 
-Results = list[tuple[Bytes, float]]
+Results = list[tuple[bytes, float]]
 VARIATIONS: dict[str, Callable[[Attack], Results]] = {
     "honest results": lambda a: [(a.fresh(), SCALE)] * 1 + [(a.fresh(), SCALE)],
     **{
