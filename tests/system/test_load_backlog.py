@@ -42,6 +42,7 @@ def test_many_jobs_are_in_flight_over_three_connections(tmp_path: Path) -> None:
         found = summary(load.rows, took_s, None)
         assert found["server_p99_s"] > 0.5 * (max(row.accepted_s or 0 for row in load.rows))
         polls = [line for line in site.log().splitlines() if '"GET"' in line and '"/v1/jobs"' in line]
-        assert len(polls) < JOBS
+        # Each answer tells of one ended job at least, and of all that ended with it.
+        assert len(polls) <= JOBS + 2
     finally:
         assert site.stop() == 0
