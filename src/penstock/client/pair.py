@@ -88,14 +88,7 @@ class KeyPair:
                 KeyPairRefused: the pair is of other parameters, the passphrase is missing or wrong, or others may read
                 or change the secret key's file, or change the folder.
         """
-        with os_errors(folder, "read"):
-            remove_dead(folder.parent)
-            mode = folder.stat().st_mode if folder.is_dir() else 0
-        if mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise KeyPairRefused(
-                f"{folder}: others may put files into it (mode {stat.S_IMODE(mode):04o}), so the pair in it may be "
-                f"anybody's: look who did, then 'chmod 700 {folder}'"
-            )
+        check_folder(folder, "pair")
         ring = make_ring(params, threads)
         for name in (FILES.secret, FILES.public):
             if not (folder / name).exists():
@@ -398,6 +391,21 @@ class KeyPair:
 
 
 _REMEDY = "put the right file back; or remove the folder, and what was made with that pair, and begin anew"
+
+
+def check_folder(folder: Path, what: str) -> None:
+    """Before secrets are read from a folder, of which a killed process may have left half.
+
+    Raises: KeyPairRefused: others may put files into it. FileError.
+    """
+    with os_errors(folder, "read"):
+        remove_dead(folder.parent)
+        mode = folder.stat().st_mode if folder.is_dir() else 0
+    if mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise KeyPairRefused(
+            f"{folder}: others may put files into it (mode {stat.S_IMODE(mode):04o}), so the {what} in it may be "
+            f"anybody's: look who did, then 'chmod 700 {folder}'"
+        )
 
 
 def is_sealed(folder: Path) -> bool:

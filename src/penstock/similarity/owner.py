@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import math
 import os
-import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import numpy.typing as npt
 
 from penstock import _engine
 from penstock.client.engine import client_errors, load_client
-from penstock.client.pair import KeyPair
+from penstock.client.pair import KeyPair, check_folder
 from penstock.database.similarity.comparison import Selection
 from penstock.database.similarity.result import Found, counted, encoded_payloads, found_in, tables_of
 from penstock.database.similarity.scheme import (
@@ -30,7 +29,7 @@ from penstock.database.similarity.scheme import (
     SmallRing,
     large_parameters,
 )
-from penstock.errors import KeyPairDamaged, KeyPairRefused, PenstockError, UsageError
+from penstock.errors import KeyPairDamaged, PenstockError, UsageError
 from penstock.keystore import KeyStore
 from penstock.keystore.stated import check_bytes
 from penstock.params.ckks import CkksParameters
@@ -93,14 +92,7 @@ class Owner:
         """
         params, small = _rings(params, small_dim)
         ring = _small_ring(small, threads)
-        with os_errors(folder, "read"):
-            remove_dead(folder.parent)
-            mode = folder.stat().st_mode if folder.is_dir() else 0
-        if mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise KeyPairRefused(
-                f"{folder}: others may put files into it (mode {stat.S_IMODE(mode):04o}), so the keys in it may be "
-                f"anybody's: look who did, then 'chmod 700 {folder}'"
-            )
+        check_folder(folder, "keys")
         pair = KeyPair.load(folder / LARGE, params, passphrase=passphrase, threads=threads)
         path = folder / SMALL
         if not path.exists():
