@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -89,8 +90,55 @@ def test_every_place_that_states_the_version_states_the_same() -> None:
     } == dict.fromkeys(("pyproject.toml", "Cargo.toml", "CITATION.cff", *crates), __version__)
 
 
-def test_the_changelog_has_a_heading_for_this_version() -> None:
-    assert re.search(rf"^## {re.escape(__version__)} \(", (ROOT / "CHANGELOG.md").read_text(), re.M)
+HEADING = re.compile(r"(\d+)\.(\d+)\.(\d+) \((unreleased|\d{4}-\d{2}-\d{2})\)")
+
+
+def faults_of_the_changelog(text: str, version: str) -> list[str]:
+    """Where a changelog breaks the rules of docs/releases.md, for code of that version."""
+    sections = re.split(r"^## ", text, flags=re.M)[1:]
+    headings = [each.partition("\n")[0] for each in sections]
+    read = [HEADING.fullmatch(each) for each in headings]
+    faults = [
+        f"'{heading}' is no version with a date" for heading, found in zip(headings, read, strict=True) if not found
+    ]
+    known = [(tuple(map(int, found.groups()[:3])), found[4]) for found in read if found]
+    if any(number <= below for (number, _), (below, _) in pairwise(known)):
+        faults.append("the newest version is not first")
+    if any(date == "unreleased" for _, date in known[1:]):
+        faults.append("an unreleased version below the first heading")
+    dated = [".".join(map(str, number)) for number, date in known if date != "unreleased"]
+    if dated[:1] != [version]:
+        faults.append(f"the newest version with a date is not {version}")
+    if sections and "**Migration**" in sections[-1]:
+        faults.append("the first version has a Migration entry")
+    return faults
+
+
+def test_the_changelog_begins_with_the_work_after_this_version() -> None:
+    assert faults_of_the_changelog((ROOT / "CHANGELOG.md").read_text(), __version__) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", "the newest version with a date is not 1.2.0"),
+        ("## 1.3.0 (unreleased)\n", "the newest version with a date is not 1.2.0"),
+        ("## 1.3.0 (2026-01-02)\n## 1.2.0 (2026-01-01)\n", "the newest version with a date is not 1.2.0"),
+        ("## 1.2.0 (unreleased)\n## 1.2.0 (2026-01-01)\n", "the newest version is not first"),
+        ("## 1.2.0 (2026-01-01)\n## 1.3.0 (unreleased)\n", "an unreleased version below the first heading"),
+        ("## Unreleased\n## 1.2.0 (2026-01-01)\n", "'Unreleased' is no version with a date"),
+        ("## 1.2.0 (2026-01-01)\n- Old. **Migration**: new.\n", "the first version has a Migration entry"),
+    ],
+)
+def test_a_changelog_that_breaks_a_rule_is_found(text: str, fault: str) -> None:
+    assert fault in faults_of_the_changelog(text, "1.2.0")
+
+
+def test_a_changelog_is_whole_before_and_after_a_release() -> None:
+    first = "## 1.2.0 (2026-01-01)\n- A line.\n"
+    assert faults_of_the_changelog(first, "1.2.0") == []
+    assert faults_of_the_changelog(f"## 1.3.0 (unreleased)\n- **Migration**: a line.\n{first}", "1.2.0") == []
+    assert faults_of_the_changelog(f"## 1.3.0 (2026-02-01)\n- **Migration**: a line.\n{first}", "1.3.0") == []
 
 
 def test_the_citation_says_what_the_project_file_says_and_names_the_three_works() -> None:
