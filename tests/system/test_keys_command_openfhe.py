@@ -323,14 +323,7 @@ def test_a_store_that_may_only_be_read_is_listed_and_verified_and_says_so_to_who
     assert done.stderr.count("keys are listed, verified and read; to import or remove some") == 2
 
 
-def test_the_former_name_of_the_node_warns_and_does_the_same(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    said = []
-    for name in ("node", "serve"):
-        code, _, err = Keys(tmp_path / "nothing", capsys)(name, "--params", SET, "--listen", "unix:n")
-        said.append(err)
-        assert code == 2
-    assert "there is no key store" in said[0]
-    assert "'penstock keys serve' is now 'penstock keys node'" in said[1]
-    assert said[1].endswith(said[0])
+def test_a_node_needs_a_key_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = Keys(tmp_path / "nothing", capsys)("node", "--params", SET, "--listen", "unix:n")
+    assert code == 2
+    assert "there is no key store" in err

@@ -67,7 +67,6 @@ def command() -> None:
 command.add_command(bench.command)
 command.add_command(bench.study)
 command.add_command(node.node)
-command.add_command(node.serve)
 command.add_command(node.token)
 command.add_command(pairs.replace)
 command.add_command(pairs.retire)

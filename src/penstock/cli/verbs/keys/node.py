@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 import click
 
-from penstock.cli.key_pair import warn
 from penstock.cli.options import THREADS, quiet_option
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import UnknownName, UsageError
@@ -111,23 +110,6 @@ def node(
         },
         output_format,
     )
-
-
-class _Former(click.Command):
-    """The verb under its former name, with a warning."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Warn, also with --quiet: scripts have the old name."""
-        warn("'penstock keys serve' is now 'penstock keys node'; the old name goes with the next version")
-        return super().invoke(ctx)
-
-
-serve = _Former(
-    "serve",
-    params=node.params,
-    callback=node.callback,
-    help="The former name of 'penstock keys node', which goes with the next version.",
-)
 
 
 @click.command("token")
