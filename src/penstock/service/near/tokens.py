@@ -12,8 +12,6 @@ from penstock.system.files import os_errors
 
 MIN_SECRET_BYTES = 16
 SECRET_VARIABLE = "PENSTOCK_NODE_SECRET"
-FORMER_VARIABLE = "PENSTOCK_NODE_TOKEN"
-"""Read where `SECRET_VARIABLE` is not set."""
 
 
 def token_of(secret: str, tenant: str, digest: str, key_tag: str) -> str:
@@ -53,7 +51,7 @@ def read_secret(path: Path | None) -> str:
             read.
     """
     if path is None:
-        found = os.environ.get(SECRET_VARIABLE) or os.environ.get(FORMER_VARIABLE, "")
+        found = os.environ.get(SECRET_VARIABLE, "")
         if not found:
             raise UsageError(f"the node has no secret: name a file with --secret-file, or set {SECRET_VARIABLE}")
         return checked_secret(found)

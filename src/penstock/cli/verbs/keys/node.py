@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
@@ -18,8 +16,6 @@ from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import UnknownName, UsageError
 from penstock.params import catalogue
 from penstock.units import parse_bytes, parse_rate
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 store_option = click.option(
     "--store",
@@ -32,22 +28,19 @@ store_option = click.option(
 )
 
 
-def secret_option(*names: str) -> Callable[[F], F]:
-    """The file of the node's secret. The secret itself is never an argument, since others see arguments in the list of
-    processes."""
-    return click.option(
-        *names,
-        "secret_file",
-        type=click.Path(path_type=Path, dir_okay=False),
-        help="File with the node's secret, readable by its owner only. [default: $PENSTOCK_NODE_SECRET]",
-    )
+secret_option = click.option(
+    "--secret-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File with the node's secret, readable by its owner only. [default: $PENSTOCK_NODE_SECRET]",
+)
+"""The secret itself is never an argument, since others see arguments in the list of processes."""
 
 
 @click.command("node")
 @store_option
 @click.option("--params", metavar="SET", required=True, help="Parameter set that is served ('penstock params list').")
 @click.option("--listen", "address", metavar="ADDRESS", required=True, help="unix:PATH, or 127.0.0.1:PORT (0: any).")
-@secret_option("--secret-file", "--token-file")
+@secret_option
 @click.option("--budget", metavar="SIZE", default="1 GiB", help="Bytes of keys in memory.")
 @click.option("--threads", type=THREADS, help="Threads of one operation. Default: all cores.")
 @click.option("--max-clients", type=click.IntRange(min=1), default=8, help="Clients at once.")
@@ -117,7 +110,7 @@ def node(
 @click.option("--tenant", metavar="NAME", required=True, help="Whose token it is.")
 @click.option("--params", metavar="SET", required=True, help="Parameter set of the keys ('penstock params list').")
 @click.option("--key-tag", metavar="TAG", help="The key pair, where the tenant has keys of several.")
-@secret_option("--secret-file")
+@secret_option
 @format_option
 def token(
     folder: Path,
