@@ -23,7 +23,7 @@ TEST_WORKERS := 2
 
 SANITIZED_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
-.PHONY: help setup demo traces test test-rust test-python sanitize bench lint format simgrid chromium docs docs-check test-long benchmark-suite faults \
+.PHONY: help setup demo traces test test-rust test-python coverage sanitize bench lint format simgrid chromium docs docs-check test-long benchmark-suite faults \
         validation pictures lock clean clean-venv
 
 help:  ## this list
@@ -51,6 +51,11 @@ test-python: setup test-rust chromium
 
 test-long: setup  ## tests of half a minute each, which `make test` leaves out (minutes)
 	$(VENV)/python -m pytest -q -m long $(PYTEST_ARGS)
+
+# PYTEST_ARGS="tests/unit": of some tests only.
+coverage: setup chromium  ## branch coverage of src/penstock by the Python tests, into build/coverage/html
+	$(VENV)/python -m pytest -q -n $(TEST_WORKERS) --dist loadscope --no-loadscope-reorder --cov --cov-branch --cov-report=html $(PYTEST_ARGS)
+	@echo "branch coverage: $$($(VENV)/coverage report --format=total) %, file by file in build/coverage/html/index.html"
 
 # RUSTC_BOOTSTRAP lets a stable toolchain use the sanitizer; in a folder of its own, so that `target` stays as it is.
 sanitize:  ## the tests of the evaluator and of the key store under AddressSanitizer (minutes)
