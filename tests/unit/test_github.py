@@ -1,8 +1,9 @@
-"""GitHub's files are valid, run what .ci/run runs, and pin every action."""
+"""GitHub's files are valid, run what .ci/run and `make lint` run, and pin every action."""
 
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -121,6 +122,29 @@ def test_a_workflow_may_only_read(path: Path) -> None:
     assert not any("permissions" in job for job in document["jobs"].values())
     checkouts = path.read_text().count("actions/checkout@")
     assert path.read_text().count("persist-credentials: false") == checkouts == len(document["jobs"])
+
+
+def expanded(command: str) -> tuple[str, ...]:
+    """The words of a command, through `bash -c`, with the files of its patterns."""
+    words = shlex.split(command)
+    if words[:2] == ["bash", "-c"]:
+        words = shlex.split(words[2])
+    return tuple(
+        each
+        for word in words
+        for each in (sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(word)) if "*" in word else [word])
+    )
+
+
+def test_the_hooks_are_the_linters() -> None:
+    printed = subprocess.run(["make", "-n", "lint"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    linters = {expanded(command) for command in re.findall(r"^\s*check (.*); \\$", printed, re.M)}
+    repos = loaded(ROOT / ".pre-commit-config.yaml")["repos"]
+    hooks = [hook for repo in repos for hook in repo["hooks"]]
+    assert len(linters) >= 7
+    assert {expanded(hook["entry"]) for hook in hooks} == linters
+    assert [repo["repo"] for repo in repos] == ["local"]
+    assert all(hook["language"] == "system" and not hook["pass_filenames"] for hook in hooks)
 
 
 def test_every_issue_about_an_answer_asks_for_the_doctor() -> None:
