@@ -23,7 +23,7 @@ TEST_WORKERS := 2
 
 SANITIZED_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
-.PHONY: help setup demo traces test test-rust test-python sanitize bench lint format simgrid chromium docs docs-check test-long benchmark-suite faults \
+.PHONY: help setup demo traces test test-rust test-python coverage sanitize bench bench-regression lint format simgrid chromium docs docs-check test-long benchmark-suite faults \
         validation pictures lock clean clean-venv
 
 help:  ## this list
@@ -52,6 +52,11 @@ test-python: setup test-rust chromium
 test-long: setup  ## tests of half a minute each, which `make test` leaves out (minutes)
 	$(VENV)/python -m pytest -q -m long $(PYTEST_ARGS)
 
+# PYTEST_ARGS="tests/unit": of some tests only.
+coverage: setup chromium  ## branch coverage of src/penstock by the Python tests, into build/coverage/html
+	$(VENV)/python -m pytest -q -n $(TEST_WORKERS) --dist loadscope --no-loadscope-reorder --cov --cov-branch --cov-report=html $(PYTEST_ARGS)
+	@echo "branch coverage: $$($(VENV)/coverage report --format=total) %, file by file in build/coverage/html/index.html"
+
 # RUSTC_BOOTSTRAP lets a stable toolchain use the sanitizer; in a folder of its own, so that `target` stays as it is.
 sanitize:  ## the tests of the evaluator and of the key store under AddressSanitizer (minutes)
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address CARGO_TARGET_DIR=target/sanitized \
@@ -59,6 +64,10 @@ sanitize:  ## the tests of the evaluator and of the key store under AddressSanit
 
 bench: setup  ## the benchmarks (benchmarks/bench_*.py), one after the other
 	@shopt -s nullglob; for file in benchmarks/bench_*.py; do echo "== $$file"; $(VENV)/python "$$file" || exit 1; done
+
+# REGRESSION_ARGS: --pairs, --bound, --kernels (benchmarks/regression.py --help).
+bench-regression: setup  ## engine and evaluator against an earlier revision; fails where a kernel is slower (BASE=v0.1.0)
+	$(VENV)/python benchmarks/regression.py $(or $(BASE),HEAD) $(REGRESSION_ARGS)
 
 # HARNESS: a checkout of fhe-benchmarking/fetch-by-similarity. SIZE: toy, small, medium or large. RUNS, SEED, COUNT_ONLY=1,
 # MEMORY="8 GiB" of the server.
