@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from penstock import workloads
 from penstock.errors import ParamsError, TraceError, UnknownName
@@ -25,6 +26,8 @@ from penstock.version import __version__
 
 MANIFEST, SUMS, README = "manifest.json", "SHA256SUMS", "README.md"
 PACK_VERSION = 1
+_VERSION = (PACK_VERSION, __version__)
+"""Of the packs that are read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,14 +130,22 @@ def write_pack(
 def check_pack(folder: Path) -> Iterator[str]:
     """The faults of a pack: a missing or changed file, or a trace that breaks the format.
 
-    Raises: TraceError: the folder holds no manifest.
+    Raises: TraceError: the folder holds no manifest, or one of another version of penstock.
     """
     folder = Path(folder)
-    if not (folder / MANIFEST).is_file():
+    path = folder / MANIFEST
+    if not path.is_file():
         raise TraceError(
             f"{folder} holds no {MANIFEST}: it is not a trace pack; 'penstock trace pack -o DIR' makes one"
         )
-    for trace in _stored(folder).traces:
+    pack, version = _listed(path)
+    if version != _VERSION:
+        number, release = (str(each)[:40] for each in version)
+        raise TraceError(
+            f"{path} is of format {number} and penstock {release}, and only lists of format {PACK_VERSION} and "
+            f"penstock {__version__} are checked: make the pack again, or try each trace with 'penstock trace validate'"
+        )
+    for trace in pack.traces:
         digest = _digest(folder / trace.file)
         if digest is None:
             yield f"{trace.file}: missing"
@@ -182,15 +193,21 @@ def _digest(path: Path) -> str | None:
 def _stored(folder: Path) -> Pack:
     """The pack that the manifest lists; an empty one if there is none, or if another version of penstock made it."""
     path = folder / MANIFEST
-    if not path.is_file():
-        return Pack((), ())
+    return _listed(path)[0] if path.is_file() else Pack((), ())
+
+
+def _listed(path: Path) -> tuple[Pack, tuple[Any, Any]]:
+    """The pack in a manifest, empty where its version is another; and that version.
+
+    Raises: TraceError: it is none.
+    """
     try:
         record = json_of(content_of(path))
-        if record["pack_version"] != PACK_VERSION or record["penstock"] != __version__:
-            return Pack((), ())
-        return Pack(
-            tuple(Packed(**each) for each in record["traces"]), tuple(LeftOut(**each) for each in record["left_out"])
-        )
+        version = record["pack_version"], record["penstock"]
+        if version != _VERSION:
+            return Pack((), ()), version
+        traces = tuple(Packed(**each) for each in record["traces"])
+        return Pack(traces, tuple(LeftOut(**each) for each in record["left_out"])), version
     except (ValueError, KeyError, TypeError) as error:
         raise TraceError(
             f"{path} is not a manifest of a trace pack ({error}); delete it and make the pack again"

@@ -20,6 +20,7 @@ from penstock.runs.tables import check_signed
 from penstock.system import parquet
 from penstock.system.outside import content_of, json_of, reason
 from penstock.system.parquet import Bounds, checked_columns, read_table
+from penstock.system.parquet_seal import SealBroken
 from penstock.traces import fhe_benchmarking
 
 SCHEMA_VERSION = 2
@@ -155,7 +156,7 @@ def read_part(path: Path, run: str | None) -> pa.Table:
 def _read(path: Path) -> pa.Table:
     try:
         schema = parquet.read_metadata(path).schema.to_arrow_schema()
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, SealBroken) as error:
         raise PenstockError(
             f"{path} is truncated, corrupt or no Parquet file ({reason(error)}); measure again"
         ) from error
