@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -187,12 +187,19 @@ class Setup:
         self.worked = False
 
     def run(self) -> None:
-        if not self._core_is_built():
-            rust_environment()  # a compiler that is missing is told before minutes of downloads
-        self.make_venv()
-        self.install_packages()
-        if self.docs:
-            self.install_docs()
+        # A compiler that is missing is told before minutes of downloads.
+        ahead = None if self._core_is_built() else build_ahead(rust_environment())
+        try:
+            self.make_venv()
+            self.install_packages()
+            if self.docs:
+                self.install_docs()
+            if ahead:
+                ahead.wait()
+        finally:
+            if ahead and ahead.poll() is None:
+                ahead.terminate()
+                ahead.wait()
         self.build_core()
         self.build_client()
         started = json.loads((self.stamps / "python.json").read_text())
@@ -313,13 +320,13 @@ class Setup:
         # Without an isolated environment, pip leaves it to us that the build backend's program is found.
         environ["PATH"] = str(self.venv / "bin") + os.pathsep + environ["PATH"]
         with_features = "".join(f", with {feature}" for feature in self.features)
-        say(f"building the Rust core (release mode{with_features}; about a minute the first time)")
+        say(f"building the Rust core (release mode{with_features})")
         self.worked = True
         options = [*PIP_OPTIONS, "--no-build-isolation", "--no-deps"]
         if self.features:
             options += ["--config-settings", "build-args=--features=" + ",".join(self.features)]
         self.command(
-            [self.python, "-m", "pip", "install", *options, "-e", str(ROOT)],
+            [self.python, "-m", "pip", "install", "-v", *options, "-e", str(ROOT)],
             "building the Rust core",
             build_remedy,
             environ,
@@ -343,7 +350,7 @@ class Setup:
         self.worked = True
         options = [*PIP_OPTIONS, "--no-build-isolation", "--no-deps", "--force-reinstall"]
         self.command(
-            [self.python, "-m", "pip", "install", *options, str(CLIENT)],
+            [self.python, "-m", "pip", "install", "-v", *options, str(CLIENT)],
             "building penstock's client",
             build_remedy,
             environ,
@@ -406,7 +413,7 @@ class Setup:
             self.log.open("a") as log,
         ):
             assert process.stdout is not None
-            for line in process.stdout:
+            for line in process.stdout if self.verbose else told(process.stdout):
                 lines.append(line)
                 log.write(line)
                 if self.verbose:
@@ -428,6 +435,22 @@ class Setup:
         return self.stamps / f"{name}.stamp"
 
 
+def told(lines: Iterable[str]) -> Iterator[str]:
+    """Pass the lines of a command on, and say the step that it is at: on one line of a terminal, else every 20 s."""
+    started, due, terminal = time.monotonic(), 20.0, sys.stderr.isatty()
+    for line in lines:
+        yield line
+        found = re.match(r"\s*(Collecting|Downloading|Compiling) (\S{1,60})", line)
+        passed = time.monotonic() - started
+        if found and (terminal or passed > due):
+            due = passed + 20.0
+            text = f"penstock:   {passed:3.0f} s: {found[1].lower()} {found[2]}"
+            sys.stderr.write(f"\r\x1b[K{text}" if terminal else f"{text}\n")
+            sys.stderr.flush()
+    if terminal:
+        sys.stderr.write("\r\x1b[K")
+
+
 def telling_lines(lines: list[str]) -> list[str]:
     """The last lines of an output; of a failed build those of the compiler, without pip's and maturin's after them."""
     end = next((number for number, line in enumerate(lines) if "maturin failed" in line), len(lines))
@@ -447,6 +470,23 @@ def digest_of(files: Iterable[Path]) -> str:
         content = path.read_bytes() if path.exists() else b""
         digest.update(f"{path.relative_to(ROOT)} {len(content)}\n".encode() + content)
     return digest.hexdigest()
+
+
+AHEAD = ("penstock-ckks", "penstock-package", "penstock-run", "penstock-sim", "penstock-store")
+"""Crates of the core that need no Python: they are compiled while the packages are installed."""
+
+
+def build_ahead(environ: dict[str, str]) -> subprocess.Popen[bytes]:
+    """Begin to compile; where that fails, the build that follows says why."""
+    packages = [word for crate in AHEAD for word in ("-p", crate)]
+    return subprocess.Popen(
+        ["cargo", "build", "--quiet", "--release", "--locked", *packages],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=ROOT,
+        env=environ,
+    )
 
 
 def rust_environment() -> dict[str, str]:
