@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import at_most
 from penstock import _engine
 from penstock.machines.networks import load_network
 from penstock.simulation.cluster.collectives import (
@@ -64,7 +65,7 @@ def test_every_algorithm_does(algorithm, topology):
 message = st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(1, 10**9)).filter(lambda m: m[0] != m[1])
 
 
-@settings(max_examples=60, deadline=None)
+@at_most(60)
 @given(
     messages=st.lists(message, min_size=1, max_size=12),
     topology=st.sampled_from(TOPOLOGIES),
@@ -88,7 +89,6 @@ def programs(draw):
     return [float(d) for d in durations], operands, makes, [float(size) for size in sizes]
 
 
-@settings(max_examples=100, deadline=None)
 @given(program=programs(), hosts=st.integers(1, 5), latency=st.sampled_from([0.0, 0.25]))
 def test_dispatch_puts_every_operation_where_its_twin_does(program, hosts, latency):
     durations, operands, makes, sizes = program

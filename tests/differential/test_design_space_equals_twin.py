@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.machines import load_machine
@@ -78,7 +78,6 @@ def test_progress_counts_every_point() -> None:
     st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 3)), min_size=1, max_size=40),
     st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=100, deadline=None)
 def test_the_front_is_what_no_other_point_beats(values: list[tuple[int, int, int]], seed: int) -> None:
     """Equal points leave one, with the smallest area; a mask takes points out of the competition."""
     size = len(values)

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import at_most
 from penstock.operations import OpKind
 from penstock.params.ckks import Scaling
 from penstock.program.rows import MULTIPLICATIONS
@@ -113,7 +114,6 @@ def scales_fit(trace: Trace) -> None:
     scaling=st.sampled_from(Scaling),
     decrypted=st.booleans(),
 )
-@settings(max_examples=150, deadline=None)
 def test_random_programs_keep_their_results(
     words: list[tuple[str, int, int, int]],
     names: list[str],
@@ -128,7 +128,7 @@ def test_random_programs_keep_their_results(
 
 
 @given(words=st.lists(WORDS, max_size=40), room=st.integers(0, 40_000_000))
-@settings(max_examples=40, deadline=None)
+@at_most(40)
 def test_no_order_loads_more_than_the_old_one(words: list[tuple[str, int, int, int]], room: int) -> None:
     before = program(words, Scaling.FIXED_MANUAL)
     after = rewrite(before, ["reorder"], RewriteOptions(cache_bytes=room))

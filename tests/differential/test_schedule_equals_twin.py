@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import _engine
@@ -91,7 +91,6 @@ def compared(kernels: dict[str, Any], program: dict[str, Any], units: dict[str, 
     return got
 
 
-@settings(max_examples=150)
 @given(made=programs())
 def test_random_programs_are_scheduled_as_by_the_twin(made: tuple[dict[str, Any], ...]) -> None:
     compared(*made)

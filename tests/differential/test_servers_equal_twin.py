@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import at_most
 from penstock.errors import UsageError
 from penstock.simulation.servers.fleet import Arrangement, Fleet, Loading
 from penstock.simulation.servers.play import play
@@ -49,7 +50,6 @@ def cases(draw: st.DrawFn) -> tuple[Stream, Fleet]:
     return stream, fleet
 
 
-@settings(max_examples=200, deadline=None)
 @given(cases())
 def test_every_run_is_the_twins(case: tuple[Stream, Fleet]) -> None:
     stream, fleet = case
@@ -88,7 +88,7 @@ def test_a_stream_at_random_is_the_twins_to_rounding(arrangement: Arrangement, l
     assert found.end_s == pytest.approx(np.array([each.end_s for each in expected]), rel=1e-12)
 
 
-@settings(max_examples=40, deadline=None)
+@at_most(40)
 @given(cases())
 def test_no_server_does_two_things_and_none_rests_while_a_run_waits(case: tuple[Stream, Fleet]) -> None:
     stream, fleet = case

@@ -105,7 +105,7 @@ def played(given_input: EngineInput) -> Any:
     return _engine.play_drive(given_input)
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@settings(suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 @given(inputs())
 def test_engine_and_twin_agree_in_every_count_and_time(given_input: EngineInput) -> None:
     expected = Oracle(given_input).play()
@@ -146,7 +146,7 @@ class Noting(Oracle):
         return end
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@settings(suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 @given(inputs(), st.integers(0, 300))
 def test_the_engine_s_units_are_busy_when_the_twin_s_are(given_input: EngineInput, most: int) -> None:
     twin = Noting(given_input)
@@ -163,7 +163,7 @@ def test_the_engine_s_units_are_busy_when_the_twin_s_are(given_input: EngineInpu
     assert played(given_input).intervals is None
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(inputs())
 def test_jumping_changes_no_number(given_input: EngineInput) -> None:
     one, other = (played(dataclasses.replace(given_input, jump=jump)) for jump in (False, True))

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import at_most
 from penstock.errors import ParamsError, UsageError
 from penstock.params.ckks import BootstrapPlan, Scaling
 from penstock.program.circuits.bootstrap import bootstrap_limbs
@@ -19,7 +20,7 @@ CLEAR = ClearEvaluator(toy())
 
 
 @given(st.lists(st.floats(-2, 2), min_size=2, max_size=80), st.sampled_from([(-1.0, 1.0), (-4.0, 4.0), (0.0, 3.0)]))
-@settings(deadline=None, max_examples=60)
+@at_most(60)
 def test_paterson_stockmeyer_equals_the_series(coefficients: list[float], interval: tuple[float, float]) -> None:
     x = np.linspace(*interval, 64)
     direct = CLEAR.chebyshev_series(x, coefficients, *interval)

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from examples import at_most
 from fhetch_recorded import Recorded
 from fhetch_writer import Poly, Writer
 from penstock.cli.main import main
@@ -134,7 +135,7 @@ STEPS: dict[str, tuple[list[str], Callable[[Writer, Cipher, Cipher], Cipher]]] =
 }
 
 
-@settings(max_examples=30)
+@at_most(30)
 @given(
     st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=12),
     st.sampled_from(["plain", "in place", "recorded"]),
@@ -301,7 +302,7 @@ LINES = st.builds(
 )
 
 
-@settings(max_examples=80)
+@at_most(80)
 @given(st.lists(LINES, max_size=30))
 def test_any_text_is_a_trace_or_an_error_with_a_reason(lines: list[str]) -> None:
     head = [f"m[{i}] 0x{(1 << 40) + i:X}" for i in range(4)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from imagined_cpu import sweep
@@ -135,7 +135,6 @@ _COUNTS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     rows=_COUNTS,
     machine=st.sampled_from(["fitted", *machine_names()]),

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import penstock
+from examples import at_most
 from penstock.cli.main import main
 from penstock.errors import UnknownName, UsageError
 from penstock.machines import load_machine
@@ -108,7 +109,7 @@ def same(one, other) -> None:
 
 
 @pytest.mark.parametrize("policy", sorted(SAME))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@at_most(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=ROWS, capacity=st.integers(0, 90))
 def test_a_file_that_says_the_same_is_the_engine_s_policy(tmp_path, policy, rows, capacity):
     accesses = Accesses.of(rows)
@@ -117,7 +118,7 @@ def test_a_file_that_says_the_same_is_the_engine_s_policy(tmp_path, policy, rows
         same(replay(accesses, SizedCache(written(tmp_path, text, f"{policy}{i}.py"), capacity), detail=True), expected)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@at_most(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=ROWS, capacity=st.integers(0, 90), values=st.lists(st.floats(-9, 9), min_size=120, max_size=120))
 def test_any_priorities_keep_the_accounts(tmp_path, rows, capacity, values):
     accesses = Accesses.of(rows)

@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import at_most
 from penstock.errors import ParamsError, UnknownName
 from penstock.params.ckks import BootstrapPlan, KeyForm, Scaling
 from penstock.params.spec import CkksSpec, default_dnum, spec_of
@@ -296,7 +297,7 @@ accelerator_specs = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@at_most(60)
 @given(openfhe_specs | accelerator_specs)
 def test_parameters_written_as_a_spec_build_to_the_same_parameters(spec: CkksSpec) -> None:
     params = spec.build()
@@ -304,7 +305,7 @@ def test_parameters_written_as_a_spec_build_to_the_same_parameters(spec: CkksSpe
     assert spec_of(spec_of(params).build()) == spec_of(params)
 
 
-@settings(max_examples=60, deadline=None)
+@at_most(60)
 @given(openfhe_specs | accelerator_specs)
 def test_a_spec_written_as_toml_reads_back_the_same(tmp_path_factory: pytest.TempPathFactory, spec: CkksSpec) -> None:
     file = tmp_path_factory.mktemp("spec") / "mine.toml"

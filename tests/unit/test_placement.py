@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import ParamsError, UsageError
@@ -32,7 +32,6 @@ def is_possible(choice: tuple[bool, ...], blocks: list[int], levels: int, refres
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=9), st.integers(0, 6), st.integers(4, 8), st.integers(0, 2))
-@settings(max_examples=300, deadline=None)
 def test_no_placement_takes_fewer_bootstrappings_and_none_comes_later(
     blocks: list[int], levels: int, refreshed: int, reserve: int
 ) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import at_most
 from penstock.errors import UsageError
 from penstock.service.work.admission import Limits, Load, admit
 from penstock.service.work.messages import JobFigures, JobSpec, Refused, WorkerSettings
@@ -123,7 +124,7 @@ def test_an_overdue_job_of_a_higher_priority_does_not_take_the_turn_of_the_oldes
     assert order.index(1) <= 9
 
 
-@settings(max_examples=40)
+@at_most(40)
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 9)), min_size=1, max_size=60))
 def test_all_jobs_run_once_and_none_is_overtaken_without_end(jobs: list[tuple[str, int]]) -> None:
     rule = replace(RULE, max_overtaken=5, overdue_every=3)
@@ -136,7 +137,7 @@ def test_all_jobs_run_once_and_none_is_overtaken_without_end(jobs: list[tuple[st
         assert overtaken <= rule.max_overtaken + rule.overdue_every * (job + 1)
 
 
-@settings(max_examples=40)
+@at_most(40)
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 9)), min_size=1, max_size=40))
 def test_a_higher_priority_goes_first(jobs: list[tuple[str, int]]) -> None:
     rule = replace(RULE, max_overtaken=10**9)

@@ -10,10 +10,11 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as ps
+from examples import at_most
 from penstock.cli.main import main
 from penstock.errors import TraceError, UsageError
 from penstock.explorer.engine import Engine
@@ -153,7 +154,7 @@ def test_a_simulation_of_an_operation_that_nobody_knows_is_null(words):
         assert row["unpriced"] == {"composite": len(everything(trace))}
 
 
-@settings(max_examples=40)
+@at_most(40)
 @given(steps=st.text("mrap", min_size=1, max_size=8), data=st.data(), case=st.sampled_from(sorted(QUESTIONS)))
 def test_a_bound_is_never_above_what_the_hidden_operations_come_to(steps, data, case):
     trace = program(steps)
@@ -364,7 +365,7 @@ def test_what_nobody_knows_comes_through_every_format_that_is_read_back(tmp_path
         assert ps.trace(again).num_keys is None
 
 
-@settings(max_examples=20)
+@at_most(20)
 @given(names=st.lists(st.sampled_from(["Bootstrap", "polyeval", "bk_extend", "bk_rotate", "bk_free", "Encrypt"])))
 def test_instructions_that_are_not_read_are_unknown_unless_they_are_bookkeeping(names):
     data, _ = to_heracles(program("mr"))
@@ -393,7 +394,7 @@ def timed(trace: Trace, without: list[int] = ()) -> Trace:
     return replace(trace, operations=pa.Table.from_pylist(table, schema=trace.operations.schema))
 
 
-@settings(max_examples=30)
+@at_most(30)
 @given(data=st.data(), left_out=st.sampled_from([{}, {"composite": 2}]), hides=st.booleans())
 def test_a_measured_result_states_no_time_and_no_size_that_misses_a_part(data, left_out, hides):
     trace = hidden(program(), [0]) if hides else program()
