@@ -18,13 +18,14 @@ CARGO_PLAIN := --workspace --exclude penstock-py --exclude penstock-client-py --
 # Modules that no source file names, and that cargo fmt does not find.
 BY_NAME := --edition 2024 $(wildcard crates/penstock-sim/src/policy/*.rs)
 
-# Processes that share the Python tests, each with whole files of them. TEST_WORKERS=0: none, for a debugger.
-TEST_WORKERS := 2
+# Processes that share the Python tests, 2 GB each. TEST_WORKERS=0: none, for a debugger.
+TEST_WORKERS := $(shell nproc)
+PYTEST = $(VENV)/python -m pytest -q -n $(TEST_WORKERS) --dist loadscope --no-loadscope-reorder
 
 SANITIZED_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
-.PHONY: help setup demo traces test test-rust test-python coverage sanitize bench bench-regression lint format simgrid chromium docs docs-check test-long benchmark-suite faults \
-        validation pictures lock clean clean-venv
+.PHONY: help setup demo traces smoke test test-rust test-core test-all test-rest durations campaign fuzz coverage sanitize bench bench-regression lint format \
+        simgrid chromium docs docs-check benchmark-suite faults validation pictures lock clean clean-venv
 
 help:  ## this list
 	@echo "make TARGET [WITHOUT_OPENFHE=1: penstock's own client encrypts] [S3=1: key stores in S3] [V=1: show every step]"
@@ -40,21 +41,31 @@ demo: setup  ## train an encrypted logistic regression, and see what its keys co
 traces: setup  ## the trace pack: every workload at every accelerator's parameters, into traces/ (two minutes, 89 MB)
 	$(VENV)/penstock trace pack -o traces
 
-test: setup test-rust test-python  ## all tests, Rust and Python
+smoke: setup  ## a first look at the whole system, on real ciphertexts (a minute or two)
+	$(PYTEST) --tier smoke $(PYTEST_ARGS)
 
 # One after the other, also under `make -j`: some Python tests measure times.
+test: setup test-rust test-core  ## the core: each rule, kernel, format and reading, on real ciphertexts (six minutes)
+
 test-rust: setup
-	cargo test --quiet $(CARGO_PLAIN)
+	cargo test --release --quiet $(CARGO_PLAIN)
 
-test-python: setup test-rust chromium
-	$(VENV)/python -m pytest -q -n $(TEST_WORKERS) --dist loadscope --no-loadscope-reorder $(PYTEST_ARGS)
+test-core: setup test-rust
+	$(PYTEST) --tier core --took build/took/core.json $(PYTEST_ARGS)
 
-test-long: setup  ## tests of half a minute each, which `make test` leaves out (minutes)
-	$(VENV)/python -m pytest -q -m long $(PYTEST_ARGS)
+test-all: test test-rest  ## everything that a change must pass (twenty minutes on two cores; more cores are faster)
+
+# The hot crates once more, with overflow checks: the profile of `make setup` has none there.
+test-rest: setup chromium
+	cargo test --quiet --locked --lib -p penstock-ckks -p penstock-sim
+	$(PYTEST) --tier rest --took build/took/rest.json $(PYTEST_ARGS)
+
+durations: setup  ## tests/durations.json again, from the last `make test-all`
+	$(VENV)/python tests/tiers.py build/took/core.json build/took/rest.json
 
 # PYTEST_ARGS="tests/unit": of some tests only.
 coverage: setup chromium  ## branch coverage of src/penstock by the Python tests, into build/coverage/html
-	$(VENV)/python -m pytest -q -n $(TEST_WORKERS) --dist loadscope --no-loadscope-reorder --cov --cov-branch --cov-report=html $(PYTEST_ARGS)
+	$(PYTEST) --cov --cov-branch --cov-report=html $(PYTEST_ARGS)
 	@echo "branch coverage: $$($(VENV)/coverage report --format=total) %, file by file in build/coverage/html/index.html"
 
 # RUSTC_BOOTSTRAP lets a stable toolchain use the sanitizer; in a folder of its own, so that `target` stays as it is.
@@ -105,7 +116,14 @@ docs:  ## the documentation, into site/
 	NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs build --strict
 	@echo "the documentation: site/index.html"
 
-# Those that take minutes too, which `make test` leaves out or runs at smaller sizes.
+# What takes hours; a minute of each is in `make test-all`.
+campaign: docs-check faults fuzz sanitize  ## what takes hours: every page, faults, random programs, memory checks
+
+# EXAMPLES: random cases of each property; those of `make test-all` are 200.
+fuzz: setup  ## the property tests with many more random cases
+	PENSTOCK_EXAMPLES=$(or $(EXAMPLES),5000) $(PYTEST) --tier all -m hypothesis $(PYTEST_ARGS)
+
+# Those that take minutes too, which `make test-all` leaves out or runs at smaller sizes.
 docs-check: setup  ## every command of the documentation, at full size (a quarter of an hour)
 	PENSTOCK_DOCS=all $(VENV)/python -m pytest -q tests/system/test_docs_blocks.py $(PYTEST_ARGS)
 

@@ -11,10 +11,13 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
+sys.path.insert(0, str(Path(__file__).parent))
+from examples import ASKED, CORE, WHOLE
+from tiers import TIERS, Pieces, Recording, in_core, longest_first, recorded
+
 # One thread an operation: tests share two cores. It must be set before OpenFHE is imported anywhere.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-sys.path.insert(0, str(Path(__file__).parent))
 # Tests start thousands of processes: each would compile every module again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # What a shell starts in the background ignores Ctrl-C, and so would the commands that the tests interrupt.
@@ -22,39 +25,56 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A deadline fails a test for what else the machine is doing.
-settings.register_profile("penstock", deadline=None)
-settings.load_profile("penstock")
+settings.register_profile("core", deadline=None, max_examples=CORE)
+settings.register_profile("whole", deadline=None, max_examples=int(ASKED or WHOLE))
 
-# Longest first: a long file that begins last keeps one core waiting for the other.
-LONGEST = (
-    "test_docs_blocks", "test_command_line", "test_rewrites_keep_results", "test_native_bootstrap", "test_io_study",
-    "test_wheel", "test_bench_openfhe", "test_machines_price_workloads", "test_database", "test_explore_browser",
-    "test_fault_kills", "test_networks_openfhe", "test_precision_openfhe", "test_native_reading", "test_notebooks",
-    "test_random_programs", "test_explore_server", "test_predict_fit", "test_sweep", "test_tenant_queue",
-    "test_profile_openfhe", "test_cryptoracle_primitives", "test_workloads", "test_explore_limits", "test_suggest",
-    "test_help_examples", "test_fault_service", "test_networks_native", "test_docs_site", "test_engine_stubs",
-)  # fmt: skip
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--tier", choices=TIERS, help="run the tests of one target of the Makefile")
+    parser.addoption("--took", type=Path, help="write the seconds of each test into this file")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("whole" if config.option.tier in ("rest", "all") else "core")
+    if config.option.took and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Recording(config.option.took))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without `-m`, tests marked `long` are left out. Where processes share tests, the longest files come first."""
-    if not config.option.markexpr:
-        items[:] = [item for item in items if item.get_closest_marker("long") is None]
+    """Choose the tests of a tier, and put those that take longest first."""
+    tier, seconds = config.option.tier, recorded()
+    if tier in (None, "core", "smoke") and not config.option.markexpr:
+        kept = [item for item in items if item.get_closest_marker("long") is None]
+    else:
+        kept = list(items)
+    marked = {item.nodeid for item in kept if item.get_closest_marker("smoke")}
+    if tier == "smoke":
+        kept = [item for item in kept if item.nodeid in marked]
+    elif tier in ("core", "rest"):
+        brief = [item.nodeid for item in items if item.get_closest_marker("long") is None]
+        core = in_core(brief, seconds, marked)
+        kept = [item for item in kept if (item.nodeid in core) == (tier == "core")]
+    if len(kept) < len(items):
+        chosen = {id(item) for item in kept}
+        config.hook.pytest_deselected(items=[item for item in items if id(item) not in chosen])
     if hasattr(config, "workerinput"):
-        rank = {name: place for place, name in enumerate(LONGEST)}
-        items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))
+        kept = [kept[place] for place in longest_first([item.nodeid for item in kept], seconds)]
+    items[:] = kept
 
 
-class Files(LoadScopeScheduling):
-    """Sends whole files to a process, and pages of the documentation one by one."""
+class Dealt(LoadScopeScheduling):
+    """Sends pieces of files to the processes, as `Pieces` cuts them."""
+
+    def __init__(self, config: pytest.Config, log: Any) -> None:
+        super().__init__(config, log)
+        self._pieces = Pieces(recorded())
 
     def _split_scope(self, nodeid: str) -> str:
-        file, _, name = nodeid.partition("::")
-        return nodeid if name.startswith("test_what_a_page_shows") else file
+        return self._pieces.of(nodeid)
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Files:
-    return Files(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Dealt:
+    return Dealt(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -253,6 +253,7 @@ def test_json_of_simulate_has_its_documented_names() -> None:
     assert rows[0]["slowdown"] == pytest.approx(1 + 0.5 * rows[0]["key_bytes"] / rows[0]["compute_s"] / 64e9)
 
 
+@pytest.mark.smoke
 @pytest.mark.usefixtures("encrypting")
 def test_analyze_runs_checks_fits_simulates_and_reports(tmp_path: Path) -> None:
     done = penstock(*ANALYZE, "-o", str(tmp_path / "run"))

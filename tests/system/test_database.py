@@ -301,6 +301,7 @@ def test_a_wrong_answer_fails_the_check(tmp_path: Path) -> None:
         penstock("query", tmp_path / "db", "--index", 3, "--check")
 
 
+@pytest.mark.smoke
 def test_a_killed_load_goes_on_where_it_stopped(tmp_path: Path) -> None:
     folder = tmp_path / "db"
     arguments = [

@@ -82,6 +82,7 @@ def printed(capsys, command: str) -> list[dict[str, Any]]:
     return json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.smoke
 def test_a_slider_changes_the_number_to_that_of_the_command(watched, capsys):
     page = watched.open(WHATIF)
     before = number(page, "total_s")

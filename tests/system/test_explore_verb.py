@@ -20,6 +20,7 @@ def explore(*arguments: str, cwd: Path, first: str = "") -> subprocess.Completed
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=60, check=False)
 
 
+@pytest.mark.smoke
 def test_it_serves_this_machine_until_it_is_interrupted(tmp_path):
     pytest.importorskip("uvicorn", reason="the explorer's server is not installed: pip install 'penstock[explore]'")
     arguments = ["roofline", "tier=rdma", "--port", "0", "--no-browser"]

@@ -101,6 +101,7 @@ def test_what_a_context_keeps_is_the_same_keys(keys: Keys, files: Path, tmp_path
         assert one.read_bytes() == two.read_bytes()
 
 
+@pytest.mark.smoke
 def test_a_flipped_bit_is_found_and_another_import_heals_it(keys: Keys, files: Path) -> None:
     assert all(row["ok"] for row in keys.rows("verify"))
     path = keys.folder / "alice" / keys.rows("ls")[0]["digest"] / "relin.pkey"

@@ -41,6 +41,7 @@ REFUSED = {"cryptoracle-chi-square", "fetch-by-similarity"}
 `penstock.similarity`."""
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", [name for name in workloads.names() if name not in MINUTES | REFUSED])
 def test_a_workload_computes_what_it_does_in_the_clear_and_leaves_the_trace_readings_trace(name: str) -> None:
     workload, size_name, params = resolve(name, None, "ci")
@@ -63,6 +64,7 @@ def test_a_workload_computes_what_it_does_in_the_clear_and_leaves_the_trace_read
     assert traffic.requested_bytes == sum(params.key_bytes(limbs, key=key) for key, limbs in uses)
 
 
+@pytest.mark.smoke
 def test_keys_in_memory_and_under_any_budget_give_the_same_values(tmp_path: Path) -> None:
     place = KeyPlace(store=tmp_path / "keys")
     _, _, params = resolve(NAME, None, "ci")

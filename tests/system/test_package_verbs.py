@@ -85,6 +85,7 @@ def test_what_was_made_is_said(here, capsys):
     assert {key: value for key, value in found.items() if key in shown} == shown
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("reading", ["clear", "noisy", "native", "openfhe"])
 def test_each_reading_computes_the_outputs(here, capsys, reading, request):
     if reading == "openfhe":

@@ -11,6 +11,7 @@ from penstock.running.trace import trace_workload
 from penstock.traces.inspect import differences, problems
 
 
+@pytest.mark.smoke
 @pytest.mark.usefixtures("openfhe")
 def test_a_merged_model_is_refreshed_sparsely_and_trains_as_in_the_clear() -> None:
     name, (workload, size_name, params) = "logistic-regression", resolve("logistic-regression", None, "ci-merged")

@@ -24,6 +24,7 @@ from penstock.package.replay import run_package, trace_package
 from penstock.program.clear import ClearEvaluator
 
 
+@pytest.mark.smoke
 def test_a_job_from_deployment_to_decryption(tmp_path: Path) -> None:
     command = [str(Path(sys.executable).with_name("penstock")), "serve", "--folder", "state", "--port", "0"]
     with (tmp_path / "log").open("w") as log:

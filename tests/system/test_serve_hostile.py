@@ -222,6 +222,7 @@ def test_what_is_not_http_is_counted(site: Site, alice: Caller) -> None:
     assert alice("GET", "/v1/ready").status == 200
 
 
+@pytest.mark.smoke
 def test_a_package_that_lies_about_its_sizes_is_refused_and_the_service_goes_on(site: Site, alice: Caller) -> None:
     honest = package_bytes(site.folder)
     before = refusals(site, 422)

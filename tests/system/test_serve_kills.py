@@ -43,6 +43,7 @@ def with_jobs(site: Site, count: int) -> tuple[Caller, dict[str, bytes]]:
     return tenant, contents
 
 
+@pytest.mark.smoke
 def test_accepted_jobs_survive_a_kill_and_run_once(held):
     tenant, contents = with_jobs(held, 5)
     assert {job["state"] for job in tenant("GET", "/v1/jobs").json["jobs"]} == {"queued"}

@@ -126,6 +126,7 @@ def test_the_bounds_of_a_worker_are_in_force_and_reported(site: Site) -> None:
                 assert not place.exists()
 
 
+@pytest.mark.smoke
 def test_a_killed_worker_is_replaced_and_its_job_ends_whole_and_once(site: Site) -> None:
     rng = random.Random(5)
     with opened(site, abreast=2) as (pool, told):

@@ -73,6 +73,7 @@ def segment(folder: Path, tenant: str, key: str) -> Path:
     return folder / tenant / DIGEST / f"{key.replace(':', '-')}.pkey"
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("policy", list(Policy))
 def test_jobs_of_two_tenants_compute_what_they_do_in_the_clear(made: Any, policy: Policy) -> None:
     folder, clients, jobs = made
