@@ -17,8 +17,10 @@ TIERS = ("smoke", "core", "rest", "all")
 """`smoke`: marked so. `core`: of `make test`. `rest`: what `core` leaves out. `all`: both."""
 RECORD = Path(__file__).parent / "durations.json"
 SHARES_S = {"tests/system/": 1.0, "tests/fidelity/": 1.0}
-SHARE_S = 1.5
+SHARE_S = 1.0
 """Seconds that one test function, with all its parameters, may take in `core`: of systems, and of other tests."""
+FIXTURE_S = 5.0
+"""A fixture that takes longer leaves its file to `rest`, whatever its tests take."""
 PIECE_S = 20.0
 """Seconds of a long file that one process runs at a time."""
 BRIEF_S = 0.02
@@ -51,9 +53,11 @@ def total(seconds: Seconds, nodeid: str) -> float:
 def in_core(nodeids: Sequence[str], seconds: Seconds, always: Iterable[str] = ()) -> set[str]:
     """Those of `core`: of each function the quickest tests that its share of the time holds; and `always`."""
     functions: dict[tuple[str, str], list[tuple[float, int, str]]] = defaultdict(list)
+    dear = {file for file, tests in seconds.items() if max(times[1] for times in tests.values()) > FIXTURE_S}
     for place, nodeid in enumerate(nodeids):
         file, test = split(nodeid)
-        functions[file, function(test)].append((total(seconds, nodeid), place, nodeid))
+        if file not in dear:
+            functions[file, function(test)].append((total(seconds, nodeid), place, nodeid))
     chosen = set(always)
     for (file, _), tests in functions.items():
         left = next((share for folder, share in SHARES_S.items() if file.startswith(folder)), SHARE_S)

@@ -41,7 +41,6 @@ REFUSED = {"cryptoracle-chi-square", "fetch-by-similarity"}
 `penstock.similarity`."""
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize("name", [name for name in workloads.names() if name not in MINUTES | REFUSED])
 def test_a_workload_computes_what_it_does_in_the_clear_and_leaves_the_trace_readings_trace(name: str) -> None:
     workload, size_name, params = resolve(name, None, "ci")

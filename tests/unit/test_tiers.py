@@ -33,6 +33,13 @@ def test_functions_of_systems_have_a_share_of_their_own(monkeypatch: pytest.Monk
     assert in_core([f"{f}::test" for f in files], {f: {"test": [2.0, 0.0]} for f in files}) == {f"{files[0]}::test"}
 
 
+def test_a_file_with_a_dear_fixture_is_left_to_the_rest_but_for_what_is_marked() -> None:
+    seconds = {"tests/unit/a.py": {"test_1": [0.1, 6.0], "test_2": [0.1, 0.0]}}
+    tests = ["tests/unit/a.py::test_1", "tests/unit/a.py::test_2"]
+    assert in_core(tests, seconds) == set()
+    assert in_core(tests, seconds, tests[1:]) == {tests[1]}
+
+
 def test_a_file_whose_fixtures_are_dear_is_one_piece_and_a_function_is_never_cut() -> None:
     many = {f"test_{name}[{k}]": [6.0, 0.0] for name in "abcdef" for k in range(2)}
     pieces = Pieces({"cheap.py": many, "dear.py": many | {"test_z": [0.1, 3.0]}})
