@@ -13,7 +13,8 @@ from tiers import Pieces, dearest, in_core, longest_first, merge, recorded
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_core_has_the_quickest_tests_of_each_function_within_its_share() -> None:
+def test_the_core_has_the_quickest_tests_of_each_function_within_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "SHARE_S", 1.5)
     seconds = {"tests/unit/a.py": {"test_f[1]": [1.0, 0.0], "test_f[2]": [0.2, 0.1], "test_f[3]": [0.9, 0.0]}}
     tests = [f"tests/unit/a.py::test_f[{k}]" for k in (1, 2, 3)]
     assert in_core(tests, seconds) == {tests[1], tests[2]}
