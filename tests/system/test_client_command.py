@@ -62,7 +62,6 @@ def test_show_says_whose_pair_it_is_and_nothing_secret(pair, capsys):
     assert secret[72:88].hex() not in text
 
 
-@pytest.mark.smoke
 def test_keys_of_a_program_go_into_a_store_and_compute(pair, here, capsys):
     made = rows(
         capsys,

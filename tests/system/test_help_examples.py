@@ -81,7 +81,6 @@ def test_an_example_of_the_help_parses(line: str) -> None:
     group.make_context(group.name, words, parent=context.parent).close()
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize("line", RUN)
 def test_an_example_of_the_help_works(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str

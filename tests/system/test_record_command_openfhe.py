@@ -53,7 +53,6 @@ PREAMBLE = """
 """
 
 
-@pytest.mark.smoke
 @pytest.mark.usefixtures("openfhe")
 def test_the_documented_script_gives_a_trace_of_the_hand_count_and_the_same_results(tmp_path: Path) -> None:
     plain = subprocess.run([sys.executable, str(EXAMPLE)], capture_output=True, text=True, check=True, timeout=60)
