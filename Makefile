@@ -25,7 +25,7 @@ PYTEST = $(VENV)/python -m pytest -q -n $(TEST_WORKERS) --dist loadscope --no-lo
 SANITIZED_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
 .PHONY: help setup demo traces smoke test test-rust test-core test-all test-rest durations campaign fuzz coverage sanitize bench bench-regression lint format \
-        simgrid chromium docs docs-check benchmark-suite faults validation pictures lock clean clean-venv
+        simgrid chromium docs docs-check benchmark-suite faults mutants validation pictures lock clean clean-venv
 
 help:  ## this list
 	@echo "make TARGET [WITHOUT_OPENFHE=1: penstock's own client encrypts] [S3=1: key stores in S3] [V=1: show every step]"
@@ -130,6 +130,10 @@ docs-check: setup  ## every command of the documentation, at full size (a quarte
 # FAULTS_ARGS: some benches, --count, --seed, --jobs.
 faults: setup  ## disturb penstock: kills, damaged files and bytes, hostile requests, random programs and simulations, the service (45 minutes)
 	$(VENV)/python tests/faults $(FAULTS_ARGS)
+
+# MUTANTS_ARGS: some rooms, --seed, --count, --near, --summary. What was tried stands in build/mutants.jsonl.
+mutants: setup  ## change the source in forty places, one at a time, and see whether the tests find it (hours)
+	$(VENV)/python tests/mutants.py $(MUTANTS_ARGS)
 
 validation: setup  ## docs/validation.md again: every published number beside ours (a minute)
 	$(VENV)/python scripts/validation.py
