@@ -157,6 +157,12 @@ def test_other_values_are_of_the_same_kind(values: Any) -> None:
     assert np.array_equal(other_values(values, 3), other_values(values, 3))
 
 
+@pytest.mark.parametrize("few", [[0.0, 1.0], [-1.0, 1.0], [-1.0, 0.0, 1.0], [2.5, 7.5]])
+def test_a_vector_of_a_few_values_keeps_to_them_and_has_each(few: list[float]) -> None:
+    for seed in range(10):
+        assert np.unique(other_values(np.repeat(few, 20), seed)).tolist() == few
+
+
 def test_zeros_stay_zeros() -> None:
     assert not other_values(np.zeros(5), 0).any()
     assert len(other_values(np.zeros(0), 0)) == 0

@@ -6,6 +6,7 @@ import copy
 import pickle
 import sys
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,17 @@ import pytest
 
 from penstock.errors import PenstockError
 from penstock.openfhe.recorder.behind import Behind
+from penstock.openfhe.recorder.capture import Capture
 from penstock.openfhe.recorder.decrypted import DecryptedFloat, is_decrypted, marked
+from penstock.openfhe.recorder.emission import COMPOSITES, Term
+from penstock.openfhe.recorder.identity import Identities
 from penstock.openfhe.recorder.names import Names, name_of, stored_name
 from penstock.openfhe.recorder.oblivious import Digested, compare
-from penstock.openfhe.recorder.plaintexts import as_array, as_vector
+from penstock.openfhe.recorder.packagings import Packagings
+from penstock.openfhe.recorder.plaintexts import Encoded, as_array, as_vector
 from penstock.openfhe.recorder.refusals import NotPackaged
-from penstock.package.content import ConstantsInMemory
+from penstock.package.content import ConstantsInMemory, Verb
+from penstock.program.scaling import ScaleState
 
 
 @pytest.mark.parametrize(
@@ -143,3 +149,68 @@ def test_the_first_difference_of_two_runs_is_named(second: Any, says: str) -> No
     compare([entry("a"), entry("b")], [entry("elsewhere"), entry("b")])
     with pytest.raises(NotPackaged, match=says):
         compare([entry("a"), entry("b")], second)
+
+
+class Emitted:
+    """Takes the instructions of a call; values have numbers from 10 on."""
+
+    def __init__(self, *, automatic: bool) -> None:
+        self.params = SimpleNamespace(scaling=SimpleNamespace(automatic=automatic))
+        self.steps: list[tuple[Verb, list[int]]] = []
+
+    def emit(self, verb: Verb, operands: list[int], **_: Any) -> int:
+        self.steps.append((verb, operands))
+        return 9 + len(self.steps)
+
+
+def emitted(name: str, operands: int, *, automatic: bool = True) -> list[tuple[Verb, list[int]]]:
+    to: Any = Emitted(automatic=automatic)
+    terms = [Term(number, ScaleState(3, 1)) for number in range(operands)]
+    assert COMPOSITES[name](to, (), terms, None) == 9 + len(to.steps)
+    return to.steps
+
+
+def test_many_operands_are_combined_as_the_library_combines_them() -> None:
+    assert emitted("EvalAddMany", 5) == [
+        (Verb.ADD, [0, 1]), (Verb.ADD, [2, 3]), (Verb.ADD, [4, 10]), (Verb.ADD, [11, 12]),
+    ]  # fmt: skip
+    assert emitted("EvalAddManyInPlace", 4) == [(Verb.ADD, [0, 1]), (Verb.ADD, [10, 2]), (Verb.ADD, [11, 3])]
+    assert emitted("EvalMultMany", 3) == [(Verb.MULT, [0, 1]), (Verb.MULT, [2, 10])]
+    assert emitted("EvalMultMany", 3, automatic=False) == [
+        (Verb.MULT, [0, 1]), (Verb.RESCALE, [10]), (Verb.MULT, [2, 11]), (Verb.RESCALE, [12]),
+    ]  # fmt: skip
+
+
+class Plaintext:
+    pass
+
+
+def test_a_second_run_encrypts_other_values_of_each_plaintext_whose_values_are_known() -> None:
+    def make(cc: object, values: Any, degree: int, level: int, params: None, slots: int) -> tuple[Any, ...]:
+        return (list(values), degree, level, slots)
+
+    known, edited, decrypted, unknown = (Plaintext() for _ in range(4))
+    packaging: Any = SimpleNamespace(plaintexts=Identities(), num_q=5)
+    packaging.plaintexts.set(known, Encoded([0.25, 0.75], 3, 1, 8))
+    packaging.plaintexts.set(edited, Encoded(None, 3, 1, 8))
+    packaging.plaintexts.set(decrypted, Encoded([0.25, 0.75], 3, 1, 8, decrypted=True))
+    fhe: Any = SimpleNamespace(CryptoContext=SimpleNamespace(MakeCKKSPackedPlaintext=make))
+    capture = Capture(SimpleNamespace(), fhe)  # type: ignore[arg-type]
+    capture.add(packaging)
+    values, *rest = capture.other(None, known)
+    assert rest == [1, 2, 8]
+    assert values != [0.25, 0.75]
+    for each in (edited, decrypted, unknown):
+        assert capture.other(None, each) is each
+
+
+def test_only_an_output_is_shortened_in_the_package() -> None:
+    shortened: list[tuple[int, int]] = []
+    owner = SimpleNamespace(builder=SimpleNamespace(shorten=lambda *args: shortened.append(args)))
+    packagings = Packagings.__new__(Packagings)
+    packagings.shorten(Encoded([0.5], 3, 1, 8), 4)
+    packagings.shorten(Encoded([0.5], 3, 1, 8, owner=owner), 4)
+    assert shortened == []
+    for length in (4, 0, 20):
+        packagings.shorten(Encoded(None, 3, 1, 8, owner=owner, output=0), length)
+    assert shortened == [(0, 4), (0, 1), (0, 8)]
