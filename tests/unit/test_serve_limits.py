@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -110,7 +111,7 @@ def test_buckets_of_many_names_are_bounded():
     assert len(buckets._buckets) == 10
 
 
-def body_of(messages: list[tuple[float, int, bool]], most: int, slowest: float) -> Body:
+def body_of(messages: Iterable[tuple[float, int, bool]], most: int, slowest: float) -> Body:
     """A body that arrives as (seconds, bytes, more) say."""
     coming = iter(messages)
 
@@ -144,6 +145,30 @@ def test_a_slow_or_large_body_is_refused_and_others_are_not(monkeypatch, message
 
     body = asyncio.run(whole())
     assert (body.refusal.status if body.refusal else None) == status
+
+
+@pytest.mark.parametrize(
+    ("messages", "read"),
+    [
+        ([(0.0, 1 << 16, True)] * 9, 4),
+        ([(0.0, (1 << 18) - 1, True), (0.0, 1, True), (0.0, 1, True)], 2),
+        ([(0.0, 10, True), (0.0, 10, False), (0.0, 10, True)], 2),
+        ([(0.0, 10, True), (9.0, 10, True)], 1),
+    ],
+)
+def test_of_a_refused_request_a_quarter_of_a_mebibyte_is_read_or_what_comes_in_time(monkeypatch, messages, read):
+    monkeypatch.setattr(limits, "_DRAINED_S", 0.2)
+    left = iter(messages)
+
+    async def rest() -> Body:
+        body = body_of(left, 1, 1000.0)
+        await body.drain()
+        return body
+
+    body = asyncio.run(rest())
+    taken = len(messages) - len(list(left))
+    assert taken == read + (messages[-1][0] > 1)  # the last is waited for and does not come
+    assert body.whole == (not messages[read - 1][2])
 
 
 def test_metrics_count_and_escape():

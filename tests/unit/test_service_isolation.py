@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -134,6 +135,27 @@ def test_a_kernel_without_the_measures_is_reported_and_no_error(monkeypatch: pyt
     assert isolation._seccomp(library).startswith("seccomp: ")  # type: ignore[arg-type]
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
     assert isolation._seccomp(library) == "no filter is written for riscv64"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("version", "file_rights", "network_and_scopes"),
+    [(1, 13, ()), (2, 14, ()), (3, 15, ()), (4, 15, (3,)), (5, 16, (3,)), (6, 16, (3, 3)), (9, 16, (3, 3))],
+)
+def test_a_kernel_is_asked_for_every_right_that_it_knows_and_no_other(
+    version: int, file_rights: int, network_and_scopes: tuple[int, ...]
+) -> None:
+    asked: list[tuple[int, ...]] = []
+
+    class Kernel:
+        def syscall(self, number: int, rules: bytes | None, size: int, flags: int) -> int:
+            assert number == 444
+            if rules is None:
+                return version
+            asked.append(struct.unpack(f"{size // 8}Q", rules[:size]))
+            return -1
+
+    assert "Landlock" in isolation._landlock(Kernel(), isolation.Bounds())  # type: ignore[arg-type]
+    assert asked == [((1 << file_rights) - 1, *network_and_scopes)]
 
 
 @pytest.mark.parametrize(
