@@ -134,6 +134,18 @@ def test_coefficients_are_what_all_limbs_agree_on() -> None:
     assert np.array_equal(integers(found, symbol, PARAMS.ring_dim), given)
 
 
+@pytest.mark.parametrize("most", [(1 << 62) - 1, -(1 << 62) + 1])
+def test_coefficients_have_62_bits_at_most(most: int) -> None:
+    given = np.zeros(PARAMS.ring_dim, dtype=np.int64)
+    given[9] = most
+    ((_, (found,)),) = polynomials(values_file(given))
+    assert np.array_equal(integers(found, "w", PARAMS.ring_dim), given)
+    given[9] += np.sign(most)
+    ((_, (found,)),) = polynomials(values_file(given))
+    with pytest.raises(TraceError, match="more than 62 bits"):
+        integers(found, "w", PARAMS.ring_dim)
+
+
 SMALL = encoded(WEIGHTS)
 
 
