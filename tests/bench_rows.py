@@ -7,14 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from penstock.measure.bench import timing
 from penstock.measure.bench.catalogue import PRIMITIVES
 from penstock.measure.bench.results import table_of
 from penstock.measure.bench.rows import dimensions, timed
 from penstock.measure.bench.spec import BenchPoint, parse_suite, plan
 from penstock.runs.folder import RunFolder
+from penstock.system import parquet
 
 SWEEP = """
 [timing]
@@ -60,9 +59,9 @@ def rows_of(
 
 
 def folder_of(path: Path, rows: list[dict[str, Any]], *, finished: bool = True, **config: Any) -> Path:
-    """A run folder that holds the rows."""
+    """A run folder that holds the rows, sealed as a run seals them: without a seal each reading starts a process."""
     with RunFolder.create(path, {"verb": "bench", **config}) as run:
-        pq.write_table(table_of(rows), path / "bench.parquet")
+        parquet.write_table(table_of(rows), path / "bench.parquet")
         run.note_artifact("bench.parquet")
         if finished:
             run.finish()
