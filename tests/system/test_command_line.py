@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.cli.main import main
+
 COMMAND = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())"]
 ANALYZE = ["analyze", "inner-product", "--size", "ci", "--threads", "1", "--format", "json"]
 
@@ -38,6 +40,24 @@ def refused(arguments: Sequence[str], code: int, *reasons: str, cwd: Path | None
         assert reason in done.stderr, done.stderr
 
 
+def refused_here(capsys: pytest.CaptureFixture[str], arguments: Sequence[str], code: int, *reasons: str) -> None:
+    """As `refused`, in this process: a process of its own costs a second, and the words are the same."""
+    capsys.readouterr()
+    assert main(list(arguments)) == code
+    said = capsys.readouterr().err
+    assert "Traceback" not in said
+    for reason in reasons:
+        assert reason in said, said
+
+
+def test_a_refusal_is_the_exit_code_of_a_process_and_its_one_line() -> None:
+    done = penstock("simulate", "inner-product", "--machine", "shap")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("penstock: ")
+    assert "did you mean 'sharp'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
@@ -59,8 +79,10 @@ def refused(arguments: Sequence[str], code: int, *reasons: str, cwd: Path | None
         (["run", "logistic-regression", "--size", "ci", "--data", "/nowhere"], "not a folder"),
     ],
 )
-def test_wrong_words_exit_2_with_the_remedy(arguments: list[str], reason: str) -> None:
-    refused(arguments, 2, reason)
+def test_wrong_words_exit_2_with_the_remedy(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], reason: str
+) -> None:
+    refused_here(capsys, arguments, 2, reason)
 
 
 def own_tier(path: Path, name: str, bandwidth: str) -> str:
@@ -70,11 +92,13 @@ def own_tier(path: Path, name: str, bandwidth: str) -> str:
     return str(path)
 
 
-def test_two_tiers_of_one_name_are_refused_since_no_row_could_tell_them_apart(tmp_path: Path) -> None:
+def test_two_tiers_of_one_name_are_refused_since_no_row_could_tell_them_apart(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     mine = own_tier(tmp_path / "mine.toml", "hbm", "1 GB/s")
     tiers = ["--tier", "hbm", "--tier", mine]
     for words in (["simulate", "inner-product", "--machine", "sharp"], ["analyze", "inner-product", "--size", "ci"]):
-        refused([*words, *tiers], 2, "two tiers are named 'hbm'", "change 'name'")
+        refused_here(capsys, [*words, *tiers], 2, "two tiers are named 'hbm'", "change 'name'")
 
 
 @pytest.mark.usefixtures("encrypting")
@@ -95,7 +119,9 @@ def test_a_run_is_not_resumed_with_an_edited_tier(tmp_path: Path) -> None:
         ({"security": 128, "depth": 30}, "128"),
     ],
 )
-def test_parameter_files_that_break_a_rule_exit_2(tmp_path: Path, changes: dict[str, object], reason: str) -> None:
+def test_parameter_files_that_break_a_rule_exit_2(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, changes: dict[str, object], reason: str
+) -> None:
     fields: dict[str, object] = {
         "name": "mine",
         "ring_dim": 4096,
@@ -109,30 +135,30 @@ def test_parameter_files_that_break_a_rule_exit_2(tmp_path: Path, changes: dict[
     }
     path = tmp_path / "mine.toml"
     path.write_text("".join(f"{k} = {json.dumps(v)}\n" for k, v in fields.items()))
-    refused(["params", "size", str(path)], 2, reason)
+    refused_here(capsys, ["params", "size", str(path)], 2, reason)
 
 
-def test_a_program_deeper_than_its_parameters_exits_2() -> None:
-    refused(["trace", "logistic-regression", "--params", "openfhe-cnn", "--size", "demo"], 2, "bootstrap")
+def test_a_program_deeper_than_its_parameters_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["trace", "logistic-regression", "--params", "openfhe-cnn", "--size", "demo"]
+    refused_here(capsys, words, 2, "bootstrap")
 
 
-def test_broken_trace_files_exit_1_and_missing_ones_2(tmp_path: Path) -> None:
+def test_broken_trace_files_exit_1_and_missing_ones_2(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     whole = tmp_path / "t.parquet"
-    assert penstock("trace", "inner-product", "--size", "ci", "-o", str(whole)).returncode == 0
+    assert main(["trace", "inner-product", "--size", "ci", "-o", str(whole)]) == 0
     cut = tmp_path / "cut.parquet"
     cut.write_bytes(whole.read_bytes()[:-100])
-    refused(["trace", "info", str(cut)], 1, "cut.parquet", "truncated or corrupt")
-    refused(["simulate", str(cut), "--machine", "sharp"], 1, "truncated or corrupt")
-    refused(["trace", "info", str(tmp_path / "absent.parquet")], 2, "does not exist")
-    refused(["trace", "inner-product", "--size", "ci", "-o", str(whole)], 2, "--force")
+    refused_here(capsys, ["trace", "info", str(cut)], 1, "cut.parquet", "truncated or corrupt")
+    refused_here(capsys, ["simulate", str(cut), "--machine", "sharp"], 1, "truncated or corrupt")
+    refused_here(capsys, ["trace", "info", str(tmp_path / "absent.parquet")], 2, "does not exist")
+    refused_here(capsys, ["trace", "inner-product", "--size", "ci", "-o", str(whole)], 2, "--force")
 
 
-def test_two_readings_of_one_program_do_not_differ(tmp_path: Path) -> None:
+def test_two_readings_of_one_program_do_not_differ(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for name, size in (("a", "ci"), ("b", "ci"), ("c", "demo")):
-        done = penstock("trace", "inner-product", "--size", size, "-o", str(tmp_path / name))
-        assert done.returncode == 0, done.stderr
-    assert penstock("trace", "diff", str(tmp_path / "a"), str(tmp_path / "b")).returncode == 0
-    refused(["trace", "diff", str(tmp_path / "a"), str(tmp_path / "c")], 1, "number of operations")
+        assert main(["trace", "inner-product", "--size", size, "-o", str(tmp_path / name)]) == 0
+    assert main(["trace", "diff", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
+    refused_here(capsys, ["trace", "diff", str(tmp_path / "a"), str(tmp_path / "c")], 1, "number of operations")
 
 
 def test_a_full_disk_is_named_with_the_remedy(tmp_path: Path) -> None:
@@ -148,10 +174,11 @@ def test_a_full_disk_is_named_with_the_remedy(tmp_path: Path) -> None:
     )
 
 
-def test_an_output_below_a_file_is_refused(tmp_path: Path) -> None:
+def test_an_output_below_a_file_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    refused(["trace", "inner-product", "--size", "ci", "-o", str(tmp_path / "file" / "t.parquet")], 1, "not a folder")
-    refused([*ANALYZE, "-o", str(tmp_path / "file")], 2, "is a file")
+    below = str(tmp_path / "file" / "t.parquet")
+    refused_here(capsys, ["trace", "inner-product", "--size", "ci", "-o", below], 1, "not a folder")
+    refused_here(capsys, [*ANALYZE, "-o", str(tmp_path / "file")], 2, "is a file")
     assert (tmp_path / "file").read_text() == "mine"
 
 

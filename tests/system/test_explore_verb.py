@@ -12,6 +12,8 @@ from urllib.request import urlopen
 
 import pytest
 
+from penstock.cli.main import main
+
 COMMAND = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())", "explore"]
 
 
@@ -90,10 +92,18 @@ def test_an_answer_that_does_not_end_does_not_hold_up_the_end(tmp_path):
         (["--service", "http://127.0.0.1:9", "--token-file", "nothing"], "cannot read nothing"),
     ],
 )
-def test_wrong_words_exit_2_with_the_remedy(tmp_path, arguments, reason):
-    done = explore(*arguments, "--no-browser", cwd=tmp_path)
+def test_wrong_words_exit_2_with_the_remedy(tmp_path, monkeypatch, capsys, arguments, reason):
+    monkeypatch.chdir(tmp_path)
+    assert main(["explore", *arguments, "--no-browser"]) == 2
+    said = capsys.readouterr().err
+    assert reason in said
+    assert "Traceback" not in said
+
+
+def test_a_refusal_is_the_exit_code_of_a_process(tmp_path):
+    done = explore("whatiff", "--no-browser", cwd=tmp_path)
     assert done.returncode == 2, done.stderr
-    assert reason in done.stderr
+    assert "did you mean 'whatif'" in done.stderr
     assert "Traceback" not in done.stderr
 
 
