@@ -22,17 +22,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections import defaultdict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
-from functools import cache
 from itertools import islice
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 from mutant_places import Place, changed, equivalent_by_text, line_of, places
-from tiers import in_core, recorded, total
+from nearest_tests import nearest
 
 ROOT = Path(__file__).parents[1]
 ROOMS = {
@@ -56,10 +54,9 @@ ROOMS = {
 APART = re.compile(r"/tests(/|\.rs$)|/backend/(s3|object)\.rs$|/logs\.py$")
 """Not drawn from: tests, object stores (a feature that the engine is not built with), logging."""
 CARGO = ["cargo", "test", "--release", "--locked", "--quiet"]
+WORKSPACE = ["--workspace", "--exclude", "penstock-py", "--exclude", "penstock-client-py"]
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "2", "--dist", "loadscope", "--no-loadscope-reorder",
           "--tier", "core", "-p", "no:cacheprovider"]  # fmt: skip
-NEAREST_S = 40.0
-"""Seconds of tests that are tried before all of them."""
 LIMIT_S = {"nearest": 400, "crate": 900, "workspace": 1200, "core": 2400}
 
 
@@ -167,84 +164,62 @@ def first_failure(output: str) -> str:
     return (found.group().strip() if found else output.strip()[-300:])[:300]
 
 
-@cache
-def importers() -> dict[str, set[str]]:
-    """Module, by its last two names -> files of sources and tests that import it."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for path in [*(ROOT / "src/penstock").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]:
-        for module, names in re.findall(
-            r"^\s*(?:from ([\w.]+) )?import ([^#\n]*(?<!\()$|\([^)]*\))", path.read_text(), re.M
-        ):
-            for name in re.findall(r"[\w.]+", names):
-                full = f"{module}.{name}" if module else name
-                found[full].add(str(path.relative_to(ROOT)))
-                found[module].add(str(path.relative_to(ROOT)))
-    return found
-
-
-def module_names(file: str) -> list[str]:
-    """How a file is imported: of `src` by its dotted name, of `tests` also without the folder."""
-    dotted = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    return [dotted.removeprefix("src."), *([dotted.removeprefix("tests.")] if file.startswith("tests/") else [])]
-
-
-def nearest(file: str, room: str) -> list[str]:
-    """Test files of a module, up to `NEAREST_S` of tests: those that import it, those named like its room, and then
-    those that import what imports it."""
-    seconds = recorded()
-    chosen, filled, seen, waiting = [file], 0.0, {file}, deque([file])
-    while waiting:
-        users = sorted({user for name in module_names(waiting.popleft()) for user in importers()[name]} - seen)
-        if len(seen) == 1:
-            named = {str(each.relative_to(ROOT)) for each in (ROOT / "tests").rglob(f"test_*{room[:4]}*.py")}
-            users += sorted(named - {*users})
-        seen.update(users)
-        waiting += users
-        for test in users:
-            if Path(test).name.startswith("test_"):
-                nodes = [f"{test}::{name}" for name in seconds.get(test, {})]
-                filled += sum(total(seconds, node) for node in in_core(nodes, seconds))
-                if filled > NEAREST_S and len(chosen) > 1:
-                    return chosen
-                chosen.append(test)
-    return chosen
-
-
 def stages(mutant: Mutant) -> list[tuple[str, list[str]]]:
     """What is run until something fails."""
-    core = ("core", PYTEST)
+    python = [("nearest", [*PYTEST, *nearest(mutant.file, mutant.room)]), ("core", PYTEST)]
     if mutant.file.endswith(".py"):
-        return [("nearest", [*PYTEST, *nearest(mutant.file, mutant.room)]), core]
+        return python
     crate = mutant.file.split("/")[1]
-    rest = ["--workspace", "--exclude", "penstock-py", "--exclude", "penstock-client-py", "--exclude", crate]
-    return [("crate", [*CARGO, "-p", crate]), ("workspace", [*CARGO, *rest]), ("setup", ["scripts/setup.sh"]), core]
+    rest = [*CARGO, *WORKSPACE, "--exclude", crate]
+    return [("crate", [*CARGO, "-p", crate]), ("workspace", rest), ("setup", ["scripts/setup.sh"]), *python]
 
 
 def tried(mutant: Mutant, place: Place, kept: Path, near_only: bool) -> Mutant:
     """The mutant with its verdict."""
     path, began = ROOT / mutant.file, time.monotonic()
+    steps = stages(mutant)[: 1 if near_only else None]
+    if path.suffix == ".py":
+        by = next(filter(None, (found_in_python(name, command, path, place, kept) for name, command in steps)), "")
+    else:
+        with applied(path, place, kept):  # once: what is built is told by the time of the source
+            crate = mutant.file.split("/")[1]
+            by = "does not compile" if built([*CARGO, "--no-run", "-p", crate]) else ""
+            by = by or next(filter(None, (found_in_rust(name, command) for name, command in steps)), "")
+    verdict = "redrawn" if by == "does not compile" else "found" if by else "near" if near_only else "survived"
+    return replace(mutant, verdict=verdict, by=by, seconds=round(time.monotonic() - began, 1))
 
-    def told(verdict: str, by: str) -> Mutant:
-        return replace(mutant, verdict=verdict, by=by, seconds=round(time.monotonic() - began, 1))
 
-    if path.suffix == ".rs":
+def found_in_rust(name: str, command: list[str]) -> str:
+    if name == "setup":
+        return "does not compile" if built(command) else ""
+    return failure(name, *run(command, LIMIT_S[name]))
+
+
+def found_in_python(name: str, command: list[str], path: Path, place: Place, kept: Path) -> str:
+    """What fails with the mutant and passes without it."""
+    doubtful: list[str] = []
+    while True:
         with applied(path, place, kept):
-            if run([*CARGO, "--no-run", "-p", mutant.file.split("/")[1]], 900)[0] != 0:
-                return told("redrawn", "does not compile")
-    for name, command in stages(mutant)[: 1 if near_only else None]:
-        doubtful: list[str] = []
-        while True:
-            with applied(path, place, kept):
-                code, output = run([*command, *doubtful], LIMIT_S.get(name, 900))
-            if code is None:
-                return told("found", f"{name}: hangs")
-            if code in (0, 5):
-                break
-            test = re.search(r"^(?:FAILED|ERROR) (\S+::\S+)", output, re.MULTILINE)
-            if path.suffix == ".rs" or not test or passes(test.group(1)):
-                return told("found", f"{name}: {first_failure(output)}")
-            doubtful += ["--deselect", test.group(1)]
-    return told("near" if near_only else "survived", "")
+            said = failure(name, *run([*command, *doubtful], LIMIT_S[name]))
+        test = re.search(r"(?:FAILED|ERROR) (\S+::\S+)", said)
+        if not test or passes(test.group(1)):
+            return said
+        doubtful += ["--deselect", test.group(1)]
+
+
+def failure(name: str, code: int | None, output: str) -> str:
+    """What failed, or nothing; pytest's 5 is that no test was chosen."""
+    if code is None:
+        return f"{name}: hangs"
+    return "" if code in (0, 5) else f"{name}: {first_failure(output)}"
+
+
+def built(command: list[str]) -> int:
+    """Exit code of a build, which has no mutant running and so is no hang."""
+    code, _ = run(command, 3600)
+    if code is None:
+        raise SystemExit(f"{' '.join(command)} takes more than an hour")
+    return code
 
 
 def passes(test: str) -> bool:
@@ -275,8 +250,7 @@ def summary(mutants: list[Mutant]) -> str:
 
 def baseline() -> bool:
     """Whether the tests pass as the source is."""
-    rest = ["--workspace", "--exclude", "penstock-py", "--exclude", "penstock-client-py"]
-    return all(run(command, 3600)[0] == 0 for command in (["scripts/setup.sh"], [*CARGO, *rest], PYTEST))
+    return all(run(command, 3600)[0] == 0 for command in (["scripts/setup.sh"], [*CARGO, *WORKSPACE], PYTEST))
 
 
 def trial(rooms: list[str], seed: int, count: int, record: Path, near_only: bool, until: float) -> None:
@@ -294,7 +268,7 @@ def trial(rooms: list[str], seed: int, count: int, record: Path, near_only: bool
                 with record.open("a") as file:
                     file.write(json.dumps(asdict(told)) + "\n")
                 if mutant.file.endswith(".rs") and not near_only:
-                    run(["scripts/setup.sh"], 900)
+                    built(["scripts/setup.sh"])
             left -= told.verdict != "redrawn"
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from mutant_places import changed, equivalent_by_text, line_of, masked, places
-from mutants import ROOMS, Mutant, applied, drawn, files, nearest, read, restore, summary
+from mutants import ROOMS, Mutant, applied, drawn, files, read, restore, summary
+from nearest_tests import nearest
 
 PYTHON = b'''"""One == two, and 3."""
 import logging
