@@ -5,6 +5,8 @@ SHELL := /bin/bash
 
 # OpenMP threads that spin while they wait make two threads slower than one on a busy machine.
 export OMP_WAIT_POLICY := passive
+# Every process would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
 # Where rustup puts cargo, for a shell that does not have it on PATH yet.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 

@@ -18,8 +18,9 @@ from tiers import TIERS, Pieces, Recording, in_core, longest_first, recorded
 # One thread an operation: tests share two cores. It must be set before OpenFHE is imported anywhere.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Tests start thousands of processes: each would compile every module again.
+# Tests start thousands of processes: each would compile every module again, and so would each that collects.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # What a shell starts in the background ignores Ctrl-C, and so would the commands that the tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
