@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +28,8 @@ SUPPORTED = ((3, 10), (3, 11), (3, 12), (3, 13))
 """CPython versions that penstock runs on; OpenFHE's wheels exist for some of them (penstock.system.probe.WHEELS)."""
 CLIENT = ROOT / "crates/penstock-client-py"
 """The project of the client's extension module: a distribution of its own, which nothing that serves needs."""
+PACKAGES_LOCK = ROOT / "requirements/dev.txt"
+BUILDER = "maturin|tomli"
 OPENFHE_LOCK = ROOT / "requirements/openfhe.txt"
 MIN_RUST = (1, 89)
 """AVX-512 intrinsics are stable from this version on."""
@@ -187,21 +190,18 @@ class Setup:
         self.worked = False
 
     def run(self) -> None:
-        # A compiler that is missing is told before minutes of downloads.
-        ahead = None if self._core_is_built() else build_ahead(rust_environment())
-        try:
-            self.make_venv()
-            self.install_packages()
-            if self.docs:
-                self.install_docs()
-            if ahead:
-                ahead.wait()
-        finally:
-            if ahead and ahead.poll() is None:
-                ahead.terminate()
-                ahead.wait()
-        self.build_core()
-        self.build_client()
+        if not self._core_is_built():
+            rust_environment()  # a compiler that is missing is told before minutes of downloads
+        self.make_venv()
+        self.install_builder()
+        # pip takes one core and waits for the network: the compiler has the other.
+        with ThreadPoolExecutor(1) as other:
+            packages = other.submit(self.install_packages)
+            self.build_core()
+            self.build_client()
+            packages.result()
+        for name, module in (("core", "penstock._engine"), ("client", "penstock_client")):
+            self.try_import(name, module)
         started = json.loads((self.stamps / "python.json").read_text())
         with_openfhe = f", OpenFHE {started['openfhe']}" if started.get("openfhe") else ", without OpenFHE"
         state = "done" if self.worked else "up to date"
@@ -306,11 +306,17 @@ class Setup:
         (self.stamps / "python.json").write_text(json.dumps(record))
         return None
 
-    def install_packages(self) -> None:
-        self.pip_install("packages", ROOT / "requirements/dev.txt", "the locked packages (about a minute)")
+    def install_builder(self) -> None:
+        """Install what builds the core, ahead of the other packages."""
+        lock = self.stamps / "builder.txt"
+        blocks = re.findall(rf"^(?:{BUILDER})==.*(?:\n[ \t].*)*", PACKAGES_LOCK.read_text(), re.M)
+        lock.write_text("\n".join(blocks) + "\n")
+        self.pip_install("builder", lock, "what builds the Rust core")
 
-    def install_docs(self) -> None:
-        self.pip_install("docs", ROOT / "requirements/docs.txt", "what builds the documentation")
+    def install_packages(self) -> None:
+        self.pip_install("packages", PACKAGES_LOCK, "the locked packages (about a minute)")
+        if self.docs:
+            self.pip_install("docs", ROOT / "requirements/docs.txt", "what builds the documentation")
 
     def build_core(self) -> None:
         """Build the Rust core in release mode and install penstock so that edits of `src/` count at once."""
@@ -331,11 +337,6 @@ class Setup:
             build_remedy,
             environ,
         )
-        self.command(
-            [self.python, "-c", "import penstock._engine"],
-            "loading the Rust core",
-            lambda output: "'make clean setup' builds it anew; if it fails again, report it with the lines above",
-        )
         self._stamp("core").write_text(self._core_digest())
 
     def build_client(self) -> None:
@@ -355,12 +356,23 @@ class Setup:
             build_remedy,
             environ,
         )
-        self.command(
-            [self.python, "-c", "import penstock_client"],
-            "loading penstock's client",
-            lambda output: "'make clean setup' builds it anew; if it fails again, report it with the lines above",
-        )
         stamp.write_text(digest)
+
+    def try_import(self, name: str, module: str) -> None:
+        """Import what was built, once; where that fails, the next set-up builds it again."""
+        tried = self._stamp(f"{name}-import")
+        if tried.exists() and tried.read_text() == self._stamp(name).read_text():
+            return
+        try:
+            self.command(
+                [self.python, "-c", f"import {module}"],
+                f"loading {module}",
+                lambda output: "'make clean setup' builds it anew; if it fails again, report it with the lines above",
+            )
+        except SetupError:
+            self._stamp(name).unlink()
+            raise
+        tried.write_text(self._stamp(name).read_text())
 
     def _client_is_there(self) -> bool:
         return any(self.venv.glob("lib/python3*/site-packages/penstock_client*"))
@@ -470,23 +482,6 @@ def digest_of(files: Iterable[Path]) -> str:
         content = path.read_bytes() if path.exists() else b""
         digest.update(f"{path.relative_to(ROOT)} {len(content)}\n".encode() + content)
     return digest.hexdigest()
-
-
-AHEAD = ("penstock-ckks", "penstock-package", "penstock-run", "penstock-sim", "penstock-store")
-"""Crates of the core that need no Python: they are compiled while the packages are installed."""
-
-
-def build_ahead(environ: dict[str, str]) -> subprocess.Popen[bytes]:
-    """Begin to compile; where that fails, the build that follows says why."""
-    packages = [word for crate in AHEAD for word in ("-p", crate)]
-    return subprocess.Popen(
-        ["cargo", "build", "--quiet", "--release", "--locked", *packages],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd=ROOT,
-        env=environ,
-    )
 
 
 def rust_environment() -> dict[str, str]:

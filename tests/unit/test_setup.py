@@ -211,7 +211,35 @@ class TestCore:
             setup = bootstrap.Setup(openfhe=False, docs=False, verbose=False)
             setup.stamps = tmp_path
             setup.build_client()
-        assert builds == [str(tmp_path), "import penstock_client"] * 2
+        assert builds == [str(tmp_path)] * 2
+
+    def test_what_was_built_is_imported_once_and_built_again_where_that_fails(self, bootstrap, tmp_path, monkeypatch):
+        setup = bootstrap.Setup(openfhe=False, docs=False, verbose=False)
+        setup.stamps, tried = tmp_path, []
+        monkeypatch.setattr(setup, "command", lambda argv, *rest: tried.append(argv[-1]))
+        (tmp_path / "core.stamp").write_text("digest")
+        for _ in range(2):
+            setup.try_import("core", "penstock._engine")
+        assert tried == ["import penstock._engine"]
+
+        def fails(*_):
+            raise bootstrap.SetupError("no", "remedy")
+
+        monkeypatch.setattr(setup, "command", fails)
+        (tmp_path / "core.stamp").write_text("other")
+        with pytest.raises(bootstrap.SetupError, match="no"):
+            setup.try_import("core", "penstock._engine")
+        assert not (tmp_path / "core.stamp").exists()
+
+    def test_the_builder_is_a_part_of_the_locked_packages(self, bootstrap, tmp_path, monkeypatch):
+        setup, locks = bootstrap.Setup(openfhe=False, docs=False, verbose=False), []
+        setup.stamps = tmp_path
+        monkeypatch.setattr(setup, "pip_install", lambda name, lock, what: locks.append(lock.read_text()))
+        setup.install_builder()
+        lines = locks[0].splitlines()
+        assert [line.split("==")[0] for line in lines if not line.startswith(" ")] == ["maturin", "tomli"]
+        assert sum("--hash=sha256:" in line for line in lines) > 10
+        assert set(lines) <= set(bootstrap.PACKAGES_LOCK.read_text().splitlines())
 
 
 class TestRemedies:
