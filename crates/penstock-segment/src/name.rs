@@ -268,6 +268,18 @@ mod tests {
     }
 
     #[test]
+    fn galois_elements_are_odd_and_between_one_and_the_conjugation() {
+        for element in [3, 5, 61] {
+            assert!(KeyId::Rot(element).check(32).is_ok(), "{element}");
+            assert_eq!(KeyId::Rot(element).map_element(32), Some(element as u32));
+        }
+        for element in [0, 1, 2, 4, 62, 63, 64, 65, u64::MAX] {
+            assert!(KeyId::Rot(element).check(32).is_err(), "{element}");
+        }
+        assert_eq!((KeyId::Conj.map_element(32), KeyId::Relin.map_element(32)), (Some(63), None));
+    }
+
+    #[test]
     fn tenants_cannot_leave_their_folder() {
         for name in ["", ".", "..", "a/b", "../b", ".hidden", "-x", "ä", "a b", "a\0", &"x".repeat(65)] {
             assert!(Tenant::new(name).is_err(), "{name}");
