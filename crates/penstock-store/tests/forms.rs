@@ -150,6 +150,24 @@ fn a_truncated_key_above_its_rows_is_an_error_that_moves_nothing() {
 }
 
 #[test]
+fn a_single_row_is_read_or_expanded_and_one_that_the_key_has_not_is_refused() {
+    let folder = Folder::new();
+    let store = store(folder.path());
+    for (number, form) in FORMS.into_iter().enumerate() {
+        let (content, layout) = (formed("alice", rot(number), form), Layout { limbs: form.0, seeded: form.1 });
+        let segment = store.segment(&name("alice", rot(number))).unwrap();
+        for row in 0..small().num_rows() {
+            let found = segment.row(row);
+            if layout.number(&small(), row).is_some() {
+                assert!(found.unwrap().words()[..small().ring_dim()] == *content.words(row), "{form:?} {row}");
+            } else {
+                assert!(matches!(found.err(), Some(Error::AboveRows { has, .. }) if has == form.0), "{form:?} {row}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_full_key_replaces_a_truncated_one_and_the_other_way_round() {
     let folder = Folder::new();
     let store = Arc::new(store(folder.path()));
