@@ -55,7 +55,7 @@ test-rust: setup
 test-core: setup test-rust
 	$(PYTEST) --tier core --took build/took/core.json $(PYTEST_ARGS)
 
-test-all: test test-rest  ## everything that a change must pass (twenty minutes on two cores; more cores are faster)
+test-all: test test-rest  ## everything that a change must pass (half an hour on two cores; more cores are faster)
 
 # The hot crates once more, with overflow checks: the profile of `make setup` has none there.
 test-rest: setup chromium

@@ -16,8 +16,8 @@ from typing import Any
 TIERS = ("smoke", "core", "rest", "all")
 """`smoke`: marked so. `core`: of `make test`. `rest`: what `core` leaves out. `all`: both."""
 RECORD = Path(__file__).parent / "durations.json"
-SHARES_S = {"tests/system/": 0.5, "tests/fidelity/": 0.5}
-SHARE_S = 0.75
+SHARES_S = {"tests/system/": 0.3, "tests/fidelity/": 0.3}
+SHARE_S = 0.4
 """Seconds that one test function, with all its parameters, may take in `core`: of systems, and of other tests."""
 FIXTURE_S = 5.0
 """A fixture that takes longer leaves its file to `rest`, whatever its tests take."""
