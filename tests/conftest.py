@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
@@ -35,7 +37,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--took", type=Path, help="write the seconds of each test into this file")
 
 
+class DoctestsWhereTheyStand:
+    """A module without an example is neither imported nor searched for one: that takes half of collecting."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(self, file_path: Path) -> Iterator[None]:
+        collected = yield
+        return [each for each in collected if not isinstance(each, DoctestModule) or ">>> " in file_path.read_text()]
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(DoctestsWhereTheyStand())
+    gc.disable()
     settings.load_profile("whole" if config.option.tier in ("rest", "all") else "core")
     if config.option.took and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Recording(config.option.took))
@@ -61,6 +74,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if hasattr(config, "workerinput"):
         kept = [kept[place] for place in longest_first([item.nodeid for item in kept], seconds)]
     items[:] = kept
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays until the end: the collector of garbage need not walk through it again and again."""
+    gc.freeze()
+    gc.enable()
 
 
 class Dealt(LoadScopeScheduling):
