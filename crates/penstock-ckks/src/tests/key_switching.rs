@@ -175,7 +175,13 @@ fn a_missing_row_is_named_and_foreign_operands_are_refused() {
     assert!(context.automorphism(4).is_err());
     let digits = context.decompose(&a).unwrap();
     let b = ciphertext(context, &mut random, 2, 2);
-    assert!(context.rotate_hoisted(&b, &digits, &automorphism, &Nothing).is_err());
+    let foreign = [
+        context.rotate_hoisted(&b, &digits, &automorphism, &Nothing).unwrap_err(),
+        context.rotate_hoisted_extended(&b, &digits, &automorphism, &Nothing).unwrap_err(),
+    ];
+    for error in foreign.map(|error| error.to_string()) {
+        assert!(error.contains("digits of 3 limbs with a ciphertext of 2"), "{error}");
+    }
 }
 
 #[test]
