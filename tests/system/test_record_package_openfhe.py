@@ -354,7 +354,9 @@ def test_a_script_saves_its_package_itself(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["real_numbers", "functions", "refresh"])
 def test_a_trace_and_its_package_are_the_same_at_an_accelerators_set(run: Run, tmp_path: Path, name: str) -> None:
-    script = ROOT / "tests" / "scripts" / f"{name}.py"
+    # A refresh makes keys for seconds in a ring of the published size.
+    script = tmp_path / f"{name}.py"
+    script.write_text((ROOT / "tests" / "scripts" / script.name).read_text().replace("1 << 12", "1 << 10"))
     done = run(script, "-o", str(tmp_path / "t.parquet"), "--package", str(tmp_path / "p.pkg"), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     package, there = open_package(tmp_path / "p.pkg"), catalogue.get("sharp")
