@@ -1,6 +1,7 @@
 """Keeps pandas out of the processes that have no use for it.
 
-Arrow imports pandas, where it is installed, for the first array that a process makes: a quarter of a second.
+Arrow imports pandas, where it is installed, for the first array that a process makes: a quarter of a second. Programs
+and policies of a user's own import it as ever: only what penstock and Arrow themselves ask for is not found.
 """
 
 from __future__ import annotations
@@ -8,19 +9,33 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
+
+_OURS = ("penstock", "pyarrow")
 
 
 class _Out:
-    """A finder of modules that finds no pandas."""
+    """A finder of modules that finds no pandas for penstock and for Arrow."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
-        if name == "pandas":
+        if name == "pandas" and _asking() in _OURS:
             raise ModuleNotFoundError("no command of penstock uses pandas", name=name)
 
 
+def _asking() -> str:
+    """The package of the Python code that imports a module, or that has called the compiled code that does."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package not in ("importlib", "_frozen_importlib"):
+            return package
+        frame = frame.f_back
+    return ""
+
+
 def leave_pandas_out() -> None:
-    """Nothing imports it from now on, unless it is there already."""
+    """From now on Arrow does not import it, unless it is there already."""
     sys.meta_path.insert(0, _Out)
 
 
@@ -34,7 +49,7 @@ def _let_in() -> bool:
 
 @contextmanager
 def pandas_left_out() -> Iterator[None]:
-    """Nothing imports it in here."""
+    """Arrow does not import it in here."""
     leave_pandas_out()
     try:
         yield
@@ -44,7 +59,7 @@ def pandas_left_out() -> Iterator[None]:
 
 @contextmanager
 def pandas_let_in() -> Iterator[None]:
-    """Somebody else's code may import it in here."""
+    """Arrow may import it in here, for somebody else's code."""
     left_out = _let_in()
     try:
         yield
