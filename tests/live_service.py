@@ -29,7 +29,7 @@ def write_score(path: Path) -> Path:
     x, w = builder.encrypt(Input("x", 8)), builder.encrypt(Input("w", 8))
     product = builder.add(Verb.RESCALE, [builder.add(Verb.MULT, [x, w])])
     builder.output(builder.add(Verb.ROTATE, [product], argument=1), Output("turned", 7))
-    write_package(builder.finish("score", catalogue.get("insecure-ci"), constants), path)
+    write_package(builder.finish("score", catalogue.get("insecure-small"), constants), path)
     return path
 
 

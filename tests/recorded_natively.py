@@ -52,8 +52,12 @@ class Recorded:
 
 
 @contextmanager
-def watched(fhe: Any) -> Iterator[dict[int, Seen]]:
-    """Notes what is encrypted and decrypted, by packaging."""
+def watched(fhe: Any, keys: dict[str, tuple[bytes, bytes]] | None = None) -> Iterator[dict[int, Seen]]:
+    """Notes what is encrypted and decrypted, by packaging.
+
+    Args:   keys: bytes of the relinearization and the automorphism keys by the key pair's tag, of pairs that make no
+            more of them.
+    """
     seen: dict[int, Seen] = {}
     handlers: dict[Form, Any] = dict(module.HANDLERS)
 
@@ -78,17 +82,28 @@ def watched(fhe: Any) -> Iterator[dict[int, Seen]]:
         if noted.relinearization or noted.automorphisms:
             return
         tag = args[1].GetKeyTag()
-        if keys := fhe.CryptoContext.GetAllEvalMultKeys().get(tag):
-            noted.relinearization = bytes(fhe.Serialize(keys[0], fhe.BINARY))
-        if fhe.CryptoContext.GetExistingEvalAutomorphismKeyIndices(tag):
-            made = fhe.CryptoContext.GetEvalAutomorphismKeyMap(tag)
-            noted.automorphisms = bytes(fhe.Serialize(made, fhe.BINARY))
+        if keys is None or tag not in keys:
+            found = _evaluation_keys(fhe, tag)
+            if keys is not None:
+                keys[tag] = found
+        else:
+            found = keys[tag]
+        noted.relinearization, noted.automorphisms = found
 
     module.HANDLERS.update({Form.ENCRYPT: encrypt, Form.DECRYPT: decrypt})
     try:
         yield seen
     finally:
         module.HANDLERS.update(handlers)
+
+
+def _evaluation_keys(fhe: Any, tag: str) -> tuple[bytes, bytes]:
+    relinearization = automorphisms = b""
+    if made := fhe.CryptoContext.GetAllEvalMultKeys().get(tag):
+        relinearization = bytes(fhe.Serialize(made[0], fhe.BINARY))
+    if fhe.CryptoContext.GetExistingEvalAutomorphismKeyIndices(tag):
+        automorphisms = bytes(fhe.Serialize(fhe.CryptoContext.GetEvalAutomorphismKeyMap(tag), fhe.BINARY))
+    return relinearization, automorphisms
 
 
 def packagings_of(recording: Recording) -> list[Packaging]:

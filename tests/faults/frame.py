@@ -96,8 +96,10 @@ def command(argv: Sequence[str], folder: Path, *, seconds: float = MOST_SECONDS)
 
 def _main(argv: Sequence[str]) -> int:
     from penstock.cli.main import main
+    from penstock.system.frames import pandas_left_out
 
-    return main(list(argv))
+    with pandas_left_out():
+        return main(list(argv))
 
 
 def forked(function: Callable[[], int], folder: Path, *, seconds: float = MOST_SECONDS) -> Ended:

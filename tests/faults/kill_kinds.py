@@ -112,8 +112,10 @@ class Place:
 
 def _main(words: Sequence[str]) -> int:
     from penstock.cli.main import main
+    from penstock.system.frames import pandas_left_out
 
-    return main(list(words))
+    with pandas_left_out():
+        return main(list(words))
 
 
 Result = Callable[[Place, str], Any]

@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -284,7 +285,15 @@ def _one(rng: np.random.Generator, choices: list[str]) -> str:
     return choices[int(rng.integers(len(choices)))]
 
 
-def case(seed: int, folder: Path) -> Result:
+def _anew(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """`penstock words…` as a shell starts it."""
+    return subprocess.run(
+        [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())", *words],
+        capture_output=True, text=True, cwd=cwd, timeout=MOST_SECONDS, check=False, env=os.environ | {"PYTHONPATH": ""},
+    )  # fmt: skip
+
+
+def case(seed: int, folder: Path, run: Callable[..., subprocess.CompletedProcess[str]] = _anew) -> Result:
     """The script of a seed, recorded twice by the command, each time in a process of its own."""
     began, own = time.monotonic(), folder / str(seed)
     own.mkdir()
@@ -292,11 +301,7 @@ def case(seed: int, folder: Path) -> Result:
     program, package = own / "program.py", own / "program.pkg"
     program.write_text(text)
     options = ["--package", str(package), "-o", str(own / "t.parquet"), "--verify", "-q"]
-    command = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())", "record"]
-    done = subprocess.run(
-        [*command, program, *options],
-        capture_output=True, text=True, cwd=own, timeout=MOST_SECONDS, check=False, env=os.environ | {"PYTHONPATH": ""},
-    )  # fmt: skip
+    done = run("record", str(program), *options, cwd=own)
     faults, said = [], done.stderr.strip().splitlines()[-1:] or [""]
     if "no package: the script ended early" in done.stderr:
         faults.append(f"the script ended early: {said[0]}: {done.stderr[-300:]}")

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("openfhe")
 SUITE = """
 [timing]
 min_time = "1 ms"
-runs = 2
+runs = 3
 [[primitives]]
 ring_dim = "2^11"
 depth = 6
@@ -57,9 +57,17 @@ def points() -> list[BenchPoint]:
 def measured(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     folder = tmp_path_factory.mktemp("bench")
     wanted, options = plan(parse_suite(SUITE, "toy", "toy.toml")), Options(store=folder / "store")
-    with RunFolder.create(folder / "run", config_of(wanted, options)) as run:
+    with pytest.MonkeyPatch.context() as patch, RunFolder.create(folder / "run", config_of(wanted, options)) as run:
+        quick(patch)
         run_plan(wanted, run, options)
     return run
+
+
+def quick(patch: pytest.MonkeyPatch) -> None:
+    """No more runs where some disagree, short looks at the noise, and little to push out of the caches."""
+    patch.setattr("penstock.measure.bench.suite.REPEATS", 1)
+    patch.setattr("penstock.measure.bench.suite.PROBE_POINT_S", 1e-3)
+    patch.setattr("penstock.measure.bench.timing.last_level_cache_bytes", lambda: 1 << 20)
 
 
 def test_every_primitive_but_bootstrap_is_measured_and_meets_clear(measured: RunFolder) -> None:
@@ -179,7 +187,8 @@ def test_inputs_are_the_same_values_every_time_and_have_the_limbs_asked_for(tmp_
         np.testing.assert_allclose(plain.GetRealPackedValue(), stored.values("a"), atol=1e-8)
 
 
-def test_two_operations_side_by_side_give_right_answers(tmp_path: Path) -> None:
+def test_two_operations_side_by_side_give_right_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick(monkeypatch)
     text = SUITE.partition("[[micro]]")[0]
     wanted = plan(parse_suite(text, "toy", "toy.toml"), only=("rotate", "key_load"), across=(2,))
     options = Options(store=tmp_path / "store")

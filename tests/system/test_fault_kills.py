@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.kill_kinds import KINDS
+from faults.kill_kinds import KINDS, Place
 from faults.kills import Plan, heed_interrupts, prepared, reference, tried
 
 KILLED = [
@@ -22,8 +22,11 @@ KILLED = [
 
 @pytest.mark.usefixtures("encrypting")
 @pytest.mark.parametrize("name", dict.fromkeys(name for name, *_ in KILLED))
-def test_a_killed_command_comes_to_the_same_end_and_leaves_nothing(tmp_path: Path, name: str) -> None:
+def test_a_killed_command_comes_to_the_same_end_and_leaves_nothing(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     heed_interrupts()
+    monkeypatch.setattr(Place, "forks", True)  # what makes and reads things: the killed commands are real ones
     kind = replace(KINDS[name], reads=())
     prepared(tmp_path / "things", kind.needs)
     known = reference(tmp_path, kind)

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from faults import leaks
+from loaded import Loaded, loaded
 
 pytestmark = pytest.mark.usefixtures("openfhe")
 DEPENDENT = [18 * k for k in range(12)]
 CLEAN = [14 * k + 1 for k in range(12)]
 
 
+@pytest.fixture(scope="module")
+def command() -> Iterator[Loaded]:
+    with loaded("numpy", "penstock.cli.verbs.record") as process:
+        yield process
+
+
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("seed", DEPENDENT + CLEAN)
-def test_a_script_is_packaged_only_if_no_call_depends_on_decrypted_values(tmp_path: Path, seed: int) -> None:
-    result = leaks.case(seed, tmp_path)
+def test_a_script_is_packaged_only_if_no_call_depends_on_decrypted_values(
+    command: Loaded, tmp_path: Path, seed: int
+) -> None:
+    result = leaks.case(seed, tmp_path, command.run)
     assert not result.faults, result
     assert (result.ended == "packaged") == (seed in CLEAN)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import signal
@@ -15,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from penstock.cli.main import main
 from penstock.measure import callgrind
 from penstock.measure.events import TABLE_4
 from penstock.measure.perf import Perf
@@ -27,20 +30,19 @@ from penstock.runs.folder import RunFolder
 pytestmark = pytest.mark.usefixtures("openfhe")
 
 COMMAND = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())"]
-PROFILE = ["profile", "inner-product", "--size", "ci", "--threads", "1"]
+SMALL = "insecure-small"
+"""The set of the smallest ring: what is asserted holds at any."""
+PROFILE = ["profile", "inner-product", "--size", "ci", "--params", SMALL, "--threads", "1"]
 HARDWARE = {name for category in ("core", "cache", "tlb") for name in TABLE_4[category]}
 DATA = Path(__file__).parents[1] / "data" / "perf"
 
 
-def penstock(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environment},
-        timeout=240,
-        check=False,
-    )
+def penstock(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """In this process: the workload has one of its own."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(list(arguments))
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
 
 def result_of(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
@@ -63,7 +65,10 @@ def result(openfhe: Any, folder: Path) -> dict[str, Any]:
     missing = Perf().missing()
     if missing is not None:
         pytest.skip(f"perf does not work here: {missing.reason}; {missing.remedy}")
-    return result_of(penstock(*PROFILE, "--events", "instrucions", "-o", str(folder), "--format", "json"))
+    options = ["--events", "instrucions", "--frequency", "997", "-o", str(folder), "--format", "json"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("penstock.measure.sampling.MAX_SAMPLED_RUNS", 6)
+        return result_of(penstock(*PROFILE, *options))
 
 
 def test_every_event_is_counted_or_unavailable_with_reason_and_remedy_and_never_an_invented_zero(
@@ -114,7 +119,7 @@ def test_the_region_is_on_in_the_server_s_operations_and_off_in_the_client_s() -
             seen.append(("any", log.state))
             return super()._done(native, start, end)
 
-    with prepared_openfhe("inner-product", size="ci", threads=1) as run:
+    with prepared_openfhe("inner-product", SMALL, size="ci", threads=1) as run:
         done = run(lambda context: Watched(context, region))
     region.off()
     server = [state for who, state in seen if who == "server"]
@@ -171,7 +176,8 @@ def test_runs_with_and_without_profiling_take_turns(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(Child, "run", noted)
     monkeypatch.setattr("penstock.measure.sampling.MAX_SAMPLED_RUNS", 2)
     found = profile(
-        Request(workload="inner-product", size="ci", threads=1, events=("task-clock",), sample=True), tmp_path
+        Request(workload="inner-product", size="ci", params=SMALL, threads=1, events=("task-clock",), sample=True),
+        tmp_path,
     )
     assert runs == ["counted", *["plain", "counted"] * 3, *["plain", "sampled"] * 2]
     assert [(o.mode, len(o.plain_s), len(o.profiled_s)) for o in found.overhead] == [
@@ -189,7 +195,7 @@ def test_the_run_folder_is_complete_and_is_not_overwritten(result: dict[str, Any
     assert all(stored[row["event"]]["value"] is None for row in missing)
     assert all("unavailable" in stored[row["event"]]["note"] for row in missing)
     for arguments, reason in (
-        (["--events", "instrucions"], "it holds a finished profile"),
+        (["--events", "instrucions", "--frequency", "997"], "it holds a finished profile"),
         (["--exact"], "another configuration"),
     ):
         again = penstock(*PROFILE, *arguments, "-o", str(folder))
@@ -197,10 +203,11 @@ def test_the_run_folder_is_complete_and_is_not_overwritten(result: dict[str, Any
         assert reason in again.stderr
 
 
-def test_without_perf_software_events_come_from_the_kernel_and_the_rest_says_how_to_get_it(tmp_path: Path) -> None:
-    done = penstock(
-        *PROFILE, "--no-overhead", "--flamegraph", str(tmp_path / "f.svg"), "--format", "json", PATH=str(tmp_path)
-    )
+def test_without_perf_software_events_come_from_the_kernel_and_the_rest_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = penstock(*PROFILE, "--no-overhead", "--flamegraph", str(tmp_path / "f.svg"), "--format", "json")
     result = result_of(done)
     rows = by_event(result)
     assert all(rows[event]["value"] is None for event in HARDWARE)
@@ -212,18 +219,21 @@ def test_without_perf_software_events_come_from_the_kernel_and_the_rest_says_how
     assert not (tmp_path / "f.svg").exists()
 
 
-def test_a_forbidden_perf_ends_nothing_and_names_the_setting(tmp_path: Path) -> None:
+def test_a_forbidden_perf_ends_nothing_and_names_the_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     perf = tmp_path / "perf"
     perf.write_text(f"#!/bin/sh\ncat {DATA / 'stderr-forbidden.txt'} >&2\nexit 255\n")
     perf.chmod(perf.stat().st_mode | stat.S_IXUSR)
-    done = penstock(*PROFILE, "--no-overhead", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    done = penstock(*PROFILE, "--no-overhead")
     assert done.returncode == 0, done.stderr
     assert "perf_event_paranoid" in done.stdout
     assert "unavailable: instructions" in done.stdout
 
 
-def test_perf_that_dies_in_the_region_costs_its_events_and_not_the_run(tmp_path: Path) -> None:
-    # It says that it is attached, and answers nothing from then on.
+def test_perf_that_dies_in_the_region_costs_its_events_and_not_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It says that it is attached, and ends.
     perf = tmp_path / "perf"
     perf.write_text(
         """#!/bin/sh
@@ -233,28 +243,24 @@ def test_perf_that_dies_in_the_region_costs_its_events_and_not_the_run(tmp_path:
         """
     )
     perf.chmod(perf.stat().st_mode | stat.S_IXUSR)
-    done = penstock(
-        *PROFILE,
-        "--no-overhead",
-        "--only-events",
-        "--events",
-        "alignment-faults,page-faults",
-        "--format",
-        "json",
-        PATH=f"{tmp_path}:{os.environ['PATH']}",
-    )
-    rows = by_event(result_of(done))
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    options = ["--no-overhead", "--only-events", "--events", "alignment-faults,page-faults", "--format", "json"]
+    began = time.monotonic()
+    rows = by_event(result_of(penstock(*PROFILE, *options)))
+    assert time.monotonic() - began < 10, "its answer is not waited for"
     assert rows["alignment-faults"]["status"] == "unavailable"
     assert rows["page-faults"]["source"] == "getrusage", "the kernel's own count stands in"
     assert "stopped answering" in rows["page-faults"]["note"]
 
 
-def test_threads_of_the_workload_are_counted_and_sampled(tmp_path: Path) -> None:
+def test_threads_of_the_workload_are_counted_and_sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if len(os.sched_getaffinity(0)) < 2 or Perf().missing() is not None:
         pytest.skip("needs two cores and a working perf")
+    monkeypatch.setattr("penstock.measure.sampling.MAX_SAMPLED_RUNS", 6)
     request = Request(
-        workload="inner-product", size="ci", threads=2, events=("task-clock",), sample=True, overhead=False
-    )
+        workload="inner-product", size="ci", params=SMALL, threads=2, events=("task-clock",), sample=True,
+        frequency_hz=997, overhead=False,
+    )  # fmt: skip
     found = profile(request, tmp_path)
     assert found.samples
     assert len({s.thread for s in found.samples}) == 2
@@ -266,7 +272,7 @@ def test_threads_of_the_workload_are_counted_and_sampled(tmp_path: Path) -> None
 
 def test_a_workload_that_is_killed_is_an_error_that_says_so(tmp_path: Path) -> None:
     job = {
-        "workload": "inner-product", "params": None, "size": "ci", "seed": 0, "data": None, "threads": 1,
+        "workload": "inner-product", "params": SMALL, "size": "ci", "seed": 0, "data": None, "threads": 1,
         "check": False,
     }  # fmt: skip
     child = Child(job, tmp_path)
@@ -301,7 +307,7 @@ def test_callgrind_counts_the_instructions_of_each_function(tmp_path: Path) -> N
     request = Request(
         workload="inner-product",
         size="ci",
-        params="insecure-small",
+        params=SMALL,
         threads=1,
         events=("task-clock",),
         callgrind=True,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
 import penstock.openfhe.recorder as recorder
+from loaded import loaded
 from penstock.errors import CapabilityMissing
 from penstock.traces.inspect import problems, summary
 from penstock.traces.io import read_trace
@@ -20,15 +22,25 @@ EXAMPLE = ROOT / "examples" / "openfhe_script.py"
 COMMAND = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())", "record"]
 
 
-def run(script: Path, *arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+class Run(Protocol):
+    def __call__(self, script: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]: ...
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[Run]:
+    """`penstock record` in a fork of a process that has loaded it, and not OpenFHE."""
+    with loaded("penstock.cli.verbs.record") as command:
+
+        def recorded(script: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+            return command.run("record", str(script), *arguments, cwd=cwd)
+
+        yield recorded
+
+
+def run_anew(script: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """`penstock record` as a shell starts it."""
     return subprocess.run(
-        [*COMMAND, str(script), *arguments],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        timeout=120,
-        check=False,
-        env={**os.environ, **environment},
+        [*COMMAND, str(script), *arguments], capture_output=True, text=True, cwd=cwd, timeout=120, check=False
     )
 
 
@@ -56,7 +68,7 @@ PREAMBLE = """
 @pytest.mark.usefixtures("openfhe")
 def test_the_documented_script_gives_a_trace_of_the_hand_count_and_the_same_results(tmp_path: Path) -> None:
     plain = subprocess.run([sys.executable, str(EXAMPLE)], capture_output=True, text=True, check=True, timeout=60)
-    done = run(EXAMPLE, "-o", "trace.parquet", cwd=tmp_path)
+    done = run_anew(EXAMPLE, "-o", "trace.parquet", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     # Three decimals of every decrypted value; encryption is randomised, the noise is far below.
     assert done.stdout == plain.stdout
@@ -85,7 +97,7 @@ def test_the_documented_script_gives_a_trace_of_the_hand_count_and_the_same_resu
 
 
 @pytest.mark.usefixtures("openfhe")
-def test_the_script_sees_its_own_name_arguments_and_folder(tmp_path: Path) -> None:
+def test_the_script_sees_its_own_name_arguments_and_folder(run: Run, tmp_path: Path) -> None:
     (tmp_path / "beside.py").write_text("HERE = 1\n")
     script = written(
         tmp_path,
@@ -105,7 +117,7 @@ def test_the_script_sees_its_own_name_arguments_and_folder(tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("openfhe")
-def test_a_script_that_changes_its_folder_has_its_trace_named_from_the_users(tmp_path: Path) -> None:
+def test_a_script_that_changes_its_folder_has_its_trace_named_from_the_users(run: Run, tmp_path: Path) -> None:
     script = written(tmp_path, PREAMBLE + "\n    import os; os.chdir('/')\n    cc.EvalAdd(c, c)\n")
     done = run(script, cwd=tmp_path)
     assert "trace in program.trace.parquet;" in done.stderr
@@ -115,12 +127,12 @@ def test_a_script_that_changes_its_folder_has_its_trace_named_from_the_users(tmp
 @pytest.mark.usefixtures("openfhe")
 def test_the_environment_that_the_script_sets_reaches_openfhe(tmp_path: Path) -> None:
     body = "import sys; print('openfhe' in sys.modules)" + PREAMBLE.replace("\n    ", "\n") + "print(c.GetLevel())\n"
-    done = run(written(tmp_path, body), cwd=tmp_path)
+    done = run_anew(written(tmp_path, body), cwd=tmp_path)
     assert done.stdout == "False\n0\n", done.stderr
 
 
 @pytest.mark.usefixtures("openfhe")
-def test_a_script_that_raises_keeps_its_trace_and_shows_its_own_traceback(tmp_path: Path) -> None:
+def test_a_script_that_raises_keeps_its_trace_and_shows_its_own_traceback(run: Run, tmp_path: Path) -> None:
     script = written(
         tmp_path, PREAMBLE + "\n    def f():\n        cc.EvalAdd(c, c)\n        cc.EvalAdd(1, 2, 3)\n    f()\n"
     )
@@ -141,7 +153,7 @@ def test_a_script_that_raises_keeps_its_trace_and_shows_its_own_traceback(tmp_pa
     [("import sys; sys.exit(7)", 7), ("raise SystemExit", 0), ("import sys; sys.exit('sorry')", 1)],
 )
 @pytest.mark.usefixtures("openfhe")
-def test_the_exit_code_is_the_scripts(tmp_path: Path, ending: str, code: int) -> None:
+def test_the_exit_code_is_the_scripts(run: Run, tmp_path: Path, ending: str, code: int) -> None:
     done = run(written(tmp_path, PREAMBLE + "    " + ending), cwd=tmp_path)
     assert done.returncode == code
     assert ("sorry" in done.stderr) == (code == 1)
@@ -149,7 +161,7 @@ def test_the_exit_code_is_the_scripts(tmp_path: Path, ending: str, code: int) ->
 
 
 @pytest.mark.usefixtures("openfhe")
-def test_an_interrupt_keeps_what_was_recorded(tmp_path: Path) -> None:
+def test_an_interrupt_keeps_what_was_recorded(run: Run, tmp_path: Path) -> None:
     script = written(
         tmp_path,
         PREAMBLE
@@ -167,7 +179,7 @@ def test_an_interrupt_keeps_what_was_recorded(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("openfhe")
-def test_threads_that_the_script_leaves_running_are_recorded_to_their_end(tmp_path: Path) -> None:
+def test_threads_that_the_script_leaves_running_are_recorded_to_their_end(run: Run, tmp_path: Path) -> None:
     script = written(
         tmp_path,
         PREAMBLE
@@ -184,7 +196,7 @@ def test_threads_that_the_script_leaves_running_are_recorded_to_their_end(tmp_pa
 
 
 @pytest.mark.usefixtures("openfhe")
-def test_a_forked_child_leaves_the_trace_to_its_parent(tmp_path: Path) -> None:
+def test_a_forked_child_leaves_the_trace_to_its_parent(run: Run, tmp_path: Path) -> None:
     script = written(
         tmp_path,
         PREAMBLE
@@ -206,7 +218,7 @@ def test_a_forked_child_leaves_the_trace_to_its_parent(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("openfhe")
-def test_each_context_of_a_script_has_its_own_trace(tmp_path: Path) -> None:
+def test_each_context_of_a_script_has_its_own_trace(run: Run, tmp_path: Path) -> None:
     second = PREAMBLE.replace("Depth(2)", "Depth(5)").replace("from openfhe import *", "")
     done = run(written(tmp_path, PREAMBLE + second), "-o", "t.parquet", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -215,7 +227,7 @@ def test_each_context_of_a_script_has_its_own_trace(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("openfhe")
-def test_a_bfv_script_runs_and_is_told_that_only_ckks_is_recorded(tmp_path: Path) -> None:
+def test_a_bfv_script_runs_and_is_told_that_only_ckks_is_recorded(run: Run, tmp_path: Path) -> None:
     script = written(
         tmp_path,
         """
@@ -241,7 +253,7 @@ def test_a_bfv_script_runs_and_is_told_that_only_ckks_is_recorded(tmp_path: Path
 
 
 @pytest.mark.usefixtures("openfhe")
-def test_a_script_without_ciphertexts_is_an_error_and_leaves_no_file(tmp_path: Path) -> None:
+def test_a_script_without_ciphertexts_is_an_error_and_leaves_no_file(run: Run, tmp_path: Path) -> None:
     done = run(written(tmp_path, "print('nothing')"), cwd=tmp_path)
     assert (done.stdout, done.returncode) == ("nothing\n", 1)
     assert "executed no operation on a CKKS ciphertext" in done.stderr
@@ -249,7 +261,7 @@ def test_a_script_without_ciphertexts_is_an_error_and_leaves_no_file(tmp_path: P
 
 
 @pytest.mark.usefixtures("openfhe")
-def test_a_file_that_exists_is_refused_before_the_script_runs(tmp_path: Path) -> None:
+def test_a_file_that_exists_is_refused_before_the_script_runs(run: Run, tmp_path: Path) -> None:
     (tmp_path / "program.trace.parquet").write_text("mine")
     script = written(tmp_path, "print('ran')" + PREAMBLE.replace("\n    ", "\n"))
     done = run(script, cwd=tmp_path)
@@ -262,7 +274,9 @@ def test_a_file_that_exists_is_refused_before_the_script_runs(tmp_path: Path) ->
 
 @pytest.mark.parametrize("target", ["missing/trace.parquet", "program.py/trace.parquet", "."])
 @pytest.mark.usefixtures("openfhe")
-def test_an_output_that_cannot_be_written_is_refused_before_the_script_runs(tmp_path: Path, target: str) -> None:
+def test_an_output_that_cannot_be_written_is_refused_before_the_script_runs(
+    run: Run, tmp_path: Path, target: str
+) -> None:
     done = run(written(tmp_path, "print('ran')"), "-o", target, cwd=tmp_path)
     assert done.stdout == ""
     assert done.returncode in (1, 2)
@@ -271,7 +285,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_script_runs(tmp_
 
 
 @pytest.mark.usefixtures("openfhe")
-def test_a_script_that_is_not_there_is_refused_with_what_is(tmp_path: Path) -> None:
+def test_a_script_that_is_not_there_is_refused_with_what_is(run: Run, tmp_path: Path) -> None:
     written(tmp_path, "")
     done = run(tmp_path / "progam.py", cwd=tmp_path)
     assert done.returncode == 2
@@ -285,14 +299,14 @@ def test_without_openfhe_the_command_says_how_to_get_it(tmp_path: Path) -> None:
     broken.mkdir()
     (broken / "__init__.py").write_text("raise ImportError('GLIBCXX_3.4.32 not found', name='openfhe')\n")
     script = written(tmp_path, "import openfhe\n")
-    done = run(script, cwd=tmp_path)
+    done = run_anew(script, cwd=tmp_path)
     assert done.returncode == 3, done.stderr
     assert "penstock doctor" in done.stderr
     assert "Traceback" not in done.stderr
 
 
 @pytest.mark.usefixtures("openfhe")
-def test_one_line_in_a_script_writes_the_trace_when_it_ends(tmp_path: Path) -> None:
+def test_one_line_in_a_script_writes_the_trace_when_it_ends(run: Run, tmp_path: Path) -> None:
     body = PREAMBLE.replace(
         "keys = cc.KeyGen()",
         "import penstock.openfhe.recorder as penstock\n    cc = penstock.record(cc)\n    keys = cc.KeyGen()",

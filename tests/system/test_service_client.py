@@ -29,7 +29,7 @@ from penstock.params import catalogue
 from penstock.system import web
 from penstock.system.web import ServiceError, ServiceRefused, ServiceUnreachable
 
-PARAMS = catalogue.get("insecure-ci")
+PARAMS = catalogue.get("insecure-small")
 X = np.linspace(-1.0, 1.0, 8)
 COMMAND = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())"]
 

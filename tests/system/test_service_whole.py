@@ -87,7 +87,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     builder.output(builder.add(Verb.ADD, [square, builder.add(Verb.ROTATE, [square], argument=1)]), Output("sum", 7))
     builder.output(product, Output("product", 8))
     path = tmp_path_factory.mktemp("package") / "score.pkg"
-    write_package(builder.finish("score", catalogue.get("insecure-ci"), constants), path)
+    write_package(builder.finish("score", catalogue.get("insecure-small"), constants), path)
     return path
 
 

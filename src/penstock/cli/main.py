@@ -13,6 +13,7 @@ from penstock.cli.streams import escape_what_is_lacking
 from penstock.cli.unsteered import unsteered
 from penstock.errors import PenstockError, UsageError
 from penstock.system.files import FileError
+from penstock.system.frames import pandas_left_out
 from penstock.system.interrupts import end_at_interrupts, no_interrupt_lost, sigterm_as_interrupt
 from penstock.system.limits import keep_within_limit, shortage
 from penstock.version import __version__
@@ -75,7 +76,8 @@ def main(argv: list[str] | None = None) -> int:
     if argv is not None:
         return _heard(argv)
     try:
-        return _heard(sys.argv[1:])
+        with pandas_left_out():
+            return _heard(sys.argv[1:])
     finally:
         end_at_interrupts()
 

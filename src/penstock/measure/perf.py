@@ -187,20 +187,32 @@ class Control:
 
     def __init__(self, control: Path, acknowledge: Path) -> None:
         self._control = os.open(control, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-        self._acknowledge = os.open(acknowledge, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        # For reading alone: perf is then the only one that writes, and its end can be told from its silence.
+        self._acknowledge = os.open(acknowledge, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
 
     def send(self, command: str, timeout_s: float = 10.0) -> bool:
-        """Send a command and wait until perf has done it; `False` after `timeout_s`."""
-        os.write(self._control, command.encode() + b"\n")
+        """Send a command and wait until perf has done it; `False` after `timeout_s`, or where perf has ended."""
+        self.tell(command)
         deadline = time.monotonic() + timeout_s
         heard = b""
         while b"ack" not in heard:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self._acknowledge], [], [], left)[0]:
+            answer = self.answer(0.05)
+            if answer == b"" or time.monotonic() > deadline:
                 return False
-            with contextlib.suppress(BlockingIOError):
-                heard += os.read(self._acknowledge, 64)
+            heard += answer or b""
         return True
+
+    def tell(self, command: str) -> None:
+        """Send a command."""
+        os.write(self._control, command.encode() + b"\n")
+
+    def answer(self, timeout_s: float) -> bytes | None:
+        """What perf has answered; empty where there is none that could, `None` where it has not yet."""
+        select.select([self._acknowledge], [], [], timeout_s)
+        try:
+            return os.read(self._acknowledge, 64)
+        except BlockingIOError:
+            return None
 
     def close(self) -> None:
         os.close(self._control)
@@ -231,9 +243,9 @@ class PerfProcess:
 
     def _wait_until_attached(self, timeout_s: float = 30.0) -> None:
         # Events start disabled, so that "disable" changes nothing: its acknowledgement says that perf is attached.
-        os.write(self.control._control, b"disable\n")
+        self.control.tell("disable")
         deadline = time.monotonic() + timeout_s
-        while not select.select([self.control._acknowledge], [], [], 0.02)[0]:
+        while not self.control.answer(0.02):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 why = (
                     explain_failure(self._process.poll(), self._said())
@@ -242,7 +254,6 @@ class PerfProcess:
                 )
                 self.kill()
                 raise ControlError(why)
-        os.read(self.control._acknowledge, 64)
 
     def _said(self) -> str:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 
+@functools.cache
 def installed_version(package: str) -> str | None:
     """The version of an installed package, or `None`."""
     try:

@@ -48,7 +48,8 @@ def python_module(name: str) -> list[str]:
     return [
         sys.executable,
         "-c",
-        f"import runpy, sys; del sys.path[0]; runpy.run_module({name!r}, run_name='__main__')",
+        "import runpy, sys; del sys.path[0]; from penstock.system.frames import leave_pandas_out; leave_pandas_out(); "
+        f"runpy.run_module({name!r}, run_name='__main__')",
     ]
 
 

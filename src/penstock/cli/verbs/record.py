@@ -16,6 +16,7 @@ from penstock.openfhe.recorder.oblivious import check_oblivious
 from penstock.openfhe.recorder.package_files import PackageFiles
 from penstock.operations import TRAITS, OpKind
 from penstock.system.files import check_target
+from penstock.system.frames import pandas_let_in
 from penstock.traces.inspect import summary
 from penstock.traces.io import write_trace
 from penstock.traces.schema import Trace
@@ -90,12 +91,13 @@ def command(
     target = here / target
     with ExitStack() as opened:
         files = None if package is None else PackageFiles(here / package, opened, force=force, verify=verify)
-        run = run_script(
-            script,
-            args,
-            on_refused=lambda error: _say(f"not recorded: {error}"),
-            sinks=None if files is None else files.sink,
-        )
+        with pandas_let_in():
+            run = run_script(
+                script,
+                args,
+                on_refused=lambda error: _say(f"not recorded: {error}"),
+                sinks=None if files is None else files.sink,
+            )
         if run.shown:
             click.echo(run.shown, err=True, nl=False)
         if not run.recordings:

@@ -10,7 +10,8 @@ import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -140,13 +141,13 @@ class BenchPoint:
 
     def identity(self) -> dict[str, Any]:
         """Plain types; the parameter set without its texts."""
-        return asdict(self) | {"params": params_identity(self.params)}
+        plain = {each.name: getattr(self, each.name) for each in fields(self)}
+        return plain | {"params": params_identity(self.params)}
 
     @property
     def key(self) -> str:
         """Stable name of the point, fit for a file: `rotate-1f0c…`."""
-        text = json.dumps(self.identity(), sort_keys=True)
-        return f"{self.item[:40].replace('_', '-')}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        return _key(self)
 
     def label(self) -> str:
         """For people: what distinguishes it, shortest first."""
@@ -162,6 +163,12 @@ class BenchPoint:
         if self.condition != "warm":
             parts.append(self.condition)
         return ", ".join(parts)
+
+
+@lru_cache(maxsize=4096)
+def _key(point: BenchPoint) -> str:
+    text = json.dumps(point.identity(), sort_keys=True)
+    return f"{point.item[:40].replace('_', '-')}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 @dataclass(slots=True, kw_only=True)

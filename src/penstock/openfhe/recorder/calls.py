@@ -6,6 +6,7 @@ says so) are composites: one row in a scope of the method's name.
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from enum import Enum
@@ -138,15 +139,26 @@ def context_call(name: str, method: Any) -> Call | None:
         return None
     if "KeyGen" in name or "KeysGen" in name:
         return Call(name, Form.KEYS) if name.startswith(("Eval", "MultiEval")) else None
-    if any(_GIVES.search(line) and _TAKES.search(line) for line in signatures(method)):
+    if _is_of_ciphertexts(method.__doc__ or ""):
         kind = next((k for k, pattern in _COMPOSITE_KINDS.items() if pattern.search(name)), OpKind.COMPOSITE)
         return Call(name, Form.COMPOSITE, (kind,))
     return None
 
 
-def signatures(method: Any) -> list[str]:
+@functools.cache
+def _is_of_ciphertexts(doc: str) -> bool:
+    return any(_GIVES.search(line) and _TAKES.search(line) for line in _signatures(doc))
+
+
+def _signatures(doc: str) -> list[str]:
     """The lines of pybind's docstring that are signatures."""
-    return [line for line in (method.__doc__ or "").splitlines() if " -> " in line and "(" in line]
+    return [line for line in doc.splitlines() if " -> " in line and "(" in line]
+
+
+@functools.cache
+def names_of(doc: str) -> list[list[str]]:
+    """Names of the parameters in each signature of a docstring of pybind."""
+    return [parameter_names(signature) for signature in _signatures(doc)]
 
 
 def parameter_names(signature: str) -> list[str]:

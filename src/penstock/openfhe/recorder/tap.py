@@ -22,9 +22,8 @@ from penstock.openfhe.recorder.calls import (
     Call,
     Form,
     context_call,
-    parameter_names,
+    names_of,
     positional,
-    signatures,
 )
 from penstock.openfhe.recorder.capture import Capture
 from penstock.openfhe.recorder.emission import NotedFunction
@@ -194,7 +193,7 @@ class Tap:
 
     def _recorded(self, call: Call, original: Any) -> Any:
         recordings, met, handler = self.recordings, self._met, HANDLERS[call.form]
-        names = [parameter_names(signature) for signature in signatures(original)]
+        names = names_of(original.__doc__ or "")
         # The operands of a call must be known in their state before it.
         meet_first = call.in_place or call.mutable
         takes_function, encrypts = call.name == "EvalChebyshevFunction", call.form is Form.ENCRYPT
