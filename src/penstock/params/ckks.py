@@ -237,7 +237,9 @@ class CkksParameters:
 
         `small_ring_dim` is left out where there is none, so that a set is stored as versions without it stored it.
         """
-        record = asdict(self)
+        record = {each.name: getattr(self, each.name) for each in fields(self)}
+        if self.bootstrap is not None:
+            record["bootstrap"] = asdict(self.bootstrap)
         if not self.small_ring_dim:
             del record["small_ring_dim"]
         for name in ("scaling", "key_form"):
