@@ -29,11 +29,11 @@ def toy(**changes: Any) -> CkksParameters:
     return CkksParameters(**{**FIELDS, **changes})
 
 
-def toy_bootstrap(scaling: Scaling, slots: int = 256) -> CkksParameters:
-    """A set that bootstraps at N=2^11: dense secret under fixed-manual, sparse under an automatic rule."""
+def toy_bootstrap(scaling: Scaling, slots: int = 256, ring_dim: int = 2048) -> CkksParameters:
+    """A set that bootstraps: dense secret under fixed-manual, sparse under an automatic rule."""
     dense = scaling is Scaling.FIXED_MANUAL
     return toy(
-        ring_dim=2048,
+        ring_dim=ring_dim,
         slots=slots,
         q_bits=(60,) + (59,) * 24,
         scale_bits=59,

@@ -69,6 +69,8 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Fakes:
     monkeypatch.setattr(suite_module, "set_threads", lambda n: None)
     monkeypatch.setattr(suite_module, "PROBE_BEFORE_S", 0.0)
     monkeypatch.setattr(suite_module, "PROBE_POINT_S", 0.0)
+    monkeypatch.setattr(timing, "_HASHED_BYTES", 2**12)
+    monkeypatch.setattr(timing, "_PRODUCTS_BYTES", 2**15)
     monkeypatch.setattr(suite_module, "uncertainty", lambda runs: 0.0)
     return made
 
@@ -455,7 +457,10 @@ def test_events_are_counted_apart_and_what_is_missing_says_why(
     assert json.loads(missing["note"])["reason"] == "no counters"
 
 
-def test_events_of_cold_points_are_left_out_and_say_why(fakes: Fakes, tmp_path: Path) -> None:
+def test_events_of_cold_points_are_left_out_and_say_why(
+    fakes: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timing, "Flush", lambda: lambda: None)
     text = TEXT.replace('["add", "mult", "rotate"]', '"add"').replace('["2^11", "2^12"]', '"2^11"')
     wanted, chosen = planned(text + 'conditions = "cold"\n'), options(tmp_path, events=("task-clock",))
     with RunFolder.create(tmp_path / "run", config_of(wanted, chosen)) as run:

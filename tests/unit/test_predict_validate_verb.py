@@ -49,10 +49,13 @@ def store(path: Path, rows: list[dict], config: dict | None = None) -> Path:
     return path
 
 
-@pytest.fixture
-def results(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     programs = [ran("inner-product", "ci", 1), ran("sign-evaluation", "ci", 1)]
-    return store(tmp_path / "elsewhere", rows_of([*sweep(rings=(11, 12, 13), depths=(6, 8, 12)), *programs]))
+    return store(
+        tmp_path_factory.mktemp("results") / "elsewhere",
+        rows_of([*sweep(rings=(11, 12, 13), depths=(6, 8, 12)), *programs]),
+    )
 
 
 def printed(capsys: pytest.CaptureFixture[str]) -> list[dict]:
@@ -198,7 +201,8 @@ def _fields(m: Measurement) -> dict:
 
 def test_plots_are_written_where_they_are_asked_for(results, tmp_path):
     pytest.importorskip("matplotlib")
-    assert main(["predict", "validate", str(results), "--figures", str(tmp_path / "figures"), "-q"]) == 0
+    few = ["--protocol", "unseen-depth", "--protocol", "unseen-application"]
+    assert main(["predict", "validate", str(results), *few, "--figures", str(tmp_path / "figures"), "-q"]) == 0
     names = {path.name for path in (tmp_path / "figures").iterdir()}
     assert names == {"predicted-measured.svg", "errors.svg", "coverage.svg"}
 

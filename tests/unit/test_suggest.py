@@ -118,8 +118,8 @@ def test_the_least_depth_does_not_depend_on_the_digits_of_the_base(
 def test_holes_of_a_number_of_digits_do_not_end_the_search(tmp_path: Path) -> None:
     asked = program("resnet20", "full", encapsulated_ark(tmp_path))
     bts = load_machine("bts")  # its transform units take 2^17 points
-    depths = {row["depth"] for row in suggest(asked, bts, ring_dims=(2**17,), digits=(7,)).rows}
-    every = {row["depth"] for row in suggest(asked, bts, ring_dims=(2**17,)).rows}
+    depths = {row["depth"] for row in suggest(asked, bts, ring_dims=(2**17,), digits=(8,)).rows}
+    every = {row["depth"] for row in suggest(asked, bts, ring_dims=(2**17,), digits=(2, 8)).rows}  # 2: no holes
     assert depths < every
     assert max(depths) - min(depths) + 1 > len(depths)
     last = max(every)
@@ -349,10 +349,11 @@ def test_a_program_that_would_refresh_says_that_the_set_cannot() -> None:
 
 
 def test_a_precision_may_need_a_larger_ring_than_the_base_has() -> None:
-    """At the scale that 20 bits need the base's own ring is not secure, and a larger one is."""
-    asked = program("logistic-regression", "demo")
-    found = suggest(asked, SHARP, ring_dims=(2**13, 2**15, 2**16), precision=20, digits=(2, 3))
-    assert {row["ring_dim"] for row in found.rows} == {2**15, 2**16}
+    """A small ring is not secure at the depth, and larger ones are, each at the scale that 20 bits need there."""
+    asked = program("matrix-multiplication", "demo")
+    found = suggest(asked, SHARP, ring_dims=(2**13, 2**14, 2**15), precision=20, digits=(2, 3))
+    assert {row["ring_dim"] for row in found.rows} == {2**14, 2**15}
+    assert len({row["scale_bits"] for row in found.rows}) == 2
     assert "security does not hold" in found.left_out[2**13]
     for row in found.rows:
         params = found.params(row, asked.params)

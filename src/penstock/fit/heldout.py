@@ -218,14 +218,18 @@ def _programs(
     """
     kinds, threads = timed.labels.kinds[held.at], timed.labels.threads[held.at]
     reliability = timed.reliability[held.at]
+    single = kinds != OpKind.COMPOSITE.value
     for fold in np.unique(held.fold):
-        for each in np.unique(configuration[held.fold == fold]):
-            here = (held.fold == fold) & (configuration == each) & (kinds != OpKind.COMPOSITE.value)
-            if not here.any():
+        of_fold = held.fold == fold
+        for each in np.unique(configuration[of_fold]):
+            here = np.nonzero(of_fold & (configuration == each) & single)[0]
+            if not len(here):
                 continue
-            ratio = {str(k): float(np.exp(held.errors[here & (kinds == k)]).mean()) for k in set(kinds[here])}
-            weight = {str(k): float(reliability[here & (kinds == k)].mean()) for k in set(kinds[here])}
-            where = int(threads[here][0]), bool(held.outside[here].any())
+            found, errors, reliable = kinds[here], np.exp(held.errors[here]), reliability[here]
+            rows = {str(k): found == k for k in sorted(set(found))}
+            ratio = {kind: float(errors[of_kind].mean()) for kind, of_kind in rows.items()}
+            weight = {kind: float(reliable[of_kind].mean()) for kind, of_kind in rows.items()}
+            where = int(threads[here[0]]), bool(held.outside[here].any())
             for mix in MIXES:
                 chosen = {kind: value for kind, value in ratio.items() if operation_class(kind) in mix}
                 if len(chosen) < 2 or len({operation_class(kind) for kind in chosen}) < len(mix):

@@ -100,6 +100,8 @@ class Calibration:
 
 
 def _between(known: Mapping[int, Factor], threads: int) -> tuple[float, float, float, float]:
+    if threads in known:
+        return known[threads].logs()
     counts = sorted(known)
     at = [math.log2(count) for count in counts]
     rows = [known[count].logs() for count in counts]

@@ -53,7 +53,14 @@ _MEET_VECTOR_LOG2 = 16.0
 representations that get lost. Calibrated: in the logs of the authors' estimator it is 16 to 26, and the least counts
 here. So these logs are an upper bound for the estimate, and no score of it."""
 
+_SLACK = 0.1
+"""Bits by which a bound on the cost may be wrong: rounding, and -log2 of a chance that counts as certain, 0.015."""
+_BIT = math.log(2)
+
 Array = npt.NDArray[np.float64]
+Cost = Callable[[Array, Array, float], tuple[Array, Array]]
+"""Block sizes (b, 1), guessed coordinates (1, z), and a bound of the least log2 of the cost -> (b, z) log2 of the cost,
+and the guess's weight. Costs above the bound may come out as infinite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,13 +200,17 @@ class _Problem:
                     found[name] = attack
         return tuple(found.values())
 
-    def _least(self, name: str, cost: Callable[[Array, Array], tuple[Array, Array]], zetas: Array) -> Attack:
-        blocks = _BLOCKS.astype(np.float64)[:, None]
+    def _least(self, name: str, cost: Cost, zetas: Array) -> Attack:
+        """The cheapest point of the grid: the cheapest of some of its points first, then of all that may be cheaper."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # guesses that there are none of
-            costs, weights = cost(blocks, zetas[None, :])
+            blocks: Array = _BLOCKS.astype(np.float64)
+            some, _ = cost(blocks[::8, None], zetas[None, ::8], math.inf)
+            most = float(np.where(np.isnan(some), np.inf, some).min()) + _SLACK
+            blocks = blocks[reduction_log2(blocks, np.ones(len(blocks)), self.model) <= most]
+            costs, weights = cost(blocks[:, None], zetas[None, :], most)
         costs = np.where(np.isnan(costs), np.inf, costs)
         at = np.unravel_index(int(np.argmin(costs)), costs.shape)
-        return Attack(name, float(costs[at]), int(_BLOCKS[at[0]]), int(zetas[at[1]]), int(weights[at]))
+        return Attack(name, float(costs[at]), int(blocks[at[0]]), int(zetas[at[1]]), int(weights[at]))
 
     # The primal lattice of d vectors: q of them, and the secret scaled to the errors' size.
     def _basis(self, block: Array, zeta: Array) -> tuple[Array, Array, Array]:
@@ -212,7 +223,7 @@ class _Problem:
         dim = np.maximum(dim, np.maximum(block, left))
         return log_delta, dim, (dim - left) * self.log_q * math.log(2) + left * log_scale
 
-    def _primal(self, block: Array, zeta: Array) -> tuple[Array, Array]:
+    def _primal(self, block: Array, zeta: Array, _most: float) -> tuple[Array, Array]:
         """The projection of the errors is the shortest vector of the last block; guessed coordinates are all 0."""
         log_delta, dim, log_volume = self._basis(block, zeta)
         found = math.log(SIGMA) + np.log(block) / 2 <= (2 * block - dim) * log_delta + log_volume / dim
@@ -220,39 +231,43 @@ class _Problem:
         cost = reduction_log2(block, dim, self.model) + _repeats_log2(hit)
         return np.where(found & (block <= dim), cost, np.inf), np.zeros(cost.shape)
 
-    def _primal_hybrid(self, block: Array, zeta: Array) -> tuple[Array, Array]:
+    def _primal_hybrid(self, block: Array, zeta: Array, most: float) -> tuple[Array, Array]:
         """Nearest planes from each guess, and a meeting of halves of the guess."""
         log_delta, dim, log_volume = self._basis(block, zeta)
         last = log_volume / dim - (dim - 1) * log_delta
         rounding = self._nearest_plane(last, np.broadcast_to(log_delta, last.shape), dim)
-        reduction = reduction_log2(block, dim, self.model)
-        best = np.full(dim.shape, np.inf)
-        weights = np.zeros(dim.shape)
-        log_size = np.full(dim.shape, -np.inf)
-        log_hit = np.full(dim.shape, -np.inf)
+        reduction, planes = reduction_log2(block, dim, self.model), 2 * np.log2(dim)
+        found = _Found(dim.shape, most, reduction - rounding / _BIT)
+        log_size = np.full(zeta.shape, -np.inf)
+        log_hit = np.full(zeta.shape, -np.inf)
         for weight in range(self.weight + 1):
-            log_size = np.logaddexp(log_size, _log_binomial(zeta, weight) + weight * math.log(2))
-            log_hit = np.logaddexp(log_hit, self._hit(zeta, weight))
-            guess = log_size / 2 / math.log(2) + 2 * np.log2(dim)
-            cost = np.logaddexp2(reduction, guess) + _repeats_log2(log_hit + rounding)
-            better = cost < best  # a cost that is not a number is not
-            best, weights = np.where(better, cost, best), np.where(better, weight, weights)
-        return best, weights
+            places = _log_binomial(zeta, weight)
+            log_size = np.logaddexp(log_size, places + weight * math.log(2))
+            log_hit = np.logaddexp(log_hit, self._hit(zeta, weight, places))
+            at = found.open(log_hit, log_size / 2 / math.log(2))
+            if not len(at):
+                continue
+            guess = log_size[:, at] / 2 / math.log(2) + planes.take(at, 1)
+            cost = np.logaddexp2(reduction.take(at, 1), guess) + _repeats_log2(log_hit[:, at] + rounding.take(at, 1))
+            found.add(at, cost, weight)
+        return found.best, found.weights
 
-    def _primal_meet_lwe(self, block: Array, zeta: Array) -> tuple[Array, Array]:
+    def _primal_meet_lwe(self, block: Array, zeta: Array, most: float) -> tuple[Array, Array]:
         """Meet-LWE over the guess: nearest planes of its lists in a few projections, then of what is left in all."""
         log_delta, dim, log_volume = self._basis(block, zeta)
         last = log_volume / dim - (dim - 1) * log_delta
         rounding = self._one_nearest_plane(last, np.broadcast_to(log_delta, last.shape), dim)
         reduction = reduction_log2(block, dim, self.model)
-        best = np.full(dim.shape, np.inf)
-        weights = np.zeros(dim.shape)
+        found = _Found(dim.shape, most, reduction - rounding / _BIT)
         for weight in range(2, min(self.weight, _MEET_WEIGHTS) + 1, 2):
-            guess = _meet_lwe_log2(zeta, weight) + _MEET_VECTOR_LOG2
-            cost = np.logaddexp2(reduction, guess) + _repeats_log2(self._hit(zeta, weight) + rounding)
-            better = cost < best  # a cost that is not a number is not
-            best, weights = np.where(better, cost, best), np.where(better, weight, weights)
-        return best, weights
+            log_hit = self._hit(zeta, weight)
+            at = found.open(log_hit)
+            if not len(at):
+                continue
+            guess = _meet_lwe_log2(zeta[:, at], weight) + _MEET_VECTOR_LOG2
+            cost = np.logaddexp2(reduction.take(at, 1), guess) + _repeats_log2(log_hit[:, at] + rounding.take(at, 1))
+            found.add(at, cost, weight)
+        return found.best, found.weights
 
     @staticmethod
     def _one_nearest_plane(last: Array, log_delta: Array, dim: Array) -> Array:
@@ -277,13 +292,14 @@ class _Problem:
             found += np.log(factor) * np.clip(dim - first, 0, steps)
         return found
 
-    def _hit(self, zeta: Array, weight: int) -> Array:
-        """ln of the probability that the guessed coordinates hold `weight` of the secret's."""
-        return (
-            _log_binomial(zeta, weight)
-            + _log_binomial(self.ring_dim - zeta, self.weight - weight)
-            - _log_binomial(self.ring_dim, self.weight)
-        )
+    def _hit(self, zeta: Array, weight: int, places: Array | None = None) -> Array:
+        """ln of the probability that the guessed coordinates hold `weight` of the secret's.
+
+        `places`: ln of the ways in which they can, where it is known.
+        """
+        places = _log_binomial(zeta, weight) if places is None else places
+        rest = _log_binomial(self.ring_dim - zeta, self.weight - weight)
+        return places + rest - _log_secrets(self.ring_dim, self.weight)
 
     # The dual lattice: short vectors turn samples into samples of the guessed coordinates alone.
     def _short(self, block: Array, zeta: Array, weight: int) -> tuple[Array, Array]:
@@ -297,53 +313,65 @@ class _Problem:
         log_error = math.log(4 / 3) / 2 + np.log(spread) + dim * log_delta - samples / dim * log_ratio
         return dim, np.exp(np.minimum(log_error, 5.0))
 
-    def _dual(self, block: Array, zeta: Array) -> tuple[Array, Array]:
+    def _dual(self, block: Array, zeta: Array, most: float) -> tuple[Array, Array]:
         """Every guess of the guessed coordinates is tried on as many samples as tell it from a wrong one."""
-        best = np.full(np.broadcast(block, zeta).shape, np.inf)
-        weights = np.zeros(best.shape)
+        found = self._found(block, zeta, most)
         for weight in range(min(self.weight, 48) + 1):
-            dim, error = self._short(block, zeta, weight)
-            log_size = _log_binomial(zeta, weight) + weight * math.log(2)
+            places = _log_binomial(zeta, weight)
+            log_size = places + weight * math.log(2)
+            log_hit = self._hit(zeta, weight, places)
+            at = found.open(log_hit, log_size / math.log(2))
+            if not len(at):
+                continue
+            dim, error = self._short(block, zeta[:, at], weight)
+            log_size = log_size[:, at]
             log_samples = math.log(4) + (2 * np.pi * error) ** 2 + np.log(np.maximum(log_size, 0) + 5)
             samples = log_samples / math.log(2)
             cost = np.logaddexp2(self._many(block, dim, samples), log_size / math.log(2) + samples + 2)
-            cost = cost + _repeats_log2(self._hit(zeta, weight))
-            better = cost < best  # a cost that is not a number is not
-            best, weights = np.where(better, cost, best), np.where(better, weight, weights)
-        return best, weights
+            found.add(at, cost + _repeats_log2(log_hit[:, at]), weight)
+        return found.best, found.weights
 
-    def _dual_meet(self, block: Array, zeta: Array) -> tuple[Array, Array]:
+    def _dual_meet(self, block: Array, zeta: Array, most: float) -> tuple[Array, Array]:
         """Two halves of a guess meet where their samples differ by no more than the errors."""
-        best = np.full(np.broadcast(block, zeta).shape, np.inf)
-        weights = np.zeros(best.shape)
+        found = self._found(block, zeta, most)
         for weight in range(0, self.weight + 1, 2):
-            dim, error = self._short(block, zeta, weight)
-            log_half = _log_binomial(zeta / 2, weight / 2) + weight / 2 * math.log(2)
-            log_split = 2 * _log_binomial(zeta / 2, weight / 2) - _log_binomial(zeta, weight)
+            halves = _log_binomial(zeta / 2, weight / 2)
+            log_half = halves + weight / 2 * math.log(2)
+            places = _log_binomial(zeta, weight)
+            log_hit = self._hit(zeta, weight, places) + (2 * halves - places)
+            at = found.open(log_hit, log_half / math.log(2))
+            if not len(at):
+                continue
+            dim, error = self._short(block, zeta[:, at], weight)
+            log_half = log_half[:, at]
             samples = log_half / math.log(2) + np.log2(np.maximum(log_half, 1.0)) + 1
             wide = 2 * error * np.sqrt(2 * np.log(2 * samples))
             look_up = np.where(wide < 0.5, np.logaddexp2(np.log2(4 * samples), samples * 2 * wide), np.inf)
             cost = np.logaddexp2(self._many(block, dim, np.log2(samples)), log_half / math.log(2) + look_up)
-            cost = cost + _repeats_log2(self._hit(zeta, weight) + log_split)
-            better = cost < best  # a cost that is not a number is not
-            best, weights = np.where(better, cost, best), np.where(better, weight, weights)
-        return best, weights
+            found.add(at, cost + _repeats_log2(log_hit[:, at]), weight)
+        return found.best, found.weights
 
-    def _dual_meet_lwe(self, block: Array, zeta: Array) -> tuple[Array, Array]:
+    def _dual_meet_lwe(self, block: Array, zeta: Array, most: float) -> tuple[Array, Array]:
         """As `_dual_meet`, with the lists of Meet-LWE instead of the halves of a guess."""
-        best = np.full(np.broadcast(block, zeta).shape, np.inf)
-        weights = np.zeros(best.shape)
+        found = self._found(block, zeta, most)
         for weight in range(2, min(self.weight, _MEET_WEIGHTS) + 1, 2):
-            dim, error = self._short(block, zeta, weight)
-            listed = _meet_lwe_log2(zeta, weight)
+            log_hit = self._hit(zeta, weight)
+            at = found.open(log_hit)
+            if not len(at):
+                continue
+            dim, error = self._short(block, zeta[:, at], weight)
+            listed = _meet_lwe_log2(zeta[:, at], weight)
             samples = listed + np.log2(np.maximum(listed, 1.0)) + 1
             wide = 2 * error * np.sqrt(2 * np.log(2 * samples))
             look_up = np.where(wide < 0.5, np.logaddexp2(_MEET_VECTOR_LOG2, samples * 2 * wide), np.inf)
             cost = np.logaddexp2(self._many(block, dim, np.log2(samples)), listed + look_up)
-            cost = cost + _repeats_log2(self._hit(zeta, weight))
-            better = cost < best  # a cost that is not a number is not
-            best, weights = np.where(better, cost, best), np.where(better, weight, weights)
-        return best, weights
+            found.add(at, cost + _repeats_log2(log_hit[:, at]), weight)
+        return found.best, found.weights
+
+    def _found(self, block: Array, zeta: Array, most: float) -> _Found:
+        """For a dual attack: its lattices have more dimensions than coordinates that are not guessed."""
+        reduction = reduction_log2(block, self.ring_dim - zeta + 1, self.model)
+        return _Found(reduction.shape, most, reduction)
 
     def _many(self, block: Array, dim: Array, samples_log2: Array) -> Array:
         """Reduction, and a sieve for each of its yields of short vectors."""
@@ -364,10 +392,10 @@ class _Problem:
         `ones`: of each sign in a vector one level above; `above_log2`: log2 of that level's representations.
         """
         n, best = self.ring_dim, math.inf
+        signs = 2 * float(_log_binomial(ones, ones / 2)) / math.log(2)
         for added in range(0, 13 if level == 1 else 7):
             mine = ones / 2 + added
             size = _log2_ternary(n, mine)
-            signs = 2 * float(_log_binomial(ones, ones / 2)) / math.log(2)
             zeros = _log2_ternary(int(n - 2 * ones), float(added))
             representations = signs + zeros
             listed = size - representations
@@ -377,6 +405,30 @@ class _Problem:
             below = max(size / 2, listed) if last else self._tree(depth, level + 1, mine, representations)
             best = min(best, max(listed, merge if level > 1 else listed, below))
         return best
+
+
+class _Found:
+    """The cheapest weight of each point of a grid. Points that cannot be the cheapest of all need not be looked at."""
+
+    def __init__(self, shape: tuple[int, ...], most: float, least: Array) -> None:
+        """`least`: (b, z) a lower bound of log2 of the cost, but for the repeats until a guess hits."""
+        self.best = np.full(shape, np.inf)
+        self.weights = np.zeros(shape)
+        self._most = most
+        self._least = np.fmin.reduce(least, 0, initial=np.inf)  # no number: not even the cost is one
+
+    def open(self, log_hit: Array, guess: Array | float = 0.0) -> npt.NDArray[np.intp]:
+        """Columns that may hold the cheapest point: by the repeats, 1 over the chance at least, and by the guess."""
+        bound = np.maximum(self._least - log_hit / _BIT, guess)
+        return np.nonzero((bound <= self._most)[0])[0]
+
+    def add(self, at: npt.NDArray[np.intp], cost: Array, weight: int) -> None:
+        """Take the costs at these columns with a guess of this weight."""
+        known = self.best.take(at, 1)
+        better = cost < known  # a cost that is not a number is not
+        self.best[:, at] = best = np.where(better, cost, known)
+        self.weights[:, at] = np.where(better, weight, self.weights.take(at, 1))
+        self._most = min(self._most, float(best.min(initial=np.inf)) + _SLACK)
 
 
 def _ternary_log2(n: npt.NDArray[Any], ones: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -409,6 +461,12 @@ def _meet_lwe_log2(zeta: Array, weight: int) -> Array:
     trees = [np.where(np.isnan(tree), np.inf, tree).min((1, 2)) for tree in (two, three)]
     found: Array = np.minimum(*trees).reshape(zeta.shape)
     return found
+
+
+@lru_cache(maxsize=64)
+def _log_secrets(ring_dim: int, weight: int) -> Array:
+    """ln of the number of places of a secret's coefficients that are not 0."""
+    return _log_binomial(ring_dim, weight)
 
 
 @lru_cache(maxsize=1 << 16)

@@ -36,9 +36,10 @@ from penstock.traces.builder import TraceBuilder
 MULTIPLICATIONS = {OpKind.MULT, OpKind.MULT_NO_RELIN, OpKind.SQUARE, OpKind.MULT_PLAIN, OpKind.MULT_SCALAR}
 """Kinds that double the scale."""
 _KEYLESS_SUMS = {
-    False: (OpKind.ADD, OpKind.ADD_PLAIN, OpKind.ADD_SCALAR),
-    True: (OpKind.SUB, OpKind.SUB_PLAIN, OpKind.SUB_SCALAR),
+    False: ("add", OpKind.ADD, OpKind.ADD_PLAIN, OpKind.ADD_SCALAR),
+    True: ("sub", OpKind.SUB, OpKind.SUB_PLAIN, OpKind.SUB_SCALAR),
 }
+_RELINEARIZED = {OpKind.RELINEARIZE, OpKind.MULT, OpKind.SQUARE}
 
 
 class RowWriter(ABC):
@@ -135,10 +136,10 @@ class RowWriter(ABC):
         return self._sum(a, b, subtract=True)
 
     def _sum(self, a: Cipher, b: Operand, *, subtract: bool) -> Cipher:
-        pair, with_plain, with_scalar = _KEYLESS_SUMS[subtract]
-        a = ciphertext(pair.value, a)
+        what, pair, with_plain, with_scalar = _KEYLESS_SUMS[subtract]
+        a = ciphertext(what, a)
         if isinstance(b, Cipher):
-            return self._two(pair, a, ciphertext(pair.value, b))
+            return self._two(pair, a, ciphertext(what, b))
         if isinstance(b, Plain):
             return self._one(with_plain, a, plain=b.fitting(self.params.slots))
         return self._one(with_scalar, a, scalar=number_of(b))
@@ -293,7 +294,8 @@ class RowWriter(ABC):
 
     def _apply(self, kind: OpKind, operands: Sequence[Cipher], aligned: Aligned, *rest: Any) -> Cipher:
         """The call of aligned operands; `rest` holds the other arguments of the call, in its order."""
-        degree = max(aligned.degrees)
+        degrees = aligned.degrees
+        degree = degrees[0] if len(degrees) == 1 else max(degrees)
         if kind in MULTIPLICATIONS:
             if degree > 1:
                 raise PenstockError(f"{kind}: an operand is a product that was not rescaled; call rescale() first")
@@ -303,11 +305,12 @@ class RowWriter(ABC):
         polynomials = operands[0].polynomials
         if kind is OpKind.MULT_NO_RELIN:
             polynomials = min(sum(o.polynomials for o in operands) - 1, MANY)
-        elif kind in (OpKind.RELINEARIZE, OpKind.MULT, OpKind.SQUARE):
+        elif kind in _RELINEARIZED:
             polynomials = 2
         elif len(operands) == 2 and kind is not OpKind.ROTATE_HOISTED:
-            polynomials = max(o.polynomials for o in operands)
-        object_id = self.builder.ciphertext(done.state.limbs, min(polynomials, 3))
+            other = operands[1].polynomials
+            polynomials = polynomials if polynomials >= other else other
+        object_id = self.builder.ciphertext(done.state.limbs, polynomials if polynomials <= 3 else 3)
         result = Cipher(object_id, done.state, polynomials, done.value)
         self._row(call, result, done, aligned)
         return result

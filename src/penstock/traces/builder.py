@@ -149,7 +149,7 @@ class TraceBuilder:
         end_s: float | None = None,
     ) -> int:
         """Append one operation and return its id."""
-        if key is not None:
+        if key is not None and key not in self._keys:
             self.use_key(key)
         if origin is None:
             origin = ORIGIN_MODELLED if self._modelled else ORIGIN_CALLED

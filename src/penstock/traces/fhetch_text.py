@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from penstock.errors import TraceError
 from penstock.traces.io import most_operations, too_many
@@ -39,6 +40,9 @@ ONE = (
 SCALAR = ("sr_addps", "sr_subps", "sr_mulps", "sr_addps_coeff", "sr_subps_coeff")
 ZERO = "zero"
 """The meaning of `sr_mulps` with the number 0: a limb of zeros, which reads nothing."""
+_OPS = frozenset((*TWO, *ONE, *SCALAR))
+_AT = "%"
+_GAP = re.compile(r"[,\s]+")
 _NUMBER = r"(\d{1,20}|0[xX][0-9a-fA-F]{1,16})"
 _MODULUS = re.compile(r"m\[(\d{1,9})\]\s+" + _NUMBER, re.ASCII)
 _RING = re.compile(r"#\s*Ring Dimension:\s*" + _NUMBER, re.ASCII)
@@ -118,7 +122,7 @@ def parse(lines: Iterable[str], where: str = "FHETCH text") -> Program:
     for number, raw in enumerate(lines, 1):
         if number == 1 and raw.startswith(BINARY):
             raise TraceError(f"{where} is a binary file (.fhex): give the .fhetch text of the same program")
-        if said := _RING.fullmatch(raw.strip()):
+        if "#" in raw and (said := _RING.fullmatch(raw.strip())):
             ring(_integer(said[1]), number)
         text = raw.split("#", 1)[0].strip()
         if not text or text.startswith("modulus_count"):
@@ -127,15 +131,23 @@ def parse(lines: Iterable[str], where: str = "FHETCH text") -> Program:
             if not moduli.enter(int(entry[1]), _integer(entry[2])):
                 raise TraceError(f"{where}, line {number}: modulus {entry[1]} is not the next of the table")
             continue
-        op, *parts = re.split(r"[,\s]+", text.rstrip(","))
+        op, *parts = _GAP.split(text.rstrip(","))
         op = op.lower()
         if op == "halt":
             break
-        if op not in (*TWO, *ONE, *SCALAR):
+        if op not in _OPS:
             raise TraceError(f"{where}, line {number}: '{op[:40]}' is not an instruction on integer polynomials")
-        addresses = [_integer(found[1]) for part in parts if (found := _ADDRESS.fullmatch(part))]
-        named = {found[1]: _integer(found[2]) for part in parts if (found := _NAMED.fullmatch(part))}
-        numbers = [_integer(part) for part in parts if _SCALAR.fullmatch(part)]
+        addresses: list[int] = []
+        named: dict[str, int] = {}
+        numbers: list[int] = []
+        for part in parts:
+            name, written = _operand(part)
+            if name == _AT:
+                addresses.append(written)
+            elif name:
+                named[name] = written
+            elif name is not None:
+                numbers.append(written)
         modulus = moduli.number(named)
         wanted = 3 if op in TWO else 2
         understood = len(addresses) + len(named) + len(numbers) == len(parts)
@@ -167,6 +179,16 @@ def parse(lines: Iterable[str], where: str = "FHETCH text") -> Program:
     if not program.steps:
         raise TraceError(f"{where}: no instruction; give a .fhetch file of polynomial instructions")
     return program
+
+
+@lru_cache(maxsize=1 << 12)
+def _operand(part: str) -> tuple[str | None, int]:
+    """`_AT` and an address, a name and its number, no name and a number; `None`: none of them."""
+    if found := _ADDRESS.fullmatch(part):
+        return _AT, _integer(found[1])
+    if found := _NAMED.fullmatch(part):
+        return found[1], _integer(found[2])
+    return ("", _integer(part)) if _SCALAR.fullmatch(part) else (None, 0)
 
 
 def _integer(text: str) -> int:
