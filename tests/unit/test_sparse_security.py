@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
-from penstock.params import security
+from penstock.params import security, sparse_security
 from penstock.params.encapsulated_security import MARGIN_BITS, SPARSE_BOUNDS, encapsulated_level, sparse_bound
 from penstock.params.overflow import least_range, overflow_log2, tail
-from penstock.params.sparse_security import BDGL16, LISTS, estimate
+from penstock.params.sparse_security import BDGL16, LISTS, Attack, estimate
 
 # The lattice estimator (github.com/malb/lattice-estimator) with its cost model BDGL16: one attack each.
 ESTIMATOR = [
@@ -76,6 +77,32 @@ def test_the_margin_is_as_wide_as_the_spread_between_the_models(weight: int, rin
     bound = float(sparse_bound(ring_dim, weight, level))
     spread = estimate(ring_dim, bound, weight, BDGL16).bits - estimate(ring_dim, bound, weight, LISTS).bits
     assert abs(spread) <= (1.6 if level == 128 else 4.2) < MARGIN_BITS
+
+
+@pytest.mark.parametrize(
+    ("ring_dim", "log_q", "weight", "model"),
+    [(2**11, 40.0, 32, BDGL16), (2**13, 200.0, 64, LISTS), (2**14, 600.0, 192, BDGL16), (2**15, 760.0, 32, LISTS)],
+)
+def test_no_point_that_is_left_out_is_the_cheapest(
+    ring_dim: int, log_q: float, weight: int, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = estimate(ring_dim, log_q, weight, model)
+
+    def whole(problem: Any, name: str, cost: Any, zetas: Any) -> Attack:
+        blocks = sparse_security._BLOCKS
+        with np.errstate(all="ignore"):
+            costs, weights = cost(blocks.astype(np.float64)[:, None], zetas[None, :], np.inf)
+        costs = np.where(np.isnan(costs), np.inf, costs)
+        at = np.unravel_index(int(np.argmin(costs)), costs.shape)
+        return Attack(name, float(costs[at]), int(blocks[at[0]]), int(zetas[at[1]]), int(weights[at]))
+
+    monkeypatch.setattr(sparse_security._Problem, "_least", whole)
+    monkeypatch.setattr(sparse_security._Found, "open", lambda each, *_: np.arange(each.best.shape[1]))
+    estimate.cache_clear()
+    try:
+        assert estimate(ring_dim, log_q, weight, model) == found
+    finally:
+        estimate.cache_clear()
 
 
 def test_fewer_coefficients_and_a_longer_modulus_are_easier() -> None:
