@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from narrow_networks import NETWORKS
 from penstock import workloads
 from penstock.running.clear import run_clear
 from penstock.running.openfhe import record_openfhe
@@ -14,15 +15,11 @@ from penstock.running.reading import resolve
 from penstock.running.trace import trace_workload
 from penstock.traces.inspect import differences, problems
 
-# Half a minute each. `make test` runs the first by our evaluator (test_networks_native.py), and both in the clear
-# (test_networks.py).
-LONG = {
-    name: pytest.param(name, marks=pytest.mark.long)
-    for name in ("resnet20", "resnet20-multiplexed", "cryptoracle-resnet20")
-}
+PROGRAMS = [name for name in workloads.names() if name not in (*NETWORKS, "fetch-by-similarity")]
+"""The networks are in test_networks_openfhe.py; one begins in a smaller ring."""
 
 
-@pytest.mark.parametrize("name", [LONG.get(name, name) for name in workloads.names() if name != "fetch-by-similarity"])
+@pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.usefixtures("openfhe")
 def test_encrypted_equals_clear_and_its_trace_equals_the_trace_reading(name: str) -> None:
     workload, size_name, params = resolve(name, None, "ci")
