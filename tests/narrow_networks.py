@@ -17,14 +17,15 @@ from penstock.workloads.resnet20 import Data, Network
 NARROWER = 4
 NETWORKS = {each.NAME: each for each in (resnet20, resnet20_multiplexed, cryptoracle_resnet20)}
 
+FEW_VALUES = ("bootstrapping", "sorting", "sorting-k-way", "sorting-three-way")
+"""Programs that refresh, and whose smallest size has room in a quarter of its set."""
+
 
 def narrow_network(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[CkksParameters, Any]:
     """Parameters and data of a network of `workloads`, whose module has a quarter of the channels from now on."""
     module: Any = NETWORKS[name]
     size = module.SIZES["ci"]
-    wide = catalogue.get(size.params)
-    smaller = {"ring_dim": wide.ring_dim // NARROWER, "slots": wide.slots // NARROWER}
-    params = CkksSpec(**{**spec_of(wide).model_dump(), **smaller}).build()
+    params = quarter(catalogue.get(size.params))
     given = module.data(size, params.slots, 1)
     if isinstance(given, Data):
         widths = tuple(each // NARROWER for each in resnet20.WIDTHS)
@@ -35,6 +36,12 @@ def narrow_network(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[CkksPara
     for each in (cryptoracle_resnet20, low_memory_resnet):
         monkeypatch.setattr(each, "CHANNELS", channels)
     return params, given
+
+
+def quarter(params: CkksParameters) -> CkksParameters:
+    """The same set with a quarter of the ring and of the slots."""
+    smaller = {"ring_dim": params.ring_dim // NARROWER, "slots": params.slots // NARROWER}
+    return CkksSpec(**{**spec_of(params).model_dump(), **smaller}).build()
 
 
 def _drawn(given: Data) -> Data:

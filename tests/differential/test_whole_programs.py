@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from narrow_networks import FEW_VALUES, quarter
 from penstock.errors import BudgetTooSmall, EvaluationRefused
 from penstock.native.client_process import ClientProcess
 from penstock.native.ends import Decrypted, Encrypted
@@ -18,7 +19,6 @@ from penstock.native.engine import make_context
 from penstock.native.prepared import ClientPlace, KeyPlace, Prepared
 from penstock.native.whole import WholeBudget, compile_whole, run_whole
 from penstock.params import catalogue
-from penstock.params.spec import CkksSpec, spec_of
 from penstock.program.evaluator import Evaluator, Values
 from penstock.running import trace_workload
 from penstock.running.reading import describe, resolve
@@ -70,18 +70,11 @@ class Opened:
         return run_whole(self.prepared, whole, WholeBudget(**budget))
 
 
-SMALLER = {
-    "bootstrapping": {"ring_dim": 1 << 10, "slots": 1 << 8},
-    "sorting": {"ring_dim": 1 << 10, "slots": 1 << 8},
-}
-"""Rings for few values."""
-
-
 @contextmanager
 def opened(name: str, size: str, key_share: float | None = None) -> Iterator[Opened]:
     workload, size_name, params = resolve(name, None, size)
-    if name in SMALLER:
-        params = CkksSpec(**{**spec_of(params).model_dump(), **SMALLER[name]}).build()
+    if name in FEW_VALUES:
+        params = quarter(params)
     chosen = workload.SIZES[size_name]
     data = workload.data(chosen, params.slots, 3)
     trace = trace_workload(name, params, size_name, 3, data)
