@@ -96,7 +96,10 @@ def library_counts(folder: Path, params: CkksParameters, calls: list[Call], leve
         "set confirm off",
         "set breakpoint pending off",
         "handle SIGUSR1 stop nopass",
+        # Reading the symbols of all libraries takes longer than the calls.
+        "set auto-solib-add off",
         "run",
+        "sharedlibrary libOPENFHE",
     ]
     for number, symbol in enumerate(SYMBOLS.values(), 1):
         commands += [f"break *{symbol}", f"ignore {number} 10000000"]
