@@ -11,6 +11,7 @@ import hashlib
 import struct
 from collections.abc import Callable, Iterator
 from decimal import Decimal, localcontext
+from functools import cache, lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -148,6 +149,7 @@ def _compression(lanes: int) -> Callable[[np.ndarray], np.ndarray]:
     return compress
 
 
+@lru_cache(maxsize=4)
 def argon2id(
     password: bytes, salt: bytes, cost: tuple[int, int, int], length: int = 32, secret: bytes = b"", data: bytes = b""
 ) -> bytes:
@@ -301,6 +303,7 @@ def rows_of(content: bytes, ring_dim: int) -> list[Row]:
     return list(found())
 
 
+@cache
 def least_root(ring_dim: int, modulus: int) -> int:
     """The least primitive 2N-th root of unity."""
     powers = (pow(g, (modulus - 1) // (2 * ring_dim), modulus) for g in range(2, modulus))
@@ -308,35 +311,51 @@ def least_root(ring_dim: int, modulus: int) -> int:
     return min(pow(root, k, modulus) for k in range(1, 2 * ring_dim, 2))
 
 
+@cache
 def _reversed(ring_dim: int) -> list[int]:
     bits = ring_dim.bit_length() - 1
     return [int(f"{k:0{bits}b}"[::-1], 2) for k in range(ring_dim)]
 
 
+@lru_cache(maxsize=4096)
 def _powers(base: int, count: int, modulus: int) -> np.ndarray:
     found = np.empty(count, dtype=object)
     power = 1
     for k in range(count):
         found[k] = power
         power = power * base % modulus
+    found.flags.writeable = False
     return found
 
 
 def _transform(values: np.ndarray, root: int, modulus: int) -> np.ndarray:
     """sum v_k root^(jk), for each j."""
-    if len(values) == 1:
+    return _transforms(values[None, :], root, modulus)[0]
+
+
+def _transforms(values: np.ndarray, root: int, modulus: int) -> np.ndarray:
+    """The same of each row."""
+    rows, n = values.shape
+    if n == 1:
         return values
-    even, odd = (_transform(values[k::2], root * root % modulus, modulus) for k in (0, 1))
-    turned = odd * _powers(root, len(odd), modulus) % modulus
-    return np.concatenate([(even + turned) % modulus, (even - turned) % modulus])
+    halves = _transforms(np.concatenate([values[:, 0::2], values[:, 1::2]]), root * root % modulus, modulus)
+    even, turned = halves[:rows], halves[rows:] * _powers(root, n // 2, modulus) % modulus
+    return np.concatenate([(even + turned) % modulus, (even - turned) % modulus], axis=1)
 
 
 def evaluations(coefficients: np.ndarray, modulus: int) -> np.ndarray:
     """The row of a polynomial."""
+    return _evaluations(tuple(coefficients.tolist()), modulus)
+
+
+@lru_cache(maxsize=256)
+def _evaluations(coefficients: tuple[int, ...], modulus: int) -> np.ndarray:
     n = len(coefficients)
     root = least_root(n, modulus)
-    values = coefficients.astype(object) * _powers(root, n, modulus) % modulus
-    return _transform(values, root * root % modulus, modulus)[_reversed(n)]
+    values = np.array(coefficients, dtype=object) * _powers(root, n, modulus) % modulus
+    found: np.ndarray = _transform(values, root * root % modulus, modulus)[_reversed(n)]
+    found.flags.writeable = False
+    return found
 
 
 def coefficients(row: Row) -> np.ndarray:
@@ -379,7 +398,15 @@ def slots_of(polynomial: np.ndarray, scale: float, slots: int) -> np.ndarray:
     """Values at the 5^j-th powers of exp(i pi / N), divided by the scale; fewer slots use powers of X^(N / 2 slots)."""
     ring_dim = 2 * slots
     dense = (polynomial[:: len(polynomial) // ring_dim] / scale).astype(float)
+    found: np.ndarray = _embedding(slots) @ dense
+    return found
+
+
+@lru_cache(maxsize=2)
+def _embedding(slots: int) -> np.ndarray:
+    ring_dim = 2 * slots
     exponents = np.array([pow(5, j, 2 * ring_dim) for j in range(slots)])
     angles = exponents[:, None] * np.arange(ring_dim)[None, :] % (2 * ring_dim) * np.pi / ring_dim
-    found: np.ndarray = np.exp(1j * angles) @ dense
+    found: np.ndarray = np.exp(1j * angles)
+    found.flags.writeable = False
     return found

@@ -263,7 +263,7 @@ def test_what_the_readings_refuse_cannot_be_captured(name: str) -> None:
 @pytest.mark.parametrize("degree", [2204, 2205])
 @pytest.mark.usefixtures("openfhe")
 def test_a_series_beyond_openfhes_table_has_its_words(degree: int) -> None:
-    params = toy(slots=8, q_bits=(60,) + (50,) * 14)
+    params = toy(ring_dim=256, slots=8, q_bits=(60,) + (50,) * 14)
     series = np.random.default_rng(degree).uniform(-1, 1, degree + 1) / degree
 
     def made(ev: Any) -> list[Any]:

@@ -67,9 +67,9 @@ def test_real_values_are_told_without_the_error_of_their_imaginary_parts() -> No
 
 
 @pytest.mark.holds_inputs(reason="its weights are its data times i")
-@pytest.mark.parametrize("used", [8, 64, 1023])
+@pytest.mark.parametrize(("used", "client"), [(8, "process"), (64, "inside"), (1023, "inside")])
 @pytest.mark.usefixtures("encrypting")
-def test_a_package_keeps_imaginary_parts_too(used: int, tmp_path: Path) -> None:
+def test_a_package_keeps_imaginary_parts_too(used: int, client: str, tmp_path: Path) -> None:
     file = tmp_path / "turned.py"
     file.write_text(f"""import numpy as np
 PARAMS = "insecure-small"
@@ -80,10 +80,10 @@ def program(ev, data, size):
     turned = ev.rescale(ev.mult(a, ev.encode(1j * data)))
     return np.concatenate([ev.decrypt(each)[:3] for each in (ev.mult_by_i(a), turned, ev.rescale(ev.square(a)))])
 """)
-    assert ps.run(file).passed
+    assert ps.run(file, client=client).passed
     package = tmp_path / "turned.pkg"
     write_package(package_workload(str(file)), package)
-    found = ps.run(package)
+    found = ps.run(package, client=client)
     assert found.passed
     parts = list(found.outputs.values())
     assert [bool(np.any(np.imag(part))) for part in parts] == [True, True, False]
@@ -103,10 +103,11 @@ def program(ev, data, size):
 """)
         return file
 
-    for words in ({"client_library": "openfhe"}, {"reading": "noisy"}):
+    inside = {"client": "inside", "client_library": "openfhe"}
+    for refused, right in ((inside | {"client": "process"}, inside), ({"reading": "noisy"}, {"reading": "noisy"})):
         with pytest.raises(PenstockError, match="values are complex, and OpenFHE's decryption drops"):
-            ps.run(program("a"), **words)
-        assert ps.run(program("ev.mult_by_i(a)"), **words).passed
+            ps.run(program("a"), **refused)
+        assert ps.run(program("ev.mult_by_i(a)"), **right).passed
 
 
 def test_the_noisy_reading_refuses_what_openfhe_would_drop() -> None:

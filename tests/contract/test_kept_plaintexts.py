@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,15 @@ VALUES = np.linspace(-1, 1, 64)
 SETS = [toy(scaling=scaling, scale_bits=bits) for scaling in Scaling for bits in (50, 40)]
 
 
+@pytest.fixture
+def frozen() -> Iterator[None]:
+    """What is there before the test is not collected: of a long run of tests that takes half a second each time."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 def uses(kept: Plain) -> Any:
     """A program with a plaintext of another one, as term, factor and weight."""
 
@@ -32,6 +42,7 @@ def uses(kept: Plain) -> Any:
 
 
 @pytest.mark.parametrize("reading", [name for name, each in READINGS.items() if each.records])
+@pytest.mark.usefixtures("frozen")
 def test_a_kept_plaintext_is_right_in_every_run_whatever_its_scale(
     reading: str, request: pytest.FixtureRequest
 ) -> None:
@@ -57,6 +68,7 @@ def test_a_kept_plaintext_is_a_constant_of_each_package() -> None:
         assert len(course.sink.digests) == 2
 
 
+@pytest.mark.usefixtures("frozen")
 def test_what_a_run_kept_of_a_plaintext_goes_with_the_run() -> None:
     kept = Plain.of(VALUES / 2, 64)
     for _ in range(3):

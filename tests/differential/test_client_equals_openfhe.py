@@ -17,7 +17,7 @@ SETS = {
     "sparse": {"scaling": "flexible-auto", "secret": "sparse-ternary", "scale_bits": 59, "first_mod_bits": 60},
     "few-slots": {"scaling": "flexible-auto", "slots": 64},
 }
-RING_DIM = 1 << 12
+RING_DIM = 1 << 11
 ROUND_TRIPS = 200
 """Of each library; benchmarks/bench_client.py makes 10,000."""
 

@@ -107,6 +107,7 @@ def test_the_two_keys_that_openfhe_wrote_are_imported_and_exported_word_for_word
     again = KeyStore(tmp_path / "again")
     again.import_openfhe("alice", path, params=SPARSE)
     one, two = (KeyCache(each, 1 << 30).session("alice", parameter_digest(SPARSE)) for each in (store, again))
+    found = file.read_bytes()
     for key in by_key:
         limbs = 1 if key == "to-sparse" else SPARSE.num_q
         with one.get(key, limbs) as a, two.get(key, limbs) as b:
@@ -120,7 +121,6 @@ def test_the_two_keys_that_openfhe_wrote_are_imported_and_exported_word_for_word
                     for limb in range(SPARSE.num_q + SPARSE.num_p)
                 ]
             )
-            found = file.read_bytes()
             for row in rows:
                 words = a.row(*row)
                 assert np.array_equal(words, b.row(*row)), (key, row)

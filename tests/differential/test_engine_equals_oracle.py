@@ -74,7 +74,7 @@ def test_width_and_spread_of_object_ids_change_nothing(policy: str, rows: Rows, 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_long_trace_with_partial_sizes_replays_as_its_twin(policy: str) -> None:
     generator = np.random.default_rng(20)
-    length = 900 if policy == "optimal" else 6000  # this twin looks through the whole future at every access
+    length = 600 if policy == "optimal" else 6000  # this twin looks through the whole future at every access
     objects = (generator.zipf(1.3, length) % 300).tolist()
     sizes = (generator.integers(1, 9, length) * 100).tolist()
     start = list(range(0, length + 1, 3))

@@ -57,18 +57,18 @@ def bits(found: Floats, x: Floats) -> float:
 @pytest.mark.parametrize(
     ("scaling", "ring_dim", "slots", "period", "budget"),
     [
-        (MANUAL, 2048, 1024, None, (3, 3)),  # all slots of the ring
-        (MANUAL, 2048, 256, 16, (2, 2)),  # values that repeat in the program's slots
-        (FIXED_AUTO, 2048, 1024, None, (3, 3)),
-        (FIXED_AUTO, 2048, 256, 16, (2, 2)),
-        (AUTO, 2048, 1024, None, (3, 3)),
-        (AUTO, 4096, 1024, None, (3, 3)),  # half of the ring's slots
-        (AUTO, 2048, 128, None, (3, 2)),  # 7 layers: a short last stage, and other numbers of stages
-        (AUTO, 2048, 16, None, (1, 1)),  # each transform one matrix
-        (AUTO, 2048, 16, None, (2, 1)),  # one of them
-        (AUTO, 2048, 1, None, (2, 2)),  # one slot: the library cuts both to one stage
-        (MANUAL, 2048, 16, 2, (3, 2)),  # one layer
-        (EXT, 2048, 256, None, (3, 3)),
+        (MANUAL, 512, 256, None, (3, 3)),  # all slots of the ring
+        (MANUAL, 512, 64, 16, (2, 2)),  # values that repeat in the program's slots
+        (FIXED_AUTO, 512, 256, None, (3, 3)),
+        (FIXED_AUTO, 512, 64, 16, (2, 2)),
+        (AUTO, 1024, 512, None, (3, 3)),  # 9 layers: stages of one length
+        (AUTO, 1024, 256, None, (3, 3)),  # half of the ring's slots
+        (AUTO, 512, 128, None, (3, 2)),  # 7 layers: a short last stage, and other numbers of stages
+        (AUTO, 512, 16, None, (1, 1)),  # each transform one matrix
+        (AUTO, 512, 16, None, (2, 1)),  # one of them
+        (AUTO, 512, 1, None, (2, 2)),  # one slot: the library cuts both to one stage
+        (MANUAL, 512, 16, 2, (3, 2)),  # one layer
+        (EXT, 512, 64, None, (3, 3)),
     ],
 )
 def test_a_refresh_is_as_precise_as_openfhes_and_traces_its_steps(

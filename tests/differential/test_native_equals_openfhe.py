@@ -17,10 +17,10 @@ SETS = [
     *(Set(12, 6, 3, path=path) for path in _engine.ckks_paths()),
     Set(12, 9, 5, scale_bits=59, threads=2),
     Set(13, 7, 4, slots=256),
-    Set(12, 5, 2, scaling="fixed-manual"),
-    Set(12, 5, 2, scaling="fixed-auto"),
-    Set(13, 7, 4, scaling="fixed-auto", scale_bits=59, slots=256),
-    Set(12, 4, 3, scaling="flexible-auto-ext"),
+    Set(11, 5, 2, scaling="fixed-manual"),
+    Set(11, 5, 2, scaling="fixed-auto"),
+    Set(11, 7, 4, scaling="fixed-auto", scale_bits=59, slots=256),
+    Set(11, 4, 3, scaling="flexible-auto-ext"),
     Set(11, 3, 2, scale_bits=45, first_bits=55, complex_values=True),
     Set(10, 32, 33, scaling="fixed-manual"),  # more digits than doubles can sum up
 ]

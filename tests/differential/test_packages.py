@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
 
+from narrow_networks import NETWORKS, narrow_network
 from penstock import workloads
 from penstock.package.content import Package, Verb
 from penstock.package.derive import Derivation
 from penstock.package.replay import run_package, trace_package
+from penstock.params import catalogue
+from penstock.params.ckks import CkksParameters
 from penstock.program.clear import ClearEvaluator
 from penstock.program.noisy import NoisyEvaluator
 from penstock.running.packaging import package_workload
@@ -24,10 +28,38 @@ PROGRAMS = [name for name in workloads.names() if name != "fetch-by-similarity"]
 """That begins in a smaller ring, which a package has no operations for."""
 
 
-@lru_cache(maxsize=32)
-def packaged(name: str) -> tuple[Package, str]:
-    size = next(iter(workloads.get(name).SIZES))
-    return package_workload(name, size=size), size
+PACKAGES: dict[str, Package] = {}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program at its smallest size."""
+
+    name: str
+    size: str
+    params: CkksParameters
+    data: Any
+
+    @property
+    def package(self) -> Package:
+        """Made once in a process."""
+        if self.name not in PACKAGES:
+            PACKAGES[self.name] = package_workload(self.name, self.params, self.size, 0, self.data)
+        return PACKAGES[self.name]
+
+
+@pytest.fixture(params=PROGRAMS)
+def case(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Case:
+    """The networks are narrow."""
+    name = request.param
+    workload = workloads.get(name)
+    size, chosen = next(iter(workload.SIZES.items()))
+    if name in NETWORKS:
+        params, data = narrow_network(name, monkeypatch)
+    else:
+        params = catalogue.get(chosen.params)
+        data = workload.data(chosen, params.slots, 0)
+    return Case(name, size, params, data)
 
 
 def dataflow(trace) -> list:
@@ -58,48 +90,42 @@ class Kept:
         return self.decrypted[-1]
 
 
-def run_both(name: str, make) -> tuple[list, list]:
+def run_both(case: Case, make) -> tuple[list, list]:
     """What a program and its package decrypt, each on an evaluator of its own."""
-    package, size = packaged(name)
-    workload = workloads.get(name)
-    chosen = workload.SIZES[size]
-    ev = Kept(make(package.params))
-    workload.program(ev, workload.data(chosen, package.params.slots, 0), chosen)
+    workload, package = workloads.get(case.name), case.package
+    ev = Kept(make(case.params))
+    workload.program(ev, case.data, workload.SIZES[case.size])
     inputs = {each.name: values for each, values in zip(package.inputs, ev.encrypted, strict=True)}
     found = run_package(make(package.params), package, inputs)
     cut = [values[: each.length] for each, values in zip(package.outputs, ev.decrypted, strict=True)]
     return cut, list(found.values())
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_a_package_has_the_trace_of_its_program(name):
-    package, size = packaged(name)
-    ours, theirs = trace_package(package), trace_workload(name, size=size)
+def test_a_package_has_the_trace_of_its_program(case):
+    package = case.package
+    ours, theirs = trace_package(package), trace_workload(case.name, case.params, case.size, 0, case.data)
     for column in COMPARED:
         assert ours.operations[column].equals(theirs.operations[column]), column
     assert dataflow(ours) == dataflow(theirs)
     assert package.keys == theirs.view().key_limbs()
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_a_package_computes_what_its_program_does_in_the_clear(name):
-    program, package = run_both(name, ClearEvaluator)
+def test_a_package_computes_what_its_program_does_in_the_clear(case):
+    program, package = run_both(case, ClearEvaluator)
     # In the clear a program has all the levels that it asks for, and refreshes nothing.
-    refreshes = any(each.verb is Verb.BOOTSTRAP for each in packaged(name)[0].instructions)
+    refreshes = any(each.verb is Verb.BOOTSTRAP for each in case.package.instructions)
     error = max(float(np.max(np.abs(one - two))) for one, two in zip(program, package, strict=True))
     assert error <= (1e-9 if refreshes else 0)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_a_package_has_the_noise_of_its_program(name):
-    if packaged(name)[0].params.library != "openfhe":
+def test_a_package_has_the_noise_of_its_program(case):
+    if case.params.library != "openfhe":
         pytest.skip("the noise of operations is OpenFHE's")
-    program, package = run_both(name, lambda params: NoisyEvaluator(params, 1))
+    program, package = run_both(case, lambda params: NoisyEvaluator(params, 1))
     assert all(np.array_equal(one, two) for one, two in zip(program, package, strict=True))
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_a_package_at_its_own_set_is_itself(name):
-    package, _ = packaged(name)
+def test_a_package_at_its_own_set_is_itself(case):
+    package = case.package
     again = Derivation(package, package.params).run()
     assert (again.instructions, again.inputs, again.keys) == (package.instructions, package.inputs, package.keys)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from narrow_networks import FEW_VALUES, quarter
 from penstock.errors import BudgetTooSmall, EvaluationRefused
 from penstock.native.client_process import ClientProcess
 from penstock.native.ends import Decrypted, Encrypted
@@ -72,6 +73,8 @@ class Opened:
 @contextmanager
 def opened(name: str, size: str, key_share: float | None = None) -> Iterator[Opened]:
     workload, size_name, params = resolve(name, None, size)
+    if name in FEW_VALUES:
+        params = quarter(params)
     chosen = workload.SIZES[size_name]
     data = workload.data(chosen, params.slots, 3)
     trace = trace_workload(name, params, size_name, 3, data)

@@ -1,21 +1,27 @@
-"""The networks encrypted for real, and rotation keys on disk (`test_workloads.py` runs them with keys in memory)."""
+"""The networks encrypted for real, and rotation keys on disk.
+
+They are narrow here: `test_networks_native.py` has one of full width.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from narrow_networks import narrow_network
+from penstock import workloads
 from penstock.errors import PenstockError
 from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator
-from penstock.params.ckks import Scaling
+from penstock.params.ckks import CkksParameters, Scaling
 from penstock.running.clear import run_clear
 from penstock.running.openfhe import record_openfhe
-from penstock.running.reading import resolve
+from penstock.running.reading import Run
 from penstock.running.trace import trace_workload
-from penstock.traces.inspect import differences
+from penstock.traces.inspect import differences, problems
 from toy import toy, toy_bootstrap
 
 X = np.linspace(-0.5, 0.5, 64)
@@ -26,20 +32,36 @@ def key_bytes(folder: Path) -> list[int]:
     return [p.stat().st_size for p in sorted(folder.iterdir())]
 
 
-@pytest.mark.long
+@pytest.mark.parametrize("name", ["resnet20-multiplexed", "cryptoracle-resnet20"])
 @pytest.mark.usefixtures("openfhe")
-def test_resnet20_with_its_keys_on_disk_reads_the_image_and_leaves_the_same_trace() -> None:
-    workload, size, params = resolve("resnet20", None, "ci")
-    data = workload.data(workload.SIZES[size], params.slots, 2)
-    clear = run_clear("resnet20", params, size, 2, data)
-    budget = 5 * params.key_bytes()
-    done = record_openfhe("resnet20", params, size, 2, data, threads=1, key_budget_bytes=budget)
-    check = workload.check(clear, done.result, data, workload.SIZES[size])
-    assert check.passed, check.rules
-    assert check.max_abs_error < 1e-5
-    assert list(differences(done.trace, trace_workload("resnet20", params, size))) == []
+def test_a_network_encrypted_equals_clear_and_its_trace_equals_the_trace_reading(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _equals_clear(name, *narrow_network(name, monkeypatch))
+
+
+@pytest.mark.usefixtures("openfhe")
+def test_resnet20_with_its_keys_on_disk_equals_clear_and_leaves_the_same_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    params, data = narrow_network("resnet20", monkeypatch)
+    done, max_abs_error = _equals_clear("resnet20", params, data, key_budget_bytes=5 * params.key_bytes())
+    assert max_abs_error < 1e-5
     steps = {s for s in done.trace.view(composites=True).operations["step"].to_pylist() if s}
     assert done.num_key_loads > len(steps), "five keys do not hold the working set of a layer: some are loaded again"
+
+
+def _equals_clear(
+    name: str, params: CkksParameters, data: Any, key_budget_bytes: int | None = None
+) -> tuple[Run, float]:
+    """The run, and its largest error."""
+    workload = workloads.get(name)
+    clear = run_clear(name, params, "ci", 1, data)
+    done = record_openfhe(name, params, "ci", 1, data, threads=1, key_budget_bytes=key_budget_bytes)
+    check = workload.check(clear, done.result, data, workload.SIZES["ci"])
+    assert check.passed, check.rules
+    assert list(differences(done.trace, trace_workload(name, params, "ci", 1, data))) == []
+    assert list(problems(done.trace)) == []
+    assert done.wall_s > 0
+    return done, check.max_abs_error
 
 
 @pytest.mark.usefixtures("openfhe")

@@ -7,25 +7,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from narrow_networks import FEW_VALUES, NETWORKS, quarter
 from penstock import workloads
 from penstock.running.clear import run_clear
-from penstock.running.openfhe import record_openfhe
+from penstock.running.openfhe import prepared_openfhe, record_openfhe
 from penstock.running.reading import resolve
 from penstock.running.trace import trace_workload
 from penstock.traces.inspect import differences, problems
 
-# Half a minute each. `make test` runs the first by our evaluator (test_networks_native.py), and both in the clear
-# (test_networks.py).
-LONG = {
-    name: pytest.param(name, marks=pytest.mark.long)
-    for name in ("resnet20", "resnet20-multiplexed", "cryptoracle-resnet20")
-}
+PROGRAMS = [name for name in workloads.names() if name not in (*NETWORKS, "fetch-by-similarity")]
+"""The networks are in test_networks_openfhe.py; one begins in a smaller ring."""
 
 
-@pytest.mark.parametrize("name", [LONG.get(name, name) for name in workloads.names() if name != "fetch-by-similarity"])
+@pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.usefixtures("openfhe")
 def test_encrypted_equals_clear_and_its_trace_equals_the_trace_reading(name: str) -> None:
     workload, size_name, params = resolve(name, None, "ci")
+    if name in FEW_VALUES:
+        params = quarter(params)
     size = workload.SIZES[size_name]
     data = workload.data(size, params.slots, 1)
     clear = run_clear(name, params, size_name, 1, data)
@@ -37,19 +36,22 @@ def test_encrypted_equals_clear_and_its_trace_equals_the_trace_reading(name: str
     assert done.wall_s > 0
 
 
-@pytest.mark.parametrize("query", [0, 7])
 @pytest.mark.usefixtures("openfhe")
-def test_a_filter_over_many_rows_is_right_where_its_mask_is_steepest(query: int) -> None:
+def test_a_filter_over_many_rows_is_right_where_its_mask_is_steepest() -> None:
     """Six standard deviations of the errors of fresh ciphertexts come to 7e-6 of a count (docs/databases.md)."""
     name, (workload, size_name, params) = "filter-aggregate", resolve("filter-aggregate", None, "full")
     size = workload.SIZES[size_name]
-    data = replace(workload.data(size, params.slots, 3), query=query)
-    clear = run_clear(name, params, size_name, 3, data)
-    done = record_openfhe(name, params, size_name, 3, data, threads=1)
-    check = workload.check(clear, done.result, data, size)
-    assert check.passed, check.rules
-    assert check.max_abs_error <= 7e-6
-    assert list(differences(done.trace, trace_workload(name, params, size_name))) == []
+    drawn = workload.data(size, params.slots, 3)
+    expected = trace_workload(name, params, size_name)
+    with prepared_openfhe(name, params, size_name, 3, drawn, threads=1) as run:
+        for query in (0, 7):
+            data = replace(drawn, query=query)
+            clear = run_clear(name, params, size_name, 3, data)
+            done = run(other=data)
+            check = workload.check(clear, done.result, data, size)
+            assert check.passed, check.rules
+            assert check.max_abs_error <= 7e-6
+            assert list(differences(done.trace, expected)) == []
 
 
 @pytest.mark.usefixtures("openfhe")

@@ -40,8 +40,9 @@ class Vector:
         return Vector((self.re - other.re) % PRIME, (self.im - other.im) % PRIME)
 
     def __mul__(self, other: Vector) -> Vector:
-        re = self.re * other.re % PRIME - self.im * other.im % PRIME
-        im = self.re * other.im % PRIME + self.im * other.re % PRIME
+        # Two products of less than 2^62 each.
+        re = self.re * other.re + self.im * (PRIME - other.im)
+        im = self.re * other.im + self.im * other.re
         return Vector(re % PRIME, im % PRIME)
 
     def rotated(self, step: int) -> Vector:
