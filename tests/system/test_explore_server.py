@@ -207,6 +207,8 @@ def many_times(trace: Trace, least: int) -> Trace:
     ciphertexts = trace.objects.filter(pc.equal(trace.objects["class"].cast(pa.string()), "ciphertext"))
     old, table = ciphertexts["id"].to_numpy(), trace.operations.combine_chunks()
     operands, outputs = table["operands"].combine_chunks(), table["output"].to_numpy(zero_copy_only=False)
+    none = np.isnan(outputs)
+    outputs = np.where(none, 0, outputs).astype(np.int64)
     operations, objects = [], [trace.objects]
     numbers, free = np.arange(trace.objects.num_rows), trace.objects.num_rows
     scopes = table["scope"].combine_chunks()
@@ -214,7 +216,7 @@ def many_times(trace: Trace, least: int) -> Trace:
         named = pa.array([f"copy[{copy}]/{each}" if each else each for each in scopes.dictionary.to_pylist()])
         scope = pa.DictionaryArray.from_arrays(scopes.indices, named)
         lists = pa.ListArray.from_arrays(operands.offsets, pa.array(numbers[operands.flatten().to_numpy()]))
-        made = pa.array([None if np.isnan(each) else numbers[int(each)] for each in outputs], pa.int64())
+        made = pa.array(numbers[outputs], mask=none)
         moved = table
         for name, column in (("operands", lists), ("output", made), ("scope", scope)):
             field = table.schema.field(name)
