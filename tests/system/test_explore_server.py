@@ -20,6 +20,7 @@ import pytest
 from explore_site import EVIL, EVIL_RUN, SMALL, hostile_runs, serving
 from fake_run import write_fake_run
 from penstock.errors import MachineError, TraceError, UsageError
+from penstock.explorer import app
 from penstock.explorer.engine import Engine
 from penstock.explorer.library import MAX_MACHINE_BYTES, Library, TooLarge
 from penstock.explorer.serve import bound
@@ -113,6 +114,27 @@ def test_a_report_is_shown_without_its_scripts(site, runs):
     assert b"tables" in body
     assert headers["content-security-policy"].startswith("sandbox;")
     assert "script" not in headers["content-security-policy"]
+
+
+def test_a_report_is_not_read_to_its_end_for_a_reader_that_has_gone(tmp_path, monkeypatch):
+    write_fake_run(tmp_path / "one").close()
+    size, parts, read = 60 * 2**20, [], app._parts
+    with (tmp_path / "one" / "report.html").open("wb") as file:
+        file.truncate(size)
+
+    def counted(path):
+        for part in read(path):
+            parts.append(len(part))
+            yield part
+
+    monkeypatch.setattr(app, "_parts", counted)
+    with serving(Library(runs=tmp_path)) as site:
+        where = urlsplit(site)
+        with socket.create_connection((where.hostname, where.port), timeout=10) as connection:
+            connection.sendall(f"GET /report/one HTTP/1.1\r\nHost: {where.netloc}\r\n\r\n".encode())
+            assert connection.recv(12) == b"HTTP/1.1 200"
+        assert ask(site, "/")[0] == 200
+    assert 0 < sum(parts) < size
 
 
 @pytest.mark.parametrize(
