@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -99,3 +100,41 @@ class Watched:
     def close(self) -> None:
         self.context.close()
         assert self.problems == []
+
+
+AS_BEFORE = """() => {
+  const looks = (part) => {
+    const style = getComputedStyle(part);
+    const text = [...part.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.textContent.trim());
+    return [part.tagName, text, ...%s.map((name) => style[name])].join();
+  };
+  for (const body of document.querySelectorAll("tbody")) {
+    const seen = new Set();
+    for (const row of body.rows) {
+      const parts = [row, ...row.querySelectorAll("*")];
+      const look = parts.map(looks).join(";");
+      for (const part of parts) part.toggleAttribute("data-as-before", seen.has(look));
+      seen.add(look);
+    }
+  }
+  axe.configure({ rules: [{ id: "color-contrast", selector: "*:not([data-as-before])" }] });
+}"""
+CONTRAST = (
+    "color", "backgroundColor", "backgroundImage", "fontSize", "fontWeight", "fontFamily", "opacity", "textShadow",
+    "display", "visibility", "position", "filter", "mixBlendMode", "webkitTextStrokeColor",
+)  # fmt: skip
+"""What the contrast of a text depends on."""
+
+
+def violations(page: Any) -> list[tuple[str, str, str]]:
+    """The rules of axe-core that a page breaks, each with the first place and the reason.
+
+    The contrast of a table's row is looked at once for all rows that look the same: it is most of the work. Skips
+    where axe is not installed.
+    """
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="'make setup' installs it")
+    if page.evaluate("typeof axe === 'undefined'"):
+        page.evaluate(axe.Axe().axe_script)
+    page.evaluate(AS_BEFORE % json.dumps(CONTRAST))
+    found = page.evaluate("axe.run({ resultTypes: ['violations'] }).then((found) => found.violations)")
+    return [(each["id"], each["nodes"][0]["html"][:160], each["nodes"][0]["failureSummary"]) for each in found]

@@ -78,9 +78,11 @@ class FakeComputing:
 
 
 if __name__ == "__main__":
+    from penstock.service.http import limits
     from penstock.service.http.config import read_config
     from penstock.service.http.serve import serve
 
+    limits._WINDOW_S = float(os.environ.get("FAKE_WINDOW_S", limits._WINDOW_S))
     mode = os.environ.get("FAKE_COMPUTING", "instant")
     serve(
         read_config(Path(sys.argv[1])),

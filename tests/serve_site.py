@@ -107,12 +107,20 @@ class Caller:
 
 
 class Site:
-    """A server process. `kill` is kill -9."""
+    """A server process. `kill` is kill -9. `window_s`: how soon a body shows its rate."""
 
     def __init__(
-        self, folder: Path, *, hold: bool = False, settings: str = "", database: str = "", batch: int = 0
+        self,
+        folder: Path,
+        *,
+        hold: bool = False,
+        settings: str = "",
+        database: str = "",
+        batch: int = 0,
+        window_s: float | None = None,
     ) -> None:
         self.folder, self.hold, self.batch = folder, hold, batch
+        self.window = {} if window_s is None else {"FAKE_WINDOW_S": str(window_s)}
         self.config = folder / "serve.toml"
         place = f'database = "{database}"\n' if database else ""
         text = f'folder = "state"\nlisten = "127.0.0.1:0"\nadmin = "127.0.0.1:0"\n{place}{settings}'
@@ -123,7 +131,7 @@ class Site:
     def start(self) -> None:
         """Start it, and wait until it listens."""
         mode = str(self.batch) if self.batch else "hold" if self.hold else "instant"
-        environment = {**os.environ, "FAKE_COMPUTING": mode}
+        environment = {**os.environ, "FAKE_COMPUTING": mode, **self.window}
         log = (self.folder / "serve.log").open("ab")
         self.process = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("fake_computing.py")), str(self.config)],

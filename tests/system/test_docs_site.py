@@ -185,15 +185,20 @@ def test_every_link_of_the_site_leads_to_a_file_beside_the_page(site: Path) -> N
     assert seen > 1000
 
 
+@pytest.fixture(scope="module")
+def browser(site: Path) -> Iterator[Any]:
+    with chromium() as found:
+        yield found
+
+
 @pytest.fixture
-def reader(site: Path) -> Iterator[Any]:
-    """A browser that has the site open from the disk; it may send no request elsewhere, and meet no error."""
-    with chromium() as browser:
-        watched = Watched(browser, site.as_uri())
-        watched.page.goto(f"{watched.site}/index.html")
-        yield watched.page
-        watched.close()
-        assert all(urlsplit(each).scheme == "file" for each in watched.requests)
+def reader(site: Path, browser: Any) -> Iterator[Any]:
+    """A page that has the site open from the disk; it may send no request elsewhere, and meet no error."""
+    watched = Watched(browser, site.as_uri())
+    watched.page.goto(f"{watched.site}/index.html")
+    yield watched.page
+    watched.close()
+    assert all(urlsplit(each).scheme == "file" for each in watched.requests)
 
 
 def test_a_reader_follows_the_navigation_from_the_disk(site: Path, reader: Any) -> None:

@@ -20,6 +20,7 @@ import pytest
 from explore_site import EVIL, EVIL_RUN, SMALL, hostile_runs, serving
 from fake_run import write_fake_run
 from penstock.errors import MachineError, TraceError, UsageError
+from penstock.explorer import app
 from penstock.explorer.engine import Engine
 from penstock.explorer.library import MAX_MACHINE_BYTES, Library, TooLarge
 from penstock.explorer.serve import bound
@@ -115,6 +116,27 @@ def test_a_report_is_shown_without_its_scripts(site, runs):
     assert "script" not in headers["content-security-policy"]
 
 
+def test_a_report_is_not_read_to_its_end_for_a_reader_that_has_gone(tmp_path, monkeypatch):
+    write_fake_run(tmp_path / "one").close()
+    size, parts, read = 60 * 2**20, [], app._parts
+    with (tmp_path / "one" / "report.html").open("wb") as file:
+        file.truncate(size)
+
+    def counted(path):
+        for part in read(path):
+            parts.append(len(part))
+            yield part
+
+    monkeypatch.setattr(app, "_parts", counted)
+    with serving(Library(runs=tmp_path)) as site:
+        where = urlsplit(site)
+        with socket.create_connection((where.hostname, where.port), timeout=10) as connection:
+            connection.sendall(f"GET /report/one HTTP/1.1\r\nHost: {where.netloc}\r\n\r\n".encode())
+            assert connection.recv(12) == b"HTTP/1.1 200"
+        assert ask(site, "/")[0] == 200
+    assert 0 < sum(parts) < size
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -207,6 +229,8 @@ def many_times(trace: Trace, least: int) -> Trace:
     ciphertexts = trace.objects.filter(pc.equal(trace.objects["class"].cast(pa.string()), "ciphertext"))
     old, table = ciphertexts["id"].to_numpy(), trace.operations.combine_chunks()
     operands, outputs = table["operands"].combine_chunks(), table["output"].to_numpy(zero_copy_only=False)
+    none = np.isnan(outputs)
+    outputs = np.where(none, 0, outputs).astype(np.int64)
     operations, objects = [], [trace.objects]
     numbers, free = np.arange(trace.objects.num_rows), trace.objects.num_rows
     scopes = table["scope"].combine_chunks()
@@ -214,7 +238,7 @@ def many_times(trace: Trace, least: int) -> Trace:
         named = pa.array([f"copy[{copy}]/{each}" if each else each for each in scopes.dictionary.to_pylist()])
         scope = pa.DictionaryArray.from_arrays(scopes.indices, named)
         lists = pa.ListArray.from_arrays(operands.offsets, pa.array(numbers[operands.flatten().to_numpy()]))
-        made = pa.array([None if np.isnan(each) else numbers[int(each)] for each in outputs], pa.int64())
+        made = pa.array(numbers[outputs], mask=none)
         moved = table
         for name, column in (("operands", lists), ("output", made), ("scope", scope)):
             field = table.schema.field(name)

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
@@ -15,11 +14,6 @@ import pytest
 from penstock.cli.main import main
 
 COMMAND = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())", "explore"]
-
-
-def explore(*arguments: str, cwd: Path, first: str = "") -> subprocess.CompletedProcess[str]:
-    command = [COMMAND[0], "-c", first + COMMAND[2], *COMMAND[3:], *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=60, check=False)
 
 
 @pytest.mark.smoke
@@ -101,27 +95,38 @@ def test_wrong_words_exit_2_with_the_remedy(tmp_path, monkeypatch, capsys, argum
 
 
 def test_a_refusal_is_the_exit_code_of_a_process(tmp_path):
-    done = explore("whatiff", "--no-browser", cwd=tmp_path)
+    done = subprocess.run(
+        [*COMMAND, "whatiff", "--no-browser"], capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False
+    )
     assert done.returncode == 2, done.stderr
     assert "did you mean 'whatif'" in done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_without_its_server_it_says_what_to_install_and_still_prints(tmp_path):
-    missing = "import sys; sys.modules['fastapi'] = sys.modules['uvicorn'] = None\n"
-    done = explore("--no-browser", cwd=tmp_path, first=missing)
-    assert done.returncode == 3
+    printing = ["explore", "whatif", "workload=inner-product", "--print", "--format", "json"]
+    code = (
+        "import sys; sys.modules['fastapi'] = sys.modules['uvicorn'] = None\n"
+        "from penstock.cli.main import main\n"
+        "assert main(['explore', '--no-browser']) == 3\n"
+        f"sys.exit(main({printing!r}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False
+    )
     assert "pip install 'penstock[explore]'" in done.stderr
-    done = explore("whatif", "workload=inner-product", "--print", "--format", "json", cwd=tmp_path, first=missing)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)[0]["provenance"] == "simulated"
 
 
-def test_a_cache_on_the_command_line_holds_the_keys(tmp_path):
-    asked = ("whatif", "workload=inner-product", "--print", "--format", "json")
-    named, both, forced = (
-        json.loads(explore(*asked, *more, cwd=tmp_path).stdout)
-        for more in (["cache=4 GiB"], ["cache=4 GiB", "hold=cache"], ["cache=4 GiB", "hit_ratio=0"])
-    )
+def test_a_cache_on_the_command_line_holds_the_keys(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    asked = ("explore", "whatif", "workload=inner-product", "--print", "--format", "json")
+
+    def rows(*more: str) -> list[dict[str, object]]:
+        assert main([*asked, *more]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    named, both, forced = rows("cache=4 GiB"), rows("cache=4 GiB", "hold=cache"), rows("cache=4 GiB", "hit_ratio=0")
     assert named == both
     assert named != forced

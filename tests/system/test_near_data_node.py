@@ -56,6 +56,17 @@ def made(tmp_path_factory: pytest.TempPathFactory, encrypting: str) -> Iterator[
     clients.release()
 
 
+@pytest.fixture(scope="module")
+def expected(made: Any) -> dict[str, list[bytes]]:
+    """The results of a run here."""
+    folder, jobs = made
+    found = {}
+    for name, job in jobs.items():
+        local = QueueRunner(KeyStore(folder), 8 * PARAMS.key_bytes(), Policy.LRU, threads=1)
+        found[name] = list(next(iter(local.run([job]))).outputs)
+    return found
+
+
 def options(**changes: Any) -> NodeOptions:
     return NodeOptions(**{"budget_bytes": 8 * PARAMS.key_bytes(), "hello_timeout_s": 0.5, **changes})
 
@@ -86,25 +97,25 @@ def outputs(engine: Engine, job: PreparedJob) -> list[bytes]:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_near_and_pulled_results_are_the_local_ones_word_for_word(made: Any, node: KeyNode, name: str) -> None:
-    folder, jobs = made
-    job, engine = jobs[name], make_context(PARAMS, 1)
-    local = QueueRunner(KeyStore(folder), 8 * PARAMS.key_bytes(), Policy.LRU, threads=1)
-    expected = list(next(iter(local.run([job]))).outputs)
+def test_near_and_pulled_results_are_the_local_ones_word_for_word(
+    made: Any, expected: dict[str, list[bytes]], node: KeyNode, name: str
+) -> None:
+    job, engine = made[1][name], make_context(PARAMS, 1)
     with remote(node, job) as there:
-        assert outputs(NodeEngine(PARAMS, engine, there), job) == expected
+        assert outputs(NodeEngine(PARAMS, engine, there), job) == expected[name]
     with remote(node, job) as there:
         pulled = PulledKeys(there, engine)
-        assert outputs(EngineHere(PARAMS, engine, pulled), job) == expected
+        assert outputs(EngineHere(PARAMS, engine, pulled), job) == expected[name]
         assert there.link.received_bytes == job.key_bytes
         assert pulled.traffic().misses == len(job.uses)
     assert node.served.failures == 0
     assert node.served.operations == len(job.uses)
 
 
-def test_several_clients_at_once_get_their_own_results(made: Any, node: KeyNode) -> None:
+def test_several_clients_at_once_get_their_own_results(
+    made: Any, expected: dict[str, list[bytes]], node: KeyNode
+) -> None:
     job = made[1]["inner-product"]
-    engine = make_context(PARAMS, 1)
     results: list[list[bytes]] = []
 
     def client() -> None:
@@ -116,9 +127,7 @@ def test_several_clients_at_once_get_their_own_results(made: Any, node: KeyNode)
         thread.start()
     for thread in threads:
         thread.join()
-    with remote(node, job) as there:
-        expected = outputs(NodeEngine(PARAMS, engine, there), job)
-    assert results == [expected] * 3
+    assert results == [expected["inner-product"]] * 3
 
 
 def test_a_wrong_token_is_refused(made: Any, node: KeyNode) -> None:

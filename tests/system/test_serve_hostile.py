@@ -33,7 +33,7 @@ FORMS: dict[str, Any] = {
     "/v1/tenants/{tenant}/tokens": {"scopes": ["read"]},
     "/v1/tenants/{tenant}/tokens/{identity}/rotate": {"overlap_s": 0.0},
 }
-SLOW_S = 25.0
+WINDOW_S, SLOW_S = 3.0, 18.0
 
 
 class Dribble(threading.Thread):
@@ -57,7 +57,8 @@ class Dribble(threading.Thread):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    found = Site(tmp_path_factory.mktemp("hostile"), settings="[limits]\nrequests_per_s = 100000.0\n")
+    settings = "[limits]\nrequests_per_s = 100000.0\n"
+    found = Site(tmp_path_factory.mktemp("hostile"), settings=settings, window_s=WINDOW_S)
     yield found
     assert found.stop() == 0
 

@@ -39,8 +39,9 @@ for path in sorted(folder.glob("keys.client/*/secret.pskey")):
 """
 
 
-def in_memory(words):
-    """Whether these words follow each other in this process. None of it holds them so: Python's numbers have digits."""
+def in_memory(sought):
+    """Whether the words of each follow each other in this process. None of it holds them so: Python's have digits."""
+    seen = [False] * len(sought)
     with open("/proc/self/mem", "rb", buffering=0) as memory:
         for line in Path("/proc/self/maps").read_text().splitlines():
             span, rights = line.split()[:2]
@@ -53,10 +54,10 @@ def in_memory(words):
                     found = np.frombuffer(memory.read(min(end - at, 1 << 22)), np.uint64)
                 except OSError:
                     break
-                for place in np.flatnonzero(found == np.uint64(words[0])).tolist():
-                    if [int(each) for each in found[place : place + 4]] == words:
-                        return True
-    return False
+                for number, words in enumerate(sought):
+                    for place in np.flatnonzero(found == np.uint64(words[0])).tolist():
+                        seen[number] |= [int(each) for each in found[place : place + 4]] == words
+    return seen
 
 
 def data(size, slots, seed):
@@ -71,7 +72,7 @@ def program(ev, data, size):
     seen = {"reading": there, "imported": imported, "library": library, "words": []}
     if there == "NativeEvaluator":
         lines = subprocess.run([sys.executable, "-c", WORDS, FOLDER], capture_output=True, text=True, check=True).stdout
-        seen["words"] = [in_memory([int(each) for each in line.split()]) for line in lines.splitlines()]
+        seen["words"] = in_memory([[int(each) for each in line.split()] for line in lines.splitlines()])
     with (FOLDER / "seen.jsonl").open("a") as file:
         print(json.dumps(seen), file=file)
     a = ev.encrypt(data)

@@ -80,10 +80,12 @@ class Installed:
 
     def __init__(self, folder: Path, python: str) -> None:
         done = subprocess.run(
-            [python, "-I", "-m", "venv", folder / "venv"], capture_output=True, text=True, check=False
+            [python, "-I", "-m", "venv", "--without-pip", folder / "venv"], capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stdout + done.stderr
         self.bin = folder / "venv/bin"
+        # The interpreter's own pip: to install another one takes longer than the rest.
+        self._pip = [python, "-m", "pip", "--python", self.bin / "python"]
         self.home = folder / "home"
         self.home.mkdir()
         self.environ = {"PATH": str(self.bin), "HOME": str(self.home), "LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1"}
@@ -91,7 +93,7 @@ class Installed:
     def install(self, *what: str) -> None:
         """Let pip install; a skip where it reaches no package index, a failure where anything else is wrong."""
         done = subprocess.run(
-            [self.bin / "python", "-m", "pip", "install", *QUIET, "--no-compile", "--only-binary=:all:", *what],
+            [*self._pip, "install", *QUIET, "--no-compile", "--only-binary=:all:", *what],
             env={name: value for name, value in os.environ.items() if not name.startswith("PYTHON")},
             cwd=self.home,
             stdin=subprocess.DEVNULL,

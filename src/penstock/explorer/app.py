@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.responses import FileResponse, Response
+from fastapi.responses import Response, StreamingResponse
 
 from penstock.errors import CapabilityMissing, PenstockError, UnknownName, UsageError
 from penstock.explorer import drives
@@ -36,6 +37,7 @@ TYPES = {
     ".svg": "image/svg+xml",
 }
 Answer = Callable[[Engine, State], View]
+PART_BYTES = 2**16
 FORMATS = {"json": "application/json", "csv": "text/csv; charset=utf-8"}
 
 
@@ -152,8 +154,15 @@ def _report(engine: Engine, run: str) -> Response:
         path = engine.library.report_path(run)
     except PenstockError as error:
         return _json({"error": str(error)}, status=_status(error))
-    # In parts: many readers of a large report do not hold it in memory.
-    return FileResponse(path, media_type=TYPES[".html"], headers={"content-security-policy": REPORT_POLICY})
+    # In parts: many readers of a large report do not hold it in memory. A `FileResponse` would outlast its reader.
+    headers = {"content-security-policy": REPORT_POLICY, "content-length": str(path.stat().st_size)}
+    return StreamingResponse(_parts(path), media_type=TYPES[".html"], headers=headers)
+
+
+def _parts(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while part := file.read(PART_BYTES):
+            yield part
 
 
 def _json(value: Mapping[str, Any], status: int = 200) -> Response:

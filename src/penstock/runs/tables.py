@@ -59,8 +59,8 @@ def results_table(stage: str, rows: Iterable[Mapping[str, Any]], defaults: Mappi
     """
     columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     for row in rows:
-        unknown = sorted(set(row) - set(COLUMNS))
-        if unknown:
+        if not row.keys() <= columns.keys():
+            unknown = sorted(row.keys() - columns.keys())
             raise ValueError(f"stage '{stage}': unknown columns {unknown}; a row has {', '.join(COLUMNS)}")
         missing = [name for name in _REQUIRED if not row.get(name)] + [n for n in ("value",) if n not in row]
         if missing:
@@ -76,6 +76,8 @@ def results_table(stage: str, rows: Iterable[Mapping[str, Any]], defaults: Mappi
 
 
 def _cell(value: Any) -> Any:
+    if value is None or type(value) in (str, int, bool):
+        return value
     if hasattr(value, "item"):
         value = value.item()
     if isinstance(value, float) and math.isnan(value):

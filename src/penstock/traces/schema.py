@@ -123,7 +123,9 @@ class Trace:
 
     def key_ids(self) -> list[str]:
         """Evaluation keys in the order of first use."""
-        return [k for k in dict.fromkeys(self.operations["key"].to_pylist()) if k is not None]
+        codes, names = text_codes(self.operations["key"])
+        found, first = np.unique(codes, return_index=True)
+        return list(dict.fromkeys(names[code] for code in found[np.argsort(first)].tolist() if code >= 0))
 
     def key_limbs(self) -> dict[str, int]:
         """The most limbs at which an operation uses each evaluation key, in the order of first use.
@@ -140,9 +142,15 @@ class Trace:
 
     def has_modelled_keys(self) -> bool:
         """Whether some key is used only by our model of a library composite."""
-        origins, keys = self.operations["origin"].to_pylist(), self.operations["key"].to_pylist()
-        used = {key for origin, key in zip(origins, keys, strict=True) if key and origin != ORIGIN_MODELLED}
-        return any(key and key not in used for key in keys)
+        origins, origin_names = text_codes(self.operations["origin"])
+        if ORIGIN_MODELLED not in origin_names:
+            return False
+        codes, names = text_codes(self.operations["key"])
+        modelled = origins == origin_names.index(ORIGIN_MODELLED)
+        inside, outside = (
+            {names[code] for code in np.unique(each[each >= 0])} for each in (codes[modelled], codes[~modelled])
+        )
+        return bool(inside - outside - {""})
 
     def has_modelled_key_limbs(self) -> bool:
         """Whether some key is used at its most limbs only by our model of a library composite, or by nothing else."""

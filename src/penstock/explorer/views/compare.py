@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache, partial
 from itertools import chain
 from typing import Any
 
@@ -17,6 +18,7 @@ from penstock.explorer.view import PER_ROW, Column, View
 from penstock.explorer.views.rows import DIMENSIONS, FIRST, dimension_column, newest, with_damage
 from penstock.machines import Machine
 from penstock.machines.figure import Evidence
+from penstock.runs.folder import RunFolder
 
 EVIDENCE = {
     Evidence.DATASHEET: "published",
@@ -75,7 +77,8 @@ def compare_runs(engine: Engine, state: State) -> View:
     Raises: UsageError: fewer than two runs, or twice the same; as `Library.open_run`.
     """
     names = engine.library.run_names()
-    left, right = _sides(state, engine, names)
+    read = lru_cache(maxsize=2)(partial(newest, engine))  # the pair that is found is not read again
+    left, right = _sides(state, read, names)
     if left == right != "":
         raise UsageError(f"run '{left}' on both sides: choose another one to compare with")
     if not left or not right:
@@ -83,7 +86,7 @@ def compare_runs(engine: Engine, state: State) -> View:
             f"{len(names)} run(s) in {engine.library.runs}: two that can be read make a comparison; 'penstock analyze' "
             "makes one"
         )
-    found = [newest(engine, name) for name in (left, right)]
+    found = [read(name) for name in (left, right)]
     sides = [[row for row in rows if row["value"] is not None] for _, _, rows in found]
     shared = sorted(_matched(*sides), key=lambda pair: _order(pair[0]))
     rows = [_pair(*pair) for pair in shared[:MOST_ROWS]]
@@ -114,9 +117,10 @@ def compare_runs(engine: Engine, state: State) -> View:
 
 
 _Row = dict[str, Any]
+_Read = tuple[str, RunFolder, list[_Row]]
 
 
-def _sides(state: State, engine: Engine, names: Sequence[str]) -> tuple[str, str]:
+def _sides(state: State, read: Callable[[str], _Read], names: Sequence[str]) -> tuple[str, str]:
     """The two runs of the state. By default the newest runs with a common quantity.
 
     Either is empty where no run is left that can be read.
@@ -127,7 +131,7 @@ def _sides(state: State, engine: Engine, names: Sequence[str]) -> tuple[str, str
     known: dict[str, set[tuple[Any, ...]]] = {}
     for name in dict.fromkeys([*([named] if named else []), *names[:MOST_TRIED]]):
         with suppress(PenstockError):
-            found = set(_grouped(newest(engine, name)[2]))
+            found = set(_grouped(read(name)[2]))
             for other in [named] if named else list(known):
                 if name != other and found & known.get(other, set()):
                     return (named, name) if state.run else (name, other)
