@@ -7,16 +7,15 @@ import os
 import signal
 import stat
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from own_process import COMMAND
 from penstock.cli.main import main
 
-COMMAND = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())"]
 ANALYZE = ["analyze", "inner-product", "--size", "ci", "--threads", "1", "--format", "json"]
 
 

@@ -16,10 +16,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from own_process import COMMAND
 from penstock.sweeps.plan import plan
 from penstock.sweeps.spec import load_sweep
 
-PENSTOCK = (sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())")
 SWEEP = """
 workload = "logistic-regression"
 params = "sharp"
@@ -56,7 +56,7 @@ def sweep(tmp_path: Path) -> Path:
 
 def start(*arguments: str | Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [*PENSTOCK, "sweep", *map(str, arguments)],
+        [*COMMAND, "sweep", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
