@@ -10,7 +10,7 @@ import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -140,7 +140,8 @@ class BenchPoint:
 
     def identity(self) -> dict[str, Any]:
         """Plain types; the parameter set without its texts."""
-        return asdict(self) | {"params": params_identity(self.params)}
+        of_others = {each.name: getattr(self, each.name) for each in fields(self)}
+        return of_others | {"params": params_identity(self.params)}
 
     @property
     def key(self) -> str:
