@@ -30,7 +30,8 @@ from penstock.keystore import KeyStore
 from penstock.openfhe.evaluator import set_threads
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters, KeyForm
-from penstock.params.spec import CkksSpec, openfhe_primes
+from penstock.params.primes import openfhe_primes
+from penstock.params.spec import CkksSpec
 from penstock.running.native_set import resolve
 from penstock.running.trace import trace_workload
 

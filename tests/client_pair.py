@@ -11,7 +11,7 @@ import numpy as np
 from penstock.client import KeyPair
 from penstock.openfhe.evaluator import OpenFheContext, load_openfhe
 from penstock.params.ckks import CkksParameters
-from penstock.params.spec import openfhe_primes
+from penstock.params.primes import openfhe_primes
 
 
 class Sides:

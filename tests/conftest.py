@@ -4,7 +4,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,17 +41,27 @@ class DoctestsWhereTheyStand:
     """A module without an example is neither imported nor searched for one: that takes half of collecting."""
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_collect_file(self, file_path: Path) -> Iterator[None]:
+    def pytest_collect_file(self, file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
         collected = yield
         return [each for each in collected if not isinstance(each, DoctestModule) or ">>> " in file_path.read_text()]
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(DoctestsWhereTheyStand())
-    gc.disable()
     settings.load_profile("whole" if config.option.tier in ("rest", "all") else "core")
     if config.option.took and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Recording(config.option.took))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """What is collected stays until the end: the collector of garbage need not look at it again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -74,12 +84,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if hasattr(config, "workerinput"):
         kept = [kept[place] for place in longest_first([item.nodeid for item in kept], seconds)]
     items[:] = kept
-
-
-def pytest_collection_finish() -> None:
-    """What was collected stays until the end: the collector of garbage need not walk through it again and again."""
-    gc.freeze()
-    gc.enable()
 
 
 class Dealt(LoadScopeScheduling):

@@ -18,14 +18,14 @@ import click
 import pytest
 
 from docs_blocks import ROOT
+from own_process import COMMAND
 from penstock.cli.main import cli, main
 
 IN_PROCESS = (
     "params", "machines", "simulate", "trace", "report", "sweep", "ssd", "workloads", "predict", "reproduce",
-    "database", "run", "analyze", "package", "client", "keys",
+    "database", "run", "analyze", "package", "client", "keys", "servers",
 )  # fmt: skip
 """Verbs that need no process of their own: they leave this one as it was."""
-COMMAND = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())"]
 _OF_A_MACHINE = re.compile(r"\bmeasured\b|\bthis-cpu\b")
 """A line with times of the machine that the page was written on."""
 
@@ -40,7 +40,8 @@ def carried_out(line: Sequence[str], timeout_s: float = 120) -> tuple[int, str, 
     measures_nothing = line[1:2] == ["bench"] and (line[2] in ("compare", "export") or "--dry-run" in line)
     # A budget of all memory counts the process, and this one has the memory of all tests.
     apart = "--memory" in line
-    if line[0] == "penstock" and not apart and (line[1] in IN_PROCESS or measures_nothing):
+    prints_a_view = line[1:2] == ["explore"] and "--print" in line
+    if line[0] == "penstock" and not apart and (line[1] in IN_PROCESS or measures_nothing or prints_a_view):
         out, messages = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(messages):
             code = main(list(line[1:]))

@@ -18,7 +18,8 @@ import pytest
 
 from bench_rows import folder_of, points_of, rows_of
 from docs_blocks import ROOT
-from docs_commands import COMMAND, carried_out
+from docs_commands import carried_out
+from own_process import COMMAND
 from penstock.cli.main import main
 
 SCRIPT = """

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from own_process import COMMAND
 from penstock.client import Service
 from penstock.package.builder import PackageBuilder
 from penstock.package.content import ConstantsInMemory, Input, Output, Verb
@@ -18,7 +18,6 @@ from penstock.package.file import write_package
 from penstock.params import catalogue
 from serve_site import Caller
 
-COMMAND = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())"]
 X, W = np.linspace(-1.0, 1.0, 8), np.linspace(0.5, 1.0, 8)
 
 

@@ -10,7 +10,8 @@ import pytest
 from penstock.native.engine import make_context
 from penstock.params import catalogue
 from penstock.params.ckks import Scaling
-from penstock.params.spec import CkksSpec, openfhe_primes, spec_of
+from penstock.params.primes import openfhe_primes
+from penstock.params.spec import CkksSpec, spec_of
 from penstock.program.noise import NoiseModel, coefficients_of, ones_in_slots, slots_of
 
 SMALL = catalogue.get("insecure-small")

@@ -22,7 +22,8 @@ from penstock.native.openfhe_client import OpenFheClient, make_keys
 from penstock.openfhe.evaluator import OpenFheContext, load_openfhe
 from penstock.operations import CONJ_KEY, RELIN_KEY
 from penstock.params.ckks import CkksParameters, Scaling
-from penstock.params.spec import CkksSpec, openfhe_primes
+from penstock.params.primes import openfhe_primes
+from penstock.params.spec import CkksSpec
 
 RING_DIM, SLOTS, STEP = 64, 8, 1
 ELEMENT = 5

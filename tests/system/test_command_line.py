@@ -7,17 +7,17 @@ import os
 import signal
 import stat
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from own_process import COMMAND
 from penstock.cli.main import main
 
-COMMAND = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())"]
-ANALYZE = ["analyze", "inner-product", "--size", "ci", "--threads", "1", "--format", "json"]
+ANALYZE = ["analyze", "inner-product", "--size", "ci", "--threads", "1"]
 
 
 def penstock(*arguments: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -48,6 +48,15 @@ def refused_here(capsys: pytest.CaptureFixture[str], arguments: Sequence[str], c
     assert "Traceback" not in said
     for reason in reasons:
         assert reason in said, said
+
+
+def found_here(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    """The JSON that a command prints, in this process."""
+    capsys.readouterr()
+    code = main([*arguments, "--format", "json"])
+    said = capsys.readouterr()
+    assert code == 0, said.err
+    return json.loads(said.out)
 
 
 def test_a_refusal_is_the_exit_code_of_a_process_and_its_one_line() -> None:
@@ -102,12 +111,12 @@ def test_two_tiers_of_one_name_are_refused_since_no_row_could_tell_them_apart(
 
 
 @pytest.mark.usefixtures("encrypting")
-def test_a_run_is_not_resumed_with_an_edited_tier(tmp_path: Path) -> None:
+def test_a_run_is_not_resumed_with_an_edited_tier(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     words = [*ANALYZE, "--machine", "sharp", "-o", str(tmp_path / "run"), "--tier"]
     mine = own_tier(tmp_path / "mine.toml", "mine", "1 GB/s")
-    assert penstock(*words, mine).returncode == 0
+    assert main([*words, mine]) == 0
     own_tier(tmp_path / "mine.toml", "mine", "2 GB/s")
-    refused([*words, mine], 2, "tiers", "--force")
+    refused_here(capsys, [*words, mine], 2, "tiers", "--force")
 
 
 @pytest.mark.parametrize(
@@ -161,7 +170,7 @@ def test_two_readings_of_one_program_do_not_differ(capsys: pytest.CaptureFixture
     refused_here(capsys, ["trace", "diff", str(tmp_path / "a"), str(tmp_path / "c")], 1, "number of operations")
 
 
-def test_a_full_disk_is_named_with_the_remedy(tmp_path: Path) -> None:
+def test_a_full_disk_is_named_with_the_remedy(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     # A device of our own that is always full takes the place of the file.
     full = tmp_path / "full"
     try:
@@ -169,9 +178,8 @@ def test_a_full_disk_is_named_with_the_remedy(tmp_path: Path) -> None:
         full.write_bytes(b"")
     except PermissionError:
         pytest.skip("making a device that is always full needs root; tests/unit/test_runs.py fakes a full disk")
-    refused(
-        ["trace", "inner-product", "--size", "ci", "-o", str(full), "--force"], 1, "disk is full", "free some space"
-    )
+    words = ["trace", "inner-product", "--size", "ci", "-o", str(full), "--force"]
+    refused_here(capsys, words, 1, "disk is full", "free some space")
 
 
 def test_an_output_below_a_file_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -194,15 +202,14 @@ def test_an_openfhe_that_does_not_import_exits_3_with_the_remedy(tmp_path: Path)
     refused(["record", str(script), "-o", str(tmp_path / "t.parquet")], 3, "penstock doctor", PYTHONPATH=path)
 
 
-def test_debug_shows_the_traceback() -> None:
-    done = penstock("--debug", "run", "inner-produkt")
-    assert done.returncode == 2
-    assert "Traceback" in done.stderr
+def test_debug_shows_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--debug", "run", "inner-produkt"]) == 2
+    assert "Traceback" in capsys.readouterr().err
 
 
-def test_json_of_trace_info_has_its_documented_names(tmp_path: Path) -> None:
-    penstock("trace", "inner-product", "--size", "ci", "-o", str(tmp_path / "t"))
-    found = json.loads(penstock("trace", "info", str(tmp_path / "t"), "--format", "json").stdout)
+def test_json_of_trace_info_has_its_documented_names(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["trace", "inner-product", "--size", "ci", "-o", str(tmp_path / "t")]) == 0
+    found = found_here(capsys, "trace", "info", str(tmp_path / "t"))
     assert {
         "workload",
         "params",
@@ -216,9 +223,8 @@ def test_json_of_trace_info_has_its_documented_names(tmp_path: Path) -> None:
     assert found["num_operations"] == 36
 
 
-def test_json_of_params_size_has_its_documented_names() -> None:
-    done = penstock("params", "size", "openfhe-bench", "--rotations", "1,2,4", "--format", "json")
-    found = json.loads(done.stdout)
+def test_json_of_params_size_has_its_documented_names(capsys: pytest.CaptureFixture[str]) -> None:
+    found = found_here(capsys, "params", "size", "openfhe-bench", "--rotations", "1,2,4")
     assert {
         "rotation_key_bytes",
         "relinearization_key_bytes",
@@ -234,8 +240,9 @@ def test_json_of_params_size_has_its_documented_names() -> None:
     assert found["rotation_key_bytes"] == pytest.approx(3 * 2 * 15 * 2**16 * 8, rel=1e-3)
 
 
-def test_json_of_simulate_has_its_documented_names() -> None:
-    done = penstock(
+def test_json_of_simulate_has_its_documented_names(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = found_here(
+        capsys,
         "simulate",
         "inner-product",
         "--params",
@@ -248,10 +255,7 @@ def test_json_of_simulate_has_its_documented_names() -> None:
         "3.5 GB/s",
         "--hit-ratio",
         "0.5",
-        "--format",
-        "json",
     )
-    rows = json.loads(done.stdout)
     assert len(rows) == 2
     assert {
         "workload",
@@ -282,10 +286,8 @@ def test_json_of_simulate_has_its_documented_names() -> None:
 
 @pytest.mark.smoke
 @pytest.mark.usefixtures("encrypting")
-def test_analyze_runs_checks_fits_simulates_and_reports(tmp_path: Path) -> None:
-    done = penstock(*ANALYZE, "-o", str(tmp_path / "run"))
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+def test_analyze_runs_checks_fits_simulates_and_reports(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    found = found_here(capsys, *ANALYZE, "-o", str(tmp_path / "run"))
     assert found["passed"] is True
     assert found["max_abs_error"] <= found["tolerance"]
     assert {row["machine"] for row in found["simulated"]} == {"this-cpu", "sharp", "a100-tensorfhe"}
@@ -294,9 +296,8 @@ def test_analyze_runs_checks_fits_simulates_and_reports(tmp_path: Path) -> None:
     assert found["measured_s"] > 0
     for name in ("run.json", "results.parquet", "results.csv", "trace.parquet", "report.html", ".complete"):
         assert (tmp_path / "run" / name).is_file(), name
-    again = penstock(*ANALYZE, "-o", str(tmp_path / "run"))
-    assert json.loads(again.stdout) == found
-    refused([*ANALYZE, "--seed", "5", "-o", str(tmp_path / "run")], 2, "seed", "--force")
+    assert found_here(capsys, *ANALYZE, "-o", str(tmp_path / "run")) == found
+    refused_here(capsys, [*ANALYZE, "--seed", "5", "-o", str(tmp_path / "run")], 2, "seed", "--force")
 
 
 def interrupt_when(path: Path, number: signal.Signals, run: Path) -> tuple[int, str]:
@@ -320,8 +321,7 @@ def test_a_killed_analysis_resumes_without_running_encrypted_again(tmp_path: Pat
     assert code == -signal.SIGKILL, said
     assert not (run / ".complete").exists()
     recorded = (run / "trace.parquet").stat().st_mtime_ns
-    done = penstock(*ANALYZE, "-o", str(run))
-    assert done.returncode == 0, done.stderr
+    assert main([*ANALYZE, "-o", str(run)]) == 0
     assert (run / ".complete").exists()
     assert (run / "trace.parquet").stat().st_mtime_ns == recorded
     assert not list(run.rglob(".tmp-*"))
@@ -333,12 +333,11 @@ def test_ctrl_c_keeps_what_is_done_and_exits_130(tmp_path: Path) -> None:
     code, said = interrupt_when(run / "stages" / "bytes.parquet", signal.SIGINT, run)
     assert code == 130, said
     assert "resumes" in said
-    done = penstock(*ANALYZE, "-o", str(run))
-    assert done.returncode == 0, done.stderr
+    assert main([*ANALYZE, "-o", str(run)]) == 0
 
 
 @pytest.mark.usefixtures("openfhe")
-def test_composites_of_openfhe_are_counted_once() -> None:
-    ran = penstock("run", "logistic-function", "--size", "ci", "--reading", "openfhe", "--format", "json", "-q")
-    traced = penstock("trace", "logistic-function", "--size", "ci", "--format", "json")
-    assert json.loads(ran.stdout)["num_operations"] == json.loads(traced.stdout)["num_operations"]
+def test_composites_of_openfhe_are_counted_once(capsys: pytest.CaptureFixture[str]) -> None:
+    ran = found_here(capsys, "run", "logistic-function", "--size", "ci", "--reading", "openfhe", "-q")
+    traced = found_here(capsys, "trace", "logistic-function", "--size", "ci")
+    assert ran["num_operations"] == traced["num_operations"]

@@ -14,7 +14,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
@@ -28,6 +27,7 @@ import pytest
 from bench_rows import folder_of, points_of, rows_of
 from imagined_cpu import true_seconds
 from live_service import LiveService, W, X, write_score
+from own_process import COMMAND
 from penstock.cli.main import cli, main
 from penstock.fit.measurements import primitive_shape
 from penstock.measure.bench.catalogue import PRIMITIVES
@@ -76,8 +76,9 @@ class Chain:
         """A command that serves until it is interrupted."""
         words = shlex.split(line)
         self.ran.add(named(words))
-        command = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())", *words]
-        return subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        return subprocess.Popen(
+            [*COMMAND, *words], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
 
     def run(self, name: str, request: pytest.FixtureRequest) -> None:
         """Run a step, once, behind those that it needs."""

@@ -25,7 +25,8 @@ from penstock.keystore import (
 from penstock.openfhe.evaluator import OpenFheContext
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
-from penstock.params.spec import CkksSpec, openfhe_primes
+from penstock.params.primes import openfhe_primes
+from penstock.params.spec import CkksSpec
 
 RING_DIM = 1 << 12
 STEPS = (1, 2, -3)

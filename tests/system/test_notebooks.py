@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -34,8 +35,12 @@ def test_a_notebook_runs(
     if path.name in ENCRYPT:
         request.getfixturevalue("encrypting")
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    lists_of_fonts = list(Path(pytest.importorskip("matplotlib").get_cachedir()).glob("fontlist-*.json"))
     for variable in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR", "MPLCONFIGDIR"):
         monkeypatch.setenv(variable, str(tmp_path / variable.lower()))
+    (tmp_path / "mplconfigdir").mkdir()
+    for each in lists_of_fonts:  # to look through the fonts of the system again takes seconds
+        shutil.copy(each, tmp_path / "mplconfigdir")
     notebook = nbformat.read(path, as_version=4)
     client = nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}})
     done = client.execute()

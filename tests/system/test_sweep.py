@@ -16,10 +16,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from own_process import COMMAND
+from penstock.cli.main import main
 from penstock.sweeps.plan import plan
 from penstock.sweeps.spec import load_sweep
 
-PENSTOCK = (sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())")
 SWEEP = """
 workload = "logistic-regression"
 params = "sharp"
@@ -56,7 +57,7 @@ def sweep(tmp_path: Path) -> Path:
 
 def start(*arguments: str | Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [*PENSTOCK, "sweep", *map(str, arguments)],
+        [*COMMAND, "sweep", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -248,7 +249,6 @@ def test_an_address_where_no_scheduler_answers_is_an_error_with_a_remedy(
     sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("distributed", reason="sweeps on a Dask cluster: pip install 'penstock[dask]'")
-    from penstock.cli.main import main
     from penstock.sweeps import scheduler
 
     monkeypatch.setattr(scheduler, "WAIT_S", 1)
@@ -263,7 +263,5 @@ def test_the_same_file_gives_the_same_table_here_and_on_a_cluster(tmp_path: Path
     sweep.write_text(SWEEP.replace("[1, 2, 4, 8, 16, 32]", "[1, 2]"))
     cluster.add_worker()
     for name, options in (("here", ["--workers", "1"]), ("there", ["--scheduler", cluster.address])):
-        process = start(sweep, "-o", tmp_path / name, *options)
-        _, said = process.communicate(timeout=120)
-        assert process.returncode == 0, said
+        assert main(["sweep", str(sweep), "-o", str(tmp_path / name), *options]) == 0
     assert (tmp_path / "here" / "results.parquet").read_bytes() == (tmp_path / "there" / "results.parquet").read_bytes()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from penstock.fit.fit import fit_machine
 from penstock.machines.schema import Machine
 from penstock.prediction.composites import expanded
 from penstock.prediction.experiments import candidates as cost_of_points
-from penstock.prediction.experiments.candidates import candidates
+from penstock.prediction.experiments.candidates import Candidates, candidates
 from penstock.prediction.experiments.loop import Asked, Measurement, Report, Told
 from penstock.prediction.experiments.outlook import Expected, Outlook
 from penstock.prediction.experiments.posterior import scales_of
@@ -26,12 +27,15 @@ PROGRAMS = (
     ("cnn", "ci"), ("logistic-regression", "demo"), ("matrix-multiplication", "ci"),
 )  # fmt: skip
 BUDGET_S, SHORT_S = 75.0, 40.0
-CANDIDATES = candidates(THREADS)
-PLACES = CANDIDATES.by_key()
+
+
+@lru_cache
+def known() -> Candidates:
+    return candidates(THREADS)
 
 
 def outlook() -> Outlook:
-    return Outlook(CANDIDATES, programs(THREADS, PROGRAMS), lambda params: True)
+    return Outlook(known(), programs(THREADS, PROGRAMS), lambda params: True)
 
 
 def measured(lab: ImaginedLab, budget_s: float = BUDGET_S, target: float = 1e-3, spent_s: float = 0.0) -> Report:
@@ -104,16 +108,17 @@ def test_the_plan_foresees_the_error_and_more_time_gives_less() -> None:
 
 def test_chosen_times_teach_more_than_the_same_time_spent_at_random(found: tuple[ImaginedLab, Report]) -> None:
     lab, _ = found
+    places = known().by_key()
     rng, chosen, rest = np.random.default_rng(0), outlook(), outlook()
     for number, seconds in lab.seconds.items():
-        chosen.add(number, {PLACES[key]: each for key, each in seconds.items()})
+        chosen.add(number, {places[key]: each for key, each in seconds.items()})
     other = ImaginedLab(truth=lab.truth)
-    rest.add(1, {PLACES[key]: each for key, each in other.visit(lab.made[0]).items()})
-    order = rng.permutation(len(CANDIDATES.sets)).tolist()
+    rest.add(1, {places[key]: each for key, each in other.visit(lab.made[0]).items()})
+    order = rng.permutation(len(known().sets)).tolist()
     while other.now < lab.now:
-        at = CANDIDATES.sets[order[len(other.made) % len(order)]]
-        points = [CANDIDATES.points[i] for i in rng.permutation(at)[:20].tolist()]
-        rest.add(len(other.made) + 1, {PLACES[key]: each for key, each in other.visit(points).items()})
+        at = known().sets[order[len(other.made) % len(order)]]
+        points = [known().points[i] for i in rng.permutation(at)[:20].tolist()]
+        rest.add(len(other.made) + 1, {places[key]: each for key, each in other.visit(points).items()})
     for each in (chosen, rest):
         each.known.scales = {}  # how well the timings were foreseen is luck
     assert chosen.expected().mean < 0.97 * rest.expected().mean
@@ -172,6 +177,6 @@ def test_the_mean_is_over_the_numbers_of_threads() -> None:
 def test_points_that_do_not_fit_into_memory_are_no_candidates() -> None:
     small = candidates(THREADS, lambda point: point.params.ring_dim <= 2**13)
     assert {point.params.ring_dim for point in small.points} == {2**12, 2**13}
-    assert len(small.start) == len(CANDIDATES.start)
+    assert len(small.start) == len(known().start)
     place = {replace(point, condition="warm"): i for i, point in enumerate(small.points) if point.condition == "warm"}
     assert all(small.twins[i] is None or small.points[small.twins[i]].condition == "warm" for i in range(len(place)))

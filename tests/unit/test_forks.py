@@ -28,7 +28,7 @@ from penstock.native.engine import make_context
 from penstock.package.capture import capture
 from penstock.package.file import PackageFile
 from penstock.params import catalogue
-from penstock.params.spec import openfhe_primes
+from penstock.params.primes import openfhe_primes
 from penstock.service.near.frames import Kind
 from penstock.service.near.link import Link, LinkClosed
 from penstock.system.web import Token, Web

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache, lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -29,6 +30,34 @@ MAX_FUNCTION_LINES = 80
 Graph = Mapping[str, set[str]]
 
 
+class Facts(NamedTuple):
+    """What the rules ask of a file."""
+
+    imports: tuple[ast.Import | ast.ImportFrom, ...]
+    functions: tuple[tuple[str, int], ...]
+    """Name and lines of each."""
+
+
+@cache  # a file is parsed once for all rules
+def facts(path: Path) -> Facts:
+    each = list(statements(ast.parse(path.read_text(encoding="utf-8")).body))
+    functions = [node for node in each if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return Facts(
+        tuple(node for node in each if isinstance(node, ast.Import | ast.ImportFrom)),
+        tuple((node.name, (node.end_lineno or 0) - node.lineno + 1) for node in functions),
+    )
+
+
+def statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """These and those inside of them, however deep. Imports and functions are statements."""
+    for node in body:
+        yield node
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            inside = getattr(node, part, None)
+            if isinstance(inside, list):  # that of a lambda or of a conditional expression is no list
+                yield from statements(inside)
+
+
 def modules(source: Path) -> dict[str, Path]:
     """Dotted name -> file of every module below `source`."""
     found = {}
@@ -48,10 +77,10 @@ def imports(source: Path) -> dict[str, set[str]]:
     graph: dict[str, set[str]] = {}
     for module, path in files.items():
         names = set()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in facts(path).imports:
             if isinstance(node, ast.Import):
                 names |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom):
+            else:
                 assert not node.level, f"{path}:{node.lineno}: imports here are absolute"
                 whole = {f"{node.module}.{alias.name}" for alias in node.names} - {ENGINE}
                 names |= {name if name in files else str(node.module) for name in whole}
@@ -145,6 +174,19 @@ def test_a_cycle_of_three_files_is_found(tmp_path):
     assert found == [["penstock.params.a", "penstock.params.b", "penstock.params.c"]]
 
 
+def test_imports_and_functions_are_found_however_deep_they_stand(tmp_path):
+    path = tmp_path / "deep.py"
+    path.write_text(
+        "class A:\n    def f(self):\n        try:\n            pass\n        except ValueError:\n"
+        "            for _ in ():\n                pass\n            else:\n                import a\n"
+        "        finally:\n            with open(''):\n                async def g():\n                    import b\n"
+        "        match self:\n            case 1:\n                from c import d\n"
+    )
+    found = facts(path)
+    assert sorted(ast.unparse(node) for node in found.imports) == ["from c import d", "import a", "import b"]
+    assert found.functions == (("f", 15), ("g", 2))
+
+
 def test_no_folder_is_crowded():
     counts = {path.parent: 0 for path in SOURCE.rglob("*.py")}
     for path in SOURCE.rglob("*.py"):
@@ -166,11 +208,9 @@ def test_no_function_is_too_long():
     long = {}
     for folder in ("src", "tests", "benchmarks", "scripts"):
         for path in (ROOT / folder).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                    lines = (node.end_lineno or 0) - node.lineno + 1
-                    if lines > MAX_FUNCTION_LINES:
-                        long[f"{path.relative_to(ROOT)}: {node.name}"] = lines
+            for name, lines in facts(path).functions:
+                if lines > MAX_FUNCTION_LINES:
+                    long[f"{path.relative_to(ROOT)}: {name}"] = lines
     assert long == {}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock.errors import CapabilityMissing, KeyPairDamaged, KeyPairRefused, ParamsError, PenstockError
 from penstock.params.ckks import CkksParameters
-from penstock.params.spec import openfhe_primes
+from penstock.params.primes import openfhe_primes
 from penstock.system import remedy
 from penstock.system.files import FileError
 from penstock.version import __version__

@@ -7,25 +7,26 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from penstock.client.engine import client_errors, make_ring
-from penstock.client.results import QUERIES, ProgramResults, Result
 from penstock.client.shared_count import FILE as SHARED_FILE
 from penstock.client.shared_count import SharedCount
 from penstock.client.values import encodable
 from penstock.errors import KeyPairDamaged, KeyPairRefused, PenstockError, UsageError
 from penstock.keystore import KeyStore, parameter_digest
 from penstock.keystore.pairs import PAIRS
-from penstock.package.content import Package
-from penstock.package.noise import size_in_eighths
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values, padded
-from penstock.program.flooding import STATISTICAL_BITS
+from penstock.program.flooding import QUERIES, STATISTICAL_BITS
 from penstock.system.files import FileError, os_errors, remove_dead, sync_folder, unfinished_folder
 from penstock.system.temporary import temporary_folder
+
+if TYPE_CHECKING:
+    from penstock.client.results import ProgramResults, Result
+    from penstock.package.content import Package
 
 OWNER, SHARED = "owner", "shared"
 """For whom a result is: the owner of the secret key alone, or others too."""
@@ -278,6 +279,8 @@ class KeyPair:
                     f"it (--package FILE, package=); or keep the result with its owner (--for {OWNER})"
                 )
             return self._opened(content, None, None, keep_imaginary)
+        from penstock.client.results import ProgramResults  # a client's process, which needs no package, starts quicker
+
         program = ProgramResults.of(asked.package) if not isinstance(asked.package, ProgramResults) else asked.package
         program.check_params(self.params)
         one = program.one(asked.result)
@@ -302,6 +305,8 @@ class KeyPair:
         std = program.flooding_std(one, queries=asked.queries, statistical_bits=asked.statistical_bits)
         computed = None
         if asked.inputs is not None:
+            from penstock.package.noise import size_in_eighths
+
             computed = program.computed(one, asked.inputs)
             program.check_inputs(size_in_eighths(asked.inputs))
             program.check_stated(computed[1])

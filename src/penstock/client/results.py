@@ -28,8 +28,6 @@ from penstock.program.headers import Header, HeadersEvaluator
 from penstock.program.noise import NoiseModel
 from penstock.system.files import os_errors
 
-QUERIES = 1000
-"""Results of one pair that others learn, where nothing else is said: noise is enough for so many."""
 _KEPT = 4
 
 

@@ -22,7 +22,6 @@ from penstock.client.described import NeededKeys, Program, needed_of, program_of
 from penstock.client.journal import Journal, Record
 from penstock.client.known_package import digest_in, package_of, results_of, told_by
 from penstock.client.pair import FILES, OWNER, SHARED, KeyPair
-from penstock.client.results import QUERIES
 from penstock.client.shared_count import SharedCount
 from penstock.client.uploads import OnBytes, Uploads, digest_of
 from penstock.errors import CheckFailed, ParamsError, PenstockError, UsageError
@@ -31,7 +30,7 @@ from penstock.operations import TO_SPARSE_KEY
 from penstock.package.noise import size_in_eighths
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
-from penstock.program.flooding import STATISTICAL_BITS
+from penstock.program.flooding import QUERIES, STATISTICAL_BITS
 from penstock.system.files import WouldOverwrite, os_errors, remove_dead, unfinished_folder, write_atomic
 from penstock.system.web import ServiceError, Token, Web
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from penstock.errors import ParamsError, UsageError
 from penstock.params.ckks import CkksParameters
-from penstock.params.spec import openfhe_primes
+from penstock.params.primes import openfhe_primes
 from penstock.program.circuits.sums import fold
 from penstock.program.evaluator import Evaluator
 

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
 
 from penstock.fit.calibration import Labels, factors_of, fit_calibration
 from penstock.fit.cpu import CpuCosts, Rows, solve
@@ -157,6 +156,8 @@ def uncertainty(
         str(each): max(float(np.percentile(np.abs(own[kind == each]), ONE_SD)), MIN_SD) for each in sorted(set(kind))
     }
     freedom = float(max(len(np.unique(configuration)) - 1, 1))
+    from scipy.special import stdtrit  # slow to import, and only a fit needs it
+
     quantile = float(stdtrit(freedom, 0.5 + LEVEL / 2))
     widths = quantile * np.hypot(common_sd, np.asarray([by_kind[str(each)] for each in kind]))
     misses = np.abs(errors) / widths

@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import solve_triangular
-from scipy.optimize import nnls
 
 Floats = npt.NDArray[np.float64]
 
@@ -97,6 +95,9 @@ def _nnls(system: Floats, goals: Floats, near: Floats) -> Floats:
 
     If a solution with the non-zero coefficients of `near` meets the Karush-Kuhn-Tucker conditions, it is the solution.
     """
+    from scipy.linalg import solve_triangular  # slow to import, and most who import this fit nothing
+    from scipy.optimize import nnls
+
     rows, unknowns = system.shape
     if rows <= 4 * unknowns:
         return np.asarray(nnls(system, goals)[0])

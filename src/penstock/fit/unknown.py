@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
 
 from penstock.fit.regression import Floats
 from penstock.machines.calibration import operation_class
@@ -47,4 +46,6 @@ def unknown_deviations(
 
 def _next(squares: list[float]) -> float:
     """The bound of the error of one more kind, at `LEVEL`."""
+    from scipy.special import stdtrit  # slow to import, and only a fit needs it
+
     return float(stdtrit(len(squares), 0.5 + LEVEL / 2) * np.sqrt(np.mean(squares)))

@@ -12,7 +12,7 @@ from penstock import _engine
 from penstock.errors import KeyRefused
 from penstock.keystore.place import object_settings
 from penstock.params.ckks import CkksParameters
-from penstock.params.spec import openfhe_primes
+from penstock.params.primes import openfhe_primes
 
 _FILES = ("index.sqlite", "lock")
 """Files in the folder of every store."""

@@ -16,7 +16,7 @@ from penstock.native.inputs import InputShelf, Shelved
 from penstock.native.keys import KeySource
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters
-from penstock.params.spec import openfhe_primes
+from penstock.params.primes import openfhe_primes
 from penstock.program.call import (
     Call,
     Cipher,

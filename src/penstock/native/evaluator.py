@@ -16,7 +16,7 @@ from penstock.native.ends import Ends
 from penstock.native.engine import Engine
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters, Scaling
-from penstock.params.spec import openfhe_primes
+from penstock.params.primes import openfhe_primes
 from penstock.program.arguments import pairs_of
 from penstock.program.call import Call, Cipher, Executed, NumberSum, Pass, PlainSum, Refresh
 from penstock.program.composites import ExpandingEvaluator

@@ -12,7 +12,7 @@ import threading
 from functools import lru_cache
 
 from penstock.errors import ParamsError
-from penstock.params.ckks import Scaling
+from penstock.params.ckks import CkksParameters, Scaling
 from penstock.params.secrets import SMALL_SPECIAL_BITS
 
 MIN_SCALE_BITS = 14
@@ -234,6 +234,21 @@ def openfhe_p_primes(ring_dim: int, q_primes: tuple[int, ...], dnum: int) -> tup
             prime = _previous_prime(prime, step)
         primes.append(prime)
     return tuple(primes)
+
+
+def openfhe_primes(params: CkksParameters) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The primes of Q and of P of an OpenFHE set, q_0 first.
+
+    Raises: ParamsError: the set is an accelerator's, which states sizes and no primes.
+    """
+    if params.library != "openfhe":
+        raise ParamsError(
+            f"parameter set '{params.name}': library '{params.library}' states prime sizes, not primes; keys are of "
+            "OpenFHE's sets ('penstock params list')"
+        )
+    first = params.first_mod_bits or params.q_bits[0]
+    q = openfhe_q_primes(params.ring_dim, params.depth, first, params.scale_bits, params.scaling)
+    return q, openfhe_p_primes(params.ring_dim, q, params.dnum)
 
 
 def small_special_prime(ring_dim: int, modulus: int) -> int:

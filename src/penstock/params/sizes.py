@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from penstock.errors import ParamsError, UsageError
 from penstock.operations import RELIN_KEY, rotation_key
 from penstock.params.ckks import CkksParameters, KeyForm
-from penstock.params.spec import openfhe_primes
+from penstock.params.primes import openfhe_primes
 from penstock.units import WORD_BYTES
 from penstock.unpriced import bounded
 

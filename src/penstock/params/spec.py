@@ -549,21 +549,6 @@ def spec_of(params: CkksParameters) -> CkksSpec:
     )
 
 
-def openfhe_primes(params: CkksParameters) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The primes of Q and of P of an OpenFHE set, q_0 first.
-
-    Raises: ParamsError: the set is an accelerator's, which states sizes and no primes.
-    """
-    if params.library != "openfhe":
-        raise ParamsError(
-            f"parameter set '{params.name}': library '{params.library}' states prime sizes, not primes; keys are of "
-            "OpenFHE's sets ('penstock params list')"
-        )
-    first = params.first_mod_bits or params.q_bits[0]
-    q = primes.openfhe_q_primes(params.ring_dim, params.depth, first, params.scale_bits, params.scaling)
-    return q, primes.openfhe_p_primes(params.ring_dim, q, params.dnum)
-
-
 def _plan_fields(plan: BootstrapPlan) -> BootstrapSpec:
     return BootstrapSpec(**{f.name: getattr(plan, f.name) for f in fields(plan)})
 
@@ -580,7 +565,7 @@ def modulus_bits(params: CkksParameters) -> tuple[int, int]:
     """
     if params.library != "openfhe":
         return params.log_q, params.log_qp
-    q, p = openfhe_primes(params)
+    q, p = primes.openfhe_primes(params)
     return _bits(q), _bits(q + p)
 
 

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import t as student
 
 from penstock.errors import MachineError
 from penstock.fit.measurements import WARM, Measurement
@@ -232,6 +231,8 @@ class Regression:
         seconds = math.exp(min(math.log(2) * float(point @ self.powers) + float(row @ self.weights), 700.0))
         if self.spread is None:
             return seconds, None
+        from scipy.stats import t as student  # slow to import
+
         width = float(student.ppf(0.95, self.freedom)) * self.spread * math.sqrt(1 + float(row @ self.inverse @ row))
         return seconds, width / NORMAL_90
 

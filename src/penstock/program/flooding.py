@@ -26,6 +26,8 @@ from penstock.errors import ParamsError
 
 STATISTICAL_BITS = 30
 """Statistical security, where nothing else is asked for. Source: the default of OpenFHE."""
+QUERIES = 1000
+"""Results of one pair that others learn, where nothing else is said: noise is enough for so many."""
 TAIL = 14
 """Standard deviations that a coefficient of the noise never leaves: exp(-14^2 / 2) is less than 2^-141."""
 MOST_STATISTICAL_BITS = 128

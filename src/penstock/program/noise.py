@@ -18,8 +18,8 @@ from functools import cached_property
 import numpy as np
 
 from penstock.params.ckks import CkksParameters, Scaling
+from penstock.params.primes import openfhe_primes
 from penstock.params.secrets import AUXILIARY_BITS, AUXILIARY_PRIMES, EPHEMERAL_WEIGHT, main_weight, raised_weight
-from penstock.params.spec import openfhe_primes
 from penstock.program.evaluator import Values
 
 SIGMA = 3.19

@@ -53,7 +53,7 @@ class Timeline:
         self._processes: dict[str, int] = {}
         self._lanes: dict[tuple[str, str], Lane] = {}
         self._flows = 0
-        self._begun: dict[tuple[Lane, float], int] = {}
+        self._begun: dict[tuple[int, int, float], int] = {}
         """The slice of a lane that begins at a time, as its place among the events."""
         self._bound: dict[int, int] = {}
         """Of an end of a flow, the slice that it is bound to."""
@@ -96,7 +96,7 @@ class Timeline:
         duration = max(0.0, end - start)
         if start + duration > end > start:
             duration = math.nextafter(duration, 0.0)  # rounding does not reach into the next slice
-        self._begun[lane, start] = len(self._events)
+        self._begun[lane.pid, lane.tid, start] = len(self._events)
         self._events.append(
             {
                 "name": name, "cat": category, "ph": "X", "pid": lane.pid, "tid": lane.tid,
@@ -110,7 +110,7 @@ class Timeline:
         shared = {"name": name, "cat": "flow", "id": self._flows}
         for (lane, at_s), kind in ((source, {"ph": "s"}), (target, {"ph": "f", "bp": "e"})):
             ts = float(at_s) * MICROSECONDS
-            self._bound[len(self._events)] = self._begun[lane, ts]
+            self._bound[len(self._events)] = self._begun[lane.pid, lane.tid, ts]
             self._events.append({**shared, **kind, "pid": lane.pid, "tid": lane.tid, "ts": ts})
 
     def counter(self, process: str, name: str, at_s: float, values: Mapping[str, float]) -> None:

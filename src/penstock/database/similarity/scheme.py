@@ -17,9 +17,9 @@ import numpy.typing as npt
 from penstock.errors import UnknownName, UsageError
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
-from penstock.params.primes import small_special_prime
+from penstock.params.primes import openfhe_primes, small_special_prime
 from penstock.params.small_security import small_ring_level
-from penstock.params.spec import CkksSpec, openfhe_primes
+from penstock.params.spec import CkksSpec
 from penstock.program.circuits.openfhe.coefficients import slot_of_coefficient
 
 THRESHOLD = 0.8

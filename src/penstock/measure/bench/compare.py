@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from scipy.stats import mannwhitneyu
 
 from penstock.errors import UsageError, cut
 from penstock.measure.bench.results import by_point, check_row, run_median_s, spread
@@ -90,6 +89,8 @@ def statistics_of(before: Sequence[float], after: Sequence[float], noise: float 
     verdict = "one run only"
     if len(before) > 1 and len(after) > 1:
         low, high = ratio_interval(before, after)
+        from scipy.stats import mannwhitneyu  # half a second to import
+
         p_value = float(mannwhitneyu(before, after, alternative="two-sided").pvalue)
         verdict = "no difference seen"
         if p_value < ALPHA and not low <= 1.0 <= high:

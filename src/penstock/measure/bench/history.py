@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.measure.bench.compare import noise_between, statistics_of
 from penstock.measure.bench.results import by_point, check_row, run_median_s, spread
 
 OWN_SET = "bench-"
@@ -58,8 +59,6 @@ def histories(results: Sequence[tuple[str, pa.Table]]) -> list[History]:
     Args:   results: (name, table of `load_results`), the oldest first; each name once.
     Raises: UsageError: a time is 0 or no number.
     """
-    from penstock.measure.bench.compare import noise_between, statistics_of  # scipy's tests, half a second to import
-
     told = [(name, by_point(table)) for name, table in results]
     *before, (last, points) = told
     found = []

@@ -16,7 +16,7 @@ from penstock.openfhe.recorder.parameters import context_primes
 from penstock.openfhe.recorder.plaintexts import Encoded, GivenValues
 from penstock.openfhe.recorder.recording import Recording
 from penstock.openfhe.recorder.refusals import OUTSIDE, NotPackaged, chosen, place_of
-from penstock.params.spec import openfhe_primes
+from penstock.params.primes import openfhe_primes
 
 _NOTHING = Form.KEYS, Form.BOOTSTRAP_SETUP, Form.FORGET, Form.CLONE
 """Calls that make no value. A clone is the value that it was made of."""

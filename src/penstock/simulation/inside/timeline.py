@@ -56,12 +56,12 @@ def kernel_timeline(
         timeline.counter(OPERATIONS, INSIDE, at_s, {"operations": value})
     for at_s, value in heights(begun_s, left_s, held):
         timeline.counter(OPERATIONS, HELD, at_s, {"bytes": value})
-    for i, port in enumerate(_ports(schedule, placed)):
-        at = int(placed.operation[i])
+    columns = (placed.operation.tolist(), placed.limb.tolist(), placed.start_s.tolist(), placed.end_s.tolist())
+    of_kernels = zip(placed.name, placed.unit, _ports(schedule, placed), *columns, strict=True)
+    for name, unit, port, at, limb, start, end in of_kernels:
         if at < kept:
-            args = {"operation": ids[at], "kind": kinds[at], "limb": int(placed.limb[i])}
-            start, end = float(placed.start_s[i]), float(placed.end_s[i])
-            timeline.slice(lanes[placed.unit[i], port], placed.name[i], start, end, category="kernel", args=args)
+            args = {"operation": ids[at], "kind": kinds[at], "limb": limb}
+            timeline.slice(lanes[unit, port], name, start, end, category="kernel", args=args)
     return timeline.to_dict(
         workload=trace.meta.workload,
         params=params.name,
@@ -94,7 +94,9 @@ def _ports(schedule: Schedule, placed: Placed) -> list[int]:
     found = []
     for unit, start, end in zip(placed.unit, placed.start_s.tolist(), placed.end_s.tolist(), strict=True):
         times = free[unit]
-        port = next((i for i, time in enumerate(times) if time <= start), int(np.argmin(times)))
+        port = next((i for i, time in enumerate(times) if time <= start), None)
+        if port is None:
+            port = times.index(min(times))
         times[port] = end
         found.append(port)
     return found
