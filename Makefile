@@ -53,14 +53,14 @@ test-rust: setup
 	cargo test --release --quiet $(CARGO_PLAIN)
 
 test-core: setup test-rust
-	$(PYTEST) --tier core --took build/took/core.json $(PYTEST_ARGS)
+	$(PYTEST) --tier core --took=build/took/core.json $(PYTEST_ARGS)
 
 test-all: test test-rest  ## everything that a change must pass (half an hour on two cores; more cores are faster)
 
 # The hot crates once more, with overflow checks: the profile of `make setup` has none there.
 test-rest: setup chromium
 	cargo test --quiet --locked --lib -p penstock-ckks -p penstock-sim
-	$(PYTEST) --tier rest --took build/took/rest.json $(PYTEST_ARGS)
+	$(PYTEST) --tier rest --took=build/took/rest.json $(PYTEST_ARGS)
 
 durations: setup  ## tests/durations.json again, from the last `make test-all`
 	$(VENV)/python tests/tiers.py build/took/core.json build/took/rest.json
