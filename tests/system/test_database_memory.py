@@ -112,7 +112,7 @@ def test_a_load_takes_the_segments_that_fit_its_budget(tmp_path: Path) -> None:
     # A process of its own: this one has had more memory before.
     made = "import sys; from penstock.cli.main import main; sys.exit(main())"
     small = subprocess.run(
-        [sys.executable, "-c", made, *map(str, of), "--memory", "108 MB", "--format", "json", "--quiet"],
+        [sys.executable, "-c", made, *map(str, of), "--memory", "68 MB", "--format", "json", "--quiet"],
         capture_output=True, text=True, timeout=120, check=True,
     )  # fmt: skip
     found = json.loads(small.stdout)

@@ -48,8 +48,8 @@ _KEY_FILES = tuple(name for pair in PAIRS.values() for name in pair.names)
 """And in that of its keys."""
 _MARKS = (HEADER, COMPLETE)
 """A folder without them is not a database."""
-_PROCESS_STEP_BYTES = 16 << 20
-_IMPORTED_BYTES = 32 << 20
+_PROCESS_STEP_BYTES = 4 << 20
+_IMPORTED_BYTES = 11 << 20
 """That a load adds to the process: modules, and the pipe to the client. Measured with CPython 3.10."""
 CIPHERTEXT_SLACK_BYTES = 1024
 """By which ciphertexts of one set differ: OpenFHE writes the modulus chain of keys that were loaded once more."""
