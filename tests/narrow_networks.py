@@ -1,7 +1,11 @@
-"""The networks with a quarter of the channels and drawn weights: every layer and refresh, on a ring of a quarter."""
+"""The networks with a quarter of the channels and drawn weights: every layer and refresh, on a ring of a quarter.
+
+`make networks` (PENSTOCK_NETWORKS=wide) has them of full width, with their trained weights.
+"""
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -15,6 +19,7 @@ from penstock.workloads.parts import low_memory_resnet, networks
 from penstock.workloads.resnet20 import Data, Network
 
 NARROWER = 4
+WIDE = os.environ.get("PENSTOCK_NETWORKS") == "wide"
 NETWORKS = {each.NAME: each for each in (resnet20, resnet20_multiplexed, cryptoracle_resnet20)}
 
 FEW_VALUES = ("bootstrapping", "sorting", "sorting-k-way", "sorting-three-way")
@@ -25,7 +30,10 @@ def narrow_network(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[CkksPara
     """Parameters and data of a network of `workloads`, whose module has a quarter of the channels from now on."""
     module: Any = NETWORKS[name]
     size = module.SIZES["ci"]
-    params = quarter(catalogue.get(size.params))
+    wide = catalogue.get(size.params)
+    if WIDE:
+        return wide, module.data(size, wide.slots, 1)
+    params = quarter(wide)
     given = module.data(size, params.slots, 1)
     if isinstance(given, Data):
         widths = tuple(each // NARROWER for each in resnet20.WIDTHS)
