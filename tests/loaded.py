@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 
 class Loaded:
@@ -45,6 +46,21 @@ def loaded(*modules: str) -> Iterator[Loaded]:
     command = [sys.executable, __file__, *modules]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         yield Loaded(process)
+
+
+class Record(Protocol):
+    def __call__(self, script: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]: ...
+
+
+@contextmanager
+def loaded_record() -> Iterator[Record]:
+    """`penstock record` in forks of a process that has loaded it, and not OpenFHE."""
+    with loaded("penstock.cli.verbs.record") as command:
+
+        def record(script: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+            return command.run("record", str(script), *arguments, cwd=cwd)
+
+        yield record
 
 
 def _serve(modules: Sequence[str]) -> int:

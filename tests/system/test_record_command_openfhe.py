@@ -7,12 +7,11 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 
 import penstock.openfhe.recorder as recorder
-from loaded import loaded
+from loaded import Record, loaded_record
 from penstock.errors import CapabilityMissing
 from penstock.traces.inspect import problems, summary
 from penstock.traces.io import read_trace
@@ -22,19 +21,10 @@ EXAMPLE = ROOT / "examples" / "openfhe_script.py"
 COMMAND = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())", "record"]
 
 
-class Run(Protocol):
-    def __call__(self, script: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]: ...
-
-
 @pytest.fixture(scope="module")
-def run() -> Iterator[Run]:
-    """`penstock record` in a fork of a process that has loaded it, and not OpenFHE."""
-    with loaded("penstock.cli.verbs.record") as command:
-
-        def recorded(script: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-            return command.run("record", str(script), *arguments, cwd=cwd)
-
-        yield recorded
+def run() -> Iterator[Record]:
+    with loaded_record() as record:
+        yield record
 
 
 def run_anew(script: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -97,7 +87,7 @@ def test_the_documented_script_gives_a_trace_of_the_hand_count_and_the_same_resu
 
 
 @pytest.mark.usefixtures("openfhe")
-def test_the_script_sees_its_own_name_arguments_and_folder(run: Run, tmp_path: Path) -> None:
+def test_the_script_sees_its_own_name_arguments_and_folder(run: Record, tmp_path: Path) -> None:
     (tmp_path / "beside.py").write_text("HERE = 1\n")
     script = written(
         tmp_path,
@@ -117,7 +107,7 @@ def test_the_script_sees_its_own_name_arguments_and_folder(run: Run, tmp_path: P
 
 
 @pytest.mark.usefixtures("openfhe")
-def test_a_script_that_changes_its_folder_has_its_trace_named_from_the_users(run: Run, tmp_path: Path) -> None:
+def test_a_script_that_changes_its_folder_has_its_trace_named_from_the_users(run: Record, tmp_path: Path) -> None:
     script = written(tmp_path, PREAMBLE + "\n    import os; os.chdir('/')\n    cc.EvalAdd(c, c)\n")
     done = run(script, cwd=tmp_path)
     assert "trace in program.trace.parquet;" in done.stderr
@@ -132,7 +122,7 @@ def test_the_environment_that_the_script_sets_reaches_openfhe(tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("openfhe")
-def test_a_script_that_raises_keeps_its_trace_and_shows_its_own_traceback(run: Run, tmp_path: Path) -> None:
+def test_a_script_that_raises_keeps_its_trace_and_shows_its_own_traceback(run: Record, tmp_path: Path) -> None:
     script = written(
         tmp_path, PREAMBLE + "\n    def f():\n        cc.EvalAdd(c, c)\n        cc.EvalAdd(1, 2, 3)\n    f()\n"
     )
@@ -153,7 +143,7 @@ def test_a_script_that_raises_keeps_its_trace_and_shows_its_own_traceback(run: R
     [("import sys; sys.exit(7)", 7), ("raise SystemExit", 0), ("import sys; sys.exit('sorry')", 1)],
 )
 @pytest.mark.usefixtures("openfhe")
-def test_the_exit_code_is_the_scripts(run: Run, tmp_path: Path, ending: str, code: int) -> None:
+def test_the_exit_code_is_the_scripts(run: Record, tmp_path: Path, ending: str, code: int) -> None:
     done = run(written(tmp_path, PREAMBLE + "    " + ending), cwd=tmp_path)
     assert done.returncode == code
     assert ("sorry" in done.stderr) == (code == 1)
@@ -161,7 +151,7 @@ def test_the_exit_code_is_the_scripts(run: Run, tmp_path: Path, ending: str, cod
 
 
 @pytest.mark.usefixtures("openfhe")
-def test_an_interrupt_keeps_what_was_recorded(run: Run, tmp_path: Path) -> None:
+def test_an_interrupt_keeps_what_was_recorded(run: Record, tmp_path: Path) -> None:
     script = written(
         tmp_path,
         PREAMBLE
@@ -179,7 +169,7 @@ def test_an_interrupt_keeps_what_was_recorded(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("openfhe")
-def test_threads_that_the_script_leaves_running_are_recorded_to_their_end(run: Run, tmp_path: Path) -> None:
+def test_threads_that_the_script_leaves_running_are_recorded_to_their_end(run: Record, tmp_path: Path) -> None:
     script = written(
         tmp_path,
         PREAMBLE
@@ -196,7 +186,7 @@ def test_threads_that_the_script_leaves_running_are_recorded_to_their_end(run: R
 
 
 @pytest.mark.usefixtures("openfhe")
-def test_a_forked_child_leaves_the_trace_to_its_parent(run: Run, tmp_path: Path) -> None:
+def test_a_forked_child_leaves_the_trace_to_its_parent(run: Record, tmp_path: Path) -> None:
     script = written(
         tmp_path,
         PREAMBLE
@@ -218,7 +208,7 @@ def test_a_forked_child_leaves_the_trace_to_its_parent(run: Run, tmp_path: Path)
 
 
 @pytest.mark.usefixtures("openfhe")
-def test_each_context_of_a_script_has_its_own_trace(run: Run, tmp_path: Path) -> None:
+def test_each_context_of_a_script_has_its_own_trace(run: Record, tmp_path: Path) -> None:
     second = PREAMBLE.replace("Depth(2)", "Depth(5)").replace("from openfhe import *", "")
     done = run(written(tmp_path, PREAMBLE + second), "-o", "t.parquet", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -227,7 +217,7 @@ def test_each_context_of_a_script_has_its_own_trace(run: Run, tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("openfhe")
-def test_a_bfv_script_runs_and_is_told_that_only_ckks_is_recorded(run: Run, tmp_path: Path) -> None:
+def test_a_bfv_script_runs_and_is_told_that_only_ckks_is_recorded(run: Record, tmp_path: Path) -> None:
     script = written(
         tmp_path,
         """
@@ -253,7 +243,7 @@ def test_a_bfv_script_runs_and_is_told_that_only_ckks_is_recorded(run: Run, tmp_
 
 
 @pytest.mark.usefixtures("openfhe")
-def test_a_script_without_ciphertexts_is_an_error_and_leaves_no_file(run: Run, tmp_path: Path) -> None:
+def test_a_script_without_ciphertexts_is_an_error_and_leaves_no_file(run: Record, tmp_path: Path) -> None:
     done = run(written(tmp_path, "print('nothing')"), cwd=tmp_path)
     assert (done.stdout, done.returncode) == ("nothing\n", 1)
     assert "executed no operation on a CKKS ciphertext" in done.stderr
@@ -261,7 +251,7 @@ def test_a_script_without_ciphertexts_is_an_error_and_leaves_no_file(run: Run, t
 
 
 @pytest.mark.usefixtures("openfhe")
-def test_a_file_that_exists_is_refused_before_the_script_runs(run: Run, tmp_path: Path) -> None:
+def test_a_file_that_exists_is_refused_before_the_script_runs(run: Record, tmp_path: Path) -> None:
     (tmp_path / "program.trace.parquet").write_text("mine")
     script = written(tmp_path, "print('ran')" + PREAMBLE.replace("\n    ", "\n"))
     done = run(script, cwd=tmp_path)
@@ -275,7 +265,7 @@ def test_a_file_that_exists_is_refused_before_the_script_runs(run: Run, tmp_path
 @pytest.mark.parametrize("target", ["missing/trace.parquet", "program.py/trace.parquet", "."])
 @pytest.mark.usefixtures("openfhe")
 def test_an_output_that_cannot_be_written_is_refused_before_the_script_runs(
-    run: Run, tmp_path: Path, target: str
+    run: Record, tmp_path: Path, target: str
 ) -> None:
     done = run(written(tmp_path, "print('ran')"), "-o", target, cwd=tmp_path)
     assert done.stdout == ""
@@ -285,7 +275,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_script_runs(
 
 
 @pytest.mark.usefixtures("openfhe")
-def test_a_script_that_is_not_there_is_refused_with_what_is(run: Run, tmp_path: Path) -> None:
+def test_a_script_that_is_not_there_is_refused_with_what_is(run: Record, tmp_path: Path) -> None:
     written(tmp_path, "")
     done = run(tmp_path / "progam.py", cwd=tmp_path)
     assert done.returncode == 2
@@ -306,7 +296,7 @@ def test_without_openfhe_the_command_says_how_to_get_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("openfhe")
-def test_one_line_in_a_script_writes_the_trace_when_it_ends(run: Run, tmp_path: Path) -> None:
+def test_one_line_in_a_script_writes_the_trace_when_it_ends(run: Record, tmp_path: Path) -> None:
     body = PREAMBLE.replace(
         "keys = cc.KeyGen()",
         "import penstock.openfhe.recorder as penstock\n    cc = penstock.record(cc)\n    keys = cc.KeyGen()",

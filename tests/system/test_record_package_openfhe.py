@@ -8,12 +8,11 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import pytest
 
-from loaded import loaded
+from loaded import Record, loaded_record
 from package_canaries import found_in
 from penstock.package.content import Verb
 from penstock.package.derive import derive, fitted
@@ -58,19 +57,10 @@ def searched(tmp_path: Path) -> Iterator[None]:
             assert found_in(path, CANARIES) == []
 
 
-class Run(Protocol):
-    def __call__(self, script: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]: ...
-
-
 @pytest.fixture(scope="module")
-def run() -> Iterator[Run]:
-    """`penstock record` in a fork of a process that has loaded it, and not OpenFHE."""
-    with loaded("penstock.cli.verbs.record") as command:
-
-        def recorded(script: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-            return command.run("record", str(script), *arguments, cwd=cwd)
-
-        yield recorded
+def run() -> Iterator[Record]:
+    with loaded_record() as record:
+        yield record
 
 
 def written(folder: Path, body: str) -> Path:
@@ -79,7 +69,7 @@ def written(folder: Path, body: str) -> Path:
     return script
 
 
-def test_a_script_becomes_a_file_that_runs(run: Run, tmp_path: Path) -> None:
+def test_a_script_becomes_a_file_that_runs(run: Record, tmp_path: Path) -> None:
     script = written(
         tmp_path,
         """
@@ -175,7 +165,7 @@ def test_a_script_becomes_a_file_that_runs(run: Run, tmp_path: Path) -> None:
     ],
 )
 def test_a_call_that_a_package_cannot_hold_is_named_with_its_line(
-    run: Run, tmp_path: Path, body: str, line: int, says: str
+    run: Record, tmp_path: Path, body: str, line: int, says: str
 ) -> None:
     script = written(tmp_path, body + "\ncc.Decrypt(x, keys.secretKey)\nprint('ran to its end')\n")
     done = run(script, "--package", "model.pkg", "--quiet", cwd=tmp_path)
@@ -187,7 +177,7 @@ def test_a_call_that_a_package_cannot_hold_is_named_with_its_line(
     assert [path.name for path in tmp_path.iterdir() if path.suffix not in (".py", ".parquet")] == []
 
 
-def test_key_pairs_of_one_context_have_a_package_each(run: Run, tmp_path: Path) -> None:
+def test_key_pairs_of_one_context_have_a_package_each(run: Record, tmp_path: Path) -> None:
     script = written(
         tmp_path,
         """
@@ -203,7 +193,7 @@ def test_key_pairs_of_one_context_have_a_package_each(run: Run, tmp_path: Path) 
     assert open_package(tmp_path / "model-2.pkg").inputs[0].name == "y"
 
 
-def test_objects_that_were_written_and_read_are_the_same(run: Run, tmp_path: Path) -> None:
+def test_objects_that_were_written_and_read_are_the_same(run: Record, tmp_path: Path) -> None:
     script = written(
         tmp_path,
         """
@@ -238,7 +228,7 @@ def test_objects_that_were_written_and_read_are_the_same(run: Run, tmp_path: Pat
     assert np.allclose(found["square"], [0.02, 0.08, 0.18])
 
 
-def test_a_ciphertext_from_outside_is_refused(run: Run, tmp_path: Path) -> None:
+def test_a_ciphertext_from_outside_is_refused(run: Record, tmp_path: Path) -> None:
     script = written(
         tmp_path, "y = DeserializeCiphertextString(open('c.bin', 'rb').read(), BINARY)\ncc.EvalNegate(y)\n"
     )
@@ -251,7 +241,7 @@ def test_a_ciphertext_from_outside_is_refused(run: Run, tmp_path: Path) -> None:
     assert done.returncode == 1
 
 
-def test_a_context_with_bv_keys_is_refused(run: Run, tmp_path: Path) -> None:
+def test_a_context_with_bv_keys_is_refused(run: Record, tmp_path: Path) -> None:
     script = written(tmp_path, "cc.Decrypt(cc.EvalAdd(x, x), keys.secretKey)\n")
     script.write_text(
         script.read_text().replace("p.SetRingDim(1024)", "p.SetRingDim(1024)\np.SetKeySwitchTechnique(BV)")
@@ -262,7 +252,7 @@ def test_a_context_with_bv_keys_is_refused(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "program.trace.parquet").exists()
 
 
-def test_an_oblivious_script_is_verified(run: Run, tmp_path: Path) -> None:
+def test_an_oblivious_script_is_verified(run: Record, tmp_path: Path) -> None:
     body = """
     import random, sys
     random.seed(7)
@@ -303,7 +293,7 @@ def test_an_oblivious_script_is_verified(run: Run, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_differs_between_two_runs_is_named(run: Run, tmp_path: Path, body: str, line: int, says: str) -> None:
+def test_what_differs_between_two_runs_is_named(run: Record, tmp_path: Path, body: str, line: int, says: str) -> None:
     script = written(tmp_path, body + "\ncc.Decrypt(x, keys.secretKey)\n")
     done = run(script, "--package", "model.pkg", "--verify", cwd=tmp_path)
     assert done.returncode == 1
@@ -314,7 +304,7 @@ def test_what_differs_between_two_runs_is_named(run: Run, tmp_path: Path, body: 
     assert (tmp_path / "program.trace.parquet").exists()
 
 
-def test_an_existing_package_is_refused_before_the_script_starts(run: Run, tmp_path: Path) -> None:
+def test_an_existing_package_is_refused_before_the_script_starts(run: Record, tmp_path: Path) -> None:
     script = written(tmp_path, "print('ran')\ncc.Decrypt(x, keys.secretKey)\n")
     (tmp_path / "model.pkg").write_text("mine")
     done = run(script, "--package", "model.pkg", cwd=tmp_path)
@@ -326,7 +316,7 @@ def test_an_existing_package_is_refused_before_the_script_starts(run: Run, tmp_p
     assert open_package(tmp_path / "model.pkg").outputs[0].length == 4
 
 
-def test_verify_without_a_package_is_refused(run: Run, tmp_path: Path) -> None:
+def test_verify_without_a_package_is_refused(run: Record, tmp_path: Path) -> None:
     done = run(written(tmp_path, ""), "--verify", cwd=tmp_path)
     assert done.returncode == 2
     assert "give --package FILE" in done.stderr
@@ -353,7 +343,7 @@ def test_a_script_saves_its_package_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["real_numbers", "functions", "refresh"])
-def test_a_trace_and_its_package_are_the_same_at_an_accelerators_set(run: Run, tmp_path: Path, name: str) -> None:
+def test_a_trace_and_its_package_are_the_same_at_an_accelerators_set(run: Record, tmp_path: Path, name: str) -> None:
     # A refresh makes keys for seconds in a ring of the published size.
     script = tmp_path / f"{name}.py"
     script.write_text((ROOT / "tests" / "scripts" / script.name).read_text().replace("1 << 12", "1 << 10"))

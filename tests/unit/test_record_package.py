@@ -16,7 +16,7 @@ from penstock.errors import PenstockError
 from penstock.openfhe.recorder.behind import Behind
 from penstock.openfhe.recorder.capture import Capture
 from penstock.openfhe.recorder.decrypted import DecryptedFloat, is_decrypted, marked
-from penstock.openfhe.recorder.emission import COMPOSITES, Term
+from penstock.openfhe.recorder.emission import COMPOSITES, Term, Unknown
 from penstock.openfhe.recorder.identity import Identities
 from penstock.openfhe.recorder.names import Names, name_of, stored_name
 from penstock.openfhe.recorder.oblivious import Digested, compare
@@ -179,6 +179,23 @@ def test_many_operands_are_combined_as_the_library_combines_them() -> None:
     assert emitted("EvalMultMany", 3, automatic=False) == [
         (Verb.MULT, [0, 1]), (Verb.RESCALE, [10]), (Verb.MULT, [2, 11]), (Verb.RESCALE, [12]),
     ]  # fmt: skip
+
+
+def test_a_sum_of_slots_rotates_by_digits_to_the_base_of_four() -> None:
+    def summed(count: int) -> tuple[int, list[Verb]]:
+        to: Any = Emitted(automatic=True)
+        total = COMPOSITES["EvalSum"](to, (None, count), [Term(0, ScaleState(3, 1))], None)
+        return total, [verb for verb, _ in to.steps]
+
+    by_one = [Verb.ROTATE, Verb.ADD]
+    by_three = [Verb.DECOMPOSE, *3 * [Verb.ROTATE_HOISTED], *3 * [Verb.ADD]]
+    assert summed(1) == (0, [])
+    assert summed(2) == (11, by_one)
+    assert summed(4) == (16, by_three)
+    assert summed(8) == (18, by_three + by_one)
+    for count in (0, -2, 3, 6):
+        with pytest.raises(Unknown, match=f"a sum over {count} slots has unknown steps"):
+            summed(count)
 
 
 class Plaintext:
