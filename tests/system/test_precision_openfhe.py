@@ -108,7 +108,7 @@ def test_a_programs_precision_is_what_an_encrypted_run_has(workload, size, extra
 
 @pytest.mark.parametrize(
     ("ring_dim", "scale_bits", "penalty_bits"),
-    [(2**12, 59, (0.2, 1.5)), (2**11, 54, (3, 5.5)), (2**12, 56, (5, 8))],
+    [(2**12, 59, (0.2, 2.2)), (2**12, 58, (1.8, 4.2)), (2**12, 56, (5, 8))],
 )
 def test_what_a_refresh_loses_to_primes_that_are_no_powers_of_two(ring_dim, scale_bits, penalty_bits):
     """OpenFHE takes q_0 over the scale for a power of two; our own evaluator has the real ratio."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,9 +15,9 @@ from penstock.errors import UsageError
 from penstock.service.http import limits
 from penstock.service.http.config import ServeSpec, config_of, embedded, read_config
 from penstock.service.http.feed import MOST_KEPT, Feed
-from penstock.service.http.limits import Body, Bucket, Buckets
+from penstock.service.http.limits import Body, Bucket, Buckets, Gate
 from penstock.service.http.metrics import Metrics, by_tenant, work_gauges
-from penstock.service.http.tokens import is_right, new_token, parse_token
+from penstock.service.http.tokens import Caller, is_right, new_token, parse_token
 
 
 def written(folder: Path, text: str) -> Path:
@@ -169,6 +170,50 @@ def test_of_a_refused_request_a_quarter_of_a_mebibyte_is_read_or_what_comes_in_t
     taken = len(messages) - len(list(left))
     assert taken == read + (messages[-1][0] > 1)  # the last is waited for and does not come
     assert body.whole == (not messages[read - 1][2])
+
+
+def test_a_tenants_turn_ends_with_the_last_byte_of_the_answer_and_not_with_the_route():
+    """Who has an answer may ask again at once, whatever the route still does."""
+    caller = Caller(tenant="alice", token="1", scopes=frozenset())
+    bounds = SimpleNamespace(requests_per_s=1e6, tenant_requests=1, upload_bytes=1000, slowest_bytes_per_s=1.0)
+    scope = {"type": "http", "method": "GET", "path": "/v1/jobs", "headers": [(b"authorization", b"Bearer x")]}
+
+    async def play() -> list[int]:
+        statuses: list[int] = []
+        half, rest, leave = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        async def app(_scope, receive, send):
+            await receive()
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"1", "more_body": True})
+            half.set()
+            await rest.wait()
+            await send({"type": "http.response.body", "body": b"2"})
+            await leave.wait()
+
+        async def receive():
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message):
+            statuses.extend([message["status"]] if "status" in message else [])
+
+        state, log = SimpleNamespace(caller=lambda _: caller), SimpleNamespace(write=lambda *_, **__: None)
+        gate = Gate(app, state, bounds, Metrics(), log)
+        first = asyncio.create_task(gate(dict(scope), receive, send))
+        await half.wait()
+        await gate(dict(scope), receive, send)  # while the answer is under way
+        rest.set()
+        while gate._active:
+            await asyncio.sleep(0)
+        second = asyncio.create_task(gate(dict(scope), receive, send))
+        while len(statuses) < 3:
+            await asyncio.sleep(0)
+        leave.set()
+        await asyncio.gather(first, second)
+        assert not gate._active
+        return statuses
+
+    assert asyncio.run(asyncio.wait_for(play(), 20)) == [200, 429, 200]
 
 
 def test_metrics_count_and_escape():

@@ -11,6 +11,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import partial
 from typing import Any
 
 from penstock.service.http.config import Limits
@@ -172,12 +173,11 @@ class Gate:
             return
         request = _Request(scope, receive, send, self._limits)
         caller: Caller | None = None
-        held = False
         try:
             caller = await self._caller(scope)
             if caller is not None:
                 self._take_turn(caller)
-                held = True
+                request.on_answered = partial(self._end_turn, caller)
                 scope.setdefault("state", {})["caller"] = caller
             await self._app(scope, request.body.receive, request.send)
             if not request.started:
@@ -185,10 +185,7 @@ class Gate:
         except Exception as error:
             await self._after(error, request)
         finally:
-            if held and caller is not None:
-                self._active[_name(caller)] -= 1
-                if not self._active[_name(caller)]:
-                    del self._active[_name(caller)]
+            request.answered()
             self._say(scope, request, caller)
 
     async def _after(self, error: Exception, request: _Request) -> None:
@@ -242,6 +239,12 @@ class Gate:
             )  # fmt: skip
         self._active[name] = self._active.get(name, 0) + 1
 
+    def _end_turn(self, caller: Caller) -> None:
+        name = _name(caller)
+        self._active[name] -= 1
+        if not self._active[name]:
+            del self._active[name]
+
     def _say(self, scope: Scope, request: _Request, caller: Caller | None) -> None:
         route = getattr(scope.get("route"), "path", "none")
         seconds = time.monotonic() - request.begun
@@ -277,6 +280,7 @@ class _Request:
         self.status, self.started = 0, False
         self.refused = ""
         """Why, where it was refused outside of a route."""
+        self.on_answered: Callable[[], None] | None = None
         self._send = send
         self._replaced = False
 
@@ -296,6 +300,14 @@ class _Request:
                 more.append((b"connection", b"close"))
             message = {**message, "headers": [*message.get("headers", []), *more]}
         await self._send(message)
+        if message["type"] == "http.response.body" and not message.get("more_body"):
+            self.answered()
+
+    def answered(self) -> None:
+        """Its last byte is sent: the sender, who may have it, can send the next request before the route has ended."""
+        if self.on_answered is not None:
+            on_answered, self.on_answered = self.on_answered, None
+            on_answered()
 
     async def refuse(self, problem: Problem) -> None:
         """Answer with a refusal."""
@@ -308,6 +320,7 @@ class _Request:
         headers = [(name.encode(), value.encode()) for name, value in (said | problem.headers()).items()]
         await self._send({"type": "http.response.start", "status": problem.status, "headers": [*headers, *_HEADERS]})
         await self._send({"type": "http.response.body", "body": content})
+        self.answered()
 
 
 def _bearer(scope: Scope) -> str:
