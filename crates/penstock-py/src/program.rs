@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use numpy::{Complex64, IntoPyArray, PyArray2, PyArrayMethods, PyReadonlyArray1};
 use penstock_ckks as ckks;
-use penstock_operations::Operation;
 use penstock_run as runs;
 use penstock_run::{Form, Task, Vector};
 use penstock_store as store;
@@ -15,6 +14,7 @@ use pyo3::types::PyDict;
 use crate::ckks::{CkksCiphertext, CkksContext};
 use crate::errors::{Raised, not_contiguous};
 use crate::keys::CkksKey;
+use crate::operations::task;
 use crate::store::{KeySession, PinnedKey};
 
 #[pyclass(module = "penstock._engine")]
@@ -189,22 +189,6 @@ impl runs::Supply for Supply<'_> {
         outputs[number] = Some(result);
         Ok(())
     }
-}
-
-/// A task of no program: its operands are at hand.
-pub(crate) fn task(work: &str, argument: u64, numbers: Vec<f64>) -> PyResult<Task> {
-    let operation = Operation::named(work).filter(|operation| operation.row().is_work);
-    let operation = operation.ok_or_else(|| ckks::Error::refused(format!("there is no work '{work}'")))?;
-    Ok(Task {
-        operation,
-        argument,
-        numbers: numbers.into(),
-        operands: Box::default(),
-        first_result: 0,
-        results: 0,
-        key: None,
-        vectors: Box::default(),
-    })
 }
 
 #[pymethods]
