@@ -273,7 +273,7 @@ impl CkksProgram {
         let cpu = runs::Cpu(&context.0);
         let outcome = if is_recorded {
             let most = program.peak_value_bytes() + if lanes > 1 { value_bytes } else { 0 };
-            let device = runs::Recording::new(&cpu, &program, lanes, most);
+            let device = runs::Recording::new(&cpu, &program, most);
             let outcome = py.detach(|| runs::run(&device, &program, &supply, options, watch));
             let (faults, _) = device.finish();
             if !faults.is_empty() {
