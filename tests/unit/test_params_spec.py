@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from examples import at_most
 from penstock.errors import ParamsError, UnknownName
-from penstock.params.ckks import BootstrapPlan, KeyForm, Scaling
+from penstock.params.ckks import BootstrapPlan, Scaling
+from penstock.params.rlwe import KeyForm
 from penstock.params.spec import CkksSpec, default_dnum, spec_of
 
 OPENFHE: dict[str, Any] = {

@@ -13,8 +13,9 @@ from typing import Any, Protocol
 
 from penstock.errors import ParamsError, UsageError
 from penstock.operations import RELIN_KEY, rotation_key
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters
 from penstock.params.primes import openfhe_primes
+from penstock.params.rlwe import KeyForm
 from penstock.units import WORD_BYTES
 from penstock.unpriced import bounded
 

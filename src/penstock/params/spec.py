@@ -18,9 +18,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from penstock.errors import ParamsError, UnknownName
 from penstock.params import primes, security
-from penstock.params.ckks import BootstrapPlan, CkksParameters, KeyForm, Scaling
+from penstock.params.ckks import BootstrapPlan, CkksParameters, Scaling
 from penstock.params.encapsulated_security import encapsulated_level, sparse_bound
 from penstock.params.overflow import REFRESH_FAILURE_LOG2, least_range, needs_another_secret, overflow_log2
+from penstock.params.rlwe import KeyForm
 from penstock.params.secrets import (
     AUXILIARY_BITS,
     AUXILIARY_PRIMES,

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.operations import Word
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm
 from penstock.work.kernel_work import KernelWork, Loops, add_loops
 
 

@@ -13,7 +13,8 @@ from penstock.cli.options import key_form_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, table_of
 from penstock.errors import UnknownName, UsageError
 from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters, KeyForm, form_of
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm, form_of
 from penstock.params.sizes import size_report
 from penstock.params.spec import modulus_bits
 from penstock.units import format_bytes
