@@ -213,6 +213,8 @@ def _shown(name: str, value: Any) -> str:
         return f"{value} ({_power(value)})"
     if name in ("q_bits", "p_bits"):
         return _runs(value)
+    if name in ("q_primes", "p_primes"):
+        return ", ".join(map(hex, value))
     if isinstance(value, dict):
         return ", ".join(f"{k} {v}" for k, v in value.items())
     return "-" if value is None else str(getattr(value, "value", value))
