@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, replace
-from typing import ClassVar, Literal, cast
+from dataclasses import asdict, fields, replace
+from typing import Any, ClassVar, Literal
 
 from penstock.errors import ParamsError, UnknownName
 from penstock.params import primes, rules, security
@@ -192,10 +192,10 @@ class CkksSpec(Written):
 
     def _build_openfhe(self) -> tuple[CkksParameters, int]:
         who = self._who
-        fields = "q_primes and p_primes" if self.q_primes or self.p_primes else "q_bits and p_bits"
+        what = "q_primes and p_primes" if self.q_primes or self.p_primes else "q_bits and p_bits"
         if (self.q_bits, self.p_bits, self.q_primes, self.p_primes) != (None,) * 4:
             raise ParamsError(
-                f"{who}: {fields} are for library 'accelerator'; OpenFHE derives its primes from depth, "
+                f"{who}: {what} are for library 'accelerator'; OpenFHE derives its primes from depth, "
                 "first_mod_bits, scale_bits and dnum"
             )
         if self.word_bits != OPENFHE_WORD_BITS:
@@ -280,30 +280,22 @@ class CkksSpec(Written):
         return rules.sizes_of(self._who, self.ring_dim, self.word_bits, self.q_primes, self.p_primes)
 
     def _parameters(self, *, q_bits: tuple[int, ...], p_bits: tuple[int, ...], dnum: int) -> CkksParameters:
-        return CkksParameters(
-            name=self.name,
-            ring_dim=self.ring_dim,
-            slots=self._slots,
-            q_bits=q_bits,
-            p_bits=p_bits,
-            dnum=dnum,
-            scale_bits=self.scale_bits,
-            first_mod_bits=self.first_mod_bits if self.library == "openfhe" else q_bits[0],
-            scaling=self.scaling,
-            secret=self.secret,
-            word_bits=self.word_bits,
-            key_form=self.key_form,
-            library=self.library,
-            security_bits=0,
-            security_note="",
-            bootstrap=None if self.bootstrap is None else BootstrapPlan(**self.bootstrap.model_dump()),
-            source=self.source,
-            assumed=self.assumed,
-            security_asked=self._asked,
-            small_ring_dim=self.small_ring_dim,
-            q_primes=self.q_primes or (),
-            p_primes=self.p_primes or (),
-        )
+        written: dict[str, Any] = {
+            each.name: getattr(self, each.name) for each in fields(CkksParameters) if each.name in CkksSpec.model_fields
+        }
+        return CkksParameters(**written | {
+            "slots": self._slots,
+            "q_bits": q_bits,
+            "p_bits": p_bits,
+            "q_primes": self.q_primes or (),
+            "p_primes": self.p_primes or (),
+            "dnum": dnum,
+            "first_mod_bits": self.first_mod_bits if self.library == "openfhe" else q_bits[0],
+            "security_bits": 0,
+            "security_note": "",
+            "security_asked": self._asked,
+            "bootstrap": None if self.bootstrap is None else BootstrapPlan(**self.bootstrap.model_dump()),
+        })  # fmt: skip
 
     # Security
 
@@ -424,33 +416,15 @@ def default_dnum(depth: int) -> int:
 def spec_of(params: CkksParameters) -> CkksSpec:
     """The spec whose `build()` gives `params`. OpenFHE's primes are left out: they are derived again."""
     openfhe = params.library == "openfhe"
-    return CkksSpec(
-        name=params.name,
-        ring_dim=params.ring_dim,
-        slots=params.slots,
-        depth=params.depth if openfhe else None,
-        first_mod_bits=params.first_mod_bits or params.q_bits[0],
-        scale_bits=params.scale_bits,
-        dnum=params.dnum,
-        scaling=params.scaling,
-        secret=cast(Secret, params.secret),
-        security=cast(Level, params.security_asked or "none"),
-        word_bits=params.word_bits,
-        key_form=params.key_form,
-        library=cast(Library, params.library),
-        q_bits=None if openfhe or params.q_primes else params.q_bits,
-        p_bits=None if openfhe or params.q_primes else params.p_bits,
-        q_primes=params.q_primes or None,
-        p_primes=params.p_primes or None,
-        bootstrap=None if params.bootstrap is None else _plan_fields(params.bootstrap),
-        small_ring_dim=params.small_ring_dim,
-        source=params.source,
-        assumed=params.assumed,
-    )
-
-
-def _plan_fields(plan: BootstrapPlan) -> BootstrapSpec:
-    return BootstrapSpec(**asdict(plan))
+    values: dict[str, Any] = {name: getattr(params, name, None) for name in CkksSpec.model_fields} | {
+        "depth": params.depth if openfhe else None,
+        "first_mod_bits": params.first_mod_bits or params.q_bits[0],
+        "security": params.security_asked or "none",
+        "q_primes": params.q_primes or None,
+        "p_primes": params.p_primes or None,
+        "bootstrap": None if params.bootstrap is None else BootstrapSpec(**asdict(params.bootstrap)),
+    }
+    return CkksSpec(**values | ({"q_bits": None, "p_bits": None} if openfhe or params.q_primes else {}))
 
 
 def modulus_bits(params: RlweParameters) -> tuple[int, int]:
