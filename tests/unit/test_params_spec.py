@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from examples import at_most
 from penstock.errors import ParamsError, UnknownName
+from penstock.keystore.store import parameter_digest
 from penstock.params import catalogue
 from penstock.params.ckks import BootstrapPlan, CkksParameters, Scaling
 from penstock.params.primes import primes_of
@@ -425,6 +426,10 @@ def test_a_set_without_primes_is_stored_byte_for_byte_as_before_the_layers(
     params = catalogue.get(name)
     texts = json.dumps(params.to_dict()), repr(params)
     assert [hashlib.sha256(text.encode()).hexdigest() for text in texts] == [of_record, of_repr]
+
+
+def test_keys_are_bound_to_the_digest_of_before_the_layers() -> None:
+    assert parameter_digest(catalogue.get("openfhe-bootstrap")) == "6aa0e9a01820a63cbf2298dca7fc5141"
 
 
 @pytest.mark.parametrize(
