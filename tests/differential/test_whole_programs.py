@@ -89,22 +89,6 @@ def opened(name: str, size: str, key_share: float | None = None) -> Iterator[Ope
         )
 
 
-class Recorded:
-    """Tasks that run on a device which checks the life of every buffer."""
-
-    def __init__(self, tasks: Any) -> None:
-        self._tasks = tasks
-
-    def run(self, *given: Any, **options: Any) -> Any:
-        return self._tasks.run(*given, **options, is_recorded=True)
-
-    def __len__(self) -> int:
-        return len(self._tasks)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._tasks, name)
-
-
 @pytest.mark.parametrize("lanes", [1, 2])
 @pytest.mark.parametrize(
     ("name", "size"),
@@ -114,12 +98,13 @@ def test_every_buffer_of_a_compiled_program_lives_as_it_is_planned(name: str, si
     with opened(name, size) as pair:
         pair.client.begin()
         whole = compile_whole(pair.prepared, pair.program, pair.meta, lanes)
-        whole.compiled.tasks = Recorded(whole.compiled.tasks)  # type: ignore[assignment]
-        run_whole(pair.prepared, whole)
+        run_whole(pair.prepared, whole, device="recording")
         words = pair.client.decrypted
         assert words
         pair.whole(lanes=lanes)
         assert pair.client.decrypted == words
+        with pytest.raises(EvaluationRefused, match="there is no device 'abacus': cpu or recording"):
+            run_whole(pair.prepared, whole, device="abacus")
 
 
 @pytest.mark.parametrize(

@@ -235,7 +235,7 @@ impl CkksProgram {
 
     #[pyo3(signature = (
         context, keys, vector, input, progress, *, slots, lanes, keys_in_order, value_bytes, keep_bytes, ahead_bytes, window,
-        is_recorded = false,
+        device = "cpu",
     ))]
     #[allow(clippy::too_many_arguments, clippy::type_complexity)] // Named on the Python side; this is the border.
     fn run<'py>(
@@ -253,7 +253,7 @@ impl CkksProgram {
         keep_bytes: u64,
         ahead_bytes: u64,
         window: usize,
-        is_recorded: bool,
+        device: &str,
     ) -> PyResult<(Vec<Option<CkksCiphertext>>, Bound<'py, PyArray2<f64>>, Bound<'py, PyDict>)> {
         let program = self.checked()?;
         let keys = Keys::of(keys)?;
@@ -271,17 +271,19 @@ impl CkksProgram {
             })
         };
         let cpu = runs::Cpu(&context.0);
-        let outcome = if is_recorded {
-            let most = program.peak_value_bytes() + if lanes > 1 { value_bytes } else { 0 };
-            let device = runs::Recording::new(&cpu, &program, most);
-            let outcome = py.detach(|| runs::run(&device, &program, &supply, options, watch));
-            let (faults, _) = device.finish();
-            if !faults.is_empty() {
-                return Err(ckks::Error::refused(format!("buffers: {}", faults.join("; "))));
+        let outcome = match device {
+            "cpu" => py.detach(|| runs::run(&cpu, &program, &supply, options, watch)),
+            "recording" => {
+                let most = program.peak_value_bytes() + if lanes > 1 { value_bytes } else { 0 };
+                let device = runs::Recording::new(&cpu, &program, most);
+                let outcome = py.detach(|| runs::run(&device, &program, &supply, options, watch));
+                let (faults, _) = device.finish();
+                if !faults.is_empty() {
+                    return Err(ckks::Error::refused(format!("buffers: {}", faults.join("; "))));
+                }
+                outcome
             }
-            outcome
-        } else {
-            py.detach(|| runs::run(&cpu, &program, &supply, options, watch))
+            _ => return Err(ckks::Error::refused(format!("there is no device '{device}': cpu or recording"))),
         };
         let outcome = outcome.map_err(|each| each.0)?;
         let times: Vec<f64> =
