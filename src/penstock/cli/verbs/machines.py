@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from penstock.cli.options import quiet_option
+from penstock.cli.options import PATH, quiet_option
 from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.errors import UnknownName, UsageError
 from penstock.fit.kernel_rates import WORDS, kernel_machine, line_rows, read_kernels
@@ -140,8 +140,8 @@ def check(name: str, output_format: str) -> None:
 
 
 @command.command("import-kernels")
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Machine file (.toml) to write.")
+@click.argument("file", type=PATH)
+@click.option("-o", "--output", required=True, type=PATH, help="Machine file (.toml) to write.")
 @click.option("--name", help="Name of the machine. Default: FILE's own, or the name of the file to write.")
 @click.option(
     "--word-bits",

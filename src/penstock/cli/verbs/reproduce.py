@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from penstock.cli.options import FOLDER, PATH
 from penstock.cli.output import draw_verdict, emit, format_option, progress_console
 from penstock.cli.study_rows import headline_table, make_folder, study_table
 from penstock.cli.verbs.reproduce_fheins import fheins
@@ -39,11 +40,7 @@ command.add_command(fheins)
 
 
 @command.command("io-study")
-@click.option(
-    "--figures",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for figures 1, 2, 4 to 7 and the tornado chart as SVG.",
-)
+@click.option("--figures", type=FOLDER, help="Folder for figures 1, 2, 4 to 7 and the tornado chart as SVG.")
 @click.option("--client", default="laptop", help="Where the client computes, and its line: a name, or a TOML file.")
 @click.option("--prices", default="cloud-2024", help="Prices of an hour, a byte and a joule: a name, or a TOML file.")
 @format_option
@@ -123,20 +120,10 @@ def _step_table(steps: Sequence[dict[str, Any]]) -> Table:
 @click.option(
     "--workload", "names", multiple=True, help="Only this workload; may be repeated. Default: all of Table 3."
 )
-@click.option(
-    "--results", type=click.Path(path_type=Path), help="A run folder of 'penstock bench run': adds figures 5-8."
-)
-@click.option(
-    "--data",
-    type=click.Path(path_type=Path),
-    help="Any folder of CryptOracle's artifact: tables 7 and 8, figures 4 and 9-11.",
-)
+@click.option("--results", type=PATH, help="A run folder of 'penstock bench run': adds figures 5-8.")
+@click.option("--data", type=PATH, help="Any folder of CryptOracle's artifact: tables 7 and 8, figures 4 and 9-11.")
 @click.option("--skip-bad", is_flag=True, help="Leave bad rows and halved times of the data out and list them.")
-@click.option(
-    "--figures",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for the figures as SVG (needs --results or --data).",
-)
+@click.option("--figures", type=FOLDER, help="Folder for the figures as SVG (needs --results or --data).")
 @format_option
 def cryptoracle(
     names: tuple[str, ...],

@@ -9,17 +9,14 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from penstock.cli.options import FOLDER
 from penstock.cli.output import draw_verdict, emit, format_option, progress_console
 from penstock.cli.study_rows import headline_table, make_folder, study_table
 from penstock.system.collector import collector_paused
 
 
 @click.command("fheins")
-@click.option(
-    "--figures",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for figures 3 to 5 and the powers of Table II as SVG.",
-)
+@click.option("--figures", type=FOLDER, help="Folder for figures 3 to 5 and the powers of Table II as SVG.")
 @format_option
 @collector_paused()
 def fheins(figures: Path | None, output_format: str) -> None:

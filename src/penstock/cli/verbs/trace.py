@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 
 from penstock.cli.key_forms import draw_forms
-from penstock.cli.options import params_option, quiet_option, seed_option, size_option
+from penstock.cli.options import PATH, params_option, quiet_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.cli.verbs.trace_import import broken_format, expand_command, import_command
 from penstock.cli.verbs.trace_rewrite import command as rewrite_command
@@ -29,7 +29,7 @@ from penstock.unpriced import UNKNOWN, reason, shown_total
 SHOWN = 20
 """Rows of a list of problems or differences that are printed."""
 
-trace_file = click.Path(path_type=Path)
+trace_file = PATH
 
 
 class WorkloadOrVerb(click.Group):

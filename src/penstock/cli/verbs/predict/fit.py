@@ -21,7 +21,7 @@ from penstock.cli.measured_fit import (
     experiment_of,
     measure,
 )
-from penstock.cli.options import quiet_option
+from penstock.cli.options import PATH, quiet_option
 from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.errors import UsageError
 from penstock.fit.measurements import Measurement, few_calls, statistic_of
@@ -37,8 +37,8 @@ from penstock.system.progress import Progress
 
 
 @click.command("fit")
-@click.argument("results", nargs=-1, type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Machine file (.toml) to write.")
+@click.argument("results", nargs=-1, type=PATH)
+@click.option("-o", "--output", type=PATH, help="Machine file (.toml) to write.")
 @click.option(
     "--measure", "measures", is_flag=True, help="First measure this machine: what tells most about programs comes next."
 )
@@ -49,7 +49,7 @@ from penstock.system.progress import Progress
     help=f"With --measure: stop where the expected mean error of programs is this small. Default: {TARGET}.",
 )
 @click.option("--dry-run", is_flag=True, help="With --measure: print what would be measured; measure nothing.")
-@click.option("--store", type=click.Path(path_type=Path), help="With --measure: folder for contexts and keys.")
+@click.option("--store", type=PATH, help="With --measure: folder for contexts and keys.")
 @click.option("--name", help="Name of the machine. Default: the file's.")
 @click.option(
     "--threads",

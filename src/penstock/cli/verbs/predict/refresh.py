@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from penstock.cli.options import THREADS, key_form_option, quiet_option
+from penstock.cli.options import PATH, THREADS, key_form_option, quiet_option
 from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.cli.terminal import PlainConsole
 from penstock.cli.verbs.predict.run import WIDTH
@@ -47,7 +47,7 @@ SECRETS = (UNIFORM_ENCAPSULATED, SPARSE_ENCAPSULATED)
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many are printed.")
 @click.option("--threads", type=THREADS, help="Threads inside one operation. Default: the machine's own.")
 @key_form_option
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the first one to this file, for --params.")
+@click.option("-o", "--output", type=PATH, help="Write the first one to this file, for --params.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @quiet_option
 @format_option

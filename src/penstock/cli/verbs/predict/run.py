@@ -14,7 +14,7 @@ from rich.table import Table
 
 from penstock.cli.advice import advice_option, draw_advice, wants_advice
 from penstock.cli.assumed import KINDS
-from penstock.cli.options import THREADS, key_form_option, params_on_machine_option, quiet_option, size_option
+from penstock.cli.options import PATH, THREADS, key_form_option, params_on_machine_option, quiet_option, size_option
 from penstock.cli.output import emit, format_option, progress_console, say_choice, table_of, with_range
 from penstock.cli.terminal import PlainConsole
 from penstock.errors import UsageError
@@ -44,7 +44,7 @@ WIDTH = 150
 @key_form_option
 @click.option(
     "--op-counts",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Counts instead of a program, with --params: a CSV, JSON or YAML file of operation,count[,limbs].",
 )
 @click.option(
