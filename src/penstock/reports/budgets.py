@@ -8,9 +8,9 @@ from typing import Any
 from penstock.reports import plots
 from penstock.reports.data import ReportData, Row
 from penstock.reports.facts import host, parameters, reproduce
-from penstock.reports.markup import Column, Content, Markup, tag
+from penstock.reports.markup import Content, Markup, columns_of, tag
 from penstock.reports.numbers import UNKNOWN, percent, seconds, short_size, significant
-from penstock.reports.page import TEXT, Plots, Section
+from penstock.reports.page import Plots, Section
 from penstock.reports.plots import Figure, colour
 from penstock.reports.sections import warnings
 from penstock.runs.folder import RunFolder
@@ -129,8 +129,7 @@ def _times(data: ReportData, page: Plots) -> Section:
     section = Section("budgets", "Budgets, measured and simulated")
     budgets = _budgets(data)
     if not budgets:
-        section.missing = "no budget was measured yet"
-        return section
+        return section.leave_out("no budget was measured yet")
     both = ["measured", "simulated"]
     section.add(page.add("budgets", "Time under each key budget", _figure(data, budgets), both))
     lines: list[list[Content]] = []
@@ -148,24 +147,21 @@ def _times(data: ReportData, page: Plots) -> Section:
                 *(seconds(wait) for wait in waits),
             ]
         )
-    columns = [
-        Column("Budget", TEXT), Column("Measured"), Column("Simulated"), Column("Error"), Column("Belady's rule"),
-        Column("Error"), Column("Waits, measured"), Column("Waits, simulated"),
-    ]  # fmt: skip
+    columns = columns_of(
+        "Budget | >Measured | >Simulated | >Error | >Belady's rule | >Error | >Waits, measured | >Waits, simulated"
+    )
     note = (
         "Simulated: the store's own rules of reading ahead and giving up. Belady's rule: as 'penstock simulate' plays "
         "the trace, with as much room for reads ahead as the budget leaves beside the rows in use."
     )
-    section.table("Time under each key budget", columns, lines, provenance=both, note=note)
-    return section
+    return section.table("Time under each key budget", columns, lines, provenance=both, note=note)
 
 
 def _reads(data: ReportData) -> Section:
     section = Section("reads", "Bytes read")
     budgets = _budgets(data)
     if not budgets:
-        section.missing = "no budget was measured yet"
-        return section
+        return section.leave_out("no budget was measured yet")
     lines = [
         [
             _named(data, budget),
@@ -173,9 +169,8 @@ def _reads(data: ReportData) -> Section:
         ]
         for budget in budgets
     ]
-    columns = [Column("Budget", TEXT), Column("Measured"), Column("Simulated"), Column("Belady's rule")]
-    section.table("Key bytes read from the store", columns, lines, provenance=["measured", "simulated"])
-    return section
+    columns = columns_of("Budget | >Measured | >Simulated | >Belady's rule")
+    return section.table("Key bytes read from the store", columns, lines, provenance=["measured", "simulated"])
 
 
 def _told(data: ReportData) -> Section:
@@ -183,8 +178,7 @@ def _told(data: ReportData) -> Section:
     section = Section("told", "Inputs of the simulator")
     budgets = _budgets(data)
     if not budgets:
-        section.missing = "no budget was measured yet"
-        return section
+        return section.leave_out("no budget was measured yet")
     machine = data.config.get("machine")
     computing = (
         f"Operations are priced by the machine {machine}; what the program does between them was measured."
@@ -209,12 +203,10 @@ def _told(data: ReportData) -> Section:
                 *(percent(share, 0) for share in shares),
             ]
         )
-    columns = [
-        Column("Budget", TEXT), Column("Reading and checking"), Column("Processor time of it"),
-        Column("Reading beside computing"), Column("Computing beside reading"),
-    ]  # fmt: skip
-    section.table("The disk around each budget", columns, lines, provenance=["measured"])
-    return section
+    columns = columns_of(
+        "Budget | >Reading and checking | >Processor time of it | >Reading beside computing | >Computing beside reading"
+    )
+    return section.table("The disk around each budget", columns, lines, provenance=["measured"])
 
 
 def _figure(data: ReportData, budgets: Sequence[int]) -> Figure:
@@ -223,11 +215,8 @@ def _figure(data: ReportData, budgets: Sequence[int]) -> Figure:
     drawn: list[Figure] = []
     names_of, symbols = ("measured", "simulated", "Belady's rule"), ("circle", "diamond", "square")
     for i, (name, symbol, which) in enumerate(zip(names_of, symbols, SHOWN, strict=True)):
-        drawn.append({
-            "type": "scatter", "mode": "lines+markers", "name": name, "x": names,
-            "y": [_value(data, "total_s", budget, *which) for budget in budgets],
-            "marker": {"color": colour(i), "symbol": symbol, "size": 9},
-            "line": {"color": colour(i), "dash": "solid" if which == SHOWN[0] else "dot"},
-            "hovertemplate": "%{x}: %{y:.4s}s<extra>%{fullData.name}</extra>",
-        })  # fmt: skip
+        marker: Figure = {"color": colour(i), "symbol": symbol, "size": 9}
+        line = {"color": colour(i), "dash": "solid" if which == SHOWN[0] else "dot"}
+        values = [_value(data, "total_s", budget, *which) for budget in budgets]
+        drawn.append(plots.spots(names, values, name, marker, line=line))
     return {"data": drawn, "layout": plots.layout("Key budget", "Time (s)")}
