@@ -18,7 +18,7 @@ from penstock.reports.data import (
 )
 from penstock.reports.facts import assumptions, host, not_modelled, parameters, reproduce
 from penstock.reports.head import hit_ratio_text, main_mode
-from penstock.reports.markup import Column, Content, Markup, join, table, tag
+from penstock.reports.markup import Column, Content, Markup, columns_of, join, table, tag
 from penstock.reports.numbers import UNKNOWN, count, free, percent, ratio, seconds, short_size, size, words
 from penstock.reports.page import TEXT, Plots, Section, remedies, side_by_side
 
@@ -37,14 +37,13 @@ def check(data: ReportData, page: Plots) -> Section:
     section = Section("check", "Is the encrypted result right?")
     found = data.section("check")
     if not found:
-        section.missing = "this run recorded no comparison of the encrypted with the clear result"
-        return section
+        return section.leave_out("this run recorded no comparison of the encrypted with the clear result")
     first = ("max_abs_error", "tolerance", "accuracy_encrypted", "accuracy_clear", "chance_accuracy")
     lists = {n: v for n, v in found.items() if isinstance(v, list | tuple) and any(isinstance(x, str) for x in v)}
     names = ordered((n for n in found if n != "passed" and n not in lists), first)
     section.table(
         "Encrypted against clear",
-        [Column("Quantity", TEXT), Column("Value")],
+        columns_of("Quantity | >Value"),
         [(words(n), free(n, found[n])) for n in names],
         provenance=["measured"],
     )
@@ -59,10 +58,8 @@ def warnings(data: ReportData, page: Plots) -> Section:
     section = Section("warnings", "Warnings")
     found = data.entries("warnings")
     if not found:
-        section.add(tag("p", "None."))
-        return section
-    section.add(remedies((str(w.get("what", "unnamed")), str(w.get("remedy", "none known"))) for w in found))
-    return section
+        return section.add(tag("p", "None."))
+    return section.add(remedies((str(w.get("what", "unnamed")), str(w.get("remedy", "none known"))) for w in found))
 
 
 def time_section(data: ReportData, page: Plots) -> Section:
@@ -70,8 +67,7 @@ def time_section(data: ReportData, page: Plots) -> Section:
     section = Section("time", "Parts of the measured time")
     rows = [r for r in data.of("op_seconds") if r["kind"]]
     if not rows:
-        section.missing = "this run holds no measured operation times (stage 'measured')"
-        return section
+        return section.leave_out("this run holds no measured operation times (stage 'measured')")
     where = provenances(rows)
     counts = sum_by((r for r in data.of("op_count") if r["kind"]), lambda r: r["kind"])
     by_kind = sorted(sum_by(rows, lambda r: r["kind"]).items(), key=lambda item: -item[1])
@@ -87,7 +83,7 @@ def time_section(data: ReportData, page: Plots) -> Section:
             ),
             table(
                 "Time by operation kind",
-                [Column("Kind", TEXT), Column("Calls"), Column("Total"), Column("Share"), Column("Mean a call")],
+                columns_of("Kind | >Calls | >Total | >Share | >Mean a call"),
                 [
                     (
                         k,
@@ -115,7 +111,7 @@ def time_section(data: ReportData, page: Plots) -> Section:
                 ),
                 table(
                     "Time by limbs and kind",
-                    [Column("Limbs"), Column("Kind", TEXT), Column("Calls"), Column("Total"), Column("Mean a call")],
+                    columns_of(">Limbs | Kind | >Calls | >Total | >Mean a call"),
                     [
                         (
                             str(n),
@@ -156,17 +152,16 @@ def bytes_section(data: ReportData, page: Plots) -> Section:
     section = Section("bytes", "Bytes by class")
     rows = [r for q in ("bytes_touched", "bytes_unique") for r in data.of(q) if r["kind"]]
     if not rows:
-        section.missing = "this run holds no byte counts (stage 'bytes')"
-        return section
+        return section.leave_out("this run holds no byte counts (stage 'bytes')")
     touched = sum_by((r for r in rows if r["quantity"] == "bytes_touched"), lambda r: r["kind"])
     unique = sum_by((r for r in rows if r["quantity"] == "bytes_unique"), lambda r: r["kind"])
     classes = ordered({*touched, *unique}, ("key", "ciphertext", "plaintext"))
-    section.add(
+    return section.add(
         side_by_side(
             page.add("bytes", "Bytes by class", plots.bytes_by_class(touched, unique), provenances(rows)),
             table(
                 "Bytes by class",
-                [Column("Class", TEXT), Column("Touched"), Column("Distinct"), Column("Touched / distinct")],
+                columns_of("Class | >Touched | >Distinct | >Touched / distinct"),
                 [
                     (
                         c,
@@ -182,7 +177,6 @@ def bytes_section(data: ReportData, page: Plots) -> Section:
             ),
         )
     )
-    return section
 
 
 def _dimension(row: Row) -> tuple[str, str, str]:
@@ -194,8 +188,9 @@ def slowdown_section(data: ReportData, page: Plots) -> Section:
     section = Section("slowdown", "Slowdown by tier and machine")
     rows = [r for r in data.slowdowns() if is_streamed(r) and r["tier"]]
     if not rows:
-        section.missing = "this run holds no simulation in which every key access goes to a tier (stage 'simulate')"
-        return section
+        return section.leave_out(
+            "this run holds no simulation in which every key access goes to a tier (stage 'simulate')"
+        )
     mode = main_mode(data)
     figure = plots.slowdown_by_tier(data, mode)
     where = provenances(rows)
@@ -212,18 +207,8 @@ def slowdown_section(data: ReportData, page: Plots) -> Section:
     )
     energy = bool(at["energy_j"])
     params = {r["machine"]: r["params"] for r in rows}
-    columns = [
-        Column("Machine", TEXT),
-        Column("Parameters", TEXT),
-        Column("Tier", TEXT),
-        Column("Mode", TEXT),
-        Column("Compute"),
-        Column("Key I/O"),
-        Column("Total"),
-        Column("Slowdown"),
-        Column("Bytes moved"),
-        *([Column("Energy")] if energy else []),
-    ]
+    headings = "Machine | Parameters | Tier | Mode | >Compute | >Key I/O | >Total | >Slowdown | >Bytes moved"
+    columns = columns_of(headings + " | >Energy" * energy)
     body = [
         (
             k[0],
@@ -265,8 +250,7 @@ def slowdown_section(data: ReportData, page: Plots) -> Section:
         else None
     )
     section.add(side_by_side(drawn, matrix))
-    section.table("Times behind the slowdowns", columns, body, provenance=where)
-    return section
+    return section.table("Times behind the slowdowns", columns, body, provenance=where)
 
 
 def _own_parameters(params: dict[str | None, str | None], data: ReportData) -> str:
@@ -296,8 +280,7 @@ def hit_ratio_section(data: ReportData, page: Plots) -> Section:
     needed = plots.required_rows(data, mode)
     drawn = [(m, plots.slowdown_by_hit_ratio(data, m, mode)) for m in data.machines()]
     if not needed and not any(figure for _, figure in drawn):
-        section.missing = "this run holds no simulation with forced hit ratios and no needed hit ratios"
-        return section
+        return section.leave_out("this run holds no simulation with forced hit ratios and no needed hit ratios")
     if needed:
         machines, at = data.machines(), last_by(needed, lambda r: (r["machine"], r["tier"]))
         section.table(
@@ -325,7 +308,7 @@ def hit_ratio_section(data: ReportData, page: Plots) -> Section:
         shown = _thinned(ratios, 8)
         section.table(
             f"Slowdown at forced hit ratios, {mode}",
-            [Column("Machine", TEXT), Column("Tier", TEXT), *(Column(percent(h, 0)) for h in shown)],
+            [*columns_of("Machine | Tier"), *(Column(percent(h, 0)) for h in shown)],
             [
                 (m, t, *(ratio(curves.get((m, t, h))) for h in shown))
                 for m in data.machines()
@@ -359,8 +342,7 @@ def cache_section(data: ReportData, page: Plots) -> Section:
     mode = main_mode(data)
     rows = [r for r in data.slowdowns() if r["mode"] in (mode, None) and is_cached(r) and r["tier"]]
     if not rows:
-        section.missing = "this run holds no simulation with a cache (stage 'simulate')"
-        return section
+        return section.leave_out("this run holds no simulation with a cache (stage 'simulate')")
     policies = ordered((r["policy"] for r in rows), plots.POLICIES)
     section.add(
         tag(
@@ -380,9 +362,9 @@ def cache_section(data: ReportData, page: Plots) -> Section:
     hits = {(r["machine"], r["cache_bytes"], r["policy"]): r["hit_ratio"] for r in rows}
     tiers = [t for t in data.tiers() if t in {r["tier"] for r in rows}]
     lines = [(m, c) for m in data.machines() for c in sorted({k[1] for k in at if k[0] == m})]
-    section.table(
+    return section.table(
         f"Slowdown by cache size, {mode}",
-        [Column("Machine", TEXT), Column("Cache"), Column("Policy", TEXT), Column("Hits"), *(Column(t) for t in tiers)],
+        [*columns_of("Machine | >Cache | Policy | >Hits"), *(Column(t) for t in tiers)],
         [
             (m, size(c), p, percent(hits.get((m, c, p))), *(ratio(at.get((m, c, t, p))) for t in tiers))
             for m, c in lines
@@ -391,7 +373,6 @@ def cache_section(data: ReportData, page: Plots) -> Section:
         ],
         provenance=provenances(rows),
     )
-    return section
 
 
 def working_set_section(data: ReportData, page: Plots) -> Section:
@@ -399,8 +380,7 @@ def working_set_section(data: ReportData, page: Plots) -> Section:
     section = Section("keys", "Key working set over time")
     windows = data.windows
     if not windows:
-        section.missing = data.trace_problem or "the trace names no evaluation key"
-        return section
+        return section.leave_out(data.trace_problem or "the trace names no evaluation key")
     note = (
         f"{data.unexpanded} composite calls are not expanded in the trace: their key accesses are unknown and missing."
         if data.unexpanded
@@ -422,17 +402,12 @@ def working_set_section(data: ReportData, page: Plots) -> Section:
     section.add(
         page.add("keys", "Evaluation keys over the program, by window", plots.key_working_set(data), where, height=480)
     )
-    section.table(
+    return section.table(
         "Evaluation keys by window of operations",
-        [
-            Column("First operation"),
-            Column("Key accesses"),
-            Column("Distinct keys"),
-            Column("Bytes of them"),
-            Column("Bytes touched"),
-            Column("Distinct keys so far"),
-            Column("Bytes so far"),
-        ],
+        columns_of(
+            ">First operation | >Key accesses | >Distinct keys | >Bytes of them | >Bytes touched "
+            "| >Distinct keys so far | >Bytes so far"
+        ),
         [
             (
                 count(w.first_operation),
@@ -449,7 +424,6 @@ def working_set_section(data: ReportData, page: Plots) -> Section:
         note="Accesses are counted in the trace; bytes are computed from the parameters. Touched: what each key "
         "switch reads at its own number of limbs.",
     )
-    return section
 
 
 def fit_section(data: ReportData, page: Plots) -> Section:
@@ -459,8 +433,7 @@ def fit_section(data: ReportData, page: Plots) -> Section:
     predicted_rows = [r for r in data.of("predicted_op_seconds") if r["kind"] and r["limbs"] is not None]
     measured_rows = [r for r in data.of("op_seconds") if r["kind"] and r["limbs"] is not None]
     if not errors and not predicted_rows:
-        section.missing = "this run fitted no model of this CPU (stage 'fit')"
-        return section
+        return section.leave_out("this run fitted no model of this CPU (stage 'fit')")
     predicted = sum_by(predicted_rows, lambda r: (r["kind"], r["limbs"]))
     measured = sum_by(measured_rows, lambda r: (r["kind"], r["limbs"]))
     drawn: Content = None
@@ -497,7 +470,7 @@ def fit_section(data: ReportData, page: Plots) -> Section:
         tables.append(
             table(
                 "Measured and predicted totals by kind",
-                [Column("Kind", TEXT), Column("Measured"), Column("Predicted"), Column("Error")],
+                columns_of("Kind | >Measured | >Predicted | >Error"),
                 [
                     (k, seconds(totals_m.get(k)), seconds(p), signed(p / totals_m[k] - 1 if totals_m.get(k) else None))
                     for k, p in sorted(totals_p.items(), key=lambda item: -item[1])
@@ -505,8 +478,7 @@ def fit_section(data: ReportData, page: Plots) -> Section:
                 provenance=provenances([*measured_rows, *predicted_rows]),
             )
         )
-    section.add(side_by_side(drawn, tables))
-    return section
+    return section.add(side_by_side(drawn, tables))
 
 
 def signed(value: float | None) -> str:
