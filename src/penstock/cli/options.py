@@ -11,6 +11,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from penstock.errors import UsageError
+
 PATH = click.Path(path_type=Path)
 FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -42,6 +44,17 @@ threads_option = click.option(
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="No progress and no notes on stderr.")
 
 
+def all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Add several options to a command, in this order."""
+
+    def decorate(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
 def together(
     name: str, *options: Callable[[Any], Any], make: Callable[[Mapping[str, Any]], Any] = dict
 ) -> Callable[[Any], Any]:
@@ -55,13 +68,27 @@ def together(
             values[name] = make({each: values.pop(each) for each in names})
             return command(*arguments, **values)
 
-        for option in reversed(options):
-            with_options = option(with_options)
-        parameters = getattr(with_options, "__click_params__", ())
-        names = [parameter.name for parameter in parameters if parameter.name not in own]
-        return with_options
+        found = all_of(*options)(with_options)
+        names = [parameter.name for parameter in found.__click_params__ if parameter.name not in own]
+        return found
 
     return decorate
+
+
+def counts_of(text: str | None, option: str, example: str) -> tuple[int, ...] | None:
+    """Whole numbers from 1 on, with commas between.
+
+    Raises: UsageError: the text is something else.
+    """
+    if text is None:
+        return None
+    try:
+        counts = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"{option} {text!r}: write whole numbers, {example}") from None
+    if any(count < 1 for count in counts):
+        raise UsageError(f"{option} {text!r}: ask for at least 1")
+    return counts
 
 
 def is_given(name: str) -> bool:

@@ -120,6 +120,17 @@ def table_of(headings: str, *, no_wrap: bool = False, **options: Any) -> Table:
     return drawn
 
 
+def folding_table(title: str, headings: str) -> Table:
+    """A table whose cells fold. Headings are as in `table_of`; `*3` behind one is its share of the width."""
+    drawn = Table(title=title, box=None)
+    for each in headings.split(" | "):
+        heading, _, ratio = each.partition("*")
+        justify: Literal["left", "right"] = "right" if heading.startswith(">") else "left"
+        shared = int(ratio) if ratio else None
+        drawn.add_column(heading.removeprefix(">"), justify=justify, overflow="fold", ratio=shared)
+    return drawn
+
+
 def write_csv(file: TextIO, rows: Sequence[Mapping[str, Any]]) -> None:
     """Rows as CSV, lists as JSON in their cell; without rows nothing."""
     if rows:

@@ -14,7 +14,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from penstock.cli.options import PATH, quiet_option, seed_option
+from penstock.cli.options import PATH, counts_of, quiet_option, seed_option
 from penstock.cli.output import draw_verdict, emit, format_option, plain, progress_console, table_of
 from penstock.errors import ThresholdMissed, UsageError, cut
 from penstock.measure.bench import timing
@@ -47,15 +47,7 @@ def command() -> None:
 
 
 def _numbers(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, ...] | None:
-    if value is None:
-        return None
-    try:
-        numbers = tuple(int(part) for part in value.split(","))
-    except ValueError:
-        raise UsageError(f"{parameter.opts[0]} {value!r}: write whole numbers, 1,2,4") from None
-    if any(number < 1 for number in numbers):
-        raise UsageError(f"{parameter.opts[0]} {value!r}: ask for at least 1")
-    return numbers
+    return counts_of(value, parameter.opts[0], "1,2,4")
 
 
 @command.command("run")

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from penstock.cli.options import FOLDER
-from penstock.cli.output import draw_verdict, emit, format_option, progress_console
+from penstock.cli.output import draw_verdict, emit, folding_table, format_option, progress_console
 from penstock.cli.study_rows import headline_table, make_folder, study_table
 from penstock.system.collector import collector_paused
 
@@ -53,9 +52,7 @@ def fheins(figures: Path | None, output_format: str) -> None:
         title = "FHEIns: published | calibrated | first principles"
         console.print(study_table(title, study.table_rows(rows)))
         console.print(headline_table(headlines(readings(), rows)))
-        survive = Table(title="Which claims survive", box=None)
-        for heading in ("claim", "needs", "here", "survives"):
-            survive.add_column(heading, overflow="fold", ratio=2)
+        survive = folding_table("Which claims survive", "claim*2 | needs*2 | here*2 | survives*2")
         for claim in study.claims(rows):
             survive.add_row(claim.claim, claim.needs, claim.value, claim.survives)
             survive.add_section()

@@ -5,15 +5,15 @@ from __future__ import annotations
 import csv
 import json
 import stat
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 import numpy as np
 
 from penstock.cli.key_pair import open_pair, passphrase_from, passphrase_option, warn
-from penstock.cli.options import FILE, PATH, quiet_option, threads_option, together
+from penstock.cli.lazy import NamedVerbs
+from penstock.cli.options import FILE, PATH, all_of, quiet_option, threads_option, together
 from penstock.cli.output import emit, format_option, slot_rows
 from penstock.cli.service_options import ca_option, insecure_option, patience_option, service_option, token_option
 from penstock.cli.verbs.client.keys import keys
@@ -28,7 +28,6 @@ from penstock.cli.verbs.client.service import (
     upload,
     wait,
 )
-from penstock.cli.verbs.keys import NamedVerbs
 from penstock.errors import KeyPairDamaged, UsageError
 from penstock.keystore import parameter_digest
 from penstock.keystore.pairs import PAIRS, pair_in
@@ -38,7 +37,6 @@ from penstock.program.evaluator import Values
 from penstock.system.files import WouldOverwrite, check_target, os_errors, write_atomic
 from penstock.system.workers import no_core_files
 
-F = TypeVar("F", bound=Callable[..., Any])
 _MOST_TEXT_BYTES = 1 << 28
 """Of a file of values in text: more than the slots of any set take."""
 
@@ -48,11 +46,8 @@ params_option = click.option(
 )
 
 
-def pair_options(command: F) -> F:
-    """A pair: its folder, its parameters, its passphrase, threads."""
-    for option in (quiet_option, threads_option, passphrase_option, params_option, folder_argument):
-        command = option(command)
-    return command
+pair_options = all_of(folder_argument, params_option, passphrase_option, threads_option, quiet_option)
+"""The pair, and how it is opened."""
 
 
 @click.group(cls=NamedVerbs)

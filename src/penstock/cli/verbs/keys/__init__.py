@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 from rich.console import Console
 
+from penstock.cli.lazy import NamedVerbs
 from penstock.cli.options import PATH
 from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.cli.verbs.keys import bench, node, pairs
@@ -29,17 +30,6 @@ from penstock.system.progress import Progress
 from penstock.units import format_bytes
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-class NamedVerbs(click.Group):
-    """Suggests the nearest verb for an unknown one."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in self.commands and not args[0].startswith("-"):
-            raise UnknownName("command of 'penstock keys'", args[0], self.commands)
-        return super().resolve_command(ctx, args)
 
 
 tenant_option = click.option("--tenant", metavar="NAME", help="Keys of this tenant only.")

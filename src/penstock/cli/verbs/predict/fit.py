@@ -21,7 +21,7 @@ from penstock.cli.measured_fit import (
     experiment_of,
     measure,
 )
-from penstock.cli.options import PATH, quiet_option
+from penstock.cli.options import PATH, counts_of, quiet_option
 from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.errors import UsageError
 from penstock.fit.measurements import Measurement, few_calls, statistic_of
@@ -116,7 +116,7 @@ def command(
       penstock simulate logistic-regression --params openfhe-bench --machine mine.toml
     """
     check_options(measures, results, only, budget=budget, target=target, dry_run=dry_run, store=store)
-    counts = _threads(threads)
+    counts = counts_of(threads, "--threads", "1,2")
     wanted = Wanted(threads=counts, budget=budget, target=target, store=store)
     if dry_run:
         describe(wanted, output_format)
@@ -159,18 +159,6 @@ def _target(output: Path | None, force: bool) -> Path:
         raise UsageError(f"-o {output}: a machine is written as .toml; name the file so")
     check_target(output, force=force)
     return output
-
-
-def _threads(text: str | None) -> tuple[int, ...] | None:
-    if text is None:
-        return None
-    try:
-        counts = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise UsageError(f"--threads {text!r}: write whole numbers, 1,2") from None
-    if any(count < 1 for count in counts):
-        raise UsageError(f"--threads {text!r}: ask for at least 1")
-    return counts
 
 
 def _idle(text: str | None) -> Figure | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from penstock.cli.options import PATH, quiet_option
+from penstock.cli.options import PATH, all_of, quiet_option
 from penstock.cli.output import emit, format_option, plain, progress_console, table_of, write_csv
 from penstock.errors import UnknownName, UsageError
 
@@ -44,19 +44,9 @@ _BUDGETS: tuple[Callable[[Any], Any], ...] = (
 )
 
 
-def _with(options: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
-    def add(command: Callable[..., None]) -> Callable[..., None]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
-
-
 @click.command("space")
 @click.argument("workload")
-@_with(_AXES)
-@_with(_BUDGETS)
+@all_of(*_AXES, *_BUDGETS)
 @click.option("--params", help="Parameter set. Default: the workload's in FHEIns, or its like.")
 @click.option("--database", help="Bytes on the drive ('128 GB'). Default: the workload's in FHEIns.")
 @click.option("--architecture", default="fheins", help="Of functional units: a name, or a TOML file.")
