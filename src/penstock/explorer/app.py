@@ -25,7 +25,7 @@ from penstock.explorer.views import VIEWS, show
 from penstock.params.ckks import KeyForm
 from penstock.reports.space import SCRIPTS
 from penstock.simulation.cluster.partitions import PARTITIONS
-from penstock.simulation.names import CLASSES
+from penstock.simulation.names import CLASSES, one_of
 from penstock.simulation.timing import MODES
 from penstock.system.limits import shortage
 from penstock.version import __version__
@@ -119,8 +119,7 @@ def _answer(engine: Engine, name: str, items: list[tuple[str, str]], answer: Ans
     try:
         if len(query) + ("format" in dict(items)) != len(items):
             raise UsageError("a setting is given twice: give each one once")
-        if wanted not in FORMATS:
-            raise UnknownName("format", wanted, FORMATS)
+        one_of("format", wanted, FORMATS)
         state = State.from_query(query)
         with engine.turns.one():
             found = show(engine, name, state) if answer is None else answer(engine, state)
