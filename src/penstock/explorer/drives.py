@@ -31,21 +31,5 @@ def scan(drive: str, pattern: str, queue_depth: int, end: str) -> Any:
 def argv(drive: str, pattern: str, queue_depth: int, end: str) -> list[str]:
     """The command that does the same scan."""
     engine = "jump" if pattern == "sequential" else "events"
-    return [
-        "penstock",
-        "ssd",
-        "scan",
-        "--drive",
-        drive,
-        "--pattern",
-        pattern,
-        "--queue-depth",
-        str(queue_depth),
-        "--host",
-        end,
-        "--engine",
-        engine,
-        "--size",
-        "1 GB",
-        "--details",
-    ]
+    words = ["penstock", "ssd", "scan", "--drive", drive, "--pattern", pattern, "--queue-depth", str(queue_depth)]
+    return [*words, "--host", end, "--engine", engine, "--size", "1 GB", "--details"]

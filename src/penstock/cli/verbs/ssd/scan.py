@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from penstock.cli.options import is_given, quiet_option, seed_option
+from penstock.cli.options import PATH, is_given, quiet_option, seed_option
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import UsageError
 from penstock.system.files import check_target
@@ -73,7 +73,7 @@ SEEDS = 2**64
 )
 @click.option(
     "--timeline",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="Write when channels and dies are busy at its start, for ui.perfetto.dev.",
 )
