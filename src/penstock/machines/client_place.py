@@ -6,10 +6,11 @@ of its client is `penstock.machines.client`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from penstock.machines.figure import Figure
 from penstock.machines.files import check_name, figure, named_or_file, parse_spec, shipped
@@ -74,29 +75,20 @@ class ClientPlace:
             yield name, getattr(self, name)
 
 
-def client_place_names() -> list[str]:
-    """Names of the places that come with penstock."""
-    return sorted(_places())
-
-
 def load_client_place(name_or_path: str | Path = DEFAULT) -> ClientPlace:
     """The place of that name, or in that TOML file.
 
     Raises: UnknownName: no such place; MachineError: the file breaks a rule; FileError: the file cannot be read.
     """
-    return named_or_file(
-        name_or_path,
-        "client",
-        _places,
-        lambda path, text: place_from_spec(parse_spec(ClientPlaceSpec, path, text, "a client file"), text),
-    )
+    return named_or_file(name_or_path, "client", client_places, _checked)
 
 
-def place_from_spec(spec: ClientPlaceSpec, where: str) -> ClientPlace:
+def _checked(written: Mapping[str, Any] | Path, where: str) -> ClientPlace:
     """The checked place; `where` names the file in messages.
 
     Raises: MachineError: an empty name, a value without a unit or a source, negative or zero, an unknown kind.
     """
+    spec = parse_spec(ClientPlaceSpec, written, where, "a client file")
     check_name(spec.name, where, "client")
     return ClientPlace(
         name=spec.name,
@@ -111,7 +103,6 @@ def place_from_spec(spec: ClientPlaceSpec, where: str) -> ClientPlace:
 
 
 @lru_cache(maxsize=1)
-def _places() -> dict[str, ClientPlace]:
-    return shipped(
-        "clients", "client", lambda table, where: place_from_spec(parse_spec(ClientPlaceSpec, table, where), where)
-    )
+def client_places() -> dict[str, ClientPlace]:
+    """The places that come with penstock."""
+    return shipped("clients", "client", _checked)

@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.errors import MachineError, UnitError, UnknownName
 from penstock.machines.figure import Evidence, Figure
-from penstock.machines.files import choice, figure, parse_spec, shipped
+from penstock.machines.files import choice, figure, named_or_file, parse_spec, shipped
 from penstock.machines.instorage import (
     ArrayAdders,
     Automorphism,
@@ -111,18 +111,7 @@ class AddersSpec(Strict):
 
 def load_instorage(name: str) -> InStorage:
     """By name or by the path of a TOML file."""
-    if name.endswith(".toml") or "/" in name:
-        return from_toml(Path(name), name)
-    known = accelerators()
-    if name not in known:
-        raise UnknownName("in-storage accelerator", name, known)
-    return known[name]
-
-
-@lru_cache(maxsize=1)
-def instorage_names() -> tuple[str, ...]:
-    """Names of the accelerators that come with penstock."""
-    return tuple(sorted(accelerators()))
+    return named_or_file(name, "in-storage accelerator", accelerators, from_toml)
 
 
 @lru_cache(maxsize=1)

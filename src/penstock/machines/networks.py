@@ -8,10 +8,11 @@ source and kind for `bandwidth`, `latency` and, where it is known, `energy`. The
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from penstock.errors import UnknownName
 from penstock.machines.figure import Evidence, Figure
@@ -113,15 +114,16 @@ def load_networks(names: Iterable[str]) -> list[Network]:
 
 def read_network(path: Path) -> Network:
     """The network in a TOML file."""
-    return network_from_spec(parse_spec(NetworkSpec, path, str(path), "a network file"), str(path))
+    return _checked(path, str(path))
 
 
-def network_from_spec(spec: NetworkSpec, where: str) -> Network:
+def _checked(written: Mapping[str, Any] | Path, where: str) -> Network:
     """The checked network; `where` names the file in messages.
 
     Raises: MachineError: an empty name or source, a value without a unit, negative, in two units, or a bandwidth of
             zero; an unknown kind.
     """
+    spec = parse_spec(NetworkSpec, written, where, "a network file")
     check_name(spec.name, where, "network")
     return Network(
         name=spec.name,
@@ -134,6 +136,4 @@ def network_from_spec(spec: NetworkSpec, where: str) -> Network:
 
 @lru_cache(maxsize=1)
 def _networks() -> dict[str, Network]:
-    return shipped(
-        "networks", "network", lambda table, where: network_from_spec(parse_spec(NetworkSpec, table, where), where)
-    )
+    return shipped("networks", "network", _checked)

@@ -5,11 +5,12 @@ One TOML file under `data/prices/` is one list. Prices age: a result names its l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from penstock.errors import MachineError
 from penstock.machines.figure import Figure
@@ -62,30 +63,21 @@ class PriceList:
             yield name, getattr(self, name)
 
 
-def price_names() -> list[str]:
-    """Names of the price lists that come with penstock."""
-    return sorted(_lists())
-
-
 def load_prices(name_or_path: str | Path = DEFAULT) -> PriceList:
     """The price list of that name, or in that TOML file.
 
     Raises: UnknownName: no such list; MachineError: the file breaks a rule; FileError: the file cannot be read.
     """
-    return named_or_file(
-        name_or_path,
-        "price list",
-        _lists,
-        lambda path, text: prices_from_spec(parse_spec(PriceSpec, path, text, "a price list"), text),
-    )
+    return named_or_file(name_or_path, "price list", price_lists, _checked)
 
 
-def prices_from_spec(spec: PriceSpec, where: str) -> PriceList:
+def _checked(written: Mapping[str, Any] | Path, where: str) -> PriceList:
     """The checked list; `where` names the file in messages.
 
     Raises: MachineError: an empty name, a date that is none, a price without a unit or a source, negative, an unknown
             kind.
     """
+    spec = parse_spec(PriceSpec, written, where, "a price list")
     check_name(spec.name, where, "price list")
     try:
         day = date.fromisoformat(spec.date)
@@ -105,7 +97,6 @@ def prices_from_spec(spec: PriceSpec, where: str) -> PriceList:
 
 
 @lru_cache(maxsize=1)
-def _lists() -> dict[str, PriceList]:
-    return shipped(
-        "prices", "price list", lambda table, where: prices_from_spec(parse_spec(PriceSpec, table, where), where)
-    )
+def price_lists() -> dict[str, PriceList]:
+    """The price lists that come with penstock."""
+    return shipped("prices", "price list", _checked)

@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.errors import MachineError, UnitError, UnknownName
 from penstock.machines.architecture import Architecture, architecture_from_spec
-from penstock.machines.calibration_file import UNIT, calibration_from_spec, calibration_spec
+from penstock.machines.calibration_file import calibration_from_spec, calibration_spec
 from penstock.machines.client import TERMS, ClientModel
 from penstock.machines.cold import ColdModel
 from penstock.machines.datapath import Datapath, datapath_from_spec
@@ -102,16 +102,8 @@ def machine_from_spec(spec: MachineSpec, where: str) -> Machine:
             name: _whole_bytes(figure(written, where, f"on_chip.{name}", BYTE_UNITS, positive=True), where, name)
             for name, written in spec.on_chip.items()
         },
-        architecture=Architecture()
-        if spec.architecture is None
-        else architecture_from_spec(
-            spec.architecture, where, lambda written, path, units: figure(written, where, path, units, positive=True)
-        ),
-        datapath=Datapath()
-        if spec.datapath is None
-        else datapath_from_spec(
-            spec.datapath, units, clock, where, lambda written, path, units: figure(written, where, path, units)
-        ),
+        architecture=Architecture() if spec.architecture is None else architecture_from_spec(spec.architecture, where),
+        datapath=Datapath() if spec.datapath is None else datapath_from_spec(spec.datapath, units, clock, where),
         threads=None if spec.threads is None else _threads(spec.threads, units, where),
         cache=None
         if spec.cache is None
@@ -121,16 +113,8 @@ def machine_from_spec(spec: MachineSpec, where: str) -> Machine:
         ),
         cold=None if spec.cold is None else _cold(spec.cold, where),
         client=None if spec.client is None else _client(spec.client, where),
-        recording=None
-        if spec.recording is None
-        else recording_from_spec(
-            spec.recording, where, lambda written, path, units: figure(written, where, path, units)
-        ),
-        calibrated=None
-        if spec.calibrated is None
-        else calibration_from_spec(
-            spec.calibrated, where, lambda written, path: figure(written, where, path, UNIT, positive=True)
-        ),
+        recording=None if spec.recording is None else recording_from_spec(spec.recording, where),
+        calibrated=None if spec.calibrated is None else calibration_from_spec(spec.calibrated, where),
         fit=None if spec.fit is None else _fit_report(spec.fit, where),
     )
 
@@ -153,9 +137,7 @@ def _gpu(spec: MachineSpec, clock: Figure | None, overlap: Overlap, where: str) 
         raise MachineError(f"{where}: overlap '{overlap}' with [gpu]: kernels of a GPU run 'in-turn'")
     if spec.gpu.roofline is not None and (spec.architecture is None or spec.architecture.word is None):
         raise MachineError(f'{where}: gpu.roofline without architecture.word: state the library\'s words, "32 bit"')
-    return gpu_from_spec(
-        spec.gpu, clock, where, lambda written, path, units: figure(written, where, path, units, positive=True)
-    )
+    return gpu_from_spec(spec.gpu, clock, where)
 
 
 def _cold(spec: ColdSpec, where: str) -> ColdModel:
