@@ -14,10 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.database.filtering import JoinPlan, JoinScan, unit_of_codes
-from penstock.errors import UsageError
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Evaluator
-from penstock.workloads import Check
+from penstock.workloads.parts.check import Check, refuse_path
 
 Floats = npt.NDArray[np.float64]
 
@@ -64,8 +63,7 @@ class Data:
 
 def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
     """Random codes and values; the codes of the small table differ."""
-    if path is not None:
-        raise UsageError(f"{NAME} takes no --data: its tables are drawn from --seed")
+    refuse_path(path, NAME, "its tables are drawn from --seed")
     generator = np.random.default_rng(seed)
     codes = generator.integers(0, size.categories, size.rows).astype(np.float64)
     values = generator.uniform(0, 1, size.rows)

@@ -18,10 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.database.filtering import FilterPlan, FilterScan, unit_of_codes
-from penstock.errors import UsageError
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Evaluator
-from penstock.workloads import Check
+from penstock.workloads.parts.check import Check, refuse_path
 
 Floats = npt.NDArray[np.float64]
 
@@ -66,8 +65,7 @@ class Data:
 
 def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
     """Random codes and values."""
-    if path is not None:
-        raise UsageError(f"{NAME} takes no --data: its table is drawn from --seed")
+    refuse_path(path, NAME, "its table is drawn from --seed")
     generator = np.random.default_rng(seed)
     codes = generator.integers(0, size.categories, size.rows).astype(np.float64)
     values = generator.uniform(0, 1, size.rows)

@@ -25,6 +25,7 @@ from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Evaluator, Values
 from penstock.system.files import FileError, readable
 from penstock.system.vectors import read_vectors
+from penstock.workloads.own import OneSize
 from penstock.workloads.parts.check import Check
 
 SUFFIX = ".pkg"
@@ -32,13 +33,6 @@ TOLERANCE = 1e-3
 """The most that an encrypted output may differ by, or, where values exceed 1, as a share of the largest."""
 _LOADED: dict[tuple[str, int, int], ModuleType] = {}
 _DERIVED_KEPT = 4
-
-
-@dataclass(frozen=True, slots=True)
-class PackageSize:
-    """The size of a package: its own parameter set."""
-
-    params: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +116,7 @@ def workload_of(package: Package, path: Path) -> ModuleType:
     own.NAME, own.SOURCE = readable(path.name), str(path)
     own.DESCRIPTION = package.description or f"the program package '{package.name}'"
     own.DEFAULT_SIZE = own.ACCELERATOR_SIZE = "package"
-    own.SIZES = {"package": PackageSize(catalogue.adopt(package.params))}
+    own.SIZES = {"package": OneSize(catalogue.adopt(package.params))}
     own.data, own.blank, own.program, own.given, own.outputs = data, blank, program, given, outputs
     own.joined = joined
     own.read = lambda words: read_inputs(package, words)

@@ -12,10 +12,9 @@ import numpy as np
 
 from penstock.database.matching import MatchPlan, MatchScan, found
 from penstock.database.packing import Bytes, Floats, RecordPacking
-from penstock.errors import UsageError
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Evaluator
-from penstock.workloads import Check
+from penstock.workloads.parts.check import Check, refuse_path
 
 NAME = "string-match"
 DESCRIPTION = "exact string matching on encrypted text, by additions only"
@@ -63,8 +62,7 @@ class Data:
 
 def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
     """Random letters of DNA; a few records contain the pattern, at words."""
-    if path is not None:
-        raise UsageError(f"{NAME} takes no --data: its records are drawn from --seed")
+    refuse_path(path, NAME, "its records are drawn from --seed")
     generator = np.random.default_rng(seed)
     letters = np.frombuffer(LETTERS, dtype=np.uint8)
     records = letters[generator.integers(0, 4, (size.records, size.record_bytes))]
