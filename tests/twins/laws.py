@@ -1,9 +1,11 @@
-"""Formulas that tests hold simulated drives, clusters and caches against, and one cluster played by itself."""
+"""Formulas that tests hold drives, clusters and caches against, and one program or one cluster played by itself."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+
+import numpy.typing as npt
 
 from penstock.errors import UnknownName, UsageError
 from penstock.machines.drives import Drive
@@ -11,6 +13,7 @@ from penstock.machines.networks import Network
 from penstock.machines.schema import Machine
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.simulation.accesses import Accesses
 from penstock.simulation.caches import Cache
 from penstock.simulation.cluster.cluster import play_clusters
 from penstock.simulation.cluster.dealing import MOD_DOWNS, MOD_UPS
@@ -18,8 +21,9 @@ from penstock.simulation.cluster.program import ClusterProgram, prepare
 from penstock.simulation.cluster.simgrid import SimGrid
 from penstock.simulation.cluster.spec import Cluster
 from penstock.simulation.drive.closed_form import command_s, page_on_bus_s
+from penstock.simulation.memory.replay import replay
 from penstock.simulation.rows import Result
-from penstock.simulation.timing import Mode, Pace, Tier
+from penstock.simulation.timing import Mode, Pace, Tier, Timeline, play_replay
 from penstock.traces.schema import Trace
 from penstock.work.shapes import Shape
 
@@ -169,3 +173,32 @@ def cycle_hits(num_objects: int, room: int, rounds: int, policy: str) -> int:
         return 0
     kept = num_objects if room >= num_objects else (room if policy == "belady" else 0)
     return kept * (rounds - 1)
+
+
+def play(
+    compute_s: npt.ArrayLike,
+    accesses: Accesses,
+    cache: Cache,
+    tier: Tier,
+    *,
+    mode: Mode = "serial",
+    decode_bytes_per_s: float | None = None,
+    prefetch_depth: int | None = 1,
+    prefetch_buffer_bytes: int | None = None,
+    timeline: bool = False,
+) -> Timeline:
+    """Plays a program through a cache and a tier.
+
+    Args:   compute_s: (n,) seconds that each operation computes; timeline: also give the schedule of all operations.
+    Raises: SimulationInputError: an input breaks a rule; ClockOverflow.
+    """
+    return play_replay(
+        compute_s,
+        replay(accesses, cache),
+        tier,
+        mode=mode,
+        decode_bytes_per_s=decode_bytes_per_s,
+        prefetch_depth=prefetch_depth,
+        prefetch_buffer_bytes=prefetch_buffer_bytes,
+        timeline=timeline,
+    )

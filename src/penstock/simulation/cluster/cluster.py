@@ -28,7 +28,7 @@ from penstock.simulation.engine import ConservationError, _engine
 from penstock.simulation.host import over_tier
 from penstock.simulation.memory.replay import Replay, replay
 from penstock.simulation.rows import Result
-from penstock.simulation.timing import Pace, Tier, channel_seconds
+from penstock.simulation.timing import Pace, Tier, channel_seconds, energy_j
 
 ROUNDING = 1e-9
 
@@ -221,8 +221,7 @@ def _all_hosts_load(program: ClusterProgram, loaded: Replay, hosts: int, partiti
 
 
 def _energy(result: Result, tier: Tier, compute: float | None, messages: float | None) -> float | None:
-    per_byte: float | None = getattr(tier, "energy_j_per_byte", None)
-    loads = 0.0 if result.loaded_bytes == 0 else None if per_byte is None else per_byte * result.loaded_bytes
+    loads = energy_j(tier, result.loaded_bytes) if result.loaded_bytes else 0.0
     parts = (compute, loads, messages)
     return None if any(part is None for part in parts) else sum(part for part in parts if part is not None)
 
