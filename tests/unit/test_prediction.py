@@ -37,13 +37,13 @@ FIT = FitReport(
     shapes=1,
     total_error=0.0,
     spread=None,
-    merged=(),
-    errors=(),
+    merged=[],
+    errors=[],
     common_sd=0.03,
     kinds={"rotate": 0.04, "add": 0.1},
     interval_scale=1.2,
     degrees_of_freedom=7.0,
-    ranges={"ring_dim": (2**11, 2**13), "threads": (1, 4)},
+    ranges={"ring_dim": [2**11, 2**13], "threads": [1, 4]},
 )
 
 

@@ -14,9 +14,8 @@ from typing import Any
 
 from penstock.machines.figure import Figure
 from penstock.machines.files import check_name, figure, named_or_file, parse_spec, shipped
-from penstock.machines.records import FigureSpec
+from penstock.machines.records import FigureSpec, RecordSpec
 from penstock.params.ckks import CkksParameters
-from penstock.system.toml import Strict
 from penstock.units import JOULE_PER_BYTE_UNITS, RATE_UNITS, SECOND_UNITS, WATT_UNITS
 
 RING_DIM = 1 << 16
@@ -25,11 +24,9 @@ LIMB_UNITS = {"us/limb": 1e-6, "ms/limb": 1e-3}
 DEFAULT = "laptop"
 
 
-class ClientPlaceSpec(Strict):
+class ClientPlaceSpec(RecordSpec):
     """A client's place as a TOML file has it."""
 
-    name: str
-    title: str
     encrypt: FigureSpec
     decrypt: FigureSpec
     power: FigureSpec

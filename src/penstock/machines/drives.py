@@ -15,8 +15,7 @@ from typing import Any
 from penstock.errors import MachineError, UnknownName
 from penstock.machines.figure import Evidence, Figure
 from penstock.machines.files import check_name, figure, named_or_file, parse_spec, shipped, sourced
-from penstock.machines.records import FigureSpec
-from penstock.system.toml import Strict
+from penstock.machines.records import FigureSpec, RecordSpec
 from penstock.units import (
     BITS_PER_BYTE,
     BYTE_UNITS,
@@ -31,11 +30,9 @@ ORDERS = "cwdp"
 """Letters of a stripe's order: channel, way (chip), die, plane."""
 
 
-class DriveSpec(Strict):
+class DriveSpec(RecordSpec):
     """A drive as a TOML file has it."""
 
-    name: str
-    title: str
     description: str = ""
     channels: FigureSpec
     chips_per_channel: FigureSpec

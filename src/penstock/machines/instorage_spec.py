@@ -21,7 +21,7 @@ from penstock.machines.instorage import (
     Scaling,
     UnitAccelerator,
 )
-from penstock.machines.records import FigureSpec
+from penstock.machines.records import FigureSpec, RecordSpec
 from penstock.operations import KINDS, OpKind
 from penstock.system import toml
 from penstock.system.toml import Strict
@@ -60,13 +60,16 @@ class ScratchpadSpec(Strict):
     drive: FigureSpec
 
 
-class UnitSpec(Strict):
-    """Functional units."""
+class AcceleratorSpec(RecordSpec):
+    """What every accelerator states."""
 
-    name: str
-    title: str
     description: str = ""
     kind: str
+
+
+class UnitSpec(AcceleratorSpec):
+    """Functional units."""
+
     lane: str
     lane_source: str
     automorphism: str
@@ -86,25 +89,17 @@ class UnitSpec(Strict):
     logic: dict[str, LogicSpec]
 
 
-class ScanSpec(Strict):
+class ScanSpec(AcceleratorSpec):
     """One published rate."""
 
-    name: str
-    title: str
-    description: str = ""
-    kind: str
     workloads: list[str]
     scan: FigureSpec
     scan_channels: FigureSpec
 
 
-class AddersSpec(Strict):
+class AddersSpec(AcceleratorSpec):
     """Additions in the array."""
 
-    name: str
-    title: str
-    description: str = ""
-    kind: str
     operations: list[str]
     array_share: FigureSpec
 

@@ -17,8 +17,7 @@ from typing import Any
 from penstock.errors import UnknownName
 from penstock.machines.figure import Evidence, Figure
 from penstock.machines.files import check_name, figure, parse_spec, shipped, told_apart
-from penstock.machines.records import FigureSpec
-from penstock.system.toml import Strict
+from penstock.machines.records import FigureSpec, RecordSpec
 from penstock.units import JOULE_PER_BYTE_UNITS, RATE_UNITS, SECOND_UNITS, parse_rate
 
 STUDY_NETWORKS = ("ethernet-400", "fastfabric-300")
@@ -28,11 +27,9 @@ _STARTS_WITH_A_NUMBER = re.compile(r"^\s*[+-]?\.?\d")
 _ENDS_WITH_A_RATE = re.compile(r"\s?[kKMGTP]?i?[bB]/s\s*$")
 
 
-class NetworkSpec(Strict):
+class NetworkSpec(RecordSpec):
     """A network as a TOML file has it."""
 
-    name: str
-    title: str
     bandwidth: FigureSpec
     latency: FigureSpec | None = None
     energy: FigureSpec | None = None

@@ -15,8 +15,7 @@ from typing import Any
 from penstock.errors import MachineError
 from penstock.machines.figure import Figure
 from penstock.machines.files import check_name, figure, named_or_file, parse_spec, shipped
-from penstock.machines.records import FigureSpec
-from penstock.system.toml import Strict
+from penstock.machines.records import FigureSpec, RecordSpec
 
 HOUR_UNITS = {"USD/h": 1 / 3600.0}
 EGRESS_UNITS = {"USD/GB": 1e-9, "USD/TB": 1e-12}
@@ -24,11 +23,9 @@ ELECTRICITY_UNITS = {"USD/kWh": 1 / 3.6e6}
 DEFAULT = "cloud-2024"
 
 
-class PriceSpec(Strict):
+class PriceSpec(RecordSpec):
     """A price list as a TOML file has it."""
 
-    name: str
-    title: str
     date: str
     gpu_hour: FigureSpec
     accelerator_hour: FigureSpec

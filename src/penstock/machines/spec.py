@@ -26,7 +26,6 @@ from penstock.machines.records import (
     ClientSpec,
     ColdSpec,
     FigureSpec,
-    FitSpec,
     MachineSpec,
     PowerSpec,
     ThreadsSpec,
@@ -35,8 +34,6 @@ from penstock.machines.records import (
 from penstock.machines.schema import (
     ALL_KINDS,
     UNIT_MEASURES,
-    Coefficient,
-    FitError,
     FitReport,
     Machine,
     Overlap,
@@ -115,7 +112,7 @@ def machine_from_spec(spec: MachineSpec, where: str) -> Machine:
         client=None if spec.client is None else _client(spec.client, where),
         recording=None if spec.recording is None else recording_from_spec(spec.recording, where),
         calibrated=None if spec.calibrated is None else calibration_from_spec(spec.calibrated, where),
-        fit=None if spec.fit is None else _fit_report(spec.fit, where),
+        fit=None if spec.fit is None else _checked_fit(spec.fit, where),
     )
 
 
@@ -190,7 +187,7 @@ def _thread_power(spec: PowerSpec, where: str) -> PowerModel:
     return PowerModel(watts=watts, log_sd=_deviation(spec.log_sd, where, "thread_power.log_sd"))
 
 
-def _fit_report(spec: FitSpec, where: str) -> FitReport:
+def _checked_fit(spec: FitReport, where: str) -> FitReport:
     if not any(error.kind == ALL_KINDS for error in spec.errors):
         raise MachineError(f"{where}: fit.errors has no entry of kind '{ALL_KINDS}'; fit the machine again")
     for name, bounds in spec.ranges.items():
@@ -213,10 +210,7 @@ def _fit_report(spec: FitSpec, where: str) -> FitReport:
         )
     if not math.isfinite(spec.total_error):
         raise MachineError(f"{where}: fit.total_error is {spec.total_error}; it is a finite number")
-    found = spec.model_dump()
-    found |= {"merged": tuple(spec.merged), "ranges": {name: tuple(bounds) for name, bounds in spec.ranges.items()}}
-    found |= {"errors": tuple(FitError(**each) for each in found["errors"])}
-    return FitReport(**found | {"coefficients": tuple(Coefficient(**each) for each in found["coefficients"])})
+    return spec
 
 
 def spec_of(machine: Machine) -> MachineSpec:
@@ -246,7 +240,9 @@ def _record(value: Any) -> Any:
         return _written(value).model_dump()
     if isinstance(value, Enum):
         return value.value
-    if is_dataclass(value):
+    if isinstance(value, FitReport):
+        value = value.model_dump()
+    elif is_dataclass(value):
         value = {each.name: getattr(value, each.name) for each in fields(value) if each.init}
     if isinstance(value, Mapping):
         return {str(name): _record(each) for name, each in value.items() if each is not None}
@@ -267,6 +263,7 @@ def tier_from_spec(spec: TierSpec, where: str) -> Tier:
     latency = _optional(spec.latency, where, "latency", SECOND_UNITS)
     energy = _optional(spec.energy, where, "energy", JOULE_PER_BYTE_UNITS)
     writing = _optional(spec.write_bandwidth, where, "write_bandwidth", RATE_UNITS, positive=True)
+    named = (("bandwidth", bandwidth), ("write_bandwidth", writing), ("latency", latency), ("energy", energy))
     return Tier(
         name=spec.name,
         title=spec.title,
@@ -276,16 +273,7 @@ def tier_from_spec(spec: TierSpec, where: str) -> Tier:
         source=bandwidth.source,
         kind=bandwidth.kind,
         write_bandwidth_bytes_per_s=writing.value if writing else None,
-        figures=tuple(
-            (name, figure)
-            for name, figure in (
-                ("bandwidth", bandwidth),
-                ("write_bandwidth", writing),
-                ("latency", latency),
-                ("energy", energy),
-            )
-            if figure is not None
-        ),
+        figures=tuple((name, each) for name, each in named if each is not None),
     )
 
 

@@ -15,6 +15,7 @@ from penstock.database.ssc import Floats, SscPlan, SscScan, top_k
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Evaluator
 from penstock.workloads.parts.check import Check, refuse_path
+from penstock.workloads.parts.tables import stored_objects
 
 NAME = "ssc"
 DESCRIPTION = "similarity scores of an encrypted query against an encrypted database, top-k at the client"
@@ -90,11 +91,7 @@ def blank(size: Size, slots: int) -> Data:
 def program(ev: Evaluator, data: Data, size: Size) -> Floats:
     """The scores, (vectors,)."""
     plan = size.plan(ev.params)
-    with ev.scope("load"):
-        stored = [
-            ev.mod_drop(ev.encrypt(plan.packed(data.vectors, n), name=f"database[{n}]"), plan.object_limbs)
-            for n in range(plan.num_objects)
-        ]
+    stored = stored_objects(ev, plan, data.vectors)
     scan = SscScan(ev, plan, data.query)
     with ev.scope("scan"):
         for each in stored:

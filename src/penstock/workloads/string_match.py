@@ -15,6 +15,7 @@ from penstock.database.packing import Bytes, Floats, RecordPacking
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Evaluator
 from penstock.workloads.parts.check import Check, refuse_path
+from penstock.workloads.parts.tables import stored_objects
 
 NAME = "string-match"
 DESCRIPTION = "exact string matching on encrypted text, by additions only"
@@ -84,11 +85,7 @@ def program(ev: Evaluator, data: Data, size: Size) -> Floats:
     """The distance of each record from the pattern at each start, (records, starts), in steps of a word; zero is a
     match."""
     plan = size.plan(ev.params)
-    with ev.scope("load"):
-        stored = [
-            ev.mod_drop(ev.encrypt(plan.packed(data.records, n), name=f"database[{n}]"), plan.object_limbs)
-            for n in range(plan.num_objects)
-        ]
+    stored = stored_objects(ev, plan, data.records)
     scan = MatchScan(ev, plan, data.pattern)
     with ev.scope("scan"):
         sums = [scan.absorb(each) for each in stored]

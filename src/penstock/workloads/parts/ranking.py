@@ -11,6 +11,7 @@ from penstock.database.ranking import Floats, RankPlan, RankScan
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Evaluator
 from penstock.workloads.parts.check import Check, refuse_path
+from penstock.workloads.parts.tables import stored_objects
 
 TOLERANCE = 1e-3
 """Of a score within [0, 1], and of an index over the number of scores."""
@@ -88,11 +89,7 @@ def blank(size: Size, slots: int) -> Data:
 def program(ev: Evaluator, data: Data, size: Size) -> Floats:
     """The largest scores of each record in descending order and their indices, (records, top, 2)."""
     plan = size.plan(ev.params)
-    with ev.scope("load"):
-        stored = [
-            ev.mod_drop(ev.encrypt(plan.packed(data.scores, n), name=f"database[{n}]"), plan.object_limbs)
-            for n in range(plan.num_objects)
-        ]
+    stored = stored_objects(ev, plan, data.scores)
     scan = RankScan(ev, plan)
     with ev.scope("scan"):
         answers = [scan.absorb(each) for each in stored]
