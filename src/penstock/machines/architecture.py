@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from penstock.errors import MachineError
 from penstock.machines import files
-from penstock.machines.figure import Figure
+from penstock.machines.figure import Figure, stated
 from penstock.machines.records import ArchitectureSpec, FigureSpec
 from penstock.params.ckks import CkksParameters
 from penstock.units import MM2_UNITS, RATE_UNITS
@@ -49,10 +49,7 @@ class Architecture:
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
         """Every value with its path in the file."""
-        for name in UNITS:
-            figure: Figure | None = getattr(self, name)
-            if figure is not None:
-                yield f"architecture.{name}", figure
+        return stated(self, UNITS, "architecture.")
 
     def misfit(self, machine: str, params: CkksParameters) -> str | None:
         """Why machine `machine` could not hold a parameter set, with the remedy; `None` where nothing speaks against.

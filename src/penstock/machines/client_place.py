@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from penstock.machines.figure import Figure
+from penstock.machines.figure import Figure, stated
 from penstock.machines.files import check_name, figure, named_or_file, parse_spec, shipped
 from penstock.machines.records import FigureSpec, RecordSpec
 from penstock.params.ckks import CkksParameters
@@ -68,8 +68,7 @@ class ClientPlace:
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
         """Every value with its name in the file."""
-        for name in ("encrypt", "decrypt", "power", "line", "latency", "line_energy"):
-            yield name, getattr(self, name)
+        return stated(self, ("encrypt", "decrypt", "power", "line", "latency", "line_energy"))
 
 
 def load_client_place(name_or_path: str | Path = DEFAULT) -> ClientPlace:

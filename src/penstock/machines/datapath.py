@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from penstock.errors import MachineError
 from penstock.machines import files
-from penstock.machines.figure import Figure
+from penstock.machines.figure import Figure, stated
 from penstock.machines.records import DatapathSpec, FigureSpec
 from penstock.units import BYTE_UNITS, RATE_UNITS, SECOND_UNITS
 
@@ -73,10 +73,7 @@ class Datapath:
         for name in ("ports", "latency"):
             for unit, figure in getattr(self, name).items():
                 yield f"datapath.{name}.{unit}", figure
-        for name in _SINGLE:
-            found: Figure | None = getattr(self, name)
-            if found is not None:
-                yield f"datapath.{name}", found
+        yield from stated(self, _SINGLE, "datapath.")
 
     def gaps(self) -> Iterator[tuple[str, str]]:
         """Field and meaning of every value that the file does not state."""

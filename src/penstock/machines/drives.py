@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import MachineError, UnknownName
+from penstock.errors import MachineError, check_known
 from penstock.machines.figure import Evidence, Figure
 from penstock.machines.files import check_name, figure, named_or_file, parse_spec, shipped, sourced
 from penstock.machines.records import FigureSpec, RecordSpec
@@ -206,8 +206,7 @@ def load_drive(name_or_path: str | Path, overrides: Mapping[str, str] | None = N
     spec = named_or_file(name_or_path, "drive", _specs, _spec)
     where = f"drives/{text}.toml" if text in _specs() else text
     for value, written in (overrides or {}).items():
-        if value not in (*_UNITS, *_WORDS):
-            raise UnknownName("value of a drive", value, (*_UNITS, *_WORDS))
+        check_known("value of a drive", value, (*_UNITS, *_WORDS))
         given = FigureSpec(value=written, source="given by the user", kind=Evidence.ASSUMED.value)
         spec = spec.model_copy(update={value: given})
     return drive_from_spec(spec, where)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import UnknownName
-from penstock.machines.figure import Evidence, Figure
+from penstock.machines.figure import Evidence, Figure, stated
 from penstock.machines.files import check_name, figure, parse_spec, shipped, told_apart
 from penstock.machines.records import FigureSpec, RecordSpec
 from penstock.units import JOULE_PER_BYTE_UNITS, RATE_UNITS, SECOND_UNITS, parse_rate
@@ -62,10 +62,7 @@ class Network:
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
         """Every value with its name in the file."""
-        for name in ("bandwidth", "latency", "energy"):
-            figure = getattr(self, name)
-            if figure is not None:
-                yield name, figure
+        return stated(self, ("bandwidth", "latency", "energy"))
 
 
 def network_names() -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import MachineError
-from penstock.machines.figure import Figure
+from penstock.machines.figure import Figure, stated
 from penstock.machines.files import check_name, figure, named_or_file, parse_spec, shipped
 from penstock.machines.records import FigureSpec, RecordSpec
 
@@ -56,8 +56,7 @@ class PriceList:
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
         """Every price with its name in the file."""
-        for name in ("gpu_hour", "accelerator_hour", "egress", "electricity"):
-            yield name, getattr(self, name)
+        return stated(self, ("gpu_hour", "accelerator_hour", "egress", "electricity"))
 
 
 def load_prices(name_or_path: str | Path = DEFAULT) -> PriceList:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.errors import PenstockError, UnknownName
+from penstock.errors import PenstockError, check_known
 from penstock.params.ckks import CkksParameters
 from penstock.program.circuits.bootstrap import with_few_keys
 from penstock.program.noisy import NoisyEvaluator
@@ -111,8 +111,7 @@ def predict_precision(
     """
     _, _, checked = resolve(name, params, size)
     # First of all: a set whose noise cannot be computed is refused at once.
-    if reading not in ENCRYPTED:
-        raise UnknownName("reading", reading, ENCRYPTED)
+    check_known("reading", reading, ENCRYPTED)
     ours = READINGS[reading].expands
     of_run = with_few_keys(checked) if ours else checked
     evaluators = [NoisyEvaluator(of_run, [seed, index], exact_ratio=ours, own_client=ours) for index in range(draws)]

@@ -10,7 +10,7 @@ from typing import Literal, Protocol, get_args
 import numpy as np
 import numpy.typing as npt
 
-from penstock.errors import UnknownName
+from penstock.errors import check_known
 from penstock.simulation.engine import Floats, SimulationInputError, _engine
 from penstock.simulation.memory.prefetch import Prefetch
 from penstock.simulation.memory.replay import Replay
@@ -112,8 +112,7 @@ class Pace:
     """A prefetcher of the user's own. Only `overlap` looks at it."""
 
     def __post_init__(self) -> None:
-        if self.mode not in MODES:
-            raise UnknownName("time mode", self.mode, MODES)
+        check_known("time mode", self.mode, MODES)
 
     @property
     def prefetch(self) -> Prefetch | None:

@@ -70,12 +70,10 @@ def load(name: str) -> ModuleType:
 
 def identity(name: str) -> dict[str, str]:
     """Path and SHA-256 of a package: what tells one state of the file from another."""
+    from penstock.runs.folder import file_digest  # at use: each command loads this file
+
     path = Path(name).resolve()
-    with path.open("rb") as file:
-        digest = hashlib.sha256()
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return {"path": str(path), "sha256": digest.hexdigest()}
+    return {"path": str(path), "sha256": file_digest(path)}
 
 
 def workload_of(package: Package, path: Path) -> ModuleType:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from penstock.errors import UnknownName
+from penstock.errors import check_known
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.simulation.instorage.query import (
@@ -57,8 +57,7 @@ def named_query(
     Args:   slot_bits: of a raw record in one slot, of private retrieval.
     Raises: UnknownName: no such workload; as the query's own function.
     """
-    if workload not in QUERIES:
-        raise UnknownName("database workload", workload, QUERIES)
+    check_known("database workload", workload, QUERIES)
     named = QUERIES[workload]
     size = named.database_bytes if database_bytes is None else database_bytes
     raw = {"record_bytes": RECORD_BYTES, "slot_bits": slot_bits} if named.make is pir_query else {}

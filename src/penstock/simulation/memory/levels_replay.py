@@ -31,7 +31,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import numpy.typing as npt
 
-from penstock.errors import UnknownName
+from penstock.errors import check_known
 from penstock.simulation.accesses import Accesses
 from penstock.simulation.caches import ForcedHitRatio, NoCache, SizedCache
 from penstock.simulation.engine import Bools, ConservationError, Floats, Ints, SimulationInputError
@@ -153,8 +153,7 @@ def replay_levels(
             UnknownName: no such class.
     """
     for name in {*hierarchy.pins, *(name for level in hierarchy.levels for name in level.shares)}:
-        if name not in class_names:
-            raise UnknownName("class", name, class_names)
+        check_known("class", name, class_names)
     if write_back:
         check_write_back(hierarchy)
     # The engine checks every access once, and sums the bytes.

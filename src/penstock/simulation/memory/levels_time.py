@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from penstock.errors import UnknownName
+from penstock.errors import check_known
 from penstock.simulation.engine import Floats, _engine
 from penstock.simulation.memory.levels_replay import LevelsReplay
 from penstock.simulation.own import OperationLoads, OwnFile, depths_of
@@ -120,8 +120,7 @@ def play_levels(
             was in each stage.
     Raises: SimulationInputError: an input breaks a rule; ClockOverflow; UnknownName: no such mode.
     """
-    if mode not in MODES:
-        raise UnknownName("time mode", mode, MODES)
+    check_known("time mode", mode, MODES)
     compute = compute_of(compute_s, replay.num_operations)
     names, seconds = _stages(replay)
     names.append(COMPUTE)
