@@ -11,6 +11,7 @@
 //! models for grid and cloud simulations", ACM TOMACS 23(4), 2013 (`SimGrid`'s CM02 and its successors).
 
 use crate::Error;
+use crate::error::length;
 
 /// The rest of a message that counts as ended, as a share of it: rounding, not bytes.
 const ROUNDING: f64 = 1e-12;
@@ -120,9 +121,6 @@ fn message<'a>(network: &Network<'a>, rounds: &Rounds<'_>, i: usize, sharing: Sh
 }
 
 fn check(network: &Network<'_>, rounds: &Rounds<'_>) -> Result<(), Error> {
-    let length = |what, got: usize, expected: usize, rule| {
-        if got == expected { Ok(()) } else { Err(Error::Length { what, got, expected, rule }) }
-    };
     let links = network.link_bytes_per_s.len();
     length("link_latency_s", network.link_latency_s.len(), links, "one element for each link")?;
     length("route_start", network.route_start.len(), network.hosts * network.hosts + 1, "one route a pair of hosts")?;
