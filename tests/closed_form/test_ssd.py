@@ -8,7 +8,8 @@ import pytest
 
 from penstock.machines.drives import Drive, load_drive
 from penstock.simulation.drive import closed_form as law
-from penstock.simulation.drive.scan import (
+from penstock.simulation.drive.scan import scan_drive
+from penstock.simulation.drive.spec import (
     Aggregator,
     Arbitration,
     Consumer,
@@ -18,7 +19,6 @@ from penstock.simulation.drive.scan import (
     Pattern,
     Scan,
     Traffic,
-    scan_drive,
 )
 from twins import laws
 

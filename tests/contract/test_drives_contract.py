@@ -6,7 +6,8 @@ import pytest
 
 from penstock.machines.drives import drive_names, load_drive
 from penstock.simulation.drive import closed_form as law
-from penstock.simulation.drive.scan import Engine, Host, NandMapping, Scan, Traffic, scan_drive
+from penstock.simulation.drive.scan import scan_drive
+from penstock.simulation.drive.spec import Engine, Host, NandMapping, Scan, Traffic
 from twins import laws
 
 

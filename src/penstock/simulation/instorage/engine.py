@@ -18,18 +18,8 @@ from penstock.machines.instorage import UnitAccelerator
 from penstock.machines.instorage_power import footprint
 from penstock.machines.instorage_scaling import redesigned
 from penstock.machines.schema import Machine
-from penstock.simulation.drive.scan import (
-    Arbitration,
-    Consumer,
-    Engine,
-    Host,
-    HostConsumer,
-    Mapping,
-    Scan,
-    ScanResult,
-    Traffic,
-    scan_drive,
-)
+from penstock.simulation.drive.scan import ScanResult, scan_drive
+from penstock.simulation.drive.spec import Arbitration, Consumer, Engine, Host, HostConsumer, Mapping, Scan, Traffic
 from penstock.simulation.instorage.drive import DriveRates, drive_rates
 from penstock.simulation.instorage.ordinary import Ordinary
 from penstock.simulation.instorage.policies import HostPolicy, Passes
