@@ -29,7 +29,7 @@ from penstock.measure.bench.catalogue import PRIMITIVES
 from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.prediction.importers import yaml
-from penstock.prediction.importers.cryptoracle import CALLS as CRYPTORACLE_CALLS
+from penstock.prediction.importers.cryptoracle.columns import CALLS as CRYPTORACLE_CALLS
 from penstock.prediction.importers.google import CALLS as OPENFHE_CALLS
 from penstock.prediction.prediction import Prediction, predict
 from penstock.program.call import Cipher
