@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 
 use crate::Error;
-use crate::error::{every, length};
+use crate::error::{every, length, rule};
 
 /// Objects may be numbered this many times more sparsely than there are accesses before they are
 /// renumbered: a table per object must not cost more memory than the trace.
@@ -123,9 +123,8 @@ fn check(start: &[i64], num_accesses: usize, bytes: &[i64]) -> Result<i64, Error
     check_rows(start, num_accesses)?;
     length("access_bytes", bytes.len(), num_accesses, "one element for each of access_object")?;
     // Positions are 32 bits wide, and one value means "never".
-    if num_accesses >= u32::MAX as usize {
-        return Err(Error::value("the number of accesses", num_accesses, "fewer than 2^32 - 1 fit one replay"));
-    }
+    let few = num_accesses < u32::MAX as usize;
+    rule(few, "the number of accesses", num_accesses, "fewer than 2^32 - 1 fit one replay")?;
     check_bytes(bytes)
 }
 
@@ -139,9 +138,7 @@ pub(crate) fn check_rows(start: &[i64], num_accesses: usize) -> Result<(), Error
             rule: "one element more than there are operations",
         });
     };
-    if first != 0 {
-        return Err(Error::value("access_start[0]", first, "the first operation's accesses start at 0"));
-    }
+    rule(first == 0, "access_start[0]", first, "the first operation's accesses start at 0")?;
     if let Some(i) = start.windows(2).position(|w| w[1] < w[0]) {
         return Err(Error::value(
             format!("access_start[{}]", i + 1),
@@ -149,20 +146,13 @@ pub(crate) fn check_rows(start: &[i64], num_accesses: usize) -> Result<(), Error
             "it never falls",
         ));
     }
-    if last as usize != num_accesses {
-        return Err(Error::value(
-            format!("access_start[{}]", start.len() - 1),
-            last,
-            "the last element is the number of accesses",
-        ));
-    }
-    Ok(())
+    let end = format!("access_start[{}]", start.len() - 1);
+    rule(last as usize == num_accesses, end, last, "the last element is the number of accesses")
 }
 
 /// Checks that each is positive; gives the sum.
 pub(crate) fn check_bytes(bytes: &[i64]) -> Result<i64, Error> {
-    let rule = "an access asks for at least 1 byte; leave out those that need none";
-    every("access_bytes", bytes, rule, |b| b >= 1)?;
+    every("access_bytes", bytes, "an access asks for at least 1 byte; leave out those that need none", |b| b >= 1)?;
     let sum: i128 = bytes.iter().map(|&b| i128::from(b)).sum();
     i64::try_from(sum).map_err(|_| Error::value("the bytes of all accesses", sum, "they must stay below 2^63"))
 }

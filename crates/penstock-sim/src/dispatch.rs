@@ -7,7 +7,7 @@
 //! from the start.
 
 use crate::Error;
-use crate::error::{every, length, not_negative};
+use crate::error::{every, is_amount, length, not_negative, rule};
 
 /// Operations in program order. The operands of operation `i` are `operand[operand_start[i]..]`.
 #[derive(Debug, Clone, Copy)]
@@ -160,15 +160,9 @@ fn check(program: &Program<'_>, hosts: &Hosts) -> Result<(), Error> {
     let n = program.duration_s.len();
     length("operand_start", program.operand_start.len(), n + 1, "one row of operands for each operation")?;
     length("output", program.output.len(), n, "one element for each operation")?;
-    if hosts.hosts == 0 {
-        return Err(Error::value("hosts", 0, "there is at least one host"));
-    }
-    if hosts.bytes_per_s.is_nan() || hosts.bytes_per_s <= 0.0 {
-        return Err(Error::value("bytes_per_s", hosts.bytes_per_s, "a rate is a positive number"));
-    }
-    if !(hosts.latency_s >= 0.0 && hosts.latency_s.is_finite()) {
-        return Err(Error::value("latency_s", hosts.latency_s, "a latency is finite and not negative"));
-    }
+    rule(hosts.hosts > 0, "hosts", 0, "there is at least one host")?;
+    rule(hosts.bytes_per_s > 0.0, "bytes_per_s", hosts.bytes_per_s, "a rate is a positive number")?;
+    rule(is_amount(hosts.latency_s), "latency_s", hosts.latency_s, "a latency is finite and not negative")?;
     not_negative("duration_s", program.duration_s)?;
     not_negative("object_bytes", program.object_bytes)?;
     let offsets = program.operand_start;
@@ -178,9 +172,9 @@ fn check(program: &Program<'_>, hosts: &Hosts) -> Result<(), Error> {
         return Err(Error::value("operand_start", format!("{end:?}"), "offsets rise from 0 to the number of operands"));
     }
     let objects = program.object_bytes.len() as i64;
-    let rule = "an object's number is below the objects";
-    every("operand", program.operand, rule, |object| (0..objects).contains(&object))?;
-    every("output", program.output, rule, |object| (-1..objects).contains(&object))
+    let below = "an object's number is below the objects";
+    every("operand", program.operand, below, |object| (0..objects).contains(&object))?;
+    every("output", program.output, below, |object| (-1..objects).contains(&object))
 }
 
 #[cfg(test)]

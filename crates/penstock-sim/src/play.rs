@@ -1,5 +1,5 @@
 use crate::clock::{self, Attoseconds, attoseconds, seconds};
-use crate::error::{length, not_negative};
+use crate::error::{is_amount, length, not_negative, rule};
 use crate::{Error, WATCH_MASK, Watch};
 
 /// How compute, transfers and decoding share the time. The crate's documentation defines each.
@@ -44,15 +44,10 @@ pub struct Tier {
 
 impl Tier {
     fn check(&self) -> Result<(), Error> {
-        let positive = |what: &str, value: f64| {
-            if value > 0.0 { Ok(()) } else { Err(Error::value(what, value, "a rate is a positive number")) }
-        };
+        let positive = |what: &str, value: f64| rule(value > 0.0, what, value, "a rate is a positive number");
         positive("bandwidth_bytes_per_s", self.bandwidth_bytes_per_s)?;
         positive("decode_bytes_per_s", self.decode_bytes_per_s)?;
-        if self.latency_s >= 0.0 && self.latency_s.is_finite() {
-            return Ok(());
-        }
-        Err(Error::value("latency_s", self.latency_s, "a latency is finite and not negative"))
+        rule(is_amount(self.latency_s), "latency_s", self.latency_s, "a latency is finite and not negative")
     }
 }
 

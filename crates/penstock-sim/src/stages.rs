@@ -2,7 +2,7 @@
 //! communication. [`crate::Work`] is the case of one channel, one decode stage and compute, made fast.
 
 use crate::clock::{self, Attoseconds, attoseconds, seconds};
-use crate::error::{every, length, not_negative};
+use crate::error::{every, length, not_negative, rule};
 use crate::{Error, WATCH_MASK, Watch};
 
 /// How the stages of the operations share the time.
@@ -46,9 +46,8 @@ impl<'a> StageMode<'a> {
                     usize::try_from(depth).map_err(|_| Error::value("prefetch_depth", depth, "a depth is not negative"))
                 };
                 let depth = depth.map(checked).transpose()?;
-                if let Some(bytes) = buffer_bytes.filter(|&bytes| bytes.is_nan() || bytes < 0.0) {
-                    return Err(Error::value("prefetch_buffer_bytes", bytes, "a buffer is not negative"));
-                }
+                let bytes = buffer_bytes.unwrap_or_default();
+                rule(bytes >= 0.0, "prefetch_buffer_bytes", bytes, "a buffer is not negative")?;
                 every("prefetch_depths", depths.unwrap_or(&[]), "a depth is not negative", |depth| depth >= 0)?;
                 Ok(StageMode::Overlap(Window { depth, depths, buffer_bytes }))
             }
@@ -98,9 +97,8 @@ pub fn play_stages(
     if let StageMode::Overlap(Window { depths: Some(depths), .. }) = mode {
         length("prefetch_depths", depths.len(), held_bytes.len(), "one element for each of held_bytes")?;
     }
-    if timeline && mode == StageMode::Bound {
-        return Err(Error::value("mode", "bound", "it puts no operation at a time, so it has no timeline"));
-    }
+    let placed = !timeline || mode != StageMode::Bound;
+    rule(placed, "mode", "bound", "it puts no operation at a time, so it has no timeline")?;
     let num_stages = stages_s.len();
     let mut busy = vec![0; num_stages];
     let mut ends: Vec<Attoseconds> = vec![0; num_stages];

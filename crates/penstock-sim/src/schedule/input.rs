@@ -1,7 +1,7 @@
 //! The arrays that are scheduled, and their rules.
 
 use crate::Error;
-use crate::error::{every, length, not_negative};
+use crate::error::{every, length, not_negative, rule};
 
 /// Bit of `flags`: the kernel reads the operands of the operation.
 pub const OPERAND: i64 = 1;
@@ -73,16 +73,9 @@ pub(super) fn check_units(units: &Units<'_>) -> Result<(), Error> {
     length("latency_s", units.latency_s.len(), units.ports.len(), "one element for each of ports")?;
     every("ports", units.ports, "a unit has one port at least", |ports| ports >= 1)?;
     not_negative("latency_s", units.latency_s)?;
-    if !(0.0..=1.0).contains(&units.chaining) {
-        return Err(Error::value("chaining", units.chaining, "a share is between 0 and 1"));
-    }
-    if units.window < 1 {
-        return Err(Error::value("window", units.window, "one operation at least is looked at"));
-    }
-    if units.capacity_bytes.is_nan() || units.capacity_bytes < 0.0 {
-        return Err(Error::value("capacity_bytes", units.capacity_bytes, "a capacity is not negative"));
-    }
-    Ok(())
+    rule((0.0..=1.0).contains(&units.chaining), "chaining", units.chaining, "a share is between 0 and 1")?;
+    rule(units.window >= 1, "window", units.window, "one operation at least is looked at")?;
+    rule(units.capacity_bytes >= 0.0, "capacity_bytes", units.capacity_bytes, "a capacity is not negative")
 }
 
 pub(super) fn check_kernels(kernels: &Kernels<'_>, units: usize) -> Result<(), Error> {
@@ -131,10 +124,7 @@ pub(super) fn check_operations(operations: &Operations<'_>, shapes: usize) -> Re
             return Err(Error::value("source", source, "an operation reads results of earlier operations"));
         }
     }
-    if u32::try_from(n).is_err() {
-        return Err(Error::value("shape", n, "at most 2^32 - 1 operations"));
-    }
-    Ok(())
+    rule(u32::try_from(n).is_ok(), "shape", n, "at most 2^32 - 1 operations")
 }
 
 /// `starts` cuts an array of `total` elements into `parts`.
