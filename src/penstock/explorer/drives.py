@@ -21,7 +21,8 @@ def scan(drive: str, pattern: str, queue_depth: int, end: str) -> Any:
     Raises: UnknownName: no such drive; UsageError: the drive is smaller than the scan.
     """
     from penstock.machines.drives import load_drive
-    from penstock.simulation.drive.scan import Engine, Host, Pattern, Scan, scan_drive
+    from penstock.simulation.drive.scan import scan_drive
+    from penstock.simulation.drive.spec import Engine, Host, Pattern, Scan
 
     asked = Scan(size_bytes=SCAN_BYTES, pattern=Pattern(pattern), queue_depth=queue_depth)
     engine = Engine.JUMP if pattern == "sequential" else Engine.EVENTS

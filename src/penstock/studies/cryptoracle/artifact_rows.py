@@ -16,8 +16,8 @@ from penstock.errors import PenstockError
 from penstock.fit.measurements import Measurement, primitive_shape
 from penstock.measure.bench.catalogue import PRIMITIVES
 from penstock.prediction.importers import ImportLog, load
-from penstock.prediction.importers.cryptoracle import CALLS, parameters
-from penstock.prediction.importers.cryptoracle.settings import HEXL, WITHOUT_HEXL
+from penstock.prediction.importers.cryptoracle.columns import CALLS
+from penstock.prediction.importers.cryptoracle.settings import HEXL, WITHOUT_HEXL, parameters
 from penstock.prediction.prediction import predict
 from penstock.studies.cryptoracle.artifact import Estimate, EventCount, count_table
 from penstock.studies.cryptoracle.data import (

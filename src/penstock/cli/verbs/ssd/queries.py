@@ -339,7 +339,7 @@ def _rows(query: Any, options: Options) -> list[dict[str, Any]]:
     from penstock.machines.drives import load_drive
     from penstock.machines.instorage import UnitAccelerator
     from penstock.machines.instorage_spec import load_instorage
-    from penstock.simulation.drive.scan import Engine
+    from penstock.simulation.drive.spec import Engine
     from penstock.simulation.instorage.drive import drive_rates
     from penstock.simulation.instorage.engine import played_in_storage, played_on_host
     from penstock.simulation.instorage.ordinary import in_storage_under, left_by, on_host_under
