@@ -12,7 +12,7 @@ from functools import lru_cache, reduce
 from typing import Any
 
 from penstock.errors import EvaluationRefused, ParamsError, PenstockError
-from penstock.operations import CONJ_KEY, RELIN_KEY, OpKind, rotation_key
+from penstock.operations import RELIN_KEY, TRAITS, OpKind, rotation_key
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.arguments import (
     factor_of,
@@ -25,24 +25,26 @@ from penstock.program.arguments import (
     step_of,
     steps_of,
     swapped,
+    whole,
 )
 from penstock.program.call import DIGITS, MANY, Call, Cipher, Executed, How, Manner
-from penstock.program.evaluator import Operand, Plain, Values, Weight, name_of, padded
+from penstock.program.evaluator import Operand, Plain, PlainCalls, Values, Weight, name_of, padded
 from penstock.program.fits import check_number, check_scale, check_vector
 from penstock.program.imaginary import ComplexValues
 from penstock.program.scaling import Aligned, ScaleState, align_pair, align_unary, check_drop
 from penstock.traces.builder import TraceBuilder
 
-MULTIPLICATIONS = {OpKind.MULT, OpKind.MULT_NO_RELIN, OpKind.SQUARE, OpKind.MULT_PLAIN, OpKind.MULT_SCALAR}
+MULTIPLICATIONS = frozenset(kind for kind, row in TRAITS.items() if row.is_product)
 """Kinds that double the scale."""
+_KINDS = {kind.value: kind for kind in OpKind}
 _KEYLESS_SUMS = {
     False: ("add", OpKind.ADD, OpKind.ADD_PLAIN, OpKind.ADD_SCALAR),
     True: ("sub", OpKind.SUB, OpKind.SUB_PLAIN, OpKind.SUB_SCALAR),
 }
-_RELINEARIZED = {OpKind.RELINEARIZE, OpKind.MULT, OpKind.SQUARE}
+_RELINEARIZED = frozenset(kind for kind, row in TRAITS.items() if row.key == RELIN_KEY)
 
 
-class RowWriter(ABC):
+class RowWriter(PlainCalls, ABC):
     """An evaluator that writes its trace while it runs. Composites are in `penstock.program.composites`."""
 
     def __init__(self, params: CkksParameters, builder: TraceBuilder | None = None) -> None:
@@ -123,6 +125,21 @@ class RowWriter(ABC):
         )
         return values
 
+    def plain_call(self, name: str, *operands: Operand, argument: int | None = None) -> Cipher:
+        """A call that the table of operations describes; a key switches two polynomials."""
+        kind = _KINDS[name]
+        row = TRAITS[kind]
+        key, checked = row.key, relinearized if row.key else ciphertext
+        given = [checked(name, each) for each in operands]
+        if argument is not None:
+            argument = whole(f"{name}: the {row.argument}", argument)
+        if argument is not None and row.argument == "step":
+            argument = self.normal_step(argument)
+            key = self._rotation_key(argument)
+        if len(given) == 1:
+            return self._one(kind, *given, key=key, step=argument)
+        return self._two(kind, *given, key=key, step=argument)
+
     # Sums.
     def add(self, a: Operand, b: Operand) -> Cipher:
         if not isinstance(a, Cipher):
@@ -144,9 +161,6 @@ class RowWriter(ABC):
             return self._one(with_plain, a, plain=b.fitting(self.params.slots))
         return self._one(with_scalar, a, scalar=number_of(b))
 
-    def negate(self, a: Cipher) -> Cipher:
-        return self._one(OpKind.NEGATE, ciphertext("negate", a))
-
     # Products.
     def mult(self, a: Operand, b: Operand) -> Cipher:
         if not isinstance(a, Cipher):
@@ -161,9 +175,6 @@ class RowWriter(ABC):
     def weighted_sum(self, terms: Iterable[Cipher], weights: Iterable[Weight]) -> Cipher:
         return reduce(self.add, (self.mult(a, b) for a, b in pairs_of(terms, weights, self, ciphertext)))
 
-    def mult_no_relin(self, a: Cipher, b: Cipher) -> Cipher:
-        return self._two(OpKind.MULT_NO_RELIN, ciphertext("mult_no_relin", a), ciphertext("mult_no_relin", b))
-
     def relinearize(self, a: Cipher) -> Cipher:
         a = ciphertext("relinearize", a)
         if a.polynomials == MANY:
@@ -173,15 +184,10 @@ class RowWriter(ABC):
             )
         return self._one(OpKind.RELINEARIZE, a, key=RELIN_KEY)
 
-    def square(self, a: Cipher) -> Cipher:
-        return self._one(OpKind.SQUARE, relinearized("square", a), key=RELIN_KEY)
-
     # Automorphisms.
     def rotate(self, a: Cipher, step: int) -> Cipher:
         step, a = self.normal_step(step), ciphertext("rotate", a)
-        if not step:
-            return a
-        return self._one(OpKind.ROTATE, relinearized("rotate", a), key=self._rotation_key(step), step=step)
+        return self.plain_call("rotate", a, argument=step) if step else a
 
     def rotate_many(self, a: Cipher, steps: Sequence[int]) -> list[Cipher]:
         wanted, a = [self.normal_step(step) for step in steps_of(steps)], ciphertext("rotate_many", a)
@@ -216,9 +222,6 @@ class RowWriter(ABC):
             self._rotation_key(step),
             step,
         )
-
-    def conjugate(self, a: Cipher) -> Cipher:
-        return self._one(OpKind.CONJUGATE, relinearized("conjugate", a), key=CONJ_KEY)
 
     def normal_step(self, step: int) -> int:
         """The step in (-slots/2, slots/2], so that one rotation has one name and one key."""
@@ -267,13 +270,13 @@ class RowWriter(ABC):
         return self.builder.open_scope(name)
 
     # One row.
-    def _two(self, kind: OpKind, a: Cipher, b: Cipher, *, key: str | None = None) -> Cipher:
+    def _two(self, kind: OpKind, a: Cipher, b: Cipher, *, key: str | None = None, step: int | None = None) -> Cipher:
         multiplication = kind in MULTIPLICATIONS
         one, other = a.state, b.state
         aligned = _met(one.limbs, one.degree, other.limbs, other.degree, self.params.scaling, multiplication)
         if not (multiplication or self.params.scaling.automatic) and self.params.library == "openfhe":
             check_drop(a.state, b.state)
-        return self._apply(kind, [a, b], aligned, key)
+        return self._apply(kind, [a, b], aligned, key, step)
 
     def _one(
         self,
@@ -307,7 +310,7 @@ class RowWriter(ABC):
             polynomials = min(sum(o.polynomials for o in operands) - 1, MANY)
         elif kind in _RELINEARIZED:
             polynomials = 2
-        elif len(operands) == 2 and kind is not OpKind.ROTATE_HOISTED:
+        elif len(operands) == 2:
             other = operands[1].polynomials
             polynomials = polynomials if polynomials >= other else other
         object_id = self.builder.ciphertext(done.state.limbs, polynomials if polynomials <= 3 else 3)
@@ -353,7 +356,7 @@ class RowWriter(ABC):
             output=result.object_id,
             key=call.key,
             plaintext=plaintext,
-            step=call.step,
+            step=call.step if call.key else None,
             implied_rescales=aligned.rescales,
             implied_scalar_mults=aligned.scalar_mults,
             start_s=done.start_s,
