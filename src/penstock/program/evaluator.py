@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
@@ -100,6 +101,9 @@ Operand = Any
 """A ciphertext of the reading, a `Plain`, or a number."""
 
 
+_by_table: Callable[[Any], Callable[..., Ciphertext]] = attrgetter("plain_call")
+
+
 class PlainCalls(Protocol):
     """The calls of some ciphertexts, and at most one whole number, that have one result.
 
@@ -108,54 +112,50 @@ class PlainCalls(Protocol):
 
     def negate(self, a: Ciphertext) -> Ciphertext:
         """-a."""
-        return _by_table(self, "negate", a)
+        return _by_table(self)("negate", a)
 
     def mult_no_relin(self, a: Ciphertext, b: Ciphertext) -> Ciphertext:
         """a * b as three polynomials; `relinearize` brings it back to two."""
-        return _by_table(self, "mult_no_relin", a, b)
+        return _by_table(self)("mult_no_relin", a, b)
 
     def relinearize(self, a: Ciphertext) -> Ciphertext:
         """Two polynomials from three."""
-        return _by_table(self, "relinearize", a)
+        return _by_table(self)("relinearize", a)
 
     def square(self, a: Ciphertext) -> Ciphertext:
         """a * a, relinearized; not rescaled."""
-        return _by_table(self, "square", a)
+        return _by_table(self)("square", a)
 
     def rotate(self, a: Ciphertext, step: int) -> Ciphertext:
         """Slots moved to the left by `step` (to the right if negative), cyclically. Step 0 returns `a`."""
-        return _by_table(self, "rotate", a, argument=step)
+        return _by_table(self)("rotate", a, argument=step)
 
     def decompose(self, a: Ciphertext) -> Ciphertext:
         """The digits of `a`, for `rotate_hoisted`. Programs call `rotate_many`; recorded calls come one by one."""
-        return _by_table(self, "decompose", a)
+        return _by_table(self)("decompose", a)
 
     def rotate_hoisted(self, a: Ciphertext, digits: Ciphertext, step: int) -> Ciphertext:
         """As `rotate`, with the digits of `a`."""
-        return _by_table(self, "rotate_hoisted", a, digits, argument=step)
+        return _by_table(self)("rotate_hoisted", a, digits, argument=step)
 
     def conjugate(self, a: Ciphertext) -> Ciphertext:
         """Complex conjugate of every slot."""
-        return _by_table(self, "conjugate", a)
+        return _by_table(self)("conjugate", a)
 
     def rescale(self, a: Ciphertext) -> Ciphertext:
         """Division by the last prime: one limb fewer, and the scale of a product back to the scale of its factors."""
-        return _by_table(self, "rescale", a)
+        return _by_table(self)("rescale", a)
 
     def mod_drop(self, a: Ciphertext, limbs: int) -> Ciphertext:
         """`a` with `limbs` limbs, without division."""
-        return _by_table(self, "mod_drop", a, argument=limbs)
+        return _by_table(self)("mod_drop", a, argument=limbs)
 
     def mult_by_i(self, a: Ciphertext) -> Ciphertext:
         """Every slot times i: a product with a monomial, which leaves the scale.
 
         Raises: PenstockError: the reading computes with OpenFHE, whose contexts are of real data here.
         """
-        return _by_table(self, "mult_by_i", a)
-
-
-def _by_table(ev: Any, name: str, *operands: Ciphertext, **argument: int) -> Ciphertext:
-    return ev.plain_call(name, *operands, **argument)
+        return _by_table(self)("mult_by_i", a)
 
 
 class Evaluator(PlainCalls, Protocol):

@@ -36,7 +36,6 @@ from penstock.traces.builder import TraceBuilder
 
 MULTIPLICATIONS = frozenset(kind for kind, row in TRAITS.items() if row.is_product)
 """Kinds that double the scale."""
-_KINDS = {kind.value: kind for kind in OpKind}
 _KEYLESS_SUMS = {
     False: ("add", OpKind.ADD, OpKind.ADD_PLAIN, OpKind.ADD_SCALAR),
     True: ("sub", OpKind.SUB, OpKind.SUB_PLAIN, OpKind.SUB_SCALAR),
@@ -125,20 +124,20 @@ class RowWriter(PlainCalls, ABC):
         )
         return values
 
-    def plain_call(self, name: str, *operands: Operand, argument: int | None = None) -> Cipher:
+    def plain_call(self, name: str, a: Operand, *others: Operand, argument: int | None = None) -> Cipher:
         """A call that the table of operations describes; a key switches two polynomials."""
-        kind = _KINDS[name]
-        row = TRAITS[kind]
-        key, checked = row.key, relinearized if row.key else ciphertext
-        given = [checked(name, each) for each in operands]
+        kind, key, checked = _PLAIN[name]
+        a = checked(name, a)
         if argument is not None:
-            argument = whole(f"{name}: the {row.argument}", argument)
-        if argument is not None and row.argument == "step":
-            argument = self.normal_step(argument)
-            key = self._rotation_key(argument)
-        if len(given) == 1:
-            return self._one(kind, *given, key=key, step=argument)
-        return self._two(kind, *given, key=key, step=argument)
+            wanted = TRAITS[kind].argument
+            argument = whole(f"{name}: the {wanted}", argument)
+            if wanted == "step":
+                argument = self.normal_step(argument)
+                key = self._rotation_key(argument)
+        if others:
+            (b,) = (checked(name, each) for each in others)
+            return self._two(kind, a, b, key=key, step=argument)
+        return self._one(kind, a, key=key, step=argument)
 
     # Sums.
     def add(self, a: Operand, b: Operand) -> Cipher:
@@ -187,7 +186,9 @@ class RowWriter(PlainCalls, ABC):
     # Automorphisms.
     def rotate(self, a: Cipher, step: int) -> Cipher:
         step, a = self.normal_step(step), ciphertext("rotate", a)
-        return self.plain_call("rotate", a, argument=step) if step else a
+        if not step:
+            return a
+        return self._one(OpKind.ROTATE, relinearized("rotate", a), key=self._rotation_key(step), step=step)
 
     def rotate_many(self, a: Cipher, steps: Sequence[int]) -> list[Cipher]:
         wanted, a = [self.normal_step(step) for step in steps_of(steps)], ciphertext("rotate_many", a)
@@ -408,3 +409,7 @@ def relinearized(what: str, a: Operand) -> Cipher:
             "first, ev.relinearize(a)"
         )
     return found
+
+
+_PLAIN = {kind.value: (kind, row.key, ciphertext if row.key is None else relinearized) for kind, row in TRAITS.items()}
+"""Name -> kind, key and check of the operands of a call."""
