@@ -12,7 +12,6 @@ the product: Bossuat et al., EUROCRYPT 2021 (ePrint 2020/1203). Checked by hand 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any
@@ -83,44 +82,39 @@ _element_wise(OpKind.MULT_SCALAR, scalings=1)
 
 
 @PRICES.of(OpKind.MULT_NO_RELIN)
-def _tensor(s: Operation) -> KernelWork:
-    """(a0 b0, a0 b1 + a1 b0, a1 b1): 4nN multiplications."""
+def _tensor(s: Operation, *, square: bool = False) -> KernelWork:
+    """(a0 b0, a0 b1 + a1 b0, a1 b1): 4nN multiplications; or (a0 a0, 2 a0 a1, a1 a1): 3nN."""
     return KernelWork(
         ring_dim=s.params.ring_dim,
-        elementwise_mults=4 * s.coefficients,
+        elementwise_mults=(3 if square else 4) * s.coefficients,
+        elementwise_adds=s.coefficients if square else 0,
         element_loops=s.loops(4),
-        ciphertext_read_bytes=2 * s.ciphertext(polynomials=2),
+        ciphertext_read_bytes=(1 if square else 2) * s.ciphertext(polynomials=2),
         ciphertext_write_bytes=s.ciphertext(polynomials=3),
     )
 
 
-def _self_tensor(s: Operation) -> KernelWork:
-    """(a0 a0, 2 a0 a1, a1 a1): 3nN multiplications."""
-    return KernelWork(
-        ring_dim=s.params.ring_dim,
-        elementwise_mults=3 * s.coefficients,
-        elementwise_adds=s.coefficients,
-        element_loops=s.loops(4),
-        ciphertext_read_bytes=s.ciphertext(polynomials=2),
-        ciphertext_write_bytes=s.ciphertext(polynomials=3),
-    )
-
-
-@PRICES.of(OpKind.RELINEARIZE)
-def _relinearize(s: Operation) -> KernelWork:
-    """Key switch of the third polynomial, added to the other two."""
+def _switched(s: Operation, *, sums: int, moved: int = 0, polynomials: int = 2) -> KernelWork:
+    """Key switch of one polynomial, so many sums, and an automorphism of so many polynomials."""
     return key_switch(s.params, s.limbs, s.key_form) + KernelWork(
         ring_dim=s.params.ring_dim,
-        elementwise_adds=2 * s.coefficients,
-        element_loops=s.loops(2),
-        ciphertext_read_bytes=s.ciphertext(polynomials=3),
+        elementwise_adds=sums * s.coefficients,
+        automorphism_coefficients=moved * s.coefficients,
+        mapped_indices=s.params.ring_dim if moved else 0,
+        element_loops=s.loops(sums + moved),
+        ciphertext_read_bytes=s.ciphertext(polynomials=polynomials),
         ciphertext_write_bytes=s.ciphertext(polynomials=2),
     )
 
 
+_relinearize = PRICES[OpKind.RELINEARIZE] = partial(_switched, sums=2, polynomials=3)
+PRICES[OpKind.ROTATE] = PRICES[OpKind.CONJUGATE] = partial(_switched, sums=1, moved=2)
+PRICES[OpKind.TO_DENSE] = partial(_switched, sums=1)
+
+
 @PRICES.of(OpKind.MULT)
-def _mult(s: Operation, tensor: Callable[[Operation], KernelWork] = _tensor) -> KernelWork:
-    before = tensor(s)
+def _mult(s: Operation, *, square: bool = False) -> KernelWork:
+    before = _tensor(s, square=square)
     # The three polynomials between the two steps are not written and read again.
     return replace(
         before + _relinearize(s),
@@ -129,33 +123,7 @@ def _mult(s: Operation, tensor: Callable[[Operation], KernelWork] = _tensor) -> 
     )
 
 
-PRICES[OpKind.SQUARE] = partial(_mult, tensor=_self_tensor)
-
-
-@PRICES.of(OpKind.ROTATE, OpKind.CONJUGATE)
-def _rotate(s: Operation) -> KernelWork:
-    """Automorphism of both polynomials, key switch of one, added to the other."""
-    return key_switch(s.params, s.limbs, s.key_form) + KernelWork(
-        ring_dim=s.params.ring_dim,
-        elementwise_adds=s.coefficients,
-        automorphism_coefficients=2 * s.coefficients,
-        mapped_indices=s.params.ring_dim,
-        element_loops=s.loops(3),
-        ciphertext_read_bytes=s.ciphertext(polynomials=2),
-        ciphertext_write_bytes=s.ciphertext(polynomials=2),
-    )
-
-
-@PRICES.of(OpKind.TO_DENSE)
-def _to_dense(s: Operation) -> KernelWork:
-    """Key switch of the second polynomial, added to the first."""
-    return key_switch(s.params, s.limbs, s.key_form) + KernelWork(
-        ring_dim=s.params.ring_dim,
-        elementwise_adds=s.coefficients,
-        element_loops=s.loops(1),
-        ciphertext_read_bytes=s.ciphertext(polynomials=2),
-        ciphertext_write_bytes=s.ciphertext(polynomials=2),
-    )
+PRICES[OpKind.SQUARE] = partial(_mult, square=True)
 
 
 @PRICES.of(OpKind.DECOMPOSE)
