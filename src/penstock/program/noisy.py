@@ -458,7 +458,7 @@ class NoisyEvaluator(ExpandingEvaluator):
 
 # Each operation: its rule is of the evaluator, the call and the value of the first operand.
 _K = OpKind
-NOISE: Rules[Callable[[NoisyEvaluator, Call, Any], Any]] = Rules(
+NOISE: Rules[Callable[[NoisyEvaluator, Any, Any], Any]] = Rules(
     "noise", "program/noisy.py", lambda row: row.makes is not None
 )
 NOISE.of(_K.ENCRYPT)(lambda ev, call, a: ev._stored(call))

@@ -235,13 +235,12 @@ def _relinearized(b: Builder, parts: Sequence[int], *, operand: bool) -> None:
         b.add(_N.SUM, "sum", b.q, each=[*switched[half], *parts[half : half + 1]], operand=operand, result=True)
 
 
-@GRAPHS.of(OpKind.MULT)
 def _mult(b: Builder, first: list[int], *, square: bool = False) -> OperationGraph:
     _relinearized(b, _tensor(b, first, square=square, result=False), operand=False)
     return b.finish(read=(1 if square else 2) * b.s.ciphertext(polynomials=2), write=b.s.ciphertext(polynomials=2))
 
 
-GRAPHS[OpKind.SQUARE] = partial(_mult, square=True)
+GRAPHS[OpKind.MULT], GRAPHS[OpKind.SQUARE] = _mult, partial(_mult, square=True)
 
 
 @GRAPHS.of(OpKind.RELINEARIZE)
@@ -319,7 +318,6 @@ def _rotate_hoisted(b: Builder, first: list[int]) -> OperationGraph:
     return b.finish(read=s.params.polynomial_bytes(s.limbs) + s.digits_bytes, write=s.ciphertext(polynomials=2))
 
 
-@GRAPHS.of(OpKind.ROTATE_EXTENDED)
 def _rotate_extended(b: Builder, first: list[int], *, from_q: bool = False) -> OperationGraph:
     """Product of the digits with the key, plus the other polynomial; automorphism of both, over n+k limbs."""
     s, wide = b.s, (*b.p, *b.q)
@@ -333,6 +331,7 @@ def _rotate_extended(b: Builder, first: list[int], *, from_q: bool = False) -> O
     return b.finish(read=other + s.digits_bytes, write=s.extended_bytes)
 
 
+GRAPHS[OpKind.ROTATE_EXTENDED] = _rotate_extended
 GRAPHS[OpKind.ROTATE_HOISTED_EXTENDED] = partial(_rotate_extended, from_q=True)
 
 

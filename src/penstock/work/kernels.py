@@ -81,7 +81,6 @@ _element_wise(OpKind.MULT_PLAIN, OpKind.MULT_PLAIN_EXTENDED, products=1)
 _element_wise(OpKind.MULT_SCALAR, scalings=1)
 
 
-@PRICES.of(OpKind.MULT_NO_RELIN)
 def _tensor(s: Operation, *, square: bool = False) -> KernelWork:
     """(a0 b0, a0 b1 + a1 b0, a1 b1): 4nN multiplications; or (a0 a0, 2 a0 a1, a1 a1): 3nN."""
     return KernelWork(
@@ -107,12 +106,12 @@ def _switched(s: Operation, *, sums: int, moved: int = 0, polynomials: int = 2) 
     )
 
 
+PRICES[OpKind.MULT_NO_RELIN] = _tensor
 _relinearize = PRICES[OpKind.RELINEARIZE] = partial(_switched, sums=2, polynomials=3)
 PRICES[OpKind.ROTATE] = PRICES[OpKind.CONJUGATE] = partial(_switched, sums=1, moved=2)
 PRICES[OpKind.TO_DENSE] = partial(_switched, sums=1)
 
 
-@PRICES.of(OpKind.MULT)
 def _mult(s: Operation, *, square: bool = False) -> KernelWork:
     before = _tensor(s, square=square)
     # The three polynomials between the two steps are not written and read again.
@@ -123,7 +122,7 @@ def _mult(s: Operation, *, square: bool = False) -> KernelWork:
     )
 
 
-PRICES[OpKind.SQUARE] = partial(_mult, square=True)
+PRICES[OpKind.MULT], PRICES[OpKind.SQUARE] = _mult, partial(_mult, square=True)
 
 
 @PRICES.of(OpKind.DECOMPOSE)
