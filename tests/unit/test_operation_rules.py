@@ -13,8 +13,9 @@ from penstock.program.clear import ClearEvaluator
 from penstock.program.evaluator import Evaluator
 from penstock.program.noisy import NOISE
 from penstock.program.symbolic import SymbolicEvaluator
-from penstock.rewriting.interpret import MEANINGS
-from penstock.traces.schema import TraceMeta
+from penstock.rewriting.interpret import MEANINGS, differing_results
+from penstock.traces.builder import TraceBuilder
+from penstock.traces.schema import ORIGIN_COMPOSITE, Trace, TraceMeta
 from penstock.work.graphs import GRAPHS, kernel_graph
 from penstock.work.kernels import PRICES, Hoisting
 from penstock.work.stages import Operation as StageOperation
@@ -61,7 +62,6 @@ def test_each_rule_that_a_new_operation_lacks_is_named_with_its_room() -> None:
     assert lacking(operations() | {"mult_monomial": MONOMIAL}) == [
         "'mult_monomial' has no rule of price: add one in src/penstock/work/kernels.py",
         "'mult_monomial' has no rule of noise: add one in src/penstock/program/noisy.py",
-        "'mult_monomial' has no rule of meaning: add one in src/penstock/rewriting/interpret.py",
         "'mult_monomial' has no member of OpKind: add one in src/penstock/operations.py",
         "'mult_monomial' has no member of Verb: add one in src/penstock/operations.py",
         "'mult_monomial' has no method of Evaluator: add one in src/penstock/program/evaluator.py",
@@ -112,3 +112,23 @@ def test_a_plain_call_takes_its_key_and_its_argument_from_the_table() -> None:
         ev.plain_call("rotate", a, argument="x")
     with pytest.raises(UsageError, match="square"):
         ev.plain_call("square", 1.0)
+
+
+def test_an_operation_without_a_meaning_depends_on_all_its_operands() -> None:
+    def traced(first: int, second: int) -> Trace:
+        builder = TraceBuilder(SHARP)
+        inputs = [builder.ciphertext(3) for _ in range(3)]
+        for each in inputs:
+            builder.add(OpKind.ENCRYPT, limbs_in=3, limbs_out=3, output=each)
+        builder.add(
+            OpKind.COMPOSITE,
+            limbs_in=3,
+            limbs_out=3,
+            operands=[inputs[first], inputs[second]],
+            output=builder.ciphertext(3),
+            origin=ORIGIN_COMPOSITE,
+        )
+        return builder.finish(TraceMeta(workload="whole", params=SHARP.to_dict(), reading="trace"))
+
+    assert differing_results(traced(0, 1), traced(0, 1)) == []
+    assert differing_results(traced(0, 1), traced(0, 2)) != []

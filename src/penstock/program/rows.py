@@ -94,14 +94,7 @@ class RowWriter(PlainCalls, ABC):
         check_vector(self.params, "encrypt", vector, ScaleState.encrypted(self.params, self.params.num_q))
         done = self._encrypt(vector)
         object_id = self.builder.ciphertext(done.state.limbs, name=name)
-        self.builder.add(
-            OpKind.ENCRYPT,
-            limbs_in=done.state.limbs,
-            limbs_out=done.state.limbs,
-            output=object_id,
-            start_s=done.start_s,
-            end_s=done.end_s,
-        )
+        self._wrote(OpKind.ENCRYPT, (), object_id, done, done.state.limbs)
         return Cipher(object_id, done.state, value=done.value)
 
     def encode(self, values: Values | Callable[[], Values], *, name: str | None = None) -> Plain:
@@ -113,15 +106,7 @@ class RowWriter(PlainCalls, ABC):
     def _decrypt_by(self, a: Cipher, decrypt: Callable[[Cipher], tuple[Values, Executed]]) -> Values:
         check_scale(self.builder.params, a.state)
         values, done = decrypt(a)
-        self.builder.add(
-            OpKind.DECRYPT,
-            limbs_in=a.state.limbs,
-            limbs_out=a.state.limbs,
-            operands=(a.object_id,),
-            output=None,
-            start_s=done.start_s,
-            end_s=done.end_s,
-        )
+        self._wrote(OpKind.DECRYPT, [a], None, done, a.state.limbs)
         return values
 
     def plain_call(self, name: str, a: Operand, *others: Operand, argument: int | None = None) -> Cipher:
@@ -339,6 +324,21 @@ class RowWriter(PlainCalls, ABC):
             end_s=done.end_s,
         )
         return Cipher(object_id, done.state, a.polynomials, done.value)
+
+    def _wrote(
+        self, kind: OpKind, operands: Sequence[Cipher], output: int | None, done: Executed, limbs: int, **rest: Any
+    ) -> None:
+        """A row of what was computed at so many limbs."""
+        self.builder.add(
+            kind,
+            limbs_in=limbs,
+            limbs_out=done.state.limbs,
+            operands=[each.object_id for each in operands],
+            output=output,
+            start_s=done.start_s,
+            end_s=done.end_s,
+            **rest,
+        )
 
     def _row(self, call: Call, result: Cipher, done: Executed, aligned: Aligned) -> None:
         limbs, plain = done.state.limbs, call.plain

@@ -56,12 +56,9 @@ class Vector:
         return bool(np.array_equal(self.re, other.re) and np.array_equal(self.im, other.im))
 
 
-MEANINGS: Rules[Callable[..., Vector]] = Rules(
-    "meaning",
-    "rewriting/interpret.py",
-    lambda row: row.code is not None and row.actor == "server" and row.key != "rot",
-)
-"""Kind -> its result, of the operands and a plaintext or a number behind them. Rotations are known by their key."""
+MEANINGS: Rules[Callable[..., Vector]] = Rules("meaning", "rewriting/interpret.py", lambda _: False)
+"""Kind -> its result, of the operands and a plaintext or a number behind them. Without one no pass moves anything
+through the operation."""
 _K = OpKind
 for _meaning, _kinds in (
     (Vector.__add__, (_K.ADD, _K.ADD_PLAIN, _K.ADD_SCALAR, _K.ADD_EXTENDED)),
@@ -141,7 +138,7 @@ class _Clear:
             return self.drawn(output)
         a, *rest = [self.values[operand] for operand in op.operands]
         row = TRAITS[op.kind]
-        if row.key == "rot":
+        if row.key == "rot" and row.takes[1:] in ((), ("digits",)):
             return self._rotated(index, op, a)
         if row.constants and op.plaintext is not None:
             rest.append(self.drawn(op.plaintext))
@@ -149,7 +146,10 @@ class _Clear:
             rest.append(self.drawn(output, 1))
         if op.kind in MEANINGS:
             return MEANINGS[op.kind](a, *rest)
-        return a * a * a + self.drawn(output, 1)
+        for other in rest:
+            a = a * a * a + other
+        a = a * a * a + self.drawn(output, 1)
+        return a.rotated(galois_step(op.key, self.program.params.ring_dim)) if row.key == "rot" else a
 
     def _rotated(self, index: int, op: Op, a: Vector) -> Vector:
         if op.kind is not OpKind.ROTATE and not self.values[op.operands[1]].equals(a):
