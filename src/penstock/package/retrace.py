@@ -99,12 +99,9 @@ class _Reader:
         self._value: dict[int, int] = {}
         """Object of the trace -> value of the package."""
         self._constants: dict[int, int] = {}
-        self._names: dict[int, str | None] = dict(
-            zip(trace.objects["id"].to_pylist(), trace.objects["name"].to_pylist(), strict=True)
-        )
-        self._limbs: dict[int, int] = dict(
-            zip(trace.objects["id"].to_pylist(), trace.objects["limbs"].to_pylist(), strict=True)
-        )
+        objects = trace.objects.to_pylist()
+        self._names: dict[int, str | None] = {each["id"]: each["name"] for each in objects}
+        self._limbs: dict[int, int] = {each["id"]: each["limbs"] for each in objects}
         self._used_names: set[str] = set()
         self._products: set[int] = set()
         """Values with the scale of a product."""

@@ -80,10 +80,6 @@ class RowWriter(PlainCalls, ABC):
     def polynomial(self, a: Cipher, coefficients: Sequence[float]) -> Cipher:
         """As the protocol has it."""
 
-    @abstractmethod
-    def mult_by_i(self, a: Cipher) -> Cipher:
-        """As the protocol has it."""
-
     def _rotation_key(self, step: int) -> str:
         """The key id of a rotation."""
         return rotation_key(step, self.params.ring_dim)
