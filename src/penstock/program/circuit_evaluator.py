@@ -140,5 +140,5 @@ class CircuitEvaluator(SmallSteps):
         """One row with one operand; `others` say what state is wanted."""
         done = self.execute(Call(kind, [a, *others], state, how=how))
         output = self.builder.ciphertext(state.limbs)
-        self._wrote(kind, [a], output, done, limbs_in, implied_rescales=implied_rescales)
+        self.write_row(kind, [a], output, done, limbs_in, implied_rescales=implied_rescales)
         return Cipher(output, done.state, value=done.value)

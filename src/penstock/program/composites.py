@@ -79,7 +79,7 @@ class CompositeEvaluator(RowWriter):
     def _called(self, kind: OpKind, a: Cipher, modelled: Cipher, how: Series | Powers | Period) -> Cipher:
         """The composite's own row, after those inside it."""
         done = self.execute(Call(kind, [a], modelled.state, how=how))
-        self._wrote(kind, [a], modelled.object_id, done, a.state.limbs, origin=ORIGIN_COMPOSITE)
+        self.write_row(kind, [a], modelled.object_id, done, a.state.limbs, origin=ORIGIN_COMPOSITE)
         return Cipher(modelled.object_id, done.state, value=done.value)
 
 

@@ -90,7 +90,7 @@ class RowWriter(PlainCalls, ABC):
         check_vector(self.params, "encrypt", vector, ScaleState.encrypted(self.params, self.params.num_q))
         done = self._encrypt(vector)
         object_id = self.builder.ciphertext(done.state.limbs, name=name)
-        self._wrote(OpKind.ENCRYPT, (), object_id, done, done.state.limbs)
+        self.write_row(OpKind.ENCRYPT, (), object_id, done, done.state.limbs)
         return Cipher(object_id, done.state, value=done.value)
 
     def encode(self, values: Values | Callable[[], Values], *, name: str | None = None) -> Plain:
@@ -102,7 +102,7 @@ class RowWriter(PlainCalls, ABC):
     def _decrypt_by(self, a: Cipher, decrypt: Callable[[Cipher], tuple[Values, Executed]]) -> Values:
         check_scale(self.builder.params, a.state)
         values, done = decrypt(a)
-        self._wrote(OpKind.DECRYPT, [a], None, done, a.state.limbs)
+        self.write_row(OpKind.DECRYPT, [a], None, done, a.state.limbs)
         return values
 
     def plain_call(self, name: str, a: Operand, *others: Operand, argument: int | None = None) -> Cipher:
@@ -321,7 +321,7 @@ class RowWriter(PlainCalls, ABC):
         )
         return Cipher(object_id, done.state, a.polynomials, done.value)
 
-    def _wrote(
+    def write_row(
         self, kind: OpKind, operands: Sequence[Cipher], output: int | None, done: Executed, limbs: int, **rest: Any
     ) -> None:
         """A row of what was computed at so many limbs."""

@@ -90,7 +90,7 @@ class SmallSteps(RowWriter):
     ) -> Cipher:
         self._check_small()
         done = self.execute(Call(kind, operands, _ONE_LIMB, key, how=how))
-        self._wrote(kind, operands, output, done, 1, key=key)
+        self.write_row(kind, operands, output, done, 1, key=key)
         return Cipher(output, _ONE_LIMB, polynomials, done.value)
 
     def _check_small(self) -> None:
