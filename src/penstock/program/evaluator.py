@@ -107,7 +107,7 @@ _by_table: Callable[[Any], Callable[..., Ciphertext]] = attrgetter("plain_call")
 class PlainCalls(Protocol):
     """The calls of some ciphertexts, and at most one whole number, that have one result.
 
-    A reading that subclasses this does those that it does not define by `plain_call(name, *operands, argument=None)`.
+    A subclass defines each call, or one method for all others: `plain_call(name, *operands, argument=None)`.
     """
 
     def negate(self, a: Ciphertext) -> Ciphertext:

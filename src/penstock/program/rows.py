@@ -324,7 +324,7 @@ class RowWriter(PlainCalls, ABC):
     def write_row(
         self, kind: OpKind, operands: Sequence[Cipher], output: int | None, done: Executed, limbs: int, **rest: Any
     ) -> None:
-        """A row of what was computed at so many limbs."""
+        """Add a row; it was computed at `limbs` limbs."""
         self.builder.add(
             kind,
             limbs_in=limbs,

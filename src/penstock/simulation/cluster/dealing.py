@@ -244,7 +244,7 @@ class DealtOperation:
         rest = _rest(self.shape, self.params, self.key_form)
         hosts, special = self.dealing.hosts, self.params.num_p
         limbs = dict.fromkeys(AMOUNTS, self.shape.limbs_in)
-        # What goes with the limbs of both Q and P.
+        # Amounts that grow with the limbs of both Q and P.
         read, row = {"ciphertext_read_bytes"}, TRAITS[self.kind]
         wide = set(AMOUNTS) - read if row.makes == "extended" else set()
         wide |= read if "extended" in row.takes else set()
