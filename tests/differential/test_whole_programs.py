@@ -89,16 +89,20 @@ def opened(name: str, size: str, key_share: float | None = None) -> Iterator[Ope
         )
 
 
+DEVICES = ("recording",)
+
+
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("lanes", [1, 2])
 @pytest.mark.parametrize(
     ("name", "size"),
     [("matrix-multiplication", "ci"), ("logistic-regression", "ci"), ("bootstrapping", "ci-4"), ("sorting", "ci")],
 )
-def test_every_buffer_of_a_compiled_program_lives_as_it_is_planned(name: str, size: str, lanes: int) -> None:
+def test_a_device_gives_the_processors_words(name: str, size: str, lanes: int, device: str) -> None:
     with opened(name, size) as pair:
         pair.client.begin()
         whole = compile_whole(pair.prepared, pair.program, pair.meta, lanes)
-        run_whole(pair.prepared, whole, device="recording")
+        run_whole(pair.prepared, whole, device=device)
         words = pair.client.decrypted
         assert words
         pair.whole(lanes=lanes)

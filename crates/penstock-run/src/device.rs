@@ -6,7 +6,8 @@ use crate::program::{Form, Task};
 
 /// A device holds values in its own memory and performs tasks on them. Several threads call it.
 ///
-/// It never sees `mult_over_scale`, which is a `mult_scalar` by then.
+/// It never sees `mult_over_scale`, which is a `mult_scalar` by then. Only ciphertexts cross to the host and back, as
+/// [`ckks::Ciphertext::words`] and [`ckks::Context::ciphertext_from_rows`]. A panic ends the run.
 pub trait Device: Sync {
     /// A ciphertext, digits, or a ciphertext over Q and P.
     type Value: Send + Sync;
@@ -55,9 +56,9 @@ pub trait Device: Sync {
     /// Another value.
     fn scale(&self, value: &Self::Value) -> Result<f64, ckks::Error>;
 
-    /// Bytes that a value keeps in the device's memory.
+    /// Bytes of a value, the same from its making to [`Device::free`]: at most those of the program's `value_bytes`.
     fn bytes(&self, value: &Self::Value) -> u64;
 
-    /// Gives the memory of a value back, after its last use.
+    /// Gives the memory of a value back: of every value, after its last use or at the end of a run that failed.
     fn free(&self, value: Self::Value);
 }

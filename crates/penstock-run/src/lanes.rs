@@ -219,6 +219,7 @@ impl<'a, D: Device, S: Supply> Lanes<'a, D, S> {
 
     /// One lane, until nothing is left.
     fn work(&self) {
+        let _ends = EndsIfPanicking(self);
         while let Some((at, beside)) = self.begin() {
             let result = if beside { ckks::on_this_thread(|| self.perform(at)) } else { self.perform(at) };
             match result {
@@ -393,6 +394,18 @@ impl<'a, D: Device, S: Supply> Lanes<'a, D, S> {
         drop(state);
         dropped.into_iter().for_each(|value| self.device.free(value));
         self.changed.notify_all();
+    }
+}
+
+/// Ends the run of a lane that panics: nobody else would.
+struct EndsIfPanicking<'a, D: Device, S: Supply>(&'a Lanes<'a, D, S>);
+
+impl<D: Device, S: Supply> Drop for EndsIfPanicking<'_, D, S> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.state().stopped = true;
+            self.0.changed.notify_all();
+        }
     }
 }
 

@@ -16,6 +16,7 @@ pub struct Buffer(pub u32);
 struct Life<V> {
     /// `None`: it was freed.
     value: Option<Arc<V>>,
+    bytes: u64,
     uses_left: u32,
     /// Threads that made or used it, and have begun no task since: whichever is over last frees it, if it had no use left.
     holders: Vec<ThreadId>,
@@ -39,7 +40,8 @@ pub struct Recording<'a, D: Device> {
 }
 
 impl<'a, D: Device> Recording<'a, D> {
-    /// A run of `program`, whose values take `most_bytes` at one time.
+    /// A run of `program`, whose values take `most_bytes` at one time: in one lane its peak, in more lanes that and
+    /// [`crate::Options::value_bytes`].
     pub fn new(inner: &'a D, program: &'a Program, most_bytes: u64) -> Self {
         let ledger = Ledger { lives: HashMap::new(), live_bytes: 0, peak_bytes: 0, faults: Vec::new() };
         Self { inner, program, uses: program.uses(), most_bytes, ledger: Mutex::new(ledger) }
@@ -97,7 +99,7 @@ impl<'a, D: Device> Recording<'a, D> {
                 ledger.faults.push(format!("value {number}: {bytes} bytes, and the program says {planned}"));
             }
             let uses_left = self.uses[number as usize];
-            let life = Life { value: Some(Arc::new(value)), uses_left, holders: vec![thread::current().id()] };
+            let life = Life { value: Some(Arc::new(value)), bytes, uses_left, holders: vec![thread::current().id()] };
             if ledger.lives.insert(Buffer(number), life).is_some() {
                 ledger.faults.push(format!("value {number}: written twice"));
             }
@@ -175,16 +177,15 @@ impl<D: Device> Device for Recording<'_, D> {
     }
 
     fn bytes(&self, value: &Buffer) -> u64 {
-        let found = self.ledger().lives.get(value).and_then(|life| life.value.clone());
-        found.map_or(0, |held| self.inner.bytes(&held))
+        self.ledger().lives.get(value).map_or(0, |life| life.bytes)
     }
 
     fn free(&self, value: Buffer) {
         let mut ledger = self.ledger();
-        let held = ledger.lives.get_mut(&value).and_then(|life| life.value.take());
+        let held = ledger.lives.get_mut(&value).and_then(|life| Some((life.value.take()?, life.bytes)));
         match held {
-            Some(held) => {
-                ledger.live_bytes -= self.inner.bytes(&held);
+            Some((held, bytes)) => {
+                ledger.live_bytes -= bytes;
                 if let Some(held) = Arc::into_inner(held) {
                     self.inner.free(held);
                 } else {

@@ -272,6 +272,15 @@ fn a_run_that_fails_frees_its_buffers() {
     assert_eq!(device.finish().0, Vec::<String>::new());
 }
 
+#[test]
+fn a_panic_ends_the_run() {
+    let context = context();
+    let samples = Samples { context: &context, results: Mutex::new(vec![]), fails: false };
+    let options = Options { lanes: 2, window: 64, ..Options::in_order() };
+    let ran = std::panic::AssertUnwindSafe(|| run(&Cpu(&context), &branches(), &samples, options, |_| Ok(())));
+    assert!(std::panic::catch_unwind(ran).is_err(), "there is no room for the results");
+}
+
 /// The faults of a recording device that is used wrongly.
 fn faults(
     most_bytes: u64,
