@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, TextIO, TypeVar
 
 import click
@@ -15,6 +15,9 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.cli.terminal import PlainConsole
+from penstock.errors import UsageError
+from penstock.system.files import check_target
+from penstock.system.plain import plain as plain
 from penstock.units import format_named
 from penstock.unpriced import shown_total
 
@@ -44,19 +47,6 @@ def say_choice(note: str | None) -> None:
     if note is not None:
         said = note if note.startswith("warning: ") else f"note: {note}"
         progress_console.print(said, markup=False, highlight=False, soft_wrap=True)
-
-
-def plain(value: Any) -> Any:
-    """`value` as JSON has it: numpy scalars unwrapped, NaN and infinity as `null`, enums by value."""
-    if hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
-    return getattr(value, "value", value)
 
 
 def slot_rows(values: Any, *, is_complex: bool) -> list[dict[str, Any]]:
@@ -104,6 +94,13 @@ def emit(
     if not sys.stdout.isatty():
         console.width = max(PIPE_WIDTH, console.measure(drawn, options=console.options.update(width=WIDEST)).maximum)
     console.print(drawn)
+
+
+def toml_target(output: Path, what: str, *, force: bool) -> None:
+    """Before the file is written. Raises: UsageError: its name is another one; WouldOverwrite: not `force`."""
+    if output.suffix != ".toml":
+        raise UsageError(f"-o {output}: {what} is written as .toml; name the file so")
+    check_target(output, force=force)
 
 
 def draw_verdict(console: Console, verdict: str) -> None:

@@ -20,7 +20,7 @@ from penstock.explorer.engine import Engine
 from penstock.explorer.guard import REPORT_POLICY, Application, Guard
 from penstock.explorer.live import Live
 from penstock.explorer.state import HOLDS, PATTERNS, SCAN_ENDS, State
-from penstock.explorer.view import View, plain
+from penstock.explorer.view import View
 from penstock.explorer.views import VIEWS, show
 from penstock.params.ckks import KeyForm
 from penstock.reports.space import SCRIPTS
@@ -28,6 +28,7 @@ from penstock.simulation.cluster.partitions import PARTITIONS
 from penstock.simulation.names import CLASSES, one_of
 from penstock.simulation.timing import MODES
 from penstock.system.limits import shortage
+from penstock.system.plain import plain
 from penstock.version import __version__
 
 TYPES = {

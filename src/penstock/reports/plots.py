@@ -91,7 +91,7 @@ def reference_line(value: float, text: str, *, axis: str) -> dict[str, list[Figu
     }
 
 
-def spots(x: Sequence[float | None], y: Sequence[Any], name: str, marker: Figure, **more: Any) -> Figure:
+def spots(x: Sequence[Any], y: Sequence[Any], name: str, marker: Figure, **more: Any) -> Figure:
     """Marks of one series; with a `line`, joined."""
     mode = "lines+markers" if "line" in more else "markers"
     return {"type": "scatter", "mode": mode, "name": label(name), "x": x, "y": y, "marker": marker, **more}
@@ -292,8 +292,8 @@ def key_working_set(data: ReportData) -> Figure:
     for axis, _, domain, _ in panels:
         make = plain_axis("") if axis == "y3" else si_axis("", "B")
         layout[f"yaxis{axis[1:]}"] = {**make, "domain": domain, "rangemode": "tozero", "nticks": 4}
-    data = [{**trace, "yaxis": axis, "name": title, "showlegend": False} for axis, title, _, trace in panels]
-    return {"data": data, "layout": layout}
+    drawn = [{**trace, "yaxis": axis, "name": title, "showlegend": False} for axis, title, _, trace in panels]
+    return {"data": drawn, "layout": layout}
 
 
 def fit_quality(measured: dict[tuple[str, int], float], predicted: dict[tuple[str, int], float]) -> Figure:

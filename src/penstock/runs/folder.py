@@ -28,7 +28,6 @@ from penstock.runs.record import (
     identity,
     json_bytes,
     new_record,
-    plain,
     read_ended,
     read_record,
     timestamp,
@@ -38,6 +37,7 @@ from penstock.runs.tables import RESULTS_SCHEMA, as_csv, read_stage, results_tab
 from penstock.system import parquet
 from penstock.system.files import TEMPORARY_PREFIX, FileError, os_errors, remove_leftovers, write_atomic
 from penstock.system.outside import reason
+from penstock.system.plain import plain
 
 _OWN_SECTIONS = frozenset(
     {"schema_version", "id", "config", "penstock_version", "commit", "host", "openfhe_version", "python_version",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import math
@@ -15,7 +14,7 @@ import click
 from rich.console import Console
 
 from penstock.cli.options import PATH, counts_of, quiet_option, seed_option
-from penstock.cli.output import draw_verdict, emit, format_option, plain, progress_console, table_of
+from penstock.cli.output import draw_verdict, emit, format_option, plain, progress_console, table_of, write_csv
 from penstock.errors import ThresholdMissed, UsageError, cut
 from penstock.measure.bench import timing
 from penstock.measure.bench.compare import Comparison
@@ -318,10 +317,7 @@ def export_command(run: Path, target: str, output: Path | None, force: bool) -> 
         text = json.dumps(plain(rows), indent=1, allow_nan=False) + "\n"
     else:
         buffer = io.StringIO()
-        writer = csv.DictWriter(buffer, fieldnames=table.column_names, lineterminator="\n")
-        writer.writeheader()
-        for row in rows:
-            writer.writerow({name: json.dumps(v) if isinstance(v, list) else v for name, v in row.items()})
+        write_csv(buffer, rows)
         text = buffer.getvalue()
     if output is None:
         click.echo(text, nl=False)

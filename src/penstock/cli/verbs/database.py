@@ -11,7 +11,7 @@ from rich.console import Console
 
 from penstock.cli.client_library import client_library_option
 from penstock.cli.options import PATH, THREADS, is_given, quiet_option, seed_option
-from penstock.cli.output import emit, format_option, progress_console
+from penstock.cli.output import emit, format_option, progress_console, toml_target
 from penstock.database.description import CIPHERTEXTS, KINDS, MATCH, PIR, RECORDS, SSC, Description
 from penstock.errors import CheckFailed, UsageError
 from penstock.system.progress import Progress
@@ -444,11 +444,8 @@ def probe_command(
 
     from penstock.params import catalogue
     from penstock.scanning.probe import probe
-    from penstock.system.files import check_target
 
-    if output.suffix != ".toml":
-        raise UsageError(f"-o {output}: a disk is written as .toml; name the file so")
-    check_target(output, force=force)
+    toml_target(output, "a disk", force=force)
     with Progress(quiet=quiet).stage("measuring the disk"):
         disk = probe(folder, catalogue.get(params), size=size, name=output.stem, reading=reading)
     disk.write_toml(output, force=force)

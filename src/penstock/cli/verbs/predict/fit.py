@@ -22,7 +22,7 @@ from penstock.cli.measured_fit import (
     measure,
 )
 from penstock.cli.options import PATH, counts_of, quiet_option
-from penstock.cli.output import emit, format_option, progress_console, table_of
+from penstock.cli.output import emit, format_option, progress_console, table_of, toml_target
 from penstock.errors import UsageError
 from penstock.fit.measurements import Measurement, few_calls, statistic_of
 from penstock.hall.fitting import chosen as chosen_of
@@ -32,7 +32,6 @@ from penstock.machines.figure import Figure
 from penstock.machines.written import write_machine
 from penstock.prediction.importers import BUILDS, ImportLog, load_all, newest_results
 from penstock.prediction.statistics import AUTO, STATISTICS, measured_as
-from penstock.system.files import check_target
 from penstock.system.progress import Progress
 
 
@@ -155,9 +154,7 @@ def _target(output: Path | None, force: bool) -> Path:
     """Raises: UsageError: no name of a machine file; WouldOverwrite: it is there, and not `force`."""
     if output is None:
         raise UsageError("no machine file is named: add --output mine.toml")
-    if output.suffix != ".toml":
-        raise UsageError(f"-o {output}: a machine is written as .toml; name the file so")
-    check_target(output, force=force)
+    toml_target(output, "a machine", force=force)
     return output
 
 

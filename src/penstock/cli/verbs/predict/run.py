@@ -16,7 +16,7 @@ from penstock.cli.advice import advice_option, draw_advice, wants_advice
 from penstock.cli.assumed import KINDS
 from penstock.cli.options import PATH, THREADS, key_form_option, params_on_machine_option, quiet_option, size_option
 from penstock.cli.output import emit, format_option, progress_console, say_choice, table_of, with_range
-from penstock.cli.terminal import PlainConsole
+from penstock.cli.terminal import WIDTH, print_wide
 from penstock.errors import UsageError
 from penstock.machines import Machine, assumptions, load_machine, machine_names
 from penstock.params.ckks import CkksParameters, KeyForm, form_of
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from penstock.advice.remedy import Advice
     from penstock.prediction.prediction import Prediction
     from penstock.prediction.whatif import Program
-
-WIDTH = 150
-"""Columns that a table may take."""
 
 
 @click.command("run")
@@ -309,4 +306,4 @@ def _draw_rows(console: Console, rows: Sequence[dict[str, Any]]) -> None:
     for row in rows:
         cells = [shown_total(row, name, text) for _, name, text in columns]
         table.add_row(*cells, (row["reason"] or "")[:WIDTH])
-    PlainConsole(file=console.file, width=max(console.width, WIDTH)).print(table)
+    print_wide(console, table)
