@@ -61,9 +61,8 @@ def io_study(figures: Path | None, client: str, prices: str, output_format: str)
     """
     from penstock.machines.client_place import load_client_place
     from penstock.machines.prices import load_prices
-    from penstock.studies.headlines import headlines
+    from penstock.studies.headlines import headlines, readings_of
     from penstock.studies.io_study import reproduction as study
-    from penstock.studies.io_study.readings import readings
     from penstock.studies.verdict import verdict_of
     from penstock.system.figures import drawing
 
@@ -72,7 +71,7 @@ def io_study(figures: Path | None, client: str, prices: str, output_format: str)
         drawing()  # a missing library is named before anything is traced
         make_folder(figures)
     rows = study.rows(client=place, prices=listed)
-    shown = headlines(readings(), rows)
+    shown = headlines(readings_of("io_study"), rows)
     if figures is not None:
         from penstock.studies.io_study.figures import draw
 

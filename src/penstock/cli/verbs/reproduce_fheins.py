@@ -32,8 +32,7 @@ def fheins(figures: Path | None, output_format: str) -> None:
       penstock reproduce fheins --figures figures/ --format json
     """
     from penstock.studies.fheins import reproduction as study
-    from penstock.studies.fheins.readings import readings
-    from penstock.studies.headlines import headlines
+    from penstock.studies.headlines import headlines, readings_of
     from penstock.studies.verdict import verdict_of
     from penstock.system.figures import drawing
 
@@ -51,7 +50,7 @@ def fheins(figures: Path | None, output_format: str) -> None:
         draw_verdict(console, verdict_of(rows))
         title = "FHEIns: published | calibrated | first principles"
         console.print(study_table(title, study.table_rows(rows)))
-        console.print(headline_table(headlines(readings(), rows)))
+        console.print(headline_table(headlines(readings_of("fheins"), rows)))
         survive = folding_table("Which claims survive", "claim*2 | needs*2 | here*2 | survives*2")
         for claim in study.claims(rows):
             survive.add_row(claim.claim, claim.needs, claim.value, claim.survives)
@@ -64,7 +63,7 @@ def fheins(figures: Path | None, output_format: str) -> None:
 
     if output_format == "json":
         survive = [asdict(claim) for claim in study.claims(rows)]
-        shown = headlines(readings(), rows)
+        shown = headlines(readings_of("fheins"), rows)
         emit({"study": study.STUDY, "rows": rows, "claims": survive, "headlines": shown}, output_format)
     else:
         emit(rows, output_format, table=table)
