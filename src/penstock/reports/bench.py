@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import Any
 
 from penstock.measure.bench.history import History, headline
@@ -36,7 +37,7 @@ def bench_headline(found: Sequence[History], names: Sequence[str]) -> Content:
 def _times(found: Sequence[History]) -> Section:
     """Each point: median, spread, and the runs one by one."""
     section = Section("times", "Times and how they spread")
-    section.add(tag("p", "A dot is the median of one run of a point. The line is the median of all its runs."))
+    section.say("A dot is the median of one run of a point. The line is the median of all its runs.")
     columns = columns_of("Point | With | >Median | >Spread | >Runs | Each run")
     rows = [
         (each.item, each.where, seconds(each.median_s), percent(each.spread), count(len(each.last)), strip(each.last))
@@ -115,11 +116,7 @@ def _runs(records: Sequence[tuple[str, Mapping[str, Any]]]) -> Section:
 
 
 def _median(samples: Sequence[float] | None) -> float | None:
-    ordered = sorted(samples or ())
-    if not ordered:
-        return None
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+    return median(samples) if samples else None
 
 
 def _ratio(each: History) -> float:

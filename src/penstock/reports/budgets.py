@@ -39,37 +39,23 @@ def rows_of(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def _quantities(each: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One budget."""
     place = {"cache_bytes": each["budget_bytes"], "mode": "overlap", "machine": each["machine"]}
+
+    def made(quantity: str, name: str, unit: str, provenance: str, policy: str = STORE) -> dict[str, Any]:
+        told = {"quantity": quantity, "value": each[name], "unit": unit, "provenance": provenance, "policy": policy}
+        return {**place, **told}
+
+    total, wait, read = ("total_s", "s", "s"), ("wait_s", "wait_s", "s"), ("io_bytes", "read_bytes", "B")
     rows = [
-        {
-            **place,
-            "quantity": quantity,
-            "value": each[f"{how}_{name}"],
-            "unit": unit,
-            "provenance": how,
-            "policy": STORE,
-        }
-        for quantity, name, unit in (("total_s", "s", "s"), ("wait_s", "wait_s", "s"), ("io_bytes", "read_bytes", "B"))
+        made(quantity, f"{how}_{name}", unit, how)
+        for quantity, name, unit in (total, wait, read)
         for how in ("measured", "simulated")
     ]
-    rows += [
-        {
-            **place,
-            "quantity": quantity,
-            "value": each[f"belady_{name}"],
-            "unit": unit,
-            "provenance": "simulated",
-            "policy": BELADY,
-        }
-        for quantity, name, unit in (("total_s", "s", "s"), ("io_bytes", "read_bytes", "B"))
-    ]
+    rows += [made(quantity, f"belady_{name}", unit, "simulated", BELADY) for quantity, name, unit in (total, read)]
     told = {
         "key_bytes": "B", "read_bytes_per_s": "B/s", "computing_share": "1", "reading_share": "1",
         "read_cpu_s_per_byte": "s/B", "peak_resident_bytes": "B",
     }  # fmt: skip
-    rows += [
-        {**place, "quantity": name, "value": each[name], "unit": unit, "provenance": "measured", "policy": STORE}
-        for name, unit in told.items()
-    ]
+    rows += [made(name, name, unit, "measured") for name, unit in told.items()]
     return rows
 
 
@@ -189,7 +175,7 @@ def _told(data: ReportData) -> Section:
         " Reading was measured before and after each budget, while nothing computed; both at once, the program beside "
         "a thread that reads, before and after all of them."
     )
-    section.add(tag("p", computing, reading))
+    section.say(computing, reading)
     lines = []
     for budget in budgets:
         rate = _value(data, "read_bytes_per_s", budget, "measured")

@@ -153,8 +153,8 @@ def differences(runs: Sequence[Compared], page: Plots) -> Section:
         if len({facts.get(name) for facts in found}) > 1
     ]
     if not names:
-        return section.add(tag("p", "In nothing that was recorded: same configuration, machine and versions."))
-    section.add(tag("p", "Everything else that was recorded is the same in all of them."))
+        return section.say("In nothing that was recorded: same configuration, machine and versions.")
+    section.say("Everything else that was recorded is the same in all of them.")
     return section.table(
         "What differs",
         [Column("", TEXT), *(Column(run.name, PROSE) for run in runs)],
@@ -253,7 +253,7 @@ def warnings(runs: Sequence[Compared], page: Plots) -> Section:
             run.name for run in runs
         ]
     if not said:
-        return section.add(tag("p", "None."))
+        return section.say("None.")
     return section.add(
         remedies((what, remedy, tag("br"), "Runs: ", ", ".join(names)) for (what, remedy), names in said.items())
     )

@@ -25,13 +25,10 @@ def assumption_section(found: Sequence[Mapping[str, Any]]) -> Section:
     section = Section("assumptions", "Assumed and calibrated values")
     if not found:
         return section.leave_out("this run names no assumed or calibrated value")
-    section.add(
-        tag(
-            "p",
-            "Values of the simulated machines that no datasheet gives: assumed by us, calibrated to a published or "
-            "measured result, or missing in the machine's file and taken as shown. Results that rest on them are as "
-            "good as they are.",
-        )
+    section.say(
+        "Values of the simulated machines that no datasheet gives: assumed by us, calibrated to a published or "
+        "measured result, or missing in the machine's file and taken as shown. Results that rest on them are as "
+        "good as they are.",
     )
     return section.table(
         "Assumed and calibrated values",
@@ -96,14 +93,11 @@ def reproduce(data: ReportData, page: Plots) -> Section:
     if command:
         section.add(tag("pre", tag("code", str(command)), tabindex="0"))
     else:
-        section.add(tag("p", "The command line of this run was not recorded."))
-    section.add(
-        tag(
-            "p",
-            "The same command with the same seed gives the same trace and the same simulated numbers; measured times "
-            "depend on the host. All rows are in results.csv and results.parquet beside this file, the trace in "
-            "trace.parquet, the whole configuration in run.json.",
-        )
+        section.say("The command line of this run was not recorded.")
+    section.say(
+        "The same command with the same seed gives the same trace and the same simulated numbers; measured times "
+        "depend on the host. All rows are in results.csv and results.parquet beside this file, the trace in "
+        "trace.parquet, the whole configuration in run.json.",
     )
     config = {k: v for k, v in data.config.items() if k != "command"}
     if config:

@@ -27,6 +27,14 @@ class Section:
         self.content.extend(content)
         return self
 
+    def say(self, *texts: Content) -> Section:
+        """Put a paragraph under the heading."""
+        return self.add(tag("p", *texts))
+
+    def beside(self, left: Content, right: Content) -> Section:
+        """Put two blocks under the heading: side by side if there is room, else one below the other."""
+        return self.add(tag("div", tag("div", left), tag("div", right), class_="pair"))
+
     def leave_out(self, why: str) -> Section:
         """Show the reason instead of the content."""
         self.missing = why
@@ -70,11 +78,6 @@ class Plots:
             ),
             class_="drawn",
         )
-
-
-def side_by_side(left: Content, right: Content) -> Markup:
-    """Two blocks side by side if there is room, else one below the other."""
-    return tag("div", tag("div", left), tag("div", right), class_="pair")
 
 
 def remedies(said: Iterable[tuple[Content, ...]]) -> Markup:

@@ -20,7 +20,7 @@ from penstock.reports.facts import assumptions, host, not_modelled, parameters, 
 from penstock.reports.head import hit_ratio_text, main_mode
 from penstock.reports.markup import Column, Content, Markup, columns_of, join, table, tag
 from penstock.reports.numbers import UNKNOWN, count, free, percent, ratio, seconds, short_size, size, words
-from penstock.reports.page import TEXT, Plots, Section, remedies, side_by_side
+from penstock.reports.page import TEXT, Plots, Section, remedies
 
 
 def sections(data: ReportData, page: Plots) -> list[Section]:
@@ -48,7 +48,7 @@ def check(data: ReportData, page: Plots) -> Section:
         provenance=["measured"],
     )
     for name, lines in lists.items():
-        section.add(tag("p", f"{words(name).capitalize()}:"))
+        section.say(f"{words(name).capitalize()}:")
         section.add(tag("ul", [tag("li", str(line)) for line in lines]))
     return section
 
@@ -58,7 +58,7 @@ def warnings(data: ReportData, page: Plots) -> Section:
     section = Section("warnings", "Warnings")
     found = data.entries("warnings")
     if not found:
-        return section.add(tag("p", "None."))
+        return section.say("None.")
     return section.add(remedies((str(w.get("what", "unnamed")), str(w.get("remedy", "none known"))) for w in found))
 
 
@@ -72,59 +72,55 @@ def time_section(data: ReportData, page: Plots) -> Section:
     counts = sum_by((r for r in data.of("op_count") if r["kind"]), lambda r: r["kind"])
     by_kind = sorted(sum_by(rows, lambda r: r["kind"]).items(), key=lambda item: -item[1])
     total = sum(v for _, v in by_kind)
-    section.add(
-        side_by_side(
-            page.add(
-                "time-by-kind",
-                "Time by operation kind",
-                plots.time_by_kind(rows),
-                where,
-                height=120 + 26 * len(by_kind),
-            ),
-            table(
-                "Time by operation kind",
-                columns_of("Kind | >Calls | >Total | >Share | >Mean a call"),
-                [
-                    (
-                        k,
-                        count(counts.get(k)),
-                        seconds(v),
-                        percent(v / total if total else None),
-                        seconds(v / counts[k] if counts.get(k) else None),
-                    )
-                    for k, v in by_kind
-                ]
-                + [("all", count(sum(counts.values()) or None), seconds(total), percent(1.0), "")],
-                provenance=where,
-                note=_accounting(data, total),
-            ),
-        )
+    section.beside(
+        page.add(
+            "time-by-kind",
+            "Time by operation kind",
+            plots.time_by_kind(rows),
+            where,
+            height=120 + 26 * len(by_kind),
+        ),
+        table(
+            "Time by operation kind",
+            columns_of("Kind | >Calls | >Total | >Share | >Mean a call"),
+            [
+                (
+                    k,
+                    count(counts.get(k)),
+                    seconds(v),
+                    percent(v / total if total else None),
+                    seconds(v / counts[k] if counts.get(k) else None),
+                )
+                for k, v in by_kind
+            ]
+            + [("all", count(sum(counts.values()) or None), seconds(total), percent(1.0), "")],
+            provenance=where,
+            note=_accounting(data, total),
+        ),
     )
     limbed = [r for r in rows if r["limbs"] is not None]
     if limbed:
         at = sum_by(limbed, lambda r: (r["limbs"], r["kind"]))
         calls = sum_by((r for r in data.of("op_count") if r["limbs"] is not None), lambda r: (r["limbs"], r["kind"]))
-        section.add(
-            side_by_side(
-                page.add(
-                    "time-by-limbs", "Time by limbs of the ciphertext", plots.time_by_limbs(limbed), where, height=400
-                ),
-                table(
-                    "Time by limbs and kind",
-                    columns_of(">Limbs | Kind | >Calls | >Total | >Mean a call"),
-                    [
-                        (
-                            str(n),
-                            k,
-                            count(calls.get((n, k))),
-                            seconds(v),
-                            seconds(v / calls[n, k] if calls.get((n, k)) else None),
-                        )
-                        for (n, k), v in sorted(at.items(), key=lambda item: (-item[0][0], -item[1]))
-                    ],
-                    provenance=where,
-                ),
-            )
+        section.beside(
+            page.add(
+                "time-by-limbs", "Time by limbs of the ciphertext", plots.time_by_limbs(limbed), where, height=400
+            ),
+            table(
+                "Time by limbs and kind",
+                columns_of(">Limbs | Kind | >Calls | >Total | >Mean a call"),
+                [
+                    (
+                        str(n),
+                        k,
+                        count(calls.get((n, k))),
+                        seconds(v),
+                        seconds(v / calls[n, k] if calls.get((n, k)) else None),
+                    )
+                    for (n, k), v in sorted(at.items(), key=lambda item: (-item[0][0], -item[1]))
+                ],
+                provenance=where,
+            ),
         )
     return section
 
@@ -156,26 +152,24 @@ def bytes_section(data: ReportData, page: Plots) -> Section:
     touched = sum_by((r for r in rows if r["quantity"] == "bytes_touched"), lambda r: r["kind"])
     unique = sum_by((r for r in rows if r["quantity"] == "bytes_unique"), lambda r: r["kind"])
     classes = ordered({*touched, *unique}, ("key", "ciphertext", "plaintext"))
-    return section.add(
-        side_by_side(
-            page.add("bytes", "Bytes by class", plots.bytes_by_class(touched, unique), provenances(rows)),
-            table(
-                "Bytes by class",
-                columns_of("Class | >Touched | >Distinct | >Touched / distinct"),
-                [
-                    (
-                        c,
-                        size(touched.get(c)),
-                        size(unique.get(c)),
-                        ratio(touched[c] / unique[c] if touched.get(c) is not None and unique.get(c) else None),
-                    )
-                    for c in classes
-                ],
-                provenance=provenances(rows),
-                note="Touched counts every access; distinct counts each object once. "
-                "Where the first is many times the second, a cache can help.",
-            ),
-        )
+    return section.beside(
+        page.add("bytes", "Bytes by class", plots.bytes_by_class(touched, unique), provenances(rows)),
+        table(
+            "Bytes by class",
+            columns_of("Class | >Touched | >Distinct | >Touched / distinct"),
+            [
+                (
+                    c,
+                    size(touched.get(c)),
+                    size(unique.get(c)),
+                    ratio(touched[c] / unique[c] if touched.get(c) is not None and unique.get(c) else None),
+                )
+                for c in classes
+            ],
+            provenance=provenances(rows),
+            note="Touched counts every access; distinct counts each object once. "
+            "Where the first is many times the second, a cache can help.",
+        ),
     )
 
 
@@ -235,21 +229,18 @@ def slowdown_section(data: ReportData, page: Plots) -> Section:
         provenance=where,
         note="In brackets: the share of the ideal speed that is left.",
     )
-    section.add(
-        tag(
-            "p",
-            f"No evaluation key stays on the chip here: each use reads it from the tier. The plot shows the time mode "
-            f"{mode}. ",
-            _mode_meaning(modes),
-            _own_parameters(params, data),
-        )
+    section.say(
+        f"No evaluation key stays on the chip here: each use reads it from the tier. The plot shows the time mode "
+        f"{mode}. ",
+        _mode_meaning(modes),
+        _own_parameters(params, data),
     )
     drawn = (
         page.add("slowdown", f"Slowdown by tier and machine, {mode}", figure, where, height=180 + 42 * len(tiers))
         if figure
         else None
     )
-    section.add(side_by_side(drawn, matrix))
+    section.beside(drawn, matrix)
     return section.table("Times behind the slowdowns", columns, body, provenance=where)
 
 
@@ -278,7 +269,7 @@ def hit_ratio_section(data: ReportData, page: Plots) -> Section:
     mode = main_mode(data)
     rows = [r for r in data.slowdowns() if r["mode"] in (mode, None) and is_forced(r) and r["tier"]]
     needed = plots.required_rows(data, mode)
-    drawn = [(m, plots.slowdown_by_hit_ratio(data, m, mode)) for m in data.machines()]
+    drawn = [(f"{m}: slowdown against hit ratio", plots.slowdown_by_hit_ratio(data, m, mode)) for m in data.machines()]
     if not needed and not any(figure for _, figure in drawn):
         return section.leave_out("this run holds no simulation with forced hit ratios and no needed hit ratios")
     if needed:
@@ -294,14 +285,8 @@ def hit_ratio_section(data: ReportData, page: Plots) -> Section:
             provenance=provenances(needed),
             note="Closed form, serial: the slowdown is 1 + (1 − h)·(s − 1), where s is the slowdown without hits.",
         )
-    section.add(
-        tag("p", f"Dashed: 80 % of the ideal. A star: the hit ratio that the tier needs for it. Time mode {mode}.")
-    )
-    section.add(
-        _panels(
-            page, "hit-ratio", [(f"{m}: slowdown against hit ratio", figure) for m, figure in drawn], provenances(rows)
-        )
-    )
+    section.say(f"Dashed: 80 % of the ideal. A star: the hit ratio that the tier needs for it. Time mode {mode}.")
+    section.add(_panels(page, "hit-ratio", drawn, provenances(rows)))
     ratios = sorted({r["hit_ratio"] or 0.0 for r in rows})
     if len(ratios) > 1:
         curves = last_by(rows, lambda r: (r["machine"], r["tier"], r["hit_ratio"] or 0.0))
@@ -344,20 +329,13 @@ def cache_section(data: ReportData, page: Plots) -> Section:
     if not rows:
         return section.leave_out("this run holds no simulation with a cache (stage 'simulate')")
     policies = ordered((r["policy"] for r in rows), plots.POLICIES)
-    section.add(
-        tag(
-            "p",
-            "Solid lines: LRU. Dashed lines: Belady, which knows the future and keeps whole keys. Dotted lines: the "
-            "optimum, which keeps parts of keys (limbs); no policy loads fewer bytes. "
-            f"An FHE program does not branch on its data, so its future is known. Time mode {mode}.",
-        )
+    section.say(
+        "Solid lines: LRU. Dashed lines: Belady, which knows the future and keeps whole keys. Dotted lines: the "
+        "optimum, which keeps parts of keys (limbs); no policy loads fewer bytes. "
+        f"An FHE program does not branch on its data, so its future is known. Time mode {mode}.",
     )
-    drawn = [(m, plots.slowdown_by_cache(data, m, mode)) for m in data.machines()]
-    section.add(
-        _panels(
-            page, "cache", [(f"{m}: slowdown against cache size", figure) for m, figure in drawn], provenances(rows)
-        )
-    )
+    drawn = [(f"{m}: slowdown against cache size", plots.slowdown_by_cache(data, m, mode)) for m in data.machines()]
+    section.add(_panels(page, "cache", drawn, provenances(rows)))
     at = last_by(rows, lambda r: (r["machine"], r["cache_bytes"], r["tier"], r["policy"]))
     hits = {(r["machine"], r["cache_bytes"], r["policy"]): r["hit_ratio"] for r in rows}
     tiers = [t for t in data.tiers() if t in {r["tier"] for r in rows}]
@@ -390,14 +368,11 @@ def working_set_section(data: ReportData, page: Plots) -> Section:
     where = ["measured", "predicted"] if data.recorded else ["predicted"]
     accesses, last = sum(w.key_accesses for w in windows), windows[-1]
     most = max(windows, key=lambda w: w.distinct_keys)
-    section.add(
-        tag(
-            "p",
-            f"{count(accesses)} key accesses to {count(last.cumulative_distinct_keys)} distinct keys, "
-            f"{size(last.cumulative_unique_bytes)} in all. At most {count(most.distinct_keys)} keys, "
-            f"{size(most.unique_bytes)}, are used within one window of {count(windows[0].num_operations)} operations. "
-            f"{note}",
-        )
+    section.say(
+        f"{count(accesses)} key accesses to {count(last.cumulative_distinct_keys)} distinct keys, "
+        f"{size(last.cumulative_unique_bytes)} in all. At most {count(most.distinct_keys)} keys, "
+        f"{size(most.unique_bytes)}, are used within one window of {count(windows[0].num_operations)} operations. "
+        f"{note}",
     )
     section.add(
         page.add("keys", "Evaluation keys over the program, by window", plots.key_working_set(data), where, height=480)
@@ -445,12 +420,9 @@ def fit_section(data: ReportData, page: Plots) -> Section:
             provenances([*measured_rows, *predicted_rows]),
             height=440,
         )
-    section.add(
-        tag(
-            "p",
-            "The machine this-cpu is fitted to the operation times measured in this run, so these errors show how "
-            "well it describes them, not how well it predicts another program.",
-        )
+    section.say(
+        "The machine this-cpu is fitted to the operation times measured in this run, so these errors show how "
+        "well it describes them, not how well it predicts another program.",
     )
     statistics = list(dict.fromkeys(r["note"] or "error" for r in errors))
     at = last_by(errors, lambda r: (r["kind"] or "all", r["note"] or "error"))
@@ -478,7 +450,7 @@ def fit_section(data: ReportData, page: Plots) -> Section:
                 provenance=provenances([*measured_rows, *predicted_rows]),
             )
         )
-    return section.add(side_by_side(drawn, tables))
+    return section.beside(drawn, tables)
 
 
 def signed(value: float | None) -> str:
