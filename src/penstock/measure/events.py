@@ -10,14 +10,13 @@ import platform
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from penstock.errors import cut
 from penstock.system import toml
 
-_WRITTEN = toml.loads(resources.files("penstock.measure").joinpath("events.toml").read_text(encoding="utf-8"))
+_WRITTEN = toml.packaged("penstock.measure", "events.toml")
 TABLE_4: dict[str, list[str]] = _WRITTEN["table_4"]
 """The events of CryptOracle's Table 4, by category."""
 SOFTWARE: list[str] = _WRITTEN["software"]

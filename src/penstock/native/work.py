@@ -58,7 +58,8 @@ def work_of(call: Call, params: CkksParameters) -> Work:
     if kind is OpKind.CONJUGATE:
         return Work("rotate", 2 * params.ring_dim - 1)
     if call.step is not None:
-        return Work(name, rotation_galois_element(call.step, params.ring_dim))
+        turns = TRAITS[kind].argument == "step"
+        return Work(name, rotation_galois_element(call.step, params.ring_dim) if turns else call.step)
     if call.plain is not None:
         # A product's own degree is 2, its factors' 1.
         degree = 1 if TRAITS[kind].is_product else state.degree

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from itertools import product
 from typing import Any
 
@@ -23,8 +22,7 @@ class Reading:
 
 def readings_of(study: str) -> list[Reading]:
     """The readings of a study, from `readings.toml` in its folder, which says what its names in braces stand for."""
-    written = resources.files(f"penstock.studies.{study}").joinpath("readings.toml").read_text(encoding="utf-8")
-    table = toml.loads(written)
+    table = toml.packaged(f"penstock.studies.{study}", "readings.toml")
     return [
         Reading(
             row=reading["row"].format(**words),

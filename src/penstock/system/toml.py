@@ -9,6 +9,7 @@ import math
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin
 
@@ -22,7 +23,7 @@ if sys.version_info >= (3, 11):
 else:
     from tomli import TOMLDecodeError, loads
 
-__all__ = ["Strict", "checked", "explained", "loads", "table"]
+__all__ = ["Strict", "checked", "explained", "loads", "packaged", "table"]
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -74,6 +75,11 @@ def table(
         shown = str(number) if abs(number) < 10**outside.LONGEST_NUMBER else outside.TOO_LONG
         raise error(f"{where}: '{path}' is {shown}; a whole number is from -2^63 to 2^63 - 1")
     return read
+
+
+def packaged(package: str, name: str) -> dict[str, Any]:
+    """The table in a file that comes with penstock, in the folder of a package."""
+    return loads(resources.files(package).joinpath(name).read_text(encoding="utf-8"))
 
 
 def _numbers(value: Any, path: str = "") -> Iterator[tuple[str, int | float]]:

@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 from typing import Any
 
 from penstock import workloads
@@ -96,12 +95,9 @@ class Published:
         return {**OPERATIONS, "EvalChebyshevSeries": (), self.series: (OpKind.CHEBYSHEV,)}
 
 
-def _published() -> tuple[Published, ...]:
-    written = resources.files("penstock.studies.cryptoracle").joinpath("table3.toml").read_text(encoding="utf-8")
-    return tuple(Published(**column) for column in toml.loads(written)["column"])
-
-
-TABLE3: tuple[Published, ...] = _published()
+TABLE3: tuple[Published, ...] = tuple(
+    Published(**column) for column in toml.packaged("penstock.studies.cryptoracle", "table3.toml")["column"]
+)
 """Its columns, from `table3.toml`."""
 
 

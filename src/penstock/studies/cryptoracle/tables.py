@@ -29,53 +29,19 @@ from penstock.studies.cryptoracle.data import (
     workload_sets,
 )
 from penstock.studies.cryptoracle.work import KNOWN
+from penstock.system import toml
 
 POLICY = "data"
 """Of the rows from the paper's own data."""
 LOG_N, DEPTH, THREADS = 16, 10, 8
 """Table 5's configuration of the microbenchmarks, and the thread count of tables 7 and 8 and figure 10."""
 
-TABLE7: Mapping[str, Mapping[str, tuple[float, float, float]]] = {
-    "amd": {
-        "logistic-function": (6.68, 0.04, 4.06),
-        "matrix-multiplication": (10.16, 0.04, 5.78),
-        "sign-evaluation": (19.20, 0.05, 11.83),
-    },
-    "intel": {
-        "logistic-function": (6.24, 0.05, 3.39),
-        "matrix-multiplication": (9.77, 0.05, 2.75),
-        "sign-evaluation": (16.78, 0.05, 5.43),
-    },
-}
+_WRITTEN = toml.packaged("penstock.studies.cryptoracle", "tables.toml")
+TABLE7: Mapping[str, Mapping[str, Sequence[float]]] = _WRITTEN["table7"]
 """Vendor -> microbenchmark -> seconds: region of interest, added by runtime analysis, added by event profiling."""
-TABLE8: Mapping[str, Mapping[str, tuple[float, float]]] = {
-    "amd": {
-        "chi-square": (49.3, 82.2),
-        "cnn": (2.05, 3.4),
-        "logistic-regression": (253.2, 422.0),
-        "resnet20": (236.8, 394.7),
-    },
-    "intel": {
-        "chi-square": (35.5, 59.2),
-        "cnn": (1.85, 3.1),
-        "logistic-regression": (231.5, 385.8),
-        "resnet20": (217.5, 362.5),
-    },
-}
+TABLE8: Mapping[str, Mapping[str, Sequence[float]]] = _WRITTEN["table8"]
 """Vendor -> workload -> seconds of profiling, and how many times faster the paper's prediction is."""
-TABLE5: Mapping[str, tuple[str, int, int, int, str]] = {
-    "microbenchmarks": ("cryptoracle", 16, 12, 10, ""),
-    "cnn": ("cryptoracle-cifar10", 16, 12, 5, ""),
-    "chi-square": ("cryptoracle-chi-square", 17, 0, 3, "its code fills all slots, 2^16"),
-    "resnet20": ("cryptoracle-resnet20", 16, 14, 10, "ours has those of bootstrapping too, and its widest slots"),
-    "logistic-regression": (
-        "cryptoracle-logistic-regression",
-        17,
-        16,
-        14,
-        "ours has those of bootstrapping too",
-    ),
-}
+TABLE5: Mapping[str, tuple[str, int, int, int, str]] = {name: tuple(line) for name, line in _WRITTEN["table5"].items()}
 """Application -> our set, and as printed: log2 of the ring dimension, log2 of the batch, depth; and a note."""
 PREDICTION_S = 0.6
 """Of table 8, for every workload."""
