@@ -23,7 +23,6 @@ __all__ = [
     "CkksDigits",
     "CkksExtended",
     "CkksKey",
-    "CkksKeyRows",
     "CkksPlaintext",
     "CkksProgram",
     "CkksWriter",
@@ -39,7 +38,6 @@ __all__ = [
     "PackageColumns",
     "PackageReader",
     "PackageWriter",
-    "PinnedKey",
     "Policy",
     "Replay",
     "Schedule",
@@ -534,19 +532,15 @@ class KeyStore:
     def entries(self) -> list[StoredKey]: ...
     def entry(self, name: _KeyName) -> StoredKey: ...
     def import_openfhe(
-        self, tenant: str, data: bytes, num_q: int, key: str | None = None, params: _KeyShape | None = None
-    ) -> Sequence[tuple[_KeyName, int, bool]]:
-        """(name, bytes of the file, replaced) of each key."""
-    def import_openfhe_file(
         self,
         tenant: str,
-        path: str,
+        source: bytes | PathLike[str],
         num_q: int,
         key: str | None = None,
         params: _KeyShape | None = None,
         only: Sequence[str] | None = None,
     ) -> Sequence[tuple[_KeyName, int, bool]]:
-        """The same from a file, which is read row by row; `only`: of a file of many keys, these."""
+        """(name, bytes of the file, replaced) of each key. A file is read row by row; `only`: of many keys, these."""
     def import_segment(
         self, path: str, tenant: str | None = None, digest: str | None = None, is_given: bool = False
     ) -> tuple[_KeyName, int, bool]:
@@ -587,29 +581,27 @@ class KeyCache:
 
 @final
 class KeyPlan:
-    """A known future."""
+    """A known future. A context manager; closed, it no longer counts."""
 
     @property
-    def remaining(self) -> int: ...
+    def remaining(self) -> int:
+        """Uses that are still to come."""
     def close(self) -> None: ...
+    def __enter__(self) -> KeyPlan: ...
+    def __exit__(self, *_args: object) -> None: ...
 
 @final
 class KeySession:
-    """One tenant's access."""
+    """One tenant's access. Thread safe."""
 
-    def get(self, key: str, limbs: int) -> PinnedKey: ...
+    def get(self, key: str, limbs: int) -> CkksKey:
+        """The rows that a key switch at `limbs` limbs reads, of the key that the index names now; they stay in memory
+        until the result is released.
+
+        Raises: KeyMissing, KeyRefused, KeyDamaged, BudgetTooSmall, StoreUnusable: an error of this get alone.
+        """
     def counts(self) -> tuple[int, int, int]:
         """Of this session's gets: hits, misses, and bytes that misses read or expanded."""
-
-@final
-class PinnedKey:
-    """Rows of a key in use."""
-
-    @property
-    def limbs(self) -> int: ...
-    def row(self, part: int, digit: int, limb: int) -> npt.NDArray[np.uint64] | None:
-        """(N,) a copy; part 0 is A, 1 is B."""
-    def release(self) -> None: ...
 
 def ckks_paths() -> list[str]:
     """Kernel paths of the native evaluator that this machine has, the fastest first: `avx512`, `avx2`, `portable`."""
@@ -654,7 +646,17 @@ class CkksPlaintext:
 
 @final
 class CkksKey:
-    """The rows of one evaluation key, in memory."""
+    """The rows of one evaluation key: all of them, or those in use. A context manager.
+
+    Raises: KeyRefused: it was released.
+    """
+
+    def row(self, part: int, digit: int, limb: int) -> npt.NDArray[np.uint64] | None:
+        """(N,) a copy of one row: part 0 is A, 1 is B; limbs are Q's, then P's. `None`: it is not there."""
+    def release(self) -> None:
+        """Let go of the rows; others may take their place."""
+    def __enter__(self) -> CkksKey: ...
+    def __exit__(self, *_args: object) -> None: ...
 
 @final
 class CkksProgram:
@@ -694,7 +696,7 @@ class CkksProgram:
     def run(
         self,
         context: CkksContext,
-        keys: tuple[KeySession, Sequence[str]] | Sequence[CkksKey | PinnedKey],
+        keys: tuple[KeySession, Sequence[str]] | Sequence[CkksKey],
         vector: Callable[[int], npt.NDArray[np.complex128]],
         input: Callable[[int], bytes],
         progress: Callable[[int], object] | None,
@@ -717,10 +719,6 @@ class CkksProgram:
         Raises: EvaluationRefused; as the keys and the two functions.
         """
         ...
-
-@final
-class CkksKeyRows:
-    """The rows of one key that operations at up to so many limbs read, from elsewhere."""
 
 @final
 class CkksDigits:
@@ -805,10 +803,10 @@ class CkksContext:
     def add_scalar(self, a: CkksCiphertext, value: float) -> CkksCiphertext: ...
     def sub_scalar(self, a: CkksCiphertext, value: float) -> CkksCiphertext: ...
     def mult_scalar(self, a: CkksCiphertext, value: float) -> CkksCiphertext: ...
-    def mult(self, a: CkksCiphertext, b: CkksCiphertext, key: CkksKey | PinnedKey | CkksKeyRows) -> CkksCiphertext: ...
+    def mult(self, a: CkksCiphertext, b: CkksCiphertext, key: CkksKey) -> CkksCiphertext: ...
     def mult_no_relin(self, a: CkksCiphertext, b: CkksCiphertext) -> CkksCiphertext: ...
-    def square(self, a: CkksCiphertext, key: CkksKey | PinnedKey | CkksKeyRows) -> CkksCiphertext: ...
-    def relinearize(self, a: CkksCiphertext, key: CkksKey | PinnedKey | CkksKeyRows) -> CkksCiphertext: ...
+    def square(self, a: CkksCiphertext, key: CkksKey) -> CkksCiphertext: ...
+    def relinearize(self, a: CkksCiphertext, key: CkksKey) -> CkksCiphertext: ...
     def rescale(self, a: CkksCiphertext) -> CkksCiphertext:
         """Under an automatic technique the ciphertext as it is, as OpenFHE's."""
     def rescale_now(self, a: CkksCiphertext) -> CkksCiphertext:
@@ -827,17 +825,17 @@ class CkksContext:
         """`a` brought down to the limbs, degree and scale of `to`, as a sum of the two would take it."""
     def rotation_galois_element(self, step: int) -> int:
         """The Galois element of a rotation to the left."""
-    def rotate(self, a: CkksCiphertext, galois_element: int, key: CkksKey | PinnedKey | CkksKeyRows) -> CkksCiphertext:
+    def rotate(self, a: CkksCiphertext, galois_element: int, key: CkksKey) -> CkksCiphertext:
         """The automorphism `galois_element` with its key: a rotation, or a conjugation (2N - 1)."""
-    def to_sparse(self, a: CkksCiphertext, key: CkksKey | PinnedKey | CkksKeyRows) -> CkksCiphertext:
+    def to_sparse(self, a: CkksCiphertext, key: CkksKey) -> CkksCiphertext:
         """A ciphertext of one limb under the ephemeral sparse secret, by the key `to-sparse`."""
-    def to_dense(self, a: CkksCiphertext, key: CkksKey | PinnedKey | CkksKeyRows) -> CkksCiphertext:
+    def to_dense(self, a: CkksCiphertext, key: CkksKey) -> CkksCiphertext:
         """A ciphertext from the ephemeral sparse secret back under that of the pair, by the key `to-dense`."""
     def switch_small(
         self,
         a: CkksCiphertext,
-        key: CkksKey | PinnedKey | CkksKeyRows,
-        squared: CkksKey | PinnedKey | CkksKeyRows | None = None,
+        key: CkksKey,
+        squared: CkksKey | None = None,
     ) -> CkksCiphertext:
         """Packed ciphertexts of a smaller ring under the ephemeral sparse secret, by `from-small` and, for a third
         polynomial, `from-small-squared`."""
@@ -845,10 +843,10 @@ class CkksContext:
         """The moduli of a key `to-sparse`: q_0 and the auxiliary primes, which are none of Q and P."""
     def decompose(self, a: CkksCiphertext) -> CkksDigits: ...
     def rotate_hoisted(
-        self, a: CkksCiphertext, digits: CkksDigits, galois_element: int, key: CkksKey | PinnedKey | CkksKeyRows
+        self, a: CkksCiphertext, digits: CkksDigits, galois_element: int, key: CkksKey
     ) -> CkksCiphertext: ...
     def rotate_hoisted_extended(
-        self, a: CkksCiphertext, digits: CkksDigits, galois_element: int, key: CkksKey | PinnedKey | CkksKeyRows
+        self, a: CkksCiphertext, digits: CkksDigits, galois_element: int, key: CkksKey
     ) -> CkksExtended: ...
     def encode_coefficients(
         self, values: npt.NDArray[np.complex128], limbs: int, degree: int, slots: int
@@ -871,7 +869,7 @@ class CkksContext:
     def decompose_extended(self, a: CkksExtended) -> CkksDigits:
         """Of the second polynomial, divided by P."""
     def rotate_extended(
-        self, a: CkksExtended, digits: CkksDigits, galois_element: int, key: CkksKey | PinnedKey | CkksKeyRows
+        self, a: CkksExtended, digits: CkksDigits, galois_element: int, key: CkksKey
     ) -> CkksExtended:
         """The automorphism `galois_element`; the result stays over Q and P."""
     def add_extended(self, a: CkksExtended, b: CkksExtended) -> CkksExtended: ...
@@ -891,12 +889,12 @@ def ckks_ciphertext(
     """A ciphertext of `words`, (polynomials * limbs * N,), each checked against its modulus."""
 
 def ckks_key_words(
-    context: CkksContext, key: CkksKey | PinnedKey | CkksKeyRows, limbs: int, into: npt.NDArray[np.uint64]
+    context: CkksContext, key: CkksKey, limbs: int, into: npt.NDArray[np.uint64]
 ) -> int:
     """Write the rows of a key that operations at `limbs` limbs read at the start of `into`, one after another: parts A
     and B; of each its digits; of each the limbs of Q, then of P. Returns the number of words."""
 
-def ckks_key_rows(context: CkksContext, words: npt.NDArray[np.uint64], limbs: int) -> CkksKeyRows:
+def ckks_key_rows(context: CkksContext, words: npt.NDArray[np.uint64], limbs: int) -> CkksKey:
     """A key of what `ckks_key_words` gives, each word checked against its modulus."""
 
 def ckks_seeded_polynomial(

@@ -4,7 +4,7 @@ use crate::buffer::Words;
 use crate::cipher::Ciphertext;
 use crate::context::Context;
 use crate::error::Error;
-use crate::keys::KeyView;
+use crate::keys::{KeyRows, KeyView};
 use crate::openfhe_bytes::Part;
 
 /// The header of a ciphertext, without its rows.
@@ -20,17 +20,6 @@ pub struct CiphertextHeader {
     pub scale: f64,
     /// Values that it holds.
     pub slots: u32,
-}
-
-/// The rows of a key that operations at up to so many limbs read.
-#[derive(Debug)]
-pub struct KeyAtLimbs {
-    ring_dim: usize,
-    limbs: usize,
-    count_q: usize,
-    count_p: usize,
-    digits: usize,
-    words: Words,
 }
 
 impl Context {
@@ -82,7 +71,7 @@ impl Context {
     ///
     /// # Errors
     /// [`Error::Operand`]: another number of words; [`Error::Word`]: a word that is too large.
-    pub fn key_from_rows(&self, words: &[u64], limbs: usize) -> Result<KeyAtLimbs, Error> {
+    pub fn key_from_rows(&self, words: &[u64], limbs: usize) -> Result<KeyRows, Error> {
         self.check_limbs(limbs)?;
         if words.len() != self.key_words(limbs) {
             let what = format!("{} words for a key at {limbs} limbs", words.len());
@@ -90,14 +79,9 @@ impl Context {
             return Err(Error::Operand { operation: "import", what, rule });
         }
         let moduli = self.rows_in_use(limbs).map(|(_, _, limb)| (limb, self.primes[limb].modulus.value()));
-        Ok(KeyAtLimbs {
-            ring_dim: self.ring_dim(),
-            limbs,
-            count_q: self.count_q(),
-            count_p: self.count_p(),
-            digits: self.active_digits(limbs),
-            words: self.checked_rows(words, moduli)?,
-        })
+        let words = self.checked_rows(words, moduli)?;
+        let p = self.count_q()..self.count_q() + self.count_p();
+        Ok(KeyRows { ring_dim: self.ring_dim(), limbs, p, digits: self.active_digits(limbs), words })
     }
 
     fn check_limbs(&self, limbs: usize) -> Result<(), Error> {
@@ -128,21 +112,5 @@ impl Context {
             Err(Error::Word { limb, index, word: to[index], modulus })
         })?;
         Ok(copy)
-    }
-}
-
-impl KeyView for KeyAtLimbs {
-    fn row(&self, part: Part, digit: usize, limb: usize) -> Option<&[u64]> {
-        let place = match limb {
-            limb if limb < self.limbs => limb,
-            limb if (self.count_q..self.count_q + self.count_p).contains(&limb) => self.limbs + limb - self.count_q,
-            _ => return None,
-        };
-        if digit >= self.digits {
-            return None;
-        }
-        let part = usize::from(part == Part::B);
-        let at = ((part * self.digits + digit) * (self.limbs + self.count_p) + place) * self.ring_dim;
-        self.words.get(at..at + self.ring_dim)
     }
 }

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors::{Arg, Raised, free, not_contiguous};
-use crate::keys::{CkksKey, KeyIn};
+use crate::keys::CkksKey;
 
 #[pyclass(frozen, module = "penstock._engine")]
 pub struct CkksContext(pub(crate) ckks::Context);
@@ -225,14 +225,14 @@ impl CkksContext {
     }
 
     fn import_key(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<CkksKey> {
-        free(py, || self.0.import_key(bytes, &openfhe_bytes::parse_evaluation_key(bytes)?)).map(CkksKey)
+        free(py, || self.0.import_key(bytes, &openfhe_bytes::parse_evaluation_key(bytes)?)).map(CkksKey::new)
     }
 
     fn import_automorphism_keys(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<HashMap<u32, CkksKey>> {
         free(py, || {
             let keys = openfhe_bytes::parse_evaluation_keys(bytes)?;
             let named = keys.iter().filter_map(|key| key.galois_element.map(|element| (element, key)));
-            let imported = named.map(|(element, key)| Ok((element, CkksKey(self.0.import_key(bytes, key)?))));
+            let imported = named.map(|(element, key)| Ok((element, CkksKey::new(self.0.import_key(bytes, key)?))));
             imported.collect::<Result<_, ckks::Error>>()
         })
     }
@@ -310,23 +310,23 @@ impl CkksContext {
         cipher(py, || self.0.mult_scalar(&a.0, value))
     }
 
-    fn mult(&self, py: Python<'_>, a: &CkksCiphertext, b: &CkksCiphertext, key: KeyIn<'_>) -> Cipher {
+    fn mult(&self, py: Python<'_>, a: &CkksCiphertext, b: &CkksCiphertext, key: &CkksKey) -> Cipher {
         let key = key.rows()?;
-        cipher(py, || self.0.mult(&a.0, &b.0, key.view()))
+        cipher(py, || self.0.mult(&a.0, &b.0, &*key))
     }
 
     fn mult_no_relin(&self, py: Python<'_>, a: &CkksCiphertext, b: &CkksCiphertext) -> Cipher {
         cipher(py, || self.0.mult_no_relin(&a.0, &b.0))
     }
 
-    fn square(&self, py: Python<'_>, a: &CkksCiphertext, key: KeyIn<'_>) -> Cipher {
+    fn square(&self, py: Python<'_>, a: &CkksCiphertext, key: &CkksKey) -> Cipher {
         let key = key.rows()?;
-        cipher(py, || self.0.square(&a.0, key.view()))
+        cipher(py, || self.0.square(&a.0, &*key))
     }
 
-    fn relinearize(&self, py: Python<'_>, a: &CkksCiphertext, key: KeyIn<'_>) -> Cipher {
+    fn relinearize(&self, py: Python<'_>, a: &CkksCiphertext, key: &CkksKey) -> Cipher {
         let key = key.rows()?;
-        cipher(py, || self.0.relinearize(&a.0, key.view()))
+        cipher(py, || self.0.relinearize(&a.0, &*key))
     }
 
     fn rescale(&self, py: Python<'_>, a: &CkksCiphertext) -> Cipher {
@@ -364,21 +364,21 @@ impl CkksContext {
         cipher(py, || self.0.align(&a.0, &to.0))
     }
 
-    fn to_sparse(&self, py: Python<'_>, a: &CkksCiphertext, key: KeyIn<'_>) -> Cipher {
+    fn to_sparse(&self, py: Python<'_>, a: &CkksCiphertext, key: &CkksKey) -> Cipher {
         let key = key.rows()?;
-        cipher(py, || self.0.to_sparse(&a.0, key.view()))
+        cipher(py, || self.0.to_sparse(&a.0, &*key))
     }
 
-    fn to_dense(&self, py: Python<'_>, a: &CkksCiphertext, key: KeyIn<'_>) -> Cipher {
+    fn to_dense(&self, py: Python<'_>, a: &CkksCiphertext, key: &CkksKey) -> Cipher {
         let key = key.rows()?;
-        cipher(py, || self.0.to_dense(&a.0, key.view()))
+        cipher(py, || self.0.to_dense(&a.0, &*key))
     }
 
     #[pyo3(signature = (a, key, squared = None))]
-    fn switch_small(&self, py: Python<'_>, a: &CkksCiphertext, key: KeyIn<'_>, squared: Option<KeyIn<'_>>) -> Cipher {
+    fn switch_small(&self, py: Python<'_>, a: &CkksCiphertext, key: &CkksKey, squared: Option<&CkksKey>) -> Cipher {
         let key = key.rows()?;
-        let squared = squared.as_ref().map(KeyIn::rows).transpose()?;
-        cipher(py, || self.0.switch_small(&a.0, key.view(), squared.as_ref().map(|key| key.view())))
+        let squared = squared.map(CkksKey::rows).transpose()?;
+        cipher(py, || self.0.switch_small(&a.0, &*key, squared.as_deref()))
     }
 
     /// The moduli of a key to the sparse secret.
@@ -390,9 +390,9 @@ impl CkksContext {
         ckks::rotation_galois_element(step, self.0.parameters().ring_dim)
     }
 
-    fn rotate(&self, py: Python<'_>, a: &CkksCiphertext, galois_element: u64, key: KeyIn<'_>) -> Cipher {
+    fn rotate(&self, py: Python<'_>, a: &CkksCiphertext, galois_element: u64, key: &CkksKey) -> Cipher {
         let key = key.rows()?;
-        cipher(py, || self.0.rotate(&a.0, &*self.0.automorphism(galois_element)?, key.view()))
+        cipher(py, || self.0.rotate(&a.0, &*self.0.automorphism(galois_element)?, &*key))
     }
 
     fn decompose(&self, py: Python<'_>, a: &CkksCiphertext) -> PyResult<CkksDigits> {
@@ -405,10 +405,10 @@ impl CkksContext {
         a: &CkksCiphertext,
         digits: &CkksDigits,
         galois_element: u64,
-        key: KeyIn<'_>,
+        key: &CkksKey,
     ) -> Cipher {
         let key = key.rows()?;
-        cipher(py, || self.0.rotate_hoisted(&a.0, &digits.0, &*self.0.automorphism(galois_element)?, key.view()))
+        cipher(py, || self.0.rotate_hoisted(&a.0, &digits.0, &*self.0.automorphism(galois_element)?, &*key))
     }
 
     fn rotate_hoisted_extended(
@@ -417,10 +417,10 @@ impl CkksContext {
         a: &CkksCiphertext,
         digits: &CkksDigits,
         galois_element: u64,
-        key: KeyIn<'_>,
+        key: &CkksKey,
     ) -> PyResult<CkksExtended> {
         let key = key.rows()?;
-        free(py, || self.0.rotate_hoisted_extended(&a.0, &digits.0, &*self.0.automorphism(galois_element)?, key.view()))
+        free(py, || self.0.rotate_hoisted_extended(&a.0, &digits.0, &*self.0.automorphism(galois_element)?, &*key))
             .map(CkksExtended)
     }
 
@@ -482,10 +482,10 @@ impl CkksContext {
         a: &CkksExtended,
         digits: &CkksDigits,
         galois_element: u64,
-        key: KeyIn<'_>,
+        key: &CkksKey,
     ) -> PyResult<CkksExtended> {
         let key = key.rows()?;
-        free(py, || self.0.rotate_extended(&a.0, &digits.0, &*self.0.automorphism(galois_element)?, key.view()))
+        free(py, || self.0.rotate_extended(&a.0, &digits.0, &*self.0.automorphism(galois_element)?, &*key))
             .map(CkksExtended)
     }
 

@@ -362,7 +362,7 @@ mod _engine {
     };
 
     #[pymodule_export]
-    use super::keys::{CkksKey, CkksKeyRows};
+    use super::keys::CkksKey;
     #[pymodule_export]
     use super::program::CkksProgram;
 
@@ -379,7 +379,7 @@ mod _engine {
     use super::package::{PackageColumns, PackageReader, PackageWriter, package_limits, package_verbs};
 
     #[pymodule_export]
-    use super::store::{KeyCache, KeyPlan, KeySession, KeyStore, PinnedKey, StoredKey, check_tenant, key_digest};
+    use super::store::{KeyCache, KeyPlan, KeySession, KeyStore, StoredKey, check_tenant, key_digest};
 
     /// The version of the engine, which the package compares with its own.
     #[pymodule_export]

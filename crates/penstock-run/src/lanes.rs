@@ -10,9 +10,9 @@ use penstock_ckks as ckks;
 
 use crate::encoded::{Made, Vectors};
 
+use crate::Supply;
 use crate::perform::{Value, perform};
 use crate::program::{Program, Task, Work};
-use crate::{AsKey, Supply};
 
 /// How long an idle lane looks for work before it sleeps: about the time of a short task.
 const SPIN: Duration = Duration::from_micros(100);
@@ -337,7 +337,7 @@ impl<'a, S: Supply> Lanes<'a, S> {
             }
             _ => {
                 let vectors: Vec<_> = vectors.iter().map(AsRef::as_ref).collect();
-                perform(self.context, task, &given, key.as_ref().map(AsKey::view), &vectors)?
+                perform(self.context, task, &given, key.as_deref(), &vectors)?
             }
         };
         let time = TaskTime {

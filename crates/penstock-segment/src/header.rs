@@ -135,11 +135,6 @@ impl Header {
         out
     }
 
-    /// Whether a file that begins with these 8 bytes is a segment.
-    pub fn begins(start: &[u8; 8]) -> bool {
-        *start == MAGIC
-    }
-
     /// Which row this is, for messages: of part A, that it comes from the seed.
     pub fn describe(&self, row: usize) -> String {
         let (place, layout) = (self.shape.describe(row), self.layout());

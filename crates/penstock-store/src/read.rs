@@ -192,7 +192,7 @@ pub fn read_header(source: &dyn Source, path: &str) -> Result<Header> {
 
 fn read_start(source: &dyn Source, bytes: usize) -> Result<Row> {
     let mut read = None;
-    let piece = Piece { offset: 0, rows: vec![Row::new(bytes)?], first_row: 0 };
+    let piece = Piece { offset: 0, rows: vec![Pool::new(0).row(bytes)?], first_row: 0 };
     source.read(vec![piece], &mut |mut piece| {
         read = piece.rows.pop();
         Ok(())

@@ -296,7 +296,9 @@ impl Store {
     }
 
     /// Imports a segment file that was written elsewhere ([`crate::write_segment`]), of this tenant and these parameters
-    /// if given. One row at a time is read, checked and written.
+    /// if given. One row at a time is read, checked and written. `is_given`: nobody changes the file any more, so that,
+    /// where the file system allows it, the file itself becomes the store's by a second name, checked but not copied. Its
+    /// old name is the caller's to remove.
     ///
     /// # Errors
     /// `Source`: another tenant's. `OtherParameters`. `Damaged`, `DamagedRow`, `NewerVersion`: the file. Those of
@@ -304,29 +306,6 @@ impl Store {
     pub fn import_segment(
         &self,
         path: impl AsRef<Path>,
-        tenant: Option<&Tenant>,
-        digest: Option<Digest>,
-    ) -> Result<Imported> {
-        self.import_segment_file(path.as_ref(), tenant, digest, false)
-    }
-
-    /// [`Store::import_segment`] of a file that nobody changes any more: where the file system allows it, the file itself
-    /// becomes the store's by a second name, checked but not copied. Its old name is the caller's to remove.
-    ///
-    /// # Errors
-    /// Those of [`Store::import_segment`].
-    pub fn adopt_segment(
-        &self,
-        path: impl AsRef<Path>,
-        tenant: Option<&Tenant>,
-        digest: Option<Digest>,
-    ) -> Result<Imported> {
-        self.import_segment_file(path.as_ref(), tenant, digest, true)
-    }
-
-    fn import_segment_file(
-        &self,
-        path: &Path,
         tenant: Option<&Tenant>,
         digest: Option<Digest>,
         is_given: bool,

@@ -59,7 +59,7 @@ fn uses(owner: &str, trace: &[(KeyId, usize)]) -> Vec<Use> {
 /// Plays a trace with nothing read ahead, and returns the counters.
 fn play(store: &Arc<Store>, trace: &[(KeyId, usize)], budget: u64, policy: Policy) -> Stats {
     let cache = Cache::new(store.clone(), options(budget, policy, 0)).unwrap();
-    let plan = cache.plan(uses("alice", trace));
+    let plan = cache.plan(uses("alice", trace), 0);
     let session = session(&cache, "alice").following(&plan);
     for &(id, limbs) in trace {
         check(&session.get(id, limbs).unwrap(), "alice", id);
@@ -127,7 +127,7 @@ fn reading_ahead_along_the_future_leaves_nothing_to_wait_for() {
     let trace = trace(200, 8, 9);
     for policy in [Policy::Future, Policy::Lru] {
         let cache = Cache::new(store.clone(), options(3 * 48 * ROW, policy, 8)).unwrap();
-        let plan = cache.plan(uses("alice", &trace));
+        let plan = cache.plan(uses("alice", &trace), 0);
         let session = session(&cache, "alice").following(&plan);
         for &(id, limbs) in &trace {
             let got = session.get(id, limbs).unwrap();
@@ -145,7 +145,7 @@ fn reading_ahead_along_the_future_leaves_nothing_to_wait_for() {
 /// Bytes that a trace reads through a cache that reads ahead; the program computes for a moment at each use.
 fn played_ahead(store: &Arc<Store>, trace: &[(KeyId, usize)], budget: u64, policy: Policy, ahead: usize) -> Stats {
     let cache = Cache::new(store.clone(), options(budget, policy, ahead)).unwrap();
-    let plan = cache.plan(uses("alice", trace));
+    let plan = cache.plan(uses("alice", trace), 0);
     let session = session(&cache, "alice").following(&plan);
     for &(id, limbs) in trace {
         let got = session.get(id, limbs).unwrap();
@@ -218,7 +218,7 @@ fn many_tenants_and_threads_share_a_budget_and_get_their_own_keys() {
                 let cache = &cache;
                 scope.spawn(move || {
                     let trace = trace(60, 5, 20 + seed as u64);
-                    let plan = cache.plan(uses(owner, &trace));
+                    let plan = cache.plan(uses(owner, &trace), 0);
                     let session = session(cache, owner).following(&plan);
                     for &(id, limbs) in &trace {
                         check(&session.get(id, limbs).unwrap(), owner, id);

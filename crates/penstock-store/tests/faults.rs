@@ -462,7 +462,7 @@ fn a_failing_read_is_an_error_for_that_reader_alone() {
         let cache = Cache::new(Arc::new(store), Options { prefetch_uses, ..Options::new(budget_bytes) }).unwrap();
         let run = |owner: &str| -> Vec<Result<()>> {
             let uses = (0..40).map(|turn| Use { name: name(owner, KEYS[turn % 4]), limbs: 6 });
-            let plan = cache.plan(uses.collect());
+            let plan = cache.plan(uses.collect(), 0);
             let session = cache.session(tenant(owner), small().digest()).following(&plan);
             let one = |turn: usize| {
                 let got = session.get(KEYS[turn % 4], 6)?;

@@ -102,7 +102,7 @@ fn sessions_see_the_keys_of_their_pair_alone() {
         assert_eq!(name, name_of(2, id));
         Use { name, limbs: 6 }
     });
-    let plan = cache.plan(uses.to_vec());
+    let plan = cache.plan(uses.to_vec(), 0);
     let planned = new.following(&plan);
     assert!([KeyId::Rot(5), KeyId::Relin].into_iter().all(|id| planned.get(id, 6).is_ok()));
     assert_eq!((plan.remaining(), cache.stats().unplanned), (0, 0));
@@ -195,9 +195,9 @@ fn a_segment_of_the_new_pair_is_imported_and_a_tenant_removed_with_all_pairs() {
     let form = Form { limbs: 2, ..Form::full(&small()) };
     let content = FormedKey { key: of_tag(KeyId::Relin, "new"), form };
     write_segment(&path, &alice, KeyId::Relin, &content).unwrap();
-    assert!(matches!(store.import_segment(&path, None, None), Err(Error::WrongSecret { .. })));
+    assert!(matches!(store.import_segment(&path, None, None, false), Err(Error::WrongSecret { .. })));
     store.replace(&alice, small().digest()).unwrap();
-    let imported = store.import_segment(&path, None, None).unwrap();
+    let imported = store.import_segment(&path, None, None, false).unwrap();
     assert_eq!(imported.name, name_of(2, KeyId::Relin));
     let entry = store.entry(&imported.name).unwrap();
     assert!(store.verify(&entry).fault.is_none());

@@ -250,15 +250,12 @@ class KeyStore:
         shape = None if params is None else _shape(params)
         limbs = params.num_q if params is not None else num_q
         assert limbs is not None
-        if isinstance(source, Path):
-            try:
-                imported = self.handle.import_openfhe_file(tenant, str(source), limbs, key, shape, only)
-            except KeyRefused as error:
-                raise KeyRefused(f"{source}: {error}") from error
-        elif only is not None:
-            raise TypeError("chosen keys are imported from a file")
-        else:
-            imported = self.handle.import_openfhe(tenant, source, limbs, key, shape)
+        try:
+            imported = self.handle.import_openfhe(tenant, source, limbs, key, shape, only)
+        except KeyRefused as error:
+            if isinstance(source, bytes):
+                raise
+            raise KeyRefused(f"{source}: {error}") from error
         return [_imported(*each) for each in imported]
 
     def import_segment(

@@ -262,7 +262,7 @@ class KeyNode:
     def _rotate(self, client: _Client, header: Mapping[str, Any], body: Words) -> None:
         a, element = ciphertext_of(self._engine, header, body), header["element"]
         with self._key(client, self._key_of(element), a.limbs) as key:
-            result = self._engine.rotate(a, element, key.handle)
+            result = self._engine.rotate(a, element, key)
         self._send(client, result)
 
     def _rotate_hoisted(self, client: _Client, header: Mapping[str, Any], body: Words) -> None:
@@ -275,13 +275,13 @@ class KeyNode:
         with self._key(client, self._key_of(element), a.limbs) as key:
             if client.digits is None:
                 client.digits = self._engine.decompose(a)
-            result = self._engine.rotate_hoisted(a, client.digits, element, key.handle)
+            result = self._engine.rotate_hoisted(a, client.digits, element, key)
         self._send(client, result)
 
     def _relinearize(self, client: _Client, header: Mapping[str, Any], body: Words) -> None:
         a = ciphertext_of(self._engine, header, body)
         with self._key(client, RELIN_KEY, a.limbs) as key:
-            result = self._engine.relinearize(a, key.handle)
+            result = self._engine.relinearize(a, key)
         self._send(client, result)
 
     def _pull(self, client: _Client, header: Mapping[str, Any], body: Words) -> None:
@@ -291,7 +291,7 @@ class KeyNode:
         with self._key(client, header["key"], limbs) as key:
             if client.room is None:
                 client.room = np.empty(self.params.key_bytes() // 8, dtype=np.uint64)
-            count = _engine.ckks_key_words(self._engine, key.handle, limbs, client.room)
+            count = _engine.ckks_key_words(self._engine, key, limbs, client.room)
         with self._lock:
             self.served.pulls += 1
         client.link.send(Kind.KEY_ROWS, {"limbs": limbs}, [client.room[:count]])
