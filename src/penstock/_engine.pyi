@@ -61,8 +61,9 @@ __all__ = [
     "dispatch",
     "export_openfhe_keys",
     "key_digest",
+    "key_kinds",
+    "operations",
     "package_limits",
-    "package_verbs",
     "play_drive",
     "play_rounds",
     "play_stages",
@@ -603,6 +604,12 @@ class KeySession:
     def counts(self) -> tuple[int, int, int]:
         """Of this session's gets: hits, misses, and bytes that misses read or expanded."""
 
+def operations() -> list[dict[str, Any]]:
+    """The table of operations: the fields of `penstock.operations.Operation` of each; -1: many."""
+
+def key_kinds() -> list[tuple[str, bool, bool]]:
+    """Name, whether there is one for each Galois element, whether it leads to the ephemeral secret."""
+
 def ckks_paths() -> list[str]:
     """Kernel paths of the native evaluator that this machine has, the fastest first: `avx512`, `avx2`, `portable`."""
 
@@ -937,7 +944,7 @@ class PackageColumns:
     ) -> PackageColumns: ...
     @property
     def verbs(self) -> npt.NDArray[np.uint8]:
-        """Codes: places in `package_verbs`."""
+        """Codes: those of `operations`."""
     @property
     def arguments(self) -> npt.NDArray[np.int32]: ...
     @property
@@ -1052,9 +1059,6 @@ class PackageWriter:
         """Write the tables and wait for the disk; the bytes of the file. Then the writer is closed."""
     def close(self) -> None:
         """Close the file without its tables."""
-
-def package_verbs() -> list[tuple[str, int, int, int, bool, str]]:
-    """Name, operands, results, constants (-1: many), whether with a number, argument; by code."""
 
 def package_limits() -> list[tuple[str, int]]:
     """The limits of the format: what of, how many."""

@@ -1,9 +1,11 @@
-"""The vocabulary: every kind of CKKS operation that programs use, traces record and machines price."""
+"""The vocabulary: every kind of operation that programs use, traces record and machines price."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 
 class Word(str, Enum):
@@ -57,62 +59,78 @@ class OpKind(Word):
     COMPOSITE = "composite"
 
 
-@dataclass(frozen=True, slots=True)
-class OpTraits:
-    """The properties of a kind: run by the client or the server, a library composite or one primitive, the key it
-    needs."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """A row of the table of operations (`crates/penstock-operations`)."""
 
-    client: bool = False
-    composite: bool = False
-    key: str | None = None
+    name: str
+    code: int | None
+    """In packages; `None`: no call of packages."""
+    is_traced: bool
+    """Whether it is a kind, `OpKind`, of rows in traces."""
+    is_work: bool
+    """Whether a device performs it."""
+    actor: str
+    """`client`, `server`, or `library`: a composite, which stands for many operations."""
+    key: str | None
     """`relin`, `rot`, `conj`, `to-sparse`, `to-dense`, `rot-small`, `from-small` or `from-small-squared`; `None`: no
     evaluation key is read."""
-    description: str = ""
+    takes: tuple[str, ...]
+    """Classes of the operands; where `operands` is `MANY`, the one class of all."""
+    operands: int
+    makes: str | None
+    results: int
+    constants: int
+    """Vectors that are encoded where it is done."""
+    numbers: int
+    argument: str
+    """What its whole number is, or `none`."""
+    is_product: bool
+    """Whether the scale of the result is the product of two."""
+    description: str
+
+    @property
+    def client(self) -> bool:
+        return self.actor == "client"
+
+    @property
+    def composite(self) -> bool:
+        return self.actor == "library"
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is on ciphertexts of a smaller ring, or from it: it needs a set that has one."""
+        return bool({*self.takes, self.makes} & {"small", "stored"}) or "small" in (self.key or "")
 
 
-TRAITS: dict[OpKind, OpTraits] = {
-    OpKind.ENCRYPT: OpTraits(client=True, description="encrypt a packed vector (client)"),
-    OpKind.DECRYPT: OpTraits(client=True, description="decrypt to a vector (client)"),
-    OpKind.ADD: OpTraits(description="sum of two ciphertexts"),
-    OpKind.ADD_PLAIN: OpTraits(description="sum of a ciphertext and an encoded vector"),
-    OpKind.ADD_SCALAR: OpTraits(description="sum of a ciphertext and one number"),
-    OpKind.SUB: OpTraits(description="difference of two ciphertexts"),
-    OpKind.SUB_PLAIN: OpTraits(description="difference of a ciphertext and an encoded vector"),
-    OpKind.SUB_SCALAR: OpTraits(description="difference of a ciphertext and one number, in either order"),
-    OpKind.NEGATE: OpTraits(description="negation"),
-    OpKind.MULT: OpTraits(key="relin", description="product of two ciphertexts, relinearized"),
-    OpKind.MULT_NO_RELIN: OpTraits(description="product of two ciphertexts, three polynomials"),
-    OpKind.RELINEARIZE: OpTraits(key="relin", description="three polynomials back to two"),
-    OpKind.MULT_PLAIN: OpTraits(description="product of a ciphertext and an encoded vector"),
-    OpKind.MULT_SCALAR: OpTraits(description="product of a ciphertext and one number"),
-    OpKind.SQUARE: OpTraits(key="relin", description="product of a ciphertext with itself, relinearized"),
-    OpKind.ROTATE: OpTraits(key="rot", description="cyclic left rotation of the slots"),
-    OpKind.DECOMPOSE: OpTraits(description="digit decomposition (ModUp) shared by hoisted rotations"),
-    OpKind.ROTATE_HOISTED: OpTraits(key="rot", description="rotation that re-uses a digit decomposition"),
-    OpKind.CONJUGATE: OpTraits(key="conj", description="complex conjugation of the slots"),
-    OpKind.TO_SPARSE: OpTraits(key="to-sparse", description="one limb to the ephemeral sparse secret (bootstrapping)"),
-    OpKind.TO_DENSE: OpTraits(key="to-dense", description="key switch back from the ephemeral sparse secret"),
-    OpKind.EXTEND: OpTraits(description="ciphertext times P, over the primes of Q and P (only inside circuits)"),
-    OpKind.ADD_EXTENDED: OpTraits(description="sum of two ciphertexts over Q and P"),
-    OpKind.MULT_PLAIN_EXTENDED: OpTraits(description="product of a ciphertext and an encoded vector, over Q and P"),
-    OpKind.ROTATE_HOISTED_EXTENDED: OpTraits(key="rot", description="hoisted rotation without ModDown: over Q and P"),
-    OpKind.DECOMPOSE_EXTENDED: OpTraits(description="ModDown of one polynomial over Q and P, and its decomposition"),
-    OpKind.ROTATE_EXTENDED: OpTraits(key="rot", description="rotation over Q and P that re-uses a decomposition"),
-    OpKind.MOD_DOWN: OpTraits(description="ciphertext over Q and P back to Q: division by P"),
-    OpKind.RESCALE: OpTraits(description="division by the last prime; one limb fewer"),
-    OpKind.MOD_DROP: OpTraits(description="limbs dropped without division"),
-    OpKind.MOD_RAISE: OpTraits(description="modulus raised to the full chain (first step of bootstrapping)"),
-    OpKind.EXPAND_SMALL: OpTraits(key="rot-small", description="small ciphertexts, each split by its odd coefficients"),
-    OpKind.INNER_PRODUCTS: OpTraits(description="stored small ciphertexts times a vector of small ciphertexts, summed"),
-    OpKind.PACK_SMALL: OpTraits(description="ciphertexts of the small ring side by side in one of the large ring"),
-    OpKind.SWITCH_SMALL: OpTraits(key="from-small", description="key switch from the small ring's secret"),
-    OpKind.SWITCH_SMALL_SQUARED: OpTraits(
-        key="from-small-squared", description="key switch from the square of the small ring's secret"
-    ),
-    OpKind.BOOTSTRAP: OpTraits(composite=True, description="refresh of the modulus chain, as the library's one call"),
-    OpKind.CHEBYSHEV: OpTraits(composite=True, description="Chebyshev series, as the library's one call"),
-    OpKind.COMPOSITE: OpTraits(composite=True, description="any other composite call of the library"),
-}
+MANY = -1
+"""As many as an instruction states, at least one."""
+
+
+@cache
+def operations() -> dict[str, Operation]:
+    """All operations by name: those of traces in the order of `OpKind`, then those that traces have not."""
+    from penstock import _engine  # loading it takes longer than a short command
+
+    rows = [Operation(**row | {"takes": tuple(row["takes"])}) for row in _engine.operations()]
+    return {row.name: row for row in rows}
+
+
+if TYPE_CHECKING:
+    TRAITS: dict[OpKind, Operation]
+    SMALL_KINDS: frozenset[OpKind]
+
+
+def __getattr__(name: str) -> Any:
+    """`TRAITS`, the properties of each kind, and `SMALL_KINDS`, from the table."""
+    if name == "TRAITS":
+        globals()[name] = {OpKind(row.name): row for row in operations().values() if row.is_traced}
+    elif name == "SMALL_KINDS":
+        globals()[name] = frozenset(OpKind(row.name) for row in operations().values() if row.is_traced and row.is_small)
+    else:
+        raise AttributeError(f"module 'penstock.operations' has no attribute '{name}'")
+    return globals()[name]
+
 
 KINDS: tuple[str, ...] = tuple(kind.value for kind in OpKind)
 
@@ -128,16 +146,6 @@ EPHEMERAL_KEYS = (TO_SPARSE_KEY, FROM_SMALL_KEY, FROM_SMALL_SQUARED_KEY)
 """Those to the ephemeral secret: over q_0 and two auxiliary primes."""
 SMALL_ROTATION = "rot-small"
 """Before a colon and the Galois element, in names of keys of the small ring."""
-SMALL_KINDS = frozenset(
-    {
-        OpKind.EXPAND_SMALL,
-        OpKind.INNER_PRODUCTS,
-        OpKind.PACK_SMALL,
-        OpKind.SWITCH_SMALL,
-        OpKind.SWITCH_SMALL_SQUARED,
-    }
-)
-"""Operations on ciphertexts of a smaller ring, or from it: they need a set that has one."""
 
 
 def rotation_galois_element(step: int, ring_dim: int) -> int:

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from docs_blocks import ROOT
-from penstock._engine import PackageReader, package_limits, package_verbs
+from penstock._engine import PackageReader, package_limits
+from penstock.operations import operations
 from penstock.package.builder import PackageBuilder
 from penstock.package.content import (
     SHAPES,
@@ -29,7 +30,15 @@ from penstock.package.content import (
     Series,
     Verb,
 )
-from penstock.package.file import PackageFile, check_package, open_package, package_info, write_package
+from penstock.package.file import (
+    VERBS,
+    PackageFile,
+    check_package,
+    named_operations,
+    open_package,
+    package_info,
+    write_package,
+)
 from penstock.package.replay import run_package
 from penstock.program.clear import ClearEvaluator
 from penstock.program.scaling import ScaleState
@@ -59,12 +68,13 @@ def test_a_package_comes_back_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_the_verbs_of_the_file_are_those_of_packages() -> None:
-    rows = {name: row for name, *row in package_verbs()}
-    assert list(rows) == [verb.value for verb in Verb], "codes are places in this list: new verbs come last"
-    for verb, shape in SHAPES.items():
-        assert rows[verb.value] == [
-            shape.operands, shape.results, shape.constants, shape.number, shape.argument.name.lower(),
-        ]  # fmt: skip
+    calls = {row.code: name for name, row in operations().items() if row.code is not None}
+    assert [calls[code] for code in range(len(calls))] == [verb.value for verb in VERBS]
+
+
+def test_a_package_names_the_operations_that_other_versions_may_lack() -> None:
+    assert named_operations(VERBS) == {}, "the first set"
+    assert named_operations([Verb.SCALED, Verb.ADD, Verb.SCALED], first_set=26) == {"operation 26": "scaled"}
 
 
 def test_a_written_package_computes(tmp_path: Path) -> None:
@@ -328,12 +338,12 @@ def test_the_page_of_the_format_has_the_limits_and_the_verbs() -> None:
         re.M,
     )
     stated = [(name, *row[2:]) for row in rows for name in re.findall("`(.+?)`", row[1])]
-    for (name, *counts, number, argument), found in zip(package_verbs(), stated, strict=True):
-        numbers = ["*n*" if each == -1 else str(each) for each in counts]
-        assert list(found[:5]) == [name, *numbers, "yes" if number else ""]
-        assert bool(found[5].strip()) == (argument != "none")
+    for row, found in zip((SHAPES[verb] for verb in VERBS), stated, strict=True):
+        numbers = ["*n*" if each == -1 else str(each) for each in (row.operands, row.results, row.constants)]
+        assert list(found[:5]) == [row.name, *numbers, "yes" if row.numbers else ""]
+        assert bool(found[5].strip()) == (row.argument != "none")
     codes = [code for row in rows for code in _codes(row[0])]
-    assert codes == list(range(len(package_verbs())))
+    assert codes == list(range(len(VERBS)))
 
 
 def _codes(text: str) -> list[int]:

@@ -20,14 +20,13 @@ mod rules;
 mod rules_values;
 mod tables;
 mod tables_bytes;
-mod verbs;
 mod writer;
 
 pub use constant::{Coefficients, Constant};
 pub use error::{Error, Fault, Result};
 pub use forms::Form;
 pub use frame::VERSION;
+pub use penstock_operations::Operation;
 pub use reader::Reader;
 pub use tables::{Entry, Input, Instruction, Instructions, Key, Kind, Output, Scope, Series, Tables};
-pub use verbs::{Argument, MANY, Shape, Verb};
 pub use writer::{Content, Writer};

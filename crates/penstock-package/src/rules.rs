@@ -2,13 +2,14 @@
 
 use std::collections::HashSet;
 
+use penstock_operations::Argument;
+
 use crate::error::Fault;
 use crate::forms::Form;
 use crate::limits;
 use crate::names::{check_description, check_name};
 use crate::rules_values;
 use crate::tables::{Instruction, Kind, Tables};
-use crate::verbs::Argument;
 
 type Result<T> = std::result::Result<T, Fault>;
 
@@ -180,6 +181,9 @@ fn check_columns(tables: &Tables) -> Result<()> {
     if lengths != [calls.len(); 4] {
         return refused("the instructions", format!("columns of {lengths:?} for {}", calls.len()), rule);
     }
+    if let Some((at, other)) = calls.verbs.iter().enumerate().find(|(_, verb)| verb.row().code.is_none()) {
+        return refused(format!("instruction {at}"), other.name(), "packages have no such call");
+    }
     let Some([operands, uses, numbers, _]) = calls.totals() else {
         return refused("the instructions", format!("{} numbers of operands", calls.many.len()), rule);
     };
@@ -196,7 +200,7 @@ fn check_columns(tables: &Tables) -> Result<()> {
 }
 
 fn check_instruction(tables: &Tables, each: &Instruction<'_>) -> Result<()> {
-    if each.verb.takes_many() && each.operands.is_empty() {
+    if each.verb.row().takes_many && each.operands.is_empty() {
         return refused(each.place(), "no operands", "it takes at least one");
     }
     if let Some(number) = each.constants.iter().find(|number| **number as usize >= tables.constants.len()) {
@@ -228,7 +232,7 @@ fn check_argument(tables: &Tables, each: &Instruction<'_>) -> Result<()> {
         }
         wrong(format!("{what} {argument} of {count}"), "it is one of the package's")
     };
-    match each.verb.shape().argument {
+    match each.verb.row().argument {
         Argument::None if argument != 0 => wrong(format!("the argument {argument}"), "it takes no argument"),
         Argument::Input => among("input", tables.inputs.len()),
         Argument::Output => among("output", tables.outputs.len()),

@@ -1,9 +1,10 @@
 //! The rules of the values: each is made before it is used, inputs and outputs have one instruction each, digits go to
 //! rotations of their ciphertext.
 
+use penstock_operations::Operation;
+
 use crate::error::Fault;
 use crate::tables::{Instruction, Tables};
-use crate::verbs::Verb;
 
 type Result<T> = std::result::Result<T, Fault>;
 
@@ -27,11 +28,11 @@ pub fn check(tables: &Tables) -> Result<()> {
         }
         check_digits(&each, &digits_of)?;
         match each.verb {
-            Verb::Encrypt => inputs.mark(&each)?,
-            Verb::Output => outputs.mark(&each)?,
+            Operation::Encrypt => inputs.mark(&each)?,
+            Operation::Output => outputs.mark(&each)?,
             _ => {}
         }
-        let made = if each.verb == Verb::Decompose { each.operands[0] } else { CIPHERTEXT };
+        let made = if each.verb == Operation::Decompose { each.operands[0] } else { CIPHERTEXT };
         digits_of.resize(digits_of.len() + each.results as usize, made);
     }
     inputs.end(tables.inputs.iter().map(|each| each.name.as_str()))?;
@@ -41,7 +42,7 @@ pub fn check(tables: &Tables) -> Result<()> {
 fn check_digits(each: &Instruction<'_>, digits_of: &[u32]) -> Result<()> {
     let is_digits = |value: &&u32| digits_of[**value as usize] != CIPHERTEXT;
     let ciphertexts = match (each.verb, each.operands) {
-        (Verb::RotateHoisted, [ciphertext, digits]) => {
+        (Operation::RotateHoisted, [ciphertext, digits]) => {
             let made_of = digits_of[*digits as usize];
             if made_of != *ciphertext {
                 let what = match made_of {

@@ -1,12 +1,13 @@
 //! The tables of a package: everything but the bytes of its constants.
 
+use penstock_operations::{MANY, Operation};
+
 use crate::forms::Form;
-use crate::verbs::{MANY, Verb};
 
 /// The calls of a program as columns; one element for each instruction, but where it says otherwise.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Instructions {
-    pub verbs: Vec<Verb>,
+    pub verbs: Vec<Operation>,
     pub arguments: Vec<i32>,
     /// Limbs of the (first) result where the program was recorded; 0: not stated.
     pub limbs: Vec<u16>,
@@ -28,7 +29,7 @@ pub struct Instructions {
 pub struct Instruction<'a> {
     /// Its place in the program.
     pub at: usize,
-    pub verb: Verb,
+    pub verb: Operation,
     pub operands: &'a [u32],
     pub constants: &'a [u32],
     /// The number of its first result.
@@ -63,10 +64,10 @@ impl Instructions {
     pub(crate) fn totals(&self) -> Option<[u64; 4]> {
         let (mut totals, mut many) = ([0; 4], self.many.iter());
         for verb in &self.verbs {
-            let shape = verb.shape();
-            let stated = if verb.takes_many() { u64::from(*many.next()?) } else { 0 };
+            let row = verb.row();
+            let stated = if row.takes_many { u64::from(*many.next()?) } else { 0 };
             let of = |count: u32| if count == MANY { stated } else { u64::from(count) };
-            let here = [of(shape.operands), of(shape.constants), u64::from(shape.number), of(shape.results)];
+            let here = [of(row.operands()), of(row.constants), u64::from(row.numbers), of(row.results)];
             for (total, each) in totals.iter_mut().zip(here) {
                 *total += each;
             }
@@ -81,14 +82,14 @@ impl Instructions {
         let mut made: u32 = 0;
         (0..self.len()).map_while(move |at| {
             let verb = self.verbs[at];
-            let shape = verb.shape();
-            let stated = if verb.takes_many() { *many.next()? } else { 0 };
+            let row = verb.row();
+            let stated = if row.takes_many { *many.next()? } else { 0 };
             let of = |count: u32| if count == MANY { stated } else { count };
-            let (own, rest) = operands.split_at_checked(of(shape.operands) as usize)?;
+            let (own, rest) = operands.split_at_checked(of(row.operands()) as usize)?;
             operands = rest;
-            let (used, rest) = constants.split_at_checked(of(shape.constants) as usize)?;
+            let (used, rest) = constants.split_at_checked(of(row.constants) as usize)?;
             constants = rest;
-            let (first, results) = (made, of(shape.results));
+            let (first, results) = (made, of(row.results));
             made = made.saturating_add(results);
             Some(Instruction {
                 at,
@@ -97,7 +98,7 @@ impl Instructions {
                 constants: used,
                 first,
                 results,
-                number: if shape.number { Some(*numbers.next()?) } else { None },
+                number: if row.numbers > 0 { Some(*numbers.next()?) } else { None },
                 argument: *self.arguments.get(at)?,
                 state: Some((*self.limbs.get(at)?, *self.degrees.get(at)?)).filter(|state| *state != (0, 0)),
                 scope: *self.scopes.get(at)?,

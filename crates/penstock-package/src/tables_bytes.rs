@@ -1,11 +1,12 @@
 //! The bytes of the tables: a head of counts, then columns.
 
+use penstock_operations::Operation;
+
 use crate::cursor::Cursor;
 use crate::error::Fault;
 use crate::forms::Form;
 use crate::limits;
 use crate::tables::{Entry, Input, Instructions, Key, Kind, Output, Scope, Series, Tables};
-use crate::verbs::Verb;
 
 type Result<T> = std::result::Result<T, Fault>;
 
@@ -186,7 +187,7 @@ pub fn write(tables: &Tables) -> Result<Vec<u8>> {
     let mut out = Vec::with_capacity(head.tables_bytes() as usize);
     let calls = &tables.instructions;
     out.extend(head.numbers().iter().flat_map(|each| each.to_le_bytes()));
-    out.extend(calls.verbs.iter().map(|verb| verb.code()));
+    out.extend(calls.verbs.iter().filter_map(|verb| verb.row().code));
     out.extend(calls.arguments.iter().flat_map(|each| each.to_le_bytes()));
     out.extend(calls.limbs.iter().flat_map(|each| each.to_le_bytes()));
     out.extend(&calls.degrees);
@@ -221,7 +222,8 @@ pub fn write(tables: &Tables) -> Result<Vec<u8>> {
 pub fn read(head: &Head, bytes: &[u8]) -> Result<Tables> {
     let mut cursor = Cursor::new(bytes);
     cursor.take(HEAD_BYTES)?;
-    let instructions = read_instructions(head, &mut cursor)?;
+    let provenance = &bytes[bytes.len() - head.provenance_bytes as usize..];
+    let instructions = read_instructions(head, &mut cursor, provenance)?;
     let parents = cursor.column(head.scopes as usize, u32::from_le_bytes)?;
     let series = read_series(head, &mut cursor)?;
     let inputs = head.inputs as usize;
@@ -271,10 +273,17 @@ fn codes<T>(bytes: &[u8], what: &str, field: &str, known: impl Fn(u8) -> Option<
     Ok(found)
 }
 
-fn read_instructions(head: &Head, cursor: &mut Cursor<'_>) -> Result<Instructions> {
+fn read_instructions(head: &Head, cursor: &mut Cursor<'_>, provenance: &[u8]) -> Result<Instructions> {
     let count = head.instructions as usize;
+    let verbs = cursor.take(count)?;
+    if let Some((at, code)) = verbs.iter().enumerate().find(|(_, code)| Operation::of_code(**code).is_none()) {
+        if let Some(name) = name_of_newer(*code, provenance) {
+            let rule = "this version of penstock has no such operation: upgrade penstock";
+            return Err(Fault::new(format!("instruction {at}"), format!("it is '{name}'"), rule));
+        }
+    }
     Ok(Instructions {
-        verbs: codes(cursor.take(count)?, "instruction", "its verb", Verb::from_code)?,
+        verbs: codes(verbs, "instruction", "its verb", Operation::of_code)?,
         arguments: cursor.column(count, i32::from_le_bytes)?,
         limbs: cursor.column(count, u16::from_le_bytes)?,
         degrees: cursor.take(count)?.to_vec(),
@@ -284,6 +293,13 @@ fn read_instructions(head: &Head, cursor: &mut Cursor<'_>) -> Result<Instruction
         constants: cursor.column(head.uses as usize, u32::from_le_bytes)?,
         numbers: cursor.column(head.numbers as usize, pair)?,
     })
+}
+
+/// The name of an operation of a newer instruction set, as the writer put it in the provenance.
+fn name_of_newer(code: u8, provenance: &[u8]) -> Option<&str> {
+    let (_, rest) = std::str::from_utf8(provenance).ok()?.split_once(&format!("\"operation {code}\": \""))?;
+    let name = rest.split_once('"')?.0;
+    (!name.is_empty() && name.bytes().all(|c| c.is_ascii_lowercase() || c == b'_')).then_some(name)
 }
 
 fn pair(bytes: [u8; 16]) -> [f64; 2] {

@@ -4,7 +4,8 @@
 mod common;
 
 use common::{FOOTER, TemporaryFile, columns, content, read_all, resealed, small, tables, write};
-use penstock_package::{Argument, Content, Error, Reader, Verb};
+use penstock_operations::Argument;
+use penstock_package::{Content, Error, Operation, Reader};
 
 type Change = fn(&mut Content);
 
@@ -108,7 +109,7 @@ const REFUSED: &[(Change, &str)] = &[
     (|c| c.instructions.operands[11] = 3, "instruction 9 (weighted_sum): value 3, the digits of value 2"),
     (|c| c.instructions.operands[13] = 3, "instruction 11 (output): value 3, the digits of value 2"),
     (
-        |c| (c.instructions.verbs[5], c.instructions.numbers) = (Verb::Negate, vec![[1.0, 0.0]]),
+        |c| (c.instructions.verbs[5], c.instructions.numbers) = (Operation::Negate, vec![[1.0, 0.0]]),
         "1 numbers, and they take 0",
     ),
 ];
@@ -146,10 +147,10 @@ fn instructions_are_given_with_their_operands_and_results() {
     let instructions = content().instructions;
     let all: Vec<_> = instructions.iter().collect();
     assert_eq!(all.len(), instructions.len());
-    assert_eq!((all[7].verb, all[7].operands, all[7].first, all[7].results), (Verb::Bootstrap, &[6, 1][..], 7, 2));
+    assert_eq!((all[7].verb, all[7].operands, all[7].first, all[7].results), (Operation::Bootstrap, &[6, 1][..], 7, 2));
     assert_eq!((all[9].operands, all[9].constants, all[9].first), (&[8, 9, 0][..], &[1, 7, 8][..], 10));
     assert_eq!((all[5].number, all[5].state, all[4].state), (Some([0.5, -2.0]), Some((4, 1)), None));
-    assert_eq!(all[4].verb.shape().argument, Argument::Step);
+    assert_eq!(all[4].verb.row().argument, Argument::Step);
 }
 
 /// Opens and reads a file of other bytes; the message of its refusal.
@@ -166,6 +167,27 @@ fn changed(column: &str, at: usize, bytes: &[u8]) -> String {
     let range = columns(&changed).into_iter().find(|(name, _)| *name == column).unwrap().1;
     changed[range.start + at..range.start + at + bytes.len()].copy_from_slice(bytes);
     refusal(&resealed(&file[..place.start], &changed))
+}
+
+#[test]
+fn an_operation_of_a_newer_set_is_refused_by_its_name() {
+    let newer = |name: &str| {
+        let (file, mut content) = (TemporaryFile::new(), content());
+        content.provenance = format!("{{\"operation 28\": \"{name}\"}}");
+        write(file.path(), content).unwrap();
+        let file = std::fs::read(file.path()).unwrap();
+        let place = tables(&file);
+        let mut changed = file[place.clone()].to_vec();
+        let verbs = columns(&changed).into_iter().find(|(name, _)| *name == "verbs").unwrap().1;
+        changed[verbs.start + 3] = 28;
+        refusal(&resealed(&file[..place.start], &changed))
+    };
+    let says = newer("mult_monomial");
+    assert!(
+        says.contains("instruction 3: it is 'mult_monomial'; this version of penstock has no such operation"),
+        "{says}"
+    );
+    assert!(newer("a \u{1b}[31m name").contains("instruction 3: its verb has the code 28"));
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod cluster;
 mod errors;
 mod export;
 mod keys;
+mod operations;
 mod own;
 mod package;
 mod program;
@@ -376,7 +377,9 @@ mod _engine {
     use super::export::export_openfhe_keys;
 
     #[pymodule_export]
-    use super::package::{PackageColumns, PackageReader, PackageWriter, package_limits, package_verbs};
+    use super::operations::{key_kinds, operations};
+    #[pymodule_export]
+    use super::package::{PackageColumns, PackageReader, PackageWriter, package_limits};
 
     #[pymodule_export]
     use super::store::{KeyCache, KeyPlan, KeySession, KeyStore, StoredKey, check_tenant, key_digest};

@@ -4,29 +4,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use numpy::{Complex64, IntoPyArray, PyArrayMethods, PyReadonlyArray1};
-use penstock_package::{self as package, Argument, Coefficients, Constant, Error, MANY, Verb, limits};
+use penstock_operations::Operation;
+use penstock_package::{self as package, Coefficients, Constant, Error, limits};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors::{Arg, Raised, free};
 use crate::{Array, array};
-
-/// `(name, operands, results, constants, takes a number, argument)`; -1: many.
-type VerbRow = (&'static str, i64, i64, i64, bool, &'static str);
-
-/// The verbs of packages by their codes.
-#[pyfunction]
-pub fn package_verbs() -> Vec<VerbRow> {
-    let count = |count: u32| if count == MANY { -1 } else { i64::from(count) };
-    let row = |verb: &Verb| {
-        let shape = verb.shape();
-        let argument: Argument = shape.argument;
-        let counts = [shape.operands, shape.results, shape.constants].map(count);
-        (verb.name(), counts[0], counts[1], counts[2], shape.number, argument.name())
-    };
-    Verb::ALL.iter().map(row).collect()
-}
 
 /// The limits of the format.
 #[pyfunction]
@@ -104,7 +89,7 @@ pub struct PackageColumns {
 impl PackageColumns {
     fn of(py: Python<'_>, calls: &package::Instructions) -> Self {
         Self {
-            verbs: array(py, calls.verbs.iter().map(|verb| verb.code()).collect()),
+            verbs: array(py, calls.verbs.iter().filter_map(|verb| verb.row().code).collect()),
             arguments: array(py, calls.arguments.clone()),
             limbs: array(py, calls.limbs.clone()),
             degrees: array(py, calls.degrees.clone()),
@@ -118,7 +103,7 @@ impl PackageColumns {
 
     fn instructions(&self, py: Python<'_>) -> PyResult<package::Instructions> {
         let codes = column(py, &self.verbs);
-        let verbs = codes.iter().map(|code| Verb::from_code(*code)).collect::<Option<Vec<_>>>();
+        let verbs = codes.iter().map(|code| Operation::of_code(*code)).collect::<Option<Vec<_>>>();
         Ok(package::Instructions {
             verbs: verbs.ok_or_else(|| PyValueError::new_err("verbs has a code of no verb"))?,
             arguments: column(py, &self.arguments),

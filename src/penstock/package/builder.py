@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from penstock.package.content import (
     SHAPES,
-    Argument,
     Constants,
     ConstantSink,
     Input,
@@ -105,7 +104,7 @@ class PackageBuilder:
 
     def series(self, verb: Verb, operand: int, series: Series, state: ScaleState | None = None) -> int:
         """A Chebyshev or power series of a value."""
-        assert SHAPES[verb].argument is Argument.SERIES
+        assert SHAPES[verb].argument == "series"
         number = self._series.setdefault(series, len(self._series))
         return self.add(verb, [operand], argument=number, state=state)
 

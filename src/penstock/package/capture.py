@@ -21,7 +21,6 @@ from penstock.operations import OpKind
 from penstock.package.builder import PackageBuilder
 from penstock.package.content import (
     SHAPES,
-    Argument,
     Constants,
     ConstantSink,
     Input,
@@ -368,15 +367,15 @@ class Course(PackageBuilder):
         if _path(self._scopes, mine.scope) != _path(other._scopes, theirs.scope):
             return "scope"
         if self._argument(mine) != other._argument(theirs):
-            return {Argument.SERIES: "series", Argument.INPUT: "length"}.get(SHAPES[mine.verb].argument, "argument")
+            return {"series": "series", "input": "length"}.get(SHAPES[mine.verb].argument, "argument")
         ours = [self.sink.digests[number] for number in mine.constants]
         return "" if ours == [other.sink.digests[number] for number in theirs.constants] else "constant"
 
     def _argument(self, each: Instruction) -> Any:
         takes = SHAPES[each.verb].argument
-        if takes is Argument.SERIES:
+        if takes == "series":
             return list(self._series)[each.argument]
-        return self._inputs[each.argument] if takes is Argument.INPUT else each.argument
+        return self._inputs[each.argument] if takes == "input" else each.argument
 
     def _line(self) -> int:
         frame = sys._getframe(2)

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from penstock.errors import PenstockError
-from penstock.operations import Word
+from penstock.operations import Word, operations
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
 from penstock.program.scaling import ScaleState
@@ -57,53 +56,8 @@ class Verb(Word):
     WEIGHTED_SUM = "weighted_sum"
 
 
-class Argument(Enum):
-    """The whole number of an instruction."""
-
-    NONE = "none"
-    INPUT = "the number of an input"
-    OUTPUT = "the number of an output"
-    STEP = "a rotation to the left, in slots"
-    LIMBS = "limbs of the result"
-    SLOTS = "the period of the values in slots; 0: all slots"
-    SERIES = "the number of a series"
-
-
-MANY = -1
-"""As many as an instruction states, at least one."""
-
-
-class Shape(NamedTuple):
-    """The operands and results of an instruction of one verb."""
-
-    operands: int
-    results: int = 1
-    constants: int = 0
-    number: bool = False
-    """Whether it takes a number."""
-    argument: Argument = Argument.NONE
-
-
-SHAPES: dict[Verb, Shape] = {
-    Verb.ENCRYPT: Shape(0, argument=Argument.INPUT),
-    Verb.OUTPUT: Shape(1, 0, argument=Argument.OUTPUT),
-    **dict.fromkeys((Verb.ADD, Verb.SUB, Verb.MULT, Verb.MULT_NO_RELIN), Shape(2)),
-    **dict.fromkeys((Verb.ADD_PLAIN, Verb.SUB_PLAIN, Verb.MULT_PLAIN), Shape(1, constants=1)),
-    **dict.fromkeys((Verb.ADD_SCALAR, Verb.SUB_SCALAR, Verb.SCALAR_SUB, Verb.MULT_SCALAR), Shape(1, number=True)),
-    **dict.fromkeys((Verb.NEGATE, Verb.SQUARE, Verb.RELINEARIZE, Verb.CONJUGATE, Verb.RESCALE), Shape(1)),
-    Verb.ROTATE: Shape(1, argument=Argument.STEP),
-    Verb.DECOMPOSE: Shape(1),
-    Verb.ROTATE_HOISTED: Shape(2, argument=Argument.STEP),
-    Verb.MOD_DROP: Shape(1, argument=Argument.LIMBS),
-    Verb.BOOTSTRAP: Shape(MANY, MANY, argument=Argument.SLOTS),
-    Verb.CHEBYSHEV: Shape(1, argument=Argument.SERIES),
-    Verb.POLYNOMIAL: Shape(1, argument=Argument.SERIES),
-    Verb.MULT_BY_I: Shape(1),
-    Verb.SCALED: Shape(1, number=True),
-    Verb.WEIGHTED_SUM: Shape(MANY, constants=MANY),
-}
-"""`ROTATE_HOISTED` takes the ciphertext and its digits; `BOOTSTRAP` refreshes several together, in order;
-`WEIGHTED_SUM` has one constant for each operand."""
+SHAPES = {verb: operations()[verb.value] for verb in Verb}
+"""Operands, results, constants and numbers of each verb, from the table of operations."""
 
 
 class Instruction(NamedTuple):

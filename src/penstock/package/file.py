@@ -8,17 +8,17 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from penstock._engine import PackageColumns, PackageReader, PackageWriter, package_verbs
+from penstock._engine import PackageColumns, PackageReader, PackageWriter
 from penstock.errors import ParamsError, cut
+from penstock.operations import MANY
 from penstock.package.content import (
-    MANY,
     SHAPES,
     Input,
     Instruction,
@@ -36,8 +36,10 @@ from penstock.program.evaluator import Values
 from penstock.program.scaling import ScaleState
 from penstock.system.files import UnfinishedFile, os_errors
 
-VERBS = tuple(Verb(row[0]) for row in package_verbs())
+VERBS = tuple(sorted(Verb, key=lambda verb: SHAPES[verb].code or 0))
 """By their codes in files."""
+_FIRST_SET = 28
+"""Verbs whose names no file states: every version knows them."""
 _CODES = {verb: code for code, verb in enumerate(VERBS)}
 _NOISE = "noise"
 """Of the provenance: texts, which a program that knows nothing of noise passes on."""
@@ -150,9 +152,15 @@ def _provenance_of(package: Package) -> dict[str, str]:
     for name, text in package.provenance.items():
         if not (isinstance(name, str) and isinstance(text, str)):
             raise PackageError(f"the package is not written: provenance '{name}' is not a text; give texts")
+    named = named_operations(each.verb for each in package.instructions)
     if package.noise is None:
-        return package.provenance
-    return {**package.provenance, _NOISE: " ".join(map(str, package.noise))}
+        return package.provenance | named
+    return {**package.provenance, _NOISE: " ".join(map(str, package.noise)), **named}
+
+
+def named_operations(verbs: Iterable[Verb], first_set: int = _FIRST_SET) -> dict[str, str]:
+    """Names of the operations that versions with the first set do not know, for their refusals."""
+    return {f"operation {_CODES[verb]}": verb.value for verb in sorted(set(verbs)) if _CODES[verb] >= first_set}
 
 
 def _noise_of(provenance: dict[str, str], path: Path) -> Noise | None:
@@ -188,7 +196,7 @@ def _columns_of(instructions: Sequence[Instruction]) -> PackageColumns:
             )
         operands += each.operands
         constants += each.constants
-        if shape.number:
+        if shape.numbers:
             numbers.append(each.number)
         elif each.number:
             raise PackageError(f"the package is not written: instruction {at} ({each.verb.value}) takes no number")
@@ -242,6 +250,7 @@ def open_package(path: Path | str) -> Package:
     path, reader = Path(path), _reader(Path(path))
     provenance = _stored_provenance(reader, path)
     noise = _noise_of(provenance, path)
+    provenance = {name: text for name, text in provenance.items() if not name.startswith("operation ")}
     return Package(
         name=reader.name,
         params=_params_of(reader, path),
@@ -357,7 +366,7 @@ def _instructions_of(columns: PackageColumns) -> list[Instruction]:
         return np.where(fixed == MANY, stated, fixed)
 
     numbers: list[complex] = [0.0] * len(codes)
-    numbered = np.flatnonzero(np.array([shape.number for shape in shapes])[codes])
+    numbered = np.flatnonzero(np.array([shape.numbers > 0 for shape in shapes])[codes])
     for at, number in zip(numbered.tolist(), columns.numbers.tolist(), strict=True):
         numbers[at] = number
     states: dict[tuple[int, int], ScaleState | None] = {

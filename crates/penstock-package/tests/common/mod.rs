@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use penstock_package::{
-    Coefficients, Constant, Content, Input, Instructions, Key, Output, Reader, Result, Scope, Series, Verb, Writer,
+    Coefficients, Constant, Content, Input, Instructions, Key, Operation, Output, Reader, Result, Scope, Series, Writer,
 };
 use sha2::{Digest, Sha256};
 
@@ -92,18 +92,18 @@ pub fn constants() -> Vec<Constant> {
 /// A small program: two inputs, digits, a series, a refresh of two, a sum with weights, two outputs.
 pub fn content() -> Content {
     let verbs = vec![
-        Verb::Encrypt,
-        Verb::Encrypt,
-        Verb::MultPlain,
-        Verb::Decompose,
-        Verb::RotateHoisted,
-        Verb::MultScalar,
-        Verb::ModDrop,
-        Verb::Bootstrap,
-        Verb::Chebyshev,
-        Verb::WeightedSum,
-        Verb::Output,
-        Verb::Output,
+        Operation::Encrypt,
+        Operation::Encrypt,
+        Operation::MultPlain,
+        Operation::Decompose,
+        Operation::RotateHoisted,
+        Operation::MultScalar,
+        Operation::ModDrop,
+        Operation::Bootstrap,
+        Operation::Chebyshev,
+        Operation::WeightedSum,
+        Operation::Output,
+        Operation::Output,
     ];
     Content {
         ring_dim: 128,

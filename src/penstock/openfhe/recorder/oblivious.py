@@ -19,7 +19,7 @@ from penstock.openfhe.recorder.packaging import Packaging
 from penstock.openfhe.recorder.packagings import Packagings
 from penstock.openfhe.recorder.refusals import NotPackaged
 from penstock.openfhe.recorder.script import ScriptRun, run_script
-from penstock.package.content import SHAPES, Argument, ConstantSink, trimmed
+from penstock.package.content import SHAPES, ConstantSink, trimmed
 from penstock.program.evaluator import Values
 from penstock.system.files import os_errors
 from penstock.system.temporary import temporary_folder
@@ -63,13 +63,13 @@ def fingerprint(packaging: Packaging) -> Fingerprint:
         entry["constant"] = [digests[number] for number in each.constants]
         entry["number"] = repr(each.number)
         argument = SHAPES[each.verb].argument
-        if argument is Argument.SERIES:
+        if argument == "series":
             entry["series"] = repr(made.series[each.argument])
-        elif argument is Argument.INPUT:
+        elif argument == "input":
             given = made.inputs[each.argument]
             entry["input"] = [given.length, given.limbs]
             entry["given"] = packaging.given.get(each.argument, "")
-        elif argument is Argument.OUTPUT:
+        elif argument == "output":
             entry["output"] = made.outputs[each.argument].length
         else:
             entry["step or limbs"] = each.argument
