@@ -875,9 +875,7 @@ class CkksContext:
         """Times P, over the limbs of Q and P."""
     def decompose_extended(self, a: CkksExtended) -> CkksDigits:
         """Of the second polynomial, divided by P."""
-    def rotate_extended(
-        self, a: CkksExtended, digits: CkksDigits, galois_element: int, key: CkksKey
-    ) -> CkksExtended:
+    def rotate_extended(self, a: CkksExtended, digits: CkksDigits, galois_element: int, key: CkksKey) -> CkksExtended:
         """The automorphism `galois_element`; the result stays over Q and P."""
     def add_extended(self, a: CkksExtended, b: CkksExtended) -> CkksExtended: ...
     def mod_down(self, a: CkksExtended) -> CkksCiphertext:
@@ -895,9 +893,7 @@ def ckks_ciphertext(
 ) -> CkksCiphertext:
     """A ciphertext of `words`, (polynomials * limbs * N,), each checked against its modulus."""
 
-def ckks_key_words(
-    context: CkksContext, key: CkksKey, limbs: int, into: npt.NDArray[np.uint64]
-) -> int:
+def ckks_key_words(context: CkksContext, key: CkksKey, limbs: int, into: npt.NDArray[np.uint64]) -> int:
     """Write the rows of a key that operations at `limbs` limbs read at the start of `into`, one after another: parts A
     and B; of each its digits; of each the limbs of Q, then of P. Returns the number of words."""
 
