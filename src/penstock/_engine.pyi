@@ -43,7 +43,6 @@ __all__ = [
     "Schedule",
     "ScheduledKernels",
     "StageTimes",
-    "StoredKey",
     "Times",
     "Uses",
     "__version__",
@@ -478,44 +477,6 @@ def export_openfhe_keys(
     """
 
 @final
-class StoredKey:
-    """A whole key of a store."""
-
-    @property
-    def tenant(self) -> str: ...
-    @property
-    def digest(self) -> str: ...
-    @property
-    def key(self) -> str: ...
-    @property
-    def pair(self) -> int: ...
-    @property
-    def secret_tag(self) -> str: ...
-    @property
-    def ring_dim(self) -> int: ...
-    @property
-    def moduli_q(self) -> list[int]: ...
-    @property
-    def moduli_p(self) -> list[int]: ...
-    @property
-    def dnum(self) -> int: ...
-    @property
-    def digit_limbs(self) -> int: ...
-    @property
-    def limbs(self) -> int:
-        """Limbs that its rows reach."""
-    @property
-    def form(self) -> str: ...
-    @property
-    def file_bytes(self) -> int: ...
-    @property
-    def bytes_needed(self) -> list[int]:
-        """What a key switch keeps in memory at 1, 2, … limbs, up to those that the rows reach."""
-    @property
-    def stored_bytes(self) -> list[int]:
-        """What it reads from storage."""
-
-@final
 class KeyStore:
     """Keys of many tenants."""
 
@@ -530,8 +491,9 @@ class KeyStore:
     def opening(self) -> dict[str, Any]: ...
     @property
     def notes(self) -> list[str]: ...
-    def entries(self) -> list[StoredKey]: ...
-    def entry(self, name: _KeyName) -> StoredKey: ...
+    def entries(self) -> list[dict[str, Any]]:
+        """The fields of `penstock.keystore.StoredKey` of each whole key."""
+    def entry(self, name: _KeyName) -> dict[str, Any]: ...
     def import_openfhe(
         self,
         tenant: str,

@@ -262,7 +262,7 @@ def test_openfhes_client_makes_both_keys_of_one_secret_and_leaves_nothing_behind
         engine = make_context(params, 1)
         store = KeyStore(tmp_path / "keys")
         assert add_missing_keys(client, store, "alice", {"to-sparse": 1, "rot:5": 3}) == 2
-        first = {each.name.key: store.handle.entry(each.name) for each in store.list_keys()}
+        first = {each.name.key: store.key(each.name) for each in store.list_keys()}
         assert set(first) == {"to-sparse", "rot:5"}
         # With the second key the first is made again: they are of one ephemeral secret.
         assert add_missing_keys(client, store, "alice", {"to-sparse": 1, "to-dense": params.num_q, "rot:5": 3}) == 2

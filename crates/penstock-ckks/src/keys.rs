@@ -33,14 +33,6 @@ impl KeyRows {
     ///
     /// # Errors
     /// [`Error::Bytes`] or [`Error::Word`]: the bytes are not a key.
-    pub fn from_openfhe(bytes: &[u8], arena: &Arc<Arena>) -> Result<Self, Error> {
-        Self::from_spans(bytes, &openfhe_bytes::parse_evaluation_key(bytes)?, arena)
-    }
-
-    /// The same, for a key of a map that was parsed already.
-    ///
-    /// # Errors
-    /// [`Error::Bytes`] or [`Error::Word`]: the bytes are not a key.
     pub fn from_spans(
         bytes: &[u8],
         key: &openfhe_bytes::EvaluationKeyBytes,

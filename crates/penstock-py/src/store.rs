@@ -68,25 +68,20 @@ pub fn check_tenant(name: Arg<String>) -> PyResult<()> {
     tenant_in(name).map(|_| ())
 }
 
-#[pyclass(frozen, get_all, module = "penstock._engine")]
-pub struct StoredKey {
-    tenant: String,
-    digest: String,
-    key: String,
-    pair: u32,
+/// A whole key: the fields of `penstock.keystore.StoredKey`.
+#[derive(IntoPyObject)]
+struct StoredKey {
+    name: Name,
     secret_tag: String,
     ring_dim: usize,
     moduli_q: Vec<u64>,
     moduli_p: Vec<u64>,
     dnum: usize,
     digit_limbs: usize,
-    /// Limbs that its rows reach.
     limbs: usize,
     form: &'static str,
     file_bytes: u64,
-    /// What a key switch keeps in memory at 1, 2, … limbs, up to those that the rows reach.
     bytes_needed: Vec<u64>,
-    /// What it reads from storage.
     stored_bytes: Vec<u64>,
 }
 
@@ -94,12 +89,8 @@ impl From<store::Entry> for StoredKey {
     fn from(entry: store::Entry) -> Self {
         let (shape, set) = (&entry.shape, entry.shape.set());
         let (q, p) = set.moduli().split_at(set.num_q());
-        let (tenant, digest, key, pair) = name_out(&entry.name);
         Self {
-            tenant,
-            digest,
-            key,
-            pair,
+            name: name_out(&entry.name),
             secret_tag: entry.secret_tag.clone(),
             ring_dim: shape.ring_dim(),
             moduli_q: q.to_vec(),

@@ -123,9 +123,7 @@ impl Index {
     /// An empty index in memory, in the place of the one at `path`.
     pub(crate) fn in_memory(path: &Path) -> Result<Self> {
         let made = Connection::open_in_memory().and_then(|connection| {
-            connection.execute_batch(TABLE)?;
-            connection.execute_batch(UNSETTLED)?;
-            connection.execute_batch(REPLACEMENTS)?;
+            connection.execute_batch(&[TABLE, UNSETTLED, REPLACEMENTS].concat())?;
             Ok(connection)
         });
         let connection = made.map_err(|source| Error::Index { path: path.to_owned(), source })?;
@@ -394,8 +392,7 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     if made.query_row(FOREIGN, [], |row| row.get::<_, i64>(0))? != 0 {
         return Err(rusqlite::Error::InvalidQuery);
     }
-    made.execute_batch(UNSETTLED)?;
-    made.execute_batch(REPLACEMENTS)?;
+    made.execute_batch(&[UNSETTLED, REPLACEMENTS].concat())?;
     made.query_row("SELECT count(*) FROM keys", [], |row| row.get::<_, i64>(0))?;
     made.commit()?;
     Ok(connection)

@@ -192,7 +192,8 @@ impl Store {
     }
 }
 
-fn open_shared(path: &PathBuf) -> Result<File> {
+/// Opens a file that processes lock.
+pub(crate) fn open_shared(path: &PathBuf) -> Result<File> {
     // No link: it would make a file elsewhere.
     let open = File::options().write(true).create(true).truncate(false).custom_flags(libc::O_NOFOLLOW).open(path);
     open.map_err(|error| Error::io(path, "open", error))

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use crate::backend::{Backend, Listed, LocalFolder, Reader};
 use crate::buffer::Pool;
 use crate::index::{Entry, Index, is_damage};
+use crate::pairs::open_shared;
 use crate::read::Segment;
 use crate::segment::SegmentFile;
 use crate::{Checked, Digest, Error, Header, KeyContent, KeyId, KeyName, Result, SegmentError, Tenant};
@@ -277,10 +278,7 @@ impl Store {
     }
 
     pub(crate) fn open_lock(&self) -> Result<File> {
-        // No link: it would make a file elsewhere.
-        let flags = libc::O_NOFOLLOW;
-        let open = File::options().write(true).create(true).truncate(false).custom_flags(flags).open(&self.lock);
-        open.map_err(|error| Error::io(&self.lock, "open", error))
+        open_shared(&self.lock)
     }
 
     /// Imports a key for `tenant`. A key of this name is replaced, and the store is never without a whole one.

@@ -8,10 +8,10 @@ use std::fs;
 use std::sync::Arc;
 
 use common::{Folder, flip, key, open, openfhe, small, tenant};
-use penstock_ckks::Scaling;
 use penstock_ckks::openfhe_bytes::{
     ContextDescription, EvaluationKeyBytes, KeyFileLayout, Part, SecretDistribution, parse_evaluation_keys, read_row,
 };
+use penstock_ckks::{KeyView, Scaling};
 use penstock_store::synthetic::{FormedKey, Random};
 use penstock_store::{
     Cache, Error, Form, Header, KeyContent, KeyId, KeyName, OpenFheKey, Options, Params, Policy, Seed, SegmentError,
@@ -53,7 +53,7 @@ fn check(got: &penstock_store::PinnedKey, content: &FormedKey) {
     for row in 0..shape.num_rows() {
         let (part, digit, limb) = shape.place(row);
         let wanted = shape.rows_needed(got.limbs()).iter().any(|run| run.contains(&row));
-        let found = got.row(part, digit, limb);
+        let found = got.row(Part::BOTH[part], digit, limb);
         assert_eq!(found.is_some(), wanted, "{}", shape.describe(row));
         assert!(found.is_none_or(|words| words == content.words(row)), "{}", shape.describe(row));
     }

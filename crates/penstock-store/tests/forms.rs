@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::{Folder, file, flip, key, name, open, small, tenant};
+use penstock_ckks::{KeyView, Part};
 use penstock_store::synthetic::{FormedKey, Random};
 use penstock_store::{
     Cache, Error, Form, Header, KeyContent, KeyId, Layout, Options, Policy, Reader, Seed, SegmentError, Shape, Store,
@@ -42,7 +43,7 @@ fn check(got: &penstock_store::PinnedKey, content: &FormedKey) {
     for row in 0..small().num_rows() {
         let (part, digit, limb) = small().place(row);
         let wanted = small().rows_needed(got.limbs()).iter().any(|run| run.contains(&row));
-        let found = got.row(part, digit, limb);
+        let found = got.row(Part::BOTH[part], digit, limb);
         assert_eq!(found.is_some(), wanted, "{}", small().describe(row));
         assert!(found.is_none_or(|words| words == content.words(row)), "{}", small().describe(row));
     }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::{Folder, open, openfhe, tenant};
-use penstock_ckks::openfhe_bytes::{Part, parse_evaluation_key};
+use penstock_ckks::openfhe_bytes::parse_evaluation_key;
+use penstock_ckks::{KeyView, Part};
 use penstock_store::synthetic::Random;
 use penstock_store::{
     Cache, Checked, Error, KeyContent, KeyFile, KeyId, KeyName, Layout, OpenFheKey, Options, Params, SegmentError,
@@ -40,7 +41,7 @@ fn openfhes_keys_come_back_word_by_word() {
             for (part, digit, limb) in in_file_order(key.shape()) {
                 // The file has N, the words and the modulus one after the other.
                 let mut pattern = 16u64.to_le_bytes().to_vec();
-                let words = key.row(part, digit, limb).unwrap();
+                let words = key.row(Part::BOTH[part], digit, limb).unwrap();
                 words.iter().chain([&key.shape().moduli()[limb]]).for_each(|word| pattern.extend(word.to_le_bytes()));
                 let at = bytes[from..].windows(pattern.len()).position(|window| window == pattern).expect("the row");
                 from += at + pattern.len();
@@ -259,7 +260,7 @@ fn a_key_that_was_made_at_a_level_is_a_truncated_key_of_its_parameters() {
         for row in shape.rows_needed(limbs).into_iter().flatten() {
             let (part, digit, limb) = shape.place(row);
             whole.fill(row, &mut words).unwrap();
-            assert_eq!(key.row(part, digit, limb).unwrap(), words, "{}", shape.describe(row));
+            assert_eq!(key.row(Part::BOTH[part], digit, limb).unwrap(), words, "{}", shape.describe(row));
         }
         assert!(matches!(session.get(KeyId::Relin, limbs + 1), Err(Error::AboveRows { .. })));
     }

@@ -7,6 +7,7 @@ use std::fs;
 use std::sync::Arc;
 
 use common::{Folder, flip, import, key, listed, name, open, small, tenant};
+use penstock_ckks::{KeyView, Part};
 use penstock_store::synthetic::{FormedKey, SyntheticKey};
 use penstock_store::{
     Cache, Error, Form, KeyContent, KeyId, KeyName, Opening, Options, SegmentError, Session, Store, Use, write_segment,
@@ -48,7 +49,7 @@ fn session(cache: &Cache, tag: Option<&str>) -> Session {
 fn gets(session: &Session, id: KeyId, tag: &str) -> bool {
     let got = session.get(id, 3).unwrap();
     let row = small().row(1, 0, 2);
-    got.row(1, 0, 2).unwrap() == of_tag(id, tag).words(row)
+    got.row(Part::B, 0, 2).unwrap() == of_tag(id, tag).words(row)
 }
 
 #[test]

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from penstock import _engine
+from penstock._engine import CkksContext, CkksKey
 from penstock.errors import PenstockError
 from penstock.keystore import KeyCache, KeyPlan, KeySession, KeyStore, KeyUse, parameter_digest
 from penstock.keystore.cache import DEFAULT_PREFETCH_USES
@@ -47,7 +47,7 @@ class KeySource(Protocol):
     waits_s: list[float]
     """Seconds that each `get` took, in order."""
 
-    def get(self, key: str, limbs: int) -> AbstractContextManager[Any]:
+    def get(self, key: str, limbs: int) -> AbstractContextManager[CkksKey]:
         """The engine's form of the key, for a key switch at `limbs` limbs. The rows stay until the exit."""
         ...
 
@@ -63,7 +63,7 @@ class KeySource(Protocol):
 class WholeKeys(Protocol):
     """Keys for a whole program at once."""
 
-    def of_program(self, names: Sequence[str]) -> Any:
+    def of_program(self, names: Sequence[str]) -> tuple[KeySession, Sequence[str]] | list[CkksKey]:
         """The keys of these names as `_engine.CkksProgram.run` takes them."""
         ...
 
@@ -83,36 +83,36 @@ class SessionKeys:
         self.session = session
         self.waits_s: list[float] = []
 
-    def of_program(self, names: Sequence[str]) -> Any:
-        return self.session, list(names)
+    def of_program(self, names: Sequence[str]) -> tuple[KeySession, Sequence[str]]:
+        return self.session, names
 
     def ran(self, uses: Sequence[tuple[str, int]], waits_s: Sequence[float]) -> None:
         self.waits_s.extend(waits_s)
 
 
-class _KeysThere:
+class _ResidentKeys:
     """Keys that are in memory before a run, and stay there for further ones."""
 
     def __init__(self, params: CkksParameters) -> None:
         self._params = params
-        self._keys: dict[str, _engine.CkksKey] = {}
+        self._keys: dict[str, CkksKey] = {}
         self._resident_bytes: int | None = None
         """`None`: of the whole keys."""
         self._requested_bytes = 0
         self.waits_s: list[float] = []
 
-    def get(self, key: str, limbs: int) -> AbstractContextManager[Any]:
+    def get(self, key: str, limbs: int) -> AbstractContextManager[CkksKey]:
         """Raises: PenstockError: no such key is there."""
         there = self._key(key)
         self.ran([(key, limbs)], [0.0])
         return nullcontext(there)
 
-    def _key(self, key: str) -> _engine.CkksKey:
+    def _key(self, key: str) -> CkksKey:
         if key not in self._keys:
             raise PenstockError(f"no key '{key}': the program asks for a key that its trace has not")
         return self._keys[key]
 
-    def of_program(self, names: Sequence[str]) -> Any:
+    def of_program(self, names: Sequence[str]) -> list[CkksKey]:
         return [self._key(name) for name in names]
 
     def ran(self, uses: Sequence[tuple[str, int]], waits_s: Sequence[float]) -> None:
@@ -134,10 +134,10 @@ class _KeysThere:
         """The keys stay for another run."""
 
 
-class KeysInMemory(_KeysThere):
+class KeysInMemory(_ResidentKeys):
     """All keys, whole."""
 
-    def __init__(self, params: CkksParameters, engine: _engine.CkksContext) -> None:
+    def __init__(self, params: CkksParameters, engine: CkksContext) -> None:
         super().__init__(params)
         self._engine = engine
 
@@ -151,7 +151,7 @@ class KeysInMemory(_KeysThere):
             self.put(key, made.read_bytes())
 
 
-class KeysHeld(_KeysThere):
+class KeysHeld(_ResidentKeys):
     """Keys of a store that are read once, up to each one's highest limbs, and stay in memory.
 
     Args:   limbs: key -> limbs of its highest use. secret_tag: of the secret key whose keys alone are handed out.
@@ -176,7 +176,7 @@ class KeysHeld(_KeysThere):
         session = self._cache.session(tenant, digest, secret_tag=secret_tag)
         self._keys = {key: session.get(key, most) for key, most in limbs.items()}
 
-    def get(self, key: str, limbs: int) -> AbstractContextManager[Any]:
+    def get(self, key: str, limbs: int) -> AbstractContextManager[CkksKey]:
         """Raises: PenstockError: no such key was read, or fewer rows of it."""
         if limbs > self._limbs.get(key, limbs):
             raise PenstockError(f"key '{key}' was read up to {self._limbs[key]} limbs, and is asked for at {limbs}")
@@ -239,15 +239,15 @@ class KeysOnDisk:
         }
         return [KeyUse(names[key], limbs) for key, limbs in self._uses]
 
-    def get(self, key: str, limbs: int) -> AbstractContextManager[Any]:
+    def get(self, key: str, limbs: int) -> AbstractContextManager[CkksKey]:
         """Raises: KeyMissing, KeyRefused, KeyDamaged, BudgetTooSmall, StoreUnusable."""
         started = time.perf_counter()
         pinned = self.begin().get(key, limbs)
         self.waits_s.append(time.perf_counter() - started)
         return pinned
 
-    def of_program(self, names: Sequence[str]) -> Any:
-        return self.begin(), list(names)
+    def of_program(self, names: Sequence[str]) -> tuple[KeySession, Sequence[str]]:
+        return self.begin(), names
 
     def ran(self, uses: Sequence[tuple[str, int]], waits_s: Sequence[float]) -> None:
         self.waits_s.extend(waits_s)
