@@ -21,6 +21,7 @@ from penstock import _engine
 from penstock.openfhe.evaluator import load_openfhe, set_threads
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+from engine_calls import Calls
 from native_pair import STEPS, Pair, Set
 
 
@@ -89,7 +90,7 @@ def main() -> None:
     for threads in options.threads:
         set_threads(threads)
         for path in options.paths:
-            native = _engine.CkksContext(
+            context = _engine.CkksContext(
                 ring_dim=pair.ring_dim,
                 moduli_q=pair.moduli[: pair.num_q],
                 moduli_p=pair.moduli[pair.num_q :],
@@ -99,6 +100,7 @@ def main() -> None:
                 threads=threads,
                 path=path,
             )
+            native = Calls(context)
             keys, relin = native.import_automorphism_keys(pair.key_bytes), native.import_key(pair.relin_bytes)
             for name, (openfhe, ours) in operations(pair, native, keys, relin).items():
                 if options.only and name not in options.only:

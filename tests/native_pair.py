@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from engine_calls import Calls
 from penstock import _engine
 
 STEPS = (1, -2, 5)
@@ -92,7 +93,7 @@ class Pair:
         ring_dim, moduli, digits, named = _engine.ckks_describe_keys(self.key_bytes)
         assert ring_dim == self.ring_dim
         assert {key_tag for _, key_tag in named} == {tag}
-        self.native = _engine.CkksContext(
+        context = _engine.CkksContext(
             ring_dim=ring_dim,
             moduli_q=moduli[: self.num_q],
             moduli_p=moduli[self.num_q :],
@@ -102,6 +103,7 @@ class Pair:
             threads=self.given.threads,
             path=self.given.path,
         )
+        self.native = Calls(context)
         self.keys = self.native.import_automorphism_keys(self.key_bytes)
         self.relin = self.native.import_key(self.relin_bytes)
         self.moduli = moduli

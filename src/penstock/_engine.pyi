@@ -606,13 +606,6 @@ class CkksCiphertext:
 class CkksPlaintext:
     """An encoded vector."""
 
-    @property
-    def limbs(self) -> int: ...
-    @property
-    def degree(self) -> int: ...
-    @property
-    def scale(self) -> float: ...
-
 @final
 class CkksKey:
     """The rows of one evaluation key: all of them, or those in use. A context manager.
@@ -631,8 +624,7 @@ class CkksKey:
 class CkksProgram:
     """The tasks of a whole program, in an order in which they can run.
 
-    A task is the method of `CkksContext` with the name of its work, or `input`, `output`, `plain_sum`, `number_sum`,
-    `scalar_sub`, `mod_raise_to_scale`, `monomial`, `whole`, `weighted_sums`, `weighted_sums_plus`.
+    A task is work of the table of operations.
     """
 
     def __new__(cls) -> CkksProgram: ...
@@ -644,7 +636,6 @@ class CkksProgram:
         result_bytes: Sequence[int],
         *,
         argument: int = 0,
-        number: float = 0.0,
         numbers: Sequence[float] = ...,
         key: tuple[int, int] | None = None,
         vectors: Sequence[tuple[int, int, int, bool]] = ...,
@@ -652,7 +643,7 @@ class CkksProgram:
         """Append a task; the number of its first result.
 
         Args:   operands: values that earlier tasks make; result_bytes: of each result; argument: a Galois element,
-                limbs, a power, a factor, or the number of an input or output; numbers: of `number_sum`; key: its number
+                limbs, a power, a factor, or the number of an input or output; numbers: real ones; key: its number
                 and the limbs of its use; vectors: number, limbs, degree, and whether as coefficients.
         Raises: EvaluationRefused: no such work.
         """
@@ -677,13 +668,15 @@ class CkksProgram:
         keep_bytes: int,
         ahead_bytes: int,
         window: int,
+        is_recorded: bool = False,
     ) -> tuple[list[CkksCiphertext | None], npt.NDArray[np.float64], dict[str, int]]:
         """Run all tasks; other Python threads run meanwhile.
 
         Args:   vector: (slots,) values by number; input: bytes of an encrypted input by number; progress: called with
                 the number of tasks done. slots: of a fresh input; lanes: tasks side by side; keys_in_order: one key at
                 a time, in order; value_bytes: at which no task begins out of order; keep_bytes, ahead_bytes: of encoded
-                vectors, kept for their next use and made ahead; window: how many tasks a lane may be ahead.
+                vectors, kept for their next use and made ahead; window: how many tasks a lane may be ahead;
+                is_recorded: check the life of every buffer (for tests).
         Returns: the outputs; (tasks, 4) seconds of start, end, waiting for the key, and encoding; counts.
         Raises: EvaluationRefused; as the keys and the two functions.
         """
@@ -761,45 +754,10 @@ class CkksContext:
         self, vectors: Sequence[npt.NDArray[np.complex128]], limbs: int, degree: int, slots: int
     ) -> list[CkksPlaintext]:
         """Several vectors, each thread whole ones."""
-    def weighted_sum_plain(self, terms: Sequence[CkksCiphertext], plains: Sequence[CkksPlaintext]) -> CkksCiphertext:
-        """Products of degree 1 with a plaintext each, and their sum, in one pass."""
-    def add(self, a: CkksCiphertext, b: CkksCiphertext) -> CkksCiphertext: ...
-    def sub(self, a: CkksCiphertext, b: CkksCiphertext) -> CkksCiphertext: ...
-    def negate(self, a: CkksCiphertext) -> CkksCiphertext: ...
-    def add_plain(self, a: CkksCiphertext, plain: CkksPlaintext) -> CkksCiphertext: ...
-    def sub_plain(self, a: CkksCiphertext, plain: CkksPlaintext) -> CkksCiphertext: ...
-    def mult_plain(self, a: CkksCiphertext, plain: CkksPlaintext) -> CkksCiphertext: ...
-    def add_scalar(self, a: CkksCiphertext, value: float) -> CkksCiphertext: ...
-    def sub_scalar(self, a: CkksCiphertext, value: float) -> CkksCiphertext: ...
-    def mult_scalar(self, a: CkksCiphertext, value: float) -> CkksCiphertext: ...
-    def mult(self, a: CkksCiphertext, b: CkksCiphertext, key: CkksKey) -> CkksCiphertext: ...
-    def mult_no_relin(self, a: CkksCiphertext, b: CkksCiphertext) -> CkksCiphertext: ...
-    def square(self, a: CkksCiphertext, key: CkksKey) -> CkksCiphertext: ...
-    def relinearize(self, a: CkksCiphertext, key: CkksKey) -> CkksCiphertext: ...
-    def rescale(self, a: CkksCiphertext) -> CkksCiphertext:
-        """Under an automatic technique the ciphertext as it is, as OpenFHE's."""
-    def rescale_now(self, a: CkksCiphertext) -> CkksCiphertext:
-        """Divided by the last modulus, under every technique."""
-    def rescale_for_product(self, a: CkksCiphertext) -> CkksCiphertext:
-        """As a product takes it: rescaled to degree 1 under an automatic technique."""
-    def weighted_sum_scalar(self, terms: Sequence[CkksCiphertext], values: Sequence[float]) -> CkksCiphertext:
-        """Products of ciphertexts, rescaled for a product, with numbers, and their sum, in one pass."""
     def scale_at(self, limbs: int) -> float:
         """The scale of a plaintext of degree 1."""
-    def rescale_and_drop(self, a: CkksCiphertext, limbs: int) -> CkksCiphertext:
-        """Rescaled to degree 1, then the first `limbs` limbs."""
-    def mod_drop(self, a: CkksCiphertext, limbs: int) -> CkksCiphertext:
-        """The first `limbs` limbs, without division."""
-    def align(self, a: CkksCiphertext, to: CkksCiphertext) -> CkksCiphertext:
-        """`a` brought down to the limbs, degree and scale of `to`, as a sum of the two would take it."""
     def rotation_galois_element(self, step: int) -> int:
         """The Galois element of a rotation to the left."""
-    def rotate(self, a: CkksCiphertext, galois_element: int, key: CkksKey) -> CkksCiphertext:
-        """The automorphism `galois_element` with its key: a rotation, or a conjugation (2N - 1)."""
-    def to_sparse(self, a: CkksCiphertext, key: CkksKey) -> CkksCiphertext:
-        """A ciphertext of one limb under the ephemeral sparse secret, by the key `to-sparse`."""
-    def to_dense(self, a: CkksCiphertext, key: CkksKey) -> CkksCiphertext:
-        """A ciphertext from the ephemeral sparse secret back under that of the pair, by the key `to-dense`."""
     def switch_small(
         self,
         a: CkksCiphertext,
@@ -810,38 +768,24 @@ class CkksContext:
         polynomial, `from-small-squared`."""
     def to_sparse_moduli(self) -> list[int]:
         """The moduli of a key `to-sparse`: q_0 and the auxiliary primes, which are none of Q and P."""
-    def decompose(self, a: CkksCiphertext) -> CkksDigits: ...
-    def rotate_hoisted(
-        self, a: CkksCiphertext, digits: CkksDigits, galois_element: int, key: CkksKey
-    ) -> CkksCiphertext: ...
-    def rotate_hoisted_extended(
-        self, a: CkksCiphertext, digits: CkksDigits, galois_element: int, key: CkksKey
-    ) -> CkksExtended: ...
     def encode_coefficients(
         self, values: npt.NDArray[np.complex128], limbs: int, degree: int, slots: int
     ) -> CkksCoefficients:
         """What a vector is encoded from, limb by limb."""
-    def weighted_sums_extended(
+    def perform(
         self,
-        terms: Sequence[Sequence[CkksExtended]],
-        plains: Sequence[CkksCoefficients],
-        plus: Sequence[CkksExtended],
-    ) -> list[CkksExtended]:
-        """For each item of `terms` a sum of products over Q and P; `plus`, one for each or none, is added."""
-    def mod_raise(self, a: CkksCiphertext, limbs: int) -> CkksCiphertext:
-        """The integers of a ciphertext of one limb, over `limbs`."""
-    def mult_monomial(self, a: CkksCiphertext, power: int) -> CkksCiphertext:
-        """Times X^power; X^(N/2) multiplies slots by i."""
-    def mult_integer(self, a: CkksCiphertext, factor: int) -> CkksCiphertext: ...
-    def extend(self, a: CkksCiphertext) -> CkksExtended:
-        """Times P, over the limbs of Q and P."""
-    def decompose_extended(self, a: CkksExtended) -> CkksDigits:
-        """Of the second polynomial, divided by P."""
-    def rotate_extended(self, a: CkksExtended, digits: CkksDigits, galois_element: int, key: CkksKey) -> CkksExtended:
-        """The automorphism `galois_element`; the result stays over Q and P."""
-    def add_extended(self, a: CkksExtended, b: CkksExtended) -> CkksExtended: ...
-    def mod_down(self, a: CkksExtended) -> CkksCiphertext:
-        """Divided by P."""
+        work: str,
+        operands: Sequence[CkksCiphertext | CkksDigits | CkksExtended],
+        *,
+        argument: int | None = None,
+        numbers: Sequence[float] = ...,
+        key: CkksKey | None = None,
+        vectors: Sequence[CkksPlaintext | CkksCoefficients] = ...,
+    ) -> list[Any]:
+        """One piece of work of the table of operations on operands that are at hand; its results.
+
+        Args:   argument: a Galois element, limbs, a power of X, a factor, or how many sums.
+        """
 
 def ckks_ciphertext(
     context: CkksContext,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine_calls import Calls
 from openfhe_sparse_switch import key_of, switched_to_sparse, words_of
 from penstock import _engine
 from penstock.client import KeyPair
@@ -141,12 +142,12 @@ def switches(
     keys = {key: key_of(theirs, ELEMENTS[key], cc.KeySwitchGen(secret, secret)) for key in BOTH}
     x = low(context)
     expected = words_of(engine, openfhe, switched_to_sparse(x, keys["to-sparse"]))
-    found = engine.to_sparse(engine.import_ciphertext(openfhe.Serialize(x, openfhe.BINARY)), ours["to-sparse"])
+    found = Calls(engine).to_sparse(engine.import_ciphertext(openfhe.Serialize(x, openfhe.BINARY)), ours["to-sparse"])
     assert all(np.array_equal(found.words(part), expected[part]) for part in (0, 1))
     # The switch back works at any number of limbs: on random words as well as on a raised ciphertext.
     x = low(context, limbs)
     expected = words_of(engine, openfhe, cc.KeySwitch(x, keys["to-dense"]))
-    found = engine.to_dense(engine.import_ciphertext(openfhe.Serialize(x, openfhe.BINARY)), ours["to-dense"])
+    found = Calls(engine).to_dense(engine.import_ciphertext(openfhe.Serialize(x, openfhe.BINARY)), ours["to-dense"])
     assert all(np.array_equal(found.words(part), expected[part]) for part in (0, 1))
 
 
@@ -160,12 +161,12 @@ def test_the_engine_takes_both_kinds_of_calls_and_counts_their_bytes(
     content = openfhe.Serialize(low(context), openfhe.BINARY)
     taken = runner.take(content)
     sparse = runner.execute(called(OpKind.TO_SPARSE, Cipher(0, taken.state, value=taken.value), taken.state))
-    raised = Cipher(1, ScaleState(4, 1), value=engine.mod_raise(sparse.value, 4))
+    raised = Cipher(1, ScaleState(4, 1), value=Calls(engine).mod_raise(sparse.value, 4))
     dense = runner.execute(called(OpKind.TO_DENSE, raised, raised.state))
     assert (sparse.state.limbs, dense.state.limbs) == (1, 4)
     session = KeyCache(store, 1 << 28).session("alice", digest)
     with session.get("to-sparse", 1) as key:
-        twin = engine.to_sparse(engine.import_ciphertext(content), key)
+        twin = Calls(engine).to_sparse(engine.import_ciphertext(content), key)
     assert all(np.array_equal(sparse.value.words(part), twin.words(part)) for part in (0, 1))
     traffic = keys.traffic()
     small = 2 * 3 * SPARSE.ring_dim * 8
@@ -280,6 +281,7 @@ def check_message(client: Any, engine: Any, keys: Any, params: CkksParameters) -
     """Down to the ephemeral secret, up, and back: the message, plus multiples of q_0 that one limb does not show."""
     values = np.linspace(-0.5, 0.5, params.slots)
     content = client.encrypt(values).content
+    engine = Calls(engine)
     x = engine.mod_drop(engine.import_ciphertext(content), 1)
     with keys.get("to-sparse", 1) as key:
         sparse = engine.to_sparse(x, key)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from engine_calls import Calls
 from faults.fields import Field, set_some
 from faults.frame import mutated
 from penstock import _engine
@@ -231,7 +232,7 @@ def scheme_of(scaling: Scaling) -> Iterator[Scheme]:
         made.key_files.update(_key_files(library))
         fresh = OpenFheClient(library).encrypt(np.linspace(-1, 1, SLOTS)).content
         made.ciphertexts["fresh"] = fresh
-        engine, a = made.context, made.real("fresh")
+        engine, a = Calls(made.context), made.real("fresh")
         dropped = engine.rescale_now(engine.mult(a, a, made.keys[RELIN_KEY]))
         shaped = {"product": engine.mult_no_relin(a, a), "squared": engine.square(a, made.keys[RELIN_KEY]),
                   "dropped": dropped, "last": engine.mod_drop(dropped, 1)}  # fmt: skip
@@ -287,7 +288,7 @@ def check_ciphertext(scheme: Scheme, a: _engine.CkksCiphertext, what: str, *, gi
 
 def check_works(scheme: Scheme, a: _engine.CkksCiphertext, keys: dict[str, Any] | None = None) -> int:
     """Every operation on `a` gives a ciphertext, or a refusal; how many gave one."""
-    engine, keys = scheme.context, keys or scheme.keys
+    engine, keys = Calls(scheme.context), keys or scheme.keys
     real = scheme.real("dropped" if a.limbs < scheme.params.num_q else "fresh")
     conj = 2 * RING_DIM - 1
     calls = {
@@ -308,14 +309,14 @@ def check_works(scheme: Scheme, a: _engine.CkksCiphertext, keys: dict[str, Any] 
         "mult_scalar": lambda: engine.mult_scalar(a, -1.5),
         "add_plain": lambda: engine.add_plain(a, engine.encode(np.ones(SLOTS, complex), a.limbs, a.degree, SLOTS)),
         "mult_plain": lambda: engine.mult_plain(a, engine.encode(np.ones(SLOTS, complex), a.limbs, 1, SLOTS)),
-        "weighted": lambda: engine.weighted_sum_scalar([a, a], [0.5, 2.0]),
+        "weighted": lambda: engine.number_sum([a, a], [0.5, 2.0]),
         "rescale": lambda: engine.rescale(a),
         "rescale_and_drop": lambda: engine.rescale_and_drop(a, 1),
         "mod_drop": lambda: engine.mod_drop(a, 1),
         "mod_raise": lambda: engine.mod_raise(engine.mod_drop(a, 1), scheme.params.num_q),
         "align": lambda: engine.align(real, a),
         "negate": lambda: engine.negate(a),
-        "monomial": lambda: engine.mult_monomial(a, 5),
+        "monomial": lambda: engine.monomial(a, 5),
     }  # fmt: skip
     done = 0
     for name, call in calls.items():

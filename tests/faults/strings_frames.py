@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from engine_calls import Calls
 from faults.fields import Field, set_leaf, set_some
 from faults.frame import mutated
 from faults.strings_ckks import ELEMENT, RING_DIM, ROTATION_KEY, Mutant, Scheme, Wrong, check_ciphertext, named
@@ -126,7 +127,7 @@ class Requests:
             frame(Kind.RELINEARIZE, header_of(product), _body(product)),
             frame(Kind.PULL, {"key": CONJ_KEY, "limbs": 2}),
         ]
-        self.rotated = scheme.context.rotate(fresh, ELEMENT, scheme.keys[ROTATION_KEY])
+        self.rotated = Calls(scheme.context).rotate(fresh, ELEMENT, scheme.keys[ROTATION_KEY])
 
     @property
     def node(self) -> KeyNode:
@@ -194,7 +195,7 @@ class Answers:
     def __init__(self, scheme: Scheme) -> None:
         self.scheme = scheme
         engine, fresh = scheme.context, scheme.real("fresh")
-        rotated = engine.rotate(fresh, ELEMENT, scheme.keys[ROTATION_KEY])
+        rotated = Calls(engine).rotate(fresh, ELEMENT, scheme.keys[ROTATION_KEY])
         room = np.empty(scheme.params.key_bytes() // 8, dtype=np.uint64)
         count = _engine.ckks_key_words(engine, scheme.keys[ROTATION_KEY], scheme.params.num_q, room)
         self.result = frame(Kind.RESULT, header_of(rotated), _body(rotated))
@@ -226,8 +227,8 @@ class Answers:
         if isinstance(found[0], _engine.CkksCiphertext):
             check_ciphertext(scheme, found[0], "answer")
             with suppress(PenstockError):
-                check_ciphertext(scheme, engine.mult(found[0], fresh, scheme.keys[RELIN_KEY]), "product")
+                check_ciphertext(scheme, Calls(engine).mult(found[0], fresh, scheme.keys[RELIN_KEY]), "product")
         else:
             with suppress(PenstockError):
-                check_ciphertext(scheme, engine.rotate(fresh, ELEMENT, found[0]), "rotation")
+                check_ciphertext(scheme, Calls(engine).rotate(fresh, ELEMENT, found[0]), "rotation")
         return mutant, "accepted"

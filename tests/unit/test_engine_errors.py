@@ -88,9 +88,9 @@ def test_numbers_that_the_evaluator_cannot_hold_are_refused(number: float) -> No
     for name in ("polynomials", "limbs", "degree", "slots"):
         with pytest.raises(EvaluationRefused, match=f"the native evaluator refuses: {name} is {number}: "):
             _engine.ckks_ciphertext(engine, words, **described | {name: number})
-    for call in (engine.mod_drop, engine.rescale_and_drop, engine.mod_raise):
-        with pytest.raises(EvaluationRefused, match=f"limbs is {number}: "):
-            call(a, number)  # type: ignore[arg-type]
+    for work in ("mod_drop", "rescale_and_drop", "mod_raise"):
+        with pytest.raises(EvaluationRefused, match=f"argument is {number}: "):
+            engine.perform(work, [a], argument=number)  # type: ignore[arg-type]
 
 
 def test_the_evaluator_raises_its_own_errors() -> None:
@@ -107,6 +107,6 @@ def test_the_evaluator_raises_its_own_errors() -> None:
     a = _engine.ckks_ciphertext(engine, words, polynomials=2, limbs=1, degree=1, scale=2.0**50, slots=512)
     for limbs in (0, 2):
         with pytest.raises(EvaluationRefused, match=f"drop limbs: {limbs} limbs of 1; keep at least one"):
-            engine.mod_drop(a, limbs)
+            engine.perform("mod_drop", [a], argument=limbs)
     with pytest.raises(EvaluationRefused, match="rescale: needs 2 limbs, the ciphertext has 1"):
-        engine.rescale(a)
+        engine.perform("rescale", [a])

@@ -19,6 +19,7 @@ pytest.importorskip("penstock_client")
 from tests.forked import in_child
 
 import penstock as ps
+from engine_calls import Calls
 from penstock.client import KeyPair
 from penstock.errors import PenstockError, StoreUnusable
 from penstock.explorer.engine import _WORKERS
@@ -155,7 +156,7 @@ def test_an_evaluator_computes_in_a_child(threads: int) -> None:
 
     def doubled() -> Any:
         a = engine.import_ciphertext(content)
-        return engine.add(a, a).words(0)
+        return Calls(engine).add(a, a).words(0)
 
     expected = doubled()
     assert np.array_equal(in_child(doubled), expected)

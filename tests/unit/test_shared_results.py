@@ -24,6 +24,7 @@ from tests.forked import in_child
 
 import penstock as ps
 import witness
+from engine_calls import Calls
 from key_recovery import LIMBS, SCALE, SLOTS, Attack, N
 from penstock._engine import CkksWriter
 from penstock.errors import KeyPairDamaged, KeyPairRefused, ParamsError, PenstockError, UsageError
@@ -108,14 +109,16 @@ def _degree(attack: Attack, content: bytes, degree: int, scale: float) -> bytes:
     engine = make_context(attack.pair.params, 1)
     made = engine.import_ciphertext(content)
     if degree == 2:
-        made = engine.mult_scalar(made, 1.0)
+        made = Calls(engine).mult_scalar(made, 1.0)
     return engine.export_ciphertext(made.with_scale(scale), CkksWriter(content))
 
 
 def _limbs(attack: Attack, content: bytes, limbs: int) -> bytes:
     engine = make_context(attack.pair.params, 1)
     if limbs < LIMBS:
-        return engine.export_ciphertext(engine.mod_drop(engine.import_ciphertext(content), limbs), CkksWriter(content))
+        return engine.export_ciphertext(
+            Calls(engine).mod_drop(engine.import_ciphertext(content), limbs), CkksWriter(content)
+        )
     return attack.pair.encrypt(attack.values, limbs=limbs)
 
 

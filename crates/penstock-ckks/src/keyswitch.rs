@@ -25,6 +25,13 @@ pub struct Digits {
     rows: Words,
 }
 
+impl Digits {
+    /// All rows.
+    pub fn words(&self) -> &[u64] {
+        &self.rows
+    }
+}
+
 /// The two polynomials over the limbs in use of Q, then of P: `(limbs + count_p) * N` words each.
 pub(crate) type Extended = [Words; 2];
 

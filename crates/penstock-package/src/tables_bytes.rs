@@ -276,11 +276,11 @@ fn codes<T>(bytes: &[u8], what: &str, field: &str, known: impl Fn(u8) -> Option<
 fn read_instructions(head: &Head, cursor: &mut Cursor<'_>, provenance: &[u8]) -> Result<Instructions> {
     let count = head.instructions as usize;
     let verbs = cursor.take(count)?;
-    if let Some((at, code)) = verbs.iter().enumerate().find(|(_, code)| Operation::of_code(**code).is_none()) {
-        if let Some(name) = name_of_newer(*code, provenance) {
-            let rule = "this version of penstock has no such operation: upgrade penstock";
-            return Err(Fault::new(format!("instruction {at}"), format!("it is '{name}'"), rule));
-        }
+    if let Some((at, code)) = verbs.iter().enumerate().find(|(_, code)| Operation::of_code(**code).is_none())
+        && let Some(name) = name_of_newer(*code, provenance)
+    {
+        let rule = "this version of penstock has no such operation: upgrade penstock";
+        return Err(Fault::new(format!("instruction {at}"), format!("it is '{name}'"), rule));
     }
     Ok(Instructions {
         verbs: codes(verbs, "instruction", "its verb", Operation::of_code)?,

@@ -7,11 +7,14 @@ use numpy::{Complex64, IntoPyArray, PyArray2, PyArrayMethods, PyReadonlyArray1};
 use penstock_ckks as ckks;
 use penstock_ckks::kernels::CpuPath;
 use penstock_ckks::openfhe_bytes;
+use penstock_operations::Operation;
+use penstock_run::{Cpu, Encoded, Operand, Value};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors::{Arg, Raised, free, not_contiguous};
 use crate::keys::CkksKey;
+use crate::program::task;
 
 #[pyclass(frozen, module = "penstock._engine")]
 pub struct CkksContext(pub(crate) ckks::Context);
@@ -20,7 +23,7 @@ pub struct CkksContext(pub(crate) ckks::Context);
 pub struct CkksCiphertext(pub(crate) ckks::Ciphertext);
 
 #[pyclass(frozen, module = "penstock._engine")]
-pub struct CkksPlaintext(ckks::Plaintext);
+pub struct CkksPlaintext(Encoded);
 
 #[pyclass(frozen, module = "penstock._engine")]
 pub struct CkksDigits(ckks::Digits);
@@ -29,7 +32,7 @@ pub struct CkksDigits(ckks::Digits);
 pub struct CkksExtended(ckks::ExtendedCiphertext);
 
 #[pyclass(frozen, module = "penstock._engine")]
-pub struct CkksCoefficients(ckks::Coefficients);
+pub struct CkksCoefficients(Encoded);
 
 #[pyclass(frozen, module = "penstock._engine")]
 pub struct CkksWriter(openfhe_bytes::CiphertextWriter);
@@ -99,22 +102,46 @@ impl CkksCiphertext {
     }
 }
 
-#[pymethods]
-impl CkksPlaintext {
-    #[getter]
-    fn limbs(&self) -> usize {
-        self.0.limbs()
-    }
+/// An operand.
+#[derive(FromPyObject)]
+enum ValueIn {
+    Cipher(Py<CkksCiphertext>),
+    Digits(Py<CkksDigits>),
+    Extended(Py<CkksExtended>),
+}
 
-    #[getter]
-    fn degree(&self) -> u32 {
-        self.0.degree()
+impl ValueIn {
+    fn operand(&self) -> Operand<'_> {
+        match self {
+            Self::Cipher(value) => Operand::Cipher(&value.get().0),
+            Self::Digits(value) => Operand::Digits(&value.get().0),
+            Self::Extended(value) => Operand::Extended(&value.get().0),
+        }
     }
+}
 
-    #[getter]
-    fn scale(&self) -> f64 {
-        self.0.scale()
+/// An encoded vector.
+#[derive(FromPyObject)]
+enum VectorIn {
+    Plaintext(Py<CkksPlaintext>),
+    Coefficients(Py<CkksCoefficients>),
+}
+
+impl VectorIn {
+    fn encoded(&self) -> &Encoded {
+        match self {
+            Self::Plaintext(vector) => &vector.get().0,
+            Self::Coefficients(vector) => &vector.get().0,
+        }
     }
+}
+
+fn value_out(py: Python<'_>, value: Value) -> PyResult<Py<PyAny>> {
+    Ok(match value {
+        Value::Cipher(value) => Py::new(py, CkksCiphertext(value))?.into_any(),
+        Value::Digits(value) => Py::new(py, CkksDigits(value))?.into_any(),
+        Value::Extended(value) => Py::new(py, CkksExtended(value))?.into_any(),
+    })
 }
 
 #[pymethods]
@@ -246,7 +273,7 @@ impl CkksContext {
         slots: usize,
     ) -> PyResult<CkksPlaintext> {
         let values = complex(&values)?;
-        free(py, || self.0.encode(&values, limbs, degree, slots)).map(CkksPlaintext)
+        free(py, || self.0.encode(&values, limbs, degree, slots)).map(|made| CkksPlaintext(Encoded::Plaintext(made)))
     }
 
     fn encode_many(
@@ -260,118 +287,24 @@ impl CkksContext {
         let vectors = vectors.iter().map(complex).collect::<PyResult<Vec<_>>>()?;
         let vectors: Vec<&[ckks::Complex]> = vectors.iter().map(Vec::as_slice).collect();
         let made = free(py, || self.0.encode_many(&vectors, limbs, degree, slots))?;
-        Ok(made.into_iter().map(CkksPlaintext).collect())
+        Ok(made.into_iter().map(|made| CkksPlaintext(Encoded::Plaintext(made))).collect())
     }
 
-    fn add(&self, py: Python<'_>, a: &CkksCiphertext, b: &CkksCiphertext) -> Cipher {
-        cipher(py, || self.0.add(&a.0, &b.0))
-    }
-
-    fn sub(&self, py: Python<'_>, a: &CkksCiphertext, b: &CkksCiphertext) -> Cipher {
-        cipher(py, || self.0.sub(&a.0, &b.0))
-    }
-
-    fn negate(&self, py: Python<'_>, a: &CkksCiphertext) -> Cipher {
-        cipher(py, || self.0.negate(&a.0))
-    }
-
-    fn add_plain(&self, py: Python<'_>, a: &CkksCiphertext, plain: &CkksPlaintext) -> Cipher {
-        cipher(py, || self.0.add_plain(&a.0, &plain.0))
-    }
-
-    fn sub_plain(&self, py: Python<'_>, a: &CkksCiphertext, plain: &CkksPlaintext) -> Cipher {
-        cipher(py, || self.0.sub_plain(&a.0, &plain.0))
-    }
-
-    fn mult_plain(&self, py: Python<'_>, a: &CkksCiphertext, plain: &CkksPlaintext) -> Cipher {
-        cipher(py, || self.0.mult_plain(&a.0, &plain.0))
-    }
-
-    fn weighted_sum_plain(
+    fn encode_coefficients(
         &self,
         py: Python<'_>,
-        terms: Vec<Py<CkksCiphertext>>,
-        plains: Vec<Py<CkksPlaintext>>,
-    ) -> Cipher {
-        let terms: Vec<_> = terms.iter().map(|term| &term.get().0).collect();
-        let plains: Vec<_> = plains.iter().map(|plain| &plain.get().0).collect();
-        cipher(py, || self.0.weighted_sum_plain(&terms, &plains))
-    }
-
-    fn add_scalar(&self, py: Python<'_>, a: &CkksCiphertext, value: f64) -> Cipher {
-        cipher(py, || self.0.add_scalar(&a.0, value))
-    }
-
-    fn sub_scalar(&self, py: Python<'_>, a: &CkksCiphertext, value: f64) -> Cipher {
-        cipher(py, || self.0.sub_scalar(&a.0, value))
-    }
-
-    fn mult_scalar(&self, py: Python<'_>, a: &CkksCiphertext, value: f64) -> Cipher {
-        cipher(py, || self.0.mult_scalar(&a.0, value))
-    }
-
-    fn mult(&self, py: Python<'_>, a: &CkksCiphertext, b: &CkksCiphertext, key: &CkksKey) -> Cipher {
-        let key = key.rows()?;
-        cipher(py, || self.0.mult(&a.0, &b.0, &*key))
-    }
-
-    fn mult_no_relin(&self, py: Python<'_>, a: &CkksCiphertext, b: &CkksCiphertext) -> Cipher {
-        cipher(py, || self.0.mult_no_relin(&a.0, &b.0))
-    }
-
-    fn square(&self, py: Python<'_>, a: &CkksCiphertext, key: &CkksKey) -> Cipher {
-        let key = key.rows()?;
-        cipher(py, || self.0.square(&a.0, &*key))
-    }
-
-    fn relinearize(&self, py: Python<'_>, a: &CkksCiphertext, key: &CkksKey) -> Cipher {
-        let key = key.rows()?;
-        cipher(py, || self.0.relinearize(&a.0, &*key))
-    }
-
-    fn rescale(&self, py: Python<'_>, a: &CkksCiphertext) -> Cipher {
-        cipher(py, || self.0.rescale(&a.0))
-    }
-
-    fn rescale_now(&self, py: Python<'_>, a: &CkksCiphertext) -> Cipher {
-        cipher(py, || self.0.rescale_now(&a.0))
-    }
-
-    fn rescale_for_product(&self, py: Python<'_>, a: &CkksCiphertext) -> Cipher {
-        cipher(py, || self.0.rescale_for_product(&a.0))
-    }
-
-    fn weighted_sum_scalar(&self, py: Python<'_>, terms: Vec<Py<CkksCiphertext>>, values: Vec<f64>) -> Cipher {
-        let terms: Vec<_> = terms.iter().map(|term| &term.get().0).collect();
-        cipher(py, || self.0.weighted_sum_scalar(&terms, &values))
+        values: PyReadonlyArray1<'_, Complex64>,
+        limbs: usize,
+        degree: u32,
+        slots: usize,
+    ) -> PyResult<CkksCoefficients> {
+        let values = complex(&values)?;
+        free(py, || self.0.encode_coefficients(&values, limbs, degree, slots))
+            .map(|made| CkksCoefficients(Encoded::Coefficients(made)))
     }
 
     fn scale_at(&self, limbs: usize) -> PyResult<f64> {
         self.0.scale_at(limbs).map_err(Raised::raised)
-    }
-
-    fn rescale_and_drop(&self, py: Python<'_>, a: &CkksCiphertext, limbs: Arg<usize>) -> Cipher {
-        let limbs = limbs.of::<ckks::Error>("limbs")?;
-        cipher(py, || self.0.rescale_and_drop(&a.0, limbs))
-    }
-
-    fn mod_drop(&self, py: Python<'_>, a: &CkksCiphertext, limbs: Arg<usize>) -> Cipher {
-        let limbs = limbs.of::<ckks::Error>("limbs")?;
-        cipher(py, || self.0.mod_drop(&a.0, limbs))
-    }
-
-    fn align(&self, py: Python<'_>, a: &CkksCiphertext, to: &CkksCiphertext) -> Cipher {
-        cipher(py, || self.0.align(&a.0, &to.0))
-    }
-
-    fn to_sparse(&self, py: Python<'_>, a: &CkksCiphertext, key: &CkksKey) -> Cipher {
-        let key = key.rows()?;
-        cipher(py, || self.0.to_sparse(&a.0, &*key))
-    }
-
-    fn to_dense(&self, py: Python<'_>, a: &CkksCiphertext, key: &CkksKey) -> Cipher {
-        let key = key.rows()?;
-        cipher(py, || self.0.to_dense(&a.0, &*key))
     }
 
     #[pyo3(signature = (a, key, squared = None))]
@@ -390,110 +323,27 @@ impl CkksContext {
         ckks::rotation_galois_element(step, self.0.parameters().ring_dim)
     }
 
-    fn rotate(&self, py: Python<'_>, a: &CkksCiphertext, galois_element: u64, key: &CkksKey) -> Cipher {
-        let key = key.rows()?;
-        cipher(py, || self.0.rotate(&a.0, &*self.0.automorphism(galois_element)?, &*key))
-    }
-
-    fn decompose(&self, py: Python<'_>, a: &CkksCiphertext) -> PyResult<CkksDigits> {
-        free(py, || self.0.decompose(&a.0)).map(CkksDigits)
-    }
-
-    fn rotate_hoisted(
+    /// One piece of work on operands that are at hand; its results.
+    #[pyo3(signature = (work, operands, *, argument = None, numbers = Vec::new(), key = None, vectors = Vec::new()))]
+    #[allow(clippy::too_many_arguments)] // Named on the Python side.
+    fn perform(
         &self,
         py: Python<'_>,
-        a: &CkksCiphertext,
-        digits: &CkksDigits,
-        galois_element: u64,
-        key: &CkksKey,
-    ) -> Cipher {
-        let key = key.rows()?;
-        cipher(py, || self.0.rotate_hoisted(&a.0, &digits.0, &*self.0.automorphism(galois_element)?, &*key))
-    }
-
-    fn rotate_hoisted_extended(
-        &self,
-        py: Python<'_>,
-        a: &CkksCiphertext,
-        digits: &CkksDigits,
-        galois_element: u64,
-        key: &CkksKey,
-    ) -> PyResult<CkksExtended> {
-        let key = key.rows()?;
-        free(py, || self.0.rotate_hoisted_extended(&a.0, &digits.0, &*self.0.automorphism(galois_element)?, &*key))
-            .map(CkksExtended)
-    }
-
-    fn extend(&self, py: Python<'_>, a: &CkksCiphertext) -> PyResult<CkksExtended> {
-        free(py, || self.0.extend(&a.0)).map(CkksExtended)
-    }
-
-    fn encode_coefficients(
-        &self,
-        py: Python<'_>,
-        values: PyReadonlyArray1<'_, Complex64>,
-        limbs: usize,
-        degree: u32,
-        slots: usize,
-    ) -> PyResult<CkksCoefficients> {
-        let values = complex(&values)?;
-        free(py, || self.0.encode_coefficients(&values, limbs, degree, slots)).map(CkksCoefficients)
-    }
-
-    /// A sum for each item of `terms`, with the same plaintexts; its item of `plus`, if there are any, is added.
-    fn weighted_sums_extended(
-        &self,
-        py: Python<'_>,
-        terms: Vec<Vec<Py<CkksExtended>>>,
-        plains: Vec<Py<CkksCoefficients>>,
-        plus: Vec<Py<CkksExtended>>,
-    ) -> PyResult<Vec<CkksExtended>> {
-        let terms: Vec<Vec<_>> = terms.iter().map(|sum| sum.iter().map(|term| &term.get().0).collect()).collect();
-        let plains: Vec<_> = plains.iter().map(|plain| &plain.get().0).collect();
-        let plus: Vec<_> = plus.iter().map(|plus| &plus.get().0).collect();
-        let sum = |(at, terms)| ckks::WeightedTerms { terms, plus: plus.get(at).copied() };
-        let sums: Vec<_> = terms.iter().map(Vec::as_slice).enumerate().map(sum).collect();
-        free(py, || self.0.weighted_sums_extended(&sums, &plains))
-            .map(|made| made.into_iter().map(CkksExtended).collect())
-    }
-
-    fn mod_raise(&self, py: Python<'_>, a: &CkksCiphertext, limbs: Arg<usize>) -> Cipher {
-        let limbs = limbs.of::<ckks::Error>("limbs")?;
-        cipher(py, || self.0.mod_raise(&a.0, limbs))
-    }
-
-    fn mult_monomial(&self, py: Python<'_>, a: &CkksCiphertext, power: Arg<usize>) -> Cipher {
-        let power = power.of::<ckks::Error>("power")?;
-        cipher(py, || self.0.mult_monomial(&a.0, power))
-    }
-
-    fn mult_integer(&self, py: Python<'_>, a: &CkksCiphertext, factor: Arg<u64>) -> Cipher {
-        let factor = factor.of::<ckks::Error>("factor")?;
-        cipher(py, || self.0.mult_integer(&a.0, factor))
-    }
-
-    fn decompose_extended(&self, py: Python<'_>, a: &CkksExtended) -> PyResult<CkksDigits> {
-        free(py, || self.0.decompose_extended(&a.0)).map(CkksDigits)
-    }
-
-    fn rotate_extended(
-        &self,
-        py: Python<'_>,
-        a: &CkksExtended,
-        digits: &CkksDigits,
-        galois_element: u64,
-        key: &CkksKey,
-    ) -> PyResult<CkksExtended> {
-        let key = key.rows()?;
-        free(py, || self.0.rotate_extended(&a.0, &digits.0, &*self.0.automorphism(galois_element)?, &*key))
-            .map(CkksExtended)
-    }
-
-    fn add_extended(&self, py: Python<'_>, a: &CkksExtended, b: &CkksExtended) -> PyResult<CkksExtended> {
-        free(py, || self.0.add_extended(&a.0, &b.0)).map(CkksExtended)
-    }
-
-    fn mod_down(&self, py: Python<'_>, a: &CkksExtended) -> Cipher {
-        cipher(py, || self.0.mod_down(&a.0))
+        work: &str,
+        operands: Vec<ValueIn>,
+        argument: Option<Arg<u64>>,
+        numbers: Vec<f64>,
+        key: Option<&CkksKey>,
+        vectors: Vec<VectorIn>,
+    ) -> PyResult<Vec<Py<PyAny>>> {
+        let mut task = task(work, Arg::optional::<ckks::Error>(argument, "argument")?.unwrap_or(0), numbers)?;
+        let key = key.map(CkksKey::rows).transpose()?;
+        let operands: Vec<_> = operands.iter().map(ValueIn::operand).collect();
+        let vectors: Vec<_> = vectors.iter().map(VectorIn::encoded).collect();
+        if let (Operation::MultOverScale, [Operand::Cipher(a)]) = (task.operation, operands.as_slice()) {
+            task = task.at_scale(a.scale());
+        }
+        let made = free(py, || Cpu(&self.0).perform_on(&task, &operands, key.as_deref(), &vectors))?;
+        made.into_iter().map(|value| value_out(py, value)).collect()
     }
 }

@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use numpy::{Complex64, IntoPyArray, PyArray2, PyArrayMethods, PyReadonlyArray1};
 use penstock_ckks as ckks;
+use penstock_operations::Operation;
 use penstock_run as runs;
-use penstock_run::{Form, Task, Vector, Work};
+use penstock_run::{Form, Task, Vector};
 use penstock_store as store;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -139,65 +140,30 @@ impl runs::Supply for Supply<'_> {
         Ok(made)
     }
 
-    fn output(&self, number: u32, result: &ckks::Ciphertext) -> Result<(), Failure> {
-        let copy = result.duplicate()?;
+    fn output(&self, number: u32, result: ckks::Ciphertext) -> Result<(), Failure> {
         let mut outputs = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
         let number = number as usize;
         if outputs.len() <= number {
             outputs.resize_with(number + 1, || None);
         }
-        outputs[number] = Some(copy);
+        outputs[number] = Some(result);
         Ok(())
     }
 }
 
-fn work_of(name: &str, argument: i64, number: f64, numbers: Vec<f64>) -> Option<Work> {
-    let whole = || usize::try_from(argument).unwrap_or(0);
-    let element = argument as u64;
-    Some(match name {
-        "input" => Work::Input(argument as u32),
-        "output" => Work::Output(argument as u32),
-        "add" => Work::Add,
-        "sub" => Work::Sub,
-        "mult" => Work::Mult,
-        "mult_no_relin" => Work::MultNoRelin,
-        "square" => Work::Square,
-        "relinearize" => Work::Relinearize,
-        "negate" => Work::Negate,
-        "add_plain" => Work::AddPlain,
-        "sub_plain" => Work::SubPlain,
-        "mult_plain" => Work::MultPlain,
-        "plain_sum" => Work::PlainSum,
-        "add_scalar" => Work::AddScalar(number),
-        "sub_scalar" => Work::SubScalar(number),
-        "scalar_sub" => Work::ScalarSub(number),
-        "mult_scalar" => Work::MultScalar(number),
-        "mult_over_scale" => Work::MultOverScale(numbers.try_into().ok()?),
-        "number_sum" => Work::NumberSum(numbers.into()),
-        "rotate" => Work::Rotate(element),
-        "rotate_hoisted" => Work::RotateHoisted(element),
-        "rotate_hoisted_extended" => Work::RotateHoistedExtended(element),
-        "rotate_extended" => Work::RotateExtended(element),
-        "to_sparse" => Work::ToSparse,
-        "to_dense" => Work::ToDense,
-        "rescale" => Work::Rescale,
-        "rescale_now" => Work::RescaleNow,
-        "rescale_for_product" => Work::RescaleForProduct,
-        "mod_drop" => Work::ModDrop(whole()),
-        "rescale_and_drop" => Work::RescaleAndDrop(whole()),
-        "mod_raise" => Work::ModRaise(whole(), false),
-        "mod_raise_to_scale" => Work::ModRaise(whole(), true),
-        "align" => Work::Align,
-        "monomial" => Work::Monomial(whole()),
-        "whole" => Work::Whole(element),
-        "decompose" => Work::Decompose,
-        "decompose_extended" => Work::DecomposeExtended,
-        "extend" => Work::Extend,
-        "add_extended" => Work::AddExtended,
-        "mod_down" => Work::ModDown,
-        "weighted_sums" => Work::WeightedSums(whole(), false),
-        "weighted_sums_plus" => Work::WeightedSums(whole(), true),
-        _ => return None,
+/// A task of no program: its operands are at hand.
+pub(crate) fn task(work: &str, argument: u64, numbers: Vec<f64>) -> PyResult<Task> {
+    let operation = Operation::named(work).filter(|operation| operation.row().is_work);
+    let operation = operation.ok_or_else(|| ckks::Error::refused(format!("there is no work '{work}'")))?;
+    Ok(Task {
+        operation,
+        argument,
+        numbers: numbers.into(),
+        operands: Box::default(),
+        first_result: 0,
+        results: 0,
+        key: None,
+        vectors: Box::default(),
     })
 }
 
@@ -213,7 +179,7 @@ impl CkksProgram {
     }
 
     #[pyo3(signature = (
-        work, operands, result_bytes, *, argument = 0, number = 0.0, numbers = Vec::new(), key = None, vectors = Vec::new(),
+        work, operands, result_bytes, *, argument = 0, numbers = Vec::new(), key = None, vectors = Vec::new(),
     ))]
     #[allow(clippy::too_many_arguments)] // Named on the Python side.
     fn add(
@@ -221,14 +187,12 @@ impl CkksProgram {
         work: &str,
         operands: Vec<u32>,
         result_bytes: Vec<u64>,
-        argument: i64,
-        number: f64,
+        argument: u64,
         numbers: Vec<f64>,
         key: Option<(u32, u16)>,
         vectors: Vec<(u32, u16, u8, bool)>,
     ) -> PyResult<u32> {
-        let work = work_of(work, argument, number, numbers)
-            .ok_or_else(|| ckks::Error::refused(format!("there is no work '{work}'")))?;
+        let task = task(work, argument, numbers)?;
         let form = |over_p| if over_p { Form::Coefficients } else { Form::Plaintext };
         let vectors = vectors
             .into_iter()
@@ -237,7 +201,7 @@ impl CkksProgram {
         let first_result = self.value_bytes.len() as u32;
         let results = result_bytes.len() as u32;
         self.value_bytes.extend(result_bytes);
-        self.tasks.push(Task { work, operands: operands.into(), first_result, results, key, vectors });
+        self.tasks.push(Task { operands: operands.into(), first_result, results, key, vectors, ..task });
         Ok(first_result)
     }
 
@@ -247,6 +211,7 @@ impl CkksProgram {
 
     #[pyo3(signature = (
         context, keys, vector, input, progress, *, slots, lanes, keys_in_order, value_bytes, keep_bytes, ahead_bytes, window,
+        is_recorded = false,
     ))]
     #[allow(clippy::too_many_arguments, clippy::type_complexity)] // Named on the Python side; this is the border.
     fn run<'py>(
@@ -264,6 +229,7 @@ impl CkksProgram {
         keep_bytes: u64,
         ahead_bytes: u64,
         window: usize,
+        is_recorded: bool,
     ) -> PyResult<(Vec<Option<CkksCiphertext>>, Bound<'py, PyArray2<f64>>, Bound<'py, PyDict>)> {
         let program = self.checked()?;
         let keys = Keys::of(keys)?;
@@ -280,7 +246,20 @@ impl CkksProgram {
                 Ok(())
             })
         };
-        let outcome = py.detach(|| runs::run(&context.0, &program, &supply, options, watch)).map_err(|each| each.0)?;
+        let cpu = runs::Cpu(&context.0);
+        let outcome = if is_recorded {
+            let most = program.peak_value_bytes() + if lanes > 1 { value_bytes } else { 0 };
+            let device = runs::Recording::new(&cpu, &program, lanes, most);
+            let outcome = py.detach(|| runs::run(&device, &program, &supply, options, watch));
+            let (faults, _) = device.finish();
+            if !faults.is_empty() {
+                return Err(ckks::Error::refused(format!("buffers: {}", faults.join("; "))));
+            }
+            outcome
+        } else {
+            py.detach(|| runs::run(&cpu, &program, &supply, options, watch))
+        };
+        let outcome = outcome.map_err(|each| each.0)?;
         let times: Vec<f64> =
             outcome.times.iter().flat_map(|each| [each.start_s, each.end_s, each.key_s, each.encode_s]).collect();
         let times = times.into_pyarray(py).reshape([outcome.times.len(), 4])?;

@@ -5,46 +5,21 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use penstock_ckks as ckks;
 
-use crate::Supply;
 use crate::program::{Form, Program, Vector};
-
-/// A vector in the form that a task takes.
-#[derive(Debug)]
-pub enum Encoded {
-    Plaintext(ckks::Plaintext),
-    Coefficients(ckks::Coefficients),
-}
-
-impl Encoded {
-    pub fn plaintext(&self) -> Option<&ckks::Plaintext> {
-        if let Self::Plaintext(found) = self { Some(found) } else { None }
-    }
-
-    pub fn coefficients(&self) -> Option<&ckks::Coefficients> {
-        if let Self::Coefficients(found) = self { Some(found) } else { None }
-    }
-
-    fn bytes(&self) -> u64 {
-        match self {
-            Self::Plaintext(plain) => 8 * plain.words().len() as u64,
-            Self::Coefficients(coefficients) => coefficients.bytes() as u64,
-        }
-    }
-}
+use crate::{Device, Supply};
 
 /// The place of a vector.
-enum Place {
+enum Place<V> {
     /// Coefficients that were made ahead of the use.
     Ahead(ckks::Coefficients),
     /// Somebody makes them.
     Making,
     /// For the next use.
-    Kept(Arc<Encoded>),
+    Kept(Arc<V>),
 }
 
-#[derive(Default)]
-struct State {
-    places: HashMap<Vector, Place>,
+struct State<V> {
+    places: HashMap<Vector, Place<V>>,
     kept_bytes: u64,
     ahead_bytes: u64,
     /// The first task whose vectors are not taken yet, at least.
@@ -56,14 +31,14 @@ struct State {
 }
 
 /// The vectors of one run.
-pub struct Vectors<'a> {
-    context: &'a ckks::Context,
+pub struct Vectors<'a, D: Device> {
+    device: &'a D,
     program: &'a Program,
     /// Tasks that use each vector, rising.
     uses: HashMap<Vector, Vec<u32>>,
     keep_bytes: u64,
     ahead_bytes: u64,
-    state: Mutex<State>,
+    state: Mutex<State<D::Vector>>,
     changed: Condvar,
 }
 
@@ -75,18 +50,33 @@ pub struct Made {
     pub peak_bytes: u64,
 }
 
-impl<'a> Vectors<'a> {
-    pub fn new(context: &'a ckks::Context, program: &'a Program, keep_bytes: u64, ahead_bytes: u64) -> Self {
+impl<V> Default for State<V> {
+    fn default() -> Self {
+        Self {
+            places: HashMap::new(),
+            kept_bytes: 0,
+            ahead_bytes: 0,
+            cursor: 0,
+            closed: false,
+            made: 0,
+            made_ahead: 0,
+            peak_bytes: 0,
+        }
+    }
+}
+
+impl<'a, D: Device> Vectors<'a, D> {
+    pub fn new(device: &'a D, program: &'a Program, keep_bytes: u64, ahead_bytes: u64) -> Self {
         let mut uses: HashMap<Vector, Vec<u32>> = HashMap::new();
         for (at, task) in program.tasks().iter().enumerate() {
             for vector in &task.vectors {
                 uses.entry(*vector).or_default().push(at as u32);
             }
         }
-        Self { context, program, uses, keep_bytes, ahead_bytes, state: Mutex::default(), changed: Condvar::new() }
+        Self { device, program, uses, keep_bytes, ahead_bytes, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, State<D::Vector>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -96,9 +86,9 @@ impl<'a> Vectors<'a> {
     }
 
     /// The vectors of a task.
-    pub fn take<S: Supply>(&self, at: usize, supply: &S) -> Result<Vec<Arc<Encoded>>, S::Error> {
+    pub fn take<S: Supply>(&self, at: usize, supply: &S) -> Result<Vec<Arc<D::Vector>>, S::Error> {
         let wanted = &self.program.tasks()[at].vectors;
-        let mut found: Vec<Option<Arc<Encoded>>> = vec![None; wanted.len()];
+        let mut found: Vec<Option<Arc<D::Vector>>> = vec![None; wanted.len()];
         let mut halves: Vec<(usize, Option<ckks::Coefficients>)> = Vec::new();
         {
             let mut state = self.state();
@@ -124,7 +114,7 @@ impl<'a> Vectors<'a> {
         for (place, made) in encoded {
             found[place] = Some(Arc::new(made));
         }
-        let found: Vec<Arc<Encoded>> = found.into_iter().flatten().collect();
+        let found: Vec<Arc<D::Vector>> = found.into_iter().flatten().collect();
         self.keep(at, wanted, &found);
         Ok(found)
     }
@@ -135,7 +125,7 @@ impl<'a> Vectors<'a> {
         wanted: &[Vector],
         halves: Vec<(usize, Option<ckks::Coefficients>)>,
         supply: &S,
-    ) -> Result<Vec<(usize, Encoded)>, S::Error> {
+    ) -> Result<Vec<(usize, D::Vector)>, S::Error> {
         let mut full = Vec::with_capacity(halves.len());
         self.state().made += halves.len() as u64;
         for (place, coefficients) in halves {
@@ -147,26 +137,29 @@ impl<'a> Vectors<'a> {
         }
         let (plain, bare): (Vec<_>, Vec<_>) =
             full.into_iter().partition(|(place, _)| wanted[*place].form == Form::Plaintext);
-        let made = self.context.plaintexts_of(&plain.iter().map(|(_, each)| each).collect::<Vec<_>>())?;
-        let plain = plain.into_iter().zip(made).map(|((place, _), made)| (place, Encoded::Plaintext(made)));
-        Ok(plain.chain(bare.into_iter().map(|(place, each)| (place, Encoded::Coefficients(each)))).collect())
+        let mut encoded = Vec::with_capacity(plain.len() + bare.len());
+        for (form, group) in [(Form::Plaintext, plain), (Form::Coefficients, bare)] {
+            let (places, coefficients): (Vec<_>, Vec<_>) = group.into_iter().unzip();
+            encoded.extend(places.into_iter().zip(self.device.encode(form, coefficients)?));
+        }
+        Ok(encoded)
     }
 
     fn coefficients<S: Supply>(&self, vector: Vector, supply: &S) -> Result<ckks::Coefficients, S::Error> {
         let values = supply.vector(vector.number)?;
         let (limbs, degree) = (usize::from(vector.limbs), u32::from(vector.degree));
-        Ok(self.context.encode_coefficients(&values, limbs, degree, values.len())?)
+        Ok(self.device.host().encode_coefficients(&values, limbs, degree, values.len())?)
     }
 
     /// Task `at` has taken its vectors: those with a later use stay, the ones that are used soonest first.
-    fn keep(&self, at: usize, wanted: &[Vector], found: &[Arc<Encoded>]) {
+    fn keep(&self, at: usize, wanted: &[Vector], found: &[Arc<D::Vector>]) {
         let mut state = self.state();
         for (vector, encoded) in wanted.iter().zip(found) {
             let is_kept = matches!(state.places.get(vector), Some(Place::Kept(_)));
             if self.next_use(vector, at + 1).is_none() {
                 if is_kept {
                     state.places.remove(vector);
-                    state.kept_bytes -= encoded.bytes();
+                    state.kept_bytes -= self.device.vector_bytes(encoded);
                 }
                 continue;
             }
@@ -178,11 +171,13 @@ impl<'a> Vectors<'a> {
                 state.ahead_bytes -= bytes;
             }
             state.places.insert(*vector, Place::Kept(Arc::clone(encoded)));
-            state.kept_bytes += encoded.bytes();
+            state.kept_bytes += self.device.vector_bytes(encoded);
         }
         while state.kept_bytes > self.keep_bytes {
             let kept = state.places.iter().filter_map(|(vector, place)| match place {
-                Place::Kept(encoded) => Some((self.next_use(vector, at + 1), *vector, encoded.bytes())),
+                Place::Kept(encoded) => {
+                    Some((self.next_use(vector, at + 1), *vector, self.device.vector_bytes(encoded)))
+                }
                 _ => None,
             });
             let Some((_, vector, bytes)) =

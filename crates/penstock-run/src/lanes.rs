@@ -7,12 +7,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use penstock_ckks as ckks;
+use penstock_operations::Operation;
 
 use crate::encoded::{Made, Vectors};
-
-use crate::Supply;
-use crate::perform::{Value, perform};
-use crate::program::{Program, Task, Work};
+use crate::program::{Program, Task};
+use crate::{Device, Supply};
 
 /// How long an idle lane looks for work before it sleeps: about the time of a short task.
 const SPIN: Duration = Duration::from_micros(100);
@@ -63,12 +62,12 @@ pub struct Outcome {
     pub counts: Counts,
 }
 
-struct State {
+struct State<V> {
     ready: BinaryHeap<Reverse<u32>>,
     /// Operands that are not made yet, of each task.
     missing: Vec<u32>,
     uses_left: Vec<u32>,
-    values: Vec<Option<Arc<Value>>>,
+    values: Vec<Option<Arc<V>>>,
     finished: Vec<bool>,
     /// The first task that is not finished.
     oldest: usize,
@@ -84,17 +83,17 @@ struct State {
     stopped: bool,
 }
 
-struct Lanes<'a, S: Supply> {
-    context: &'a ckks::Context,
+struct Lanes<'a, D: Device, S: Supply> {
+    device: &'a D,
     program: &'a Program,
     supply: &'a S,
     options: Options,
-    vectors: Vectors<'a>,
+    vectors: Vectors<'a, D>,
     /// Tasks that wait for each value.
     consumers: Vec<Vec<u32>>,
     /// Place of each task among those with keys.
     key_order: Vec<u32>,
-    state: Mutex<State>,
+    state: Mutex<State<D::Value>>,
     changed: Condvar,
     failure: Mutex<Option<S::Error>>,
     origin: Instant,
@@ -104,17 +103,17 @@ struct Lanes<'a, S: Supply> {
 ///
 /// # Errors
 /// That of the first task that failed; that of `watch`. Tasks under way are finished first.
-pub fn run<S: Supply>(
-    context: &ckks::Context,
+pub fn run<D: Device, S: Supply>(
+    device: &D,
     program: &Program,
     supply: &S,
     options: Options,
     mut watch: impl FnMut(usize) -> Result<(), S::Error>,
 ) -> Result<Outcome, S::Error> {
-    let lanes = Lanes::new(context, program, supply, options);
+    let lanes = Lanes::new(device, program, supply, options);
     let watched = thread::scope(|scope| {
         scope.spawn(|| {
-            if let Err(error) = context.abreast(options.lanes, || !lanes.state().stopped, || lanes.work()) {
+            if let Err(error) = device.host().abreast(options.lanes, || !lanes.state().stopped, || lanes.work()) {
                 lanes.fail(error.into());
             }
         });
@@ -125,12 +124,13 @@ pub fn run<S: Supply>(
         lanes.vectors.close();
         watched
     });
+    let state = lanes.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    state.values.into_iter().flatten().filter_map(Arc::into_inner).for_each(|value| device.free(value));
     let failed = lanes.failure.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let Some(error) = failed {
         return Err(error);
     }
     watched?;
-    let state = lanes.state.into_inner().unwrap_or_else(PoisonError::into_inner);
     let Made { encoded, ahead, peak_bytes } = lanes.vectors.made();
     let counts = Counts {
         vectors_encoded: encoded,
@@ -142,8 +142,8 @@ pub fn run<S: Supply>(
     Ok(Outcome { times: state.times, counts })
 }
 
-impl<'a, S: Supply> Lanes<'a, S> {
-    fn new(context: &'a ckks::Context, program: &'a Program, supply: &'a S, options: Options) -> Self {
+impl<'a, D: Device, S: Supply> Lanes<'a, D, S> {
+    fn new(device: &'a D, program: &'a Program, supply: &'a S, options: Options) -> Self {
         let tasks = program.tasks();
         let mut consumers = vec![Vec::new(); program.value_bytes().len()];
         let mut key_order = Vec::with_capacity(tasks.len());
@@ -176,11 +176,11 @@ impl<'a, S: Supply> Lanes<'a, S> {
             stopped: false,
         };
         Self {
-            context,
+            device,
             program,
             supply,
             options,
-            vectors: Vectors::new(context, program, options.keep_bytes, options.ahead_bytes),
+            vectors: Vectors::new(device, program, options.keep_bytes, options.ahead_bytes),
             consumers,
             key_order,
             state: Mutex::new(state),
@@ -190,7 +190,7 @@ impl<'a, S: Supply> Lanes<'a, S> {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, State<D::Value>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -274,7 +274,7 @@ impl<'a, S: Supply> Lanes<'a, S> {
     }
 
     /// The first ready task that keeps to the options.
-    fn pick(&self, state: &mut State) -> Option<usize> {
+    fn pick(&self, state: &mut State<D::Value>) -> Option<usize> {
         let mut passed = Vec::new();
         let mut found = None;
         while let Some(Reverse(at)) = state.ready.pop() {
@@ -293,7 +293,7 @@ impl<'a, S: Supply> Lanes<'a, S> {
         found
     }
 
-    fn may_run(&self, state: &State, at: usize) -> bool {
+    fn may_run(&self, state: &State<D::Value>, at: usize) -> bool {
         let task = &self.program.tasks()[at];
         if task.key.is_some() && self.options.keys_in_order {
             let is_next = self.key_order[at] as usize == state.keyed;
@@ -309,9 +309,9 @@ impl<'a, S: Supply> Lanes<'a, S> {
         self.program.value_bytes()[made].iter().sum()
     }
 
-    fn perform(&self, at: usize) -> Result<(Vec<Value>, TaskTime), S::Error> {
+    fn perform(&self, at: usize) -> Result<(Vec<D::Value>, TaskTime), S::Error> {
         let task = &self.program.tasks()[at];
-        let mut operands: Vec<Arc<Value>> = Vec::with_capacity(task.operands.len());
+        let mut operands: Vec<Arc<D::Value>> = Vec::with_capacity(task.operands.len());
         {
             let state = self.state();
             for value in &task.operands {
@@ -326,18 +326,22 @@ impl<'a, S: Supply> Lanes<'a, S> {
             None => None,
         };
         let started = Instant::now();
-        let given: Vec<&Value> = operands.iter().map(AsRef::as_ref).collect();
-        let values = match task.work {
-            Work::Input(number) => vec![Value::Cipher(self.supply.input(number)?)],
-            Work::Output(number) => {
-                if let Some(Value::Cipher(result)) = given.first() {
-                    self.supply.output(number, result)?;
-                }
+        let given: Vec<&D::Value> = operands.iter().map(AsRef::as_ref).collect();
+        let values = match (task.operation, given.as_slice()) {
+            (Operation::Input, _) => {
+                vec![self.device.import(task, self.supply.input(task.argument as u32)?)?]
+            }
+            (Operation::Output, [result]) => {
+                self.supply.output(task.argument as u32, self.device.export(task, result)?)?;
                 Vec::new()
+            }
+            (Operation::MultOverScale, [operand]) => {
+                let task = task.at_scale(self.device.scale(operand)?);
+                self.device.perform(&task, &given, None, &[])?
             }
             _ => {
                 let vectors: Vec<_> = vectors.iter().map(AsRef::as_ref).collect();
-                perform(self.context, task, &given, key.as_deref(), &vectors)?
+                self.device.perform(task, &given, key.as_deref(), &vectors)?
             }
         };
         let time = TaskTime {
@@ -350,13 +354,14 @@ impl<'a, S: Supply> Lanes<'a, S> {
     }
 
     /// Stores the results, drops what has no further use, and says which tasks are ready now.
-    fn finish(&self, at: usize, values: Vec<Value>, time: TaskTime) {
+    fn finish(&self, at: usize, values: Vec<D::Value>, time: TaskTime) {
         let task = &self.program.tasks()[at];
-        let mut dropped: Vec<Arc<Value>> = Vec::new();
+        let mut dropped: Vec<D::Value> = Vec::new();
         let mut state = self.state();
         state.times[at] = time;
         for (value, number) in values.into_iter().zip(task.first_result as usize..) {
             if state.uses_left[number] == 0 {
+                dropped.push(value);
                 continue;
             }
             state.values[number] = Some(Arc::new(value));
@@ -373,7 +378,8 @@ impl<'a, S: Supply> Lanes<'a, S> {
             let number = *value as usize;
             state.uses_left[number] -= 1;
             if state.uses_left[number] == 0 {
-                dropped.extend(state.values[number].take());
+                // Who used it with others has let go of it.
+                dropped.extend(state.values[number].take().and_then(Arc::into_inner));
                 state.live_bytes -= self.program.value_bytes()[number];
             }
         }
@@ -385,12 +391,12 @@ impl<'a, S: Supply> Lanes<'a, S> {
         state.running -= 1;
         state.keyed_running -= usize::from(task.key.is_some());
         drop(state);
-        drop(dropped);
+        dropped.into_iter().for_each(|value| self.device.free(value));
         self.changed.notify_all();
     }
 }
 
-impl<S: Supply> std::fmt::Debug for Lanes<'_, S> {
+impl<D: Device, S: Supply> std::fmt::Debug for Lanes<'_, D, S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Lanes").field("options", &self.options).finish_non_exhaustive()
     }

@@ -2,20 +2,25 @@
 //! freed after its last use, a constant is encoded before its use and kept for the next one where that fits, and tasks
 //! that do not depend on each other run side by side.
 //!
-//! [`Program`] is the tasks in an order that respects their operands; [`run`] executes it with evaluation keys, vectors
-//! and inputs from a [`Supply`]. The caller decides how: from a disk, say.
+//! [`Program`] is the tasks in an order that respects their operands; [`run`] executes it on a [`Device`] with evaluation
+//! keys, vectors and inputs from a [`Supply`]. The caller decides how: from a disk, say.
 
+mod cpu;
+mod device;
 mod encoded;
 mod error;
 mod lanes;
-mod perform;
 mod program;
+mod recording;
 #[cfg(test)]
 mod tests;
 
+pub use cpu::{Cpu, Encoded, Operand, Value};
+pub use device::Device;
 pub use error::Error;
 pub use lanes::{Counts, Options, Outcome, TaskTime, run};
-pub use program::{Form, Program, Task, Vector, Work};
+pub use program::{Form, Program, Task, Vector};
+pub use recording::{Buffer, Recording};
 
 use std::sync::Arc;
 
@@ -49,5 +54,5 @@ pub trait Supply: Sync {
     ///
     /// # Errors
     /// The supply's.
-    fn output(&self, number: u32, result: &ckks::Ciphertext) -> Result<(), Self::Error>;
+    fn output(&self, number: u32, result: ckks::Ciphertext) -> Result<(), Self::Error>;
 }

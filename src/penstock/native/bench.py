@@ -267,7 +267,7 @@ class _Bench:
         made = []
         for element, key in zip(self.elements, self.keys, strict=True):
             with source.get(key, self.params.num_q) as rows:
-                made.append(self.engine.rotate(self.native_input, element, rows))
+                made += self.engine.perform("rotate", [self.native_input], argument=element, key=rows)
         return made
 
     def identical(self) -> bool:

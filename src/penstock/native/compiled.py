@@ -15,62 +15,14 @@ import numpy as np
 from penstock import _engine
 from penstock.native.arena import ArenaModel
 from penstock.native.evaluator import NativeEvaluator
-from penstock.operations import OpKind, rotation_galois_element
+from penstock.native.work import Encoding, Work, WorkExecutor
+from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import CkksParameters
-from penstock.program.call import (
-    Call,
-    Cipher,
-    Executed,
-    Manner,
-    Monomial,
-    NumberSum,
-    PlainSum,
-    Refresh,
-    WeightedSum,
-    Whole,
-)
+from penstock.program.call import Call, Cipher, Executed
 from penstock.program.evaluator import Plain, Values
-from penstock.program.fits import check_real_number
 from penstock.program.imaginary import ComplexValues
-from penstock.program.rows import MULTIPLICATIONS
 from penstock.program.scaling import ScaleState
 from penstock.traces.builder import TraceBuilder
-
-_OVER_P = {
-    OpKind.EXTEND,
-    OpKind.ADD_EXTENDED,
-    OpKind.ROTATE_EXTENDED,
-    OpKind.ROTATE_HOISTED_EXTENDED,
-    OpKind.MULT_PLAIN_EXTENDED,
-}
-"""Kinds whose result is over Q and P."""
-_SAME_NAME = {
-    OpKind.ADD, OpKind.SUB, OpKind.MULT, OpKind.MULT_NO_RELIN, OpKind.SQUARE, OpKind.RELINEARIZE, OpKind.NEGATE,
-    OpKind.DECOMPOSE, OpKind.DECOMPOSE_EXTENDED, OpKind.EXTEND, OpKind.ADD_EXTENDED, OpKind.MOD_DOWN,
-    OpKind.TO_SPARSE, OpKind.TO_DENSE,
-}  # fmt: skip
-"""Kinds that are the engine's work of the same name, and nothing else."""
-_TURNS = {
-    OpKind.ROTATE: "rotate",
-    OpKind.CONJUGATE: "rotate",
-    OpKind.ROTATE_HOISTED: "rotate_hoisted",
-    OpKind.ROTATE_EXTENDED: "rotate_extended",
-    OpKind.ROTATE_HOISTED_EXTENDED: "rotate_hoisted_extended",
-}
-
-
-class OverScale(complex):
-    """A factor that depends on the real scale of the operand: `numerator / (scale * level_scale) / small`."""
-
-    numerator: float
-    level_scale: float
-    small: float
-
-    @classmethod
-    def of(cls, numerator: float, level_scale: float, small: float) -> OverScale:
-        made = cls(numerator / (level_scale * level_scale) / small)
-        made.numerator, made.level_scale, made.small = numerator, level_scale, small
-        return made
 
 
 @dataclass(slots=True)
@@ -178,13 +130,13 @@ class Awaited:
     """Of the value, once it is used."""
 
 
-class CompilingEngine:
+class CompilingEngine(WorkExecutor):
     """An engine that notes calls. A ciphertext's value is its number."""
 
     origin_s = encode_s = transfer_s = 0.0
 
     def __init__(self, params: CkksParameters, scale_at: Callable[[int], float]) -> None:
-        self.params = params
+        super().__init__(params)
         self.compiled = Compiled(params)
         self.task = -1
         """The last task."""
@@ -202,116 +154,39 @@ class CompilingEngine:
     def scale_at(self, limbs: int) -> float:
         return self._scale_at(limbs)
 
-    def scale_of(self, a: Cipher) -> float:
-        raise NotImplementedError("the real scale is known when the program runs")
-
-    def execute(self, call: Call) -> Executed:
-        kind = call.kind
-        if isinstance(call.how, WeightedSum):
-            return self.weighted_sums([call])[0]
-        if kind in _TURNS:
-            return self._keyed(_TURNS[kind], call, self._element(call))
-        if kind in _SAME_NAME:
-            return self._keyed(kind.value, call, 0) if call.key is not None else self._note(kind.value, call)
-        if call.plain is not None:
-            degree = 1 if kind is OpKind.MULT_PLAIN else call.state.degree
-            return self._note(kind.value, call, vectors=[self._encoded(call.plain, call.state.limbs, degree)])
-        if call.scalar is not None:
-            return self._scalar(call, call.scalar)
-        if call.how is not None:
-            return self._how(call)
-        return self._limbs(call)
-
-    def weighted_sums(self, calls: Sequence[Call]) -> list[Executed]:
-        first = calls[0]
-        assert isinstance(first.how, WeightedSum)
-        plains = first.how.plains
-        vectors = [self._encoded(each, first.state.limbs, 1, over_p=True) for each in plains]
-        work = "weighted_sums_plus" if len(first.operands) > len(plains) else "weighted_sums"
+    def perform(self, work: Work, calls: Sequence[Call]) -> list[Executed]:
+        call, rest = calls[0], dict[str, Any]()
+        if call.key is not None:
+            rest["key"] = self._key_number(call.key), call.state.limbs
         operands = [self.number_of(each.value) for call in calls for each in call.operands]
+        vectors = [self._encoded(each) for each in work.vectors]
         sizes = [self._rows(call) for call in calls]
-        number = self._add(work, operands, sizes, argument=len(calls), vectors=vectors)
+        number = self._add(
+            work.name, operands, sizes, argument=work.argument, numbers=work.numbers, vectors=vectors, **rest
+        )
+        if call.key is not None:
+            self._switched(call.key, call.state.limbs)
+        for each in calls:
+            self.compiled.scratch_rows[-1] += self._adjusted_rows(each)
         return [Executed(call.state, number + at) for at, call in enumerate(calls)]
 
-    # Kinds.
-    def _element(self, call: Call) -> int:
-        if call.step is None:
-            return 2 * self.params.ring_dim - 1
-        return rotation_galois_element(call.step, self.params.ring_dim)
-
-    def _scalar(self, call: Call, scalar: complex) -> Executed:
-        if isinstance(scalar, OverScale):
-            assert call.kind is OpKind.MULT_SCALAR
-            return self._note("mult_over_scale", call, numbers=[scalar.numerator, scalar.level_scale, scalar.small])
-        check_real_number(call.kind, scalar)
-        work = "scalar_sub" if call.how is Manner.REVERSED else call.kind.value
-        return self._note(work, call, number=float(scalar.real))
-
-    def _how(self, call: Call) -> Executed:
-        how, state = call.how, call.state
-        if isinstance(how, PlainSum):
-            return self._note("plain_sum", call, vectors=[self._encoded(each, state.limbs, 1) for each in how.plains])
-        if isinstance(how, NumberSum):
-            return self._number_sum(call, how)
-        if isinstance(how, Monomial):
-            return self._note("monomial", call, argument=how.power)
-        if isinstance(how, Whole):
-            return self._note("whole", call, argument=how.factor)
-        return self._note("align", call)
-
-    def _number_sum(self, call: Call, how: NumberSum) -> Executed:
-        for term in call.operands:
-            if term.object_id in how.kept:
-                continue
-            value = term.value
-            if self._automatic:
-                # The rescaled operand has the state of the factors: as many limbs as the sum.
-                rescaled = Call(OpKind.RESCALE, [term], ScaleState(self._factor_limbs(term), 1))
-                value = self._note("rescale_for_product", rescaled).value
-            how.kept[term.object_id] = value
-        operands = [self.number_of(how.kept[term.object_id]) for term in call.operands]
-        number = self._add("number_sum", operands, [self._rows(call)], numbers=[float(w) for w in how.weights])
-        return Executed(self._product_state(call), number)
-
-    def _factor_limbs(self, term: Cipher) -> int:
-        return term.state.limbs - (1 if term.state.degree > 1 else 0)
-
-    def _product_state(self, call: Call) -> ScaleState:
-        first = call.operands[0]
-        return ScaleState(self._factor_limbs(first) if self._automatic else first.state.limbs, 2)
-
-    def _limbs(self, call: Call) -> Executed:
-        kind, limbs = call.kind, call.state.limbs
-        if kind is OpKind.MOD_DROP:
-            work = "rescale_and_drop" if call.state.degree < call.operands[0].state.degree else "mod_drop"
-            return self._note(work, call, argument=limbs)
-        if kind is OpKind.MOD_RAISE:
-            return self._note("mod_raise_to_scale" if self._automatic else "mod_raise", call, argument=limbs)
-        assert kind is OpKind.RESCALE, kind
-        return self._note("rescale_now" if self._automatic else "rescale", call)
-
     # Tasks.
-    def _keyed(self, work: str, call: Call, element: int) -> Executed:
-        compiled, key = self.compiled, call.key
-        assert key is not None
+    def _key_number(self, key: str) -> int:
         number = self._key_numbers.get(key)
         if number is None:
-            number = self._key_numbers[key] = len(compiled.keys)
-            compiled.keys.append(key)
-        compiled.key_uses.append((key, call.state.limbs))
-        params, limbs = self.params, call.state.limbs
-        switched = params.active_digits(limbs) * params.polynomial_bytes(limbs + params.num_p)
-        noted = self._note(work, call, argument=element, key=(number, call.state.limbs))
+            number = self._key_numbers[key] = len(self.compiled.keys)
+            self.compiled.keys.append(key)
+        return number
+
+    def _switched(self, key: str, limbs: int) -> None:
+        """The last task switches a key."""
+        compiled, params = self.compiled, self.params
+        compiled.key_uses.append((key, limbs))
         compiled.key_tasks.append(self.task)
         over_p = params.polynomial_bytes(limbs + params.num_p)
-        compiled.scratch_rows[-1] += [switched, over_p, over_p, params.polynomial_bytes(limbs)]
-        return noted
-
-    def _note(self, work: str, call: Call, **rest: Any) -> Executed:
-        operands = [self.number_of(each.value) for each in call.operands]
-        made = self._add(work, operands, [self._rows(call)], **rest)
-        self.compiled.scratch_rows[-1] += self._adjusted_rows(call)
-        return Executed(call.state, made)
+        compiled.scratch_rows[-1] += [
+            params.active_digits(limbs) * over_p, over_p, over_p, params.polynomial_bytes(limbs)
+        ]  # fmt: skip
 
     def _add(self, work: str, operands: Sequence[int], sizes: Sequence[list[int]], **rest: Any) -> int:
         self.task += 1
@@ -345,23 +220,24 @@ class CompilingEngine:
         self._add("output", [self.number_of(a.value)], [], argument=len(self.compiled.outputs) - 1)
         return place
 
-    def _encoded(self, plain: Plain, limbs: int, degree: int, *, over_p: bool = False) -> tuple[int, int, int, bool]:
-        compiled = self.compiled
+    def _encoded(self, vector: Encoding) -> tuple[int, int, int, bool]:
+        compiled, plain = self.compiled, vector.plain
         number = self._vector_numbers.get(id(plain))
         if number is None:
             number = self._vector_numbers[id(plain)] = len(compiled.vectors)
             compiled.vectors.append(plain)
-        name = (number, limbs, degree, over_p)
+        name = (number, *vector[1:])
         compiled.encoded[name] = compiled.encoded.get(name, 0) + 1
         return name
 
     def _rows(self, call: Call) -> list[int]:
         """Bytes of the blocks of the result in memory."""
         params, kind, limbs = self.params, call.kind, call.state.limbs
-        if kind in (OpKind.DECOMPOSE, OpKind.DECOMPOSE_EXTENDED):
-            return [params.active_digits(limbs) * params.polynomial_bytes(limbs + params.num_p)]
-        if kind in _OVER_P:
-            return [params.polynomial_bytes(limbs + params.num_p)] * 2
+        made, over_p = TRAITS[kind].makes, params.polynomial_bytes(limbs + params.num_p)
+        if made == "digits":
+            return [params.active_digits(limbs) * over_p]
+        if made == "extended":
+            return [over_p] * 2
         polynomials = 2
         if kind is OpKind.MULT_NO_RELIN:
             polynomials = 3
@@ -372,7 +248,7 @@ class CompilingEngine:
     def _adjusted_rows(self, call: Call) -> list[int]:
         """Blocks of operands that an automatic rule brings to another state first."""
         limbs = self.params.polynomial_bytes(call.state.limbs)
-        is_product = call.kind in MULTIPLICATIONS
+        is_product = TRAITS[call.kind].is_product
         moved = [
             each
             for each in call.operands
@@ -391,12 +267,6 @@ class CompilingEvaluator(NativeEvaluator):
         super().__init__(engine, None, builder)  # type: ignore[arg-type]  # it has no ends: inputs and outputs are noted
         rows = engine.compiled.row_tasks
         self.builder.on_add = lambda op_id: rows.append(engine.task)
-
-    def refresh_numbers(self, a: Cipher, small: int) -> Refresh:
-        limbs = a.state.limbs
-        q, top = self.moduli(), self.top_scale()
-        adjust = OverScale.of(top * q[limbs - 1], self.engine.scale_at(limbs), small)
-        return Refresh(adjust=adjust, small=small, modulus_ratio=q[0] / top)
 
     def _encrypt(self, values: Values) -> Executed:
         state = ScaleState.encrypted(self.params, self.params.num_q)

@@ -14,6 +14,7 @@ from typing import Any
 
 from penstock.native.ends import Ends
 from penstock.native.engine import Engine
+from penstock.native.work import OverScale
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.params.primes import openfhe_primes
@@ -81,9 +82,9 @@ class NativeEvaluator(ExpandingEvaluator):
         return self.engine.scale_at(self.params.num_q - (self.params.scaling is Scaling.FLEXIBLE_AUTO_EXT))
 
     def refresh_numbers(self, a: Cipher, small: int) -> Refresh:
-        engine, limbs, q, top = self.engine, a.state.limbs, self.moduli(), self.top_scale()
+        limbs, q, top = a.state.limbs, self.moduli(), self.top_scale()
         # The product with this number, divided by the last prime, has the scale of the full chain.
-        adjust = top * q[limbs - 1] / (engine.scale_of(a) * engine.scale_at(limbs)) / small
+        adjust = OverScale.of(top * q[limbs - 1], self.engine.scale_at(limbs), small)
         return Refresh(adjust=adjust, small=small, modulus_ratio=q[0] / top)
 
     def weighted_sum(self, terms: Iterable[Cipher], weights: Iterable[Weight]) -> Cipher:

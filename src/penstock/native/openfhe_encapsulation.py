@@ -73,8 +73,9 @@ def _try(context: OpenFheContext, contents: dict[str, bytes]) -> None:
     content = fhe.Serialize(encrypted_trial(cc, context.public_key), fhe.BINARY)
     engine = make_context(context.params)
     keys = {key: engine.import_key(made) for key, made in contents.items()}
-    low = engine.mod_drop(engine.import_ciphertext(content), 1)
-    back = engine.to_dense(engine.to_sparse(low, keys[TO_SPARSE_KEY]), keys[TO_DENSE_KEY])
+    low = engine.perform("mod_drop", [engine.import_ciphertext(content)], argument=1)
+    sparse = engine.perform("to_sparse", low, key=keys[TO_SPARSE_KEY])
+    (back,) = engine.perform("to_dense", sparse, key=keys[TO_DENSE_KEY])
     exported = engine.export_ciphertext(back, _engine.CkksWriter(content))
     found = fhe.DeserializeCiphertextString(exported, fhe.BINARY)
     if not is_close(decrypted(cc, found, context.secret_key), TRIAL):

@@ -262,7 +262,7 @@ class KeyNode:
     def _rotate(self, client: _Client, header: Mapping[str, Any], body: Words) -> None:
         a, element = ciphertext_of(self._engine, header, body), header["element"]
         with self._key(client, self._key_of(element), a.limbs) as key:
-            result = self._engine.rotate(a, element, key)
+            (result,) = self._engine.perform("rotate", [a], argument=element, key=key)
         self._send(client, result)
 
     def _rotate_hoisted(self, client: _Client, header: Mapping[str, Any], body: Words) -> None:
@@ -274,14 +274,15 @@ class KeyNode:
             raise FrameRefused("a hoisted rotation without a ciphertext, and none was sent before")
         with self._key(client, self._key_of(element), a.limbs) as key:
             if client.digits is None:
-                client.digits = self._engine.decompose(a)
-            result = self._engine.rotate_hoisted(a, client.digits, element, key)
+                (client.digits,) = self._engine.perform("decompose", [a])
+            operands = [a, client.digits]
+            (result,) = self._engine.perform("rotate_hoisted", operands, argument=element, key=key)
         self._send(client, result)
 
     def _relinearize(self, client: _Client, header: Mapping[str, Any], body: Words) -> None:
         a = ciphertext_of(self._engine, header, body)
         with self._key(client, RELIN_KEY, a.limbs) as key:
-            result = self._engine.relinearize(a, key)
+            (result,) = self._engine.perform("relinearize", [a], key=key)
         self._send(client, result)
 
     def _pull(self, client: _Client, header: Mapping[str, Any], body: Words) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 from penstock import _engine
 from penstock.errors import PenstockError, UsageError
 from penstock.keystore import parameter_digest
-from penstock.native.engine import LimbEngine
+from penstock.native.engine import EngineHere
 from penstock.native.keys import KeyTraffic
-from penstock.operations import OpKind
+from penstock.native.work import Work
 from penstock.params.ckks import CkksParameters
 from penstock.program.call import Call, Executed
 from penstock.service.near.frames import ANSWER_FIELDS, CIPHERTEXT_FIELDS, Kind, decode_header
@@ -136,27 +136,33 @@ class PulledKeys:
         """The connection belongs to the caller."""
 
 
-class NodeEngine(LimbEngine):
+class NodeEngine(EngineHere):
     """Calls with a key run at a node; ciphertexts travel, keys do not."""
 
     def __init__(self, params: CkksParameters, context: _engine.CkksContext, node: RemoteNode) -> None:
-        super().__init__(params, context)
+        super().__init__(params, context, None)
         self._node = node
         self._sent: Any = None
 
-    def _keyed(self, call: Call) -> Executed:
-        engine, node, kind, step = self.context, self._node, call.kind, call.step
-        values = [each.value for each in call.operands]
-        if kind in (OpKind.ROTATE, OpKind.CONJUGATE):
-            element = 2 * self.params.ring_dim - 1 if step is None else engine.rotation_galois_element(step)
-            return self._timed(node.rotate, engine, *values, element)
-        if kind is OpKind.ROTATE_HOISTED:
-            assert step is not None
-            (a, digits), element = values, engine.rotation_galois_element(step)
+    def perform(self, work: Work, calls: Sequence[Call]) -> list[Executed]:
+        call = calls[0]
+        if call.key is None:
+            return super().perform(work, calls)
+        start = time.perf_counter()
+        return [self.timed(self._at_node(work, call, self.operands_of(calls)), call.state, start)]
+
+    def _at_node(self, work: Work, call: Call, operands: Sequence[Any]) -> _engine.CkksCiphertext:
+        engine, node = self.context, self._node
+        if work.name == "rotate":
+            return node.rotate(engine, operands[0], work.argument)
+        if work.name == "rotate_hoisted":
+            a, digits = operands
             again, self._sent = digits is self._sent, digits
-            return self._timed(lambda: node.rotate_hoisted(engine, a, element, again=again))
-        if kind is OpKind.RELINEARIZE:
-            return self._timed(node.relinearize, engine, *values)
-        if kind in (OpKind.MULT, OpKind.SQUARE):
-            return self._timed(lambda: node.relinearize(engine, engine.mult_no_relin(values[0], values[-1])))
-        raise PenstockError(f"{kind}: an operation with key {call.key} that key nodes do not have; pull keys for it")
+            return node.rotate_hoisted(engine, a, work.argument, again=again)
+        if work.name == "relinearize":
+            return node.relinearize(engine, operands[0])
+        if work.name in ("mult", "square"):
+            (product,) = engine.perform("mult_no_relin", [operands[0], operands[-1]])
+            return node.relinearize(engine, product)
+        kind, key = call.kind, call.key
+        raise PenstockError(f"{kind}: an operation with key {key} that key nodes do not have; pull keys for it")
