@@ -17,6 +17,14 @@ pub trait KeyView: Send + Sync {
     fn row(&self, part: Part, digit: usize, limb: usize) -> Option<&[u64]>;
 }
 
+impl dyn KeyView + '_ {
+    /// A row of `n` words, which a key switch cannot do without.
+    pub(crate) fn words(&self, part: Part, digit: usize, limb: usize, n: usize) -> Result<&[u64], Error> {
+        let row = self.row(part, digit, limb).filter(|row| row.len() == n);
+        row.ok_or(Error::KeyRow { part: part.name(), digit, limb })
+    }
+}
+
 /// A key in memory: all of its rows, or those that operations at up to so many limbs read.
 #[derive(Debug)]
 pub struct KeyRows {
@@ -30,6 +38,14 @@ pub struct KeyRows {
 
 impl KeyRows {
     /// Copies the rows of a serialized key, and checks every word against its modulus.
+    ///
+    /// # Errors
+    /// [`Error::Bytes`] or [`Error::Word`]: the bytes are not a key.
+    pub fn from_openfhe(bytes: &[u8], arena: &Arc<Arena>) -> Result<Self, Error> {
+        Self::from_spans(bytes, &openfhe_bytes::parse_evaluation_key(bytes)?, arena)
+    }
+
+    /// The same, for a key of a map that was parsed already.
     ///
     /// # Errors
     /// [`Error::Bytes`] or [`Error::Word`]: the bytes are not a key.

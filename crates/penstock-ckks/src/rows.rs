@@ -5,7 +5,6 @@ use crate::cipher::Ciphertext;
 use crate::context::Context;
 use crate::error::Error;
 use crate::keys::{KeyRows, KeyView};
-use crate::openfhe_bytes::Part;
 
 /// The header of a ciphertext, without its rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -61,8 +60,7 @@ impl Context {
             return Err(Error::Operand { operation: "export", what, rule: "a key has more at so many limbs" });
         };
         for (room, (part, digit, limb)) in words.chunks_exact_mut(self.ring_dim()).zip(self.rows_in_use(limbs)) {
-            let name = if part == Part::A { "a" } else { "b" };
-            room.copy_from_slice(key.row(part, digit, limb).ok_or(Error::KeyRow { part: name, digit, limb })?);
+            room.copy_from_slice(key.words(part, digit, limb, self.ring_dim())?);
         }
         Ok(count)
     }

@@ -322,5 +322,5 @@ def _imported(name: tuple[str, str, str, int], size: int, replaced: bool) -> Imp
 
 
 def _stored(entry: dict[str, Any]) -> StoredKey:
-    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
+    fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
     return StoredKey(**fields | {"name": KeyName(*entry["name"])})

@@ -96,7 +96,7 @@ fn a_key_is_read_row_by_row() {
     let key = parse_evaluation_key(bytes.as_slice()).unwrap();
     assert_eq!((key.ring_dim, key.dnum, key.moduli.as_slice()), (N, 2, &MODULI_Q[..3]));
     assert_eq!(key.key_tag.as_deref(), Some("0123456789abcdef0123456789abcdef"));
-    let loaded = KeyRows::from_spans(&bytes, &key, &Arena::new(0)).unwrap();
+    let loaded = KeyRows::from_openfhe(&bytes, &Arena::new(0)).unwrap();
     for (p, part) in Part::BOTH.into_iter().enumerate() {
         for digit in 0..2 {
             for (limb, expected) in rows[2 * p + digit].iter().enumerate() {
@@ -186,11 +186,7 @@ fn damaged_bytes_never_panic() {
         assert!(context.import(&whole[..end]).is_err(), "{end} of {} bytes", whole.len());
     }
     for end in 0..key.len() {
-        assert!(
-            parse_evaluation_key(&key[..end])
-                .and_then(|spans| KeyRows::from_spans(&key[..end], &spans, &arena))
-                .is_err()
-        );
+        assert!(KeyRows::from_openfhe(&key[..end], &arena).is_err());
     }
     for round in 0..20_000 {
         for original in [&whole, &key] {
