@@ -29,8 +29,9 @@ from penstock.client.engine import load_client
 from penstock.keystore import KeyStore
 from penstock.openfhe.evaluator import set_threads
 from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters
 from penstock.params.primes import openfhe_primes
+from penstock.params.rlwe import KeyForm
 from penstock.params.spec import CkksSpec
 from penstock.running.native_set import resolve
 from penstock.running.trace import trace_workload

@@ -24,7 +24,7 @@ from typing import Any
 
 from penstock.machines import load_machine
 from penstock.params import catalogue
-from penstock.params.ckks import KeyForm
+from penstock.params.rlwe import KeyForm
 from penstock.prediction.prediction import predict
 from penstock.prediction.whatif import Axes, Workload, what_if
 from penstock.running import trace_workload

@@ -34,7 +34,7 @@ def choices() -> dict[str, Any]:
     """Options without a type that names their values: these, or with ',' first several with commas; '*.py': files
     too."""
     from penstock.explorer.views import VIEWS
-    from penstock.params.ckks import KeyForm
+    from penstock.params.rlwe import KeyForm
     from penstock.rewriting import PASSES
     from penstock.simulation.cluster.collectives import ALL_GATHERS, BROADCASTS
     from penstock.simulation.cluster.partitions import PARTITIONS

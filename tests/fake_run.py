@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.operations import RELIN_KEY, OpKind, rotation_key
-from penstock.params.ckks import CkksParameters, KeyForm, Scaling
+from penstock.params.ckks import CkksParameters, Scaling
+from penstock.params.rlwe import KeyForm
 from penstock.runs.folder import RunFolder
 from penstock.traces.builder import TraceBuilder
 from penstock.traces.io import write_trace

@@ -668,15 +668,15 @@ class CkksProgram:
         keep_bytes: int,
         ahead_bytes: int,
         window: int,
-        is_recorded: bool = False,
+        device: str = "cpu",
     ) -> tuple[list[CkksCiphertext | None], npt.NDArray[np.float64], dict[str, int]]:
         """Run all tasks; other Python threads run meanwhile.
 
         Args:   vector: (slots,) values by number; input: bytes of an encrypted input by number; progress: called with
                 the number of tasks done. slots: of a fresh input; lanes: tasks side by side; keys_in_order: one key at
                 a time, in order; value_bytes: at which no task begins out of order; keep_bytes, ahead_bytes: of encoded
-                vectors, kept for their next use and made ahead; window: how many tasks a lane may be ahead;
-                is_recorded: check the life of every buffer (for tests).
+                vectors, kept for their next use and made ahead; window: how many tasks a lane may be ahead; device:
+                `cpu`, or `recording`, which checks the life of every buffer.
         Returns: the outputs; (tasks, 4) seconds of start, end, waiting for the key, and encoding; counts.
         Raises: EvaluationRefused; as the keys and the two functions.
         """

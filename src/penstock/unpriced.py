@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from penstock.errors import UsageError
-from penstock.operations import TRAITS, OpKind
+from penstock import operations
 
 UNPRICED, AT_LEAST = "unpriced", "at_least"
 UNKNOWN = "unknown"
@@ -59,7 +59,7 @@ def opaque(unpriced: Mapping[str, int]) -> bool:
     >>> opaque({"bootstrap": 1}), opaque({"add": 3})
     (True, False)
     """
-    return any(TRAITS[OpKind(kind)].composite for kind in unpriced)
+    return any(operations.TRAITS[operations.OpKind(kind)].composite for kind in unpriced)
 
 
 def counted(unpriced: Mapping[str, int]) -> str:

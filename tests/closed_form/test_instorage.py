@@ -11,7 +11,7 @@ from penstock.machines import load_machine
 from penstock.machines.instorage import UnitAccelerator, with_options
 from penstock.machines.instorage_spec import load_instorage
 from penstock.params import catalogue
-from penstock.params.ckks import KeyForm
+from penstock.params.rlwe import KeyForm
 from penstock.simulation.instorage.drive import DriveRates
 from penstock.simulation.instorage.ordinary import (
     Modes,

@@ -7,7 +7,7 @@ import pytest
 from penstock.machines import load_machine
 from penstock.operations import OpKind
 from penstock.params import catalogue
-from penstock.params.ckks import KeyForm
+from penstock.params.rlwe import KeyForm
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.traces.schema import TraceMeta
 from penstock.work.kernels import kernel_work

@@ -20,7 +20,8 @@ from penstock.explorer.library import Library
 from penstock.explorer.state import State
 from penstock.native.prepared import key_uses
 from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm
 from penstock.reports.working_set import key_windows
 from penstock.running import trace_workload
 from penstock.traces.inspect import problems, summary

@@ -11,7 +11,8 @@ import pytest
 from penstock import workloads
 from penstock.errors import UsageError
 from penstock.params import catalogue
-from penstock.params.ckks import KeyForm, Scaling
+from penstock.params.ckks import Scaling
+from penstock.params.rlwe import KeyForm
 from penstock.params.variation import varied
 from penstock.program.clear import ClearEvaluator
 from penstock.program.counting import CountingEvaluator, structure

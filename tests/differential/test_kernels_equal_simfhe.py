@@ -16,7 +16,8 @@ import pytest
 
 from penstock.machines.schema import TRANSFORM_MEASURES
 from penstock.operations import OpKind
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm
 from penstock.work.kernel_work import KernelWork
 from penstock.work.kernels import Hoisting, kernel_work
 from penstock.work.stages import digit_sizes, key_product, mod_down, mod_up, rescale_work

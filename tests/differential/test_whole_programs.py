@@ -89,6 +89,24 @@ def opened(name: str, size: str, key_share: float | None = None) -> Iterator[Ope
         )
 
 
+@pytest.mark.parametrize("lanes", [1, 2])
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [("matrix-multiplication", "ci"), ("logistic-regression", "ci"), ("bootstrapping", "ci-4"), ("sorting", "ci")],
+)
+def test_every_buffer_of_a_compiled_program_lives_as_it_is_planned(name: str, size: str, lanes: int) -> None:
+    with opened(name, size) as pair:
+        pair.client.begin()
+        whole = compile_whole(pair.prepared, pair.program, pair.meta, lanes)
+        run_whole(pair.prepared, whole, device="recording")
+        words = pair.client.decrypted
+        assert words
+        pair.whole(lanes=lanes)
+        assert pair.client.decrypted == words
+        with pytest.raises(EvaluationRefused, match="there is no device 'abacus': cpu or recording"):
+            run_whole(pair.prepared, whole, device="abacus")
+
+
 @pytest.mark.parametrize(
     ("name", "size"),
     [

@@ -11,7 +11,7 @@ from penstock.machines import load_machine, load_tier
 from penstock.machines.architecture import Architecture
 from penstock.machines.written import machine_toml, write_machine
 from penstock.params import catalogue
-from penstock.params.ckks import KeyForm
+from penstock.params.rlwe import KeyForm
 from penstock.running import trace_workload
 from penstock.simulation.price import price_trace
 from toy import toy

@@ -11,7 +11,8 @@ import pytest
 
 from penstock.errors import ParamsError
 from penstock.operations import TO_DENSE_KEY, TO_SPARSE_KEY, OpKind
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm
 from penstock.params.secrets import SPARSE_ENCAPSULATED, SPARSE_TERNARY, UNIFORM_ENCAPSULATED
 from penstock.params.spec import BootstrapSpec, CkksSpec
 from penstock.program.circuits.bootstrap import input_levels, with_few_keys

@@ -9,7 +9,8 @@ import pytest
 from penstock.errors import UsageError
 from penstock.operations import SMALL_KINDS, TRAITS, OpKind
 from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm
 from penstock.work.graph import UNIT_OF, Builder, KernelName, OperationGraph
 from penstock.work.graphs import _OPERATIONS, kernel_graph
 from penstock.work.kernels import _FORMULAS, Hoisting, kernel_work

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from penstock.errors import UsageError
 from penstock.operations import SMALL_KINDS, TRAITS, OpKind
-from penstock.params.ckks import KeyForm, Scaling
+from penstock.params.ckks import Scaling
+from penstock.params.rlwe import KeyForm
 from penstock.work.kernel_work import AMOUNTS, add_loops
 from penstock.work.kernels import (
     _DIGITLESS,

@@ -6,7 +6,8 @@ import pytest
 
 from penstock.errors import ParamsError, UnknownName
 from penstock.params import catalogue
-from penstock.params.ckks import KeyForm, Scaling
+from penstock.params.ckks import Scaling
+from penstock.params.rlwe import KeyForm
 from penstock.params.spec import CkksSpec, spec_of
 
 NAMED = {

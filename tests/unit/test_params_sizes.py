@@ -8,7 +8,8 @@ import pytest
 from penstock.errors import ParamsError, UsageError
 from penstock.operations import OpKind
 from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm
 from penstock.params.sizes import (
     key_bytes_by_limbs,
     rotation_keys,

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import hashlib
+import json
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +12,15 @@ from hypothesis import strategies as st
 
 from examples import at_most
 from penstock.errors import ParamsError, UnknownName
-from penstock.params.ckks import BootstrapPlan, KeyForm, Scaling
-from penstock.params.spec import CkksSpec, default_dnum, spec_of
+from penstock.keystore.store import parameter_digest
+from penstock.params import catalogue
+from penstock.params.ckks import BootstrapPlan, CkksParameters, Scaling
+from penstock.params.primes import primes_of
+from penstock.params.rlwe import KeyForm, RlweParameters
+from penstock.params.sizes import size_report
+from penstock.params.spec import CkksSpec, default_dnum, modulus_bits, spec_of
+from penstock.params.variation import varied
+from penstock.work.stages import key_switch
 
 OPENFHE: dict[str, Any] = {
     "name": "mine-insecure", "ring_dim": 4096, "depth": 6, "scale_bits": 50, "dnum": 3, "security": "none",
@@ -320,3 +330,136 @@ def test_a_spec_written_as_toml_reads_back_the_same(tmp_path_factory: pytest.Tem
 def test_accelerators_primes_must_be_there(q_bits: str, said: str) -> None:
     with pytest.raises(ParamsError, match=said):
         accelerator(ring_dim=2**16, q_bits=q_bits, p_bits="8 x 36", scale_bits=8).build()
+
+
+# Stated primes
+
+Q_PRIMES = (0x80000000080001, 0x2000000A0001, 0x2000000E0001, 0x2000001D0001, 0x1FFFFFCF0001)
+P_PRIMES = (0x80000000130001, 0x7FFFFFFFE90001)
+STATED: dict[str, Any] = {
+    "name": "chain", "ring_dim": 2**14, "scale_bits": 45, "dnum": 3, "library": "accelerator", "q_primes": Q_PRIMES,
+    "p_primes": P_PRIMES,
+}  # fmt: skip
+
+
+def stated(**changes: Any) -> CkksSpec:
+    return CkksSpec(**{**STATED, **changes})
+
+
+def test_a_set_that_states_its_primes_has_their_sizes_and_the_level_of_their_product() -> None:
+    params = stated().build()
+    assert (params.q_bits, params.p_bits) == ((55, 45, 45, 45, 45), (55, 55))
+    assert primes_of(params) == (Q_PRIMES, P_PRIMES)
+    # The product lies just above 2^345, which the sum of the sizes does not say.
+    assert (params.log_qp, modulus_bits(params)[1]) == (345, 346)
+    assert params.security_note.startswith("128 bit: logQP 346 at N=16384")
+    sizes = CkksSpec(**{**STATED, "q_primes": None, "p_primes": None, "q_bits": params.q_bits, "p_bits": params.p_bits})
+    assert sizes.build().key_bytes() == params.key_bytes()
+    with pytest.raises(ParamsError, match="states prime sizes, not primes"):
+        primes_of(sizes.build())
+
+
+def test_a_set_with_stated_primes_survives_files_and_its_record(tmp_path: Path) -> None:
+    spec = stated(secret="uniform-encapsulated", security="none", small_ring_dim=2**12)
+    params = spec.build()
+    (tmp_path / "chain.toml").write_text(spec.to_toml())
+    assert CkksSpec.from_toml(tmp_path / "chain.toml").build() == spec_of(params).build() == params
+    record = json.loads(json.dumps(params.to_dict()))
+    assert CkksParameters.from_dict(record) == params
+    assert len({params, CkksParameters.from_dict(record), replace(params, q_primes=(), p_primes=())}) == 2
+
+
+def test_primes_in_a_file_may_be_hexadecimal(tmp_path: Path) -> None:
+    shown = ", ".join(map(hex, Q_PRIMES)), ", ".join(map(hex, P_PRIMES))
+    text = 'ring_dim = "2^14"\nscale_bits = 45\ndnum = 3\nlibrary = "accelerator"\n'
+    (tmp_path / "chain.toml").write_text(f"{text}q_primes = [{shown[0]}]\np_primes = [{shown[1]}]\n")
+    assert CkksSpec.from_toml(tmp_path / "chain.toml").build() == stated().build()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"q_primes": (*Q_PRIMES[:4], 0x200000010001)}, "q_primes: 35184372154369 is not a prime: use primes that are"),
+        ({"p_primes": (0x80000000130001, 2**55 + 3)}, "p_primes: 36028797018963971 is 3 modulo 2 x ring_dim = 32768"),
+        ({"ring_dim": 2**16}, "is 65537 modulo 2 x ring_dim = 131072: there is no number-theoretic transform"),
+        ({"q_primes": (*Q_PRIMES, Q_PRIMES[1])}, "35184372744193 stands twice in q_primes and p_primes"),
+        ({"p_primes": (Q_PRIMES[0], P_PRIMES[0])}, "36028797019488257 stands twice in q_primes and p_primes"),
+        ({"q_primes": (2**61 + 2**15 + 1,)}, "q_primes: 2305843009213726721 has 62 bits; use primes below 2\\^61"),
+        ({"word_bits": 50}, "q_primes: 36028797019488257 has 56 bits; use primes below 2\\^50"),
+        ({"q_bits": "5 x 45"}, "q_bits and p_bits follow from q_primes and p_primes: leave q_bits and p_bits out"),
+        ({"p_primes": None}, "q_primes and p_primes state one chain: state both"),
+        ({"library": "openfhe"}, "q_primes and p_primes are for library 'accelerator'; OpenFHE derives its primes"),
+        ({"dnum": 4}, "dnum 4 leaves a digit empty: 5 limbs"),
+        ({"dnum": 1}, "p_primes sum to 110, but P must be at least as long as the longest digit of Q, 235 bits"),
+        ({"depth": 5}, "depth 5 contradicts q_primes: 5 limbs carry depth 4"),
+        ({"ring_dim": 2**13}, "128-bit security does not hold: .* logQP 346 .* Use ring_dim 16384, or security none"),
+    ],
+)  # fmt: skip
+def test_a_broken_rule_of_stated_primes_is_named(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ParamsError, match=words) as caught:
+        stated(**changes).build()
+    assert str(caught.value).startswith("parameter set 'chain': ")
+
+
+def test_a_set_near_one_with_stated_primes_keeps_them_unless_its_chain_is_another() -> None:
+    params = stated().build()
+    assert varied(params, security=0).q_primes == Q_PRIMES
+    for near in (varied(params, dnum=5), varied(params, depth=5), varied(params, ring_dim=2**15)):
+        assert (near.q_primes, near.p_primes) == ((), ())
+        assert near.q_bits[: params.num_q] == params.q_bits
+
+
+# Stored sets
+
+
+@pytest.mark.parametrize(("name", "of_record", "of_repr"), [
+    ("openfhe-bootstrap", "609303aa01d6de618cee2a41b2772666a1f98495ef0c91af352181d646931ae7",
+     "00149c69ea514f4b255a5621609f961ab9cb368db359b0ff03560993b75c970b"),
+    ("sharp", "75335de985a8d7517b5b65d9900c2cac758b1bbfa64526766c62845dfbd6c8b4",
+     "8aecdef8b930e734c5b7852a3013240df322269c945e3cef039d880910fd1470"),
+    ("openfhe-similarity", "15c90a0883f990e5e70537eb5f7cff0f9c895312f45ef0e0788c5c2d26b056b2",
+     "4ec9b95a29db56c942f9fa22aaa65199dbbc8671bbbfbc804c18f27dc97fa960"),
+])  # fmt: skip
+def test_a_set_without_primes_is_stored_byte_for_byte_as_before_the_layers(
+    name: str, of_record: str, of_repr: str
+) -> None:
+    params = catalogue.get(name)
+    texts = json.dumps(params.to_dict()), repr(params)
+    assert [hashlib.sha256(text.encode()).hexdigest() for text in texts] == [of_record, of_repr]
+
+
+def test_keys_are_bound_to_the_digest_of_before_the_layers() -> None:
+    assert parameter_digest(catalogue.get("openfhe-bootstrap")) == "6aa0e9a01820a63cbf2298dca7fc5141"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"q_primes": [97] * 5}, "q_primes and p_primes do not have the sizes of q_bits and p_bits"),
+        ({"q_primes": list(Q_PRIMES[:4])}, "q_primes are 4 for 5 limbs"),
+        ({"p_primes": []}, "zip"),
+        ({"q_primes": [2**64, *Q_PRIMES[1:]]}, "q_primes is"),
+        ({"q_bits": [2**40] * 5}, "q_bits is"),
+    ],
+)
+def test_a_stored_set_whose_primes_contradict_its_chain_is_refused(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ParamsError, match=f"a stored parameter set is malformed .*{words}"):
+        CkksParameters.from_dict({**stated().build().to_dict(), **changes})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Exact(RlweParameters):
+    """Parameters of an exact scheme: one field more is all that it states."""
+
+    plain_modulus: int
+
+
+def test_another_schemes_parameters_have_sizes_security_and_a_record_of_their_own() -> None:
+    ckks = stated().build()
+    shared = {field.name: getattr(ckks, field.name) for field in fields(RlweParameters)}
+    exact = Exact(**shared, plain_modulus=65537)
+    assert Exact.from_dict(json.loads(json.dumps(exact.to_dict()))) == exact
+    assert exact.to_dict()["plain_modulus"] == 65537
+    assert size_report(exact) == size_report(ckks)
+    assert modulus_bits(exact) == modulus_bits(ckks)
+    assert key_switch(exact, 5) == key_switch(ckks, 5)

@@ -20,7 +20,7 @@ from penstock.machines.power import PowerModel
 from penstock.machines.report import FitReport
 from penstock.machines.schema import Machine
 from penstock.operations import OpKind
-from penstock.params.ckks import KeyForm
+from penstock.params.rlwe import KeyForm
 from penstock.prediction.batch import WorkBatch, batch_seconds
 from penstock.prediction.energy import part_energies, work_joules
 from penstock.prediction.memory import memory_of

@@ -15,7 +15,8 @@ from penstock.machines.parallel import ThreadModel
 from penstock.machines.power import PowerModel
 from penstock.operations import OpKind
 from penstock.params import catalogue
-from penstock.params.ckks import KeyForm, Scaling
+from penstock.params.ckks import Scaling
+from penstock.params.rlwe import KeyForm
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.simulation.memory.hierarchy import Belady, Lru
 from penstock.simulation.play import simulate

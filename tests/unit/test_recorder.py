@@ -19,7 +19,8 @@ from penstock.openfhe.recorder.context import free_path
 from penstock.openfhe.recorder.parameters import NotRecordable
 from penstock.openfhe.recorder.tap import Tap
 from penstock.operations import OpKind
-from penstock.params.ckks import CkksParameters, KeyForm, Scaling
+from penstock.params.ckks import CkksParameters, Scaling
+from penstock.params.rlwe import KeyForm
 from penstock.program.circuits.openfhe.bootstrapping import BootstrapSetup, bootstrap, transform_stages
 from penstock.program.circuits.openfhe.series import evaluate_series
 from penstock.program.circuits.openfhe.sums import sum_slots

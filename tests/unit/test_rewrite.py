@@ -16,7 +16,8 @@ import pytest
 from penstock.cli.main import main
 from penstock.errors import TraceError, UnknownName, UsageError
 from penstock.operations import OpKind
-from penstock.params.ckks import CkksParameters, KeyForm, Scaling
+from penstock.params.ckks import CkksParameters, Scaling
+from penstock.params.rlwe import KeyForm
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.rewriting import PASSES, RewriteOptions, rewrite
 from penstock.rewriting.compare import Version, compare, counted

@@ -14,7 +14,7 @@ from penstock.cli.verbs.servers import command
 from penstock.errors import PenstockError, UnitError, UnknownName, UsageError
 from penstock.machines import load_tier
 from penstock.params import catalogue
-from penstock.params.ckks import KeyForm
+from penstock.params.rlwe import KeyForm
 from penstock.running.trace import trace_workload
 from penstock.simulation.servers.stream import MOST_RUNS, Application, poisson
 

@@ -21,7 +21,8 @@ from penstock.machines import load_machine
 from penstock.native.reading import record_native
 from penstock.operations import SMALL_KINDS, OpKind
 from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm
 from penstock.params.small_security import with_small_ring
 from penstock.program.clear import ClearEvaluator
 from penstock.program.noisy import NoisyEvaluator

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from penstock.cli.main import main
 from penstock.errors import TraceError, UsageError
 from penstock.operations import OpKind
-from penstock.params.ckks import KeyForm, Scaling
+from penstock.params.ckks import Scaling
+from penstock.params.rlwe import KeyForm
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.system.files import WouldOverwrite
 from penstock.traces.builder import TraceBuilder

@@ -14,7 +14,7 @@ from penstock.errors import ParamsError, UnknownName, UsageError
 from penstock.machines import load_machine
 from penstock.machines.written import write_machine
 from penstock.params import catalogue
-from penstock.params.ckks import KeyForm
+from penstock.params.rlwe import KeyForm
 from penstock.params.variation import varied
 from penstock.prediction import whatif
 from penstock.prediction.prediction import predict

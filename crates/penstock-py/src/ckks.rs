@@ -14,7 +14,7 @@ use pyo3::types::PyBytes;
 
 use crate::errors::{Arg, Raised, free, not_contiguous};
 use crate::keys::CkksKey;
-use crate::program::task;
+use crate::operations::task;
 
 #[pyclass(frozen, module = "penstock._engine")]
 pub struct CkksContext(pub(crate) ckks::Context);

@@ -1,8 +1,12 @@
 //! The table of operations, for Python. Documented in `src/penstock/_engine.pyi`.
 
+use penstock_ckks::Error;
 use penstock_operations::{Actor, Argument, KeyKind, MANY, Operation};
+use penstock_run::Task;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+
+use crate::errors::Raised;
 
 /// A row for each operation.
 #[pyfunction]
@@ -39,4 +43,20 @@ pub fn operations(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
 #[pyfunction]
 pub fn key_kinds() -> Vec<(&'static str, bool, bool)> {
     KeyKind::ALL.iter().map(|kind| (kind.name(), kind.is_of_element(), kind.is_ephemeral())).collect()
+}
+
+/// A task of no program: its operands are at hand.
+pub(crate) fn task(work: &str, argument: u64, numbers: Vec<f64>) -> PyResult<Task> {
+    let operation = Operation::named(work).filter(|operation| operation.row().is_work);
+    let operation = operation.ok_or_else(|| Error::refused(format!("there is no work '{work}'")))?;
+    Ok(Task {
+        operation,
+        argument,
+        numbers: numbers.into(),
+        operands: Box::default(),
+        first_result: 0,
+        results: 0,
+        key: None,
+        vectors: Box::default(),
+    })
 }

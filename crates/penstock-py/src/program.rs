@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use numpy::{Complex64, IntoPyArray, PyArray2, PyArrayMethods, PyReadonlyArray1};
 use penstock_ckks as ckks;
-use penstock_operations::Operation;
 use penstock_run as runs;
 use penstock_run::{Form, Task, Vector};
 use penstock_store as store;
@@ -15,6 +14,7 @@ use pyo3::types::PyDict;
 use crate::ckks::{CkksCiphertext, CkksContext};
 use crate::errors::{Raised, not_contiguous};
 use crate::keys::CkksKey;
+use crate::operations::task;
 use crate::store::KeySession;
 
 #[pyclass(module = "penstock._engine")]
@@ -151,22 +151,6 @@ impl runs::Supply for Supply<'_> {
     }
 }
 
-/// A task of no program: its operands are at hand.
-pub(crate) fn task(work: &str, argument: u64, numbers: Vec<f64>) -> PyResult<Task> {
-    let operation = Operation::named(work).filter(|operation| operation.row().is_work);
-    let operation = operation.ok_or_else(|| ckks::Error::refused(format!("there is no work '{work}'")))?;
-    Ok(Task {
-        operation,
-        argument,
-        numbers: numbers.into(),
-        operands: Box::default(),
-        first_result: 0,
-        results: 0,
-        key: None,
-        vectors: Box::default(),
-    })
-}
-
 #[pymethods]
 impl CkksProgram {
     #[new]
@@ -211,7 +195,7 @@ impl CkksProgram {
 
     #[pyo3(signature = (
         context, keys, vector, input, progress, *, slots, lanes, keys_in_order, value_bytes, keep_bytes, ahead_bytes, window,
-        is_recorded = false,
+        device = "cpu",
     ))]
     #[allow(clippy::too_many_arguments, clippy::type_complexity)] // Named on the Python side; this is the border.
     fn run<'py>(
@@ -229,7 +213,7 @@ impl CkksProgram {
         keep_bytes: u64,
         ahead_bytes: u64,
         window: usize,
-        is_recorded: bool,
+        device: &str,
     ) -> PyResult<(Vec<Option<CkksCiphertext>>, Bound<'py, PyArray2<f64>>, Bound<'py, PyDict>)> {
         let program = self.checked()?;
         let keys = Keys::of(keys)?;
@@ -247,17 +231,19 @@ impl CkksProgram {
             })
         };
         let cpu = runs::Cpu(&context.0);
-        let outcome = if is_recorded {
-            let most = program.peak_value_bytes() + if lanes > 1 { value_bytes } else { 0 };
-            let device = runs::Recording::new(&cpu, &program, lanes, most);
-            let outcome = py.detach(|| runs::run(&device, &program, &supply, options, watch));
-            let (faults, _) = device.finish();
-            if !faults.is_empty() {
-                return Err(ckks::Error::refused(format!("buffers: {}", faults.join("; "))));
+        let outcome = match device {
+            "cpu" => py.detach(|| runs::run(&cpu, &program, &supply, options, watch)),
+            "recording" => {
+                let most = program.peak_value_bytes() + if lanes > 1 { value_bytes } else { 0 };
+                let device = runs::Recording::new(&cpu, &program, most);
+                let outcome = py.detach(|| runs::run(&device, &program, &supply, options, watch));
+                let (faults, _) = device.finish();
+                if !faults.is_empty() {
+                    return Err(ckks::Error::refused(format!("buffers: {}", faults.join("; "))));
+                }
+                outcome
             }
-            outcome
-        } else {
-            py.detach(|| runs::run(&cpu, &program, &supply, options, watch))
+            _ => return Err(ckks::Error::refused(format!("there is no device '{device}': cpu or recording"))),
         };
         let outcome = outcome.map_err(|each| each.0)?;
         let times: Vec<f64> =

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 
 use penstock_ckks as ckks;
 
@@ -16,13 +17,12 @@ struct Life<V> {
     /// `None`: it was freed.
     value: Option<Arc<V>>,
     uses_left: u32,
-    /// How many tasks had begun when its last use ended.
-    ended: Option<usize>,
+    /// Threads that made or used it, and have begun no task since: whichever is over last frees it, if it had no use left.
+    holders: Vec<ThreadId>,
 }
 
 struct Ledger<V> {
     lives: HashMap<Buffer, Life<V>>,
-    begun: usize,
     live_bytes: u64,
     peak_bytes: u64,
     faults: Vec<String>,
@@ -34,17 +34,15 @@ pub struct Recording<'a, D: Device> {
     inner: &'a D,
     program: &'a Program,
     uses: Vec<u32>,
-    /// A value may stay until so many further tasks have begun.
-    lanes: usize,
     most_bytes: u64,
     ledger: Mutex<Ledger<D::Value>>,
 }
 
 impl<'a, D: Device> Recording<'a, D> {
-    /// A run of `program` in so many lanes, whose values take `most_bytes` at one time.
-    pub fn new(inner: &'a D, program: &'a Program, lanes: usize, most_bytes: u64) -> Self {
-        let ledger = Ledger { lives: HashMap::new(), begun: 0, live_bytes: 0, peak_bytes: 0, faults: Vec::new() };
-        Self { inner, program, uses: program.uses(), lanes, most_bytes, ledger: Mutex::new(ledger) }
+    /// A run of `program`, whose values take `most_bytes` at one time.
+    pub fn new(inner: &'a D, program: &'a Program, most_bytes: u64) -> Self {
+        let ledger = Ledger { lives: HashMap::new(), live_bytes: 0, peak_bytes: 0, faults: Vec::new() };
+        Self { inner, program, uses: program.uses(), most_bytes, ledger: Mutex::new(ledger) }
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger<D::Value>> {
@@ -64,11 +62,11 @@ impl<'a, D: Device> Recording<'a, D> {
     /// A task begins: values without a use are gone by now.
     fn begin(&self, task: &Task, operands: &[&Buffer]) -> Result<Vec<Arc<D::Value>>, ckks::Error> {
         let mut ledger = self.ledger();
-        ledger.begun += 1;
-        let (begun, mut late) = (ledger.begun, Vec::new());
+        let (here, mut late) = (thread::current().id(), Vec::new());
         for (buffer, life) in &mut ledger.lives {
-            if life.value.is_some() && life.ended.is_some_and(|ended| begun > ended + self.lanes) {
-                life.ended = None; // said once
+            let held = life.holders.len();
+            life.holders.retain(|holder| *holder != here);
+            if held > 0 && life.holders.is_empty() && life.uses_left == 0 && life.value.is_some() {
                 late.push(format!("value {}: kept too long, at task {}", buffer.0, task.operation.name()));
             }
         }
@@ -99,8 +97,7 @@ impl<'a, D: Device> Recording<'a, D> {
                 ledger.faults.push(format!("value {number}: {bytes} bytes, and the program says {planned}"));
             }
             let uses_left = self.uses[number as usize];
-            let ended = (uses_left == 0).then_some(ledger.begun);
-            let life = Life { value: Some(Arc::new(value)), uses_left, ended };
+            let life = Life { value: Some(Arc::new(value)), uses_left, holders: vec![thread::current().id()] };
             if ledger.lives.insert(Buffer(number), life).is_some() {
                 ledger.faults.push(format!("value {number}: written twice"));
             }
@@ -118,13 +115,10 @@ impl<'a, D: Device> Recording<'a, D> {
     }
 
     fn used(&self, ledger: &mut Ledger<D::Value>, operands: &[&Buffer]) {
-        let begun = ledger.begun;
         for buffer in operands {
             if let Some(life) = ledger.lives.get_mut(buffer) {
                 life.uses_left = life.uses_left.saturating_sub(1);
-                if life.uses_left == 0 {
-                    life.ended = Some(begun);
-                }
+                life.holders.push(thread::current().id());
             }
         }
     }

@@ -239,7 +239,7 @@ fn every_buffer_of_a_run_lives_from_its_task_to_its_last_use() {
             let cpu = Cpu(&context);
             // The first unfinished task may always begin, on top of what was begun out of order.
             let most = if lanes == 1 { program.peak_value_bytes() } else { value_bytes + program.peak_value_bytes() };
-            let device = Recording::new(&cpu, &program, lanes, most);
+            let device = Recording::new(&cpu, &program, most);
             run(&device, &program, &samples, options, |_| Ok(())).unwrap();
             let (faults, peak) = device.finish();
             assert_eq!(faults, Vec::<String>::new(), "seed {seed}, {lanes} lanes");
@@ -255,7 +255,7 @@ fn a_run_that_fails_frees_its_buffers() {
     let (context, program) = (context(), branches());
     let samples = Samples { context: &context, results: Mutex::new(vec![None, None]), fails: true };
     let cpu = Cpu(&context);
-    let device = Recording::new(&cpu, &program, 1, u64::MAX);
+    let device = Recording::new(&cpu, &program, u64::MAX);
     run(&device, &program, &samples, Options::in_order(), |_| Ok(())).unwrap_err();
     assert_eq!(device.finish().0, Vec::<String>::new());
 }
@@ -276,7 +276,7 @@ fn faults(
     let program = Program::new(tasks, vec![8 * 4 * RING as u64, 8 * 4 * RING as u64, 16, 8 * 4 * RING as u64]).unwrap();
     let samples = Samples { context: &context, results: Mutex::default(), fails: false };
     let cpu = Cpu(&context);
-    let device = Recording::new(&cpu, &program, 1, most_bytes);
+    let device = Recording::new(&cpu, &program, most_bytes);
     misuse(&device, program.tasks(), &|| samples.input(0).unwrap());
     device.finish().0
 }
@@ -305,9 +305,10 @@ fn a_recording_device_tells_each_misuse() {
     assert_eq!(
         kept,
         [
+            "value 0: kept too long, at task negate",
             "value 2: 2048 bytes, and the program says 16",
             "6144 bytes at task negate, above 4096",
-            "value 0: kept too long, at task negate",
+            "value 1: kept too long, at task negate",
             "8192 bytes at task negate, above 4096",
             "value 0: kept after the run",
         ]

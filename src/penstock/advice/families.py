@@ -11,7 +11,8 @@ import numpy as np
 from penstock.errors import PenstockError
 from penstock.machines import Machine, load_tier, tier_names
 from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm
 from penstock.simulation.caches import POLICIES, SizedCache
 from penstock.simulation.memory.levels import Hierarchy
 from penstock.simulation.memory.levels_spec import is_file_of_levels

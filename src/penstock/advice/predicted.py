@@ -12,7 +12,7 @@ from penstock.advice.remedy import LEAST_GAIN, Advice, Remedy, best, ranked, ste
 from penstock.advice.simulated import MOST_DIGITS, PASSES
 from penstock.errors import PenstockError
 from penstock.machines.schema import Machine
-from penstock.params.ckks import KeyForm
+from penstock.params.rlwe import KeyForm
 from penstock.params.variation import varied
 from penstock.prediction.prediction import Prediction, predict
 from penstock.prediction.whatif import Axes, Program, Row, Workload, what_if

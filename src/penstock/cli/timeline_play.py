@@ -21,7 +21,7 @@ from penstock.traces.perfetto import DEFAULT_EVENTS, check_timeline_path, write_
 from penstock.unpriced import refuse
 
 if TYPE_CHECKING:
-    from penstock.params.ckks import KeyForm
+    from penstock.params.rlwe import KeyForm
     from penstock.simulation.cluster.program import ClusterProgram
     from penstock.simulation.cluster.spec import Cluster
     from penstock.simulation.play import Ready

@@ -22,7 +22,7 @@ from penstock.explorer.live import Live
 from penstock.explorer.state import HOLDS, PATTERNS, SCAN_ENDS, State
 from penstock.explorer.view import View, plain
 from penstock.explorer.views import VIEWS, show
-from penstock.params.ckks import KeyForm
+from penstock.params.rlwe import KeyForm
 from penstock.reports.space import SCRIPTS
 from penstock.simulation.cluster.partitions import PARTITIONS
 from penstock.simulation.names import CLASSES

@@ -31,7 +31,7 @@ from penstock.explorer.view import View
 from penstock.machines import Machine
 from penstock.measure.bench.history import History, histories
 from penstock.measure.bench.results import load_results
-from penstock.params.ckks import form_of
+from penstock.params.rlwe import form_of
 from penstock.reports.space import Space
 from penstock.reports.sweep import sweep_rows, sweep_space
 from penstock.running import trace_workload

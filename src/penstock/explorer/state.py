@@ -15,7 +15,7 @@ from typing import Any
 
 from penstock.errors import UnknownName, UsageError
 from penstock.explorer.bounds import MOST_HOSTS, check_hosts
-from penstock.params.ckks import form_of
+from penstock.params.rlwe import form_of
 from penstock.simulation.caches import POLICIES
 from penstock.simulation.cluster.partitions import PARTITIONS
 from penstock.simulation.memory.prefetch import Prefetch, parse_prefetch

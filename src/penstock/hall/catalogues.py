@@ -15,7 +15,8 @@ from penstock.hall.result import Row, Table
 from penstock.machines import Machine, load_machine, load_network, load_tier, machine_names, network_names, tier_names
 from penstock.machines.drives import drive_names, load_drive
 from penstock.params import catalogue as sets
-from penstock.params.ckks import CkksParameters, KeyForm, form_of
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm, form_of
 from penstock.params.sizes import size_report
 from penstock.params.spec import modulus_bits
 from penstock.simulation.caches import POLICIES

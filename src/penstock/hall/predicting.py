@@ -15,7 +15,8 @@ from penstock.hall.programs import Program, at_home, name_of, set_of, trace_of
 from penstock.hall.result import Result, Row, Table, listed, varying
 from penstock.machines import Machine, assumptions, load_machine, load_machines
 from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters, KeyForm, form_of
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm, form_of
 from penstock.params.spec import spec_of
 from penstock.params.variation import varied
 from penstock.prediction.precision import DRAWS, Precision, measure_precision, predict_precision

@@ -13,6 +13,7 @@ from penstock.errors import KeyRefused
 from penstock.keystore.place import object_settings
 from penstock.params.ckks import CkksParameters
 from penstock.params.primes import openfhe_primes
+from penstock.params.rlwe import RlweParameters
 
 _FILES = ("index.sqlite", "lock")
 """Files in the folder of every store."""
@@ -117,7 +118,7 @@ class Opening:
         return notes
 
 
-def parameter_digest(params: CkksParameters) -> str:
+def parameter_digest(params: RlweParameters) -> str:
     """The digest of N, moduli and dnum that keys of an OpenFHE set are bound to, 32 hexadecimal digits.
 
     Raises: ParamsError: the set is not an OpenFHE set.
@@ -125,7 +126,7 @@ def parameter_digest(params: CkksParameters) -> str:
     return _engine.key_digest(*_shape(params))
 
 
-def _shape(params: CkksParameters) -> tuple[int, list[int], list[int], int]:
+def _shape(params: RlweParameters) -> tuple[int, list[int], list[int], int]:
     q, p = openfhe_primes(params)
     return params.ring_dim, list(q), list(p), params.dnum
 

@@ -32,7 +32,8 @@ from penstock.native.openfhe_client import make_keys
 from penstock.openfhe.evaluator import OpenFheContext, load_openfhe, set_threads
 from penstock.openfhe.turn import TURN
 from penstock.operations import rotation_key
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm
 from penstock.system.files import os_errors
 from penstock.system.temporary import temporary_folder
 

@@ -36,6 +36,8 @@ class WholeOptions:
     """An empty folder for encrypted inputs that wait for their use; `None`: they wait in memory."""
     input_bytes: int = 0
     """Of those, in memory besides."""
+    device: str = "cpu"
+    """What performs the tasks: `cpu`, or `recording`, which checks the life of every buffer."""
 
 
 class Waiting:
@@ -113,6 +115,7 @@ def compute_compiled(
         keep_bytes=options.keep_bytes,
         ahead_bytes=options.ahead_bytes,
         window=WINDOW,
+        device=options.device,
     )
     keys.ran(compiled.key_uses, times[compiled.key_tasks, 2].tolist())
     made = [each for each in outputs if each is not None]

@@ -19,6 +19,7 @@ from penstock.params.primes import openfhe_primes
 from penstock.program.call import Call, Cipher, Executed, Pass
 from penstock.program.evaluator import Plain
 from penstock.program.scaling import ScaleState
+from penstock.units import WORD_BYTES
 
 KEPT_CIPHERTEXTS = 8
 """How much memory of dropped results the engine keeps for new ones, in fresh ciphertexts."""
@@ -96,7 +97,8 @@ class EngineHere(WorkExecutor):
     """The engine of this process: the kernels of this machine, and keys from a source. Waiting for keys is not part of
     an operation.
 
-    Args:   inputs: where encrypted inputs stay between their uses; all of them in memory if omitted.
+    Args:   inputs: where encrypted inputs stay between their uses; all of them in memory if omitted. vector_bytes: of
+            encoded vectors, above which they are encoded at each use; all of them stay if omitted.
     """
 
     def __init__(
@@ -106,11 +108,13 @@ class EngineHere(WorkExecutor):
         keys: KeySource | None,
         *,
         inputs: InputShelf | None = None,
+        vector_bytes: int | None = None,
     ) -> None:
         super().__init__(params)
         self.context, self.keys, self.inputs = context, keys, inputs
         self.origin_s = time.perf_counter()
         self.encode_s = self.transfer_s = 0.0
+        self.kept_vector_bytes, self._vector_bytes = 0, vector_bytes
         self.num_encoded = 0
         """Vectors encoded so far; a vector counts each time."""
         self._writer: _engine.CkksWriter | None = None
@@ -194,16 +198,32 @@ class EngineHere(WorkExecutor):
             for each, encoded in zip(new, made, strict=True):
                 each.kept(self)[name] = encoded
             self.encode_s += time.perf_counter() - start
-            self.num_encoded += len(new)
-        return [each.plain.kept(self)[name] for each in vectors]
+        found = [each.plain.kept(self)[name] for each in vectors]
+        self._now_encoded(new, name, self.params.polynomial_bytes(limbs))
+        return found
+
+    def _now_encoded(self, new: Sequence[Plain], name: tuple[Any, ...], size: int) -> None:
+        """Vectors were encoded, into `size` bytes each: the first ones stay, as far as the budget goes.
+
+        A program uses its vectors in the same order again and again. Of such uses a store that lets the oldest go keeps
+        none.
+        """
+        self.num_encoded += len(new)
+        for each in new:
+            if self._vector_bytes is not None and self.kept_vector_bytes + size > self._vector_bytes:
+                del each.kept(self)[name]
+            else:
+                self.kept_vector_bytes += size
 
     def _coefficients(self, plain: Plain, limbs: int) -> Any:
         """A diagonal before its limbs differ; encoded over Q and P it would be as many times larger as it has limbs."""
         name, kept = (limbs, "coefficients"), plain.kept(self)
-        if name not in kept:
+        known = kept.get(name)
+        if known is None:
             start = time.perf_counter()
             values = np.ascontiguousarray(plain.fleeting(), dtype=np.complex128)
-            kept[name] = self.context.encode_coefficients(values, limbs, 1, len(values))
+            known = kept[name] = self.context.encode_coefficients(values, limbs, 1, len(values))
             self.encode_s += time.perf_counter() - start
-            self.num_encoded += 1
-        return kept[name]
+            # Twice as many real coefficients as slots.
+            self._now_encoded([plain], name, 2 * WORD_BYTES * len(values))
+        return known

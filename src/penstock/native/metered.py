@@ -13,6 +13,7 @@ from typing import Any
 from penstock import _engine
 from penstock.native.arena import ArenaModel
 from penstock.native.compiled import Compiled, CompilingEngine, CompilingEvaluator
+from penstock.native.work import Work
 from penstock.params.ckks import CkksParameters
 from penstock.program.call import Call, Executed
 from penstock.program.evaluator import Values
@@ -38,20 +39,19 @@ class MeteredEngine(CompilingEngine):
 
     def given(self, limbs: int, polynomials: int = 2) -> int:
         """A ciphertext that comes into memory now."""
-        return self._add("input", [], [[self.params.polynomial_bytes(limbs)] * polynomials], argument=0)
+        return self._held(self._add("input", [], [[self.params.polynomial_bytes(limbs)] * polynomials], argument=0))
 
     def input(self, values: Values, state: ScaleState) -> Any:
         """An encrypted input, which is in memory from its encryption on."""
         return self.given(state.limbs)
 
-    def weighted_sums(self, calls: Sequence[Call]) -> list[Executed]:
-        return [replace(each, value=self._held(each.value)) for each in super().weighted_sums(calls)]
+    def perform(self, work: Work, calls: Sequence[Call]) -> list[Executed]:
+        return [replace(each, value=self._held(each.value)) for each in super().perform(work, calls)]
 
     def _add(self, work: str, operands: Sequence[int], sizes: Sequence[list[int]], **rest: Any) -> int:
         number = super()._add(work, operands, sizes, **rest)
         self.events.append(self.task)
-        # Sums over the same vectors share a task; `weighted_sums` has their numbers. An output has no value.
-        return number if work.startswith("weighted_sums") or not sizes else self._held(number)
+        return number
 
     def _held(self, number: int) -> int:
         held = _Held(number)

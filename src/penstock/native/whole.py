@@ -196,10 +196,11 @@ def run_whole(
     budget: WholeBudget | None = None,
     inputs: Sequence[Values] | None = None,
     on_operation: Callable[[int, int], None] | None = None,
+    device: str = "cpu",
 ) -> NativeRun:
     """Run a compiled program. The next run replaces the values of its result.
 
-    Args:   inputs: (slots,) each, in the order of encryption; default: the compiled ones.
+    Args:   inputs: (slots,) each, in the order of encryption; default: the compiled ones. device: as `WholeOptions`.
     Raises: BudgetTooSmall: it does not fit in the memory; as the keys, the client and the engine.
     """
     compiled, budget = whole.compiled, budget or WholeBudget()
@@ -228,6 +229,7 @@ def run_whole(
         ahead_bytes=room.ahead_bytes,
         inputs=folder,
         input_bytes=room.input_bytes,
+        device=device,
     )
     begun = time.perf_counter()
     with MemoryWatch(lambda: None) as watch:

@@ -1,14 +1,13 @@
-"""Checked CKKS parameters: the modulus chain, the digits of hybrid key switching, the scaling rule."""
+"""Checked CKKS parameters: slots, scales and bootstrapping, on top of `penstock.params.rlwe`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from penstock.errors import ParamsError, UnknownName, UsageError
-from penstock.operations import EPHEMERAL_KEYS, SMALL_ROTATION, Word
-from penstock.params.secrets import AUXILIARY_PRIMES
+from penstock.operations import Word
+from penstock.params.rlwe import RlweParameters, read
 
 
 class Scaling(Word):
@@ -25,56 +24,6 @@ class Scaling(Word):
     def automatic(self) -> bool:
         """Whether the library, not the program, decides when to rescale."""
         return self is not Scaling.FIXED_MANUAL
-
-
-class KeyForm(Word):
-    """The form in which the evaluation keys of a program are made, stored and uploaded.
-
-    >>> KeyForm.named("seeded+truncated").is_truncated
-    True
-    """
-
-    FULL = "full"
-    SEEDED = "seeded"
-    """The uniform half of each key is a seed that is expanded on reading."""
-    TRUNCATED = "truncated"
-    """Each key has only the rows up to the most limbs at which the program uses it."""
-    SEEDED_TRUNCATED = "seeded+truncated"
-
-    @property
-    def is_seeded(self) -> bool:
-        return self in (KeyForm.SEEDED, KeyForm.SEEDED_TRUNCATED)
-
-    @property
-    def is_truncated(self) -> bool:
-        return self in (KeyForm.TRUNCATED, KeyForm.SEEDED_TRUNCATED)
-
-    @classmethod
-    def of(cls, *, seeded: bool, truncated: bool) -> KeyForm:
-        """Return the form with these two properties."""
-        return next(form for form in cls if (form.is_seeded, form.is_truncated) == (seeded, truncated))
-
-    @classmethod
-    def named(cls, text: str) -> KeyForm:
-        """Return the form as a person writes it.
-
-        Raises: UnknownName: no such form, with the nearest; UsageError: its two words in the other order.
-        """
-        known = [form.value for form in cls]
-        if text in known:
-            return cls(text)
-        ordered = "+".join(sorted(text.split("+")))
-        if ordered in known:
-            raise UsageError(f"key form '{text}': a form is written in one way; write '{ordered}'")
-        raise UnknownName("key form", text, known)
-
-
-def form_of(text: str | KeyForm | None) -> KeyForm | None:
-    """Return the form that a person names; `None`: as the parameter set says.
-
-    Raises: as `KeyForm.named`.
-    """
-    return text if text is None or isinstance(text, KeyForm) else KeyForm.named(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,184 +58,32 @@ class BootstrapPlan:
     diagonals."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CkksParameters:
-    """A checked CKKS parameter set. Built by `CkksSpec.build()` only; everything else takes it as given.
+def _plan(record: Mapping[str, Any] | None) -> BootstrapPlan | None:
+    return None if record is None else read(BootstrapPlan, record, {})
 
-    Limbs are counted from the bottom of the chain: a ciphertext with `l` limbs lives modulo `q_0 … q_{l-1}`.
-    """
 
-    name: str
-    ring_dim: int
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class CkksParameters(RlweParameters):
+    """A checked CKKS parameter set. Built by `CkksSpec.build()` only; everything else takes it as given."""
+
     slots: int
-    q_bits: tuple[int, ...]
-    """Bits of each prime of Q, q_0 first; its length is the number of limbs of a fresh ciphertext."""
-    p_bits: tuple[int, ...]
-    """Bits of each special prime of hybrid key switching."""
-    dnum: int
-    """Digits asked for. At `l` limbs `ceil(l / digit_limbs)` of them are active."""
     scale_bits: int
     scaling: Scaling
-    secret: str
-    """Distribution of the secret key: a name of `penstock.params.secrets`."""
-    word_bits: int
-    """Bits that one stored coefficient of one limb takes: 64 in OpenFHE, 36 in SHARP."""
-    key_form: KeyForm
-    """Form in which evaluation keys are stored and moved, where nobody names another."""
-    library: str
-    """`openfhe`: can be run here; `accelerator`: sizes and traces only."""
-    security_bits: int
-    """128, 192 or 256 by the named tables; 0 is `insecure`."""
-    security_note: str
-    """The derivation of `security_bits`: edition of the tables, logQP against the bound."""
     bootstrap: BootstrapPlan | None = None
-    source: str = ""
-    """The source of the set."""
-    assumed: tuple[str, ...] = ()
-    """Fields for which no source states the value; sizes that rest on them are estimates."""
     first_mod_bits: int = 0
     """Size that was asked for q_0; 0 stands for `q_bits[0]`."""
-    security_asked: int = 0
-    """The level that the set asks for and was checked against; 0 asks for none."""
-    small_ring_dim: int = 0
-    """Of the smaller ring whose ciphertexts, of the one limb q_0, are packed into this one; 0: there is none."""
 
-    @property
-    def num_q(self) -> int:
-        """Limbs of a fresh ciphertext."""
-        return len(self.q_bits)
-
-    @property
-    def num_p(self) -> int:
-        """Special limbs."""
-        return len(self.p_bits)
+    _ORDER: ClassVar[tuple[str, ...]] = (
+        "name", "ring_dim", "slots", "q_bits", "p_bits", "dnum", "scale_bits", "scaling", "secret", "word_bits",
+        "key_form", "library", "security_bits", "security_note", "bootstrap", "source", "assumed", "first_mod_bits",
+        "security_asked", "small_ring_dim", "q_primes", "p_primes",
+    )  # fmt: skip
+    """As versions without `RlweParameters` wrote them; digests depend on it."""
+    _READERS: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
+        **RlweParameters._READERS, "scaling": Scaling, "bootstrap": _plan,
+    }  # fmt: skip
 
     @property
     def depth(self) -> int:
         """Multiplications in sequence that a fresh ciphertext carries (FLEXIBLEAUTOEXT keeps one more limb)."""
         return self.num_q - 1 - (1 if self.scaling is Scaling.FLEXIBLE_AUTO_EXT else 0)
-
-    @property
-    def digit_limbs(self) -> int:
-        """Limbs of a full digit, alpha = ceil(num_q / dnum)."""
-        return -(-self.num_q // self.dnum)
-
-    @property
-    def log_q(self) -> int:
-        """Sum of the bits of Q."""
-        return sum(self.q_bits)
-
-    @property
-    def log_qp(self) -> int:
-        """Sum of the bits of Q and P: what security depends on."""
-        return self.log_q + sum(self.p_bits)
-
-    def active_digits(self, limbs: int) -> int:
-        """Digits that a key switch at `limbs` limbs decomposes into."""
-        return -(-limbs // self.digit_limbs)
-
-    # Sizes of stored and moved data. Serialization headers are in `penstock.params.sizes`.
-    def polynomial_bytes(self, limbs: int) -> int:
-        """One polynomial with `limbs` limbs of `ring_dim` coefficients of `word_bits` bits."""
-        return limbs * self.ring_dim * self.word_bits // 8
-
-    def ciphertext_bytes(self, limbs: int, polynomials: int = 2) -> int:
-        """A ciphertext of `polynomials` polynomials (3 before relinearization)."""
-        return polynomials * self.polynomial_bytes(limbs)
-
-    def plaintext_bytes(self, limbs: int) -> int:
-        """An encoded plaintext."""
-        return self.polynomial_bytes(limbs)
-
-    def small_bytes(self, polynomials: int) -> int:
-        """So many polynomials of one limb in the small ring."""
-        return polynomials * self.small_ring_dim * self.word_bits // 8
-
-    def key_bytes(self, limbs: int | None = None, key_form: KeyForm | None = None, *, key: str | None = None) -> int:
-        """What a key switch at `limbs` limbs (full chain if omitted) reads of one evaluation key.
-
-        `digits x 2 polynomials x (limbs + num_p)` limbs, half of it where the uniform part is a seed. A truncated key
-        has every row that its program reads, so truncation does not change this. Keys to the ephemeral secret have one
-        digit over q_0 and two auxiliary primes, those of the small ring one over q_0 and one special prime.
-        Source: Han & Ki, CT-RSA 2020 (ePrint 2019/688); Bossuat et al., ePrint 2022/024.
-        """
-        limbs = self.num_q if limbs is None else limbs
-        halves = 1 if (key_form or self.key_form).is_seeded else 2
-        if key in EPHEMERAL_KEYS:
-            return halves * self.polynomial_bytes(1 + AUXILIARY_PRIMES)
-        if key is not None and key.startswith(SMALL_ROTATION):
-            return halves * self.small_bytes(2)
-        return halves * self.active_digits(limbs) * self.polynomial_bytes(limbs + self.num_p)
-
-    def stored_key_bytes(
-        self, limbs: int | None = None, key_form: KeyForm | None = None, *, key: str | None = None
-    ) -> int:
-        """One evaluation key as stored and uploaded for a program that uses it at `limbs` limbs at most.
-
-        A key that is not truncated, or whose use is not known, has the rows of the full chain.
-        """
-        form = key_form or self.key_form
-        return self.key_bytes(limbs if form.is_truncated else None, form, key=key)
-
-    def total_key_bytes(self, key_limbs: Mapping[str, int], key_form: KeyForm | None = None) -> int:
-        """All keys of a program as stored, each once; `key_limbs` has the most limbs at which each is used."""
-        return sum(self.stored_key_bytes(limbs, key_form, key=key) for key, limbs in key_limbs.items())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Every field, in plain types: what trace files and run folders store.
-
-        `small_ring_dim` is left out where there is none, so that a set is stored as versions without it stored it.
-        """
-        record = {each.name: getattr(self, each.name) for each in fields(self)}  # `asdict` would copy each number
-        if self.bootstrap is not None:
-            record["bootstrap"] = asdict(self.bootstrap)
-        if not self.small_ring_dim:
-            del record["small_ring_dim"]
-        for name in ("scaling", "key_form"):
-            record[name] = record[name].value
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in record.items()}
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> CkksParameters:
-        """The set that `to_dict` stored. Fields that this version does not know are left out.
-
-        Raises: ParamsError: a field is missing or malformed.
-        """
-        try:
-            values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in _known(cls, record).items()}
-            plan = values.get("bootstrap")
-            values["bootstrap"] = None if plan is None else BootstrapPlan(**_known(BootstrapPlan, plan))
-            values["scaling"], values["key_form"] = Scaling(values["scaling"]), KeyForm(values["key_form"])
-            found = cls(**values)
-            _check_types(found)
-            if found.bootstrap is not None:
-                _check_types(found.bootstrap)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ParamsError(f"a stored parameter set is malformed ({error}); make the file again") from error
-        return found
-
-
-_STORED: dict[str, Callable[[Any], bool]] = {
-    "int": lambda value: isinstance(value, int) and 0 <= value < 2**31,
-    "str": lambda value: isinstance(value, str),
-    "tuple[int, ...]": lambda value: isinstance(value, tuple) and all(map(_STORED["int"], value)),
-    "tuple[str, ...]": lambda value: isinstance(value, tuple) and all(map(_STORED["str"], value)),
-}
-"""Type of a field -> whether a value of a file can be one."""
-
-
-def _check_types(found: CkksParameters | BootstrapPlan) -> None:
-    for each in fields(found):
-        value = getattr(found, each.name)
-        if not _STORED.get(str(each.type), lambda _: True)(value):
-            raise ValueError(f"{each.name} is {str(value)[:40]!r}")
-        if each.name in ("ring_dim", "q_bits", "dnum", "word_bits") and not value:
-            raise ValueError(f"{each.name} is {value!r}; a set has one")
-        if each.name == "ring_dim" and value & (value - 1):
-            raise ValueError(f"ring_dim is {value}; it is a power of 2")
-
-
-def _known(cls: type[Any], record: Mapping[str, Any]) -> dict[str, Any]:
-    """What `record` holds of the fields of `cls`."""
-    names = {f.name for f in fields(cls)}
-    return {name: value for name, value in record.items() if name in names}

@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from penstock.errors import ParamsError
 from penstock.params.ckks import CkksParameters, Scaling
+from penstock.params.rlwe import RlweParameters
 from penstock.params.secrets import SMALL_SPECIAL_BITS
 
 MIN_SCALE_BITS = 14
@@ -236,14 +237,23 @@ def openfhe_p_primes(ring_dim: int, q_primes: tuple[int, ...], dnum: int) -> tup
     return tuple(primes)
 
 
-def openfhe_primes(params: CkksParameters) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def primes_of(params: RlweParameters) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The primes of Q and of P, q_0 first: those that the set states, else those that OpenFHE derives.
+
+    Raises: ParamsError: the set states sizes and no primes.
+    """
+    return (params.q_primes, params.p_primes) if params.q_primes else openfhe_primes(params)
+
+
+def openfhe_primes(params: RlweParameters) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The primes of Q and of P of an OpenFHE set, q_0 first.
 
-    Raises: ParamsError: the set is an accelerator's, which states sizes and no primes.
+    Raises: ParamsError: the set is an accelerator's, which nothing here runs.
     """
-    if params.library != "openfhe":
+    if params.library != "openfhe" or not isinstance(params, CkksParameters):
+        states = "its own primes" if params.q_primes else "prime sizes, not primes"
         raise ParamsError(
-            f"parameter set '{params.name}': library '{params.library}' states prime sizes, not primes; keys are of "
+            f"parameter set '{params.name}': library '{params.library}' states {states}; keys are of "
             "OpenFHE's sets ('penstock params list')"
         )
     first = params.first_mod_bits or params.q_bits[0]

@@ -2,7 +2,7 @@
 
 Two sizes of each object. **Coefficients**: `ring_dim` words for each limb, the form that moves through memory and that
 an accelerator stores. **Serialized**: the bytes of the file that OpenFHE's binary serialization writes, headers
-included. Coefficient sizes are methods of `CkksParameters`; this module adds the serialized ones and the report.
+included. Coefficient sizes are methods of `RlweParameters`; this module adds the serialized ones and the report.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 from penstock.errors import ParamsError, UsageError
 from penstock.operations import RELIN_KEY, rotation_key
-from penstock.params.ckks import CkksParameters, KeyForm
 from penstock.params.primes import openfhe_primes
+from penstock.params.rlwe import KeyForm, RlweParameters
 from penstock.units import WORD_BYTES
 from penstock.unpriced import bounded
 
@@ -52,11 +52,11 @@ def _context_bytes(q: Sequence[int]) -> int:
     return len(q) * (_MODULUS + _MODULUS_ENTRY) + _product_bytes(q)
 
 
-def _polynomials_bytes(params: CkksParameters, polynomials: int, limbs: int) -> int:
+def _polynomials_bytes(params: RlweParameters, polynomials: int, limbs: int) -> int:
     return polynomials * (_POLYNOMIAL_HEADER + limbs * (_LIMB_HEADER + params.ring_dim * WORD_BYTES))
 
 
-def serialized_key_bytes(params: CkksParameters, *, relinearization: bool = False) -> int:
+def serialized_key_bytes(params: RlweParameters, *, relinearization: bool = False) -> int:
     """Bytes of a file that holds one evaluation key, as OpenFHE 1.6 writes it.
 
     A rotation or conjugation key: an `EvalKeyMap` of one. The relinearization key: `SerializeEvalMultKey`.
@@ -69,7 +69,7 @@ def serialized_key_bytes(params: CkksParameters, *, relinearization: bool = Fals
     return fixed + _context_bytes(q) + chain + _polynomials_bytes(params, 2 * params.dnum, limbs)
 
 
-def serialized_ciphertext_bytes(params: CkksParameters, limbs: int | None = None, polynomials: int = 2) -> int:
+def serialized_ciphertext_bytes(params: RlweParameters, limbs: int | None = None, polynomials: int = 2) -> int:
     """Bytes of a file that holds one ciphertext, as OpenFHE 1.6 writes it; full chain if `limbs` is omitted.
 
     Some operations (a rotation) make OpenFHE write the modulus chain once more or once less: a few hundred bytes.
@@ -85,7 +85,7 @@ def serialized_ciphertext_bytes(params: CkksParameters, limbs: int | None = None
     return size
 
 
-def key_bytes_by_limbs(params: CkksParameters) -> list[dict[str, int]]:
+def key_bytes_by_limbs(params: RlweParameters) -> list[dict[str, int]]:
     """What a key switch reads of one key at each number of limbs, from the full chain down: flat rows."""
     return [
         {
@@ -100,7 +100,7 @@ def key_bytes_by_limbs(params: CkksParameters) -> list[dict[str, int]]:
     ]
 
 
-def rotation_keys(params: CkksParameters, rotations: Sequence[int]) -> list[str]:
+def rotation_keys(params: RlweParameters, rotations: Sequence[int]) -> list[str]:
     """The key ids of `rotations` (slots to the left, negative to the right), without repetition, in order.
 
     Raises: UsageError: a rotation by a multiple of N/2, which moves nothing and has no key.
@@ -115,7 +115,7 @@ def rotation_keys(params: CkksParameters, rotations: Sequence[int]) -> list[str]
 
 
 def bytes_by_form(
-    params: CkksParameters, key_limbs: Mapping[str, int], whole: Mapping[str, int] | None = None
+    params: RlweParameters, key_limbs: Mapping[str, int], whole: Mapping[str, int] | None = None
 ) -> list[dict[str, Any]]:
     """Return a row for each form of keys: all keys of a program, each stored once, and that over the full form.
 
@@ -133,7 +133,7 @@ def bytes_by_form(
 
 
 def size_report(
-    params: CkksParameters,
+    params: RlweParameters,
     rotations: Sequence[int] | None = None,
     trace: UsedKeys | None = None,
     key_form: KeyForm | None = None,
@@ -207,9 +207,9 @@ _KEY_SIZES = ("rotation_key_bytes", "relinearization_key_bytes", "seeded_key_byt
 _DATA_SIZES = ("ciphertext_bytes", "plaintext_bytes")
 
 
-def _exactness(params: CkksParameters, report: dict[str, Any], trace: UsedKeys | None) -> dict[str, str]:
+def _exactness(params: RlweParameters, report: dict[str, Any], trace: UsedKeys | None) -> dict[str, str]:
     """`exact`, `estimated` or `unknown` for each number of a report; the rows of `key_forms` get their own."""
-    assumed = set(params.assumed)
+    assumed = {name.replace("_primes", "_bits") for name in params.assumed}
     if params.library == "openfhe" and assumed & _CHAIN_FIELDS:
         assumed |= {"q_bits", "p_bits"}
     words = dict.fromkeys(_KEY_SIZES, "estimated" if assumed & _KEY_FIELDS else "exact")

@@ -55,7 +55,8 @@ def small_refusal(params: CkksParameters, asked: int) -> str:
 def _level(params: CkksParameters, ring_dim: int) -> tuple[int, str]:
     """The level of a small ring of this dimension, under q_0 of the set times its special prime."""
     if params.library != "openfhe":
-        return small_ring_level(ring_dim, params.q_bits[0] + min(SMALL_SPECIAL_BITS, params.word_bits))
+        first = params.q_primes[0].bit_length() if params.q_primes else params.q_bits[0]
+        return small_ring_level(ring_dim, first + min(SMALL_SPECIAL_BITS, params.word_bits))
     first = primes.openfhe_q_primes(
         params.ring_dim, params.depth, params.first_mod_bits, params.scale_bits, params.scaling
     )[0]

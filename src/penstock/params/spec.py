@@ -1,26 +1,23 @@
 """`CkksSpec`: a parameter set as a person writes it, and `build()`, the one place where it is checked.
 
 For `library = "openfhe"` the modulus chain is derived exactly as OpenFHE 1.6 derives it; for `library = "accelerator"`
-the set states its primes itself (`q_bits`, `p_bits`).
+the set states its primes (`q_primes`, `p_primes`) or their sizes (`q_bits`, `p_bits`).
 """
 
 from __future__ import annotations
 
 import math
-import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, cast
-
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, fields, replace
+from typing import Any, ClassVar, Literal
 
 from penstock.errors import ParamsError, UnknownName
-from penstock.params import primes, security
-from penstock.params.ckks import BootstrapPlan, CkksParameters, KeyForm, Scaling
+from penstock.params import primes, rules, security
+from penstock.params.ckks import BootstrapPlan, CkksParameters, Scaling
 from penstock.params.encapsulated_security import encapsulated_level, sparse_bound
 from penstock.params.overflow import REFRESH_FAILURE_LOG2, least_range, needs_another_secret, overflow_log2
+from penstock.params.rlwe import KeyForm, RlweParameters
+from penstock.params.rules import MAX_RING_DIM
 from penstock.params.secrets import (
     AUXILIARY_BITS,
     AUXILIARY_PRIMES,
@@ -32,68 +29,13 @@ from penstock.params.secrets import (
     raised_weight,
 )
 from penstock.params.small_security import small_refusal, with_small_ring
-from penstock.system import toml
+from penstock.params.written import BitSizes, Level, Library, Secret, Whole, Written
 
-MIN_RING_DIM, MAX_RING_DIM = 2**10, 2**17
 MAX_DEPTH = 1000
 OPENFHE_WORD_BITS = 64
 
-_POWER = re.compile(r"^\s*2\s*(?:\^|\*\*)\s*(\d{1,2})\s*$")
-_RUN = re.compile(r"^\s*(\d{1,4})\s*x\s*(\d{1,3})\s*$")
-_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
 
-
-def _whole(value: Any) -> Any:
-    """An integer, which may be written `"2^16"`."""
-    if isinstance(value, str) and (power := _POWER.match(value)):
-        return 1 << int(power.group(1))
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"{value!r} is not a whole number")
-    return value
-
-
-def _bit_sizes(value: Any) -> Any:
-    """Prime sizes: a list of bits, or runs of equal ones, `"1 x 60, 10 x 50"`."""
-    if not isinstance(value, str):
-        return value
-    sizes: list[int] = []
-    for part in value.split(","):
-        run = _RUN.match(part)
-        if run is None:
-            raise ValueError(f"{value!r} is not a list of prime sizes; write for example '1 x 60, 10 x 50'")
-        sizes += [int(run.group(2))] * int(run.group(1))
-    return sizes
-
-
-def _level(value: Any) -> Any:
-    """A security level: `none`, or 128, 192, 256."""
-    if value == "none" or (value in security.LEVELS and not isinstance(value, bool)):
-        return value
-    raise ValueError(f"{value!r} is not a security level; known: none, {', '.join(map(str, security.LEVELS))}")
-
-
-Whole = Annotated[int, BeforeValidator(_whole)]
-BitSizes = Annotated[tuple[Whole, ...], BeforeValidator(_bit_sizes)]
-Secret = Literal["uniform-ternary", "sparse-ternary", "sparse-encapsulated", "uniform-encapsulated"]
-Level = Literal["none", 128, 192, 256]
-Library = Literal["openfhe", "accelerator"]
-
-
-class _Written(BaseModel):
-    """Typed data from a person: unknown keys are errors, and every error is a `UsageError` that names the field."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    _what: ClassVar[str]
-
-    def __init__(self, **data: Any) -> None:
-        try:
-            super().__init__(**data)
-        except ValidationError as error:
-            who = f"parameter set '{data['name']}'" if isinstance(data.get("name"), str) else self._what
-            raise toml.explained(error, type(self), data, who, ParamsError) from error
-
-
-class BootstrapSpec(_Written):
+class BootstrapSpec(Written):
     """The shape of bootstrapping; its fields match `BootstrapPlan`."""
 
     _what: ClassVar[str] = "bootstrap"
@@ -112,7 +54,7 @@ class BootstrapSpec(_Written):
     sine_range: Whole = 16
 
 
-class CkksSpec(_Written):
+class CkksSpec(Written):
     """A CKKS parameter set as written, in Python or TOML. Nothing but types is checked before `build()`.
 
     >>> CkksSpec(name="mine-insecure", ring_dim="2^12", depth=4, scale_bits=50, security="none").build().num_p
@@ -136,7 +78,7 @@ class CkksSpec(_Written):
     """Digits of hybrid key switching; OpenFHE's default by depth (3, 2 or 1) if omitted."""
     scaling: Scaling = Scaling.FIXED_MANUAL
     secret: Secret = "uniform-ternary"
-    security: Annotated[Level, BeforeValidator(_level)] = 128
+    security: Level = 128
     """The level that must hold; `none` asks for none (the set still says which one it has)."""
     word_bits: Whole = OPENFHE_WORD_BITS
     key_form: KeyForm = KeyForm.FULL
@@ -145,41 +87,16 @@ class CkksSpec(_Written):
     """Accelerators: bits of each prime of Q, q_0 first."""
     p_bits: BitSizes | None = None
     """Accelerators: bits of each special prime."""
+    q_primes: tuple[Whole, ...] | None = None
+    """Accelerators: the primes of Q themselves, instead of `q_bits`."""
+    p_primes: tuple[Whole, ...] | None = None
+    """Accelerators: the special primes themselves, instead of `p_bits`."""
     bootstrap: BootstrapSpec | None = None
     small_ring_dim: Whole = 0
     """n of a smaller ring, with q_0 and one special prime, whose ciphertexts programs pack into this one; 0: none."""
     source: str = ""
     assumed: tuple[str, ...] = ()
     """Fields whose value no source states."""
-
-    @classmethod
-    def from_mapping(cls, data: Mapping[str, Any], where: str = "parameter set") -> CkksSpec:
-        """A spec from parsed TOML or JSON; errors name `where` it comes from."""
-        try:
-            return cls(**data)
-        except (ParamsError, UnknownName) as error:
-            error.args = (f"{where}: {error}",)
-            raise
-
-    @classmethod
-    def from_toml(cls, path: str | Path) -> CkksSpec:
-        """A spec from a TOML file; the name is the file's unless it states one.
-
-        Raises: ParamsError: no such file, not TOML, a value that does not fit; UnknownName: an unknown key;
-                FileError: the file cannot be read.
-        """
-        path = Path(path)
-        missing = "`penstock params list` shows the named sets"
-        data = toml.table(path, str(path), "a parameter set", ParamsError, missing=missing)
-        return cls.from_mapping({"name": path.stem, **data}, str(path))
-
-    def to_toml(self) -> str:
-        """The spec as a TOML file that `from_toml` reads back."""
-        plain = self.model_dump(mode="json", exclude_none=True, exclude={"bootstrap"})
-        lines = [f"{key} = {_toml_value(value)}" for key, value in plain.items() if value not in ("", [])]
-        if self.bootstrap is not None:
-            lines += ["", "[bootstrap]", *(f"{k} = {_toml_value(v)}" for k, v in self.bootstrap.model_dump().items())]
-        return "\n".join(lines) + "\n"
 
     def build(self) -> CkksParameters:
         """Check every rule and derive the modulus chain.
@@ -204,15 +121,7 @@ class CkksSpec(_Written):
     def _check_shape(self) -> None:
         """Rules that need no modulus chain."""
         who = self._who
-        if not _NAME.match(self.name):
-            raise ParamsError(f"{who}: a name is letters, digits, '.', '_' and '-', and begins with a letter or digit")
-        n = self.ring_dim
-        if n < 1 or n & (n - 1) or not MIN_RING_DIM <= n <= MAX_RING_DIM:
-            near = min(MAX_RING_DIM, max(MIN_RING_DIM, 1 << max(0, n - 1).bit_length()))
-            raise ParamsError(
-                f"{who}: ring_dim {n} must be a power of two from {MIN_RING_DIM} (2^10) to {MAX_RING_DIM} (2^17): "
-                f"use {near} (2^{near.bit_length() - 1})"
-            )
+        rules.check_ring(who, self.name, n := self.ring_dim, self.word_bits)
         slots = self._slots
         if slots < 1 or slots & (slots - 1) or slots > n // 2:
             raise ParamsError(
@@ -222,8 +131,6 @@ class CkksSpec(_Written):
         if self.depth is not None and not 0 <= self.depth <= MAX_DEPTH:
             what = "is negative; a depth counts multiplications" if self.depth < 0 else "is not feasible"
             raise ParamsError(f"{who}: depth {self.depth} {what}: use 0 to {MAX_DEPTH}")
-        if not 1 <= self.word_bits <= 64:
-            raise ParamsError(f"{who}: word_bits {self.word_bits} must be 1 to 64")
         if self.small_ring_dim:
             self._check_small()
         if self.bootstrap is not None:
@@ -284,10 +191,11 @@ class CkksSpec(_Written):
     # OpenFHE
 
     def _build_openfhe(self) -> tuple[CkksParameters, int]:
-        who, depth = self._who, self._openfhe_depth
-        if self.q_bits is not None or self.p_bits is not None:
+        who = self._who
+        what = "q_primes and p_primes" if self.q_primes or self.p_primes else "q_bits and p_bits"
+        if (self.q_bits, self.p_bits, self.q_primes, self.p_primes) != (None,) * 4:
             raise ParamsError(
-                f"{who}: q_bits and p_bits are for library 'accelerator'; OpenFHE derives its primes from depth, "
+                f"{who}: {what} are for library 'accelerator'; OpenFHE derives its primes from depth, "
                 "first_mod_bits, scale_bits and dnum"
             )
         if self.word_bits != OPENFHE_WORD_BITS:
@@ -302,8 +210,8 @@ class CkksSpec(_Written):
                 f"{who}: first_mod_bits {self.first_mod_bits} must be at least scale_bits ({self.scale_bits}) and at "
                 f"most {primes.MAX_PRIME_BITS}, the longest prime of OpenFHE"
             )
-        dnum = self._openfhe_dnum
-        self._check_dnum(dnum, self._openfhe_num_q(depth))
+        depth, dnum = self._openfhe_depth, self._openfhe_dnum
+        rules.check_dnum(who, dnum, self._openfhe_num_q(depth))
         q, p = self._openfhe_chain(self.ring_dim, depth, dnum)
         params = self._parameters(
             q_bits=tuple(map(primes.nominal_bits, q)), p_bits=tuple(map(primes.nominal_bits, p)), dnum=dnum
@@ -332,85 +240,69 @@ class CkksSpec(_Written):
             raise ParamsError(f"{self._who}: {error}") from error
         return q, primes.openfhe_p_primes(ring_dim, q, dnum)
 
-    def _check_dnum(self, dnum: int, num_q: int) -> None:
-        """Every digit must hold at least one limb."""
-        if not 1 <= dnum <= num_q:
-            raise ParamsError(f"{self._who}: dnum {dnum} must be 1 to {num_q}, the number of limbs of Q")
-        if not _divisible(num_q, dnum):
-            near = sorted((d for d in range(1, num_q + 1) if _divisible(num_q, d)), key=lambda d: (abs(d - dnum), d))
-            raise ParamsError(
-                f"{self._who}: dnum {dnum} leaves a digit empty: {num_q} limbs in digits of {-(-num_q // dnum)} fill "
-                f"only {-(-num_q // -(-num_q // dnum))}; use {' or '.join(map(str, sorted(near[:2])))}"
-            )
-
     # Accelerators
 
     def _build_accelerator(self) -> tuple[CkksParameters, int]:
         who = self._who
-        if not self.q_bits or not self.p_bits:
-            raise ParamsError(f"{who}: library 'accelerator' needs q_bits and p_bits, for example q_bits = \"35 x 36\"")
-        for field, sizes in (("q_bits", self.q_bits), ("p_bits", self.p_bits)):
-            for bits in sizes:
-                if not 2 <= bits <= self.word_bits:
-                    raise ParamsError(f"{who}: {field}: {bits} bits, but a prime has 2 to word_bits = {self.word_bits}")
-        for bits, wanted in Counter((*self.q_bits, *self.p_bits)).items():
-            there = primes.primes_of_size(bits, self.ring_dim)
-            if there is not None and wanted > there:
-                raise ParamsError(
-                    f"{who}: {wanted} primes of {bits} bits, and {there} are 1 modulo 2 x ring_dim = "
-                    f"{2 * self.ring_dim}: there is no number-theoretic transform modulo others; use wider primes, "
-                    "or a smaller ring_dim"
-                )
-        num_q = len(self.q_bits)
+        chain = "q_primes" if self.q_primes or self.p_primes else "q_bits"
+        if chain == "q_primes":
+            q_bits, p_bits = self._sizes_of_primes()
+        elif self.q_bits and self.p_bits:
+            q_bits, p_bits = self.q_bits, self.p_bits
+            rules.check_sizes(who, self.ring_dim, self.word_bits, q_bits, p_bits)
+        else:
+            raise ParamsError(
+                f"{who}: library 'accelerator' needs q_bits and p_bits, for example q_bits = \"35 x 36\", or q_primes "
+                "and p_primes"
+            )
+        num_q = len(q_bits)
         extra = self.scaling is Scaling.FLEXIBLE_AUTO_EXT
         if self.depth is not None and self.depth != num_q - 1 - extra:
             raise ParamsError(
-                f"{who}: depth {self.depth} contradicts q_bits: {num_q} limbs carry depth {num_q - 1 - extra}; "
+                f"{who}: depth {self.depth} contradicts {chain}: {num_q} limbs carry depth {num_q - 1 - extra}; "
                 "leave depth out"
             )
         if not 1 <= self.scale_bits <= 2 * self.word_bits:
             raise ParamsError(f"{who}: scale_bits {self.scale_bits} must be 1 to {2 * self.word_bits} (two words)")
         dnum = default_dnum(num_q - 1) if self.dnum is None else self.dnum
-        self._check_dnum(dnum, num_q)
-        digit = -(-num_q // dnum)
-        longest = max(sum(self.q_bits[i : i + digit]) for i in range(0, num_q, digit))
-        if sum(self.p_bits) < longest:
+        rules.check_dnum(who, dnum, num_q)
+        rules.check_special(who, q_bits, p_bits, dnum, chain.replace("q", "p", 1))
+        params = self._parameters(q_bits=q_bits, p_bits=p_bits, dnum=dnum)
+        return params, modulus_bits(params)[1]
+
+    def _sizes_of_primes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        if self.q_bits is not None or self.p_bits is not None:
             raise ParamsError(
-                f"{who}: p_bits sum to {sum(self.p_bits)}, but P must be at least as long as the longest digit of Q, "
-                f"{longest} bits: add special primes or raise dnum"
+                f"{self._who}: q_bits and p_bits follow from q_primes and p_primes: leave q_bits and p_bits out"
             )
-        params = self._parameters(q_bits=self.q_bits, p_bits=self.p_bits, dnum=dnum)
-        return params, params.log_qp
+        if not self.q_primes or not self.p_primes:
+            raise ParamsError(f"{self._who}: q_primes and p_primes state one chain: state both, or q_bits and p_bits")
+        return rules.sizes_of(self._who, self.ring_dim, self.word_bits, self.q_primes, self.p_primes)
 
     def _parameters(self, *, q_bits: tuple[int, ...], p_bits: tuple[int, ...], dnum: int) -> CkksParameters:
-        return CkksParameters(
-            name=self.name,
-            ring_dim=self.ring_dim,
-            slots=self._slots,
-            q_bits=q_bits,
-            p_bits=p_bits,
-            dnum=dnum,
-            scale_bits=self.scale_bits,
-            first_mod_bits=self.first_mod_bits if self.library == "openfhe" else q_bits[0],
-            scaling=self.scaling,
-            secret=self.secret,
-            word_bits=self.word_bits,
-            key_form=self.key_form,
-            library=self.library,
-            security_bits=0,
-            security_note="",
-            bootstrap=None if self.bootstrap is None else BootstrapPlan(**self.bootstrap.model_dump()),
-            source=self.source,
-            assumed=self.assumed,
-            security_asked=self._asked,
-            small_ring_dim=self.small_ring_dim,
-        )
+        written: dict[str, Any] = {
+            each.name: getattr(self, each.name) for each in fields(CkksParameters) if each.name in CkksSpec.model_fields
+        }
+        return CkksParameters(**written | {
+            "slots": self._slots,
+            "q_bits": q_bits,
+            "p_bits": p_bits,
+            "q_primes": self.q_primes or (),
+            "p_primes": self.p_primes or (),
+            "dnum": dnum,
+            "first_mod_bits": self.first_mod_bits if self.library == "openfhe" else q_bits[0],
+            "security_bits": 0,
+            "security_note": "",
+            "security_asked": self._asked,
+            "bootstrap": None if self.bootstrap is None else BootstrapPlan(**self.bootstrap.model_dump()),
+        })  # fmt: skip
 
     # Security
 
     def _with_level(self, params: CkksParameters, log_qp: int) -> CkksParameters:
         if is_encapsulated(params.secret):
-            raised = params.first_mod_bits + AUXILIARY_PRIMES * AUXILIARY_BITS
+            first = params.q_primes[0].bit_length() if params.q_primes else params.first_mod_bits
+            raised = first + AUXILIARY_PRIMES * AUXILIARY_BITS
             level, note = encapsulated_level(params.ring_dim, log_qp, raised, params.secret)
         else:
             level, note = security.security_level(params.ring_dim, log_qp, params.secret)
@@ -419,7 +311,7 @@ class CkksSpec(_Written):
             level, note = 0, f"{presupposed}; its modulus alone: {note}"
         asked = self._asked
         if asked and level < asked:
-            remedy = "Use security none" if presupposed else self._remedy(asked)
+            remedy = "Use security none" if presupposed else self._remedy(asked, log_qp)
             raise ParamsError(f"{self._who}: {asked}-bit security does not hold: {note}. {remedy}")
         if asked and self.library == "openfhe":
             self._check_openfhe_accepts(asked, log_qp)
@@ -427,8 +319,7 @@ class CkksSpec(_Written):
             level, note = with_small_ring(level, note, params)
             if asked and level < asked:
                 raise ParamsError(f"{self._who}: {small_refusal(params, asked)}")
-        values = {f.name: getattr(params, f.name) for f in fields(params)}
-        return CkksParameters(**{**values, "security_bits": level, "security_note": note})
+        return replace(params, security_bits=level, security_note=note)
 
     def _level_of(self, secret: str) -> int:
         """The level with another secret."""
@@ -442,7 +333,7 @@ class CkksSpec(_Written):
         if needed > bound:
             raise ParamsError(
                 f"{self._who}: OpenFHE refuses it at {asked} bit: it counts logQP as {needed}, over {bound} "
-                f"({security.OPENFHE.name}). {self._remedy(asked)}"
+                f"({security.OPENFHE.name}). {self._remedy(asked, log_qp)}"
             )
 
     def _openfhe_estimate(self, depth: int, dnum: int) -> int:
@@ -462,7 +353,7 @@ class CkksSpec(_Written):
     def _holds(self, level: int, ring_dim: int, depth: int, dnum: int) -> bool:
         """Whether an OpenFHE set with these values keeps `level` by both tables."""
         num_q = self._openfhe_num_q(depth)
-        if not 1 <= dnum <= num_q or not _divisible(num_q, dnum):
+        if not 1 <= dnum <= num_q or not rules.divisible(num_q, dnum):
             return False
         estimate = self._openfhe_estimate(depth, dnum)
         if estimate > (security.OPENFHE.max_log_qp(ring_dim, level) or 0):
@@ -480,7 +371,7 @@ class CkksSpec(_Written):
             return sparse_bound(ring_dim, SPARSE_WEIGHT, level)
         return security.GUIDELINES_2024.max_log_qp(ring_dim, level) or 0
 
-    def _remedy(self, level: int) -> str:
+    def _remedy(self, level: int, log_qp: int) -> str:
         """What would hold: a ring dimension, a depth, a digit count."""
         if self.secret == SPARSE_TERNARY:
             return "Use secret uniform-encapsulated or uniform-ternary, or security none"
@@ -489,7 +380,6 @@ class CkksSpec(_Written):
         larger = [1 << k for k in range(self.ring_dim.bit_length(), MAX_RING_DIM.bit_length())]
         options: list[str] = []
         if self.library == "accelerator":
-            log_qp = sum(self.q_bits or ()) + sum(self.p_bits or ())
             ring_dim = next((n for n in larger if log_qp <= (security.GUIDELINES_2024.max_log_qp(n, level) or 0)), None)
             options.append(f"ring_dim {ring_dim}" if ring_dim else f"fewer limbs (no ring_dim to {MAX_RING_DIM} holds)")
         else:
@@ -526,57 +416,27 @@ def default_dnum(depth: int) -> int:
 def spec_of(params: CkksParameters) -> CkksSpec:
     """The spec whose `build()` gives `params`. OpenFHE's primes are left out: they are derived again."""
     openfhe = params.library == "openfhe"
-    return CkksSpec(
-        name=params.name,
-        ring_dim=params.ring_dim,
-        slots=params.slots,
-        depth=params.depth if openfhe else None,
-        first_mod_bits=params.first_mod_bits or params.q_bits[0],
-        scale_bits=params.scale_bits,
-        dnum=params.dnum,
-        scaling=params.scaling,
-        secret=cast(Secret, params.secret),
-        security=cast(Level, params.security_asked or "none"),
-        word_bits=params.word_bits,
-        key_form=params.key_form,
-        library=cast(Library, params.library),
-        q_bits=None if openfhe else params.q_bits,
-        p_bits=None if openfhe else params.p_bits,
-        bootstrap=None if params.bootstrap is None else _plan_fields(params.bootstrap),
-        small_ring_dim=params.small_ring_dim,
-        source=params.source,
-        assumed=params.assumed,
-    )
+    values: dict[str, Any] = {name: getattr(params, name, None) for name in CkksSpec.model_fields} | {
+        "depth": params.depth if openfhe else None,
+        "first_mod_bits": params.first_mod_bits or params.q_bits[0],
+        "security": params.security_asked or "none",
+        "q_primes": params.q_primes or None,
+        "p_primes": params.p_primes or None,
+        "bootstrap": None if params.bootstrap is None else BootstrapSpec(**asdict(params.bootstrap)),
+    }
+    return CkksSpec(**values | ({"q_bits": None, "p_bits": None} if openfhe or params.q_primes else {}))
 
 
-def _plan_fields(plan: BootstrapPlan) -> BootstrapSpec:
-    return BootstrapSpec(**{f.name: getattr(plan, f.name) for f in fields(plan)})
-
-
-def _divisible(num_q: int, dnum: int) -> bool:
-    """Whether digits of ceil(num_q / dnum) limbs leave none of the `dnum` digits empty."""
-    return num_q > -(-num_q // dnum) * (dnum - 1)
-
-
-def modulus_bits(params: CkksParameters) -> tuple[int, int]:
+def modulus_bits(params: RlweParameters) -> tuple[int, int]:
     """Bits of the products of the primes of Q, and of Q and P, as the security level is found by.
 
-    The sums of rounded sizes (`params.log_q`, `params.log_qp`) may be a bit off; accelerators' sets state no primes.
+    The sums of rounded sizes (`params.log_q`, `params.log_qp`) may be a bit off; they count where no primes are stated.
     """
-    if params.library != "openfhe":
+    if params.library != "openfhe" and not params.q_primes:
         return params.log_q, params.log_qp
-    q, p = primes.openfhe_primes(params)
+    q, p = primes.primes_of(params)
     return _bits(q), _bits(q + p)
 
 
 def _bits(moduli: tuple[int, ...]) -> int:
     return math.prod(moduli).bit_length()
-
-
-def _toml_value(value: Any) -> str:
-    if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-        return f'"{escaped}"'
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_toml_value, value)) + "]"
-    return str(value)

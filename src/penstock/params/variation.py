@@ -25,7 +25,7 @@ def varied(
 
     With another scale the first prime stays as much wider than it, as far as a word holds it. A set that packs all
     slots still does. An accelerator's chain grows by primes of the scale's size or shrinks from the top, and has as
-    many special primes as its longest digit needs.
+    many special primes as its longest digit needs. With another ring or chain, it states sizes alone.
     Raises: ParamsError: the set breaks a rule, or has fewer slots than `base` needs.
     """
     changes: dict[str, Any] = {}
@@ -59,6 +59,8 @@ def varied(
         return base
     spec = spec_of(base)
     if base.library == "accelerator":
+        if base.q_primes and changes.keys() & {"ring_dim", "depth", "dnum"}:
+            changes |= {"q_primes": None, "p_primes": None, "q_bits": base.q_bits, "p_bits": base.p_bits}
         changes |= _chain(base, changes.pop("depth", None), dnum)
     return CkksSpec(**{**spec.model_dump(), **changes, "name": "-".join(names)}).build()
 

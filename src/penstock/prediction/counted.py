@@ -11,7 +11,8 @@ import numpy.typing as npt
 from penstock.machines.client import ENCODE, task_work
 from penstock.machines.cold import operand_bytes
 from penstock.operations import TRAITS, OpKind
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm
 from penstock.prediction.batch import Floats, WorkBatch
 from penstock.prediction.energy import part_energies, work_joules
 from penstock.program.tally import Tally

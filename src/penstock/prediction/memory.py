@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.measure.memory import ALLOCATION, PROCESS_BYTES
-from penstock.params.ckks import KeyForm
+from penstock.params.rlwe import KeyForm
 from penstock.program.tally import Tally
 from penstock.units import WORD_BYTES
 

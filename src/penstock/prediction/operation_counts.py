@@ -27,7 +27,8 @@ from penstock.fit.measurements import primitive_shape
 from penstock.machines.schema import Machine
 from penstock.measure.bench.catalogue import PRIMITIVES
 from penstock.operations import TRAITS, OpKind
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm
 from penstock.prediction.importers import yaml
 from penstock.prediction.importers.cryptoracle import CALLS as CRYPTORACLE_CALLS
 from penstock.prediction.importers.google import CALLS as OPENFHE_CALLS

@@ -20,7 +20,8 @@ from penstock.machines.client import ENCODE
 from penstock.machines.report import KEY_PROGRAM, PROGRAM
 from penstock.machines.schema import Machine
 from penstock.operations import OpKind
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm
 from penstock.prediction.batch import Floats, batch_seconds
 from penstock.prediction.counted import Counted
 from penstock.prediction.energy import Energy, energy_of

@@ -19,9 +19,10 @@ import numpy as np
 
 from penstock.errors import ParamsError, UsageError
 from penstock.machines.schema import Machine
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters
 from penstock.params.overflow import least_range, overflow_log2
 from penstock.params.primes import MAX_PRIME_BITS
+from penstock.params.rlwe import KeyForm
 from penstock.params.secrets import SPARSE_ENCAPSULATED, UNIFORM_ENCAPSULATED, raised_weight
 from penstock.params.spec import BootstrapSpec, CkksSpec, modulus_bits
 from penstock.prediction.prediction import predict

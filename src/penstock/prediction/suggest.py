@@ -15,8 +15,9 @@ from dataclasses import dataclass, field, replace
 
 from penstock.errors import ParamsError, UsageError
 from penstock.machines.schema import Machine
-from penstock.params.ckks import CkksParameters, KeyForm
-from penstock.params.spec import MAX_RING_DIM, MIN_RING_DIM
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm
+from penstock.params.rules import MAX_RING_DIM, MIN_RING_DIM
 from penstock.params.variation import varied
 from penstock.prediction.precision import Precision, predict_precision
 from penstock.prediction.whatif import Axes, Carried, Row, Workload, what_if

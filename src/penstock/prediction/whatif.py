@@ -19,7 +19,8 @@ from penstock.package.content import Package
 from penstock.package.derive import derive, fitted
 from penstock.package.replay import trace_package
 from penstock.package.retrace import package_of_trace, unknown_elsewhere
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm
 from penstock.params.variation import varied
 from penstock.prediction.counted import Counted
 from penstock.prediction.memory import memory_of

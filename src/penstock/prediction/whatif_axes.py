@@ -8,7 +8,7 @@ from pathlib import Path
 
 from penstock.errors import UnknownName, UsageError
 from penstock.machines import load_machines
-from penstock.params.ckks import KeyForm
+from penstock.params.rlwe import KeyForm
 from penstock.prediction.whatif import Axes
 from penstock.system import toml
 

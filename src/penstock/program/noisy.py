@@ -134,9 +134,10 @@ class NoisyEvaluator(ExpandingEvaluator):
     ) -> None:
         super().__init__(params, builder)
         if params.library != "openfhe":
+            states = "primes and no rule of scales" if params.q_primes else "sizes of primes and no primes"
             raise ParamsError(
-                f"set '{params.name}' is an accelerator's, which states sizes of primes and no primes: the noise of "
-                "OpenFHE's sets can be computed ('penstock params list')"
+                f"set '{params.name}' is an accelerator's, which states {states}: the noise of OpenFHE's sets can be "
+                "computed ('penstock params list')"
             )
         self.model = NoiseModel(params)
         self._random = np.random.default_rng(seed)

@@ -13,7 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.operations import TRAITS, OpKind
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm
 from penstock.traces.schema import ORIGIN_MODELLED, Trace
 from penstock.work.shapes import Objects, Shape, codes, ints, shapes_of
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.params.ckks import KeyForm
+from penstock.params.rlwe import KeyForm
 from penstock.traces.schema import Trace
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.params.ckks import KeyForm
+from penstock.params.rlwe import KeyForm
 from penstock.rewriting.options import RewriteOptions
 from penstock.rewriting.program import Program
 

@@ -21,12 +21,11 @@ from penstock.database.similarity.search import WORKLOAD, search, search_trace
 from penstock.errors import PenstockError, UsageError
 from penstock.keystore import KeyCache, KeyStore, parameter_digest
 from penstock.keystore.stated import check_bytes, check_pair
-from penstock.native.engine import make_context
+from penstock.native.engine import EngineHere, make_context
 from penstock.native.evaluator import NativeEvaluator
 from penstock.native.keys import KeysOnDisk, KeyTraffic
 from penstock.native.memory import peak_resident_bytes
 from penstock.native.prepared import highest_limbs
-from penstock.native.vectors import EngineOfBudget
 from penstock.params.ckks import CkksParameters
 from penstock.program.call import Cipher
 from penstock.program.scaling import ScaleState
@@ -235,10 +234,11 @@ class Server:
         ring, found = self._small, [query]
         for step, element in enumerate(expansion_elements(self.layout)):
             key = self._small_keys[element]
-            turned = [ring.rotate(each, element, key) for each in found]
-            even = [ring.add(each, image) for each, image in zip(found, turned, strict=True)]
+            turned = [ring.perform("rotate", [each], argument=element, key=key)[0] for each in found]
+            pairs = list(zip(found, turned, strict=True))
             power = 2 * self.small.ring_dim - (1 << step)
-            odd = [ring.mult_monomial(ring.sub(each, image), power) for each, image in zip(found, turned, strict=True)]
+            even = [ring.perform("add", pair)[0] for pair in pairs]
+            odd = [ring.perform("monomial", ring.perform("sub", pair), argument=power)[0] for pair in pairs]
             found = [*even, *odd]
         return found
 
@@ -276,7 +276,7 @@ class Server:
         result: Answer,
     ) -> list[bytes]:
         assert result.plan is not None
-        engine = EngineOfBudget(self.params, self._context, keys, vector_bytes=result.plan.vector_bytes)
+        engine = EngineHere(self.params, self._context, keys, vector_bytes=result.plan.vector_bytes)
         ev = NativeEvaluator(engine, _NoEnds())
         described = _engine.CkksWriter(reader.template())
 

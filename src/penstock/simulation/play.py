@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from penstock.errors import UsageError
 from penstock.machines.schema import Machine, Tier
-from penstock.params.ckks import KeyForm
+from penstock.params.rlwe import KeyForm
 from penstock.simulation.caches import NoCache
 from penstock.simulation.cluster.cluster import one_host, play_clusters
 from penstock.simulation.cluster.program import ClusterProgram, prepare

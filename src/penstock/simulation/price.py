@@ -16,7 +16,8 @@ import pyarrow as pa
 from penstock.errors import TraceError, UnknownName
 from penstock.machines.schema import Inside, Machine
 from penstock.operations import TRAITS, OpKind
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm
 from penstock.traces.schema import Trace
 from penstock.unpriced import added, warned
 from penstock.work.kernels import KernelWork

@@ -21,7 +21,7 @@ from typing import NamedTuple, cast
 from penstock.errors import UnknownName, UsageError
 from penstock.machines.networks import Network
 from penstock.machines.schema import Machine, Tier
-from penstock.params.ckks import KeyForm
+from penstock.params.rlwe import KeyForm
 from penstock.simulation.caches import Cache, ForcedHitRatio, SizedCache, policy_named
 from penstock.simulation.cluster.cluster import unsuitable
 from penstock.simulation.cluster.flows import Sharing

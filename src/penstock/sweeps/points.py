@@ -10,7 +10,8 @@ from typing import Any
 
 from penstock.errors import UsageError
 from penstock.machines import Machine
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm
 from penstock.simulation.memory.tenants import Turns
 from penstock.simulation.points import SIMGRID, Point
 from penstock.traces.schema import Trace

@@ -12,7 +12,8 @@ from functools import lru_cache
 
 from penstock.errors import UsageError
 from penstock.operations import SMALL_KINDS, TO_SPARSE_KEY, OpKind
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm
 from penstock.params.secrets import AUXILIARY_PRIMES
 from penstock.work.graph import Builder, KernelName, OperationGraph
 from penstock.work.kernels import Hoisting, default_limbs_out, kernel_work

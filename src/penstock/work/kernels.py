@@ -18,7 +18,8 @@ from functools import lru_cache
 
 from penstock.errors import UsageError
 from penstock.operations import FROM_SMALL_KEY, FROM_SMALL_SQUARED_KEY, SMALL_KINDS, TO_SPARSE_KEY, TRAITS, OpKind
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm
 from penstock.work.extended import (
     decompose_extended,
     divided,
@@ -387,7 +388,8 @@ def kernel_work(
             hoisted rotation permutes.
     Raises: UsageError: a composite, limbs outside the chain, or an output that the kind cannot have.
     >>> from penstock.operations import OpKind
-    >>> from penstock.params.ckks import CkksParameters, Scaling, KeyForm
+    >>> from penstock.params.ckks import CkksParameters, Scaling
+    >>> from penstock.params.rlwe import KeyForm
     >>> sharp = CkksParameters(name="sharp", ring_dim=2**16, slots=2**15, q_bits=(36,) * 35, p_bits=(36,) * 12, dnum=3,
     ...     scale_bits=36, scaling=Scaling.FIXED_MANUAL, secret="sparse-ternary", word_bits=36, key_form=KeyForm.FULL,
     ...     library="accelerator", security_bits=128, security_note="")

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from penstock.errors import TraceError
 from penstock.operations import TRAITS, OpKind
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm
 from penstock.traces.schema import Trace
 from penstock.work.kernels import Hoisting, KernelWork, kernel_work
 

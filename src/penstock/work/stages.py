@@ -8,17 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.operations import Word
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm, RlweParameters
 from penstock.work.kernel_work import KernelWork, Loops, add_loops
 
 
-def digit_sizes(params: CkksParameters, limbs: int) -> tuple[int, ...]:
+def digit_sizes(params: RlweParameters, limbs: int) -> tuple[int, ...]:
     """Limbs of each active digit at `limbs` limbs: full ones, then the rest."""
     alpha = params.digit_limbs
     return tuple(min(alpha, limbs - start) for start in range(0, limbs, alpha))
 
 
-def mod_up(params: CkksParameters, limbs: int) -> KernelWork:
+def mod_up(params: RlweParameters, limbs: int) -> KernelWork:
     """Digit decomposition of one polynomial, each digit raised to all limbs of Q and P.
 
     INTT n; base conversion of each digit from alpha_j to n+k-alpha_j limbs; NTT b(n+k)-n, since a digit's own limbs
@@ -40,7 +41,7 @@ def mod_up(params: CkksParameters, limbs: int) -> KernelWork:
     )
 
 
-def key_product(params: CkksParameters, limbs: int, key_form: KeyForm | None = None) -> KernelWork:
+def key_product(params: RlweParameters, limbs: int, key_form: KeyForm | None = None) -> KernelWork:
     """Inner product of the digits with one evaluation key: 2b(n+k)N multiplications; reads the limbs in use."""
     n, k, size = limbs, params.num_p, params.ring_dim
     digits = params.active_digits(n)
@@ -53,7 +54,7 @@ def key_product(params: CkksParameters, limbs: int, key_form: KeyForm | None = N
     )
 
 
-def mod_down(params: CkksParameters, limbs: int, polynomials: int = 2) -> KernelWork:
+def mod_down(params: RlweParameters, limbs: int, polynomials: int = 2) -> KernelWork:
     """Division by P of each polynomial: INTT k, base conversion from k to n, NTT n, subtract and scale."""
     n, k, size = limbs, params.num_p, params.ring_dim
     return KernelWork(
@@ -70,12 +71,12 @@ def mod_down(params: CkksParameters, limbs: int, polynomials: int = 2) -> Kernel
     )
 
 
-def key_switch(params: CkksParameters, limbs: int, key_form: KeyForm | None = None) -> KernelWork:
+def key_switch(params: RlweParameters, limbs: int, key_form: KeyForm | None = None) -> KernelWork:
     """ModUp, product with the key, ModDown: (b+2)(n+k) limb transforms."""
     return mod_up(params, limbs) + key_product(params, limbs, key_form) + mod_down(params, limbs)
 
 
-def rescale_work(params: CkksParameters, limbs: int, polynomials: int = 2) -> KernelWork:
+def rescale_work(params: RlweParameters, limbs: int, polynomials: int = 2) -> KernelWork:
     """Division by the last of n primes, of each polynomial: INTT 1, conversion to n-1, NTT n-1, subtract and scale."""
     n, size = limbs, params.ring_dim
     return KernelWork(

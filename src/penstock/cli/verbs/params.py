@@ -13,7 +13,8 @@ from penstock.cli.options import key_form_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, table_of
 from penstock.errors import UnknownName, UsageError
 from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters, KeyForm, form_of
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm, form_of
 from penstock.params.sizes import size_report
 from penstock.params.spec import modulus_bits
 from penstock.units import format_bytes
@@ -212,6 +213,8 @@ def _shown(name: str, value: Any) -> str:
         return f"{value} ({_power(value)})"
     if name in ("q_bits", "p_bits"):
         return _runs(value)
+    if name in ("q_primes", "p_primes"):
+        return ", ".join(map(hex, value))
     if isinstance(value, dict):
         return ", ".join(f"{k} {v}" for k, v in value.items())
     return "-" if value is None else str(getattr(value, "value", value))

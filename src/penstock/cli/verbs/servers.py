@@ -95,7 +95,7 @@ def command(target: str, **options: Any) -> None:
     """
     from penstock.hall.programs import homes
     from penstock.machines.prices import load_prices
-    from penstock.params.ckks import KeyForm
+    from penstock.params.rlwe import KeyForm
     from penstock.simulation.price import price_trace
     from penstock.simulation.servers.play import play
     from penstock.simulation.servers.rows import application_of, row_of

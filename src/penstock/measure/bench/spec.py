@@ -22,7 +22,8 @@ from penstock.errors import ParamsError, UnknownName, UsageError
 from penstock.measure.bench.catalogue import PRIMITIVES, Primitive
 from penstock.params import catalogue
 from penstock.params.ckks import BootstrapPlan, CkksParameters
-from penstock.params.spec import MAX_RING_DIM, MIN_RING_DIM, CkksSpec
+from penstock.params.rules import MAX_RING_DIM, MIN_RING_DIM
+from penstock.params.spec import CkksSpec
 from penstock.system import toml
 from penstock.units import parse_seconds
 

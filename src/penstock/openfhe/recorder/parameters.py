@@ -9,8 +9,9 @@ from types import ModuleType
 from typing import Any
 
 from penstock.errors import UsageError
-from penstock.params.ckks import CkksParameters, KeyForm, Scaling
+from penstock.params.ckks import CkksParameters, Scaling
 from penstock.params.primes import nominal_bits, openfhe_p_primes
+from penstock.params.rlwe import KeyForm
 from penstock.params.security import security_level
 
 _SCALING = {

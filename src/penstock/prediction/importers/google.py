@@ -21,7 +21,8 @@ from penstock.measure.bench.results import BENCH_SCHEMA, SCHEMA_VERSION, table_o
 from penstock.operations import TRAITS
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
-from penstock.params.spec import MAX_DEPTH, MAX_RING_DIM, CkksSpec
+from penstock.params.rules import MAX_RING_DIM
+from penstock.params.spec import MAX_DEPTH, CkksSpec
 from penstock.prediction.importers import bench
 from penstock.prediction.importers.rows import BadTiming, ImportLog, Origin, positive_seconds, spread, whole
 from penstock.system.outside import json_of

@@ -18,7 +18,7 @@ import numpy as np
 
 from penstock.errors import UsageError
 from penstock.machines.schema import Machine
-from penstock.params.ckks import KeyForm
+from penstock.params.rlwe import KeyForm
 from penstock.simulation.caches import Cache, ForcedHitRatio, NoCache
 from penstock.simulation.cluster.flows import STAR
 from penstock.simulation.cluster.partitions import ByCiphertext, Together, partition_named

@@ -35,7 +35,8 @@ import numpy as np
 
 from penstock.errors import PenstockError
 from penstock.operations import OpKind
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm
 from penstock.simulation.cluster.collectives import AllGather, Broadcast, Collective
 from penstock.simulation.cluster.dealt_stages import (
     Holding,

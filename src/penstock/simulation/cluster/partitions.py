@@ -23,7 +23,8 @@ import numpy.typing as npt
 
 from penstock.errors import UnknownName
 from penstock.operations import OpKind
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm
 from penstock.simulation.cluster.collectives import AllGather, Collective, ReduceScatter
 from penstock.simulation.cluster.dealing import (
     KEY_PRODUCTS,

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from penstock.errors import UsageError
 from penstock.machines.schema import Machine
 from penstock.operations import SMALL_KINDS, TRAITS, OpKind
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm
 from penstock.simulation.accesses import Accesses
 from penstock.simulation.cluster.partitions import AccessClass, Together
 from penstock.simulation.price import PricedTrace, price_trace

@@ -16,7 +16,8 @@ import numpy as np
 
 from penstock.machines.schema import Machine
 from penstock.operations import TRAITS, OpKind
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm
 from penstock.simulation.engine import Floats, Ints, _engine
 from penstock.simulation.inside.kernels import (
     REGISTERS,

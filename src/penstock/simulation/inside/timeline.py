@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.errors import UsageError
 from penstock.machines.schema import Machine
-from penstock.params.ckks import KeyForm
+from penstock.params.rlwe import KeyForm
 from penstock.simulation.counters import heights
 from penstock.simulation.inside.schedule import Placed, Program, Schedule, held_bytes, schedule_listed
 from penstock.simulation.price import program_of

@@ -25,7 +25,7 @@ from penstock.errors import UsageError
 from penstock.machines.instorage import UnitAccelerator
 from penstock.machines.schema import Machine
 from penstock.operations import TRAITS, OpKind, Word
-from penstock.params.ckks import KeyForm
+from penstock.params.rlwe import KeyForm
 from penstock.traces.schema import Trace
 from penstock.unpriced import refuse
 from penstock.work.shapes import Objects, server_rows, shape_work, shapes_of

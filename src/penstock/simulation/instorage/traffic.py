@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from penstock.errors import UsageError
 from penstock.machines.instorage import UnitAccelerator
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm
 from penstock.simulation.instorage.drive import DriveRates
 from penstock.simulation.instorage.policies import Contention, Switches
 from penstock.simulation.instorage.query import Query

@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock.errors import UsageError
 from penstock.machines.schema import Machine, Tier
-from penstock.params.ckks import KeyForm
+from penstock.params.rlwe import KeyForm
 from penstock.simulation.caches import SizedCache
 from penstock.simulation.memory.prefetch import Prefetch
 from penstock.simulation.memory.replay import replay

@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from penstock.machines import Machine, load_machines, load_tiers
 from penstock.machines.networks import load_network
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm
 from penstock.running import trace_workload
 from penstock.simulation.cluster.cluster import play_clusters
 from penstock.simulation.cluster.partitions import Part, Together, partition_named

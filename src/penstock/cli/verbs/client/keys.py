@@ -15,7 +15,8 @@ from penstock.errors import KeyDamaged, KeyRefused, UsageError
 from penstock.keystore import KeyStore, StoredKey, check_tenant, parameter_digest
 from penstock.operations import TO_SPARSE_KEY
 from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters, KeyForm
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm
 from penstock.system.files import os_errors, remove_dead, unfinished_folder
 from penstock.system.progress import Progress
 

@@ -187,7 +187,7 @@ def command(
       penstock keys bench --form seeded
     """
     from penstock.native.bench import bench_keys
-    from penstock.params.ckks import KeyForm
+    from penstock.params.rlwe import KeyForm
 
     params = catalogue.get(name)
     with Progress(quiet=quiet).stage("rotations", total=rounds) as stage:

@@ -83,7 +83,7 @@ def command(
       penstock predict refresh --machine mine.toml --slots 2^15 --secret sparse-encapsulated
     """
     from penstock.machines import load_machine
-    from penstock.params.ckks import KeyForm, form_of
+    from penstock.params.rlwe import KeyForm, form_of
     from penstock.prediction.refresh import DIGITS, SCALES, Asked, refreshes
     from penstock.prediction.whatif_axes import whole_numbers
 

@@ -19,7 +19,8 @@ from penstock.cli.output import emit, format_option, progress_console, say_choic
 from penstock.cli.terminal import PlainConsole
 from penstock.errors import UsageError
 from penstock.machines import Machine, assumptions, load_machine, machine_names
-from penstock.params.ckks import CkksParameters, KeyForm, form_of
+from penstock.params.ckks import CkksParameters
+from penstock.params.rlwe import KeyForm, form_of
 from penstock.simulation.spelling import OPTIONS
 from penstock.system.progress import Progress
 from penstock.traces import is_trace_file

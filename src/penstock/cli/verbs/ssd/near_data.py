@@ -17,7 +17,7 @@ from penstock.traces.schema import Trace
 from penstock.units import format_bytes
 
 if TYPE_CHECKING:
-    from penstock.params.ckks import KeyForm
+    from penstock.params.rlwe import KeyForm
     from penstock.simulation.instorage.drive import DriveRates
 
 
@@ -79,7 +79,7 @@ def command(
       penstock ssd near-data logistic-regression --hit-ratio 0.9 --keys-in flash
     """
     from penstock.machines import load_machine, load_tier
-    from penstock.params.ckks import form_of
+    from penstock.params.rlwe import form_of
     from penstock.simulation.instorage.drive import drive_rates
     from penstock.simulation.instorage.near_data import Partition, near_data
     from penstock.units import format_seconds

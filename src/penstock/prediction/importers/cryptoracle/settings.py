@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from penstock.errors import UsageError
 from penstock.params import catalogue, security
 from penstock.params.ckks import CkksParameters, Scaling
-from penstock.params.spec import MAX_RING_DIM, MIN_RING_DIM, CkksSpec
+from penstock.params.rules import MAX_RING_DIM, MIN_RING_DIM
+from penstock.params.spec import CkksSpec
 from penstock.prediction.importers.cryptoracle import columns
 from penstock.prediction.importers.rows import whole
 
