@@ -14,7 +14,6 @@ use rustix::io::Errno;
 use crate::backend::{Backend, Listed, LocalFolder, Reader};
 use crate::buffer::Pool;
 use crate::index::{Entry, Index, is_damage};
-use crate::pairs::open_shared;
 use crate::read::Segment;
 use crate::segment::SegmentFile;
 use crate::{Checked, Digest, Error, Header, KeyContent, KeyId, KeyName, Result, SegmentError, Tenant};
@@ -521,4 +520,11 @@ fn refusal(path: &Path) -> Option<String> {
         Err(Errno::ACCESS | Errno::PERM) => Some(format!("permission denied on {path_shown}")),
         _ => None,
     }
+}
+
+/// Opens a file that processes lock.
+pub(crate) fn open_shared(path: &Path) -> Result<File> {
+    // No link: it would make a file elsewhere.
+    let open = File::options().write(true).create(true).truncate(false).custom_flags(libc::O_NOFOLLOW).open(path);
+    open.map_err(|error| Error::io(path, "open", error))
 }
