@@ -102,7 +102,7 @@ pub enum Argument {
     Power,
     /// A whole factor.
     Factor,
-    /// How many sums are made side by side.
+    /// The number of sums side by side.
     Sums,
 }
 
@@ -188,7 +188,7 @@ impl Row {
         }
     }
 
-    /// How many operands it takes.
+    /// The number of its operands.
     pub const fn operands(&self) -> u32 {
         if self.takes_many { MANY } else { self.takes.len() as u32 }
     }
@@ -273,7 +273,7 @@ macro_rules! operations {
         pub enum Operation { $($operation,)* }
 
         impl Operation {
-            /// All, in the order of traces, then those that traces have not.
+            /// All: first the kinds of traces, in their order.
             pub const ALL: &[Operation] = &[$(Operation::$operation,)*];
 
             /// The name in traces, packages, messages and at the border to Python.

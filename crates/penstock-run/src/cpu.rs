@@ -109,7 +109,7 @@ impl Device for Cpu<'_> {
     fn free(&self, _: Value) {}
 }
 
-/// What a task is given.
+/// The task, and all that it takes.
 struct Given<'a> {
     task: &'a Task,
     operands: &'a [Operand<'a>],
@@ -163,7 +163,7 @@ impl Cpu<'_> {
     /// The results of a task, of operands that others own.
     ///
     /// # Errors
-    /// The operands are not those that the operation takes.
+    /// The operation takes other operands.
     pub fn perform_on(
         &self,
         task: &Task,
@@ -220,7 +220,7 @@ impl Cpu<'_> {
         Ok(vec![Value::Cipher(made?)])
     }
 
-    /// Work whose results are no ciphertexts.
+    /// Work with digits, or with results over Q and P.
     fn beyond(&self, given: &Given<'_>) -> Result<Vec<Value>, ckks::Error> {
         use Operation as Op;
         let context = self.0;

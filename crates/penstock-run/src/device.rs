@@ -1,4 +1,4 @@
-//! Where values lie and work is done.
+//! The holder of values, which does the work.
 
 use penstock_ckks as ckks;
 
@@ -19,7 +19,7 @@ pub trait Device: Sync {
     /// The result of an `input`.
     ///
     /// # Errors
-    /// There is no memory for it.
+    /// The memory is full.
     fn import(&self, task: &Task, ciphertext: ckks::Ciphertext) -> Result<Self::Value, ckks::Error>;
 
     /// The operand of an `output`, for the host.
@@ -31,7 +31,7 @@ pub trait Device: Sync {
     /// The second half of an encoding, which takes the threads: vectors of one form.
     ///
     /// # Errors
-    /// There is no memory for them.
+    /// The memory is full.
     fn encode(&self, form: Form, coefficients: Vec<ckks::Coefficients>) -> Result<Vec<Self::Vector>, ckks::Error>;
 
     /// Bytes of an encoded vector.
@@ -40,7 +40,7 @@ pub trait Device: Sync {
     /// The results of a task that is neither an input nor an output.
     ///
     /// # Errors
-    /// The operands are not those that the operation takes.
+    /// The operation takes other operands.
     fn perform(
         &self,
         task: &Task,

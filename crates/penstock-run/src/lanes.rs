@@ -378,7 +378,7 @@ impl<'a, D: Device, S: Supply> Lanes<'a, D, S> {
             let number = *value as usize;
             state.uses_left[number] -= 1;
             if state.uses_left[number] == 0 {
-                // Who used it with others has let go of it.
+                // All other users have let go of it.
                 dropped.extend(state.values[number].take().and_then(Arc::into_inner));
                 state.live_bytes -= self.program.value_bytes()[number];
             }

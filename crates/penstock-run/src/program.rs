@@ -41,7 +41,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// What `mult_over_scale` is for an operand of this scale.
+    /// `mult_over_scale` for an operand of this scale.
     pub fn at_scale(&self, scale: f64) -> Self {
         let [numerator, level_scale, small] = [0, 1, 2].map(|at| self.numbers.get(at).copied().unwrap_or(f64::NAN));
         let number = numerator / (scale * level_scale) / small;

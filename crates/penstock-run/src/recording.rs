@@ -28,8 +28,8 @@ struct Ledger<V> {
     faults: Vec<String>,
 }
 
-/// Performs on another device, and notes what is used before it is written or after it was freed, freed twice, kept too
-/// long, larger than the program says, or too much at one time.
+/// Performs on another device. It notes each use before a value is written or after it was freed, values that are freed
+/// twice or kept too long, and bytes above the plan.
 pub struct Recording<'a, D: Device> {
     inner: &'a D,
     program: &'a Program,

@@ -237,7 +237,7 @@ fn every_buffer_of_a_run_lives_from_its_task_to_its_last_use() {
             let options =
                 Options { lanes, keys_in_order: false, value_bytes, keep_bytes: 4096, ahead_bytes: 4096, window };
             let cpu = Cpu(&context);
-            // The first unfinished task may always begin, on top of what was begun out of order.
+            // The first unfinished task may always begin, on top of others that began out of order.
             let most = if lanes == 1 { program.peak_value_bytes() } else { value_bytes + program.peak_value_bytes() };
             let device = Recording::new(&cpu, &program, most);
             run(&device, &program, &samples, options, |_| Ok(())).unwrap();

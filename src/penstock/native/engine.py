@@ -185,7 +185,7 @@ class EngineHere(WorkExecutor):
         return value
 
     def _encoded(self, vectors: Sequence[Encoding]) -> list[Any]:
-        """Vectors of one form, encoded; those that are not yet, together."""
+        """Vectors of one form, encoded; new ones together."""
         _, limbs, degree, is_coefficients = vectors[0]
         if is_coefficients:
             return [self._coefficients(each.plain, limbs) for each in vectors]

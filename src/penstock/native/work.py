@@ -1,6 +1,6 @@
 """The one map from a call to the work of a device: a run that computes performs it, compiling stores it.
 
-Names of work are those of the table of operations (`crates/penstock-operations`).
+The table of operations names the work (`crates/penstock-operations`).
 """
 
 from __future__ import annotations

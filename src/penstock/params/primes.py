@@ -238,7 +238,7 @@ def openfhe_p_primes(ring_dim: int, q_primes: tuple[int, ...], dnum: int) -> tup
 
 
 def primes_of(params: RlweParameters) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The primes of Q and of P, q_0 first: those that the set states, else those that OpenFHE derives.
+    """The primes of Q and of P, q_0 first: as the set states them, else as OpenFHE derives them.
 
     Raises: ParamsError: the set states sizes and no primes.
     """
