@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from penstock.errors import UsageError
 from penstock import operations
+from penstock.errors import UsageError
 
 UNPRICED, AT_LEAST = "unpriced", "at_least"
 UNKNOWN = "unknown"
