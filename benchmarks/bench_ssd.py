@@ -16,17 +16,8 @@ from collections.abc import Callable
 from functools import partial
 
 from penstock.machines.drives import Drive, load_drive
-from penstock.simulation.drive.scan import (
-    Aggregator,
-    Consumer,
-    Engine,
-    Host,
-    HostConsumer,
-    Pattern,
-    Scan,
-    ScanResult,
-    scan_drive,
-)
+from penstock.simulation.drive.scan import ScanResult, scan_drive
+from penstock.simulation.drive.spec import Aggregator, Consumer, Engine, Host, HostConsumer, Pattern, Scan
 from penstock.units import parse_bytes
 
 TARGET_PAGES_PER_S = 5e6

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.errors import PenstockError as PenstockError
+from penstock.system.lazy import at_first_use
 from penstock.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -35,36 +36,18 @@ if TYPE_CHECKING:
     from penstock.openfhe.recorder.context import record as record
 
 _PLACES = {
-    "catalogue": "penstock.hall.catalogues",
-    "fit_machine": "penstock.hall.fitting",
-    "machine": "penstock.hall.catalogues",
-    "package_keys": "penstock.hall.computing",
-    "package_server": "penstock.hall.computing",
-    "parameters": "penstock.hall.catalogues",
-    "precision": "penstock.hall.predicting",
-    "predict": "penstock.hall.predicting",
-    "record": "penstock.openfhe.recorder.context",
-    "run": "penstock.hall.running",
-    "simulate": "penstock.hall.simulating",
-    "sizes": "penstock.hall.catalogues",
-    "suggest": "penstock.hall.predicting",
-    "sweep": "penstock.hall.sweeping",
-    "trace": "penstock.hall.programs",
-    "what_if": "penstock.hall.predicting",
+    "penstock.hall.catalogues": "catalogue machine parameters sizes",
+    "penstock.hall.computing": "package_keys package_server",
+    "penstock.hall.fitting": "fit_machine",
+    "penstock.hall.predicting": "precision predict suggest what_if",
+    "penstock.hall.programs": "trace",
+    "penstock.hall.running": "run",
+    "penstock.hall.simulating": "simulate",
+    "penstock.hall.sweeping": "sweep",
+    "penstock.openfhe.recorder.context": "record",
 }
-"""Function -> the module that has it."""
-__all__ = ["PenstockError", "__version__", *sorted(_PLACES)]
+"""Module -> the functions that it has."""
+__all__ = ["PenstockError", "__version__", *sorted(" ".join(_PLACES.values()).split())]
 
 if not TYPE_CHECKING:  # for a type checker the names above are all that there is
-
-    def __getattr__(name):
-        if name not in _PLACES:
-            raise AttributeError(f"module 'penstock' has no attribute '{name}'")
-        from importlib import import_module
-
-        found = getattr(import_module(_PLACES[name]), name)
-        globals()[name] = found
-        return found
-
-    def __dir__():
-        return sorted(__all__)
+    __getattr__, __dir__ = at_first_use(__name__, _PLACES, ("PenstockError", "__version__"))

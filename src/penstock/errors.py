@@ -5,7 +5,7 @@ The engine raises these classes itself: `crates/penstock-py/src/errors.rs` says 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 LONGEST_NAME = 200
 """Characters of a name of others that a message repeats."""
@@ -49,6 +49,12 @@ class UnknownName(UsageError):
         hint = f"did you mean '{self.nearest}'? " if self.nearest else ""
         known_names = ", ".join(map(cut, self.known)) or "none"
         super().__init__(f"{where}{': ' if where else ''}unknown {what} '{inside}{name}': {hint}known: {known_names}")
+
+
+def check_known(what: str, name: str, known: Collection[str]) -> None:
+    """Raises: UnknownName: a name that is none of the known ones."""
+    if name not in known:
+        raise UnknownName(what, name, known)
 
 
 class UnitError(UsageError):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from penstock.errors import PenstockError
 
 
 class Word(str, Enum):
@@ -59,6 +62,39 @@ class OpKind(Word):
     COMPOSITE = "composite"
 
 
+class Verb(Word):
+    """The calls of a package; the value is the name in texts."""
+
+    ENCRYPT = "encrypt"
+    OUTPUT = "output"
+    ADD = "add"
+    SUB = "sub"
+    MULT = "mult"
+    MULT_NO_RELIN = "mult_no_relin"
+    ADD_PLAIN = "add_plain"
+    SUB_PLAIN = "sub_plain"
+    MULT_PLAIN = "mult_plain"
+    ADD_SCALAR = "add_scalar"
+    SUB_SCALAR = "sub_scalar"
+    SCALAR_SUB = "scalar_sub"
+    MULT_SCALAR = "mult_scalar"
+    NEGATE = "negate"
+    SQUARE = "square"
+    RELINEARIZE = "relinearize"
+    CONJUGATE = "conjugate"
+    ROTATE = "rotate"
+    DECOMPOSE = "decompose"
+    ROTATE_HOISTED = "rotate_hoisted"
+    RESCALE = "rescale"
+    MOD_DROP = "mod_drop"
+    BOOTSTRAP = "bootstrap"
+    CHEBYSHEV = "chebyshev"
+    POLYNOMIAL = "polynomial"
+    MULT_BY_I = "mult_by_i"
+    SCALED = "scaled"
+    WEIGHTED_SUM = "weighted_sum"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """A row of the table of operations (`crates/penstock-operations`)."""
@@ -98,9 +134,14 @@ class Operation:
         return self.actor == "library"
 
     @property
+    def classes(self) -> set[str | None]:
+        """Those of the operands and of the result."""
+        return {*self.takes, self.makes}
+
+    @property
     def is_small(self) -> bool:
         """Whether it is on ciphertexts of a smaller ring, or from it: it needs a set that has one."""
-        return bool({*self.takes, self.makes} & {"small", "stored"}) or "small" in (self.key or "")
+        return bool(self.classes & {"small", "stored"}) or "small" in (self.key or "")
 
 
 MANY = -1
@@ -114,6 +155,39 @@ def operations() -> dict[str, Operation]:
 
     rows = [Operation(**row | {"takes": tuple(row["takes"])}) for row in _engine.operations()]
     return {row.name: row for row in rows}
+
+
+Rule = TypeVar("Rule")
+
+
+class Rules(dict[OpKind, Rule]):
+    """The rules of one sort, by kind. A room has one table for each sort and fills it where the rules are written."""
+
+    def __init__(self, what: str, where: str, needs: Callable[[Operation], bool] = lambda _: True) -> None:
+        """Args: needs: whether an operation has no rule unless one is written; no composite needs one."""
+        super().__init__()
+        self.what, self.where, self._needs = what, where, needs
+
+    def of(self, *kinds: OpKind) -> Callable[[Rule], Rule]:
+        """Registers the decorated rule."""
+
+        def registered(rule: Rule) -> Rule:
+            self.update(dict.fromkeys(kinds, rule))
+            return rule
+
+        return registered
+
+    def lack(self, name: str) -> str:
+        """The error of an operation without a rule."""
+        return f"'{name}' has no rule of {self.what}: add one in src/penstock/{self.where}"
+
+    def lacking(self, row: Operation) -> str | None:
+        """`lack`, if the operation of a row needs a rule and has none."""
+        needed = row.is_traced and not row.composite and row.name not in self and self._needs(row)
+        return self.lack(row.name) if needed else None
+
+    def __missing__(self, kind: OpKind) -> Rule:
+        raise PenstockError(self.lack(kind))
 
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from penstock.params import catalogue
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.running import trace_workload
 from penstock.simulation.caches import ForcedHitRatio, Lru, NoCache
-from penstock.simulation.cluster.cluster import play_cluster, play_clusters
+from penstock.simulation.cluster.cluster import play_clusters
 from penstock.simulation.cluster.collectives import ALL_GATHERS, AllGather, Broadcast, ReduceScatter, pattern_of
 from penstock.simulation.cluster.dealing import MOD_DOWNS, MOD_UPS
 from penstock.simulation.cluster.flows import bottleneck_seconds, flow_seconds, pattern_seconds
@@ -26,7 +26,6 @@ from penstock.simulation.cluster.law import (
     STUDY_DIVISORS,
     cluster_times,
     rplp_divisor,
-    rplp_star_seconds,
 )
 from penstock.simulation.cluster.partitions import PARTITIONS
 from penstock.simulation.cluster.program import ClusterProgram, prepare
@@ -36,6 +35,7 @@ from penstock.simulation.memory.hierarchy import Pace
 from penstock.simulation.play import Ready, play, simulate
 from penstock.simulation.points import Point
 from penstock.traces.schema import Trace, TraceMeta
+from twins.laws import play_cluster, rplp_star_seconds
 
 TIERS = load_tiers(("hbm", "pcie5"))
 ETHERNET = load_network("ethernet-400")

@@ -15,11 +15,11 @@ from penstock.simulation.memory.hierarchy import (
     Pace,
     Rates,
     Timeline,
-    play,
     play_many,
     play_replay,
     replay,
 )
+from twins.laws import play
 
 EXACT = 1e-12
 RATE = st.floats(1e8, 1e13)

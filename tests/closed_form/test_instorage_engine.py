@@ -10,7 +10,7 @@ from penstock.machines.drives import load_drive
 from penstock.machines.instorage import UnitAccelerator
 from penstock.machines.instorage_spec import load_instorage
 from penstock.params import catalogue
-from penstock.simulation.drive.scan import Engine
+from penstock.simulation.drive.spec import Engine
 from penstock.simulation.instorage.drive import drive_rates
 from penstock.simulation.instorage.engine import played_in_storage, played_on_host
 from penstock.simulation.instorage.policies import BASE, HOST_POLICIES, Contention, HostPolicy, Passes

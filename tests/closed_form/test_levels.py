@@ -20,12 +20,12 @@ from penstock.simulation.memory.hierarchy import (
     Optimal,
     Rates,
     SizedCache,
-    play,
     replay,
 )
 from penstock.simulation.memory.levels import Hierarchy, Level
 from penstock.simulation.memory.levels_replay import replay_levels
 from penstock.simulation.memory.levels_time import play_levels
+from twins.laws import play
 
 ROWS = st.lists(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 20)), max_size=4), max_size=30)
 CACHES = st.one_of(

@@ -11,7 +11,6 @@ from penstock.machines import load_machine, load_tier
 from penstock.machines.networks import load_network
 from penstock.running import trace_workload
 from penstock.simulation.caches import POLICIES, Cache, ForcedHitRatio, Lru, NoCache, SizedCache
-from penstock.simulation.cluster.cluster import play_cluster
 from penstock.simulation.cluster.spec import Cluster
 from penstock.simulation.engine import SimulationInputError
 from penstock.simulation.memory.hierarchy import Accesses, replay
@@ -19,6 +18,7 @@ from penstock.simulation.memory.levels import INCLUSIONS, Hierarchy, Level
 from penstock.simulation.memory.levels_replay import LevelsReplay, replay_levels
 from penstock.simulation.play import simulate
 from penstock.simulation.price import ACCESS_CLASSES, PricedTrace, price_trace
+from twins.laws import play_cluster
 
 PROGRAM = st.lists(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 20), st.booleans()), max_size=4), max_size=30)
 """Operations of accesses: object, bytes, whether it is a result."""

@@ -15,8 +15,6 @@ from penstock.simulation.memory.closed_form import (
     Channel,
     Load,
     Roofline,
-    balance_bytes_per_s,
-    cycle_hits,
     pipeline_s,
     roofline,
     under_way,
@@ -35,6 +33,7 @@ from penstock.simulation.memory.levels import Hierarchy, Level
 from penstock.simulation.memory.levels_replay import replay_levels
 from penstock.simulation.memory.levels_time import play_levels
 from penstock.simulation.memory.serial_law import required_hit_ratio, serial_slowdown
+from twins.laws import balance_bytes_per_s, cycle_hits
 
 CLOSE = 1e-9
 RATE = st.floats(1e8, 1e13)

@@ -8,7 +8,8 @@ import pytest
 
 from penstock.machines.drives import Drive, load_drive
 from penstock.simulation.drive import closed_form as law
-from penstock.simulation.drive.scan import (
+from penstock.simulation.drive.scan import scan_drive
+from penstock.simulation.drive.spec import (
     Aggregator,
     Arbitration,
     Consumer,
@@ -18,8 +19,8 @@ from penstock.simulation.drive.scan import (
     Pattern,
     Scan,
     Traffic,
-    scan_drive,
 )
+from twins import laws
 
 LONG = 32 * 2**30
 """Long enough that filling and emptying the pipeline is less than 0.1 %."""
@@ -71,9 +72,9 @@ def without_buses(name: str) -> Drive:
 def test_with_free_buses_the_sense_binds(name: str, stated: float) -> None:
     """dies x 2 pages / tR."""
     drive = without_buses(name)
-    assert law.sense_rate(drive, 2) == pytest.approx(stated, rel=5e-4)
+    assert laws.sense_rate(drive, 2) == pytest.approx(stated, rel=5e-4)
     got = scan_drive(drive, scan(size=288 * 2**30), engine=Engine.JUMP)
-    assert got.bytes_per_s == pytest.approx(law.sense_rate(drive, 2), rel=BOUND)
+    assert got.bytes_per_s == pytest.approx(laws.sense_rate(drive, 2), rel=BOUND)
     assert got.array_busy > 0.999
 
 
@@ -82,7 +83,7 @@ def test_with_a_host_the_link_binds(name: str) -> None:
     """16 GT/s x 4 lanes x 128/130 x payload efficiency."""
     drive = load_drive(name)
     expected = 16e9 * 4 / 8 * 128 / 130 * 256 / 280
-    assert law.link_rate(drive) == pytest.approx(expected, rel=1e-4)
+    assert drive.host_link_bytes_per_s == pytest.approx(expected, rel=1e-4)
     got = scan_drive(drive, scan(), host=Host.PCIE, engine=Engine.JUMP)
     assert got.bytes_per_s == pytest.approx(expected, rel=BOUND)
     assert got.pcie_up_busy > 0.999
@@ -94,13 +95,13 @@ def test_one_read_at_a_time(name: str, stated_us: float, pattern: Pattern) -> No
     """command + tR + x, and then DRAM in and out and the link."""
     drive = load_drive(name)
     expected = 0.29e-6 + 30e-6 + drive.page_bytes / drive.channel_bytes_per_s
-    assert expected == pytest.approx(law.single_read_s(drive)) == pytest.approx(stated_us * 1e-6, rel=2e-3)
+    assert expected == pytest.approx(laws.single_read_s(drive)) == pytest.approx(stated_us * 1e-6, rel=2e-3)
     one = Scan(size_bytes=10**8, queue_depth=1, pattern=pattern, seed=5)
     got = scan_drive(drive, one).latency
     for value in (got.mean_s, got.p50_s, got.p99_s, got.max_s):
         assert value == pytest.approx(expected, rel=1e-6)
     to_host = scan_drive(drive, one, host=Host.PCIE).latency
-    assert to_host.mean_s == pytest.approx(law.single_read_to_host_s(drive), rel=1e-6)
+    assert to_host.mean_s == pytest.approx(laws.single_read_to_host_s(drive), rel=1e-6)
 
 
 @pytest.mark.parametrize("name", DRIVES)
@@ -141,7 +142,7 @@ def test_accelerators_bind_where_they_are_slow(name: str) -> None:
     drive = load_drive(name)
     slow = consumers(drive, service_ps_per_chunk=100_000_000)
     got = scan_drive(drive, scan(size=4 * 2**30), consumers=slow)
-    expected = law.served_rate(len(slow), 6 * drive.page_bytes, 100e-6)
+    expected = laws.served_rate(len(slow), 6 * drive.page_bytes, 100e-6)
     assert got.bytes_per_s == pytest.approx(expected, rel=4e-3), "start and end are longer here"
     assert min(got.consumer_busy) > 0.99
 
@@ -159,7 +160,7 @@ def test_metadata_binds_where_it_is_large(name: str) -> None:
     drive = load_drive(name)
     keyed = consumers(drive, dram_bytes_per_chunk=2_000_000)
     got = scan_drive(drive, scan(size=4 * 2**30), consumers=keyed, engine=Engine.JUMP)
-    expected = law.metadata_rate(6 * drive.page_bytes, 2_000_000, drive.dram_bytes_per_s)
+    expected = laws.metadata_rate(6 * drive.page_bytes, 2_000_000, drive.dram_bytes_per_s)
     assert expected < 0.5 * law.scan_rate(drive)
     assert got.bytes_per_s == pytest.approx(expected, rel=2e-3)
     assert got.dram_busy > 0.998
@@ -194,7 +195,7 @@ def test_a_host_that_takes_turns_adds_its_times_and_one_that_overlaps_takes_the_
         return scan_drive(drive, scan(size=10**9), host=Host.PCIE, host_consumer=host).bytes_per_s
 
     # Two planes of a die share a command here, and the first page waits for that command.
-    read = law.single_read_to_host_s(drive) + drive.further_plane_s + (pages - 1) * link
+    read = laws.single_read_to_host_s(drive) + drive.further_plane_s + (pages - 1) * link
     assert rate(1) == pytest.approx(chunk / (read + compute_s), rel=2e-3)
     assert rate(8) == pytest.approx(chunk / compute_s, rel=5e-3)
 
@@ -215,7 +216,7 @@ def test_write_amplification_lies_between_none_and_collecting_in_order() -> None
     writes = Traffic(bytes_per_s=1e9, requests=400_000)
     got = scan_drive(drive, Scan(size_bytes=0), writes=writes).wear
     # Two blocks of a plane are being filled, and up to three are free.
-    in_order = law.lru_write_amplification(104 / (128 - 4.5))
+    in_order = laws.lru_write_amplification(104 / (128 - 4.5))
     greedy = got.write_amplification
     assert greedy is not None
     assert 1 + 0.6 * (in_order - 1) < greedy < in_order

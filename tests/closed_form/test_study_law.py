@@ -16,11 +16,12 @@ from penstock.errors import UsageError
 from penstock.machines import STUDY_TIERS, load_machine, load_tier
 from penstock.params import catalogue
 from penstock.program.symbolic import SymbolicEvaluator
-from penstock.simulation.memory.hierarchy import Accesses, ForcedHitRatio, Lru, NoCache, play
+from penstock.simulation.memory.hierarchy import Accesses, ForcedHitRatio, Lru, NoCache
 from penstock.simulation.memory.serial_law import required_hit_ratio, serial_slowdown
 from penstock.simulation.play import simulate
 from penstock.simulation.price import price_trace
 from penstock.traces.schema import Trace, TraceMeta
+from twins.laws import play
 
 RESNET20_BYTES_PER_S = 1633e9
 """D of SHARP's ResNet-20 in the study: 1633 bytes a cycle at 1 GHz."""

@@ -6,7 +6,9 @@ import pytest
 
 from penstock.machines.drives import drive_names, load_drive
 from penstock.simulation.drive import closed_form as law
-from penstock.simulation.drive.scan import Engine, Host, NandMapping, Scan, Traffic, scan_drive
+from penstock.simulation.drive.scan import scan_drive
+from penstock.simulation.drive.spec import Engine, Host, NandMapping, Scan, Traffic
+from twins import laws
 
 
 @pytest.mark.parametrize("name", drive_names())
@@ -25,9 +27,9 @@ def test_a_drive_meets_its_closed_forms(name: str) -> None:
     inside = scan_drive(drive, Scan(size_bytes=16 * 2**30, queue_depth=4096), engine=Engine.JUMP)
     assert inside.bytes_per_s == pytest.approx(law.scan_rate(drive), rel=1e-3)
     outside = scan_drive(drive, Scan(size_bytes=16 * 2**30, queue_depth=4096), host=Host.PCIE, engine=Engine.JUMP)
-    assert outside.bytes_per_s == pytest.approx(min(law.link_rate(drive), law.scan_rate(drive)), rel=1e-3)
+    assert outside.bytes_per_s == pytest.approx(min(drive.host_link_bytes_per_s, law.scan_rate(drive)), rel=1e-3)
     one = scan_drive(drive, Scan(size_bytes=10**6, queue_depth=1))
-    assert one.latency.mean_s == pytest.approx(law.single_read_s(drive), rel=1e-6)
+    assert one.latency.mean_s == pytest.approx(laws.single_read_s(drive), rel=1e-6)
 
 
 @pytest.mark.parametrize("name", drive_names())

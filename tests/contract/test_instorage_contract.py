@@ -12,7 +12,7 @@ from penstock.machines import assumed
 from penstock.machines.drives import drive_names, load_drive
 from penstock.machines.figure import Evidence
 from penstock.machines.instorage import InStorage, UnitAccelerator
-from penstock.machines.instorage_spec import instorage_names, load_instorage
+from penstock.machines.instorage_spec import accelerators, load_instorage
 from penstock.params import catalogue
 from penstock.simulation.instorage.drive import drive_rates
 from penstock.simulation.instorage.engine import played_in_storage
@@ -32,7 +32,7 @@ def loaded(name: str) -> InStorage:
     return load_instorage(name)
 
 
-@pytest.mark.parametrize("name", instorage_names())
+@pytest.mark.parametrize("name", accelerators())
 def test_every_value_has_a_source_and_assumed_ones_are_reported(name: str) -> None:
     figures = dict(loaded(name).figures())
     assert figures
@@ -43,7 +43,7 @@ def test_every_value_has_a_source_and_assumed_ones_are_reported(name: str) -> No
 
 
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
-@pytest.mark.parametrize("name", instorage_names())
+@pytest.mark.parametrize("name", accelerators())
 def test_a_query_is_answered_or_refused_with_a_reason(name: str, query: Query) -> None:
     drive = drive_rates("ssd-s")
     refused = ""

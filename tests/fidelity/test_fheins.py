@@ -14,8 +14,7 @@ import pytest
 from penstock.machines.drives import load_drive
 from penstock.studies.fheins import data
 from penstock.studies.fheins import reproduction as fheins
-from penstock.studies.fheins.readings import readings
-from penstock.studies.headlines import headlines, neighbours_text
+from penstock.studies.headlines import headlines, neighbours_text, readings_of
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +175,7 @@ def value(made: dict[str, dict[str, Any]], name: str) -> float:
 
 @pytest.mark.parametrize("drive", data.DRIVES)
 def test_every_headline_says_what_it_rests_on_and_what_others_give(made: dict[str, dict[str, Any]], drive: str) -> None:
-    found = {each["id"]: each for each in headlines(readings(), list(made.values()))}
+    found = {each["id"]: each for each in headlines(readings_of("fheins"), list(made.values()))}
     published = {name for name, row in made.items() if row["error_first_principles"] is not None}
     assert published <= found.keys(), "every row that is held against FHEIns is a headline"
     for each in found.values():

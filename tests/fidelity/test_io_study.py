@@ -22,9 +22,9 @@ from penstock.machines import load_machine, load_network, load_tier
 from penstock.machines.client_place import load_client_place
 from penstock.machines.prices import load_prices
 from penstock.running import trace_workload
+from penstock.studies.headlines import readings_of
 from penstock.studies.io_study import data, history
 from penstock.studies.io_study.model import MACHINES
-from penstock.studies.io_study.readings import readings
 
 PARTS = "resnet20.pcie5.ethernet-400.hosts"
 PUBLISHED: dict[str, float] = {
@@ -425,7 +425,7 @@ def test_every_assumed_value_has_its_row(rows: dict[str, dict[str, Any]]) -> Non
 
 
 def test_every_headline_of_the_page_has_its_reading(rows: dict[str, dict[str, Any]]) -> None:
-    found = {reading.row for reading in readings()}
+    found = {reading.row for reading in readings_of("io_study")}
     groups = ("ideal", "single-host", "cluster", "breakdown", "hit-ratio", "gpu")
     published = {
         name
@@ -435,7 +435,7 @@ def test_every_headline_of_the_page_has_its_reading(rows: dict[str, dict[str, An
     # One host's shares are its slowdown again.
     assert {name for name in published - found if f"{PARTS}1." not in name} == set()
     assert {name for name in PUBLISHED if name.startswith("sharp.mean.") and name.endswith("speedup")} <= found
-    assert all(len(reading.neighbours) >= 1 and reading.rests_on for reading in readings())
+    assert all(len(reading.neighbours) >= 1 and reading.rests_on for reading in readings_of("io_study"))
 
 
 def test_shared_servers_are_busier_and_cheaper_and_dedicated_ones_sooner(rows: dict[str, dict[str, Any]]) -> None:

@@ -27,10 +27,11 @@ from penstock.simulation.instorage.drive import drive_rates
 from penstock.simulation.instorage.engine import played_on_host
 from penstock.simulation.instorage.policies import HOST_POLICIES
 from penstock.simulation.instorage.query import match_query
-from penstock.simulation.memory.hierarchy import play, replay
+from penstock.simulation.memory.hierarchy import replay
 from penstock.simulation.memory.levels import EXCLUSIVE, Hierarchy, Level
 from penstock.simulation.memory.levels_replay import replay_levels
 from penstock.simulation.rows import Result
+from twins.laws import play
 
 RUNS = 24
 """Of each kind."""

@@ -16,7 +16,7 @@ from penstock.measure.bench.compare import compare, ratio_interval, statistics_o
 from penstock.measure.bench.results import (
     BENCH_SCHEMA,
     by_point,
-    from_google_benchmark,
+    from_json,
     google_context,
     load_results,
     summary_rows,
@@ -139,7 +139,7 @@ def test_points_of_two_chains_are_never_pooled() -> None:
     table = table_of(listed)
     assert [(row["runs"], row["median_s"]) for row in summary_rows(table)] == [(2, 45.0), (2, 60.0)]
     assert [row["ratio"] for row in compare(table, table).rows] == [1.0, 1.0]
-    again = from_google_benchmark(json.dumps(to_google_benchmark(table, {})))
+    again = from_json(json.dumps(to_google_benchmark(table, {})), Path("ours.json"))
     assert len({entry["family_index"] for entry in to_google_benchmark(again, {})["benchmarks"]}) == 2
 
 
@@ -216,7 +216,7 @@ def test_compare_prints_json_rows_with_the_test(tmp_path: Path, capsys: Any) -> 
 def test_google_benchmark_json_gives_the_same_rows_back(tmp_path: Path) -> None:
     table = table_of(rows("add", draws(1e-3, 1)) + rows("mult", draws(2e-3, 2), limbs=None, note='{"a":1}'))
     text = json.dumps(to_google_benchmark(table, google_context({"host": {"cores": 2}})))
-    assert from_google_benchmark(text).to_pylist() == table.to_pylist()
+    assert from_json(text, Path("theirs")).to_pylist() == table.to_pylist()
     file = tmp_path / "before.json"
     file.write_text(text)
     assert load_results(file).equals(table)
@@ -248,14 +248,14 @@ def test_foreign_google_benchmark_json_is_read_and_its_aggregates_are_left_out()
             ],
         }
     )
-    found = from_google_benchmark(text).to_pylist()
+    found = from_json(text, Path("theirs")).to_pylist()
     assert [(row["item"], row["seconds_per_call"], row["calls"]) for row in found] == [("BM_x", 0.002, 7)]
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"benchmarks": [{"name": "x"}]}', '{"benchmarks": [1]}'])
 def test_what_is_not_google_benchmark_json_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="not Google Benchmark JSON"):
-        from_google_benchmark(text)
+    with pytest.raises(UsageError, match=r"not (Google Benchmark )?JSON"):
+        from_json(text, Path("theirs"))
 
 
 @pytest.mark.parametrize(
@@ -300,9 +300,9 @@ def test_a_time_of_which_no_ratio_can_be_taken_is_refused(tmp_path: Path, more: 
 def test_entries_of_google_benchmark_json_that_cannot_be_are_refused(more: dict[str, Any], message: str) -> None:
     entry = {"name": "BM_x", "iterations": 7, "real_time": 2.0, "time_unit": "ms", **more}
     with pytest.raises(UsageError, match=f"theirs: .*{message}"):
-        from_google_benchmark(json.dumps({"benchmarks": [entry]}), "theirs")
+        from_json(json.dumps({"benchmarks": [entry]}), Path("theirs"))
     with pytest.raises(UsageError, match="theirs holds no times"):
-        from_google_benchmark(json.dumps({"benchmarks": [entry | {"run_type": "aggregate"}]}), "theirs")
+        from_json(json.dumps({"benchmarks": [entry | {"run_type": "aggregate"}]}), Path("theirs"))
 
 
 def test_a_folder_without_results_and_a_damaged_file_are_told_apart(tmp_path: Path) -> None:

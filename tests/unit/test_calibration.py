@@ -211,7 +211,7 @@ def test_what_was_never_timed_is_less_sure_and_programs_have_a_scale_of_their_ow
 
 def test_outside_of_the_measurements_the_interval_is_another(machine: Machine) -> None:
     assert machine.fit is not None
-    stated = replace(machine.fit, scales={"key-switching/inside": 1.0, "key-switching/outside": 3.0})
+    stated = machine.fit.model_copy(update={"scales": {"key-switching/inside": 1.0, "key-switching/outside": 3.0}})
     widths = []
     for ring in (12, 15):
         params = params_of(ring, 9)

@@ -15,7 +15,8 @@ from click.testing import CliRunner
 
 from penstock.cli.main import cli, main
 from penstock.errors import UsageError
-from penstock.prediction.importers.cryptoracle import CALLS, parameters
+from penstock.prediction.importers.cryptoracle.columns import CALLS
+from penstock.prediction.importers.cryptoracle.settings import parameters
 from penstock.studies.cryptoracle import tables
 from penstock.studies.cryptoracle.data import (
     ENCODING,

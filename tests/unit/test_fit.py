@@ -74,7 +74,7 @@ def test_the_coefficients_of_exact_timings_come_back():
     assert costs_ns(machine) == pytest.approx(TRUE_NS, rel=1e-4)
     assert machine.overhead.value == pytest.approx(OVERHEAD_S, rel=1e-4)
     assert machine.overlap is Overlap.IN_TURN
-    assert (machine.name, machine.fit.merged, machine.fit.shapes) == (FITTED_MACHINE, (), len(ALL) * 12)
+    assert (machine.name, machine.fit.merged, machine.fit.shapes) == (FITTED_MACHINE, [], len(ALL) * 12)
     assert machine.fit.overall.worst_abs < 1e-4
     assert machine.fit.overall.samples == 3 * len(ALL) * 12
     assert machine.fit.total_error == pytest.approx(0, abs=1e-4)

@@ -15,7 +15,7 @@ from penstock.fit.measurements import Measurement, primitive_shape
 from penstock.machines import Evidence, load_machine
 from penstock.machines.figure import Figure
 from penstock.machines.parallel import CacheModel, ThreadModel
-from penstock.machines.records import FitErrorSpec, FitSpec
+from penstock.machines.report import FitError, FitReport
 from penstock.machines.schema import Machine, Overlap, UnitRate
 from penstock.machines.spec import machine_from_spec, spec_of
 from penstock.machines.written import machine_toml, write_machine
@@ -200,8 +200,8 @@ def test_a_time_that_nothing_meets_is_an_error_and_no_crash():
     ],
 )
 def test_a_machine_file_whose_uncertainty_cannot_be_is_refused(field, value, said):
-    error = FitErrorSpec(kind="all", samples=1, mean_abs=0.0, median_abs=0.0, p90_abs=0.0, worst_abs=0.0, bias=0.0)
-    fit = FitSpec(fitted_to="a test", shapes=1, total_error=0.0, common_sd=0.02, errors=[error])
+    error = FitError(kind="all", samples=1, mean_abs=0.0, median_abs=0.0, p90_abs=0.0, worst_abs=0.0, bias=0.0)
+    fit = FitReport(fitted_to="a test", shapes=1, total_error=0.0, common_sd=0.02, errors=[error])
     spec = spec_of(load_machine("sharp")).model_copy(update={"fit": fit})
     assert machine_from_spec(spec, "mine.toml").fit.degrees_of_freedom == math.inf
     wrong = spec.model_copy(update={"fit": fit.model_copy(update={field: value})})
@@ -302,7 +302,7 @@ def test_ninety_per_cent_intervals_hold_about_ninety_per_cent_of_new_configurati
 def test_too_little_to_leave_anything_out_states_no_uncertainty():
     found = fit_machine(measured(cpu(), sets=SETS[:1], threads=(1,), levels=False))
     assert found.fit.common_sd is None
-    assert found.fit.ranges["threads"] == (1, 1)
+    assert found.fit.ranges["threads"] == [1, 1]
 
 
 # The file, and what lies outside.

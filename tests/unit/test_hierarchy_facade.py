@@ -28,11 +28,11 @@ from penstock.simulation.memory.hierarchy import (
     Rates,
     SimulationInputError,
     SizedCache,
-    play,
     play_many,
     play_replay,
     replay,
 )
+from twins.laws import play
 
 ROWS = [[(1, 600), (2, 400)], [], [(1, 600)]]
 TIER = Rates(bandwidth_bytes_per_s=1e9)

@@ -18,7 +18,8 @@ from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.prediction.importers import BadTiming, ImportLog, load
 from penstock.prediction.importers.applications import read_application
-from penstock.prediction.importers.cryptoracle import csv_files, parameters
+from penstock.prediction.importers.cryptoracle.reading import csv_files
+from penstock.prediction.importers.cryptoracle.settings import parameters
 from penstock.work.shapes import Shape
 
 ABOUT = {

@@ -15,7 +15,7 @@ from penstock.params.rlwe import KeyForm
 from penstock.work.kernel_work import AMOUNTS, add_loops
 from penstock.work.kernels import (
     _DIGITLESS,
-    _FORMULAS,
+    PRICES,
     Hoisting,
     KernelWork,
     digit_sizes,
@@ -56,7 +56,7 @@ def test_sets_that_share_their_work_have_the_same(kind: OpKind, hoisting: Hoisti
     for limbs in (2, 5, 9):
         out = {OpKind.RESCALE: limbs - 1, OpKind.MOD_RAISE: 10}.get(kind, limbs)
         works = [
-            _FORMULAS[kind](
+            PRICES[kind](
                 Operation(
                     params=params, limbs=limbs, limbs_out=out, key_form=KeyForm.FULL, polynomials=2, hoisting=hoisting
                 )

@@ -37,13 +37,13 @@ FIT = FitReport(
     shapes=1,
     total_error=0.0,
     spread=None,
-    merged=(),
-    errors=(),
+    merged=[],
+    errors=[],
     common_sd=0.03,
     kinds={"rotate": 0.04, "add": 0.1},
     interval_scale=1.2,
     degrees_of_freedom=7.0,
-    ranges={"ring_dim": (2**11, 2**13), "threads": (1, 4)},
+    ranges={"ring_dim": [2**11, 2**13], "threads": [1, 4]},
 )
 
 
@@ -121,7 +121,7 @@ def test_errors_of_one_kind_are_the_same_wherever_it_occurs() -> None:
     # A kind that was not measured is taken for as uncertain as the worst.
     assert log_sd(FIT, {"mult": 1.0}) == pytest.approx(math.hypot(0.03, 0.1))
     assert log_sd(FIT, {}) == 0.03
-    assert log_sd(replace(FIT, common_sd=None), {"add": 1.0}) is None
+    assert log_sd(FIT.model_copy(update={"common_sd": None}), {"add": 1.0}) is None
 
 
 def test_intervals_are_students_scaled_and_wider_above() -> None:
@@ -129,7 +129,7 @@ def test_intervals_are_students_scaled_and_wider_above() -> None:
     width = student.ppf(0.95, 7) * 0.1 * 1.2
     assert (low, high) == (pytest.approx(10 * math.exp(-width)), pytest.approx(10 * math.exp(width)))
     assert high - 10 > 10 - low
-    normal = interval(replace(FIT, degrees_of_freedom=math.inf, interval_scale=1.0), 1.0, 0.1)[1]
+    normal = interval(FIT.model_copy(update={"degrees_of_freedom": math.inf, "interval_scale": 1.0}), 1.0, 0.1)[1]
     assert normal == pytest.approx(math.exp(1.6448536 * 0.1))
 
 

@@ -11,10 +11,10 @@ import pytest
 from penstock.cli.main import main
 from penstock.errors import MachineError, UnknownName
 from penstock.machines import load_tiers
-from penstock.machines.client_place import client_place_names, load_client_place
+from penstock.machines.client_place import client_places, load_client_place
 from penstock.machines.figure import Evidence
 from penstock.machines.networks import load_network
-from penstock.machines.prices import load_prices, price_names
+from penstock.machines.prices import load_prices, price_lists
 from penstock.params import catalogue
 from penstock.studies.io_study import data
 
@@ -25,7 +25,7 @@ def written(folder: str, name: str) -> str:
 
 
 def test_every_price_has_a_date_and_a_source() -> None:
-    for name in price_names():
+    for name in price_lists():
         found = load_prices(name)
         assert date(2020, 1, 1) < found.date < date(2100, 1, 1)
         assert all(figure.source.strip() for _, figure in found.figures())
@@ -41,7 +41,7 @@ def test_a_run_costs_its_hosts_time_and_the_bytes_of_its_answer() -> None:
 def test_a_client_takes_time_by_limbs_and_its_ring() -> None:
     """14 ms and 6.5 ms at 11 limbs of N = 2^16 are measured; a sixteenth of it at 2^12."""
     place, large, small = load_client_place(), catalogue.get("sharp"), catalogue.get("fheins-pir")
-    assert client_place_names() == ["laptop"]
+    assert list(client_places()) == ["laptop"]
     assert place.encrypt_s(large, 11) == pytest.approx(14e-3, rel=0.01)
     assert place.decrypt_s(large, 11) == pytest.approx(6.5e-3, rel=0.01)
     assert place.encrypt_s(small, 11) == pytest.approx(place.encrypt_s(large, 11) / 16)

@@ -85,7 +85,7 @@ def test_axes_are_the_columns_with_several_values(run: RunFolder) -> None:
 
 def test_best_and_worst_are_the_ends_of_the_rows(run: RunFolder) -> None:
     rows = sweep_rows(run.path)
-    parts = {part.ident: part for part in sweep_sections(run.record, rows, Plots(enabled=False))}
+    parts = {part.ident: part for part in sweep_sections(run.record, rows, Plots())}
     shown = text_of("".join(str(each) for each in parts["extremes"].content))
     best, worst = (pick(rows, key=lambda row: row["total_s"]) for pick in (min, max))
     for word, row in (("best", best), ("worst", worst)):

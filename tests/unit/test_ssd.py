@@ -12,7 +12,8 @@ import pytest
 from penstock.cli.main import main
 from penstock.errors import MachineError, UnknownName, UsageError
 from penstock.machines.drives import drive_names, load_drive
-from penstock.simulation.drive.scan import (
+from penstock.simulation.drive.scan import scan_drive
+from penstock.simulation.drive.spec import (
     Arbitration,
     CachedMapping,
     Consumer,
@@ -22,7 +23,6 @@ from penstock.simulation.drive.scan import (
     Pattern,
     Scan,
     Traffic,
-    scan_drive,
 )
 from penstock.simulation.engine import SimulationInputError
 

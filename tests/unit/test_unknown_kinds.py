@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -77,8 +76,8 @@ def test_the_scale_of_kinds_that_were_timed_is_not_that_of_others() -> None:
         shapes=1,
         total_error=0.0,
         spread=None,
-        merged=(),
-        errors=(),
+        merged=[],
+        errors=[],
         common_sd=0.0,
         kinds={"rotate": 0.05},
         unknown_kinds={"element-wise": 0.2},
@@ -91,5 +90,5 @@ def test_the_scale_of_kinds_that_were_timed_is_not_that_of_others() -> None:
 
     assert width("rotate", 3.0) == pytest.approx(3 * width("rotate", 1.0))
     assert width("add", 3.0) == pytest.approx(width("add", 1.0))
-    both = replace(fit, common_sd=0.1)
+    both = fit.model_copy(update={"common_sd": 0.1})
     assert log_sd(both, {"add": 1.0}, scale=2.0) == pytest.approx(math.hypot(0.1, 0.1))

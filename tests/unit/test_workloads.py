@@ -17,6 +17,7 @@ from penstock.running.reading import resolve
 from penstock.running.trace import trace_workload
 from penstock.traces.inspect import differences, summary
 from penstock.workloads.parts.images import mnist_three_eight, read_idx
+from penstock.workloads.parts.training_size import SIGMOID
 from toy import toy
 
 
@@ -89,7 +90,7 @@ def test_training_by_program_equals_gradient_descent_by_hand() -> None:
     size = workload.SIZES[size_name]
     data = workload.data(size, params.slots, 0)
     weights = momentum = np.zeros(197)
-    constant, linear, cubic = workload.SIGMOID
+    constant, linear, cubic = SIGMOID
     for t in range(size.iterations):
         batch = np.concatenate(data.batches[t % size.num_batches]).reshape(-1, 256)[:, :197]
         x = batch @ momentum

@@ -1,6 +1,7 @@
 use std::borrow::Cow;
 
 use crate::Error;
+use crate::error::{every, length, rule};
 
 /// Objects may be numbered this many times more sparsely than there are accesses before they are
 /// renumbered: a table per object must not cost more memory than the trace.
@@ -120,18 +121,10 @@ fn dense_limit(num_accesses: usize) -> usize {
 /// Checks all but the ids; gives the bytes of all accesses together.
 fn check(start: &[i64], num_accesses: usize, bytes: &[i64]) -> Result<i64, Error> {
     check_rows(start, num_accesses)?;
-    if bytes.len() != num_accesses {
-        return Err(Error::Length {
-            what: "access_bytes",
-            got: bytes.len(),
-            expected: num_accesses,
-            rule: "one element for each of access_object",
-        });
-    }
+    length("access_bytes", bytes.len(), num_accesses, "one element for each of access_object")?;
     // Positions are 32 bits wide, and one value means "never".
-    if num_accesses >= u32::MAX as usize {
-        return Err(Error::value("the number of accesses", num_accesses, "fewer than 2^32 - 1 fit one replay"));
-    }
+    let few = num_accesses < u32::MAX as usize;
+    rule(few, "the number of accesses", num_accesses, "fewer than 2^32 - 1 fit one replay")?;
     check_bytes(bytes)
 }
 
@@ -145,9 +138,7 @@ pub(crate) fn check_rows(start: &[i64], num_accesses: usize) -> Result<(), Error
             rule: "one element more than there are operations",
         });
     };
-    if first != 0 {
-        return Err(Error::value("access_start[0]", first, "the first operation's accesses start at 0"));
-    }
+    rule(first == 0, "access_start[0]", first, "the first operation's accesses start at 0")?;
     if let Some(i) = start.windows(2).position(|w| w[1] < w[0]) {
         return Err(Error::value(
             format!("access_start[{}]", i + 1),
@@ -155,34 +146,20 @@ pub(crate) fn check_rows(start: &[i64], num_accesses: usize) -> Result<(), Error
             "it never falls",
         ));
     }
-    if last as usize != num_accesses {
-        return Err(Error::value(
-            format!("access_start[{}]", start.len() - 1),
-            last,
-            "the last element is the number of accesses",
-        ));
-    }
-    Ok(())
+    let end = format!("access_start[{}]", start.len() - 1);
+    rule(last as usize == num_accesses, end, last, "the last element is the number of accesses")
 }
 
 /// Checks that each is positive; gives the sum.
 pub(crate) fn check_bytes(bytes: &[i64]) -> Result<i64, Error> {
-    if let Some(i) = bytes.iter().position(|&b| b < 1) {
-        return Err(Error::value(
-            format!("access_bytes[{i}]"),
-            bytes[i],
-            "an access asks for at least 1 byte; leave out those that need none",
-        ));
-    }
+    every("access_bytes", bytes, "an access asks for at least 1 byte; leave out those that need none", |b| b >= 1)?;
     let sum: i128 = bytes.iter().map(|&b| i128::from(b)).sum();
     i64::try_from(sum).map_err(|_| Error::value("the bytes of all accesses", sum, "they must stay below 2^63"))
 }
 
 /// Checks that no id is negative; gives the largest (0 without any).
-fn check_ids<T: Copy + Ord + Into<i64>>(objects: &[T]) -> Result<usize, Error> {
-    if let Some(i) = objects.iter().position(|&o| o.into() < 0) {
-        return Err(Error::value(format!("access_object[{i}]"), objects[i].into(), "object ids are not negative"));
-    }
+fn check_ids<T: Copy + Ord + Into<i64> + ToString>(objects: &[T]) -> Result<usize, Error> {
+    every("access_object", objects, "object ids are not negative", |o| o.into() >= 0)?;
     Ok(objects.iter().max().map_or(0, |&o| o.into() as usize))
 }
 

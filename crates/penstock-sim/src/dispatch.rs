@@ -7,6 +7,7 @@
 //! from the start.
 
 use crate::Error;
+use crate::error::{every, is_amount, length, not_negative, rule};
 
 /// Operations in program order. The operands of operation `i` are `operand[operand_start[i]..]`.
 #[derive(Debug, Clone, Copy)]
@@ -157,39 +158,23 @@ fn plan(
 
 fn check(program: &Program<'_>, hosts: &Hosts) -> Result<(), Error> {
     let n = program.duration_s.len();
-    let length = |what, got: usize, expected: usize, rule| {
-        if got == expected { Ok(()) } else { Err(Error::Length { what, got, expected, rule }) }
-    };
     length("operand_start", program.operand_start.len(), n + 1, "one row of operands for each operation")?;
     length("output", program.output.len(), n, "one element for each operation")?;
-    if hosts.hosts == 0 {
-        return Err(Error::value("hosts", 0, "there is at least one host"));
-    }
-    if hosts.bytes_per_s.is_nan() || hosts.bytes_per_s <= 0.0 {
-        return Err(Error::value("bytes_per_s", hosts.bytes_per_s, "a rate is a positive number"));
-    }
-    if !(hosts.latency_s >= 0.0 && hosts.latency_s.is_finite()) {
-        return Err(Error::value("latency_s", hosts.latency_s, "a latency is finite and not negative"));
-    }
-    for (what, values) in [("duration_s", program.duration_s), ("object_bytes", program.object_bytes)] {
-        if let Some(i) = values.iter().position(|value| !(*value >= 0.0 && value.is_finite())) {
-            return Err(Error::value(format!("{what}[{i}]"), values[i], "it is finite and not negative"));
-        }
-    }
+    rule(hosts.hosts > 0, "hosts", 0, "there is at least one host")?;
+    rule(hosts.bytes_per_s > 0.0, "bytes_per_s", hosts.bytes_per_s, "a rate is a positive number")?;
+    rule(is_amount(hosts.latency_s), "latency_s", hosts.latency_s, "a latency is finite and not negative")?;
+    not_negative("duration_s", program.duration_s)?;
+    not_negative("object_bytes", program.object_bytes)?;
     let offsets = program.operand_start;
     let end = offsets.last().map(|&last| usize::try_from(last));
     if offsets.first() != Some(&0) || end != Some(Ok(program.operand.len())) || offsets.windows(2).any(|w| w[0] > w[1])
     {
         return Err(Error::value("operand_start", format!("{end:?}"), "offsets rise from 0 to the number of operands"));
     }
-    let objects = program.object_bytes.len();
-    let unknown = |object: i64, least: i64| object < least || usize::try_from(object).is_ok_and(|at| at >= objects);
-    for (what, values, least) in [("operand", program.operand, 0), ("output", program.output, -1)] {
-        if let Some(i) = values.iter().position(|&object| unknown(object, least)) {
-            return Err(Error::value(format!("{what}[{i}]"), values[i], "an object's number is below the objects"));
-        }
-    }
-    Ok(())
+    let objects = program.object_bytes.len() as i64;
+    let below = "an object's number is below the objects";
+    every("operand", program.operand, below, |object| (0..objects).contains(&object))?;
+    every("output", program.output, below, |object| (-1..objects).contains(&object))
 }
 
 #[cfg(test)]

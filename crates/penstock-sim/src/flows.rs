@@ -11,6 +11,7 @@
 //! models for grid and cloud simulations", ACM TOMACS 23(4), 2013 (`SimGrid`'s CM02 and its successors).
 
 use crate::Error;
+use crate::error::{every, is_amount, length};
 
 /// The rest of a message that counts as ended, as a share of it: rounding, not bytes.
 const ROUNDING: f64 = 1e-12;
@@ -108,9 +109,6 @@ fn message<'a>(network: &Network<'a>, rounds: &Rounds<'_>, i: usize, sharing: Sh
         return Err(Error::value(between, format!("from {source} to {target}"), "no route leads there"));
     }
     let bytes = rounds.bytes[i];
-    if !(bytes > 0.0 && bytes.is_finite()) {
-        return Err(Error::value(format!("bytes[{i}]"), bytes, "a message has bytes"));
-    }
     let latency_s: f64 = route.iter().map(|&link| network.link_latency_s[link as usize]).sum();
     let weight = match sharing {
         Sharing::ByLatency if latency_s > 0.0 => 1.0 / latency_s,
@@ -120,9 +118,6 @@ fn message<'a>(network: &Network<'a>, rounds: &Rounds<'_>, i: usize, sharing: Sh
 }
 
 fn check(network: &Network<'_>, rounds: &Rounds<'_>) -> Result<(), Error> {
-    let length = |what, got: usize, expected: usize, rule| {
-        if got == expected { Ok(()) } else { Err(Error::Length { what, got, expected, rule }) }
-    };
     let links = network.link_bytes_per_s.len();
     length("link_latency_s", network.link_latency_s.len(), links, "one element for each link")?;
     length("route_start", network.route_start.len(), network.hosts * network.hosts + 1, "one route a pair of hosts")?;
@@ -131,15 +126,10 @@ fn check(network: &Network<'_>, rounds: &Rounds<'_>) -> Result<(), Error> {
     length("bytes", rounds.bytes.len(), messages, "one element for each message")?;
     rising("route_start", network.route_start, network.route_link.len())?;
     rising("round_start", rounds.round_start, messages)?;
-    for (i, &rate) in network.link_bytes_per_s.iter().enumerate() {
-        if !(rate > 0.0 && rate.is_finite()) {
-            return Err(Error::value(format!("link_bytes_per_s[{i}]"), rate, "a rate is a positive number"));
-        }
-        let latency = network.link_latency_s[i];
-        if !(latency >= 0.0 && latency.is_finite()) {
-            return Err(Error::value(format!("link_latency_s[{i}]"), latency, "a latency is finite and not negative"));
-        }
-    }
+    let positive = |value: f64| value > 0.0 && value.is_finite();
+    every("bytes", rounds.bytes, "a message has bytes", positive)?;
+    every("link_bytes_per_s", network.link_bytes_per_s, "a rate is a positive number", positive)?;
+    every("link_latency_s", network.link_latency_s, "a latency is finite and not negative", is_amount)?;
     match network.route_link.iter().find(|&&link| usize::try_from(link).map_or(true, |at| at >= links)) {
         Some(&link) => Err(Error::value("route_link", link, "a route goes over links that are there")),
         None => Ok(()),

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use crate::cache::{Fate, Policy, Replay, run};
+use crate::error::length;
 use crate::{Accesses, Error, Watch};
 
 const NEVER: i64 = -1;
@@ -34,14 +35,7 @@ pub fn replay_priorities(
     detail: bool,
     watch: &mut Watch<'_>,
 ) -> Result<Replay, Error> {
-    if priorities.values.len() != accesses.len() {
-        return Err(Error::Length {
-            what: "priorities",
-            got: priorities.values.len(),
-            expected: accesses.len(),
-            rule: "one element for each access",
-        });
-    }
+    length("priorities", priorities.values.len(), accesses.len(), "one element for each access")?;
     let residents =
         Residents { priorities, order: BTreeSet::new(), place: vec![None; accesses.num_objects()], age: 0.0 };
     replay_under(accesses, residents, capacity_bytes, detail, watch)

@@ -1,4 +1,5 @@
 use crate::clock::{self, Attoseconds, attoseconds, seconds};
+use crate::error::{is_amount, length, not_negative, rule};
 use crate::{Error, WATCH_MASK, Watch};
 
 /// How compute, transfers and decoding share the time. The crate's documentation defines each.
@@ -43,15 +44,10 @@ pub struct Tier {
 
 impl Tier {
     fn check(&self) -> Result<(), Error> {
-        let positive = |what: &str, value: f64| {
-            if value > 0.0 { Ok(()) } else { Err(Error::value(what, value, "a rate is a positive number")) }
-        };
+        let positive = |what: &str, value: f64| rule(value > 0.0, what, value, "a rate is a positive number");
         positive("bandwidth_bytes_per_s", self.bandwidth_bytes_per_s)?;
         positive("decode_bytes_per_s", self.decode_bytes_per_s)?;
-        if self.latency_s >= 0.0 && self.latency_s.is_finite() {
-            return Ok(());
-        }
-        Err(Error::value("latency_s", self.latency_s, "a latency is finite and not negative"))
+        rule(is_amount(self.latency_s), "latency_s", self.latency_s, "a latency is finite and not negative")
     }
 }
 
@@ -143,13 +139,8 @@ impl Work {
     /// Lengths differ; a value is not finite or negative; a time is past the clock's limit.
     pub fn new(compute_s: &[f64], io_bytes: &[f64], transfers: &[f64]) -> Result<Self, Error> {
         for (what, array) in [("compute_s", compute_s), ("io_bytes", io_bytes), ("transfers", transfers)] {
-            if array.len() != compute_s.len() {
-                let rule = "one element for each of compute_s";
-                return Err(Error::Length { what, got: array.len(), expected: compute_s.len(), rule });
-            }
-            if let Some(i) = array.iter().position(|&v| !(v.is_finite() && v >= 0.0)) {
-                return Err(Error::value(format!("{what}[{i}]"), array[i], "it is finite and not negative"));
-            }
+            length(what, array.len(), compute_s.len(), "one element for each of compute_s")?;
+            not_negative(what, array)?;
         }
         let (which, counts) = alike([compute_s, io_bytes, transfers]);
         let distinct = counts

@@ -2,6 +2,7 @@
 //! communication. [`crate::Work`] is the case of one channel, one decode stage and compute, made fast.
 
 use crate::clock::{self, Attoseconds, attoseconds, seconds};
+use crate::error::{every, length, not_negative, rule};
 use crate::{Error, WATCH_MASK, Watch};
 
 /// How the stages of the operations share the time.
@@ -45,13 +46,9 @@ impl<'a> StageMode<'a> {
                     usize::try_from(depth).map_err(|_| Error::value("prefetch_depth", depth, "a depth is not negative"))
                 };
                 let depth = depth.map(checked).transpose()?;
-                if let Some(bytes) = buffer_bytes.filter(|&bytes| bytes.is_nan() || bytes < 0.0) {
-                    return Err(Error::value("prefetch_buffer_bytes", bytes, "a buffer is not negative"));
-                }
-                if let Some((i, depth)) = depths.and_then(|each| each.iter().enumerate().find(|&(_, &depth)| depth < 0))
-                {
-                    return Err(Error::value(format!("prefetch_depths[{i}]"), depth, "a depth is not negative"));
-                }
+                let bytes = buffer_bytes.unwrap_or_default();
+                rule(bytes >= 0.0, "prefetch_buffer_bytes", bytes, "a buffer is not negative")?;
+                every("prefetch_depths", depths.unwrap_or(&[]), "a depth is not negative", |depth| depth >= 0)?;
                 Ok(StageMode::Overlap(Window { depth, depths, buffer_bytes }))
             }
             _ => Err(Error::value("mode", name, "the modes are serial, overlap, bound")),
@@ -97,15 +94,11 @@ pub fn play_stages(
     watch: &mut Watch<'_>,
 ) -> Result<StageTotals, Error> {
     check(stages_s, held_bytes)?;
-    if let StageMode::Overlap(Window { depths: Some(depths), .. }) = mode
-        && depths.len() != held_bytes.len()
-    {
-        let rule = "one element for each of held_bytes";
-        return Err(Error::Length { what: "prefetch_depths", got: depths.len(), expected: held_bytes.len(), rule });
+    if let StageMode::Overlap(Window { depths: Some(depths), .. }) = mode {
+        length("prefetch_depths", depths.len(), held_bytes.len(), "one element for each of held_bytes")?;
     }
-    if timeline && mode == StageMode::Bound {
-        return Err(Error::value("mode", "bound", "it puts no operation at a time, so it has no timeline"));
-    }
+    let placed = !timeline || mode != StageMode::Bound;
+    rule(placed, "mode", "bound", "it puts no operation at a time, so it has no timeline")?;
     let num_stages = stages_s.len();
     let mut busy = vec![0; num_stages];
     let mut ends: Vec<Attoseconds> = vec![0; num_stages];
@@ -161,13 +154,8 @@ fn check(stages_s: &[&[f64]], held_bytes: &[f64]) -> Result<(), Error> {
     }
     let named = stages_s.iter().enumerate().map(|(i, &stage)| (format!("stages_s[{i}]"), stage));
     for (what, array) in named.chain([("held_bytes".to_owned(), held_bytes)]) {
-        if array.len() != held_bytes.len() {
-            let rule = "one element for each of held_bytes";
-            return Err(Error::Length { what: "stages_s", got: array.len(), expected: held_bytes.len(), rule });
-        }
-        if let Some(i) = array.iter().position(|&v| !(v.is_finite() && v >= 0.0)) {
-            return Err(Error::value(format!("{what}[{i}]"), array[i], "it is finite and not negative"));
-        }
+        length("stages_s", array.len(), held_bytes.len(), "one element for each of held_bytes")?;
+        not_negative(&what, array)?;
     }
     Ok(())
 }

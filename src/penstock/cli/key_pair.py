@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from penstock.cli.options import FILE
 from penstock.cli.output import progress_console
 from penstock.keystore.pairs import pair_in
 from penstock.params.ckks import CkksParameters
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 passphrase_option = click.option(
     "--passphrase-file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     envvar="PENSTOCK_PASSPHRASE_FILE",
     show_envvar=True,
     help="File whose only line is the passphrase that seals the secret key. A passphrase is never an argument.",

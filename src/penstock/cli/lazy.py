@@ -11,7 +11,21 @@ import click
 from penstock.errors import UnknownName
 
 
-class LazyGroup(click.Group):
+class NamedVerbs(click.Group):
+    """Suggests the nearest verb for an unknown one."""
+
+    what = ""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-"):
+            raise UnknownName(self.what or f"command of '{ctx.command_path}'", args[0], known)
+        return super().resolve_command(ctx, args)
+
+
+class LazyGroup(NamedVerbs):
     """Finds verbs by name without importing the others, and suggests the nearest for an unknown one.
 
     `verbs` maps each to its one-line help; verb `x` is the click command `command` of the module `<package>.x`, unless
@@ -39,13 +53,6 @@ class LazyGroup(click.Group):
         place, _, attribute = self.places.get(cmd_name, f"{self.package}.{cmd_name}:command").partition(":")
         command: click.Command = getattr(importlib.import_module(place), attribute)
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in self.verbs and not args[0].startswith("-"):
-            raise UnknownName(self.what, args[0], self.verbs)
-        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -9,6 +11,11 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from penstock.errors import UsageError
+
+PATH = click.Path(path_type=Path)
+FILE = click.Path(path_type=Path, dir_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False)
 THREADS = click.IntRange(min=1, max=4096)
 """Threads of one process: more than any machine has cores, and few enough for every library."""
 
@@ -23,10 +30,7 @@ size_option = click.option(
     "--size", help="Named size of the workload. Default: the one that the parameters imply ('penstock workloads')."
 )
 data_option = click.option(
-    "--data",
-    "data_path",
-    type=click.Path(path_type=Path),
-    help="Your data: a folder (MNIST, CIFAR-10) or a file (genotypes).",
+    "--data", "data_path", type=PATH, help="Your data: a folder (MNIST, CIFAR-10) or a file (genotypes)."
 )
 seed_option = click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of the data.")
 key_form_option = click.option(
@@ -38,6 +42,53 @@ threads_option = click.option(
     "--threads", type=THREADS, help="Threads inside one operation. Default: all cores of this process."
 )
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="No progress and no notes on stderr.")
+
+
+def all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Add several options to a command, in this order."""
+
+    def decorate(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def together(
+    name: str, *options: Callable[[Any], Any], make: Callable[[Mapping[str, Any]], Any] = dict
+) -> Callable[[Any], Any]:
+    """Give a command the values of several options as one argument: a dictionary, or what `make` makes of it."""
+
+    def decorate(command: Any) -> Any:
+        own = {parameter.name for parameter in getattr(command, "__click_params__", ())}
+
+        @functools.wraps(command)
+        def with_options(*arguments: Any, **values: Any) -> Any:
+            values[name] = make({each: values.pop(each) for each in names})
+            return command(*arguments, **values)
+
+        found = all_of(*options)(with_options)
+        names = [parameter.name for parameter in found.__click_params__ if parameter.name not in own]
+        return found
+
+    return decorate
+
+
+def counts_of(text: str | None, option: str, example: str) -> tuple[int, ...] | None:
+    """Whole numbers from 1 on, with commas between.
+
+    Raises: UsageError: the text is something else.
+    """
+    if text is None:
+        return None
+    try:
+        counts = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"{option} {text!r}: write whole numbers, {example}") from None
+    if any(count < 1 for count in counts):
+        raise UsageError(f"{option} {text!r}: ask for at least 1")
+    return counts
 
 
 def is_given(name: str) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, TextIO, TypeVar
 
 import click
@@ -15,6 +15,9 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.cli.terminal import PlainConsole
+from penstock.errors import UsageError
+from penstock.system.files import check_target
+from penstock.system.plain import plain as plain
 from penstock.units import format_named
 from penstock.unpriced import shown_total
 
@@ -44,19 +47,6 @@ def say_choice(note: str | None) -> None:
     if note is not None:
         said = note if note.startswith("warning: ") else f"note: {note}"
         progress_console.print(said, markup=False, highlight=False, soft_wrap=True)
-
-
-def plain(value: Any) -> Any:
-    """`value` as JSON has it: numpy scalars unwrapped, NaN and infinity as `null`, enums by value."""
-    if hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
-    return getattr(value, "value", value)
 
 
 def slot_rows(values: Any, *, is_complex: bool) -> list[dict[str, Any]]:
@@ -106,6 +96,13 @@ def emit(
     console.print(drawn)
 
 
+def toml_target(output: Path, what: str, *, force: bool) -> None:
+    """Before the file is written. Raises: UsageError: its name is another one; WouldOverwrite: not `force`."""
+    if output.suffix != ".toml":
+        raise UsageError(f"-o {output}: {what} is written as .toml; name the file so")
+    check_target(output, force=force)
+
+
 def draw_verdict(console: Console, verdict: str) -> None:
     """The answer in one line, above its table."""
     console.print(f"verdict: {verdict}", highlight=False, markup=False, soft_wrap=True)
@@ -117,6 +114,17 @@ def table_of(headings: str, *, no_wrap: bool = False, **options: Any) -> Table:
     for heading in headings.split(" | "):
         justify: Literal["left", "right"] = "right" if heading.startswith(">") else "left"
         drawn.add_column(heading.removeprefix(">"), justify=justify, no_wrap=no_wrap)
+    return drawn
+
+
+def folding_table(title: str, headings: str) -> Table:
+    """A table whose cells fold. Headings are as in `table_of`; `*3` behind one is its share of the width."""
+    drawn = Table(title=title, box=None)
+    for each in headings.split(" | "):
+        heading, _, ratio = each.partition("*")
+        justify: Literal["left", "right"] = "right" if heading.startswith(">") else "left"
+        shared = int(ratio) if ratio else None
+        drawn.add_column(heading.removeprefix(">"), justify=justify, overflow="fold", ratio=shared)
     return drawn
 
 

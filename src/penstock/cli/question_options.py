@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
-from penstock.cli.options import is_given, key_form_option
+from penstock.cli.options import is_given, key_form_option, together
 from penstock.machines import STUDY_TIERS, Inside
 from penstock.simulation.cluster.collectives import ALL_GATHERS, BROADCASTS
 from penstock.simulation.cluster.partitions import PARTITIONS
@@ -18,7 +17,7 @@ from penstock.simulation.memory.tenants import ORDERS
 from penstock.simulation.names import CLASSES
 from penstock.simulation.spelling import OPTIONS
 from penstock.simulation.timing import MODES
-from penstock.simulation.words import Words, asked_in
+from penstock.simulation.words import Asked, Words, asked_in
 
 _OPTIONS = (
     click.option("--machine", multiple=True, help="A machine's name or .toml file; may be repeated."),
@@ -107,23 +106,15 @@ QUESTION_GROUPS = {
 """Heading in the help of a verb -> its options, by the names of their parameters."""
 
 
-def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds every option of a question; the command gets one argument `asked`, an `Asked`."""
-    own = {parameter.name for parameter in getattr(command, "__click_params__", ())}
-
-    @functools.wraps(command)
-    def with_question(*arguments: Any, **values: Any) -> Any:
-        given = {_word(name) for name in names if is_given(name)}
-        words = {_word(name): values.pop(name) for name in names}
-        return command(*arguments, asked=asked_in(Words(**words), given, OPTIONS), **values)
-
-    for option in reversed(_OPTIONS):
-        with_question = option(with_question)
-    parameters = getattr(with_question, "__click_params__", ())
-    names = [parameter.name for parameter in parameters if parameter.name not in own]
-    return with_question
+def _asked(values: Mapping[str, Any]) -> Asked:
+    given = {_word(name) for name in values if is_given(name)}
+    return asked_in(Words(**{_word(name): value for name, value in values.items()}), given, OPTIONS)
 
 
 def _word(parameter: str) -> str:
     """`with` is a keyword of Python."""
     return "beside" if parameter == "with" else parameter
+
+
+question_options = together("asked", *_OPTIONS, make=_asked)
+"""Adds every option of a question; the command gets one argument `asked`, an `Asked`."""

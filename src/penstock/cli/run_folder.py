@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from penstock.cli.options import FOLDER
 from penstock.cli.output import progress_console
 from penstock.errors import UsageError
 from penstock.hall.keeping import config_of, keep, kept_numbers
@@ -17,10 +18,7 @@ from penstock.hall.running import Ran
 from penstock.runs.folder import RunFolder
 
 folder_option = click.option(
-    "-o",
-    "--folder",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Keep the run in this folder: its numbers, trace, timeline and report.",
+    "-o", "--folder", type=FOLDER, help="Keep the run in this folder: its numbers, trace, timeline and report."
 )
 
 

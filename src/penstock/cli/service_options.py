@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-F = TypeVar("F", bound=Callable[..., Any])
+from penstock.cli.options import FILE, together
 
 
-def service_option(*, required: bool = True) -> Callable[[F], F]:
+def service_option(*, required: bool = True) -> Callable[[Any], Any]:
     """The URL of the service."""
     return click.option(
         "--service",
@@ -25,12 +24,12 @@ def service_option(*, required: bool = True) -> Callable[[F], F]:
 
 token_option = click.option(
     "--token-file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="File with the tenant's token, readable by its owner only. [default: $PENSTOCK_TOKEN]",
 )
 ca_option = click.option(
     "--ca",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     envvar="PENSTOCK_CA",
     show_envvar=True,
     help="Certificates to trust instead of the system's (PEM).",
@@ -46,8 +45,6 @@ insecure_option = click.option(
 )
 
 
-def access_options(command: F) -> F:
-    """The way to a service: URL, token, certificates, patience."""
-    for option in (patience_option, ca_option, token_option, service_option()):
-        command = option(command)
-    return command
+ACCESS = (service_option(), token_option, ca_option, patience_option)
+access_options = together("access", *ACCESS)
+"""The way to a service: URL, token, certificates, patience. The command gets `access`."""

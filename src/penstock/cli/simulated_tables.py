@@ -6,18 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from penstock.cli.output import table_of
-from penstock.cli.terminal import PlainConsole
+from penstock.cli.terminal import print_wide
 from penstock.simulation.crowd import Crowd, verdict
 from penstock.simulation.inside.schedule import Schedule
 from penstock.simulation.rows import each_once
 from penstock.units import format_bytes, format_seconds
 from penstock.unpriced import UNKNOWN, bounded, reason, shown_total
-
-WIDTH = 150
-"""Columns that a table may take."""
 
 
 def draw_points(
@@ -57,7 +53,7 @@ def draw_points(
             else "-",
             *([_b(row["written_bytes"])] if written else []),
         )
-    _print(console, table)
+    print_wide(console, table)
     if any(row["machine"] in uncalibrated for row in rows):
         console.print("*: no published run of this machine was used; its share of the peak rates is assumed")
     if several:
@@ -94,7 +90,7 @@ def draw_crowd(console: Console, rows: Sequence[Mapping[str, Any]], crowd: Crowd
                 _x(row["tenant_slowdown"]),
                 _x(row["times_alone"]),
             )
-    _print(console, table)
+    print_wide(console, table)
     console.print("'times its compute': last end over a tenant's own compute time, every key at hand", highlight=False)
     console.print("'times alone': last end over the end of a tenant alone in the same memory", highlight=False)
     for point, mine in points.items():
@@ -129,7 +125,7 @@ def draw_hosts(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
             *(_t(row, name) for name in ("compute_s", "io_s", "communication_s", "total_s")),
             _x(row["speedup"], 3),
         )
-    _print(console, table)
+    print_wide(console, table)
     if any(row["programs"] > 1 for row in rows):
         console.print("by-tenant: a program on every host; 'speedup' is programs a second")
 
@@ -192,7 +188,7 @@ def draw_levels(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
                 _s(level["decode_s"]) if level["decode_s"] else "-",
                 "-" if level["energy_j"] is None else f"{level['energy_j']:.4g} J",
             )
-        _print(console, table)
+        print_wide(console, table)
     draw_tenants(console, rows)
 
 
@@ -217,7 +213,7 @@ def draw_tenants(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
                 _x(tenant["slowdown"]),
             )
     console.print()
-    _print(console, table)
+    print_wide(console, table)
 
 
 def draw_locality(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -245,12 +241,7 @@ def draw_locality(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
             _share(row["saved_s_share"]),
             _x(row["slowdown"]),
         )
-    _print(console, table)
-
-
-def _print(console: Console, table: Table) -> None:
-    # Cut-off numbers mislead: a pipe gets every column whole, and a narrow terminal wraps lines.
-    PlainConsole(file=console.file, width=max(console.width, WIDTH)).print(table)
+    print_wide(console, table)
 
 
 def _b(value: float | None) -> str:

@@ -10,22 +10,14 @@ from typing import Any
 
 from rich.table import Table
 
+from penstock.cli.output import folding_table
 from penstock.studies.headlines import neighbours_text
 from penstock.system.files import os_errors
-
-HEADINGS = ("row", "published", "calibrated", "", "first principles", "error", "note")
 
 
 def study_table(title: str, rows: Iterable[Mapping[str, Any]]) -> Table:
     """One line a row, the groups apart."""
-    drawn = Table(title=title, box=None)
-    for heading in HEADINGS:
-        drawn.add_column(
-            heading,
-            justify="left" if heading in ("row", "note") else "right",
-            overflow="fold",
-            ratio=3 if heading == "note" else None,
-        )
+    drawn = folding_table(title, "row | >published | >calibrated | > | >first principles | >error | note*3")
     last = None
     for row in rows:
         if last not in (None, row["group"]):
@@ -45,9 +37,8 @@ def study_table(title: str, rows: Iterable[Mapping[str, Any]]) -> Table:
 
 def headline_table(found: Iterable[Mapping[str, Any]]) -> Table:
     """A line for each headline: the reading behind it and the values of its neighbours."""
-    drawn = Table(title="What each headline rests on", box=None)
-    for heading, ratio in (("headline", 3), ("published", 1), ("ours", 1), ("rests on", 4), ("neighbours", 4)):
-        drawn.add_column(heading, justify="right" if ratio == 1 else "left", overflow="fold", ratio=ratio)
+    headings = "headline*3 | >published*1 | >ours*1 | rests on*4 | neighbours*4"
+    drawn = folding_table("What each headline rests on", headings)
     for each in found:
         drawn.add_row(
             each["id"],

@@ -6,12 +6,15 @@ from typing import Any
 
 from rich.console import Console
 from rich.highlighter import ReprHighlighter
+from rich.table import Table
 from rich.text import Text
 
 from penstock.cli.unsteered import unsteered
 
 LONGEST_COLOURED = 2000
 """Characters of a text in which numbers and paths are coloured: it takes the square of a word's length."""
+WIDTH = 150
+"""Columns that a table may take."""
 
 
 class _Colours(ReprHighlighter):
@@ -31,3 +34,8 @@ class PlainConsole(Console):
     def render_str(self, text: str, **given: Any) -> Text:
         """The text of a line or of a cell."""
         return super().render_str(unsteered(text), **given)
+
+
+def print_wide(console: Console, drawn: Table) -> None:
+    """Print a table whole: cut-off numbers mislead. A pipe gets every column, and a narrow terminal wraps lines."""
+    PlainConsole(file=console.file, width=max(console.width, WIDTH)).print(drawn)

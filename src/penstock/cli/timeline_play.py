@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 import numpy as np
 
+from penstock.cli.options import PATH
 from penstock.cli.output import progress_console
 from penstock.errors import UsageError
 from penstock.machines import Inside, Machine
@@ -58,7 +59,7 @@ def timeline_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option(
         "--timeline",
         "timeline_path",
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="FILE",
         help="Write when each unit and channel is busy, for ui.perfetto.dev (.json, .json.gz).",
     )

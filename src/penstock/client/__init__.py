@@ -9,29 +9,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.system.lazy import at_first_use
+
 if TYPE_CHECKING:
     from penstock.client.pair import KeyPair as KeyPair
     from penstock.client.public import PublicKey as PublicKey
     from penstock.client.service import Service as Service
 
 _PLACES = {
-    "KeyPair": "penstock.client.pair",
-    "PublicKey": "penstock.client.public",
-    "Service": "penstock.client.service",
+    "penstock.client.pair": "KeyPair",
+    "penstock.client.public": "PublicKey",
+    "penstock.client.service": "Service",
 }
-"""Class -> the module that has it."""
+"""Module -> the class that it has."""
 __all__ = ["KeyPair", "PublicKey", "Service"]
 
 if not TYPE_CHECKING:  # for a type checker the names above are all that there is
-
-    def __getattr__(name):
-        if name not in _PLACES:
-            raise AttributeError(f"module 'penstock.client' has no attribute '{name}'")
-        from importlib import import_module
-
-        found = getattr(import_module(_PLACES[name]), name)
-        globals()[name] = found
-        return found
-
-    def __dir__():
-        return sorted(__all__)
+    __getattr__, __dir__ = at_first_use(__name__, _PLACES)

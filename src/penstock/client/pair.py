@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from penstock.keystore.pairs import PAIRS
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values, padded
 from penstock.program.flooding import QUERIES, STATISTICAL_BITS
-from penstock.system.files import FileError, os_errors, remove_dead, sync_folder, unfinished_folder
+from penstock.system.files import FileError, os_errors, place_whole, remove_dead, unfinished_folder
 from penstock.system.temporary import temporary_folder
 
 if TYPE_CHECKING:
@@ -191,15 +190,7 @@ class KeyPair:
             for name, write in files.items():
                 with client_errors(made / name):
                     write(str(made / name))
-            with os_errors(folder):
-                try:
-                    made.rename(folder)
-                except OSError as error:
-                    if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                        raise
-                    return False
-                sync_folder(folder.parent)
-        return True
+            return place_whole(made, folder)
 
     def encrypt(self, values: Values | list[float], *, limbs: int | None = None, degree: int = 1) -> bytes:
         """Encrypt with the public key, as anybody can: a ciphertext in OpenFHE's bytes.

@@ -179,17 +179,11 @@ class Service:
         total, before = sum(record["bytes"] for record in found.values()), 0
         uploads = Uploads(self._web, self._journal)
         for key, record in found.items():
-            start = before
-
-            def told(done: int, _: int, start: int = start) -> None:
-                if on_bytes is not None:
-                    on_bytes(start + done, total)
-
             uploads.send(
                 self._key_path(key),
                 "key",
                 digest=(record["sha256"], record["bytes"]),
-                on_bytes=told,
+                on_bytes=_in_all(on_bytes, before, total),
                 is_there=lambda key=key: key not in self.needed_keys(name).lacking,  # type: ignore[misc]
                 params=name,
                 name=key,
@@ -250,12 +244,7 @@ class Service:
         total = sum(each["bytes"] for each in record["inputs"].values())
         before, uploads = 0, Uploads(self._web, self._journal)
         for each in record["inputs"].values():
-            start = before
-
-            def told(done: int, _: int, start: int = start) -> None:
-                if on_bytes is not None:
-                    on_bytes(start + done, total)
-
+            told = _in_all(on_bytes, before, total)
             path = self._job_folder(job) / each["file"]
             uploads.send(path, "input", digest=(each["sha256"], each["bytes"]), on_bytes=told)
             before += each["bytes"]
@@ -536,6 +525,11 @@ class Service:
             if float(np.max(np.abs(found[: len(wanted)] - wanted), initial=0.0)) > bound:
                 return False
         return True
+
+
+def _in_all(on_bytes: OnBytes | None, before: int, total: int) -> OnBytes | None:
+    """Told of one of several files, tells of all of them: `before` bytes were sent before it."""
+    return None if on_bytes is None else lambda done, _: on_bytes(before + done, total)
 
 
 def _limbs_of(key: str, limbs: int, params: CkksParameters) -> int:

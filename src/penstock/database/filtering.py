@@ -133,16 +133,30 @@ def equal_mask(ev: Evaluator, difference: Any, categories: int) -> Any:
     return factors[0]
 
 
-class FilterScan:
+class _Sums:
+    """Sums over a table of pairs, and the number of rows that they are of."""
+
+    def __init__(self, ev: Evaluator, plan: FilterPlan) -> None:
+        self.ev, self.plan = ev, plan
+        self._total: Any = None
+        self._count: Any = None
+
+    def finish(self) -> list[Any]:
+        """Two ciphertexts: the sum (of values, or of value times attribute) and the number of rows or pairs, in every
+        slot."""
+        ev, slots = self.ev, self.plan.params.slots
+        with ev.scope("reduce"):
+            return [fold(ev, each, slots) for each in (ev.rescale(ev.relinearize(self._total)), self._count)]
+
+
+class FilterScan(_Sums):
     """One query over a table that is handed in once, pair by pair."""
 
     def __init__(self, ev: Evaluator, plan: FilterPlan, code: int) -> None:
         """Encrypts the code that is asked for."""
-        self.ev, self.plan = ev, plan
+        super().__init__(ev, plan)
         with ev.scope("query"):
             self._query = _everywhere(ev, plan, code / unit_of_codes(plan.categories), "query")
-        self._total: Any = None
-        self._count: Any = None
 
     def absorb(self, operand: tuple[Any, Any]) -> None:
         """The next pair of the table: codes and values."""
@@ -154,12 +168,8 @@ class FilterScan:
             self._total = selected if self._total is None else ev.add(self._total, selected)
             self._count = mask if self._count is None else ev.add(self._count, mask)
 
-    def finish(self) -> list[Any]:
-        """Two ciphertexts: the sum of the values and the number of the rows, in every slot."""
-        return _reduced(self.ev, self.plan, self._total, self._count)
 
-
-class JoinScan:
+class JoinScan(_Sums):
     """A join of a small table with a large one that is handed in once, pair by pair."""
 
     def __init__(self, ev: Evaluator, plan: JoinPlan, codes: list[int], attributes: list[float]) -> None:
@@ -173,15 +183,13 @@ class JoinScan:
             )
         if len(set(codes)) != len(codes):
             raise UsageError("a small table with one code in two rows: a join by these masks needs codes that differ")
-        self.ev, self.plan = ev, plan
+        super().__init__(ev, plan)
         unit = unit_of_codes(plan.categories)
         with ev.scope("query"):
             self._small = [
                 (_everywhere(ev, plan, code / unit, f"code[{j}]"), _everywhere(ev, plan, value, f"attribute[{j}]"))
                 for j, (code, value) in enumerate(zip(codes, attributes, strict=True))
             ]
-        self._total: Any = None
-        self._count: Any = None
 
     def absorb(self, operand: tuple[Any, Any]) -> None:
         """The next pair of the large table: codes and values."""
@@ -198,18 +206,8 @@ class JoinScan:
             selected = ev.mult_no_relin(ev.rescale(ev.relinearize(joined)), value)
             self._total = selected if self._total is None else ev.add(self._total, selected)
 
-    def finish(self) -> list[Any]:
-        """Two ciphertexts: the sum of value times attribute, and the number of pairs, in every slot."""
-        return _reduced(self.ev, self.plan, self._total, self._count)
-
 
 def _everywhere(ev: Evaluator, plan: FilterPlan, value: float, name: str) -> Any:
     """An encrypted number in every slot, at the limbs of the table."""
     encrypted = ev.encrypt(np.full(plan.params.slots, value), name=name)
     return ev.mod_drop(encrypted, plan.limbs) if plan.limbs else encrypted
-
-
-def _reduced(ev: Evaluator, plan: FilterPlan, total: Any, count: Any) -> list[Any]:
-    """Sums over all slots."""
-    with ev.scope("reduce"):
-        return [fold(ev, each, plan.params.slots) for each in (ev.rescale(ev.relinearize(total)), count)]

@@ -73,10 +73,7 @@ class ScanWork:
 
     def operations(self, queries: int = 1) -> dict[Shape, int]:
         """Every operation of the server for so many queries."""
-        total: Counter[Shape] = Counter()
-        _add(total, self.per_object, self.num_objects * queries)
-        _add(total, self.per_query, queries)
-        return {shape: n for shape, n in total.items() if n}
+        return _sum((self.per_object, self.num_objects * queries), (self.per_query, queries))
 
 
 @lru_cache(maxsize=256)
@@ -113,22 +110,19 @@ def _pir_work(plan: PirPlan) -> ScanWork:
         if columns <= FEW_COLUMNS:
             return traced(dimensions, columns)
         few, more = (traced(dimensions, FEW_COLUMNS - 1 + i) for i in range(2))
-        total = Counter(more.shapes)
-        _add(total, more.shapes - few.shapes, columns - FEW_COLUMNS)
-        return _Counted(_Shapes(_clean(total)), more.keys)
+        further = columns - FEW_COLUMNS
+        return _Counted(_sum((more.shapes, 1 + further), (few.shapes, -further)), more.keys)
 
     ones = (1,) * stages
     one = work(ones)
-    upto = [work((*ones[:k], 2, *ones[k + 1 :])).shapes - one.shapes for k in range(stages)]
+    upto = [_minus(work((*ones[:k], 2, *ones[k + 1 :])).shapes, one.shapes) for k in range(stages)]
     stage = [upto[0], *(_minus(upto[k], upto[k - 1]) for k in range(1, stages))]
     columns = plan.packing.columns
     per_object = {shape: n // columns for shape, n in stage[0].items()}
     counts = [plan.blocks]
     for length in plan.dimensions:
         counts.append(-(-counts[-1] // length))
-    rest = Counter(one.shapes)
-    for k in range(stages):
-        _add(rest, stage[k], (counts[k] if k else 0) - 1)
+    rest = _sum((one.shapes, 1), *((stage[k], (counts[k] if k else 0) - 1) for k in range(stages)))
     queries = Counter({plan.object_limbs - k: length for k, length in enumerate(plan.dimensions)})
     return ScanWork(
         workload="pir",
@@ -138,7 +132,7 @@ def _pir_work(plan: PirPlan) -> ScanWork:
         object_bytes=plan.params.plaintext_bytes(plan.object_limbs),
         raw_bytes=slots * plan.packing.record_bytes / columns,
         per_object=per_object,
-        per_query=_clean(rest),
+        per_query=rest,
         keys=one.keys,
         query_ciphertexts=dict(queries),
         answer_ciphertexts={1: 1},
@@ -155,10 +149,7 @@ def _ssc_work(plan: SscPlan) -> ScanWork:
         return _counted(params, lambda ev: SscScan(ev, small, query), stored, objects)
 
     one, two = work(1), work(2)
-    per_object = two.shapes - one.shapes
-    rest: Counter[Shape] = Counter()
-    _add(rest, one.shapes, plan.num_answers)
-    _add(rest, per_object, -plan.num_answers)
+    per_object = _minus(two.shapes, one.shapes)
     return ScanWork(
         workload="ssc",
         params=params,
@@ -166,8 +157,8 @@ def _ssc_work(plan: SscPlan) -> ScanWork:
         object_limbs=plan.object_limbs,
         object_bytes=params.ciphertext_bytes(plan.object_limbs),
         raw_bytes=plan.per_object * plan.features * _FEATURE_BITS / BITS_PER_BYTE,
-        per_object=_clean(per_object),
-        per_query=_clean(rest),
+        per_object=per_object,
+        per_query=_sum((one.shapes, plan.num_answers), (per_object, -plan.num_answers)),
         keys=two.keys,
         query_ciphertexts={plan.object_limbs: 1},
         answer_ciphertexts={plan.object_limbs - 2: plan.num_answers},
@@ -187,7 +178,7 @@ def _match_work(plan: MatchPlan) -> ScanWork:
         object_limbs=limbs,
         object_bytes=params.ciphertext_bytes(limbs),
         raw_bytes=plan.per_object * plan.packing.record_bytes,
-        per_object=dict(_tallied(ev).shapes),
+        per_object=_tallied(ev).shapes,
         per_query={},
         query_ciphertexts={limbs: plan.starts},
         answer_ciphertexts={limbs: plan.starts * plan.num_objects},
@@ -208,9 +199,7 @@ def _filter_work(plan: FilterPlan) -> ScanWork:
         return code, value
 
     one, two = (_counted(params, scan, pair, objects) for objects in (1, 2))
-    per_object = two.shapes - one.shapes
-    rest: Counter[Shape] = Counter(one.shapes)
-    _add(rest, per_object, -1)
+    per_object = _minus(two.shapes, one.shapes)
     sums = {plan.object_limbs - plan.levels: 1}
     counts = plan.object_limbs - mask_levels(plan.categories)
     return ScanWork(
@@ -220,8 +209,8 @@ def _filter_work(plan: FilterPlan) -> ScanWork:
         object_limbs=plan.object_limbs,
         object_bytes=2 * params.ciphertext_bytes(plan.object_limbs),
         raw_bytes=params.slots * 2 * _FEATURE_BITS / BITS_PER_BYTE,
-        per_object=_clean(per_object),
-        per_query=_clean(rest),
+        per_object=per_object,
+        per_query=_minus(one.shapes, per_object),
         keys=two.keys,
         query_ciphertexts={plan.object_limbs: plan.query_ciphertexts},
         answer_ciphertexts={**sums, counts: sums.get(counts, 0) + 1},
@@ -241,7 +230,7 @@ def _rank_work(plan: RankPlan) -> ScanWork:
         object_limbs=limbs,
         object_bytes=params.ciphertext_bytes(limbs),
         raw_bytes=plan.per_object * plan.scores * _FEATURE_BITS / BITS_PER_BYTE,
-        per_object=dict(counted.shapes),
+        per_object=counted.shapes,
         per_query={},
         keys=counted.keys,
         answer_ciphertexts={limbs - plan.levels: 2 * plan.num_objects},
@@ -254,15 +243,8 @@ _FEATURE_BITS = 32
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    shapes: _Shapes
+    shapes: Shapes
     keys: Mapping[str, int]
-
-
-class _Shapes(Counter[Shape]):
-    """Counts whose differences may be negative."""
-
-    def __sub__(self, other: Any) -> _Shapes:
-        return _minus(self, other)
 
 
 def _counted(
@@ -281,22 +263,22 @@ def _tallied(ev: CountingEvaluator) -> _Counted:
     tally = ev.tally("scan", "")
     # Whoever sends a ciphertext brings it to its limbs.
     clients = {kind.value for kind, traits in TRAITS.items() if traits.client} | {OpKind.MOD_DROP.value}
-    return _Counted(_Shapes({shape: n for shape, n in tally.counts.items() if shape.kind not in clients}), tally.keys)
+    return _Counted({shape: n for shape, n in tally.counts.items() if shape.kind not in clients}, tally.keys)
 
 
 def _none() -> Any:
     raise AssertionError("the trace reading asks for no values")
 
 
-def _add(total: Counter[Shape], shapes: Shapes, times: int) -> None:
-    for shape, n in shapes.items():
-        total[shape] += n * times
+def _minus(left: Shapes, right: Shapes) -> dict[Shape, int]:
+    """The difference, which may be negative."""
+    return _sum((left, 1), (right, -1))
 
 
-def _minus(left: Shapes, right: Shapes) -> _Shapes:
-    both = {shape: left.get(shape, 0) - right.get(shape, 0) for shape in {**left, **right}}
-    return _Shapes(_clean(both))
-
-
-def _clean(shapes: Shapes) -> dict[Shape, int]:
-    return {shape: n for shape, n in shapes.items() if n}
+def _sum(*parts: tuple[Shapes, int]) -> dict[Shape, int]:
+    """Each part so many times."""
+    total: Counter[Shape] = Counter()
+    for shapes, times in parts:
+        for shape, n in shapes.items():
+            total[shape] += n * times
+    return {shape: n for shape, n in total.items() if n}

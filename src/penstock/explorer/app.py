@@ -20,14 +20,15 @@ from penstock.explorer.engine import Engine
 from penstock.explorer.guard import REPORT_POLICY, Application, Guard
 from penstock.explorer.live import Live
 from penstock.explorer.state import HOLDS, PATTERNS, SCAN_ENDS, State
-from penstock.explorer.view import View, plain
+from penstock.explorer.view import View
 from penstock.explorer.views import VIEWS, show
 from penstock.params.rlwe import KeyForm
 from penstock.reports.space import SCRIPTS
 from penstock.simulation.cluster.partitions import PARTITIONS
-from penstock.simulation.names import CLASSES
+from penstock.simulation.names import CLASSES, one_of
 from penstock.simulation.timing import MODES
 from penstock.system.limits import shortage
+from penstock.system.plain import plain
 from penstock.version import __version__
 
 TYPES = {
@@ -119,8 +120,7 @@ def _answer(engine: Engine, name: str, items: list[tuple[str, str]], answer: Ans
     try:
         if len(query) + ("format" in dict(items)) != len(items):
             raise UsageError("a setting is given twice: give each one once")
-        if wanted not in FORMATS:
-            raise UnknownName("format", wanted, FORMATS)
+        one_of("format", wanted, FORMATS)
         state = State.from_query(query)
         with engine.turns.one():
             found = show(engine, name, state) if answer is None else answer(engine, state)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.explorer.view import Column
+from penstock.explorer.asked import Asked
+from penstock.explorer.engine import Engine
+from penstock.explorer.view import Column, View
 from penstock.machines import Machine, Network, Tier
 from penstock.machines.figure import Evidence, Figure
 from penstock.machines.missing import missing
@@ -14,6 +16,18 @@ from penstock.version import __version__
 SCHEMA = {column.name: column for column in (*COLUMNS, *CLUSTER_COLUMNS)}
 MOST_SOURCES = 3
 """Sources that are named of a machine; the comparison of machines has every value."""
+
+
+def played(engine: Engine, asked: Asked) -> View:
+    """The rows that are asked for, for a view that has yet to be named."""
+    library, (rows, warnings) = engine.library, engine.play(asked)
+    columns = simulated_columns(
+        [engine.machine(name) for name in asked.machines],
+        [library.tier(text) for text in asked.tiers],
+        library.network(asked.state.network) if asked.networked else None,
+        stated=asked.hit_ratios is not None,
+    )
+    return View(name="", title="", columns=columns, rows=rows, command=asked.command(library), warnings=warnings)
 
 
 def simulated_columns(

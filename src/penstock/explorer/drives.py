@@ -21,7 +21,8 @@ def scan(drive: str, pattern: str, queue_depth: int, end: str) -> Any:
     Raises: UnknownName: no such drive; UsageError: the drive is smaller than the scan.
     """
     from penstock.machines.drives import load_drive
-    from penstock.simulation.drive.scan import Engine, Host, Pattern, Scan, scan_drive
+    from penstock.simulation.drive.scan import scan_drive
+    from penstock.simulation.drive.spec import Engine, Host, Pattern, Scan
 
     asked = Scan(size_bytes=SCAN_BYTES, pattern=Pattern(pattern), queue_depth=queue_depth)
     engine = Engine.JUMP if pattern == "sequential" else Engine.EVENTS
@@ -31,21 +32,5 @@ def scan(drive: str, pattern: str, queue_depth: int, end: str) -> Any:
 def argv(drive: str, pattern: str, queue_depth: int, end: str) -> list[str]:
     """The command that does the same scan."""
     engine = "jump" if pattern == "sequential" else "events"
-    return [
-        "penstock",
-        "ssd",
-        "scan",
-        "--drive",
-        drive,
-        "--pattern",
-        pattern,
-        "--queue-depth",
-        str(queue_depth),
-        "--host",
-        end,
-        "--engine",
-        engine,
-        "--size",
-        "1 GB",
-        "--details",
-    ]
+    words = ["penstock", "ssd", "scan", "--drive", drive, "--pattern", pattern, "--queue-depth", str(queue_depth)]
+    return [*words, "--host", end, "--engine", engine, "--size", "1 GB", "--details"]

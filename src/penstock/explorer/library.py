@@ -34,7 +34,7 @@ from penstock.params.catalogue import names as params_names
 from penstock.reports.sweep import is_sweep
 from penstock.runs.folder import TABLES, RunFolder
 from penstock.simulation.caches import POLICIES
-from penstock.simulation.names import ON_CHIP
+from penstock.simulation.names import ON_CHIP, one_of
 from penstock.simulation.own import placed
 from penstock.system.files import os_errors, readable
 from penstock.system.outside import TooLarge, content_of, json_of
@@ -151,8 +151,7 @@ class Library:
         Raises: UnknownName: the listing has no such folder.
         """
         found = self._run_paths()
-        if name not in found:
-            raise UnknownName("run", name, found)
+        one_of("run", name, found)
         return found[name]
 
     def open_run(self, name: str) -> RunFolder:
@@ -224,8 +223,7 @@ class Library:
 
         Raises: UnknownName: no such file was named; UsageError: it holds something else; FileError; TooLarge.
         """
-        if name not in self.prediction_files:
-            raise UnknownName("file of predictions", name, self.prediction_files)
+        one_of("file of predictions", name, self.prediction_files)
         path = self.prediction_files[name]
         _check_file(path, MAX_RECORD_BYTES)
         text = content_of(path)
@@ -320,28 +318,26 @@ class Library:
 
         Raises: UnknownName; UnitError.
         """
-        if not own_rate(text) and text not in tier_names():
-            raise UnknownName("tier", text, tier_names())
+        if not own_rate(text):
+            one_of("tier", text, tier_names())
         return load_tier(text)
 
     @staticmethod
     def network(text: str) -> Network:
         """As `tier`."""
-        if not own_rate(text) and text not in network_names():
-            raise UnknownName("network", text, network_names())
+        if not own_rate(text):
+            one_of("network", text, network_names())
         return load_network(text)
 
     @staticmethod
     def check_params(name: str) -> None:
         """Raises: UnknownName: the catalogue has no such parameter set. A path is none."""
-        if name not in params_names():
-            raise UnknownName("parameter set", name, params_names())
+        one_of("parameter set", name, params_names())
 
     @staticmethod
     def check_drive(name: str) -> None:
         """Raises: UnknownName: the catalogue has no such drive. A path is none."""
-        if name not in drives.names():
-            raise UnknownName("drive", name, drives.names())
+        one_of("drive", name, drives.names())
 
     def _inside(self, path: Path) -> Path:
         """`path`, if it does not lead out of the folder of the runs."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
+
+from penstock.system.plain import plain
 
 PER_ROW = "row"
 """Provenance of a column whose rows each name theirs in the field `provenance`."""
@@ -61,31 +62,6 @@ class View:
         for row in self.rows:
             writer.writerow([_cell(plain(row.get(name))) for name in names])
         return text.getvalue().encode(errors="backslashreplace")
-
-
-_AS_THEY_ARE = {str, int, bool, type(None)}
-
-
-def plain(value: Any) -> Any:
-    """`value` as JSON has it: numpy's numbers unwrapped, NaN and infinity as `None`, enums by value."""
-    kind = type(value)
-    if kind is float:
-        return value if math.isfinite(value) else None
-    if kind in _AS_THEY_ARE:
-        return value
-    if kind is dict:
-        return {str(key): plain(each) for key, each in value.items()}
-    if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
-    if isinstance(value, str) or value is None:
-        return getattr(value, "value", value)
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return getattr(value, "value", value)
 
 
 def _cell(value: Any) -> Any:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -70,12 +70,7 @@ class Labels:
 
     def take(self, chosen: npt.NDArray[np.bool_]) -> Labels:
         """Some of them."""
-        return Labels(
-            kinds=self.kinds[chosen],
-            threads=self.threads[chosen],
-            ring_dims=self.ring_dims[chosen],
-            limbs=self.limbs[chosen],
-        )
+        return Labels(**{each.name: getattr(self, each.name)[chosen] for each in fields(self)})
 
 
 def factors_of(calibration: Calibration, labels: Labels) -> Floats:

@@ -29,7 +29,7 @@ from penstock.fit.power import fit_power
 from penstock.fit.record_cost import PREFIX, fit_recording
 from penstock.fit.regression import Floats
 from penstock.machines.catalogue import FITTED_MACHINE
-from penstock.machines.records import CoefficientSpec, FitSpec
+from penstock.machines.report import Coefficient, FitReport
 from penstock.machines.schema import Machine
 from penstock.operations import TRAITS, OpKind
 from penstock.work.shapes import Shape, shape_work
@@ -102,7 +102,7 @@ def fit_machine(
     )
     predicted = found.seconds(rows) * (1.0 if calibrated is None else factors_of(calibrated, labels))
     spreads = [m.spread for m in timed if m.spread is not None]
-    report = FitSpec(
+    report = FitReport(
         fitted_to=description,
         shapes=different,
         total_error=rounded(predicted.sum() / seconds.sum() - 1),
@@ -227,7 +227,7 @@ def _stated(known: Uncertainty | None, found: CpuCosts) -> dict[str, Any]:
     """The report's uncertainty: nothing where it is not known."""
     errors = known.standard_errors if known else {}
     coefficients = [
-        CoefficientSpec(name=name, value=rounded(value), standard_error=rounded(errors[name]))
+        Coefficient(name=name, value=rounded(value), standard_error=rounded(errors[name]))
         for name, value in zip(found.structure.names, found.coefficients.tolist(), strict=True)
         if name in errors and value > 0
     ]

@@ -18,7 +18,7 @@ from penstock.fit.configurations import fit_machine
 from penstock.fit.cpu import MEASURES, NOMINAL_COST, Structure, exclusive_amounts, fit_costs, not_told_apart, rows_of
 from penstock.fit.fitted import errors_of, machine_of, need_transforms, rounded
 from penstock.machines.catalogue import FITTED_MACHINE
-from penstock.machines.records import FitSpec
+from penstock.machines.report import FitReport
 from penstock.machines.schema import Machine
 from penstock.machines.transferred import donor_utilisation
 from penstock.operations import TRAITS, OpKind
@@ -117,7 +117,7 @@ def fit_cpu(
     description = fitted_to or (
         f"{int(repeats.sum())} timed operations of {len(keys)} shapes at {', '.join(sorted({key[0] for key in keys}))}"
     )
-    report = FitSpec(
+    report = FitReport(
         fitted_to=description,
         shapes=len(keys),
         total_error=rounded(float(predicted @ repeats) / measured_total - 1),

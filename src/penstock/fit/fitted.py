@@ -12,7 +12,8 @@ from penstock.errors import MachineError
 from penstock.fit.cpu import MEASURES, NOMINAL_COST, UNITS, CpuCosts, Rows
 from penstock.fit.regression import Floats
 from penstock.machines.figure import Evidence
-from penstock.machines.records import CacheSpec, FigureSpec, FitErrorSpec, FitSpec, MachineSpec, ThreadsSpec, UnitsSpec
+from penstock.machines.records import CacheSpec, FigureSpec, MachineSpec, ThreadsSpec, UnitsSpec
+from penstock.machines.report import FitError, FitReport
 from penstock.machines.schema import ALL_KINDS, Machine, Overlap
 from penstock.machines.spec import machine_from_spec
 from penstock.operations import OpKind
@@ -35,7 +36,7 @@ def rounded(value: Any) -> float:
     return float(f"{value:.4g}")
 
 
-def errors_of(of_row: Sequence[str], error: Floats, repeats: npt.NDArray[np.int64]) -> list[FitErrorSpec]:
+def errors_of(of_row: Sequence[str], error: Floats, repeats: npt.NDArray[np.int64]) -> list[FitError]:
     """Residuals of all rows and of each kind. error: (n,) predicted / measured - 1; repeats: (n,) timings of a row."""
     kinds = np.asarray(of_row, dtype=object)
     named = [(ALL_KINDS, np.ones(len(kinds), dtype=bool))]
@@ -44,7 +45,7 @@ def errors_of(of_row: Sequence[str], error: Floats, repeats: npt.NDArray[np.int6
     for kind, rows in named:
         size = np.abs(error[rows])
         found.append(
-            FitErrorSpec(
+            FitError(
                 kind=kind,
                 samples=int(repeats[rows].sum()),
                 mean_abs=rounded(size.mean()),
@@ -62,7 +63,7 @@ def machine_of(
     found: CpuCosts,
     nominal: Mapping[str, str],
     description: str,
-    report: FitSpec,
+    report: FitReport,
     threads: int | None = None,
 ) -> Machine:
     """The machine file of fitted costs, checked.

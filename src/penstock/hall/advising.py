@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from penstock.advice.remedy import Advice
 from penstock.hall.result import Result
@@ -15,12 +16,7 @@ class Advised(Result):
     """Changes that help, the largest gain first. Each row has its `gain`, and the `command` that shows `after`."""
 
     advice: Advice
-
-    def _y(self) -> str | None:
-        return "gain"
-
-    def _x(self) -> str | None:
-        return "change"
+    DRAWN: ClassVar = ("change", "gain")
 
 
 def advised_as(advice: Advice) -> Advised:

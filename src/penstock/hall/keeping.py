@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock import workloads
 from penstock.hall.programs import set_of
-from penstock.hall.running import Ran
+from penstock.hall.running import Ran, checked_numbers
 from penstock.running.measured import byte_rows, measured_rows, number_rows
 from penstock.running.reading import resolve
 from penstock.running.readings import READINGS
@@ -66,15 +66,7 @@ def keep(folder: RunFolder, found: Ran) -> dict[str, Any]:
         folder.write_timeline(timeline(found.trace))
     check = found.check
     if check is not None:
-        folder.update(
-            check={
-                "passed": check.passed,
-                "max_abs_error": check.max_abs_error,
-                "tolerance": check.tolerance,
-                "rules": list(check.rules),
-                **check.numbers,
-            }
-        )
+        folder.update(check=checked_numbers(check) | {"rules": list(check.rules)})
     numbers = dict(found.numbers)
     folder.update(params=found.params.to_dict(), numbers=numbers, data=str(numbers.get("inputs", "")))
     if found.trace is not None and not folder.has_stage("bytes"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from penstock.advice.predicted import Predicts, advise
 from penstock.errors import UsageError
@@ -63,6 +63,7 @@ class Predicted(Result):
     machine: Machine
     asked: Predicts | None = None
     """The question, for `advice`."""
+    DRAWN: ClassVar = ("operation", "predicted_s")
 
     def advice(self) -> Advised:
         """What would help most: a ranked list of changes, each predicted as this result was.
@@ -113,15 +114,6 @@ class Predicted(Result):
     def at_least(self) -> dict[str, float | None]:
         """Total -> its lower bound, `None` where nothing is known of it; empty: the totals are known."""
         return dict(self.prediction.at_least or {})
-
-    def _y(self) -> str | None:
-        return "predicted_s"
-
-    def _x(self) -> str | None:
-        return "operation"
-
-    def _told_apart(self, x: str) -> tuple[str, ...]:
-        return ()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
@@ -41,6 +41,7 @@ class Traced(Result):
     """Kind -> composites whose inside is not known."""
     at_least: Mapping[str, float | None] | None = None
     """Total, as `penstock trace info` names it -> its lower bound, where there are such."""
+    DRAWN: ClassVar = ("operation", "count")
 
     @property
     def key_limbs(self) -> dict[str, int]:
@@ -66,12 +67,6 @@ class Traced(Result):
 
         write_trace(self.trace, Path(path), force=force)
         return Path(path)
-
-    def _y(self) -> str | None:
-        return "count"
-
-    def _x(self) -> str | None:
-        return "operation"
 
 
 Program = str | Path | Trace | Traced

@@ -41,6 +41,8 @@ class Result:
     shown: tuple[str, ...] = ()
     """Columns of the short table; empty: all."""
 
+    DRAWN: ClassVar[tuple[str | None, str | None]] = (None, None)
+    """The column along which a picture shows another, and that one."""
     TYPES: ClassVar[Mapping[str, pa.DataType]] = {}
     """Types of columns that rows alone do not tell."""
 
@@ -88,7 +90,8 @@ class Result:
         for name in (x, y, by):
             if name is not None and name not in self.columns:
                 raise UnknownName("column", name, self.columns)
-        used_y, used_x = y or self._y(), x or self._x()
+        drawn_x, drawn_y = self._drawn()
+        used_y, used_x = y or drawn_y, x or drawn_x
         numbers = used_y is not None and any(isinstance(row.get(used_y), int | float) for row in self.rows)
         if used_x is None or used_y is None or not numbers:
             raise UsageError(f"{self.title}: there is nothing to draw; name two columns, plot('total_s', x='tier')")
@@ -96,13 +99,8 @@ class Result:
         axes.set_title(f"{self.title} ({self.provenance})")
         return axes
 
-    def _y(self) -> str | None:
-        """The column that a picture shows."""
-        return None
-
-    def _x(self) -> str | None:
-        """The column along which it shows it."""
-        return None
+    def _drawn(self) -> tuple[str | None, str | None]:
+        return self.DRAWN
 
     def _told_apart(self, x: str) -> tuple[str, ...]:
         """Columns other than `x` that tell rows apart."""
@@ -153,11 +151,8 @@ class Table(Result):
     by: tuple[str, ...] = ()
     """Columns that tell series apart."""
 
-    def _y(self) -> str | None:
-        return self.y
-
-    def _x(self) -> str | None:
-        return self.x
+    def _drawn(self) -> tuple[str | None, str | None]:
+        return self.x, self.y
 
     def _told_apart(self, x: str) -> tuple[str, ...]:
         return tuple(name for name in varying(self.rows, self.by) if name != x)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow.compute as pc
@@ -54,6 +54,7 @@ class Ran(Result):
     """The recorded operations; `None` where the reading records none."""
     asked: Measured | None = None
     """The run and its options, for `advice`; `None`: nothing was encrypted."""
+    DRAWN: ClassVar = ("operation", "measured_s")
 
     def advice(self) -> Advised:
         """What would help most: a ranked list of changes, predicted from the times of this run.
@@ -75,12 +76,6 @@ class Ran(Result):
     def seconds(self) -> float:
         """Measured seconds from the first encryption to the last decryption; in the clear, of the program."""
         return float(self.numbers.get("wall_s", self.numbers["clear_s"]))
-
-    def _y(self) -> str | None:
-        return "measured_s"
-
-    def _x(self) -> str | None:
-        return "operation"
 
 
 class RunDiffers(CheckFailed):

@@ -63,14 +63,11 @@ class Simulation(Result):
             raise UsageError("a sweep keeps no programs to try changes on: ask penstock.simulate for one of its points")
         return advised_as(advise(self.asks, row))
 
-    def _y(self) -> str | None:
-        if "times_alone" in self.columns:
-            return "times_alone"
+    def _drawn(self) -> tuple[str | None, str | None]:
         clusters = len(varying(self.rows, ["hosts"])) > 0
-        return "speedup" if clusters and "speedup" in self.columns else "slowdown"
-
-    def _x(self) -> str | None:
-        return next(iter(varying(self.rows, _AXES)), "tier")
+        shown = "speedup" if clusters and "speedup" in self.columns else "slowdown"
+        along = next(iter(varying(self.rows, _AXES)), "tier")
+        return along, "times_alone" if "times_alone" in self.columns else shown
 
     def _told_apart(self, x: str) -> tuple[str, ...]:
         # A column that follows from those before it (the on-chip memory from the machine) tells nothing more.

@@ -6,11 +6,12 @@ area, and the rate of its local memory. Any may be missing: missing is not zero.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from penstock.errors import MachineError
-from penstock.machines.figure import Figure
+from penstock.machines import files
+from penstock.machines.figure import Figure, stated
 from penstock.machines.records import ArchitectureSpec, FigureSpec
 from penstock.params.ckks import CkksParameters
 from penstock.units import MM2_UNITS, RATE_UNITS
@@ -48,10 +49,7 @@ class Architecture:
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
         """Every value with its path in the file."""
-        for name in UNITS:
-            figure: Figure | None = getattr(self, name)
-            if figure is not None:
-                yield f"architecture.{name}", figure
+        return stated(self, UNITS, "architecture.")
 
     def misfit(self, machine: str, params: CkksParameters) -> str | None:
         """Why machine `machine` could not hold a parameter set, with the remedy; `None` where nothing speaks against.
@@ -72,12 +70,9 @@ class Architecture:
         )
 
 
-def architecture_from_spec(
-    spec: ArchitectureSpec, where: str, figure: Callable[[FigureSpec, str, Mapping[str, float]], Figure]
-) -> Architecture:
+def architecture_from_spec(spec: ArchitectureSpec, where: str) -> Architecture:
     """The checked make-up.
 
-    Args:   figure: checks a figure in the given units above zero, named by its path.
     Raises: MachineError: as `figure` does; a count that is not a whole number.
     """
     found: dict[str, Figure] = {}
@@ -85,7 +80,7 @@ def architecture_from_spec(
         written: FigureSpec | None = getattr(spec, name)
         if written is None:
             continue
-        found[name] = figure(written, f"architecture.{name}", units)
+        found[name] = files.figure(written, where, f"architecture.{name}", units, positive=True)
         if name in WHOLE and found[name].value != int(found[name].value):
             raise MachineError(f"{where}: architecture.{name} '{written.value}' is not a whole number")
     return Architecture(**found)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from penstock.errors import MachineError, UnknownName
 from penstock.machines.calibration import Calibration, Factor
 from penstock.machines.figure import Figure
+from penstock.machines.files import figure
 from penstock.machines.records import CalibratedFactorSpec, CalibratedSpec, FigureSpec
 from penstock.operations import OpKind
 
@@ -15,10 +16,9 @@ UNIT = {"x": 1.0}
 """Of a factor, as a person writes it: `1.05 x`."""
 
 
-def calibration_from_spec(spec: CalibratedSpec, where: str, figure: Callable[[FigureSpec, str], Figure]) -> Calibration:
+def calibration_from_spec(spec: CalibratedSpec, where: str) -> Calibration:
     """The checked factors.
 
-    Args:   figure: checks a figure in `UNIT` above zero, named by its path.
     Raises: MachineError: an unknown kind, a number of threads below one, a factor that is there twice, two middles of
             one kind, or a range or slope that is none.
     """
@@ -40,7 +40,7 @@ def calibration_from_spec(spec: CalibratedSpec, where: str, figure: Callable[[Fi
         if row.threads in by_threads:
             raise MachineError(f"{where}: {path} is there twice; leave one of them out")
         by_threads[row.threads] = Factor(
-            figure=figure(row.factor, path),
+            figure=figure(row.factor, where, path, UNIT, positive=True),
             ring_slope=row.ring_slope,
             limbs_slope=row.limbs_slope,
             limbs_curve=row.limbs_curve,

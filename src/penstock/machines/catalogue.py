@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from penstock.errors import MachineError, UnknownName
 from penstock.machines.figure import Evidence
@@ -66,7 +67,7 @@ def load_tier(text: str | Path) -> Tier:
     3500000000.0
     """
     if _is_path(text):
-        return read_tier(Path(text))
+        return _tier(Path(text), str(text))
     name = str(text)
     tiers = _tiers()
     if name in tiers:
@@ -113,9 +114,8 @@ def read_machine(path: Path) -> Machine:
     return machine_from_spec(parse_spec(MachineSpec, table, where), where)
 
 
-def read_tier(path: Path) -> Tier:
-    """The tier in a TOML file."""
-    return tier_from_spec(parse_spec(TierSpec, path, str(path), "a tier file"), str(path))
+def _tier(written: Mapping[str, Any] | Path, where: str) -> Tier:
+    return tier_from_spec(parse_spec(TierSpec, written, where, "a tier file"), where)
 
 
 def _is_path(text: object) -> bool:
@@ -138,4 +138,4 @@ def _machines() -> dict[str, Machine]:
 
 @lru_cache(maxsize=1)
 def _tiers() -> dict[str, Tier]:
-    return shipped("tiers", "tier", lambda table, where: tier_from_spec(parse_spec(TierSpec, table, where), where))
+    return shipped("tiers", "tier", _tier)

@@ -6,16 +6,16 @@ of its client is `penstock.machines.client`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from penstock.machines.figure import Figure
+from penstock.machines.figure import Figure, stated
 from penstock.machines.files import check_name, figure, named_or_file, parse_spec, shipped
-from penstock.machines.records import FigureSpec
+from penstock.machines.records import FigureSpec, RecordSpec
 from penstock.params.ckks import CkksParameters
-from penstock.system.toml import Strict
 from penstock.units import JOULE_PER_BYTE_UNITS, RATE_UNITS, SECOND_UNITS, WATT_UNITS
 
 RING_DIM = 1 << 16
@@ -24,11 +24,9 @@ LIMB_UNITS = {"us/limb": 1e-6, "ms/limb": 1e-3}
 DEFAULT = "laptop"
 
 
-class ClientPlaceSpec(Strict):
+class ClientPlaceSpec(RecordSpec):
     """A client's place as a TOML file has it."""
 
-    name: str
-    title: str
     encrypt: FigureSpec
     decrypt: FigureSpec
     power: FigureSpec
@@ -70,13 +68,7 @@ class ClientPlace:
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
         """Every value with its name in the file."""
-        for name in ("encrypt", "decrypt", "power", "line", "latency", "line_energy"):
-            yield name, getattr(self, name)
-
-
-def client_place_names() -> list[str]:
-    """Names of the places that come with penstock."""
-    return sorted(_places())
+        return stated(self, ("encrypt", "decrypt", "power", "line", "latency", "line_energy"))
 
 
 def load_client_place(name_or_path: str | Path = DEFAULT) -> ClientPlace:
@@ -84,19 +76,15 @@ def load_client_place(name_or_path: str | Path = DEFAULT) -> ClientPlace:
 
     Raises: UnknownName: no such place; MachineError: the file breaks a rule; FileError: the file cannot be read.
     """
-    return named_or_file(
-        name_or_path,
-        "client",
-        _places,
-        lambda path, text: place_from_spec(parse_spec(ClientPlaceSpec, path, text, "a client file"), text),
-    )
+    return named_or_file(name_or_path, "client", client_places, _checked)
 
 
-def place_from_spec(spec: ClientPlaceSpec, where: str) -> ClientPlace:
+def _checked(written: Mapping[str, Any] | Path, where: str) -> ClientPlace:
     """The checked place; `where` names the file in messages.
 
     Raises: MachineError: an empty name, a value without a unit or a source, negative or zero, an unknown kind.
     """
+    spec = parse_spec(ClientPlaceSpec, written, where, "a client file")
     check_name(spec.name, where, "client")
     return ClientPlace(
         name=spec.name,
@@ -111,7 +99,6 @@ def place_from_spec(spec: ClientPlaceSpec, where: str) -> ClientPlace:
 
 
 @lru_cache(maxsize=1)
-def _places() -> dict[str, ClientPlace]:
-    return shipped(
-        "clients", "client", lambda table, where: place_from_spec(parse_spec(ClientPlaceSpec, table, where), where)
-    )
+def client_places() -> dict[str, ClientPlace]:
+    """The places that come with penstock."""
+    return shipped("clients", "client", _checked)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from penstock.machines.figure import Figure
+from penstock.machines.figure import Figure, stated
 from penstock.work.kernel_work import KernelWork
 
 
@@ -38,10 +38,7 @@ class ColdModel:
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
         """Every value with its path in the machine's file."""
-        if self.call is not None:
-            yield "cold.call", self.call
-        if self.operands is not None:
-            yield "cold.operands", self.operands
+        return stated(self, ("call", "operands"), "cold.")
 
 
 def operand_bytes(work: KernelWork) -> int:

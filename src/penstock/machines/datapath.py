@@ -7,11 +7,12 @@ reaches besides the waiting that it sees.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from penstock.errors import MachineError
-from penstock.machines.figure import Figure
+from penstock.machines import files
+from penstock.machines.figure import Figure, stated
 from penstock.machines.records import DatapathSpec, FigureSpec
 from penstock.units import BYTE_UNITS, RATE_UNITS, SECOND_UNITS
 
@@ -72,10 +73,7 @@ class Datapath:
         for name in ("ports", "latency"):
             for unit, figure in getattr(self, name).items():
                 yield f"datapath.{name}.{unit}", figure
-        for name in _SINGLE:
-            found: Figure | None = getattr(self, name)
-            if found is not None:
-                yield f"datapath.{name}", found
+        yield from stated(self, _SINGLE, "datapath.")
 
     def gaps(self) -> Iterator[tuple[str, str]]:
         """Field and meaning of every value that the file does not state."""
@@ -110,16 +108,10 @@ def _host(text: str) -> str | None:
     return unit.strip() if shares else None
 
 
-def datapath_from_spec(
-    spec: DatapathSpec,
-    units: Mapping[str, object],
-    clock: Figure | None,
-    where: str,
-    figure: Callable[[FigureSpec, str, Mapping[str, float]], Figure],
-) -> Datapath:
+def datapath_from_spec(spec: DatapathSpec, units: Mapping[str, object], clock: Figure | None, where: str) -> Datapath:
     """The checked inside of a machine.
 
-    Args:   units: the machine's; figure: checks a figure in the given units, named by its path.
+    Args:   units: the machine's.
     Raises: MachineError: a unit that the machine does not have; no whole number of ports; ports of another unit that
             does not state as many; cycles without a clock; a share above 100 %; as `figure` does.
     """
@@ -135,7 +127,7 @@ def datapath_from_spec(
                 raise MachineError(f"{where}: {path}: the machine has no such unit; its units: {', '.join(units)}")
             if name == "latency" and clock is None and written.value.strip().endswith(("cycle", "cycles")):
                 raise MachineError(f"{where}: {path} '{written.value}' is in cycles: add a [clock] table")
-            found[name][unit] = figure(written, path, accepted)
+            found[name][unit] = files.figure(written, where, path, accepted)
             value = found[name][unit].value
             if name == "ports" and (value < 1 or value != int(value)):
                 raise MachineError(f"{where}: {path} '{written.value}' is not a whole number of ports, 1 or more")
@@ -150,7 +142,7 @@ def datapath_from_spec(
     for name, units_of_one in _SINGLE.items():
         one: FigureSpec | None = getattr(spec, name)
         if one is not None:
-            single[name] = figure(one, f"datapath.{name}", units_of_one)
+            single[name] = files.figure(one, where, f"datapath.{name}", units_of_one)
             if single[name].value == 0:
                 raise MachineError(f"{where}: datapath.{name} '{one.value}' is zero; leave it out if it is not known")
     if "register_bandwidth" in single and "register_file" not in single:

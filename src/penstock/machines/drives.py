@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from penstock.errors import MachineError, UnknownName
+from penstock.errors import MachineError, check_known
 from penstock.machines.figure import Evidence, Figure
-from penstock.machines.files import check_name, figure, parse_spec, shipped, sourced
-from penstock.machines.records import FigureSpec
-from penstock.system.toml import Strict
+from penstock.machines.files import check_name, figure, named_or_file, parse_spec, shipped, sourced
+from penstock.machines.records import FigureSpec, RecordSpec
 from penstock.units import (
     BITS_PER_BYTE,
     BYTE_UNITS,
@@ -30,11 +30,9 @@ ORDERS = "cwdp"
 """Letters of a stripe's order: channel, way (chip), die, plane."""
 
 
-class DriveSpec(Strict):
+class DriveSpec(RecordSpec):
     """A drive as a TOML file has it."""
 
-    name: str
-    title: str
     description: str = ""
     channels: FigureSpec
     chips_per_channel: FigureSpec
@@ -154,6 +152,12 @@ class Drive:
         return notes
 
 
+_TIMES = ("read_command", "further_plane", "program_command", "erase_command", "sense", "program", "erase",
+          "correction")  # fmt: skip
+_NUMBERS = ("channels", "chips_per_channel", "dies_per_chip", "pages_per_block", "max_retries", "dram_passes",
+            "collect_below", "wear_gap")  # fmt: skip
+_SIZES = ("page", "dram_capacity", "host_buffer", "table_entry")
+"""Values that the drive has under their own names: times in seconds (`sense_s`), whole numbers, sizes in bytes."""
 _UNITS: dict[str, Mapping[str, float]] = {
     "channels": {"channels": 1, "channel": 1},
     "chips_per_channel": {"chips/channel": 1, "chip/channel": 1},
@@ -176,19 +180,7 @@ _UNITS: dict[str, Mapping[str, float]] = {
     "collect_below": {"blocks": 1},
     "wear_gap": {"erases": 1},
     **dict.fromkeys(("dram", "edram", "host_link"), RATE_UNITS),
-    **dict.fromkeys(
-        (
-            "read_command",
-            "further_plane",
-            "program_command",
-            "erase_command",
-            "sense",
-            "program",
-            "erase",
-            "correction",
-        ),
-        SECOND_UNITS,
-    ),
+    **dict.fromkeys(_TIMES, SECOND_UNITS),
 }
 """Value -> the units that it may be written in."""
 _WORDS = {"stripe": (), "multi_plane": ("yes", "no"), "cache_read": ("yes", "no")}
@@ -211,16 +203,10 @@ def load_drive(name_or_path: str | Path, overrides: Mapping[str, str] | None = N
             FileError: the file cannot be read.
     """
     text = str(name_or_path)
-    if isinstance(name_or_path, Path) or text.endswith(".toml") or "/" in text:
-        spec, where = parse_spec(DriveSpec, Path(name_or_path), text, "a drive file"), text
-    else:
-        known = _specs()
-        if text not in known:
-            raise UnknownName("drive", text, known)
-        spec, where = known[text], f"drives/{text}.toml"
+    spec = named_or_file(name_or_path, "drive", _specs, _spec)
+    where = f"drives/{text}.toml" if text in _specs() else text
     for value, written in (overrides or {}).items():
-        if value not in (*_UNITS, *_WORDS):
-            raise UnknownName("value of a drive", value, (*_UNITS, *_WORDS))
+        check_known("value of a drive", value, (*_UNITS, *_WORDS))
         given = FigureSpec(value=written, source="given by the user", kind=Evidence.ASSUMED.value)
         spec = spec.model_copy(update={value: given})
     return drive_from_spec(spec, where)
@@ -268,42 +254,26 @@ def drive_from_spec(spec: DriveSpec, where: str) -> Drive:
     for field in ("retry", "host_link_efficiency"):
         if value(field) > 1:
             raise MachineError(f"{where}: {field} '{figures[field].text}' is over 100 %")
+    own: dict[str, Any] = {field: whole(field) for field in _NUMBERS}
+    own |= {f"{field}_s": value(field) for field in _TIMES}
+    own |= {f"{field}_bytes": parse_bytes(figures[field].text, field) for field in _SIZES}
     return Drive(
+        **own,
         name=spec.name,
         title=spec.title,
         description=spec.description,
         figures=figures,
-        channels=whole("channels"),
-        chips_per_channel=whole("chips_per_channel"),
-        dies_per_chip=whole("dies_per_chip"),
         planes_per_die=planes,
         blocks_per_plane=blocks,
-        pages_per_block=whole("pages_per_block"),
-        page_bytes=parse_bytes(figures["page"].text, "page"),
         spare_blocks=spare,
         stripe=stripe,
         channel_bytes_per_s=value("transfers") * value("bus_width") / BITS_PER_BYTE,
-        read_command_s=value("read_command"),
-        further_plane_s=value("further_plane"),
-        program_command_s=value("program_command"),
-        erase_command_s=value("erase_command"),
-        sense_s=value("sense"),
-        program_s=value("program"),
-        erase_s=value("erase"),
         multi_plane=figures["multi_plane"].text == "yes",
         cache_read=figures["cache_read"].text == "yes",
-        correction_s=value("correction"),
         retry_probability=value("retry"),
-        max_retries=whole("max_retries"),
         dram_bytes_per_s=value("dram"),
-        dram_capacity_bytes=parse_bytes(figures["dram_capacity"].text, "dram_capacity"),
-        dram_passes=whole("dram_passes"),
         edram_bytes_per_s=value("edram"),
         host_link_bytes_per_s=value("host_link") * value("host_link_efficiency"),
-        host_buffer_bytes=parse_bytes(figures["host_buffer"].text, "host_buffer"),
-        table_entry_bytes=parse_bytes(figures["table_entry"].text, "table_entry"),
-        collect_below=whole("collect_below"),
-        wear_gap=whole("wear_gap"),
     )
 
 
@@ -323,4 +293,8 @@ def _figure(field: str, spec: FigureSpec, where: str) -> Figure:
 
 @lru_cache(maxsize=1)
 def _specs() -> dict[str, DriveSpec]:
-    return shipped("drives", "drive", lambda table, where: parse_spec(DriveSpec, table, where))
+    return shipped("drives", "drive", _spec)
+
+
+def _spec(written: Mapping[str, Any] | Path, where: str) -> DriveSpec:
+    return parse_spec(DriveSpec, written, where, "a drive file")

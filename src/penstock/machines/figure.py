@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from penstock.operations import Word
@@ -26,3 +27,11 @@ class Figure:
     text: str
     source: str
     kind: Evidence
+
+
+def stated(part: object, names: Iterable[str], prefix: str = "") -> Iterator[tuple[str, Figure]]:
+    """The figures of these fields that are known, each with its path in a file."""
+    for name in names:
+        figure: Figure | None = getattr(part, name)
+        if figure is not None:
+            yield f"{prefix}{name}", figure

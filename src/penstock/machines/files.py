@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel
 
-from penstock.errors import MachineError, UnitError, UnknownName, UsageError
+from penstock.errors import MachineError, UnitError, UnknownName, UsageError, check_known
 from penstock.machines.figure import Evidence, Figure
 from penstock.machines.records import FigureSpec
 from penstock.system import toml
@@ -71,8 +71,7 @@ def named_or_file(
     if isinstance(name_or_path, Path) or text.endswith(".toml") or "/" in text:
         return read(Path(name_or_path), text)
     found = known()
-    if text not in found:
-        raise UnknownName(what, text, found)
+    check_known(what, text, found)
     return found[text]
 
 

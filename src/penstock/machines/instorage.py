@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from penstock.errors import UsageError
-from penstock.machines.figure import Evidence, Figure
+from penstock.machines.figure import Evidence, Figure, stated
 from penstock.machines.schema import Cost, Machine, Overlap, UnitRate
 from penstock.operations import OpKind, Word
 from penstock.params.ckks import CkksParameters
@@ -78,6 +78,10 @@ class Engines:
         return self.count * self.lanes
 
 
+_FIGURES = (
+    "clock", "slot", "plaintext_transforms", "scratchpad", "drive_scratchpad", "input_buffer", "budget",
+)  # fmt: skip
+"""Values of an accelerator of functional units."""
 MOST_COSTS = 1024
 """Costs that an accelerator keeps."""
 
@@ -174,16 +178,7 @@ class UnitAccelerator:
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
         """Every value with its path in the file."""
-        for name in (
-            "clock",
-            "slot",
-            "plaintext_transforms",
-            "scratchpad",
-            "drive_scratchpad",
-            "input_buffer",
-            "budget",
-        ):
-            yield name, getattr(self, name)
+        yield from stated(self, _FIGURES)
         for name, option, source in (
             ("lane", self.lane, self.lane_source),
             ("hoisting", self.hoisting, self.hoisting_source),
@@ -210,8 +205,7 @@ class PublishedScan:
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
         """Every value with its path in the file."""
-        yield "scan", self.scan
-        yield "scan_channels", self.scan_channels
+        return stated(self, ("scan", "scan_channels"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,7 +230,7 @@ class ArrayAdders:
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
         """Every value with its path in the file."""
-        yield "array_share", self.array_share
+        return stated(self, ("array_share",))
 
 
 InStorage: TypeAlias = UnitAccelerator | PublishedScan | ArrayAdders

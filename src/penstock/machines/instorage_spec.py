@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.errors import MachineError, UnitError, UnknownName
 from penstock.machines.figure import Evidence, Figure
-from penstock.machines.files import choice, figure, parse_spec, shipped
+from penstock.machines.files import choice, figure, named_or_file, parse_spec, shipped
 from penstock.machines.instorage import (
     ArrayAdders,
     Automorphism,
@@ -21,7 +21,7 @@ from penstock.machines.instorage import (
     Scaling,
     UnitAccelerator,
 )
-from penstock.machines.records import FigureSpec
+from penstock.machines.records import FigureSpec, RecordSpec
 from penstock.operations import KINDS, OpKind
 from penstock.system import toml
 from penstock.system.toml import Strict
@@ -60,13 +60,16 @@ class ScratchpadSpec(Strict):
     drive: FigureSpec
 
 
-class UnitSpec(Strict):
-    """Functional units."""
+class AcceleratorSpec(RecordSpec):
+    """What every accelerator states."""
 
-    name: str
-    title: str
     description: str = ""
     kind: str
+
+
+class UnitSpec(AcceleratorSpec):
+    """Functional units."""
+
     lane: str
     lane_source: str
     automorphism: str
@@ -86,43 +89,24 @@ class UnitSpec(Strict):
     logic: dict[str, LogicSpec]
 
 
-class ScanSpec(Strict):
+class ScanSpec(AcceleratorSpec):
     """One published rate."""
 
-    name: str
-    title: str
-    description: str = ""
-    kind: str
     workloads: list[str]
     scan: FigureSpec
     scan_channels: FigureSpec
 
 
-class AddersSpec(Strict):
+class AddersSpec(AcceleratorSpec):
     """Additions in the array."""
 
-    name: str
-    title: str
-    description: str = ""
-    kind: str
     operations: list[str]
     array_share: FigureSpec
 
 
 def load_instorage(name: str) -> InStorage:
     """By name or by the path of a TOML file."""
-    if name.endswith(".toml") or "/" in name:
-        return from_toml(Path(name), name)
-    known = accelerators()
-    if name not in known:
-        raise UnknownName("in-storage accelerator", name, known)
-    return known[name]
-
-
-@lru_cache(maxsize=1)
-def instorage_names() -> tuple[str, ...]:
-    """Names of the accelerators that come with penstock."""
-    return tuple(sorted(accelerators()))
+    return named_or_file(name, "in-storage accelerator", accelerators, from_toml)
 
 
 @lru_cache(maxsize=1)

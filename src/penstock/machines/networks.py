@@ -8,16 +8,16 @@ source and kind for `bandwidth`, `latency` and, where it is known, `energy`. The
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from penstock.errors import UnknownName
-from penstock.machines.figure import Evidence, Figure
+from penstock.machines.figure import Evidence, Figure, stated
 from penstock.machines.files import check_name, figure, parse_spec, shipped, told_apart
-from penstock.machines.records import FigureSpec
-from penstock.system.toml import Strict
+from penstock.machines.records import FigureSpec, RecordSpec
 from penstock.units import JOULE_PER_BYTE_UNITS, RATE_UNITS, SECOND_UNITS, parse_rate
 
 STUDY_NETWORKS = ("ethernet-400", "fastfabric-300")
@@ -27,11 +27,9 @@ _STARTS_WITH_A_NUMBER = re.compile(r"^\s*[+-]?\.?\d")
 _ENDS_WITH_A_RATE = re.compile(r"\s?[kKMGTP]?i?[bB]/s\s*$")
 
 
-class NetworkSpec(Strict):
+class NetworkSpec(RecordSpec):
     """A network as a TOML file has it."""
 
-    name: str
-    title: str
     bandwidth: FigureSpec
     latency: FigureSpec | None = None
     energy: FigureSpec | None = None
@@ -64,10 +62,7 @@ class Network:
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
         """Every value with its name in the file."""
-        for name in ("bandwidth", "latency", "energy"):
-            figure = getattr(self, name)
-            if figure is not None:
-                yield name, figure
+        return stated(self, ("bandwidth", "latency", "energy"))
 
 
 def network_names() -> list[str]:
@@ -113,15 +108,16 @@ def load_networks(names: Iterable[str]) -> list[Network]:
 
 def read_network(path: Path) -> Network:
     """The network in a TOML file."""
-    return network_from_spec(parse_spec(NetworkSpec, path, str(path), "a network file"), str(path))
+    return _checked(path, str(path))
 
 
-def network_from_spec(spec: NetworkSpec, where: str) -> Network:
+def _checked(written: Mapping[str, Any] | Path, where: str) -> Network:
     """The checked network; `where` names the file in messages.
 
     Raises: MachineError: an empty name or source, a value without a unit, negative, in two units, or a bandwidth of
             zero; an unknown kind.
     """
+    spec = parse_spec(NetworkSpec, written, where, "a network file")
     check_name(spec.name, where, "network")
     return Network(
         name=spec.name,
@@ -134,6 +130,4 @@ def network_from_spec(spec: NetworkSpec, where: str) -> Network:
 
 @lru_cache(maxsize=1)
 def _networks() -> dict[str, Network]:
-    return shipped(
-        "networks", "network", lambda table, where: network_from_spec(parse_spec(NetworkSpec, table, where), where)
-    )
+    return shipped("networks", "network", _checked)

@@ -5,17 +5,17 @@ One TOML file under `data/prices/` is one list. Prices age: a result names its l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from penstock.errors import MachineError
-from penstock.machines.figure import Figure
+from penstock.machines.figure import Figure, stated
 from penstock.machines.files import check_name, figure, named_or_file, parse_spec, shipped
-from penstock.machines.records import FigureSpec
-from penstock.system.toml import Strict
+from penstock.machines.records import FigureSpec, RecordSpec
 
 HOUR_UNITS = {"USD/h": 1 / 3600.0}
 EGRESS_UNITS = {"USD/GB": 1e-9, "USD/TB": 1e-12}
@@ -23,11 +23,9 @@ ELECTRICITY_UNITS = {"USD/kWh": 1 / 3.6e6}
 DEFAULT = "cloud-2024"
 
 
-class PriceSpec(Strict):
+class PriceSpec(RecordSpec):
     """A price list as a TOML file has it."""
 
-    name: str
-    title: str
     date: str
     gpu_hour: FigureSpec
     accelerator_hour: FigureSpec
@@ -58,13 +56,7 @@ class PriceList:
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
         """Every price with its name in the file."""
-        for name in ("gpu_hour", "accelerator_hour", "egress", "electricity"):
-            yield name, getattr(self, name)
-
-
-def price_names() -> list[str]:
-    """Names of the price lists that come with penstock."""
-    return sorted(_lists())
+        return stated(self, ("gpu_hour", "accelerator_hour", "egress", "electricity"))
 
 
 def load_prices(name_or_path: str | Path = DEFAULT) -> PriceList:
@@ -72,20 +64,16 @@ def load_prices(name_or_path: str | Path = DEFAULT) -> PriceList:
 
     Raises: UnknownName: no such list; MachineError: the file breaks a rule; FileError: the file cannot be read.
     """
-    return named_or_file(
-        name_or_path,
-        "price list",
-        _lists,
-        lambda path, text: prices_from_spec(parse_spec(PriceSpec, path, text, "a price list"), text),
-    )
+    return named_or_file(name_or_path, "price list", price_lists, _checked)
 
 
-def prices_from_spec(spec: PriceSpec, where: str) -> PriceList:
+def _checked(written: Mapping[str, Any] | Path, where: str) -> PriceList:
     """The checked list; `where` names the file in messages.
 
     Raises: MachineError: an empty name, a date that is none, a price without a unit or a source, negative, an unknown
             kind.
     """
+    spec = parse_spec(PriceSpec, written, where, "a price list")
     check_name(spec.name, where, "price list")
     try:
         day = date.fromisoformat(spec.date)
@@ -105,7 +93,6 @@ def prices_from_spec(spec: PriceSpec, where: str) -> PriceList:
 
 
 @lru_cache(maxsize=1)
-def _lists() -> dict[str, PriceList]:
-    return shipped(
-        "prices", "price list", lambda table, where: prices_from_spec(parse_spec(PriceSpec, table, where), where)
-    )
+def price_lists() -> dict[str, PriceList]:
+    """The price lists that come with penstock."""
+    return shipped("prices", "price list", _checked)

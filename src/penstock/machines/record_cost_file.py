@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
 
 from penstock.errors import MachineError
-from penstock.machines.figure import Figure
+from penstock.machines.files import figure
 from penstock.machines.record_cost import MEASURES, RecordingModel
-from penstock.machines.records import FigureSpec, RecordingSpec
+from penstock.machines.records import RecordingSpec
 from penstock.units import SECOND_UNITS
 
 
-def recording_from_spec(
-    spec: RecordingSpec, where: str, figure: Callable[[FigureSpec, str, Mapping[str, float]], Figure]
-) -> RecordingModel:
+def recording_from_spec(spec: RecordingSpec, where: str) -> RecordingModel:
     """The checked costs.
 
-    Args:   figure: checks a written figure, given its path and its units.
     Raises: MachineError: an unknown term, a value or deviation that cannot be.
     """
     costs = {}
@@ -25,9 +21,8 @@ def recording_from_spec(
         if term not in MEASURES:
             raise MachineError(f"{where}: recording has '{term}'; its terms are {', '.join(MEASURES)}")
         of = f"/{MEASURES[term]}" if MEASURES[term] else ""
-        costs[term] = figure(
-            written, f"recording.{term}", {f"{name}{of}": factor for name, factor in SECOND_UNITS.items()}
-        )
+        units = {f"{name}{of}": factor for name, factor in SECOND_UNITS.items()}
+        costs[term] = figure(written, where, f"recording.{term}", units)
     if not (math.isfinite(spec.log_sd) and spec.log_sd >= 0):
         raise MachineError(f"{where}: recording.log_sd is {spec.log_sd}; a deviation is not negative")
     return RecordingModel(costs=costs, log_sd=spec.log_sd)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 from pydantic import Field
 
+from penstock.machines.report import FitReport
 from penstock.system.toml import Strict
 
 
@@ -15,6 +14,13 @@ class FigureSpec(Strict):
     value: str = Field(examples=['"… unit"'])
     source: str = Field(examples=['"…"'])
     kind: str = Field(examples=['"datasheet | measured | calibrated | assumed"'])
+
+
+class RecordSpec(Strict):
+    """What every file states."""
+
+    name: str
+    title: str
 
 
 class UnitsSpec(Strict):
@@ -31,45 +37,6 @@ class UnitsSpec(Strict):
     index_maps: FigureSpec | None = None
     results: FigureSpec | None = None
     memory: FigureSpec | None = None
-
-
-class FitErrorSpec(Strict):
-    """Residuals of one kind of operation, or of all."""
-
-    kind: str
-    samples: int
-    mean_abs: float
-    median_abs: float
-    p90_abs: float
-    worst_abs: float
-    bias: float
-
-
-class CoefficientSpec(Strict):
-    """One fitted number."""
-
-    name: str
-    value: float
-    standard_error: float
-
-
-class FitSpec(Strict):
-    """The errors of a fitted machine on its own timings, and the range that it covers."""
-
-    fitted_to: str
-    shapes: int
-    total_error: float
-    spread: float | None = None
-    merged: list[str] = Field(default_factory=list)
-    common_sd: float | None = None
-    kinds: dict[str, float] = Field(default_factory=dict)
-    interval_scale: float = 1.0
-    scales: dict[str, float] = Field(default_factory=dict)
-    unknown_kinds: dict[str, float] = Field(default_factory=dict)
-    degrees_of_freedom: float = math.inf
-    ranges: dict[str, list[int]] = Field(default_factory=dict)
-    errors: list[FitErrorSpec]
-    coefficients: list[CoefficientSpec] = Field(default_factory=list)
 
 
 class ThreadsSpec(Strict):
@@ -203,11 +170,9 @@ class GpuSpec(Strict):
     kernels: dict[str, KernelRateSpec] = Field(default_factory=dict)
 
 
-class MachineSpec(Strict):
+class MachineSpec(RecordSpec):
     """A machine as a TOML file has it."""
 
-    name: str
-    title: str
     description: str = ""
     native_params: str | None = None
     disputed: list[str] = Field(default_factory=list)
@@ -231,14 +196,12 @@ class MachineSpec(Strict):
     client: ClientSpec | None = None
     recording: RecordingSpec | None = None
     calibrated: CalibratedSpec | None = None
-    fit: FitSpec | None = None
+    fit: FitReport | None = None
 
 
-class TierSpec(Strict):
+class TierSpec(RecordSpec):
     """A storage or memory tier as a TOML file has it."""
 
-    name: str
-    title: str
     bandwidth: FigureSpec
     write_bandwidth: FigureSpec | None = None
     latency: FigureSpec | None = None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
+
+from pydantic import Field
+
+from penstock.system.toml import Strict
 
 ALL_KINDS = "all"
 PROGRAM = "program"
@@ -46,8 +49,7 @@ def scale_of(scales: Mapping[str, float], of_all: float, group: str, threads: in
     return max(found, scale_of(scales, of_all, group, threads, False)) if outside else found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FitError:
+class FitError(Strict):
     """Relative errors (predicted / measured - 1) of one kind of operation, or of all (`kind` is `all`)."""
 
     kind: str
@@ -60,8 +62,7 @@ class FitError:
     """Signed mean."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Coefficient:
+class Coefficient(Strict):
     """One fitted number: `value` seconds a unit of what `name` counts."""
 
     name: str
@@ -70,8 +71,7 @@ class Coefficient:
     """Of the value, by leaving out groups of configurations in turn (jackknife); relative."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FitReport:
+class FitReport(Strict):
     """The errors of a fitted machine on its own timings, and its reliability beyond them."""
 
     fitted_to: str
@@ -79,29 +79,29 @@ class FitReport:
     """Distinct (kind, limbs, …) among the samples."""
     total_error: float
     """Relative error of the summed time of all samples."""
-    spread: float | None
+    spread: float | None = None
     """Of the repeated timings of one shape, relative to their median; median over the shapes that were repeated."""
-    merged: tuple[str, ...]
+    merged: list[str] = Field(default_factory=list)
     """Kernels and effects that the timings could not tell apart, the assumption in use, and the measurements that would
     help."""
-    errors: tuple[FitError, ...]
+    errors: list[FitError]
     """Of all samples first, then of each kind."""
     common_sd: float | None = None
     """Standard deviation of the logarithm of what all operations of one held-out configuration are off by together;
     `None`: not known, so that predictions have no interval."""
-    kinds: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    kinds: dict[str, float] = Field(default_factory=dict)
     """Kind -> standard deviation of the logarithm of its remaining error."""
     interval_scale: float = 1.0
     """The factor on the width of a normal 90 % interval that makes it cover 90 % of the held-out measurements."""
-    scales: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    scales: dict[str, float] = Field(default_factory=dict)
     """The same for groups of predictions (`penstock.fit.heldout.scale_names`), where enough was held out."""
-    unknown_kinds: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    unknown_kinds: dict[str, float] = Field(default_factory=dict)
     """Class of operations -> standard deviation of the logarithm of the error of a kind that was never timed."""
-    degrees_of_freedom: float = float("inf")
+    degrees_of_freedom: float = math.inf
     """Of the standard deviations: configurations beyond the one that any scale needs."""
-    ranges: Mapping[str, tuple[int, int]] = field(default_factory=lambda: MappingProxyType({}))
+    ranges: dict[str, list[int]] = Field(default_factory=dict)
     """What the measurements cover, from and to: `ring_dim`, `depth`, `limbs`, `dnum`, `threads`."""
-    coefficients: tuple[Coefficient, ...] = ()
+    coefficients: list[Coefficient] = Field(default_factory=list)
 
     @property
     def overall(self) -> FitError:

@@ -16,7 +16,7 @@ from penstock.machines.calibration import Calibration
 from penstock.machines.client import ClientModel
 from penstock.machines.cold import ColdModel
 from penstock.machines.datapath import Datapath
-from penstock.machines.figure import Evidence, Figure
+from penstock.machines.figure import Evidence, Figure, stated
 from penstock.machines.gpu.model import PARTS, Gpu, word_bytes_of
 from penstock.machines.parallel import CACHE, LOOPS, CacheModel, ThreadModel, beyond_cache, loop_starts, unit_shares
 from penstock.machines.power import PowerModel
@@ -350,10 +350,7 @@ class Machine:
             yield f"units.{unit}", rate.figure
         if self.gpu is not None:
             yield from self.gpu.figures()
-        for name in ("clock", "utilisation", "plaintext_transforms", "overhead", "power", "idle_power"):
-            figure = getattr(self, name)
-            if figure is not None:
-                yield name, figure
+        yield from stated(self, ("clock", "utilisation", "plaintext_transforms", "overhead", "power", "idle_power"))
         for name, figure in self.on_chip.items():
             yield f"on_chip.{name}", figure
         yield from self.architecture.figures()

@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.errors import MachineError, UnitError, UnknownName
 from penstock.machines.architecture import Architecture, architecture_from_spec
-from penstock.machines.calibration_file import UNIT, calibration_from_spec, calibration_spec
+from penstock.machines.calibration_file import calibration_from_spec, calibration_spec
 from penstock.machines.client import TERMS, ClientModel
 from penstock.machines.cold import ColdModel
 from penstock.machines.datapath import Datapath, datapath_from_spec
@@ -26,7 +26,6 @@ from penstock.machines.records import (
     ClientSpec,
     ColdSpec,
     FigureSpec,
-    FitSpec,
     MachineSpec,
     PowerSpec,
     ThreadsSpec,
@@ -35,8 +34,6 @@ from penstock.machines.records import (
 from penstock.machines.schema import (
     ALL_KINDS,
     UNIT_MEASURES,
-    Coefficient,
-    FitError,
     FitReport,
     Machine,
     Overlap,
@@ -102,16 +99,8 @@ def machine_from_spec(spec: MachineSpec, where: str) -> Machine:
             name: _whole_bytes(figure(written, where, f"on_chip.{name}", BYTE_UNITS, positive=True), where, name)
             for name, written in spec.on_chip.items()
         },
-        architecture=Architecture()
-        if spec.architecture is None
-        else architecture_from_spec(
-            spec.architecture, where, lambda written, path, units: figure(written, where, path, units, positive=True)
-        ),
-        datapath=Datapath()
-        if spec.datapath is None
-        else datapath_from_spec(
-            spec.datapath, units, clock, where, lambda written, path, units: figure(written, where, path, units)
-        ),
+        architecture=Architecture() if spec.architecture is None else architecture_from_spec(spec.architecture, where),
+        datapath=Datapath() if spec.datapath is None else datapath_from_spec(spec.datapath, units, clock, where),
         threads=None if spec.threads is None else _threads(spec.threads, units, where),
         cache=None
         if spec.cache is None
@@ -121,17 +110,9 @@ def machine_from_spec(spec: MachineSpec, where: str) -> Machine:
         ),
         cold=None if spec.cold is None else _cold(spec.cold, where),
         client=None if spec.client is None else _client(spec.client, where),
-        recording=None
-        if spec.recording is None
-        else recording_from_spec(
-            spec.recording, where, lambda written, path, units: figure(written, where, path, units)
-        ),
-        calibrated=None
-        if spec.calibrated is None
-        else calibration_from_spec(
-            spec.calibrated, where, lambda written, path: figure(written, where, path, UNIT, positive=True)
-        ),
-        fit=None if spec.fit is None else _fit_report(spec.fit, where),
+        recording=None if spec.recording is None else recording_from_spec(spec.recording, where),
+        calibrated=None if spec.calibrated is None else calibration_from_spec(spec.calibrated, where),
+        fit=None if spec.fit is None else _checked_fit(spec.fit, where),
     )
 
 
@@ -153,9 +134,7 @@ def _gpu(spec: MachineSpec, clock: Figure | None, overlap: Overlap, where: str) 
         raise MachineError(f"{where}: overlap '{overlap}' with [gpu]: kernels of a GPU run 'in-turn'")
     if spec.gpu.roofline is not None and (spec.architecture is None or spec.architecture.word is None):
         raise MachineError(f'{where}: gpu.roofline without architecture.word: state the library\'s words, "32 bit"')
-    return gpu_from_spec(
-        spec.gpu, clock, where, lambda written, path, units: figure(written, where, path, units, positive=True)
-    )
+    return gpu_from_spec(spec.gpu, clock, where)
 
 
 def _cold(spec: ColdSpec, where: str) -> ColdModel:
@@ -208,7 +187,7 @@ def _thread_power(spec: PowerSpec, where: str) -> PowerModel:
     return PowerModel(watts=watts, log_sd=_deviation(spec.log_sd, where, "thread_power.log_sd"))
 
 
-def _fit_report(spec: FitSpec, where: str) -> FitReport:
+def _checked_fit(spec: FitReport, where: str) -> FitReport:
     if not any(error.kind == ALL_KINDS for error in spec.errors):
         raise MachineError(f"{where}: fit.errors has no entry of kind '{ALL_KINDS}'; fit the machine again")
     for name, bounds in spec.ranges.items():
@@ -231,10 +210,7 @@ def _fit_report(spec: FitSpec, where: str) -> FitReport:
         )
     if not math.isfinite(spec.total_error):
         raise MachineError(f"{where}: fit.total_error is {spec.total_error}; it is a finite number")
-    found = spec.model_dump()
-    found |= {"merged": tuple(spec.merged), "ranges": {name: tuple(bounds) for name, bounds in spec.ranges.items()}}
-    found |= {"errors": tuple(FitError(**each) for each in found["errors"])}
-    return FitReport(**found | {"coefficients": tuple(Coefficient(**each) for each in found["coefficients"])})
+    return spec
 
 
 def spec_of(machine: Machine) -> MachineSpec:
@@ -264,7 +240,9 @@ def _record(value: Any) -> Any:
         return _written(value).model_dump()
     if isinstance(value, Enum):
         return value.value
-    if is_dataclass(value):
+    if isinstance(value, FitReport):
+        value = value.model_dump()
+    elif is_dataclass(value):
         value = {each.name: getattr(value, each.name) for each in fields(value) if each.init}
     if isinstance(value, Mapping):
         return {str(name): _record(each) for name, each in value.items() if each is not None}
@@ -285,6 +263,7 @@ def tier_from_spec(spec: TierSpec, where: str) -> Tier:
     latency = _optional(spec.latency, where, "latency", SECOND_UNITS)
     energy = _optional(spec.energy, where, "energy", JOULE_PER_BYTE_UNITS)
     writing = _optional(spec.write_bandwidth, where, "write_bandwidth", RATE_UNITS, positive=True)
+    named = (("bandwidth", bandwidth), ("write_bandwidth", writing), ("latency", latency), ("energy", energy))
     return Tier(
         name=spec.name,
         title=spec.title,
@@ -294,16 +273,7 @@ def tier_from_spec(spec: TierSpec, where: str) -> Tier:
         source=bandwidth.source,
         kind=bandwidth.kind,
         write_bandwidth_bytes_per_s=writing.value if writing else None,
-        figures=tuple(
-            (name, figure)
-            for name, figure in (
-                ("bandwidth", bandwidth),
-                ("write_bandwidth", writing),
-                ("latency", latency),
-                ("energy", energy),
-            )
-            if figure is not None
-        ),
+        figures=tuple((name, each) for name, each in named if each is not None),
     )
 
 

@@ -1,8 +1,6 @@
 """Processor and software events: their names and meaning on each vendor, and their groups.
 
-A name stays the reader's; processors count different things under it. Sources: Linux arch/x86/events/amd/core.c
-(`amd_hw_cache_event_ids_f17h`, `amd_f17h_perfmon_event_map`), arch/x86/events/intel/core.c (`glc_hw_cache_event_ids`,
-`skl_hw_cache_event_ids`), and the event lists of tools/perf/pmu-events.
+A name stays the reader's; processors count different things under it: `events.toml` says what, and by which source.
 """
 
 from __future__ import annotations
@@ -12,139 +10,34 @@ import platform
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from penstock.errors import cut
+from penstock.system import toml
 
-TABLE_4: dict[str, tuple[str, ...]] = {
-    "core": ("instructions", "cpu-cycles", "branches", "branch-misses"),
-    "cache": ("cache-references", "cache-misses", "L1-dcache-loads", "L1-icache-load-misses"),
-    "tlb": ("dTLB-loads", "dTLB-load-misses", "iTLB-load-misses"),
-    "page-faults": ("page-faults", "minor-faults"),
-}
+_WRITTEN = toml.loads(resources.files("penstock.measure").joinpath("events.toml").read_text(encoding="utf-8"))
+TABLE_4: dict[str, list[str]] = _WRITTEN["table_4"]
 """The events of CryptOracle's Table 4, by category."""
-
-SOFTWARE: tuple[str, ...] = (
-    "task-clock",
-    "context-switches",
-    "cpu-migrations",
-    "page-faults",
-    "minor-faults",
-    "major-faults",
-)
+SOFTWARE: list[str] = _WRITTEN["software"]
 """Events that the kernel counts itself: they work where the processor shows no counters."""
-
 DEFAULT_EVENTS: tuple[str, ...] = (
     *(name for names in TABLE_4.values() for name in names),
     *(name for name in SOFTWARE if name not in TABLE_4["page-faults"]),
 )
-
-SYNONYMS: dict[str, str] = {
-    "cycles": "cpu-cycles",
-    "branch-instructions": "branches",
-    "faults": "page-faults",
-    "cs": "context-switches",
-    "migrations": "cpu-migrations",
-}
-
-KNOWN_NAMES: tuple[str, ...] = (
-    *DEFAULT_EVENTS,
-    "major-faults",
-    "cycles",
-    "branch-instructions",
-    "ref-cycles",
-    "bus-cycles",
-    "stalled-cycles-frontend",
-    "stalled-cycles-backend",
-    "L1-dcache-load-misses",
-    "L1-dcache-stores",
-    "L1-dcache-prefetches",
-    "L1-icache-loads",
-    "LLC-loads",
-    "LLC-load-misses",
-    "LLC-stores",
-    "LLC-store-misses",
-    "dTLB-stores",
-    "dTLB-store-misses",
-    "iTLB-loads",
-    "branch-loads",
-    "branch-load-misses",
-    "node-loads",
-    "node-load-misses",
-    "alignment-faults",
-    "emulation-faults",
-)
+SYNONYMS: dict[str, str] = _WRITTEN["synonyms"]
+KNOWN_NAMES: tuple[str, ...] = (*DEFAULT_EVENTS, *_WRITTEN["known"])
 """Names that every perf knows, to suggest the nearest for an unknown one."""
-
-FALLBACKS: dict[str, dict[str, tuple[str, ...]]] = {
-    "AMD": {
-        "L1-dcache-loads": ("ls_dispatch.ld_dispatch",),
-        "L1-icache-load-misses": ("ic_tag_hit_miss.instruction_cache_miss",),
-        "dTLB-loads": ("ls_l1_d_tlb_miss.all",),
-        "iTLB-load-misses": ("bp_l1_tlb_miss_l2_tlb_miss.all", "bp_l1_tlb_miss_l2_tlb_miss"),
-        "branches": ("ex_ret_brn",),
-        "branch-misses": ("ex_ret_brn_misp",),
-        "instructions": ("ex_ret_instr",),
-    },
-    "Intel": {
-        "L1-dcache-loads": ("mem_inst_retired.all_loads",),
-        "L1-icache-load-misses": ("icache_64b.iftag_miss",),
-        "dTLB-loads": ("mem_inst_retired.all_loads",),
-        "dTLB-load-misses": ("dtlb_load_misses.walk_completed",),
-        "iTLB-load-misses": ("itlb_misses.walk_completed",),
-        "branches": ("br_inst_retired.all_branches",),
-        "branch-misses": ("br_misp_retired.all_branches",),
-        "instructions": ("inst_retired.any",),
-    },
-}
+FALLBACKS: dict[str, dict[str, list[str]]] = _WRITTEN["fallbacks"]
 """Vendor's own names, tried in order where a processor has no event of the general name."""
-
-_ZEN_L3 = (
-    "Zen's cores have no event of this name: the third-level cache is counted by the uncore unit amd_l3, which cannot "
-    "tell processes apart"
-)
 ABSENT: dict[str, dict[str, tuple[str, str]]] = {
-    "AMD": {
-        **dict.fromkeys(
-            ("LLC-loads", "LLC-load-misses", "LLC-stores", "LLC-store-misses"),
-            (_ZEN_L3, "cache-references and cache-misses count the second-level cache of the process"),
-        ),
-        **dict.fromkeys(
-            ("L1-dcache-stores", "L1-dcache-store-misses", "dTLB-stores", "dTLB-store-misses"),
-            ("the kernel maps no store event on Zen", "ls_dispatch.store_dispatch counts stores"),
-        ),
-        **dict.fromkeys(
-            ("node-loads", "node-load-misses"), ("the kernel maps no node event on Zen", "use the uncore units amd_df")
-        ),
-    },
-    "Intel": {
-        "L1-icache-loads": ("Intel cores count misses of the instruction cache only", "use L1-icache-load-misses"),
-        "iTLB-loads": ("cores since Golden Cove (12th generation) have no such event", "use iTLB-load-misses"),
-    },
+    vendor: {event: (each["why"], each["instead"]) for each in listed for event in each["events"]}
+    for vendor, listed in _WRITTEN["absent"].items()
 }
 """Why a general name has no event on a vendor's processors, and what to take instead."""
-
-MEANINGS: dict[str, dict[str, str]] = {
-    "AMD": {
-        "cache-references": "requests to the second-level cache",
-        "cache-misses": "misses of the second-level cache",
-        "L1-dcache-loads": "accesses of the data cache, stores included",
-        "dTLB-loads": "accesses of the second-level data TLB: misses of the first level",
-        "dTLB-load-misses": "page-table walks for data",
-        "iTLB-load-misses": "page-table walks for instructions",
-    },
-    "Intel": {
-        "cache-references": "requests to the last-level cache",
-        "cache-misses": "misses of the last-level cache",
-        "L1-dcache-loads": "retired load instructions",
-        "dTLB-loads": "retired load instructions",
-        "dTLB-load-misses": "page-table walks for data loads",
-        "iTLB-load-misses": "page-table walks for instructions",
-    },
-}
+MEANINGS: dict[str, dict[str, str]] = _WRITTEN["meanings"]
 """What a general name counts on each vendor's processors; the same name may not be compared across vendors."""
-
 GROUP_SIZE = 4
 """Events that count at the same time: the general counters that every x86 core since 2011 leaves free."""
 
@@ -247,7 +140,7 @@ class Processor:
 
     def fallbacks(self, event: str) -> tuple[str, ...]:
         """The vendor's own names for a general event."""
-        return FALLBACKS.get(self.vendor, {}).get(canonical(event), ())
+        return tuple(FALLBACKS.get(self.vendor, {}).get(canonical(event), ()))
 
 
 def parse_events(text: str) -> list[str]:

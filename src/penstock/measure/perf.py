@@ -30,7 +30,7 @@ INSTALL = Unavailable(
 # Why perf fails.
 
 
-def explain_failure(returncode: int | None, stderr: str, event: str = "", paranoid: str = "") -> Unavailable:
+def explain_failure(returncode: int | None, stderr: str, event: str = "") -> Unavailable:
     """The reason and the remedy behind a perf that ended with an error.
 
     >>> explain_failure(255, "Access to performance monitoring and observability operations is limited.").remedy
@@ -45,13 +45,9 @@ def explain_failure(returncode: int | None, stderr: str, event: str = "", parano
         )
     if "event syntax error" in stderr or "Cannot find PMU" in stderr:
         return unknown_event(event) if event else Unavailable("perf knows no such event", "'perf list' shows the names")
-    if (
-        "Access to performance" in stderr
-        or "No permission" in stderr
-        or "ermission denied" in stderr
-        or ("Operation not permitted" in stderr)
-    ):
-        level = paranoid or _paranoid()
+    refused = ("Access to performance", "No permission", "ermission denied", "Operation not permitted")
+    if any(said in stderr for said in refused):
+        level = _paranoid()
         told = f" (kernel.perf_event_paranoid is {level})" if level else ""
         return Unavailable(
             f"this user may not count events{told}",
@@ -311,7 +307,6 @@ class Counters:
         perf: Perf | None = None,
         chosen: Chosen | None = None,
         only: Sequence[str] | None = None,
-        name: str = "stat",
     ) -> None:
         """`only` restricts this pass to a part of `chosen.names`."""
         self._perf = perf or Perf()
@@ -320,7 +315,6 @@ class Counters:
         self._pid = pid or os.getpid()
         self._folder = folder
         self._own_folder: Path | None = None
-        self._name = name
         self._process: PerfProcess | None = None
         self._failure: Unavailable | None = None
         self.raw = ""
@@ -334,29 +328,15 @@ class Counters:
             import tempfile
 
             self._own_folder = self._folder = Path(tempfile.mkdtemp(prefix="penstock-perf-"))
-        self._output = self._folder / f"{self._name}.csv"
+        self._output = self._folder / "stat.csv"
         # `:W` lets perf break up a group that does not fit on the counters, where it would count nothing.
         grouped = [
             "{" + ",".join(members) + "}:W" if len(members) > 1 else members[0] for members in group(self._names)
         ]
+        counted, output = _each("-e", grouped), str(self._output)
+        arguments = ["stat", "-x", SEPARATOR, "-o", output, "-D", "-1", *counted, "-p", str(self._pid)]
         try:
-            self._process = PerfProcess(
-                [
-                    "stat",
-                    "-x",
-                    SEPARATOR,
-                    "-o",
-                    str(self._output),
-                    "-D",
-                    "-1",
-                    *_each("-e", grouped),
-                    "-p",
-                    str(self._pid),
-                ],
-                self._folder,
-                self._name,
-                self._perf.binary or "perf",
-            )
+            self._process = PerfProcess(arguments, self._folder, "stat", self._perf.binary or "perf")
         except ControlError as error:
             self._failure = error.why
         except OSError as error:

@@ -144,16 +144,13 @@ def _profile(
 
 
 def _wall_row(samples: list[float]) -> EventRow:
-    return EventRow(
-        event="wall-time",
-        value=statistics.median(samples),
-        unit="s",
-        status="ok",
-        running_share=1.0,
-        source="clock",
-        note="the region: server-side operations",
-        samples=tuple(samples),
-    )
+    row = _whole("wall-time", statistics.median(samples), "s", "clock", "the region: server-side operations")
+    return replace(row, samples=tuple(samples))
+
+
+def _whole(event: str, value: float, unit: str, source: str, note: str) -> EventRow:
+    """A row that was counted all of the time."""
+    return EventRow(event=event, value=value, unit=unit, status="ok", running_share=1.0, source=source, note=note)
 
 
 def _combined(runs: list[list[EventRow]]) -> list[EventRow]:
@@ -186,15 +183,7 @@ def _with_usage(rows: list[EventRow], answer: dict[str, Any]) -> list[EventRow]:
     for row in rows:
         known = kept.get(canonical(row.event))
         if row.value is None and known is not None:
-            row = EventRow(
-                event=row.event,
-                value=known[0],
-                unit=known[1],
-                status="ok",
-                running_share=1.0,
-                source="getrusage",
-                note=f"perf could not: {row.reason}",
-            )
+            row = _whole(row.event, *known, "getrusage", f"perf could not: {row.reason}")
         made.append(row)
     return made
 
@@ -207,9 +196,6 @@ def _energy(answers: list[dict[str, Any]]) -> float | Unavailable:
     if isinstance(found, Unavailable):
         return found
     return Unavailable("the counters could not be read in the workload's process", "see dmesg")
-
-
-# Call stacks.
 
 
 # Callgrind.
@@ -266,14 +252,5 @@ def _callgrind(folder: Path, job: dict[str, Any], result: Profile) -> None:
     except BaseException:
         child.kill()
         raise
-    result.rows.append(
-        EventRow(
-            event=event,
-            value=result.callgrind.instructions,
-            unit="1",
-            status="ok",
-            running_share=1.0,
-            source="callgrind",
-            note="exact, of the code that runs without AVX-512; one thread",
-        )
-    )
+    exact = "exact, of the code that runs without AVX-512; one thread"
+    result.rows.append(_whole(event, result.callgrind.instructions, "1", "callgrind", exact))

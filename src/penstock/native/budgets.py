@@ -28,7 +28,7 @@ from penstock.native.reads import Beside, KeyReads, ReaderBeside, bytes_per_s, c
 from penstock.operations import TO_SPARSE_KEY
 from penstock.params.ckks import CkksParameters
 from penstock.running.reading import resolve
-from penstock.simulation.memory.hierarchy import Accesses, Belady, Rates, Timeline, play
+from penstock.simulation.memory.hierarchy import Accesses, Belady, Rates, Timeline, play_replay, replay
 from penstock.simulation.price import price_trace
 from penstock.traces.schema import Trace
 
@@ -273,10 +273,9 @@ def play_budget(compute_s: Floats, accesses: Accesses, budget_bytes: int, read_b
     Rows read ahead count in the budget, next to the rows in use: their mean, since they differ from use to use.
     """
     in_use = int(np.mean(accesses.access_bytes)) if len(accesses) else 0
-    return play(
+    return play_replay(
         compute_s,
-        accesses,
-        Belady(budget_bytes),
+        replay(accesses, Belady(budget_bytes)),
         Rates(bandwidth_bytes_per_s=read_bytes_per_s),
         mode="overlap",
         prefetch_depth=None,

@@ -66,6 +66,11 @@ class Metered:
     compiled: Compiled
     events: list[int]
 
+    @property
+    def key_sizes(self) -> dict[tuple[str, int], int]:
+        """(key, limbs) of a use -> bytes of its rows."""
+        return {(key, n): self.compiled.params.key_bytes(n, key=key) for key, n in self.compiled.key_uses}
+
     def held_bytes(self, keep_bytes: int) -> tuple[int, int]:
         """The most bytes at one time: of values; of values, scratch, and memory that waits for new ones.
 

@@ -72,12 +72,12 @@ class Room:
         return f"peak memory {_short(self.total_bytes)}: {shares}"
 
 
-def wanted_keys(compiled: Compiled, sizes: Mapping[tuple[str, int], int]) -> Wanted:
-    """Rows of keys from disk. `sizes`: bytes of a key's rows at limbs."""
+def wanted_keys(compiled: Compiled, sizes: Mapping[tuple[str, int], int], repeats: int = 1) -> Wanted:
+    """Rows of keys from disk. `sizes`: bytes of a key's rows at limbs. `repeats`: of the program."""
     most: dict[str, int] = {}
     for use in compiled.key_uses:
         most[use[0]] = max(most.get(use[0], 0), sizes[use])
-    whole, used = sum(most.values()), sum(sizes[use] for use in compiled.key_uses)
+    whole, used = sum(most.values()), repeats * sum(sizes[use] for use in compiled.key_uses)
     return Wanted(all_bytes=whole, least_bytes=max(most.values(), default=0), saved_s=(used - whole) / READ_BYTES_PER_S)
 
 

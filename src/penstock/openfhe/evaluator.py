@@ -52,6 +52,12 @@ _SECRET_NAMES = {
     UNIFORM_ENCAPSULATED: "SPARSE_ENCAPSULATED",
 }
 
+_OF_CIPHERTEXTS = {
+    OpKind.ADD: "EvalAdd", OpKind.SUB: "EvalSub", OpKind.MULT: "EvalMult", OpKind.MULT_NO_RELIN: "EvalMultNoRelin",
+    OpKind.NEGATE: "EvalNegate", OpKind.SQUARE: "EvalSquare", OpKind.RELINEARIZE: "Relinearize",
+    OpKind.RESCALE: "Rescale",
+}  # fmt: skip
+"""Operations whose call takes their ciphertexts, and nothing else."""
 _UNIFORM_PAIRS = "penstock.client.uniform_pair"
 
 
@@ -333,14 +339,6 @@ class OpenFheEvaluator(CompositeEvaluator):
             return self._timed(with_plain[kind], a, encoded)
         if call.scalar is not None:
             return self._scalar(kind, a, call.scalar, reverse=how is Manner.REVERSED)
-        if kind in (OpKind.ADD, OpKind.SUB, OpKind.MULT, OpKind.MULT_NO_RELIN):
-            with_other = {
-                OpKind.ADD: cc.EvalAdd,
-                OpKind.SUB: cc.EvalSub,
-                OpKind.MULT: cc.EvalMult,
-                OpKind.MULT_NO_RELIN: cc.EvalMultNoRelin,
-            }
-            return self._timed(with_other[kind], a, operands[1].value)
         if kind is OpKind.ROTATE:
             if self._paged is not None:
                 index = cc.FindAutomorphismIndex(step)
@@ -368,13 +366,7 @@ class OpenFheEvaluator(CompositeEvaluator):
             return self._timed(cc.EvalChebyshevSeries, a, list(how.coefficients), how.lower, how.upper)
         if isinstance(how, Powers):
             return self._timed(cc.EvalPoly, a, list(how.coefficients))
-        alone = {
-            OpKind.NEGATE: cc.EvalNegate,
-            OpKind.SQUARE: cc.EvalSquare,
-            OpKind.RELINEARIZE: cc.Relinearize,
-            OpKind.RESCALE: cc.Rescale,
-        }
-        return self._timed(alone[kind], a)
+        return self._timed(getattr(cc, _OF_CIPHERTEXTS[kind]), *(operand.value for operand in operands))
 
     def _bootstrap(self, a: Any, slots: int, refreshed_limbs: int) -> Any:
         """EvalBootstrap leaves a product; where the program rescales, the refresh ends with that rescale.

@@ -7,7 +7,6 @@ and it gets one.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import subprocess
@@ -23,7 +22,7 @@ from penstock.openfhe.evaluator import OpenFheContext, load_openfhe
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
 from penstock.system import remedy
-from penstock.system.files import FileError, os_errors, remove_dead, sync_folder, unfinished_folder, write_atomic
+from penstock.system.files import FileError, os_errors, place_whole, remove_dead, unfinished_folder, write_atomic
 from penstock.system.workers import python_module
 
 SECRET, PUBLIC, DIGEST = "secret.key", "public.key", "pair.sha256"
@@ -54,15 +53,7 @@ def save_client_keys(context: OpenFheContext, folder: Path) -> bool:
     with unfinished_folder(folder.parent) as made:
         for name, content in (*contents.items(), (DIGEST, digest_of(contents))):
             write_atomic(made / name, content, mode=_PRIVATE_MODE)
-        with os_errors(folder):
-            try:
-                made.rename(folder)
-            except OSError as error:
-                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                    raise
-                return False
-            sync_folder(folder.parent)
-    return True
+        return place_whole(made, folder)
 
 
 def client_keys(folder: Path, params: CkksParameters, context: Any) -> tuple[Any, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from penstock.package.content import (
     SHAPES,
@@ -108,22 +109,14 @@ class PackageBuilder:
         number = self._series.setdefault(series, len(self._series))
         return self.add(verb, [operand], argument=number, state=state)
 
-    def finish(
-        self,
-        name: str,
-        params: CkksParameters,
-        constants: Constants,
-        *,
-        description: str = "",
-        provenance: dict[str, str] | None = None,
-    ) -> Package:
-        """The package; its keys are found by running it without cryptography.
+    def finish(self, name: str, params: CkksParameters, constants: Constants, **rest: Any) -> Package:
+        """The package; its keys are found by running it without cryptography. Arguments as `unkeyed`.
 
         Raises: ParamsError: the program does not fit the parameters.
         """
         from penstock.package.replay import with_keys
 
-        return with_keys(self.unkeyed(name, params, constants, description=description, provenance=provenance))
+        return with_keys(self.unkeyed(name, params, constants, **rest))
 
     def unkeyed(
         self,

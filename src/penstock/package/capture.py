@@ -37,7 +37,6 @@ from penstock.program.arguments import (
     chebyshev_of,
     factor_of,
     function_series,
-    limbs_of,
     minuend_of,
     not_a_ciphertext,
     number_of,
@@ -48,7 +47,7 @@ from penstock.program.arguments import (
     swapped,
 )
 from penstock.program.call import Cipher
-from penstock.program.evaluator import Evaluator, Operand, Plain, Values, Weight, check_real
+from penstock.program.evaluator import Evaluator, Operand, Plain, PlainCalls, Values, Weight, check_real
 from penstock.program.fits import check_real_number
 from penstock.program.rows import ciphertext, relinearized
 from penstock.program.symbolic import SymbolicEvaluator
@@ -70,7 +69,7 @@ class Captured:
     number: int
 
 
-class CaptureEvaluator:
+class CaptureEvaluator(PlainCalls):
     """Follows limbs and scales as the `trace` reading does, and gives each call to a `PackageBuilder`.
 
     `inputs` has the encrypted vectors, which no package holds. `decrypted` has what `decrypt` returned, in order.
@@ -134,6 +133,17 @@ class CaptureEvaluator:
             a, b = swapped("mult", a, b, is_ciphertext=isinstance(b, Captured))
         return self._sum((Verb.MULT, Verb.MULT_PLAIN, Verb.MULT_SCALAR), self.inner.mult, a, b)
 
+    def plain_call(self, name: str, *operands: Captured, argument: int = 0) -> Captured:
+        takes = SHAPES[Verb(name)]
+        if takes.argument == "step":
+            argument = self._step(argument)
+        pairs = zip(takes.takes, operands, strict=True)
+        given = [_cipher(name, a) if cls == "ciphertext" else _inside(a) for cls, a in pairs]
+        inner = getattr(self.inner, name)(*given, *(() if takes.argument == "none" else (argument,)))
+        if inner is given[0]:  # nothing was to do
+            return operands[0]
+        return self._made(Verb(name), inner, operands, argument=int(argument))
+
     def _sum(self, verbs: tuple[Verb, Verb, Verb], call: Callable[..., Cipher], a: Captured, b: Operand) -> Captured:
         """A sum or product with a ciphertext, a plaintext or a number: each has a verb."""
         pair, with_plain, with_number = verbs
@@ -150,9 +160,6 @@ class CaptureEvaluator:
             check_real_number(what, number)
         return number
 
-    def negate(self, a: Captured) -> Captured:
-        return self._made(Verb.NEGATE, self.inner.negate(_cipher("negate", a)), [a])
-
     def weighted_sum(self, terms: Iterable[Captured], weights: Iterable[Weight]) -> Captured:
         summed: list[Captured] = []
         plains: list[Plain] = []
@@ -165,23 +172,6 @@ class CaptureEvaluator:
         inner = self.inner.weighted_sum([term.cipher for term in summed], plains)
         return self._made(Verb.WEIGHTED_SUM, inner, summed, constants=constants)
 
-    def mult_no_relin(self, a: Captured, b: Captured) -> Captured:
-        first, second = _cipher("mult_no_relin", a), _cipher("mult_no_relin", b)
-        return self._made(Verb.MULT_NO_RELIN, self.inner.mult_no_relin(first, second), [a, b])
-
-    def relinearize(self, a: Captured) -> Captured:
-        return self._made(Verb.RELINEARIZE, self.inner.relinearize(_cipher("relinearize", a)), [a])
-
-    def square(self, a: Captured) -> Captured:
-        return self._made(Verb.SQUARE, self.inner.square(_cipher("square", a)), [a])
-
-    def conjugate(self, a: Captured) -> Captured:
-        return self._made(Verb.CONJUGATE, self.inner.conjugate(_cipher("conjugate", a)), [a])
-
-    def rotate(self, a: Captured, step: int) -> Captured:
-        step, cipher = self._step(step), _cipher("rotate", a)
-        return self._made(Verb.ROTATE, self.inner.rotate(cipher, step), [a], argument=step) if step else a
-
     def rotate_many(self, a: Captured, steps: Sequence[int]) -> list[Captured]:
         wanted, cipher = [self._step(step) for step in steps_of(steps)], _cipher("rotate_many", a)
         if sum(step != 0 for step in wanted) < 2:
@@ -190,26 +180,9 @@ class CaptureEvaluator:
         digits = self.decompose(a)
         return [self.rotate_hoisted(a, digits, step) for step in wanted]
 
-    def decompose(self, a: Captured) -> Captured:
-        return self._made(Verb.DECOMPOSE, self.inner.decompose(_cipher("decompose", a)), [a])
-
-    def rotate_hoisted(self, a: Captured, digits: Captured, step: int) -> Captured:
-        step, cipher = self._step(step), _cipher("rotate_hoisted", a)
-        inner = self.inner.rotate_hoisted(cipher, digits.cipher if isinstance(digits, Captured) else digits, step)
-        if not step:
-            return a
-        return self._made(Verb.ROTATE_HOISTED, inner, [a, digits], argument=step)
-
     def _step(self, step: int) -> int:
         self.inner.turns = self.turns
         return self.inner.normal_step(step)
-
-    def rescale(self, a: Captured) -> Captured:
-        return self._changed(Verb.RESCALE, self.inner.rescale(_cipher("rescale", a)), a)
-
-    def mod_drop(self, a: Captured, limbs: int) -> Captured:
-        limbs = limbs_of(limbs)
-        return self._changed(Verb.MOD_DROP, self.inner.mod_drop(_cipher("mod_drop", a), limbs), a, argument=limbs)
 
     def bootstrap(self, a: Captured, slots: int | None = None) -> Captured:
         inner = self.inner.bootstrap(_cipher("bootstrap", a), slots)
@@ -242,9 +215,6 @@ class CaptureEvaluator:
         inner = self.inner.polynomial(_cipher("polynomial", a), series.coefficients)
         return Captured(inner, self.builder.series(Verb.POLYNOMIAL, a.number, series, inner.state))
 
-    def mult_by_i(self, a: Captured) -> Captured:
-        return self._made(Verb.MULT_BY_I, self.inner.mult_by_i(_cipher("mult_by_i", a)), [a])
-
     def scaled(self, a: Captured, factor: float) -> Captured:
         return self._made(Verb.SCALED, self.inner.scaled(_cipher("scaled", a), factor), [a], number=factor_of(factor))
 
@@ -257,10 +227,6 @@ class CaptureEvaluator:
     def _made(self, verb: Verb, inner: Cipher, operands: Sequence[Captured], **rest: Any) -> Captured:
         number = self.builder.add(verb, [each.number for each in operands], state=inner.state, **rest)
         return Captured(inner, number)
-
-    def _changed(self, verb: Verb, inner: Cipher, a: Captured, **rest: Any) -> Captured:
-        """The result of a call that may have nothing to do, and then is none."""
-        return a if inner is a.cipher else self._made(verb, inner, [a], **rest)
 
     def _constant(self, plain: Plain) -> int:
         kept = plain.kept(self.builder)
@@ -275,6 +241,10 @@ def _cipher(what: str, a: Operand) -> Cipher:
     if not isinstance(a, Captured):
         raise not_a_ciphertext(what, a)
     return ciphertext(what, a.cipher)
+
+
+def _inside(a: Operand) -> Any:
+    return a.cipher if isinstance(a, Captured) else a
 
 
 def _nothing() -> Values:

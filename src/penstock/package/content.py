@@ -13,7 +13,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from penstock.errors import PenstockError
-from penstock.operations import Word, operations
+from penstock.operations import Verb as Verb
+from penstock.operations import operations
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
 from penstock.program.scaling import ScaleState
@@ -21,39 +22,6 @@ from penstock.program.scaling import ScaleState
 
 class PackageError(PenstockError):
     """A program package that cannot be read, or whose content breaks a rule of the format."""
-
-
-class Verb(Word):
-    """The calls of a package; the value is the name in texts."""
-
-    ENCRYPT = "encrypt"
-    OUTPUT = "output"
-    ADD = "add"
-    SUB = "sub"
-    MULT = "mult"
-    MULT_NO_RELIN = "mult_no_relin"
-    ADD_PLAIN = "add_plain"
-    SUB_PLAIN = "sub_plain"
-    MULT_PLAIN = "mult_plain"
-    ADD_SCALAR = "add_scalar"
-    SUB_SCALAR = "sub_scalar"
-    SCALAR_SUB = "scalar_sub"
-    MULT_SCALAR = "mult_scalar"
-    NEGATE = "negate"
-    SQUARE = "square"
-    RELINEARIZE = "relinearize"
-    CONJUGATE = "conjugate"
-    ROTATE = "rotate"
-    DECOMPOSE = "decompose"
-    ROTATE_HOISTED = "rotate_hoisted"
-    RESCALE = "rescale"
-    MOD_DROP = "mod_drop"
-    BOOTSTRAP = "bootstrap"
-    CHEBYSHEV = "chebyshev"
-    POLYNOMIAL = "polynomial"
-    MULT_BY_I = "mult_by_i"
-    SCALED = "scaled"
-    WEIGHTED_SUM = "weighted_sum"
 
 
 SHAPES = {verb: operations()[verb.value] for verb in Verb}

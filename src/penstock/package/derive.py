@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import ParamsError
-from penstock.package.content import Input, Instruction, Package, Verb
+from penstock.package.content import SHAPES, Input, Instruction, Package, Verb
 from penstock.package.replay import Replay
 from penstock.params.ckks import CkksParameters
 from penstock.program.call import Cipher
@@ -23,13 +23,10 @@ from penstock.program.scaling import ScaleState
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.traces.schema import TraceMeta
 
-_FACTORS = {
-    Verb.MULT, Verb.MULT_NO_RELIN, Verb.MULT_PLAIN, Verb.MULT_SCALAR, Verb.SQUARE, Verb.WEIGHTED_SUM, Verb.CHEBYSHEV,
-    Verb.POLYNOMIAL, Verb.BOOTSTRAP,
-}  # fmt: skip
+_FACTORS = {verb for verb, row in SHAPES.items() if row.is_product or row.argument == "series"}
+_FACTORS |= {Verb.WEIGHTED_SUM, Verb.BOOTSTRAP}
 """Calls whose operands have the scale of one factor."""
-_SUMS = {Verb.ADD, Verb.SUB}
-_TURNS = {Verb.ROTATE, Verb.ROTATE_HOISTED}
+_SUMS = {verb for verb, row in SHAPES.items() if row.takes == ("ciphertext", "ciphertext") and not row.is_product}
 
 
 def fitted(package: Package, params: CkksParameters) -> CkksParameters:
@@ -144,7 +141,7 @@ class Derivation:
             return [self._rescale(operands[0], each.scope)]
         if each.verb is Verb.MOD_DROP:
             return [self._lowered(operands[0], first, each)]
-        if each.verb in _TURNS:
+        if SHAPES[each.verb].argument == "step":
             step = self._step(each.argument)
             if not step:
                 return operands[:1]

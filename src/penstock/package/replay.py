@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import EvaluationRefused, ParamsError, UsageError
-from penstock.package.content import Input, Instruction, Package, Verb, scope_moves
+from penstock.package.content import SHAPES, Input, Instruction, Package, Verb, scope_moves
 from penstock.program.evaluator import Evaluator, Plain, Values
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.traces.schema import Trace, TraceMeta
@@ -134,7 +134,16 @@ class Replay:
                 if len(operands) == 1
                 else self.ev.bootstrap_many(operands, slots)
             )
-        return [_CALLS[each.verb](self, each, *[self.values[value] for value in each.operands])]
+        row, operands = SHAPES[each.verb], [self.values[value] for value in each.operands]
+        if each.verb in _OWN_CALLS:
+            return [_OWN_CALLS[each.verb](self, each, *operands)]
+        arguments = [*operands, *(self.plain(number) for number in each.constants)]
+        if row.numbers:
+            arguments.append(_number(each))
+        if row.argument != "none":
+            arguments.append(each.argument)
+        # A sum or a product is one method, whatever its second operand is.
+        return [getattr(self.ev, each.verb.removesuffix("_plain").removesuffix("_scalar"))(*arguments)]
 
     def encrypt(self, each: Instruction) -> Any:
         given = self.package.inputs[each.argument]
@@ -155,34 +164,14 @@ def _number(each: Instruction) -> complex:
     return each.number if each.number.imag else each.number.real
 
 
-_CALLS: dict[Verb, Callable[..., Any]] = {
+_OWN_CALLS: dict[Verb, Callable[..., Any]] = {
     Verb.ENCRYPT: Replay.encrypt,
-    Verb.ADD: lambda run, each, a, b: run.ev.add(a, b),
-    Verb.SUB: lambda run, each, a, b: run.ev.sub(a, b),
-    Verb.MULT: lambda run, each, a, b: run.ev.mult(a, b),
-    Verb.MULT_NO_RELIN: lambda run, each, a, b: run.ev.mult_no_relin(a, b),
-    Verb.ADD_PLAIN: lambda run, each, a: run.ev.add(a, run.plain(each.constants[0])),
-    Verb.SUB_PLAIN: lambda run, each, a: run.ev.sub(a, run.plain(each.constants[0])),
-    Verb.MULT_PLAIN: lambda run, each, a: run.ev.mult(a, run.plain(each.constants[0])),
-    Verb.ADD_SCALAR: lambda run, each, a: run.ev.add(a, _number(each)),
-    Verb.SUB_SCALAR: lambda run, each, a: run.ev.sub(a, _number(each)),
     Verb.SCALAR_SUB: lambda run, each, a: run.ev.sub(_number(each), a),
-    Verb.MULT_SCALAR: lambda run, each, a: run.ev.mult(a, _number(each)),
-    Verb.NEGATE: lambda run, each, a: run.ev.negate(a),
-    Verb.SQUARE: lambda run, each, a: run.ev.square(a),
-    Verb.RELINEARIZE: lambda run, each, a: run.ev.relinearize(a),
-    Verb.CONJUGATE: lambda run, each, a: run.ev.conjugate(a),
-    Verb.ROTATE: lambda run, each, a: run.ev.rotate(a, each.argument),
-    Verb.DECOMPOSE: lambda run, each, a: run.ev.decompose(a),
-    Verb.ROTATE_HOISTED: lambda run, each, a, digits: run.ev.rotate_hoisted(a, digits, each.argument),
-    Verb.RESCALE: lambda run, each, a: run.ev.rescale(a),
-    Verb.MOD_DROP: lambda run, each, a: run.ev.mod_drop(a, each.argument),
     Verb.CHEBYSHEV: Replay.series,
     Verb.POLYNOMIAL: Replay.series,
-    Verb.MULT_BY_I: lambda run, each, a: run.ev.mult_by_i(a),
-    Verb.SCALED: lambda run, each, a: run.ev.scaled(a, each.number.real),
     Verb.WEIGHTED_SUM: Replay.weighted_sum,
 }
+"""Calls that the table of operations does not describe."""
 
 
 def trace_package(package: Package) -> Trace:

@@ -15,14 +15,13 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from penstock.errors import PenstockError, TraceError
-from penstock.operations import OpKind
+from penstock.operations import TRAITS, OpKind, Verb
 from penstock.package.builder import PackageBuilder
-from penstock.package.content import ConstantsInMemory, Input, Output, Package, Scope, Series, Verb
+from penstock.package.content import ConstantsInMemory, Input, Output, Package, Scope, Series
 from penstock.package.derive import derive, fitted
 from penstock.package.replay import trace_package
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Values
-from penstock.program.rows import MULTIPLICATIONS
 from penstock.program.scaling import ScaleState
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.traces.schema import ORIGIN_COMPOSITE, ORIGIN_MODELLED, Trace
@@ -33,15 +32,7 @@ _NEAR = 12
 """Degrees that are tried on both sides of the likeliest."""
 _INTERVALS = ((-1.0, 1.0), (-2.0, 2.0), (-2.0, 1.0))
 """Steps before the series: none; a product; a product and a sum."""
-_VERBS: dict[OpKind, Verb] = {
-    kind: Verb(kind.value)
-    for kind in (
-        OpKind.ADD, OpKind.SUB, OpKind.MULT, OpKind.MULT_NO_RELIN, OpKind.ADD_PLAIN, OpKind.SUB_PLAIN,
-        OpKind.MULT_PLAIN, OpKind.ADD_SCALAR, OpKind.SUB_SCALAR, OpKind.MULT_SCALAR, OpKind.NEGATE, OpKind.SQUARE,
-        OpKind.RELINEARIZE, OpKind.CONJUGATE, OpKind.ROTATE, OpKind.DECOMPOSE, OpKind.ROTATE_HOISTED, OpKind.RESCALE,
-        OpKind.MOD_DROP,
-    )
-}  # fmt: skip
+_VERBS = {kind: Verb(row.name) for kind, row in TRAITS.items() if row.code is not None and row.actor == "server"}
 """Kinds that are one call of a package with the same name."""
 _PLACE = re.compile(r"(.*)\[(\d+)\]$", re.DOTALL)
 
@@ -108,12 +99,9 @@ class _Reader:
         self._value: dict[int, int] = {}
         """Object of the trace -> value of the package."""
         self._constants: dict[int, int] = {}
-        self._names: dict[int, str | None] = dict(
-            zip(trace.objects["id"].to_pylist(), trace.objects["name"].to_pylist(), strict=True)
-        )
-        self._limbs: dict[int, int] = dict(
-            zip(trace.objects["id"].to_pylist(), trace.objects["limbs"].to_pylist(), strict=True)
-        )
+        objects = trace.objects.to_pylist()
+        self._names: dict[int, str | None] = {each["id"]: each["name"] for each in objects}
+        self._limbs: dict[int, int] = {each["id"]: each["limbs"] for each in objects}
         self._used_names: set[str] = set()
         self._products: set[int] = set()
         """Values with the scale of a product."""
@@ -202,7 +190,7 @@ class _Reader:
             verb = _VERBS.get(kind)
             if verb is None:
                 raise TraceError(f"operation {row['id']} ({kind}) is a step of a circuit, not a call of a program")
-            if kind in (OpKind.ADD, OpKind.SUB, OpKind.MULT, OpKind.MULT_NO_RELIN) and len(operands) == 1:
+            if TRAITS[kind].takes == ("ciphertext", "ciphertext") and len(operands) == 1:
                 operands = operands * 2
             constants = [] if row["plaintext"] is None else [self._constant(row["plaintext"])]
             argument = row["limbs_out"] if kind is OpKind.MOD_DROP else row["step"] or 0
@@ -221,7 +209,7 @@ class _Reader:
 
     def _is_product(self, kind: OpKind, operands: Sequence[int]) -> bool:
         """Whether the result has the scale of a product."""
-        if kind in MULTIPLICATIONS:
+        if TRAITS[kind].is_product:
             return True
         if kind is OpKind.RESCALE or (kind is OpKind.MOD_DROP and self.params.scaling.automatic):
             return False
@@ -311,7 +299,7 @@ def _outside(scope: str) -> str:
 
 def _some_number(kind: OpKind) -> float:
     """A number that stands for one that a trace does not have; no call leaves it out."""
-    return 0.5 if kind in (OpKind.ADD_SCALAR, OpKind.SUB_SCALAR, OpKind.MULT_SCALAR) else 0.0
+    return 0.5 * TRAITS[kind].numbers
 
 
 @lru_cache(maxsize=256)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from penstock.errors import UnknownName
+from penstock.errors import check_known
 from penstock.prediction.baselines import fit_additive, fit_log_quadratic
 from penstock.prediction.models import Fit, fit_penstock
 
@@ -21,6 +21,5 @@ def models_named(names: Iterable[str]) -> dict[str, Fit]:
     """
     known, wanted = models(), set(names)
     for name in wanted:
-        if name not in known:
-            raise UnknownName("model", name, known)
+        check_known("model", name, known)
     return {name: fit for name, fit in known.items() if not wanted or name in wanted}

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.errors import UnknownName, UsageError
+from penstock.errors import UnknownName, UsageError, check_known
 from penstock.fit.measurements import primitive_shape
 from penstock.machines.schema import Machine
 from penstock.measure.bench.catalogue import PRIMITIVES
@@ -30,7 +30,7 @@ from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.params.rlwe import KeyForm
 from penstock.prediction.importers import yaml
-from penstock.prediction.importers.cryptoracle import CALLS as CRYPTORACLE_CALLS
+from penstock.prediction.importers.cryptoracle.columns import CALLS as CRYPTORACLE_CALLS
 from penstock.prediction.importers.google import CALLS as OPENFHE_CALLS
 from penstock.prediction.prediction import Prediction, predict
 from penstock.program.call import Cipher
@@ -241,8 +241,7 @@ def _names_once(path: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _known_columns(path: Path, header: list[str]) -> None:
     for name in header:
-        if name not in COLUMNS:
-            raise UnknownName(f"column of {path}:1", name, COLUMNS)
+        check_known(f"column of {path}:1", name, COLUMNS)
     twice = [name for name in COLUMNS if header.count(name) > 1]
     if twice:
         raise UsageError(f"{path}:1: column '{twice[0]}' is there twice; one of them has to go")

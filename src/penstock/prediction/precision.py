@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from penstock.errors import PenstockError, UnknownName
+from penstock.errors import PenstockError, check_known
 from penstock.params.ckks import CkksParameters
 from penstock.program.circuits.bootstrap import with_few_keys
+from penstock.program.evaluator import Evaluator
 from penstock.program.noisy import NoisyEvaluator
 from penstock.running.clear import run_clear
 from penstock.running.reading import resolve
@@ -111,16 +112,14 @@ def predict_precision(
     """
     _, _, checked = resolve(name, params, size)
     # First of all: a set whose noise cannot be computed is refused at once.
-    if reading not in ENCRYPTED:
-        raise UnknownName("reading", reading, ENCRYPTED)
+    check_known("reading", reading, ENCRYPTED)
     ours = READINGS[reading].expands
     of_run = with_few_keys(checked) if ours else checked
     evaluators = [NoisyEvaluator(of_run, [seed, index], exact_ratio=ours, own_client=ours) for index in range(draws)]
     given = Given.of(name, checked, size, seed, data)
     done = []
     for index, evaluator in enumerate(evaluators, 1):
-        with np.errstate(all="ignore"):  # what overflows is found where it is decrypted
-            done.append(given.held(given.workload.program(evaluator, given.data, given.chosen)))
+        done.append(given.drawn(evaluator))
         if on_draw is not None:
             on_draw(index, draws)
     refreshes = any(each.run.refreshes for each in evaluators)
@@ -171,6 +170,11 @@ class Given:
         data = workload.data(chosen, checked.slots, seed) if data is None else data
         clear = run_clear(name, checked, size_name, seed, data)
         return cls(workload=workload, size=size_name, chosen=chosen, params=checked, data=data, clear=clear)
+
+    def drawn(self, evaluator: Evaluator) -> Draw:
+        """The program's result by an evaluator with noise, held against the clear one."""
+        with np.errstate(all="ignore"):  # what overflows is found where it is decrypted
+            return self.held(self.workload.program(evaluator, self.data, self.chosen))
 
     def held(self, got: Any) -> Draw:
         """A result, held against the clear one."""

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from penstock.errors import UnknownName
+from penstock.errors import check_known
 from penstock.fit.measurements import Measurement
 from penstock.prediction.baselines import Configuration
 from penstock.prediction.models import calibration, composites, predictable, primitives, programs
@@ -245,6 +245,5 @@ def protocols_named(names: Iterable[str]) -> dict[str, Protocol]:
     """
     wanted = set(names)
     for name in wanted:
-        if name not in PROTOCOLS:
-            raise UnknownName("protocol", name, PROTOCOLS)
+        check_known("protocol", name, PROTOCOLS)
     return {name: cut for name, cut in PROTOCOLS.items() if not wanted or name in wanted}

@@ -135,11 +135,10 @@ def predict_shared(
     floods = _floods(given, queries, statistical_bits, exact_ratio=ours)
     flooded = None
     if all(each.fits for each in floods):
-        done = []
-        for index in range(draws):
-            evaluator = _FloodedEvaluator(given.params, [seed, index], floods, exact_ratio=ours)
-            with np.errstate(all="ignore"):
-                done.append(given.held(given.workload.program(evaluator, given.data, given.chosen)))
+        done = [
+            given.drawn(_FloodedEvaluator(given.params, [seed, index], floods, exact_ratio=ours))
+            for index in range(draws)
+        ]
         flooded = given.precision(done, "predicted")
     return Shared(kept=kept, flooded=flooded, floods=floods, queries=queries, statistical_bits=statistical_bits)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from penstock.errors import UnknownName
+from penstock.errors import check_known
 from penstock.fit.measurements import MEDIAN, QUIET, Measurement, few_calls
 from penstock.prediction.protocols import Cut, Fold, Given, Protocol
 
@@ -31,8 +31,7 @@ WHY: Mapping[str, str] = {
 
 def statistics_named(name: str) -> str:
     """Raises: UnknownName."""
-    if name not in STATISTICS:
-        raise UnknownName("statistic", name, STATISTICS)
+    check_known("statistic", name, STATISTICS)
     return name
 
 

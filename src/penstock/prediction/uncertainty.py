@@ -50,7 +50,7 @@ def interval(
     Args:   scale: the scale of all held-out measurements by default.
 
     >>> from penstock.machines.report import FitReport
-    >>> fit = FitReport(fitted_to="", shapes=1, total_error=0.0, spread=None, merged=(), errors=(), common_sd=0.05)
+    >>> fit = FitReport(fitted_to="", shapes=1, total_error=0.0, errors=[], common_sd=0.05)
     >>> [round(end, 4) for end in interval(fit, 1.0, 0.05)]
     [0.921, 1.0857]
     """

@@ -90,8 +90,8 @@ class Abreast(CircuitEvaluator):
     def scaled(self, a: Cipher, factor: float) -> Cipher:
         return self.each(lambda own: self.inner.scaled(own, factor), a)
 
-    def _two(self, kind: OpKind, a: Cipher, b: Cipher, *, key: str | None = None) -> Cipher:
-        return self.each(lambda x, y: self.inner._two(kind, x, y, key=key), a, b)
+    def _two(self, kind: OpKind, a: Cipher, b: Cipher, **rest: Any) -> Cipher:
+        return self.each(lambda x, y: self.inner._two(kind, x, y, **rest), a, b)
 
     def _one(self, kind: OpKind, a: Cipher, **rest: Any) -> Cipher:
         return self.each(lambda own: self.inner._one(kind, own, **rest), a)

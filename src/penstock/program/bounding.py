@@ -32,7 +32,7 @@ from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.params.primes import MIN_SCALE_BITS
 from penstock.params.secrets import main_weight
-from penstock.program.call import Call, Cipher, Executed, Monomial, Whole
+from penstock.program.call import Call, Cipher, Executed
 from penstock.program.evaluator import Plain, Values
 from penstock.program.noise import SIGMA, NoiseModel
 from penstock.program.noisy import Noisy, NoisyEvaluator
@@ -155,6 +155,10 @@ class BoundingEvaluator(NoisyEvaluator):
         self.decryptions.append(Decryption(limbs=limbs, scale=made.scale, values=values, bound=made.bound))
         return values.real.astype(np.complex128), Executed(a.state)
 
+    @property
+    def has_small_ring(self) -> bool:
+        return False
+
     def bootstrap(self, a: Cipher, slots: int | None = None) -> Cipher:
         raise ParamsError(
             "bound: the program bootstraps, and no worst-case bound of a refresh is known. Share results of a program "
@@ -170,15 +174,6 @@ class BoundingEvaluator(NoisyEvaluator):
         if math.isinf(made.bound):
             raise ParamsError(f"bound: the bound on the error outgrows doubles at '{call.kind}': scale the data down")
         return Executed(call.state, made)
-
-    def _circuit_step(self, call: Call) -> Noisy:
-        result, how = super()._circuit_step(call), call.how
-        made: Noisy = call.operands[0].value
-        if isinstance(how, Monomial):
-            result.bound = made.bound
-        elif isinstance(how, Whole):
-            result.bound = abs(how.factor) * made.bound
-        return result
 
     # Sums and products.
     def _sum_of(self, a: Noisy, b: Noisy, sign: int = 1) -> Noisy:

@@ -130,7 +130,7 @@ class Call(NamedTuple):
     key: str | None = None
     """The evaluation key that it reads."""
     step: int | None = None
-    """Of a rotation."""
+    """Of a rotation; the whole number of a call that is none."""
     plain: Plain | None = None
     scalar: complex | None = None
     how: How | None = None

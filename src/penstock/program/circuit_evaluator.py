@@ -140,14 +140,5 @@ class CircuitEvaluator(SmallSteps):
         """One row with one operand; `others` say what state is wanted."""
         done = self.execute(Call(kind, [a, *others], state, how=how))
         output = self.builder.ciphertext(state.limbs)
-        self.builder.add(
-            kind,
-            limbs_in=limbs_in,
-            limbs_out=state.limbs,
-            operands=(a.object_id,),
-            output=output,
-            implied_rescales=implied_rescales,
-            start_s=done.start_s,
-            end_s=done.end_s,
-        )
+        self.write_row(kind, [a], output, done, limbs_in, implied_rescales=implied_rescales)
         return Cipher(output, done.state, value=done.value)

@@ -79,16 +79,7 @@ class CompositeEvaluator(RowWriter):
     def _called(self, kind: OpKind, a: Cipher, modelled: Cipher, how: Series | Powers | Period) -> Cipher:
         """The composite's own row, after those inside it."""
         done = self.execute(Call(kind, [a], modelled.state, how=how))
-        self.builder.add(
-            kind,
-            limbs_in=a.state.limbs,
-            limbs_out=done.state.limbs,
-            operands=(a.object_id,),
-            output=modelled.object_id,
-            origin=ORIGIN_COMPOSITE,
-            start_s=done.start_s,
-            end_s=done.end_s,
-        )
+        self.write_row(kind, [a], modelled.object_id, done, a.state.limbs, origin=ORIGIN_COMPOSITE)
         return Cipher(modelled.object_id, done.state, value=done.value)
 
 

@@ -162,12 +162,11 @@ class _Counting(SymbolicEvaluator):
         return move
 
     # Operations. The first of its states goes through the rules of the `trace` reading.
-    def _two(self, kind: OpKind, a: Cipher, b: Cipher, *, key: str | None = None) -> Cipher:
+    def _two(self, kind: OpKind, a: Cipher, b: Cipher, *, key: str | None = None, step: int | None = None) -> Cipher:
         code = _code(a) << 32 | _code(b)
         move = self._move(kind, code)
         if move is None:
-            result = super()._two(kind, a, b, key=key)
-            return self._learned(kind, code, result)
+            return self._learned(kind, code, super()._two(kind, a, b, key=key, step=step))
         self.builder.last[b.object_id] = self.builder.step
         return self._repeated(move, a, key)
 
@@ -186,8 +185,7 @@ class _Counting(SymbolicEvaluator):
         code = _code(a)
         move = self._move(OpKind.ROTATE_HOISTED, code)
         if move is None:
-            result = super()._rotate_hoisted(a, digits, step)
-            return self._learned(OpKind.ROTATE_HOISTED, code, result)
+            return self._learned(OpKind.ROTATE_HOISTED, code, super()._rotate_hoisted(a, digits, step))
         self.builder.last[digits.object_id] = self.builder.step
         return self._repeated(move, a, self._rotation_key(step))
 
@@ -195,8 +193,7 @@ class _Counting(SymbolicEvaluator):
         code = (_code(a) << 20 | limbs) << 4 | degree
         move = self._move(kind, code)
         if move is None:
-            result = super()._drop(kind, a, limbs, degree)
-            return self._learned(kind, code, result)
+            return self._learned(kind, code, super()._drop(kind, a, limbs, degree))
         return self._repeated(move, a, None)
 
     def _learned(self, kind: OpKind, code: int, result: Cipher) -> Cipher:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
@@ -100,7 +101,64 @@ Operand = Any
 """A ciphertext of the reading, a `Plain`, or a number."""
 
 
-class Evaluator(Protocol):
+_by_table: Callable[[Any], Callable[..., Ciphertext]] = attrgetter("plain_call")
+
+
+class PlainCalls(Protocol):
+    """The calls of some ciphertexts, and at most one whole number, that have one result.
+
+    A subclass defines each call, or one method for all others: `plain_call(name, *operands, argument=None)`.
+    """
+
+    def negate(self, a: Ciphertext) -> Ciphertext:
+        """-a."""
+        return _by_table(self)("negate", a)
+
+    def mult_no_relin(self, a: Ciphertext, b: Ciphertext) -> Ciphertext:
+        """a * b as three polynomials; `relinearize` brings it back to two."""
+        return _by_table(self)("mult_no_relin", a, b)
+
+    def relinearize(self, a: Ciphertext) -> Ciphertext:
+        """Two polynomials from three."""
+        return _by_table(self)("relinearize", a)
+
+    def square(self, a: Ciphertext) -> Ciphertext:
+        """a * a, relinearized; not rescaled."""
+        return _by_table(self)("square", a)
+
+    def rotate(self, a: Ciphertext, step: int) -> Ciphertext:
+        """Slots moved to the left by `step` (to the right if negative), cyclically. Step 0 returns `a`."""
+        return _by_table(self)("rotate", a, argument=step)
+
+    def decompose(self, a: Ciphertext) -> Ciphertext:
+        """The digits of `a`, for `rotate_hoisted`. Programs call `rotate_many`; recorded calls come one by one."""
+        return _by_table(self)("decompose", a)
+
+    def rotate_hoisted(self, a: Ciphertext, digits: Ciphertext, step: int) -> Ciphertext:
+        """As `rotate`, with the digits of `a`."""
+        return _by_table(self)("rotate_hoisted", a, digits, argument=step)
+
+    def conjugate(self, a: Ciphertext) -> Ciphertext:
+        """Complex conjugate of every slot."""
+        return _by_table(self)("conjugate", a)
+
+    def rescale(self, a: Ciphertext) -> Ciphertext:
+        """Division by the last prime: one limb fewer, and the scale of a product back to the scale of its factors."""
+        return _by_table(self)("rescale", a)
+
+    def mod_drop(self, a: Ciphertext, limbs: int) -> Ciphertext:
+        """`a` with `limbs` limbs, without division."""
+        return _by_table(self)("mod_drop", a, argument=limbs)
+
+    def mult_by_i(self, a: Ciphertext) -> Ciphertext:
+        """Every slot times i: a product with a monomial, which leaves the scale.
+
+        Raises: PenstockError: the reading computes with OpenFHE, whose contexts are of real data here.
+        """
+        return _by_table(self)("mult_by_i", a)
+
+
+class Evaluator(PlainCalls, Protocol):
     """One method a primitive. Results are new ciphertexts; operands never change.
 
     Under a `fixed-manual` parameter set a product must be rescaled by the program before it is multiplied again or
@@ -132,10 +190,6 @@ class Evaluator(Protocol):
         """a - b; at least one is a ciphertext, the other may be a plaintext (second place) or a number."""
         ...
 
-    def negate(self, a: Ciphertext) -> Ciphertext:
-        """-a."""
-        ...
-
     def mult(self, a: Operand, b: Operand) -> Ciphertext:
         """a * b, as `add`; relinearized, not rescaled."""
         ...
@@ -149,44 +203,8 @@ class Evaluator(Protocol):
         """
         ...
 
-    def mult_no_relin(self, a: Ciphertext, b: Ciphertext) -> Ciphertext:
-        """a * b as three polynomials; `relinearize` brings it back to two."""
-        ...
-
-    def relinearize(self, a: Ciphertext) -> Ciphertext:
-        """Two polynomials from three."""
-        ...
-
-    def square(self, a: Ciphertext) -> Ciphertext:
-        """a * a, relinearized; not rescaled."""
-        ...
-
-    def rotate(self, a: Ciphertext, step: int) -> Ciphertext:
-        """Slots moved to the left by `step` (to the right if negative), cyclically. Step 0 returns `a`."""
-        ...
-
     def rotate_many(self, a: Ciphertext, steps: Sequence[int]) -> list[Ciphertext]:
         """One rotation a step, of none or more; the digit decomposition is shared (hoisting)."""
-        ...
-
-    def decompose(self, a: Ciphertext) -> Ciphertext:
-        """The digits of `a`, for `rotate_hoisted`. Programs call `rotate_many`; recorded calls come one by one."""
-        ...
-
-    def rotate_hoisted(self, a: Ciphertext, digits: Ciphertext, step: int) -> Ciphertext:
-        """As `rotate`, with the digits of `a`."""
-        ...
-
-    def conjugate(self, a: Ciphertext) -> Ciphertext:
-        """Complex conjugate of every slot."""
-        ...
-
-    def rescale(self, a: Ciphertext) -> Ciphertext:
-        """Division by the last prime: one limb fewer, and the scale of a product back to the scale of its factors."""
-        ...
-
-    def mod_drop(self, a: Ciphertext, limbs: int) -> Ciphertext:
-        """`a` with `limbs` limbs, without division."""
         ...
 
     def bootstrap(self, a: Ciphertext, slots: int | None = None) -> Ciphertext:
@@ -221,13 +239,6 @@ class Evaluator(Protocol):
     def polynomial(self, a: Ciphertext, coefficients: Sequence[float]) -> Ciphertext:
         """Sum of c_k a^k, by the powers of `a`. Zeros in the highest places do not count; a constant is the product of
         `a` with 0, plus c_0."""
-        ...
-
-    def mult_by_i(self, a: Ciphertext) -> Ciphertext:
-        """Every slot times i: a product with a monomial, which leaves the scale.
-
-        Raises: PenstockError: the reading computes with OpenFHE, whose contexts are of real data here.
-        """
         ...
 
     def scaled(self, a: Ciphertext, factor: float) -> Ciphertext:

@@ -9,7 +9,7 @@ modulus adds whole multiples of q_0, and the sine's residue of them is the error
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from penstock.errors import ParamsError, PenstockError
-from penstock.operations import SMALL_KINDS, OpKind
+from penstock.errors import ParamsError
+from penstock.operations import OpKind, Rules
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.abreast import Bundle, Circuit, members_of
 from penstock.program.call import (
@@ -44,15 +44,6 @@ from penstock.program.noisy_small import NoisySmallRing
 from penstock.program.scaling import ScaleState, align_pair
 from penstock.traces.builder import TraceBuilder
 
-_OVER_Q_AND_P = {
-    OpKind.EXTEND,
-    OpKind.ADD_EXTENDED,
-    OpKind.DECOMPOSE_EXTENDED,
-    OpKind.ROTATE_HOISTED_EXTENDED,
-    OpKind.ROTATE_EXTENDED,
-    OpKind.MOD_DOWN,
-    OpKind.MOD_RAISE,
-}
 _LEAST_BITS = 5
 """OpenFHE refuses to decrypt where fewer bits are left above the noise."""
 _LEAST_FLOODING = 0.125
@@ -235,11 +226,13 @@ class NoisyEvaluator(ExpandingEvaluator):
 
     # One step.
     def execute(self, call: Call) -> Executed:
-        if call.kind is OpKind.ENCRYPT:
-            return Executed(call.state, self._stored(call))
-        if call.kind in SMALL_KINDS:
-            return Executed(call.state, self._small_step(call))
         return Executed(call.state, self._computed(call))
+
+    def _computed(self, call: Call) -> Any:
+        operands = call.operands
+        if call.how is Manner.ADJUSTED:
+            return self._brought(operands[0], call.state, operands[1].value)
+        return NOISE[call.kind](self, call, operands[0].value if operands else None)
 
     def _stored(self, call: Call) -> Any:
         """A ciphertext that was there before: of the large ring, or whole numbers of the small one."""
@@ -254,96 +247,6 @@ class NoisyEvaluator(ExpandingEvaluator):
     def small(self) -> NoisySmallRing:
         """Polynomials of the small ring, with its noise."""
         return NoisySmallRing(self.model, self._random)
-
-    def _small_step(self, call: Call) -> Any:
-        small, first = self.small, call.operands[0].value
-        if call.kind is OpKind.EXPAND_SMALL:
-            return small.expanded(first)
-        if call.kind is OpKind.INNER_PRODUCTS:
-            return small.inner_products(first, _numbers(call))
-        if call.kind is OpKind.PACK_SMALL:
-            return small.packed([each.value for each in call.operands])
-        switched = self.model.to_sparse
-        if call.kind is OpKind.SWITCH_SMALL_SQUARED:
-            return small.noise(self.params.ring_dim, switched)  # all that its value adds
-        scale = self.model.scale(1)
-        coefficients = first + call.operands[1].value + small.noise(self.params.ring_dim, switched)
-        return Noisy(slots_of(coefficients) / scale, scale)
-
-    def _computed(self, call: Call) -> Noisy:
-        kind, operands, state = call.kind, call.operands, call.state
-        a = operands[0]
-        if call.plain is not None:
-            return self._with_plain(kind, a, call.plain, state)
-        if call.scalar is not None:
-            return self._with_scalar(kind, a, call.scalar, state, reverse=call.how is Manner.REVERSED)
-        if call.how is not None or kind in _OVER_Q_AND_P:
-            return self._circuit_step(call)
-        if kind in (OpKind.ADD, OpKind.SUB):
-            first, second = self._pair(a, operands[1])
-            total = self._sum_of(first, second, sign=-1 if kind is OpKind.SUB else 1)
-            if kind is OpKind.SUB and first is second and a.state.limbs == operands[1].state.limbs:
-                total.polynomials = 0
-            return total
-        if kind in (OpKind.MULT, OpKind.MULT_NO_RELIN, OpKind.SQUARE):
-            product = self._product(a, operands[-1], state)
-            return product if kind is OpKind.MULT_NO_RELIN else self._switched(product, state, over=2)
-        made: Noisy = a.value
-        if kind is OpKind.DECOMPOSE:
-            return made
-        if kind is OpKind.RELINEARIZE:
-            return self._switched(made, state, over=2)
-        if kind in (OpKind.ROTATE, OpKind.ROTATE_HOISTED):
-            assert call.step is not None
-            return self._switched(self._rolled(made, call.step), state)
-        if kind is OpKind.TO_SPARSE:
-            return Noisy(self._values(made), made.scale).with_noise(self._white(self.model.to_sparse, made))
-        if kind is OpKind.TO_DENSE:
-            return self._switched(made, state)
-        if kind is OpKind.CONJUGATE:
-            return self._switched(made.like(np.conj(self._values(made))), state)
-        if kind is OpKind.NEGATE:
-            return made.like(-self._values(made))
-        if kind is OpKind.RESCALE:
-            return self._rescaled(made, a.state.limbs)
-        if kind is OpKind.MOD_DROP:
-            rescaled = self.params.scaling.automatic and a.state.degree == 2
-            return self._rescaled(made, a.state.limbs) if rescaled else made
-        raise PenstockError(f"the noisy reading has no '{kind}'")
-
-    def _circuit_step(self, call: Call) -> Noisy:
-        """A step that only circuits take."""
-        kind, operands, predicted, how = call.kind, call.operands, call.state, call.how
-        made: Noisy = operands[0].value
-        model = self.model
-        if kind is OpKind.EXTEND:
-            return made
-        if isinstance(how, WeightedSum):
-            return self._weighted(operands, how, predicted)
-        if kind is OpKind.ADD_EXTENDED:
-            return self._sum_of(made, operands[1].value)
-        if kind is OpKind.DECOMPOSE_EXTENDED:
-            # The noise of dividing the second polynomial: every rotation by these digits has it.
-            slots = len(made.drawn)
-            noise = self._normal(slots, self._white(model.mod_down_second, made))
-            noise -= model.mod_down_mean / made.scale * self.run.mean_in_slots(slots)[1]
-            return Noisy(noise, made.scale)
-        if kind in (OpKind.ROTATE_HOISTED_EXTENDED, OpKind.ROTATE_EXTENDED):
-            assert call.step is not None
-            values = self._values(made)
-            if kind is OpKind.ROTATE_EXTENDED:
-                values = values + self._alike(made, operands[1].value)[1]
-            rolled = self._rolled(Noisy(values, made.scale), call.step)
-            return rolled.with_noise(self._white(model.key_switch(predicted.limbs), made))
-        if kind is OpKind.MOD_DOWN:
-            return self._divided(made)
-        if kind is OpKind.MOD_RAISE:
-            return self._raised(made, predicted.limbs)
-        if isinstance(how, Monomial):
-            return Noisy(self._values(made) * 1j ** (2 * how.power // self._top.ring_dim), made.scale)
-        if isinstance(how, Whole):
-            return Noisy(self._values(made) * how.factor, made.scale)
-        return self._brought(operands[0], predicted, operands[1].value)
 
     def _sum_of(self, a: Noisy, b: Noisy, sign: int = 1) -> Noisy:
         x, y = self._alike(a, b)
@@ -531,7 +434,8 @@ class NoisyEvaluator(ExpandingEvaluator):
         multiples = np.rint(self._random.standard_normal(2 * length) * np.sqrt(model.overflow))
         return Noisy(values + slots_of(multiples) * (model.q[0] / scale), scale)
 
-    def _rolled(self, made: Noisy, step: int) -> Noisy:
+    def _rolled(self, made: Noisy, step: int | None) -> Noisy:
+        assert step is not None
         return made.like(np.roll(self._values(made), -step))
 
     def _alike(self, a: Noisy, b: Noisy) -> tuple[Values, Values]:
@@ -551,6 +455,91 @@ class NoisyEvaluator(ExpandingEvaluator):
         both = self._random.standard_normal((slots, 2)).view(np.complex128)[:, 0]
         found: Values = both * np.sqrt(variance / 2)
         return found
+
+
+# Each operation: its rule is of the evaluator, the call and the value of the first operand.
+_K = OpKind
+NOISE: Rules[Callable[[NoisyEvaluator, Any, Any], Any]] = Rules(
+    "noise", "program/noisy.py", lambda row: row.makes is not None
+)
+NOISE.of(_K.ENCRYPT)(lambda ev, call, a: ev._stored(call))
+NOISE.of(_K.DECOMPOSE, _K.EXTEND)(lambda ev, call, a: a)
+NOISE.of(_K.NEGATE)(lambda ev, call, a: a.like(-ev._values(a)))
+NOISE.of(_K.RELINEARIZE)(lambda ev, call, a: ev._switched(a, call.state, over=2))
+NOISE.of(_K.ROTATE, _K.ROTATE_HOISTED)(lambda ev, call, a: ev._switched(ev._rolled(a, call.step), call.state))
+NOISE.of(_K.CONJUGATE)(lambda ev, call, a: ev._switched(a.like(np.conj(ev._values(a))), call.state))
+NOISE.of(_K.TO_SPARSE)(lambda ev, call, a: Noisy(ev._values(a), a.scale).with_noise(ev._white(ev.model.to_sparse, a)))
+NOISE.of(_K.TO_DENSE)(lambda ev, call, a: ev._switched(a, call.state))
+NOISE.of(_K.RESCALE)(lambda ev, call, a: ev._rescaled(a, call.operands[0].state.limbs))
+NOISE.of(_K.ADD_EXTENDED)(lambda ev, call, a: ev._sum_of(a, call.operands[1].value))
+NOISE.of(_K.MULT_PLAIN_EXTENDED)(lambda ev, call, a: ev._weighted(call.operands, call.how, call.state))
+NOISE.of(_K.MOD_DOWN)(lambda ev, call, a: ev._divided(a))
+NOISE.of(_K.MOD_RAISE)(lambda ev, call, a: ev._raised(a, call.state.limbs))
+NOISE.of(_K.EXPAND_SMALL)(lambda ev, call, a: ev.small.expanded(a))
+NOISE.of(_K.INNER_PRODUCTS)(lambda ev, call, a: ev.small.inner_products(a, _numbers(call)))
+NOISE.of(_K.PACK_SMALL)(lambda ev, call, a: ev.small.packed([each.value for each in call.operands]))
+# All that its value adds.
+NOISE.of(_K.SWITCH_SMALL_SQUARED)(lambda ev, call, a: ev.small.noise(ev.params.ring_dim, ev.model.to_sparse))
+NOISE.of(_K.ADD_PLAIN, _K.SUB_PLAIN, _K.MULT_PLAIN)(
+    lambda ev, call, a: ev._with_plain(call.kind, call.operands[0], call.plain, call.state)
+)
+
+
+@NOISE.of(_K.ADD, _K.SUB)
+def _sum(ev: NoisyEvaluator, call: Call, a: Any) -> Noisy:
+    one, other = call.operands
+    first, second = ev._pair(one, other)
+    total = ev._sum_of(first, second, sign=-1 if call.kind is _K.SUB else 1)
+    if call.kind is _K.SUB and first is second and one.state.limbs == other.state.limbs:
+        total.polynomials = 0
+    return total
+
+
+@NOISE.of(_K.MULT, _K.MULT_NO_RELIN, _K.SQUARE)
+def _product(ev: NoisyEvaluator, call: Call, a: Any) -> Noisy:
+    product = ev._product(call.operands[0], call.operands[-1], call.state)
+    return product if call.kind is _K.MULT_NO_RELIN else ev._switched(product, call.state, over=2)
+
+
+@NOISE.of(_K.ADD_SCALAR, _K.SUB_SCALAR, _K.MULT_SCALAR)
+def _with_number(ev: NoisyEvaluator, call: Call, a: Any) -> Noisy:
+    how, one = call.how, call.operands[0]
+    if isinstance(how, Monomial | Whole):
+        factor = how.factor if isinstance(how, Whole) else 1j ** (2 * how.power // ev._top.ring_dim)
+        return Noisy(ev._values(a) * factor, a.scale, bound=abs(factor) * a.bound)
+    assert call.scalar is not None
+    return ev._with_scalar(call.kind, one, call.scalar, call.state, reverse=how is Manner.REVERSED)
+
+
+@NOISE.of(_K.MOD_DROP)
+def _dropped(ev: NoisyEvaluator, call: Call, a: Any) -> Noisy:
+    state = call.operands[0].state
+    return ev._rescaled(a, state.limbs) if ev.params.scaling.automatic and state.degree == 2 else a
+
+
+@NOISE.of(_K.DECOMPOSE_EXTENDED)
+def _digits(ev: NoisyEvaluator, call: Call, a: Any) -> Noisy:
+    """The noise of dividing the second polynomial: every rotation by these digits has it."""
+    slots, model = len(a.drawn), ev.model
+    noise = ev._normal(slots, ev._white(model.mod_down_second, a))
+    noise -= model.mod_down_mean / a.scale * ev.run.mean_in_slots(slots)[1]
+    return Noisy(noise, a.scale)
+
+
+@NOISE.of(_K.ROTATE_HOISTED_EXTENDED, _K.ROTATE_EXTENDED)
+def _rotation(ev: NoisyEvaluator, call: Call, a: Any) -> Noisy:
+    values = ev._values(a)
+    if call.kind is _K.ROTATE_EXTENDED:
+        values = values + ev._alike(a, call.operands[1].value)[1]
+    rolled = ev._rolled(Noisy(values, a.scale), call.step)
+    return rolled.with_noise(ev._white(ev.model.key_switch(call.state.limbs), a))
+
+
+@NOISE.of(_K.SWITCH_SMALL)
+def _from_small(ev: NoisyEvaluator, call: Call, a: Any) -> Noisy:
+    scale = ev.model.scale(1)
+    noise = ev.small.noise(ev.params.ring_dim, ev.model.to_sparse)
+    return Noisy(slots_of(a + call.operands[1].value + noise) / scale, scale)
 
 
 def _numbers(call: Call) -> Values:

@@ -12,7 +12,7 @@ from functools import lru_cache, reduce
 from typing import Any
 
 from penstock.errors import EvaluationRefused, ParamsError, PenstockError
-from penstock.operations import CONJ_KEY, RELIN_KEY, OpKind, rotation_key
+from penstock.operations import RELIN_KEY, TRAITS, OpKind, rotation_key
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.arguments import (
     factor_of,
@@ -25,24 +25,25 @@ from penstock.program.arguments import (
     step_of,
     steps_of,
     swapped,
+    whole,
 )
 from penstock.program.call import DIGITS, MANY, Call, Cipher, Executed, How, Manner
-from penstock.program.evaluator import Operand, Plain, Values, Weight, name_of, padded
+from penstock.program.evaluator import Operand, Plain, PlainCalls, Values, Weight, name_of, padded
 from penstock.program.fits import check_number, check_scale, check_vector
 from penstock.program.imaginary import ComplexValues
 from penstock.program.scaling import Aligned, ScaleState, align_pair, align_unary, check_drop
 from penstock.traces.builder import TraceBuilder
 
-MULTIPLICATIONS = {OpKind.MULT, OpKind.MULT_NO_RELIN, OpKind.SQUARE, OpKind.MULT_PLAIN, OpKind.MULT_SCALAR}
+MULTIPLICATIONS = frozenset(kind for kind, row in TRAITS.items() if row.is_product)
 """Kinds that double the scale."""
 _KEYLESS_SUMS = {
     False: ("add", OpKind.ADD, OpKind.ADD_PLAIN, OpKind.ADD_SCALAR),
     True: ("sub", OpKind.SUB, OpKind.SUB_PLAIN, OpKind.SUB_SCALAR),
 }
-_RELINEARIZED = {OpKind.RELINEARIZE, OpKind.MULT, OpKind.SQUARE}
+_RELINEARIZED = frozenset(kind for kind, row in TRAITS.items() if row.key == RELIN_KEY)
 
 
-class RowWriter(ABC):
+class RowWriter(PlainCalls, ABC):
     """An evaluator that writes its trace while it runs. Composites are in `penstock.program.composites`."""
 
     def __init__(self, params: CkksParameters, builder: TraceBuilder | None = None) -> None:
@@ -79,10 +80,6 @@ class RowWriter(ABC):
     def polynomial(self, a: Cipher, coefficients: Sequence[float]) -> Cipher:
         """As the protocol has it."""
 
-    @abstractmethod
-    def mult_by_i(self, a: Cipher) -> Cipher:
-        """As the protocol has it."""
-
     def _rotation_key(self, step: int) -> str:
         """The key id of a rotation."""
         return rotation_key(step, self.params.ring_dim)
@@ -93,14 +90,7 @@ class RowWriter(ABC):
         check_vector(self.params, "encrypt", vector, ScaleState.encrypted(self.params, self.params.num_q))
         done = self._encrypt(vector)
         object_id = self.builder.ciphertext(done.state.limbs, name=name)
-        self.builder.add(
-            OpKind.ENCRYPT,
-            limbs_in=done.state.limbs,
-            limbs_out=done.state.limbs,
-            output=object_id,
-            start_s=done.start_s,
-            end_s=done.end_s,
-        )
+        self.write_row(OpKind.ENCRYPT, (), object_id, done, done.state.limbs)
         return Cipher(object_id, done.state, value=done.value)
 
     def encode(self, values: Values | Callable[[], Values], *, name: str | None = None) -> Plain:
@@ -112,16 +102,23 @@ class RowWriter(ABC):
     def _decrypt_by(self, a: Cipher, decrypt: Callable[[Cipher], tuple[Values, Executed]]) -> Values:
         check_scale(self.builder.params, a.state)
         values, done = decrypt(a)
-        self.builder.add(
-            OpKind.DECRYPT,
-            limbs_in=a.state.limbs,
-            limbs_out=a.state.limbs,
-            operands=(a.object_id,),
-            output=None,
-            start_s=done.start_s,
-            end_s=done.end_s,
-        )
+        self.write_row(OpKind.DECRYPT, [a], None, done, a.state.limbs)
         return values
+
+    def plain_call(self, name: str, a: Operand, *others: Operand, argument: int | None = None) -> Cipher:
+        """A call that the table of operations describes; a key switches two polynomials."""
+        kind, key, checked = _PLAIN[name]
+        a = checked(name, a)
+        if argument is not None:
+            wanted = TRAITS[kind].argument
+            argument = whole(f"{name}: the {wanted}", argument)
+            if wanted == "step":
+                argument = self.normal_step(argument)
+                key = self._rotation_key(argument)
+        if others:
+            (b,) = (checked(name, each) for each in others)
+            return self._two(kind, a, b, key=key, step=argument)
+        return self._one(kind, a, key=key, step=argument)
 
     # Sums.
     def add(self, a: Operand, b: Operand) -> Cipher:
@@ -144,9 +141,6 @@ class RowWriter(ABC):
             return self._one(with_plain, a, plain=b.fitting(self.params.slots))
         return self._one(with_scalar, a, scalar=number_of(b))
 
-    def negate(self, a: Cipher) -> Cipher:
-        return self._one(OpKind.NEGATE, ciphertext("negate", a))
-
     # Products.
     def mult(self, a: Operand, b: Operand) -> Cipher:
         if not isinstance(a, Cipher):
@@ -161,9 +155,6 @@ class RowWriter(ABC):
     def weighted_sum(self, terms: Iterable[Cipher], weights: Iterable[Weight]) -> Cipher:
         return reduce(self.add, (self.mult(a, b) for a, b in pairs_of(terms, weights, self, ciphertext)))
 
-    def mult_no_relin(self, a: Cipher, b: Cipher) -> Cipher:
-        return self._two(OpKind.MULT_NO_RELIN, ciphertext("mult_no_relin", a), ciphertext("mult_no_relin", b))
-
     def relinearize(self, a: Cipher) -> Cipher:
         a = ciphertext("relinearize", a)
         if a.polynomials == MANY:
@@ -172,9 +163,6 @@ class RowWriter(ABC):
                 "secret key have no keys; relinearize its factors first"
             )
         return self._one(OpKind.RELINEARIZE, a, key=RELIN_KEY)
-
-    def square(self, a: Cipher) -> Cipher:
-        return self._one(OpKind.SQUARE, relinearized("square", a), key=RELIN_KEY)
 
     # Automorphisms.
     def rotate(self, a: Cipher, step: int) -> Cipher:
@@ -216,9 +204,6 @@ class RowWriter(ABC):
             self._rotation_key(step),
             step,
         )
-
-    def conjugate(self, a: Cipher) -> Cipher:
-        return self._one(OpKind.CONJUGATE, relinearized("conjugate", a), key=CONJ_KEY)
 
     def normal_step(self, step: int) -> int:
         """The step in (-slots/2, slots/2], so that one rotation has one name and one key."""
@@ -267,13 +252,13 @@ class RowWriter(ABC):
         return self.builder.open_scope(name)
 
     # One row.
-    def _two(self, kind: OpKind, a: Cipher, b: Cipher, *, key: str | None = None) -> Cipher:
+    def _two(self, kind: OpKind, a: Cipher, b: Cipher, *, key: str | None = None, step: int | None = None) -> Cipher:
         multiplication = kind in MULTIPLICATIONS
         one, other = a.state, b.state
         aligned = _met(one.limbs, one.degree, other.limbs, other.degree, self.params.scaling, multiplication)
         if not (multiplication or self.params.scaling.automatic) and self.params.library == "openfhe":
             check_drop(a.state, b.state)
-        return self._apply(kind, [a, b], aligned, key)
+        return self._apply(kind, [a, b], aligned, key, step)
 
     def _one(
         self,
@@ -307,7 +292,7 @@ class RowWriter(ABC):
             polynomials = min(sum(o.polynomials for o in operands) - 1, MANY)
         elif kind in _RELINEARIZED:
             polynomials = 2
-        elif len(operands) == 2 and kind is not OpKind.ROTATE_HOISTED:
+        elif len(operands) == 2:
             other = operands[1].polynomials
             polynomials = polynomials if polynomials >= other else other
         object_id = self.builder.ciphertext(done.state.limbs, polynomials if polynomials <= 3 else 3)
@@ -336,6 +321,21 @@ class RowWriter(ABC):
         )
         return Cipher(object_id, done.state, a.polynomials, done.value)
 
+    def write_row(
+        self, kind: OpKind, operands: Sequence[Cipher], output: int | None, done: Executed, limbs: int, **rest: Any
+    ) -> None:
+        """Add a row; it was computed at `limbs` limbs."""
+        self.builder.add(
+            kind,
+            limbs_in=limbs,
+            limbs_out=done.state.limbs,
+            operands=[each.object_id for each in operands],
+            output=output,
+            start_s=done.start_s,
+            end_s=done.end_s,
+            **rest,
+        )
+
     def _row(self, call: Call, result: Cipher, done: Executed, aligned: Aligned) -> None:
         limbs, plain = done.state.limbs, call.plain
         plaintext = None
@@ -353,7 +353,7 @@ class RowWriter(ABC):
             output=result.object_id,
             key=call.key,
             plaintext=plaintext,
-            step=call.step,
+            step=call.step if call.key else None,
             implied_rescales=aligned.rescales,
             implied_scalar_mults=aligned.scalar_mults,
             start_s=done.start_s,
@@ -405,3 +405,7 @@ def relinearized(what: str, a: Operand) -> Cipher:
             "first, ev.relinearize(a)"
         )
     return found
+
+
+_PLAIN = {kind.value: (kind, row.key, ciphertext if row.key is None else relinearized) for kind, row in TRAITS.items()}
+"""Name -> kind, key and check of the operands of a call."""

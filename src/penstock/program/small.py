@@ -90,16 +90,7 @@ class SmallSteps(RowWriter):
     ) -> Cipher:
         self._check_small()
         done = self.execute(Call(kind, operands, _ONE_LIMB, key, how=how))
-        self.builder.add(
-            kind,
-            limbs_in=1,
-            limbs_out=1,
-            operands=[each.object_id for each in operands],
-            output=output,
-            key=key,
-            start_s=done.start_s,
-            end_s=done.end_s,
-        )
+        self.write_row(kind, operands, output, done, 1, key=key)
         return Cipher(output, _ONE_LIMB, polynomials, done.value)
 
     def _check_small(self) -> None:

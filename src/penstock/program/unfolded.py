@@ -34,14 +34,14 @@ class UnfoldedEvaluator(SymbolicEvaluator):
     plaintexts_at_level = False
     """Whether the program encodes plaintexts at the limbs where it uses them, and not at all limbs."""
 
-    def _two(self, kind: OpKind, a: Cipher, b: Cipher, *, key: str | None = None) -> Cipher:
+    def _two(self, kind: OpKind, a: Cipher, b: Cipher, **details: Any) -> Cipher:
         if self.params.scaling is Scaling.FLEXIBLE_AUTO:
             with self.scope(SCOPE), self.scope(kind.value):
                 a, b = self.met(a, b)
                 if kind in MULTIPLICATIONS and a.state.degree == 2:
                     # An operand that is used twice is copied, and both copies are rescaled.
                     a, b = self.rescaled(a), self.rescaled(b)
-        return super()._two(kind, a, b, key=key)
+        return super()._two(kind, a, b, **details)
 
     def _one(self, kind: OpKind, a: Cipher, **details: Any) -> Cipher:
         if self.params.scaling is Scaling.FLEXIBLE_AUTO and kind in MULTIPLICATIONS and a.state.degree == 2:

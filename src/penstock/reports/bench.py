@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import Any
 
 from penstock.measure.bench.history import History, headline
-from penstock.reports.markup import Column, Content, Markup, tag
+from penstock.reports.markup import Column, Content, Markup, columns_of, tag
 from penstock.reports.numbers import UNKNOWN, count, percent, ratio, seconds
-from penstock.reports.page import PROSE, TEXT, Section
+from penstock.reports.page import TEXT, Section
 
 WIDE, HIGH = 190, 22
 """Of a drawing in a table, in pixels."""
@@ -36,15 +37,13 @@ def bench_headline(found: Sequence[History], names: Sequence[str]) -> Content:
 def _times(found: Sequence[History]) -> Section:
     """Each point: median, spread, and the runs one by one."""
     section = Section("times", "Times and how they spread")
-    section.add(tag("p", "A dot is the median of one run of a point. The line is the median of all its runs."))
-    columns = [Column("Point", TEXT), Column("With", TEXT), Column("Median"), Column("Spread"), Column("Runs"),
-               Column("Each run", TEXT)]  # fmt: skip
+    section.say("A dot is the median of one run of a point. The line is the median of all its runs.")
+    columns = columns_of("Point | With | >Median | >Spread | >Runs | Each run")
     rows = [
         (each.item, each.where, seconds(each.median_s), percent(each.spread), count(len(each.last)), strip(each.last))
         for each in found
     ]
-    section.table("Seconds of a call", columns, rows, provenance=["measured"])
-    return section
+    return section.table("Seconds of a call", columns, rows, provenance=["measured"])
 
 
 def _changes(found: Sequence[History]) -> Section:
@@ -52,13 +51,12 @@ def _changes(found: Sequence[History]) -> Section:
     section = Section("changes", "What changed")
     known = [each for each in found if each.change is not None]
     if not known:
-        section.missing = "no earlier run has one of these points"
-        return section
+        return section.leave_out("no earlier run has one of these points")
     rank = {"slower": 0, "faster": 1}
     ordered = sorted(known, key=lambda each: (rank.get(each.verdict, 2), -abs(math.log(_ratio(each)))))
-    columns = [Column("Point", TEXT), Column("With", TEXT), Column("Verdict", TEXT), Column("Before"), Column("Now"),
-               Column("Ratio"), Column("95 % interval"), Column("p"), Column("Noise"),
-               Column("Runs before and now", TEXT)]  # fmt: skip
+    columns = columns_of(
+        "Point | With | Verdict | >Before | >Now | >Ratio | >95 % interval | >p | >Noise | Runs before and now"
+    )
     rows = []
     for each in ordered:
         change = each.change or {}
@@ -77,7 +75,7 @@ def _changes(found: Sequence[History]) -> Section:
                 strip(each.last, each.samples[str(each.against)]),
             )
         )
-    section.table(
+    return section.table(
         "Each point against the latest earlier run that has it",
         columns,
         rows,
@@ -85,7 +83,6 @@ def _changes(found: Sequence[History]) -> Section:
         note="Ratio: now over before, above 1 is slower. 'slower' and 'faster' need p < 0.05 (Mann-Whitney U), an "
         "interval without 1, and a ratio outside the noise of the machine. Rings: before; dots: now.",
     )
-    return section
 
 
 def _trends(found: Sequence[History], names: Sequence[str]) -> Section:
@@ -99,15 +96,15 @@ def _trends(found: Sequence[History], names: Sequence[str]) -> Section:
         known = [value for value in medians if value is not None]
         change = ratio(known[-1] / known[0]) if len(known) > 1 else UNKNOWN
         rows.append((each.item, each.where, *map(seconds, medians), change, trend(medians)))
-    section.table("Median seconds of a call in each run, the oldest first", columns, rows, provenance=["measured"])
-    return section
+    return section.table(
+        "Median seconds of a call in each run, the oldest first", columns, rows, provenance=["measured"]
+    )
 
 
 def _runs(records: Sequence[tuple[str, Mapping[str, Any]]]) -> Section:
     """Machine and versions of each run."""
     section = Section("runs", "The runs")
-    columns = [Column("Run", TEXT), Column("Started (UTC)", TEXT), Column("Processor", PROSE), Column("penstock", TEXT),
-               Column("OpenFHE", TEXT), Column("Seed")]  # fmt: skip
+    columns = columns_of("Run | Started (UTC) | ~Processor | penstock | OpenFHE | >Seed")
     rows = []
     for name, record in records:
         host = record.get("host")
@@ -115,16 +112,11 @@ def _runs(records: Sequence[tuple[str, Mapping[str, Any]]]) -> Section:
         versions = (record.get(key) for key in ("penstock_version", "openfhe_version", "seed"))
         words = (record.get("started"), cpu, *versions)
         rows.append((name, *(UNKNOWN if word is None else str(word) for word in words)))
-    section.table("Machines and versions", columns, rows, provenance=["measured"])
-    return section
+    return section.table("Machines and versions", columns, rows, provenance=["measured"])
 
 
 def _median(samples: Sequence[float] | None) -> float | None:
-    ordered = sorted(samples or ())
-    if not ordered:
-        return None
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+    return median(samples) if samples else None
 
 
 def _ratio(each: History) -> float:

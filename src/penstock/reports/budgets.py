@@ -8,9 +8,9 @@ from typing import Any
 from penstock.reports import plots
 from penstock.reports.data import ReportData, Row
 from penstock.reports.facts import host, parameters, reproduce
-from penstock.reports.markup import Column, Content, Markup, tag
+from penstock.reports.markup import Content, Markup, columns_of, tag
 from penstock.reports.numbers import UNKNOWN, percent, seconds, short_size, significant
-from penstock.reports.page import TEXT, Plots, Section
+from penstock.reports.page import Plots, Section
 from penstock.reports.plots import Figure, colour
 from penstock.reports.sections import warnings
 from penstock.runs.folder import RunFolder
@@ -39,37 +39,23 @@ def rows_of(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def _quantities(each: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One budget."""
     place = {"cache_bytes": each["budget_bytes"], "mode": "overlap", "machine": each["machine"]}
+
+    def made(quantity: str, name: str, unit: str, provenance: str, policy: str = STORE) -> dict[str, Any]:
+        told = {"quantity": quantity, "value": each[name], "unit": unit, "provenance": provenance, "policy": policy}
+        return {**place, **told}
+
+    total, wait, read = ("total_s", "s", "s"), ("wait_s", "wait_s", "s"), ("io_bytes", "read_bytes", "B")
     rows = [
-        {
-            **place,
-            "quantity": quantity,
-            "value": each[f"{how}_{name}"],
-            "unit": unit,
-            "provenance": how,
-            "policy": STORE,
-        }
-        for quantity, name, unit in (("total_s", "s", "s"), ("wait_s", "wait_s", "s"), ("io_bytes", "read_bytes", "B"))
+        made(quantity, f"{how}_{name}", unit, how)
+        for quantity, name, unit in (total, wait, read)
         for how in ("measured", "simulated")
     ]
-    rows += [
-        {
-            **place,
-            "quantity": quantity,
-            "value": each[f"belady_{name}"],
-            "unit": unit,
-            "provenance": "simulated",
-            "policy": BELADY,
-        }
-        for quantity, name, unit in (("total_s", "s", "s"), ("io_bytes", "read_bytes", "B"))
-    ]
+    rows += [made(quantity, f"belady_{name}", unit, "simulated", BELADY) for quantity, name, unit in (total, read)]
     told = {
         "key_bytes": "B", "read_bytes_per_s": "B/s", "computing_share": "1", "reading_share": "1",
         "read_cpu_s_per_byte": "s/B", "peak_resident_bytes": "B",
     }  # fmt: skip
-    rows += [
-        {**place, "quantity": name, "value": each[name], "unit": unit, "provenance": "measured", "policy": STORE}
-        for name, unit in told.items()
-    ]
+    rows += [made(name, name, unit, "measured") for name, unit in told.items()]
     return rows
 
 
@@ -129,8 +115,7 @@ def _times(data: ReportData, page: Plots) -> Section:
     section = Section("budgets", "Budgets, measured and simulated")
     budgets = _budgets(data)
     if not budgets:
-        section.missing = "no budget was measured yet"
-        return section
+        return section.leave_out("no budget was measured yet")
     both = ["measured", "simulated"]
     section.add(page.add("budgets", "Time under each key budget", _figure(data, budgets), both))
     lines: list[list[Content]] = []
@@ -148,24 +133,21 @@ def _times(data: ReportData, page: Plots) -> Section:
                 *(seconds(wait) for wait in waits),
             ]
         )
-    columns = [
-        Column("Budget", TEXT), Column("Measured"), Column("Simulated"), Column("Error"), Column("Belady's rule"),
-        Column("Error"), Column("Waits, measured"), Column("Waits, simulated"),
-    ]  # fmt: skip
+    columns = columns_of(
+        "Budget | >Measured | >Simulated | >Error | >Belady's rule | >Error | >Waits, measured | >Waits, simulated"
+    )
     note = (
         "Simulated: the store's own rules of reading ahead and giving up. Belady's rule: as 'penstock simulate' plays "
         "the trace, with as much room for reads ahead as the budget leaves beside the rows in use."
     )
-    section.table("Time under each key budget", columns, lines, provenance=both, note=note)
-    return section
+    return section.table("Time under each key budget", columns, lines, provenance=both, note=note)
 
 
 def _reads(data: ReportData) -> Section:
     section = Section("reads", "Bytes read")
     budgets = _budgets(data)
     if not budgets:
-        section.missing = "no budget was measured yet"
-        return section
+        return section.leave_out("no budget was measured yet")
     lines = [
         [
             _named(data, budget),
@@ -173,9 +155,8 @@ def _reads(data: ReportData) -> Section:
         ]
         for budget in budgets
     ]
-    columns = [Column("Budget", TEXT), Column("Measured"), Column("Simulated"), Column("Belady's rule")]
-    section.table("Key bytes read from the store", columns, lines, provenance=["measured", "simulated"])
-    return section
+    columns = columns_of("Budget | >Measured | >Simulated | >Belady's rule")
+    return section.table("Key bytes read from the store", columns, lines, provenance=["measured", "simulated"])
 
 
 def _told(data: ReportData) -> Section:
@@ -183,8 +164,7 @@ def _told(data: ReportData) -> Section:
     section = Section("told", "Inputs of the simulator")
     budgets = _budgets(data)
     if not budgets:
-        section.missing = "no budget was measured yet"
-        return section
+        return section.leave_out("no budget was measured yet")
     machine = data.config.get("machine")
     computing = (
         f"Operations are priced by the machine {machine}; what the program does between them was measured."
@@ -195,7 +175,7 @@ def _told(data: ReportData) -> Section:
         " Reading was measured before and after each budget, while nothing computed; both at once, the program beside "
         "a thread that reads, before and after all of them."
     )
-    section.add(tag("p", computing, reading))
+    section.say(computing, reading)
     lines = []
     for budget in budgets:
         rate = _value(data, "read_bytes_per_s", budget, "measured")
@@ -209,12 +189,10 @@ def _told(data: ReportData) -> Section:
                 *(percent(share, 0) for share in shares),
             ]
         )
-    columns = [
-        Column("Budget", TEXT), Column("Reading and checking"), Column("Processor time of it"),
-        Column("Reading beside computing"), Column("Computing beside reading"),
-    ]  # fmt: skip
-    section.table("The disk around each budget", columns, lines, provenance=["measured"])
-    return section
+    columns = columns_of(
+        "Budget | >Reading and checking | >Processor time of it | >Reading beside computing | >Computing beside reading"
+    )
+    return section.table("The disk around each budget", columns, lines, provenance=["measured"])
 
 
 def _figure(data: ReportData, budgets: Sequence[int]) -> Figure:
@@ -223,11 +201,8 @@ def _figure(data: ReportData, budgets: Sequence[int]) -> Figure:
     drawn: list[Figure] = []
     names_of, symbols = ("measured", "simulated", "Belady's rule"), ("circle", "diamond", "square")
     for i, (name, symbol, which) in enumerate(zip(names_of, symbols, SHOWN, strict=True)):
-        drawn.append({
-            "type": "scatter", "mode": "lines+markers", "name": name, "x": names,
-            "y": [_value(data, "total_s", budget, *which) for budget in budgets],
-            "marker": {"color": colour(i), "symbol": symbol, "size": 9},
-            "line": {"color": colour(i), "dash": "solid" if which == SHOWN[0] else "dot"},
-            "hovertemplate": "%{x}: %{y:.4s}s<extra>%{fullData.name}</extra>",
-        })  # fmt: skip
+        marker: Figure = {"color": colour(i), "symbol": symbol, "size": 9}
+        line = {"color": colour(i), "dash": "solid" if which == SHOWN[0] else "dot"}
+        values = [_value(data, "total_s", budget, *which) for budget in budgets]
+        drawn.append(plots.spots(names, values, name, marker, line=line))
     return {"data": drawn, "layout": plots.layout("Key budget", "Time (s)")}

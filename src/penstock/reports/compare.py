@@ -18,14 +18,13 @@ from penstock.reports.budgets import is_budgets
 from penstock.reports.data import ReportData, is_streamed, last_by, load, ordered, provenances, sum_by
 from penstock.reports.facts import ASSUMED, assumed
 from penstock.reports.head import legend, main_mode, title, verdict
-from penstock.reports.markup import Column, Content, badges, join, tag
+from penstock.reports.markup import Column, Content, badges, columns_of, join, tag
 from penstock.reports.numbers import UNKNOWN, count, free, ratio, seconds, short_size
-from penstock.reports.page import Plots, Section, remedies
+from penstock.reports.page import PROSE, TEXT, Plots, Section, remedies
 from penstock.reports.sweep import is_sweep
 from penstock.runs.folder import RunFolder
 from penstock.system.files import write_atomic
 
-TEXT, PROSE = "text", "prose"
 DEFAULT_OUTPUT = Path("comparison.html")
 MOST_RUNS = 12
 """Columns of a table that can still be read."""
@@ -154,15 +153,13 @@ def differences(runs: Sequence[Compared], page: Plots) -> Section:
         if len({facts.get(name) for facts in found}) > 1
     ]
     if not names:
-        section.add(tag("p", "In nothing that was recorded: same configuration, machine and versions."))
-        return section
-    section.add(tag("p", "Everything else that was recorded is the same in all of them."))
-    section.table(
+        return section.say("In nothing that was recorded: same configuration, machine and versions.")
+    section.say("Everything else that was recorded is the same in all of them.")
+    return section.table(
         "What differs",
         [Column("", TEXT), *(Column(run.name, PROSE) for run in runs)],
         [(name, *(facts.get(name, UNKNOWN) for facts in found)) for name in names],
     )
-    return section
 
 
 def times(runs: Sequence[Compared], page: Plots) -> Section:
@@ -170,8 +167,7 @@ def times(runs: Sequence[Compared], page: Plots) -> Section:
     section = Section("time", "Parts of the measured time")
     rows = [[r for r in run.data.of("op_seconds") if r["kind"]] for run in runs]
     if sum(map(bool, rows)) < 2:
-        section.missing = "fewer than two of these runs hold measured operation times"
-        return section
+        return section.leave_out("fewer than two of these runs hold measured operation times")
     totals = [sum_by(each, lambda r: r["kind"]) for each in rows]
     calls = [sum_by((r for r in run.data.of("op_count") if r["kind"]), lambda r: r["kind"]) for run in runs]
     kinds = sorted({k for each in totals for k in each}, key=lambda k: -max(each.get(k, 0.0) for each in totals))
@@ -187,13 +183,12 @@ def times(runs: Sequence[Compared], page: Plots) -> Section:
         + [("all", *_values([sum(each.values()) or None for each in totals], seconds))],
         provenance=where,
     )
-    section.table(
+    return section.table(
         "Calls",
         _columns("Kind", runs),
         [(kind, *(count(each.get(kind)) for each in calls)) for kind in kinds],
         provenance=where,
     )
-    return section
 
 
 def slowdowns(runs: Sequence[Compared], page: Plots) -> Section:
@@ -213,8 +208,7 @@ def slowdowns(runs: Sequence[Compared], page: Plots) -> Section:
     tiers = ordered({t for each in found for _, t in each["slowdown"]}, ("hbm", "ddr5", "pcie5", "rdma"))
     points = [(m, t) for m in machines for t in tiers if any((m, t) in each["slowdown"] for each in found)]
     if not points:
-        section.missing = "none of these runs holds a simulation in which every key access goes to a tier"
-        return section
+        return section.leave_out("none of these runs holds a simulation in which every key access goes to a tier")
     where = provenances(r for run in runs for r in run.data.slowdowns())
     figure = compare_plots.dots(points, [(run.name, each["slowdown"]) for run, each in zip(runs, found, strict=True)])
     section.add(
@@ -223,7 +217,7 @@ def slowdowns(runs: Sequence[Compared], page: Plots) -> Section:
     for caption, quantity, shown in (("Slowdown", "slowdown", ratio), ("Total time", "total_s", seconds)):
         section.table(
             caption,
-            [Column("Machine", TEXT), Column("Tier", TEXT), *(Column(run.name) for run in runs)],
+            [*columns_of("Machine | Tier"), *(Column(run.name) for run in runs)],
             [(*point, *_values([each[quantity].get(point) for each in found], shown)) for point in points],
             provenance=where,
         )
@@ -241,10 +235,8 @@ def memory(runs: Sequence[Compared], page: Plots) -> Section:
         for cls in ordered({c for each in found for c in each}, ("key", "ciphertext", "plaintext")):
             rows.append((f"{cls}, {name}", *_values([each.get(cls) for each in found], short_size)))
     if not rows:
-        section.missing = "none of these runs counted bytes"
-        return section
-    section.table("Bytes by class", _columns("Class", runs), rows, provenance=dict.fromkeys(where))
-    return section
+        return section.leave_out("none of these runs counted bytes")
+    return section.table("Bytes by class", _columns("Class", runs), rows, provenance=dict.fromkeys(where))
 
 
 def warnings(runs: Sequence[Compared], page: Plots) -> Section:
@@ -261,12 +253,10 @@ def warnings(runs: Sequence[Compared], page: Plots) -> Section:
             run.name for run in runs
         ]
     if not said:
-        section.add(tag("p", "None."))
-        return section
-    section.add(
+        return section.say("None.")
+    return section.add(
         remedies((what, remedy, tag("br"), "Runs: ", ", ".join(names)) for (what, remedy), names in said.items())
     )
-    return section
 
 
 def assumptions(runs: Sequence[Compared], page: Plots) -> Section:
@@ -277,14 +267,12 @@ def assumptions(runs: Sequence[Compared], page: Plots) -> Section:
         for each in run.data.entries("assumptions"):
             used.setdefault(assumed(each), []).append(run.name)
     if not used:
-        section.missing = "these runs name no assumed or calibrated value"
-        return section
-    section.table(
+        return section.leave_out("these runs name no assumed or calibrated value")
+    return section.table(
         "Assumed and calibrated values",
         [*ASSUMED, Column("Runs", PROSE)],
         [(*key, "all" if len(where) == len(runs) else ", ".join(where)) for key, where in used.items()],
     )
-    return section
 
 
 def hosts(runs: Sequence[Compared], page: Plots) -> Section:
@@ -304,13 +292,12 @@ def hosts(runs: Sequence[Compared], page: Plots) -> Section:
     for name, of in facts:
         values = [of(run.data) for run in runs]
         rows.append((name, *(UNKNOWN if value is None else str(value) for value in values)))
-    section.table(
+    return section.table(
         "Machines and versions",
         [Column("What", TEXT), *(Column(run.name, PROSE) for run in runs)],
         rows,
         provenance=["measured"],
     )
-    return section
 
 
 def commands(runs: Sequence[Compared], page: Plots) -> Section:

@@ -7,17 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.reports.data import ReportData
-from penstock.reports.markup import Column, tag
+from penstock.reports.markup import columns_of, tag
 from penstock.reports.numbers import UNKNOWN, free, size, words
-from penstock.reports.page import PROSE, TEXT, Plots, Section
+from penstock.reports.page import Plots, Section
 
-ASSUMED = (
-    Column("Machine", TEXT),
-    Column("Value of", PROSE),
-    Column("Value", TEXT),
-    Column("Kind", TEXT),
-    Column("Source", PROSE),
-)
+ASSUMED = columns_of("Machine | ~Value of | Value | Kind | ~Source")
 """Columns of a table of assumptions."""
 
 
@@ -30,22 +24,17 @@ def assumption_section(found: Sequence[Mapping[str, Any]]) -> Section:
     """The section of the assumptions that a run folder stores."""
     section = Section("assumptions", "Assumed and calibrated values")
     if not found:
-        section.missing = "this run names no assumed or calibrated value"
-        return section
-    section.add(
-        tag(
-            "p",
-            "Values of the simulated machines that no datasheet gives: assumed by us, calibrated to a published or "
-            "measured result, or missing in the machine's file and taken as shown. Results that rest on them are as "
-            "good as they are.",
-        )
+        return section.leave_out("this run names no assumed or calibrated value")
+    section.say(
+        "Values of the simulated machines that no datasheet gives: assumed by us, calibrated to a published or "
+        "measured result, or missing in the machine's file and taken as shown. Results that rest on them are as "
+        "good as they are.",
     )
-    section.table(
+    return section.table(
         "Assumed and calibrated values",
         ASSUMED,
         [assumed(a) for a in found],
     )
-    return section
 
 
 def assumed(found: Mapping[str, Any]) -> tuple[str, ...]:
@@ -59,8 +48,7 @@ def parameters(data: ReportData, page: Plots) -> Section:
     section = Section("parameters", "CKKS parameters")
     params = data.section("params")
     if not params:
-        section.missing = "this run recorded no parameters"
-        return section
+        return section.leave_out("this run recorded no parameters")
     rows = []
     for name, value in params.items():
         if isinstance(value, dict):
@@ -68,8 +56,7 @@ def parameters(data: ReportData, page: Plots) -> Section:
         if value not in (None, ""):
             shown = "insecure" if name == "security_bits" and value == 0 else free(name, value)
             rows.append((words(name), shown))
-    section.table("Parameters", [Column("Parameter", TEXT), Column("Value", PROSE)], rows)
-    return section
+    return section.table("Parameters", columns_of("Parameter | ~Value"), rows)
 
 
 def host(data: ReportData, page: Plots) -> Section:
@@ -85,9 +72,9 @@ def host(data: ReportData, page: Plots) -> Section:
         ("OpenFHE", record.get("openfhe_version")), ("Python", record.get("python_version")),
         ("started (UTC)", record.get("started")), ("resumed", ", ".join(map(str, record.get("resumed") or [])) or None),
     ]  # fmt: skip
-    section.table(
+    return section.table(
         "Host and versions",
-        [Column("What", TEXT), Column("Value", PROSE)],
+        columns_of("What | ~Value"),
         [
             (name, "unknown" if value is None else str(value))
             for name, value in rows
@@ -95,7 +82,6 @@ def host(data: ReportData, page: Plots) -> Section:
         ],
         provenance=["measured"],
     )
-    return section
 
 
 def reproduce(data: ReportData, page: Plots) -> Section:
@@ -107,20 +93,17 @@ def reproduce(data: ReportData, page: Plots) -> Section:
     if command:
         section.add(tag("pre", tag("code", str(command)), tabindex="0"))
     else:
-        section.add(tag("p", "The command line of this run was not recorded."))
-    section.add(
-        tag(
-            "p",
-            "The same command with the same seed gives the same trace and the same simulated numbers; measured times "
-            "depend on the host. All rows are in results.csv and results.parquet beside this file, the trace in "
-            "trace.parquet, the whole configuration in run.json.",
-        )
+        section.say("The command line of this run was not recorded.")
+    section.say(
+        "The same command with the same seed gives the same trace and the same simulated numbers; measured times "
+        "depend on the host. All rows are in results.csv and results.parquet beside this file, the trace in "
+        "trace.parquet, the whole configuration in run.json.",
     )
     config = {k: v for k, v in data.config.items() if k != "command"}
     if config:
         section.table(
             "Configuration",
-            [Column("Setting", TEXT), Column("Value", PROSE)],
+            columns_of("Setting | ~Value"),
             [(words(k), free(k, v) if not isinstance(v, dict) else str(v)) for k, v in sorted(config.items())],
         )
     return section
@@ -143,5 +126,4 @@ def not_modelled(data: ReportData, page: Plots) -> Section:
     section = Section("not-modelled", "What penstock does not model")
     more = data.record.get("not_modelled")
     lines = [*NOT_MODELLED, *(str(line) for line in more)] if isinstance(more, list) else list(NOT_MODELLED)
-    section.add(tag("ul", [tag("li", line) for line in lines]))
-    return section
+    return section.add(tag("ul", [tag("li", line) for line in lines]))

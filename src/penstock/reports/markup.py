@@ -86,6 +86,12 @@ class Column:
     """`num`: right-aligned numbers; `text`: short words that stay on one line; `prose`: text that wraps."""
 
 
+def columns_of(headings: str) -> list[Column]:
+    """Columns of headings that are parted by ` | `; `>` starts one of numbers, `~` one of prose."""
+    holds = {">": "num", "~": "prose"}
+    return [Column(each.lstrip(">~"), holds.get(each[0], "text")) for each in headings.split(" | ")]
+
+
 def table(
     caption: str,
     columns: Sequence[Column],

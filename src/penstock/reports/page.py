@@ -22,9 +22,23 @@ class Section:
     missing: str = ""
     """Why there is nothing to show."""
 
-    def add(self, *content: Content) -> None:
+    def add(self, *content: Content) -> Section:
         """Put something under the heading, after what stands there."""
         self.content.extend(content)
+        return self
+
+    def say(self, *texts: Content) -> Section:
+        """Put a paragraph under the heading."""
+        return self.add(tag("p", *texts))
+
+    def beside(self, left: Content, right: Content) -> Section:
+        """Put two blocks under the heading: side by side if there is room, else one below the other."""
+        return self.add(tag("div", tag("div", left), tag("div", right), class_="pair"))
+
+    def leave_out(self, why: str) -> Section:
+        """Show the reason instead of the content."""
+        self.missing = why
+        return self
 
     def table(
         self,
@@ -34,24 +48,21 @@ class Section:
         *,
         provenance: Iterable[str] = (),
         note: str = "",
-    ) -> None:
+    ) -> Section:
         """Put a table under the heading."""
-        self.add(table(caption, columns, rows, provenance=provenance, note=note))
+        return self.add(table(caption, columns, rows, provenance=provenance, note=note))
 
 
 @dataclass(slots=True)
 class Plots:
-    """Collects the figures of a page; where they are switched off, the tables stand alone."""
+    """The figures of a page, in their order."""
 
-    enabled: bool = True
     figures: dict[str, plots.Figure] = field(default_factory=dict)
 
     def add(
         self, name: str, caption: str, figure: plots.Figure, provenance: Sequence[str], height: int = 340
     ) -> Markup:
         """A drawn figure. Args: provenance: of the rows that it shows."""
-        if not self.enabled:
-            return Markup("")
         ident = f"figure-{len(self.figures) + 1}-{name}"
         self.figures[ident] = figure
         return tag(
@@ -67,11 +78,6 @@ class Plots:
             ),
             class_="drawn",
         )
-
-
-def side_by_side(left: Content, right: Content) -> Markup:
-    """Two blocks side by side if there is room, else one below the other."""
-    return tag("div", tag("div", left), tag("div", right), class_="pair")
 
 
 def remedies(said: Iterable[tuple[Content, ...]]) -> Markup:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from penstock.reports.data import ReportData, Row, is_cached, is_forced, is_streamed, last_by, ordered, sum_by
@@ -46,35 +46,25 @@ def label(text: Any) -> str:
     return html.escape(shortened(str(text), 32), quote=False)
 
 
-def _rounded(values: Iterable[float | None]) -> list[float | None]:
+def rounded(values: Iterable[float | None]) -> list[float | None]:
     return [None if v is None or not math.isfinite(v) else float(f"{v:.6g}") for v in values]
 
 
 def plain_axis(title: str, **more: Any) -> Figure:
-    """An axis in the colours of the page."""
-    return {
-        "title": {"text": title, "standoff": 8},
-        "automargin": True,
-        "gridcolor": "@@grid",
-        "linecolor": "@@line",
-        "zerolinecolor": "@@line",
-        "ticks": "outside",
-        "tickcolor": "@@line",
-        **more,
-    }
+    return {"title": {"text": title}, **more}
 
 
-def _si(title: str, unit: str, **more: Any) -> Figure:
+def si_axis(title: str, unit: str, **more: Any) -> Figure:
     """An axis with SI prefixes before the unit: 10 ms, 100 MB."""
     return plain_axis(title, tickformat="~s", ticksuffix=unit, **more)
 
 
-def _with_room(values: Iterable[float]) -> Figure:
+def with_room(values: Iterable[float]) -> Figure:
     """The range of a bar axis from 0 that leaves room for the text at the end of the longest bar."""
     return {"range": [0, max(values, default=0.0) * 1.22 or 1.0], "nticks": 6}
 
 
-def _log_slowdown(values: Iterable[float], title: str = "Slowdown against ideal memory (×, log)") -> Figure:
+def log_slowdown(values: Iterable[float], title: str = "Slowdown against ideal memory (×, log)") -> Figure:
     """A logarithmic axis from 1, the ideal, to just above the largest value."""
     top = max([2.0, *(v for v in values if math.isfinite(v))]) * 1.25
     ticks = [m * 10.0**e for e in range(math.ceil(math.log10(top)) + 1) for m in (1, 2, 5) if m * 10.0**e <= top]
@@ -83,78 +73,56 @@ def _log_slowdown(values: Iterable[float], title: str = "Slowdown against ideal 
     )
 
 
-def frame(x: Figure, y: Figure) -> Figure:
-    """What the layouts of all plots share: their axes, and the colours of the page."""
-    return {
-        "xaxis": x,
-        "yaxis": y,
-        "margin": {"l": 8, "r": 12, "t": 12, "b": 8},
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"color": "@@fg", "size": 13, "family": "@@font"},
-        "hoverlabel": {"bgcolor": "@@bg", "bordercolor": "@@line", "font": {"color": "@@fg"}},
-    }
-
-
-def _layout(x: Figure, y: Figure, **more: Any) -> Figure:
-    return {
-        **frame(x, y),
-        "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": "@@muted", "activecolor": "@@fg"},
-        "legend": {
-            "orientation": "h",
-            "traceorder": "normal",
-            "yref": "container",
-            "y": 0,
-            "yanchor": "bottom",
-            "x": 0,
-            "xanchor": "left",
-        },
-        "showlegend": False,
-        **more,
-    }
+def page_layout(x: Figure, y: Figure, **more: Any) -> Figure:
+    return {"xaxis": x, "yaxis": y, **more}
 
 
 def layout(x_title: str, y_title: str) -> Figure:
     """Named places along x, seconds from 0 along y, and a legend."""
-    return _layout(plain_axis(x_title, type="category"), _si(y_title, "s", rangemode="tozero"), showlegend=True)
+    return page_layout(plain_axis(x_title, type="category"), si_axis(y_title, "s", rangemode="tozero"), showlegend=True)
 
 
-def _line(value: float, text: str, *, axis: str) -> dict[str, list[Figure]]:
+def reference_line(value: float, text: str, *, axis: str) -> dict[str, list[Figure]]:
     """A dashed reference line at `value` of a logarithmic axis, with its text."""
-    along = {"x0": 0, "x1": 1, "xref": "paper", "y0": value, "y1": value, "yref": "y"}
-    place = {"x": 1, "xref": "paper", "xanchor": "right", "y": math.log10(value), "yref": "y", "yanchor": "bottom"}
-    if axis == "x":
-        along = {"y0": 0, "y1": 1, "yref": "paper", "x0": value, "x1": value, "xref": "x"}
-        place = {"y": 1, "yref": "paper", "yanchor": "top", "x": math.log10(value), "xref": "x", "xanchor": "left"}
+    along: Figure = {"x0": value, "yref": "paper"} if axis == "x" else {"y0": value}
     return {
-        "shapes": [{"type": "line", "line": {"color": "@@muted", "width": 1.5, "dash": "dash"}, **along}],
-        "annotations": [{"text": text, "showarrow": False, "font": {"size": 11, "color": "@@muted"}, **place}]
-        if text
-        else [],
+        "shapes": [{"line": {"color": "@@muted", "dash": "dash"}, **along}],
+        "annotations": [{"text": text, "x": math.log10(value), "yref": "paper"}] if text else [],
     }
+
+
+def spots(x: Sequence[Any], y: Sequence[Any], name: str, marker: Figure, **more: Any) -> Figure:
+    """Marks of one series; with a `line`, joined."""
+    mode = "lines+markers" if "line" in more else "markers"
+    return {"type": "scatter", "mode": mode, "name": label(name), "x": x, "y": y, "marker": marker, **more}
+
+
+def symbol_of(i: int, size: float) -> Figure:
+    return {"color": colour(i), "symbol": SYMBOLS[i % len(SYMBOLS)], "size": size}
+
+
+def flat_bars(
+    places: Sequence[str],
+    series: Sequence[tuple[str, Sequence[float | None]]],
+    text: Callable[[float | None], str] = lambda value: "",
+) -> list[Figure]:
+    """Horizontal bars of several series, with the text of a value at its end."""
+    return [
+        {
+            "type": "bar", "orientation": "h", "name": label(name), "y": [label(place) for place in places],
+            "x": rounded(values), "text": [text(value) for value in values],
+            "marker": {"color": colour(i), "pattern": {"shape": PATTERNS[i % len(PATTERNS)]}},
+        }
+        for i, (name, values) in enumerate(series)
+    ]  # fmt: skip
 
 
 def time_by_kind(rows: Sequence[Row]) -> Figure:
     """Horizontal bars: total measured seconds of each kind, the largest on top."""
-    totals = sorted(sum_by(rows, lambda r: r["kind"]).items(), key=lambda item: item[1])
-    return {
-        "data": [
-            {
-                "type": "bar",
-                "orientation": "h",
-                "x": _rounded(v for _, v in totals),
-                "y": [label(k) for k, _ in totals],
-                "text": [seconds(v) for _, v in totals],
-                "textposition": "outside",
-                "cliponaxis": False,
-                "marker": {"color": "@@c0"},
-                "hovertemplate": "%{y}: %{x:.4s}s<extra></extra>",
-            }
-        ],
-        "layout": _layout(
-            _si("Total time (s)", "s", **_with_room(v for _, v in totals)), plain_axis("", type="category")
-        ),
-    }
+    totals = dict(sorted(sum_by(rows, lambda r: r["kind"]).items(), key=lambda item: item[1]))
+    x = si_axis("Total time (s)", "s", **with_room(totals.values()))
+    data = flat_bars(list(totals), [("", list(totals.values()))], seconds)
+    return {"data": data, "layout": page_layout(x, plain_axis("", type="category"))}
 
 
 def time_by_limbs(rows: Sequence[Row]) -> Figure:
@@ -170,36 +138,21 @@ def time_by_limbs(rows: Sequence[Row]) -> Figure:
     for i, (name, kinds) in enumerate(groups):
         at = sum_by((r for r in rows if r["kind"] in kinds), lambda r: r["limbs"])
         data.append({
-            "type": "bar", "name": label(name), "x": limbs, "y": _rounded(at.get(n, 0.0) for n in limbs),
-            "marker": {"color": colour(i), "pattern": {"shape": PATTERNS[i % len(PATTERNS)], "fillmode": "overlay",
-                                                       "solidity": 0.25, "size": 7}},
-            "hovertemplate": "%{y:.4s}s at %{x} limbs<extra>%{fullData.name}</extra>",
+            "type": "bar", "name": label(name), "x": limbs, "y": rounded(at.get(n, 0.0) for n in limbs),
+            "marker": {"color": colour(i), "pattern": {"shape": PATTERNS[i % len(PATTERNS)]}},
         })  # fmt: skip
-    x = plain_axis("Limbs of the ciphertext", tickmode="linear", dtick=max(1, len(limbs) // 12), tickangle=0)
-    return {"data": data, "layout": _layout(x, _si("Total time (s)", "s"), barmode="stack", showlegend=True)}
+    x = plain_axis("Limbs of the ciphertext", dtick=max(1, len(limbs) // 12))
+    return {"data": data, "layout": page_layout(x, si_axis("Total time (s)", "s"), barmode="stack", showlegend=True)}
 
 
 def bytes_by_class(touched: dict[str, float], unique: dict[str, float]) -> Figure:
     """Grouped bars: bytes that all accesses add up to, and bytes of the distinct objects."""
     classes = ordered({*touched, *unique}, ("key", "ciphertext", "plaintext"))
-    data = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "name": name,
-            "y": [label(c) for c in classes],
-            "x": _rounded(values.get(c) for c in classes),
-            "cliponaxis": False,
-            "text": [short_size(values[c]) if c in values else "" for c in classes],
-            "textposition": "outside",
-            "marker": {"color": colour(i), "pattern": {"shape": PATTERNS[i], "fillmode": "overlay", "solidity": 0.2}},
-            "hovertemplate": "%{y}: %{x:.4s}B<extra>%{fullData.name}</extra>",
-        }
-        for i, (name, values) in enumerate((("touched, every access", touched), ("distinct objects", unique)))
-    ]
+    series = (("touched, every access", touched), ("distinct objects", unique))
+    data = flat_bars(classes, [(name, [of.get(c) for c in classes]) for name, of in series], short_size)
     y = plain_axis("", type="category", autorange="reversed")
-    x = _si("Bytes (B)", "B", **_with_room([*touched.values(), *unique.values()]))
-    return {"data": data, "layout": _layout(x, y, barmode="group", showlegend=True)}
+    x = si_axis("Bytes (B)", "B", **with_room([*touched.values(), *unique.values()]))
+    return {"data": data, "layout": page_layout(x, y, barmode="group", showlegend=True)}
 
 
 def slowdown_by_tier(data: ReportData, mode: str) -> Figure | None:
@@ -214,24 +167,12 @@ def slowdown_by_tier(data: ReportData, mode: str) -> Figure | None:
         shown = [t for t in tiers if t in at]
         if not shown:
             continue
-        traces.append({
-            "type": "scatter", "mode": "markers", "name": label(machine), "x": _rounded(at[t] for t in shown),
-            "y": [label(t) for t in shown],
-            "marker": {"color": colour(i), "symbol": SYMBOLS[i % len(SYMBOLS)], "size": 13,
-                       "line": {"color": "@@bg", "width": 1}},
-            "hovertemplate": "%{fullData.name}, %{y}: %{x:.4g}×<extra></extra>",
-        })  # fmt: skip
-    x = _log_slowdown(r["value"] for r in rows)
-    y = plain_axis(
-        "Tier that holds the keys",
-        type="category",
-        categoryorder="array",
-        categoryarray=[label(t) for t in reversed(tiers)],
-    )
-    return {
-        "data": traces,
-        "layout": _layout(x, y, showlegend=True, **_line(IDEAL_80, " 80 % of the ideal", axis="x")),
-    }
+        places = [label(t) for t in shown]
+        traces.append(spots(rounded(at[t] for t in shown), places, machine, symbol_of(i, 13)))
+    x = log_slowdown(r["value"] for r in rows)
+    y = plain_axis("Tier that holds the keys", type="category", categoryarray=[label(t) for t in reversed(tiers)])
+    line = reference_line(IDEAL_80, " 80 % of the ideal", axis="x")
+    return {"data": traces, "layout": page_layout(x, y, showlegend=True, **line)}
 
 
 def slowdown_by_hit_ratio(data: ReportData, machine: str, mode: str) -> Figure | None:
@@ -250,24 +191,14 @@ def slowdown_by_hit_ratio(data: ReportData, machine: str, mode: str) -> Figure |
         at = sorted(last_by((r for r in rows if r["tier"] == tier), lambda r: r["hit_ratio"] or 0.0).items())
         if not at:
             continue
-        traces.append({
-            "type": "scatter", "mode": "lines+markers", "name": label(tier), "legendgroup": label(tier),
-            "x": _rounded(h for h, _ in at), "y": _rounded(v for _, v in at),
-            "line": {"color": paint[tier], "width": 2},
-            "marker": {"color": paint[tier], "symbol": SYMBOLS[i % len(SYMBOLS)], "size": 7},
-            "hovertemplate": "%{fullData.name}: %{y:.4g}× at %{x:.1%} hits<extra></extra>",
-        })  # fmt: skip
+        marker, line = {**symbol_of(i, 7), "color": paint[tier]}, {"color": paint[tier], "width": 2}
+        traces.append(spots(rounded(h for h, _ in at), rounded(v for _, v in at), tier, marker, line=line))
         if 0.0 < needed.get(tier, 0.0) <= 1.0:
-            traces.append({
-                "type": "scatter", "mode": "markers", "name": label(tier), "legendgroup": label(tier),
-                "showlegend": False, "x": _rounded([needed[tier]]), "y": [IDEAL_80],
-                "marker": {"color": paint[tier], "symbol": "star", "size": 14, "line": {"color": "@@bg", "width": 1}},
-                "hovertemplate": f"%{{fullData.name}}: {percent(needed[tier])} hits give 80 % of the ideal"
-                                 "<extra></extra>",
-            })  # fmt: skip
+            star = {"color": paint[tier], "symbol": "star", "size": 14}
+            traces.append(spots(rounded([needed[tier]]), [IDEAL_80], tier, star, showlegend=False))
     x = plain_axis("Hit ratio of evaluation keys (%)", tickformat=".0%", range=[-0.02, 1.02])
-    y = _log_slowdown((r["value"] for r in rows), "Slowdown (×, log)")
-    return {"data": traces, "layout": _layout(x, y, showlegend=True, **_line(IDEAL_80, "", axis="y"))}
+    y = log_slowdown((r["value"] for r in rows), "Slowdown (×, log)")
+    return {"data": traces, "layout": page_layout(x, y, showlegend=True, **reference_line(IDEAL_80, "", axis="y"))}
 
 
 def slowdown_by_cache(data: ReportData, machine: str, mode: str) -> Figure | None:
@@ -290,18 +221,15 @@ def slowdown_by_cache(data: ReportData, machine: str, mode: str) -> Figure | Non
             )
             if not at:
                 continue
-            traces.append({
-                "type": "scatter", "mode": "lines+markers", "name": label(tier), "legendgroup": label(tier),
-                "showlegend": j == 0, "x": [size for size, _ in at], "y": _rounded(v for _, v in at),
-                "line": {"color": paint[tier], "width": 2, "dash": ("solid", "dash", "dot", "dashdot")[j % 4]},
-                "marker": {"color": paint[tier], "symbol": SYMBOLS[i % len(SYMBOLS)] + ("" if j == 0 else "-open"),
-                           "size": 7},
-                "hovertemplate": f"%{{fullData.name}}, {label(policy)}: %{{y:.4g}}× with %{{x:.4s}}B<extra></extra>",
-            })  # fmt: skip
+            symbol = SYMBOLS[i % len(SYMBOLS)] + ("" if j == 0 else "-open")
+            marker = {"color": paint[tier], "symbol": symbol, "size": 7}
+            line = {"color": paint[tier], "width": 2, "dash": ("solid", "dash", "dot", "dashdot")[j % 4]}
+            more: Figure = {"line": line, "showlegend": j == 0}
+            traces.append(spots([size for size, _ in at], rounded(v for _, v in at), tier, marker, **more))
     sizes = [r["cache_bytes"] for r in rows]
     x = plain_axis("Cache for evaluation keys (B, log)", type="log", **_size_ticks(min(sizes), max(sizes)))
-    y = _log_slowdown((r["value"] for r in rows), "Slowdown (×, log)")
-    return {"data": traces, "layout": _layout(x, y, showlegend=True)}
+    y = log_slowdown((r["value"] for r in rows), "Slowdown (×, log)")
+    return {"data": traces, "layout": page_layout(x, y, showlegend=True)}
 
 
 def spread(heading: str, found: Sequence[tuple[str, float, float, float, int]]) -> Figure:
@@ -314,20 +242,15 @@ def spread(heading: str, found: Sequence[tuple[str, float, float, float, int]]) 
     names = [label(value) for value, *_ in found]
     middles = [middle for _, _, middle, _, _ in found]
     trace: Figure = {
-        "type": "scatter", "mode": "markers", "x": places, "y": _rounded(middles),
+        "type": "scatter", "mode": "markers", "x": places, "y": rounded(middles),
         "marker": {"color": colour(0), "size": 9},
-        "error_y": {"type": "data", "symmetric": False, "color": colour(0), "thickness": 1.5, "width": 5,
-                    "array": _rounded(high - middle for _, _, middle, high, _ in found),
-                    "arrayminus": _rounded(middle - low for _, low, middle, _, _ in found)},
-        "customdata": [
-            [html.escape(value, quote=False), ratio(low), ratio(high), n] for value, low, _, high, n in found
-        ],
-        "hovertemplate": "%{customdata[0]}: median %{y:.4g}×, %{customdata[1]} to %{customdata[2]}, "
-                         "%{customdata[3]} points<extra></extra>",
+        "error_y": {"color": colour(0), "array": rounded(high - middle for _, _, middle, high, _ in found),
+                    "arrayminus": rounded(middle - low for _, low, middle, _, _ in found)},
+        "customdata": [[html.escape(value, quote=False)] for value, *_ in found],
     }  # fmt: skip
     x = plain_axis(heading, range=[-0.5, len(found) - 0.5], tickvals=places, ticktext=names)
-    y = _log_slowdown((high for _, _, _, high, _ in found), "Slowdown (×, log)")
-    return {"data": [trace], "layout": _layout(x, y)}
+    y = log_slowdown((high for _, _, _, high, _ in found), "Slowdown (×, log)")
+    return {"data": [trace], "layout": page_layout(x, y)}
 
 
 POLICIES = ("lru", "belady", "optimal")
@@ -353,45 +276,24 @@ def key_working_set(data: ReportData) -> Figure:
     span = windows[0].num_operations
     middles = [w.first_operation + w.num_operations / 2 for w in windows]
     ends = [0, *(w.first_operation + w.num_operations for w in windows)]
-    bars: Figure = {"type": "bar", "x": middles, "width": [span * 0.92] * len(windows)}
     panels: list[tuple[str, str, list[float], Figure]] = [
-        ("y3", f"Distinct keys in each window of {span} operations", [0.74, 0.94], {
-            **bars, "y": [w.distinct_keys for w in windows], "marker": {"color": colour(0)},
-            "hovertemplate": "%{y} keys<extra>operation %{x:.0f}</extra>"}),
-        ("y2", "Key bytes touched in each window (B)", [0.39, 0.59], {
-            **bars, "y": [w.touched_bytes for w in windows], "marker": {"color": colour(1)},
-            "hovertemplate": "%{y:.4s}B touched<extra>operation %{x:.0f}</extra>"}),
+        ("y3", f"Distinct keys in each window of {span} operations", [0.74, 0.94],
+         {"type": "bar", "x": middles, "y": [w.distinct_keys for w in windows], "marker": {"color": colour(0)}}),
+        ("y2", "Key bytes touched in each window (B)", [0.39, 0.59],
+         {"type": "bar", "x": middles, "y": [w.touched_bytes for w in windows], "marker": {"color": colour(1)}}),
         ("y", "Bytes of all distinct keys so far (B)", [0.0, 0.24], {
-            "type": "scatter", "mode": "lines", "fill": "tozeroy", "fillcolor": "@@fill",
-            "line": {"color": colour(2), "width": 2}, "x": ends,
-            "y": [0, *(w.cumulative_unique_bytes for w in windows)],
-            "hovertemplate": "%{y:.4s}B so far<extra>operation %{x:.0f}</extra>"}),
+            "type": "scatter", "mode": "lines", "fill": "tozeroy", "line": {"color": colour(2), "width": 2}, "x": ends,
+            "y": [0, *(w.cumulative_unique_bytes for w in windows)]}),
     ]  # fmt: skip
-    layout = _layout(plain_axis("Operation (number in program order)", range=[0, ends[-1]], anchor="y"), {})
+    layout = page_layout(plain_axis("Operation (number in program order)", range=[0, ends[-1]]), {})
     layout["annotations"] = [
-        {
-            "text": title,
-            "showarrow": False,
-            "x": 0,
-            "xref": "paper",
-            "xanchor": "left",
-            "xshift": -4,
-            "y": domain[1],
-            "yref": "paper",
-            "yanchor": "bottom",
-            "yshift": 4,
-            "font": {"color": "@@fg"},
-        }
-        for _, title, domain, _ in panels
+        {"text": title, "x": 0, "xref": "paper", "y": domain[1], "yref": "paper"} for _, title, domain, _ in panels
     ]
     for axis, _, domain, _ in panels:
-        make = plain_axis("") if axis == "y3" else _si("", "B")
-        make["title"] = {"text": ""}
+        make = plain_axis("") if axis == "y3" else si_axis("", "B")
         layout[f"yaxis{axis[1:]}"] = {**make, "domain": domain, "rangemode": "tozero", "nticks": 4}
-    return {
-        "data": [{**trace, "yaxis": axis, "name": title, "showlegend": False} for axis, title, _, trace in panels],
-        "layout": layout,
-    }
+    drawn = [{**trace, "yaxis": axis, "name": title, "showlegend": False} for axis, title, _, trace in panels]
+    return {"data": drawn, "layout": layout}
 
 
 def fit_quality(measured: dict[tuple[str, int], float], predicted: dict[tuple[str, int], float]) -> Figure:
@@ -400,32 +302,18 @@ def fit_quality(measured: dict[tuple[str, int], float], predicted: dict[tuple[st
     kinds = ordered((kind for kind, _ in both), ())
     values = [side[key] for side in (measured, predicted) for key in both]
     low, high = min(values) / 1.5, max(values) * 1.5
+    equal = {"color": "@@muted", "dash": "dash", "width": 1.5}
     traces: list[Figure] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": [low, high],
-            "y": [low, high],
-            "hoverinfo": "skip",
-            "line": {"color": "@@muted", "dash": "dash", "width": 1.5},
-            "name": "equal",
-        }
+        {"type": "scatter", "mode": "lines", "x": [low, high], "y": [low, high], "line": equal, "name": "equal"}
     ]
     for i, kind in enumerate(kinds):
         points = sorted(k for k in both if k[0] == kind)
-        traces.append({
-            "type": "scatter", "mode": "markers", "name": label(kind), "x": _rounded(measured[k] for k in points),
-            "y": _rounded(predicted[k] for k in points), "text": [f"{n} limbs" for _, n in points],
-            "marker": {"color": colour(i), "symbol": SYMBOLS[(i + i // NUM_COLOURS) % len(SYMBOLS)], "size": 9},
-            "hovertemplate": "%{fullData.name}, %{text}: measured %{x:.3s}s, predicted %{y:.3s}s<extra></extra>",
-        })  # fmt: skip
+        marker = {**symbol_of(i + i // NUM_COLOURS, 9), "color": colour(i)}
+        x, y = (rounded(side[k] for k in points) for side in (measured, predicted))
+        traces.append(spots(x, y, kind, marker, text=[f"{n} limbs" for _, n in points]))
     scale = {"type": "log", "dtick": 1, "range": [math.log10(low), math.log10(high)]}
-    return {
-        "data": traces,
-        "layout": _layout(
-            _si("Measured total (s, log)", "s", **scale), _si("Predicted total (s, log)", "s", **scale), showlegend=True
-        ),
-    }
+    across, up = (si_axis(f"{which} total (s, log)", "s", **scale) for which in ("Measured", "Predicted"))
+    return {"data": traces, "layout": page_layout(across, up, showlegend=True)}
 
 
 def describe(name: str, figure: Figure) -> str:

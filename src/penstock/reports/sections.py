@@ -18,9 +18,9 @@ from penstock.reports.data import (
 )
 from penstock.reports.facts import assumptions, host, not_modelled, parameters, reproduce
 from penstock.reports.head import hit_ratio_text, main_mode
-from penstock.reports.markup import Column, Content, Markup, join, table, tag
+from penstock.reports.markup import Column, Content, Markup, columns_of, join, table, tag
 from penstock.reports.numbers import UNKNOWN, count, free, percent, ratio, seconds, short_size, size, words
-from penstock.reports.page import TEXT, Plots, Section, remedies, side_by_side
+from penstock.reports.page import TEXT, Plots, Section, remedies
 
 
 def sections(data: ReportData, page: Plots) -> list[Section]:
@@ -37,19 +37,18 @@ def check(data: ReportData, page: Plots) -> Section:
     section = Section("check", "Is the encrypted result right?")
     found = data.section("check")
     if not found:
-        section.missing = "this run recorded no comparison of the encrypted with the clear result"
-        return section
+        return section.leave_out("this run recorded no comparison of the encrypted with the clear result")
     first = ("max_abs_error", "tolerance", "accuracy_encrypted", "accuracy_clear", "chance_accuracy")
     lists = {n: v for n, v in found.items() if isinstance(v, list | tuple) and any(isinstance(x, str) for x in v)}
     names = ordered((n for n in found if n != "passed" and n not in lists), first)
     section.table(
         "Encrypted against clear",
-        [Column("Quantity", TEXT), Column("Value")],
+        columns_of("Quantity | >Value"),
         [(words(n), free(n, found[n])) for n in names],
         provenance=["measured"],
     )
     for name, lines in lists.items():
-        section.add(tag("p", f"{words(name).capitalize()}:"))
+        section.say(f"{words(name).capitalize()}:")
         section.add(tag("ul", [tag("li", str(line)) for line in lines]))
     return section
 
@@ -59,10 +58,8 @@ def warnings(data: ReportData, page: Plots) -> Section:
     section = Section("warnings", "Warnings")
     found = data.entries("warnings")
     if not found:
-        section.add(tag("p", "None."))
-        return section
-    section.add(remedies((str(w.get("what", "unnamed")), str(w.get("remedy", "none known"))) for w in found))
-    return section
+        return section.say("None.")
+    return section.add(remedies((str(w.get("what", "unnamed")), str(w.get("remedy", "none known"))) for w in found))
 
 
 def time_section(data: ReportData, page: Plots) -> Section:
@@ -70,65 +67,60 @@ def time_section(data: ReportData, page: Plots) -> Section:
     section = Section("time", "Parts of the measured time")
     rows = [r for r in data.of("op_seconds") if r["kind"]]
     if not rows:
-        section.missing = "this run holds no measured operation times (stage 'measured')"
-        return section
+        return section.leave_out("this run holds no measured operation times (stage 'measured')")
     where = provenances(rows)
     counts = sum_by((r for r in data.of("op_count") if r["kind"]), lambda r: r["kind"])
     by_kind = sorted(sum_by(rows, lambda r: r["kind"]).items(), key=lambda item: -item[1])
     total = sum(v for _, v in by_kind)
-    section.add(
-        side_by_side(
-            page.add(
-                "time-by-kind",
-                "Time by operation kind",
-                plots.time_by_kind(rows),
-                where,
-                height=120 + 26 * len(by_kind),
-            ),
-            table(
-                "Time by operation kind",
-                [Column("Kind", TEXT), Column("Calls"), Column("Total"), Column("Share"), Column("Mean a call")],
-                [
-                    (
-                        k,
-                        count(counts.get(k)),
-                        seconds(v),
-                        percent(v / total if total else None),
-                        seconds(v / counts[k] if counts.get(k) else None),
-                    )
-                    for k, v in by_kind
-                ]
-                + [("all", count(sum(counts.values()) or None), seconds(total), percent(1.0), "")],
-                provenance=where,
-                note=_accounting(data, total),
-            ),
-        )
+    section.beside(
+        page.add(
+            "time-by-kind",
+            "Time by operation kind",
+            plots.time_by_kind(rows),
+            where,
+            height=120 + 26 * len(by_kind),
+        ),
+        table(
+            "Time by operation kind",
+            columns_of("Kind | >Calls | >Total | >Share | >Mean a call"),
+            [
+                (
+                    k,
+                    count(counts.get(k)),
+                    seconds(v),
+                    percent(v / total if total else None),
+                    seconds(v / counts[k] if counts.get(k) else None),
+                )
+                for k, v in by_kind
+            ]
+            + [("all", count(sum(counts.values()) or None), seconds(total), percent(1.0), "")],
+            provenance=where,
+            note=_accounting(data, total),
+        ),
     )
     limbed = [r for r in rows if r["limbs"] is not None]
     if limbed:
         at = sum_by(limbed, lambda r: (r["limbs"], r["kind"]))
         calls = sum_by((r for r in data.of("op_count") if r["limbs"] is not None), lambda r: (r["limbs"], r["kind"]))
-        section.add(
-            side_by_side(
-                page.add(
-                    "time-by-limbs", "Time by limbs of the ciphertext", plots.time_by_limbs(limbed), where, height=400
-                ),
-                table(
-                    "Time by limbs and kind",
-                    [Column("Limbs"), Column("Kind", TEXT), Column("Calls"), Column("Total"), Column("Mean a call")],
-                    [
-                        (
-                            str(n),
-                            k,
-                            count(calls.get((n, k))),
-                            seconds(v),
-                            seconds(v / calls[n, k] if calls.get((n, k)) else None),
-                        )
-                        for (n, k), v in sorted(at.items(), key=lambda item: (-item[0][0], -item[1]))
-                    ],
-                    provenance=where,
-                ),
-            )
+        section.beside(
+            page.add(
+                "time-by-limbs", "Time by limbs of the ciphertext", plots.time_by_limbs(limbed), where, height=400
+            ),
+            table(
+                "Time by limbs and kind",
+                columns_of(">Limbs | Kind | >Calls | >Total | >Mean a call"),
+                [
+                    (
+                        str(n),
+                        k,
+                        count(calls.get((n, k))),
+                        seconds(v),
+                        seconds(v / calls[n, k] if calls.get((n, k)) else None),
+                    )
+                    for (n, k), v in sorted(at.items(), key=lambda item: (-item[0][0], -item[1]))
+                ],
+                provenance=where,
+            ),
         )
     return section
 
@@ -156,33 +148,29 @@ def bytes_section(data: ReportData, page: Plots) -> Section:
     section = Section("bytes", "Bytes by class")
     rows = [r for q in ("bytes_touched", "bytes_unique") for r in data.of(q) if r["kind"]]
     if not rows:
-        section.missing = "this run holds no byte counts (stage 'bytes')"
-        return section
+        return section.leave_out("this run holds no byte counts (stage 'bytes')")
     touched = sum_by((r for r in rows if r["quantity"] == "bytes_touched"), lambda r: r["kind"])
     unique = sum_by((r for r in rows if r["quantity"] == "bytes_unique"), lambda r: r["kind"])
     classes = ordered({*touched, *unique}, ("key", "ciphertext", "plaintext"))
-    section.add(
-        side_by_side(
-            page.add("bytes", "Bytes by class", plots.bytes_by_class(touched, unique), provenances(rows)),
-            table(
-                "Bytes by class",
-                [Column("Class", TEXT), Column("Touched"), Column("Distinct"), Column("Touched / distinct")],
-                [
-                    (
-                        c,
-                        size(touched.get(c)),
-                        size(unique.get(c)),
-                        ratio(touched[c] / unique[c] if touched.get(c) is not None and unique.get(c) else None),
-                    )
-                    for c in classes
-                ],
-                provenance=provenances(rows),
-                note="Touched counts every access; distinct counts each object once. "
-                "Where the first is many times the second, a cache can help.",
-            ),
-        )
+    return section.beside(
+        page.add("bytes", "Bytes by class", plots.bytes_by_class(touched, unique), provenances(rows)),
+        table(
+            "Bytes by class",
+            columns_of("Class | >Touched | >Distinct | >Touched / distinct"),
+            [
+                (
+                    c,
+                    size(touched.get(c)),
+                    size(unique.get(c)),
+                    ratio(touched[c] / unique[c] if touched.get(c) is not None and unique.get(c) else None),
+                )
+                for c in classes
+            ],
+            provenance=provenances(rows),
+            note="Touched counts every access; distinct counts each object once. "
+            "Where the first is many times the second, a cache can help.",
+        ),
     )
-    return section
 
 
 def _dimension(row: Row) -> tuple[str, str, str]:
@@ -194,8 +182,9 @@ def slowdown_section(data: ReportData, page: Plots) -> Section:
     section = Section("slowdown", "Slowdown by tier and machine")
     rows = [r for r in data.slowdowns() if is_streamed(r) and r["tier"]]
     if not rows:
-        section.missing = "this run holds no simulation in which every key access goes to a tier (stage 'simulate')"
-        return section
+        return section.leave_out(
+            "this run holds no simulation in which every key access goes to a tier (stage 'simulate')"
+        )
     mode = main_mode(data)
     figure = plots.slowdown_by_tier(data, mode)
     where = provenances(rows)
@@ -212,18 +201,8 @@ def slowdown_section(data: ReportData, page: Plots) -> Section:
     )
     energy = bool(at["energy_j"])
     params = {r["machine"]: r["params"] for r in rows}
-    columns = [
-        Column("Machine", TEXT),
-        Column("Parameters", TEXT),
-        Column("Tier", TEXT),
-        Column("Mode", TEXT),
-        Column("Compute"),
-        Column("Key I/O"),
-        Column("Total"),
-        Column("Slowdown"),
-        Column("Bytes moved"),
-        *([Column("Energy")] if energy else []),
-    ]
+    headings = "Machine | Parameters | Tier | Mode | >Compute | >Key I/O | >Total | >Slowdown | >Bytes moved"
+    columns = columns_of(headings + " | >Energy" * energy)
     body = [
         (
             k[0],
@@ -250,23 +229,19 @@ def slowdown_section(data: ReportData, page: Plots) -> Section:
         provenance=where,
         note="In brackets: the share of the ideal speed that is left.",
     )
-    section.add(
-        tag(
-            "p",
-            f"No evaluation key stays on the chip here: each use reads it from the tier. The plot shows the time mode "
-            f"{mode}. ",
-            _mode_meaning(modes),
-            _own_parameters(params, data),
-        )
+    section.say(
+        f"No evaluation key stays on the chip here: each use reads it from the tier. The plot shows the time mode "
+        f"{mode}. ",
+        _mode_meaning(modes),
+        _own_parameters(params, data),
     )
     drawn = (
         page.add("slowdown", f"Slowdown by tier and machine, {mode}", figure, where, height=180 + 42 * len(tiers))
         if figure
         else None
     )
-    section.add(side_by_side(drawn, matrix))
-    section.table("Times behind the slowdowns", columns, body, provenance=where)
-    return section
+    section.beside(drawn, matrix)
+    return section.table("Times behind the slowdowns", columns, body, provenance=where)
 
 
 def _own_parameters(params: dict[str | None, str | None], data: ReportData) -> str:
@@ -294,10 +269,9 @@ def hit_ratio_section(data: ReportData, page: Plots) -> Section:
     mode = main_mode(data)
     rows = [r for r in data.slowdowns() if r["mode"] in (mode, None) and is_forced(r) and r["tier"]]
     needed = plots.required_rows(data, mode)
-    drawn = [(m, plots.slowdown_by_hit_ratio(data, m, mode)) for m in data.machines()]
+    drawn = [(f"{m}: slowdown against hit ratio", plots.slowdown_by_hit_ratio(data, m, mode)) for m in data.machines()]
     if not needed and not any(figure for _, figure in drawn):
-        section.missing = "this run holds no simulation with forced hit ratios and no needed hit ratios"
-        return section
+        return section.leave_out("this run holds no simulation with forced hit ratios and no needed hit ratios")
     if needed:
         machines, at = data.machines(), last_by(needed, lambda r: (r["machine"], r["tier"]))
         section.table(
@@ -311,21 +285,15 @@ def hit_ratio_section(data: ReportData, page: Plots) -> Section:
             provenance=provenances(needed),
             note="Closed form, serial: the slowdown is 1 + (1 − h)·(s − 1), where s is the slowdown without hits.",
         )
-    section.add(
-        tag("p", f"Dashed: 80 % of the ideal. A star: the hit ratio that the tier needs for it. Time mode {mode}.")
-    )
-    section.add(
-        _panels(
-            page, "hit-ratio", [(f"{m}: slowdown against hit ratio", figure) for m, figure in drawn], provenances(rows)
-        )
-    )
+    section.say(f"Dashed: 80 % of the ideal. A star: the hit ratio that the tier needs for it. Time mode {mode}.")
+    section.add(_panels(page, "hit-ratio", drawn, provenances(rows)))
     ratios = sorted({r["hit_ratio"] or 0.0 for r in rows})
     if len(ratios) > 1:
         curves = last_by(rows, lambda r: (r["machine"], r["tier"], r["hit_ratio"] or 0.0))
         shown = _thinned(ratios, 8)
         section.table(
             f"Slowdown at forced hit ratios, {mode}",
-            [Column("Machine", TEXT), Column("Tier", TEXT), *(Column(percent(h, 0)) for h in shown)],
+            [*columns_of("Machine | Tier"), *(Column(percent(h, 0)) for h in shown)],
             [
                 (m, t, *(ratio(curves.get((m, t, h))) for h in shown))
                 for m in data.machines()
@@ -359,30 +327,22 @@ def cache_section(data: ReportData, page: Plots) -> Section:
     mode = main_mode(data)
     rows = [r for r in data.slowdowns() if r["mode"] in (mode, None) and is_cached(r) and r["tier"]]
     if not rows:
-        section.missing = "this run holds no simulation with a cache (stage 'simulate')"
-        return section
+        return section.leave_out("this run holds no simulation with a cache (stage 'simulate')")
     policies = ordered((r["policy"] for r in rows), plots.POLICIES)
-    section.add(
-        tag(
-            "p",
-            "Solid lines: LRU. Dashed lines: Belady, which knows the future and keeps whole keys. Dotted lines: the "
-            "optimum, which keeps parts of keys (limbs); no policy loads fewer bytes. "
-            f"An FHE program does not branch on its data, so its future is known. Time mode {mode}.",
-        )
+    section.say(
+        "Solid lines: LRU. Dashed lines: Belady, which knows the future and keeps whole keys. Dotted lines: the "
+        "optimum, which keeps parts of keys (limbs); no policy loads fewer bytes. "
+        f"An FHE program does not branch on its data, so its future is known. Time mode {mode}.",
     )
-    drawn = [(m, plots.slowdown_by_cache(data, m, mode)) for m in data.machines()]
-    section.add(
-        _panels(
-            page, "cache", [(f"{m}: slowdown against cache size", figure) for m, figure in drawn], provenances(rows)
-        )
-    )
+    drawn = [(f"{m}: slowdown against cache size", plots.slowdown_by_cache(data, m, mode)) for m in data.machines()]
+    section.add(_panels(page, "cache", drawn, provenances(rows)))
     at = last_by(rows, lambda r: (r["machine"], r["cache_bytes"], r["tier"], r["policy"]))
     hits = {(r["machine"], r["cache_bytes"], r["policy"]): r["hit_ratio"] for r in rows}
     tiers = [t for t in data.tiers() if t in {r["tier"] for r in rows}]
     lines = [(m, c) for m in data.machines() for c in sorted({k[1] for k in at if k[0] == m})]
-    section.table(
+    return section.table(
         f"Slowdown by cache size, {mode}",
-        [Column("Machine", TEXT), Column("Cache"), Column("Policy", TEXT), Column("Hits"), *(Column(t) for t in tiers)],
+        [*columns_of("Machine | >Cache | Policy | >Hits"), *(Column(t) for t in tiers)],
         [
             (m, size(c), p, percent(hits.get((m, c, p))), *(ratio(at.get((m, c, t, p))) for t in tiers))
             for m, c in lines
@@ -391,7 +351,6 @@ def cache_section(data: ReportData, page: Plots) -> Section:
         ],
         provenance=provenances(rows),
     )
-    return section
 
 
 def working_set_section(data: ReportData, page: Plots) -> Section:
@@ -399,8 +358,7 @@ def working_set_section(data: ReportData, page: Plots) -> Section:
     section = Section("keys", "Key working set over time")
     windows = data.windows
     if not windows:
-        section.missing = data.trace_problem or "the trace names no evaluation key"
-        return section
+        return section.leave_out(data.trace_problem or "the trace names no evaluation key")
     note = (
         f"{data.unexpanded} composite calls are not expanded in the trace: their key accesses are unknown and missing."
         if data.unexpanded
@@ -410,29 +368,21 @@ def working_set_section(data: ReportData, page: Plots) -> Section:
     where = ["measured", "predicted"] if data.recorded else ["predicted"]
     accesses, last = sum(w.key_accesses for w in windows), windows[-1]
     most = max(windows, key=lambda w: w.distinct_keys)
-    section.add(
-        tag(
-            "p",
-            f"{count(accesses)} key accesses to {count(last.cumulative_distinct_keys)} distinct keys, "
-            f"{size(last.cumulative_unique_bytes)} in all. At most {count(most.distinct_keys)} keys, "
-            f"{size(most.unique_bytes)}, are used within one window of {count(windows[0].num_operations)} operations. "
-            f"{note}",
-        )
+    section.say(
+        f"{count(accesses)} key accesses to {count(last.cumulative_distinct_keys)} distinct keys, "
+        f"{size(last.cumulative_unique_bytes)} in all. At most {count(most.distinct_keys)} keys, "
+        f"{size(most.unique_bytes)}, are used within one window of {count(windows[0].num_operations)} operations. "
+        f"{note}",
     )
     section.add(
         page.add("keys", "Evaluation keys over the program, by window", plots.key_working_set(data), where, height=480)
     )
-    section.table(
+    return section.table(
         "Evaluation keys by window of operations",
-        [
-            Column("First operation"),
-            Column("Key accesses"),
-            Column("Distinct keys"),
-            Column("Bytes of them"),
-            Column("Bytes touched"),
-            Column("Distinct keys so far"),
-            Column("Bytes so far"),
-        ],
+        columns_of(
+            ">First operation | >Key accesses | >Distinct keys | >Bytes of them | >Bytes touched "
+            "| >Distinct keys so far | >Bytes so far"
+        ),
         [
             (
                 count(w.first_operation),
@@ -449,7 +399,6 @@ def working_set_section(data: ReportData, page: Plots) -> Section:
         note="Accesses are counted in the trace; bytes are computed from the parameters. Touched: what each key "
         "switch reads at its own number of limbs.",
     )
-    return section
 
 
 def fit_section(data: ReportData, page: Plots) -> Section:
@@ -459,8 +408,7 @@ def fit_section(data: ReportData, page: Plots) -> Section:
     predicted_rows = [r for r in data.of("predicted_op_seconds") if r["kind"] and r["limbs"] is not None]
     measured_rows = [r for r in data.of("op_seconds") if r["kind"] and r["limbs"] is not None]
     if not errors and not predicted_rows:
-        section.missing = "this run fitted no model of this CPU (stage 'fit')"
-        return section
+        return section.leave_out("this run fitted no model of this CPU (stage 'fit')")
     predicted = sum_by(predicted_rows, lambda r: (r["kind"], r["limbs"]))
     measured = sum_by(measured_rows, lambda r: (r["kind"], r["limbs"]))
     drawn: Content = None
@@ -472,12 +420,9 @@ def fit_section(data: ReportData, page: Plots) -> Section:
             provenances([*measured_rows, *predicted_rows]),
             height=440,
         )
-    section.add(
-        tag(
-            "p",
-            "The machine this-cpu is fitted to the operation times measured in this run, so these errors show how "
-            "well it describes them, not how well it predicts another program.",
-        )
+    section.say(
+        "The machine this-cpu is fitted to the operation times measured in this run, so these errors show how "
+        "well it describes them, not how well it predicts another program.",
     )
     statistics = list(dict.fromkeys(r["note"] or "error" for r in errors))
     at = last_by(errors, lambda r: (r["kind"] or "all", r["note"] or "error"))
@@ -497,7 +442,7 @@ def fit_section(data: ReportData, page: Plots) -> Section:
         tables.append(
             table(
                 "Measured and predicted totals by kind",
-                [Column("Kind", TEXT), Column("Measured"), Column("Predicted"), Column("Error")],
+                columns_of("Kind | >Measured | >Predicted | >Error"),
                 [
                     (k, seconds(totals_m.get(k)), seconds(p), signed(p / totals_m[k] - 1 if totals_m.get(k) else None))
                     for k, p in sorted(totals_p.items(), key=lambda item: -item[1])
@@ -505,8 +450,7 @@ def fit_section(data: ReportData, page: Plots) -> Section:
                 provenance=provenances([*measured_rows, *predicted_rows]),
             )
         )
-    section.add(side_by_side(drawn, tables))
-    return section
+    return section.beside(drawn, tables)
 
 
 def signed(value: float | None) -> str:

@@ -12,9 +12,9 @@ from typing import Any
 from penstock.machines import machine_names, tier_names
 from penstock.reports import plots
 from penstock.reports.facts import assumption_section
-from penstock.reports.markup import Column, Content, Markup, tag
+from penstock.reports.markup import Column, Content, Markup, columns_of, tag
 from penstock.reports.numbers import UNKNOWN, count, ratio, seconds, short_size
-from penstock.reports.page import PROSE, TEXT, Plots, Section
+from penstock.reports.page import TEXT, Plots, Section
 from penstock.reports.space import TARGETS, Space, option, space_of
 from penstock.runs.folder import RunFolder
 from penstock.simulation.names import CLASSES
@@ -194,16 +194,14 @@ def _axes(rows: Sequence[Row]) -> Section:
     section = Section("axes", "Axes")
     found = axes(rows)
     if not found:
-        section.missing = "no column has more than one value" if rows else "no point has been played yet"
-        return section
+        return section.leave_out("no column has more than one value" if rows else "no point has been played yet")
     lines = []
     for name, values in found.items():
         shown = ", ".join(value_text(name, value) for value in values[:MOST_VALUES])
         more = f" and {len(values) - MOST_VALUES} more" if len(values) > MOST_VALUES else ""
         lines.append(({**PROGRAM, **PLACE}[name], count(len(values)), shown + more))
-    columns = [Column("Axis", TEXT), Column("Values"), Column("Which", PROSE)]
-    section.table("Axes of the sweep", columns, lines, provenance=["simulated"])
-    return section
+    columns = columns_of("Axis | >Values | ~Which")
+    return section.table("Axes of the sweep", columns, lines, provenance=["simulated"])
 
 
 def _extremes(rows: Sequence[Row]) -> Section:
@@ -213,8 +211,7 @@ def _extremes(rows: Sequence[Row]) -> Section:
     for row in rows:
         programs.setdefault(tuple(row.get(name) for name in PROGRAM), []).append(row)
     if not programs:
-        section.missing = "no point has been played yet"
-        return section
+        return section.leave_out("no point has been played yet")
     moving = [name for name in axes(rows) if name in PLACE]
     lines = []
     for key, mine in list(programs.items())[:MOST_LINES]:
@@ -234,17 +231,15 @@ def _extremes(rows: Sequence[Row]) -> Section:
                     where,
                 )
             )
-    columns = [Column("Program", PROSE), Column("Point", TEXT), Column("Time"), Column("Slowdown"), Column("Energy"),
-               Column("Where", PROSE)]  # fmt: skip
+    columns = columns_of("~Program | Point | >Time | >Slowdown | >Energy | ~Where")
     cut = len(programs) - MOST_LINES
-    section.table(
+    return section.table(
         "The fastest and the slowest point of each program",
         columns,
         lines,
         provenance=["simulated"],
         note=f"{cut} more programs are in results.parquet." if cut > 0 else "",
     )
-    return section
 
 
 def _program(key: Sequence[Any]) -> str:
@@ -295,12 +290,10 @@ def _skipped(record: Mapping[str, Any]) -> Section:
     section = Section("skipped", "Points that cannot be")
     listed = [each for each in record.get("skipped") or [] if isinstance(each, dict)]
     if not listed:
-        section.missing = "every point that the axes name was played, or the sweep is not finished"
-        return section
-    columns = [Column("What", PROSE), Column("Why", PROSE), Column("Points")]
+        return section.leave_out("every point that the axes name was played, or the sweep is not finished")
+    columns = columns_of("~What | ~Why | >Points")
     lines = [(str(each.get("what")), str(each.get("why")), count(each.get("points"))) for each in listed[:MOST_LINES]]
-    section.table("Combinations that were left out", columns, lines)
-    return section
+    return section.table("Combinations that were left out", columns, lines)
 
 
 def _assumed(record: Mapping[str, Any]) -> Section:
@@ -311,9 +304,7 @@ def _warnings(record: Mapping[str, Any]) -> Section:
     section = Section("warnings", "Warnings")
     listed = [each for each in record.get("warnings") or [] if isinstance(each, dict)]
     if not listed:
-        section.missing = "there are none"
-        return section
-    columns = [Column("What", PROSE), Column("Remedy", PROSE)]
+        return section.leave_out("there are none")
+    columns = columns_of("~What | ~Remedy")
     lines = [(str(each.get("what")), str(each.get("remedy"))) for each in listed]
-    section.table("What makes results less than they seem", columns, lines)
-    return section
+    return section.table("What makes results less than they seem", columns, lines)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import TraceError
-from penstock.operations import TRAITS, OpKind
+from penstock.operations import TRAITS, OpKind, Rules
 from penstock.rewriting.program import Op, Program, galois_step
 from penstock.traces.schema import Trace
 
@@ -56,34 +56,21 @@ class Vector:
         return bool(np.array_equal(self.re, other.re) and np.array_equal(self.im, other.im))
 
 
-Binary = Callable[[Vector, Vector], Vector]
-_BINARY: dict[OpKind, Binary] = {
-    OpKind.ADD: Vector.__add__,
-    OpKind.SUB: Vector.__sub__,
-    OpKind.MULT: Vector.__mul__,
-    OpKind.MULT_NO_RELIN: Vector.__mul__,
-    OpKind.ADD_PLAIN: Vector.__add__,
-    OpKind.SUB_PLAIN: Vector.__sub__,
-    OpKind.MULT_PLAIN: Vector.__mul__,
-    OpKind.ADD_SCALAR: Vector.__add__,
-    OpKind.SUB_SCALAR: Vector.__sub__,
-    OpKind.MULT_SCALAR: Vector.__mul__,
-    OpKind.ADD_EXTENDED: Vector.__add__,
-    OpKind.MULT_PLAIN_EXTENDED: Vector.__mul__,
-}
-_WITH_PLAIN = (OpKind.ADD_PLAIN, OpKind.SUB_PLAIN, OpKind.MULT_PLAIN, OpKind.MULT_PLAIN_EXTENDED)
-_WITH_SCALAR = (OpKind.ADD_SCALAR, OpKind.SUB_SCALAR, OpKind.MULT_SCALAR)
-_UNCHANGED = (
-    OpKind.RELINEARIZE,
-    OpKind.TO_SPARSE,
-    OpKind.TO_DENSE,
-    OpKind.RESCALE,
-    OpKind.MOD_DROP,
-    OpKind.DECOMPOSE,
-    OpKind.EXTEND,
-    OpKind.DECOMPOSE_EXTENDED,
-    OpKind.MOD_DOWN,
-)
+MEANINGS: Rules[Callable[..., Vector]] = Rules("meaning", "rewriting/interpret.py", lambda _: False)
+"""Kind -> its result, of the operands and a plaintext or a number behind them. Without one no pass moves anything
+through the operation."""
+_K = OpKind
+for _meaning, _kinds in (
+    (Vector.__add__, (_K.ADD, _K.ADD_PLAIN, _K.ADD_SCALAR, _K.ADD_EXTENDED)),
+    (Vector.__sub__, (_K.SUB, _K.SUB_PLAIN, _K.SUB_SCALAR)),
+    (Vector.__mul__, (_K.MULT, _K.MULT_NO_RELIN, _K.MULT_PLAIN, _K.MULT_SCALAR, _K.MULT_PLAIN_EXTENDED)),
+    (lambda a: a * a, (_K.SQUARE,)),
+    (lambda a: Vector(-a.re % PRIME, -a.im % PRIME), (_K.NEGATE,)),
+    (Vector.conjugated, (_K.CONJUGATE,)),
+    (lambda a: a, (_K.RELINEARIZE, _K.TO_SPARSE, _K.TO_DENSE, _K.RESCALE, _K.MOD_DROP, _K.EXTEND, _K.MOD_DOWN)),
+    (lambda a: a, (_K.DECOMPOSE, _K.DECOMPOSE_EXTENDED)),
+):
+    MEANINGS.of(*_kinds)(_meaning)
 
 
 def interpret(trace: Trace, *, seed: int = 0, undecrypted: Set[int] | None = None) -> dict[int, Vector]:
@@ -149,26 +136,20 @@ class _Clear:
         output = -1 if op.output is None else op.output
         if op.kind is OpKind.ENCRYPT:
             return self.drawn(output)
-        a = self.values[op.operands[0]]
-        if op.kind in _BINARY:
-            if op.kind in _WITH_SCALAR:
-                b = self.drawn(output, 1)
-            elif op.kind in _WITH_PLAIN and op.plaintext is not None:
-                b = self.drawn(op.plaintext)
-            else:
-                b = self.values[op.operands[1]]
-            return _BINARY[op.kind](a, b)
-        if op.kind is OpKind.SQUARE:
-            return a * a
-        if op.kind is OpKind.NEGATE:
-            return Vector(-a.re % PRIME, -a.im % PRIME)
-        if op.kind is OpKind.CONJUGATE:
-            return a.conjugated()
-        if op.kind in _UNCHANGED:
-            return a
-        if TRAITS[op.kind].key == "rot":
+        a, *rest = [self.values[operand] for operand in op.operands]
+        row = TRAITS[op.kind]
+        if row.key == "rot" and row.takes[1:] in ((), ("digits",)):
             return self._rotated(index, op, a)
-        return a * a * a + self.drawn(output, 1)
+        if row.constants and op.plaintext is not None:
+            rest.append(self.drawn(op.plaintext))
+        elif row.numbers:
+            rest.append(self.drawn(output, 1))
+        if op.kind in MEANINGS:
+            return MEANINGS[op.kind](a, *rest)
+        for other in rest:
+            a = a * a * a + other
+        a = a * a * a + self.drawn(output, 1)
+        return a.rotated(galois_step(op.key, self.program.params.ring_dim)) if row.key == "rot" else a
 
     def _rotated(self, index: int, op: Op, a: Vector) -> Vector:
         if op.kind is not OpKind.ROTATE and not self.values[op.operands[1]].equals(a):

@@ -86,23 +86,10 @@ class Program:
         check_rules(trace)
         params = trace.parameters()
         objects = [Stored(o["class"], o["name"], o["limbs"], o["bytes"]) for o in trace.objects.to_pylist()]
-        ops = [
-            Op(
-                OpKind(row["kind"]),
-                row["limbs_in"],
-                row["limbs_out"],
-                tuple(row["operands"]),
-                row["output"],
-                row["key"],
-                row["plaintext"],
-                row["step"],
-                row["implied_rescales"],
-                row["implied_scalar_mults"],
-                row["scope"],
-                row["origin"],
-            )
-            for row in trace.view().operations.to_pylist()
-        ]
+        ops = []
+        for row in trace.view().operations.to_pylist():
+            own = {"kind": OpKind(row["kind"]), "operands": tuple(row["operands"])}
+            ops.append(Op(**{name: row[name] for name in Op._fields} | own))
         made = {op.output for op in ops if op.output is not None}
         return cls(trace.meta, params, ops, objects, made - {operand for op in ops for operand in op.operands})
 
@@ -114,26 +101,10 @@ class Program:
                 self.objects.append(Stored("key", key, self.params.num_q, 0))
         self._store_keys()
         objects = [(i, o.cls, o.name, o.limbs, o.num_bytes) for i, o in enumerate(self.objects)]
-        rows = [
-            (
-                i,
-                op.kind.value,
-                op.origin,
-                op.limbs_in,
-                op.limbs_out,
-                op.operands,
-                op.output,
-                op.key,
-                op.plaintext,
-                op.step,
-                op.implied_rescales,
-                op.implied_scalar_mults,
-                op.scope,
-                None,
-                None,
-            )
-            for i, op in enumerate(self.ops)
-        ]
+        rows = []
+        for number, op in enumerate(self.ops):
+            row = {**op._asdict(), "kind": op.kind.value, "id": number}
+            rows.append(tuple(row.get(name) for name in OPERATIONS_SCHEMA.names))  # it has no times
         meta = replace(self.meta, params=self.params.to_dict(), reading="trace", notes=(*self.meta.notes, *notes))
         return Trace(meta, rows_to_table(rows, OPERATIONS_SCHEMA), rows_to_table(objects, OBJECTS_SCHEMA))
 

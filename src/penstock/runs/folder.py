@@ -28,7 +28,6 @@ from penstock.runs.record import (
     identity,
     json_bytes,
     new_record,
-    plain,
     read_ended,
     read_record,
     timestamp,
@@ -38,6 +37,7 @@ from penstock.runs.tables import RESULTS_SCHEMA, as_csv, read_stage, results_tab
 from penstock.system import parquet
 from penstock.system.files import TEMPORARY_PREFIX, FileError, os_errors, remove_leftovers, write_atomic
 from penstock.system.outside import reason
+from penstock.system.plain import plain
 
 _OWN_SECTIONS = frozenset(
     {"schema_version", "id", "config", "penstock_version", "commit", "host", "openfhe_version", "python_version",
@@ -295,11 +295,7 @@ class RunFolder:
         folder = self.path / "stages"
         with os_errors(folder, "create"):
             folder.mkdir(exist_ok=True)
-        write_atomic(
-            self._stage_path(stage),
-            lambda path: parquet.write_table(described, path, compression="zstd", write_page_checksum=True),
-            force=True,
-        )
+        parquet.store_table(described, self._stage_path(stage), compression="zstd", write_page_checksum=True)
         self._verified[stage] = (sequence, table)
 
     def has_stage(self, stage: str) -> bool:
@@ -407,9 +403,7 @@ class RunFolder:
         """Write `results.parquet` and `results.csv` from the stages that are done so far."""
         self._writable()
         table = self.results()
-        write_atomic(
-            self.path / "results.parquet", lambda path: parquet.write_table(table, path, compression="zstd"), force=True
-        )
+        parquet.store_table(table, self.path / "results.parquet", compression="zstd")
         write_atomic(self.path / "results.csv", as_csv(table), force=True)
         self.note_artifact("results.parquet")
 

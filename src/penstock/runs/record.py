@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import platform
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from typing import Any
 from penstock.errors import PenstockError
 from penstock.system.host import host_description, installed_version, source_commit
 from penstock.system.outside import content_of, json_of, reason
+from penstock.system.plain import plain
 from penstock.version import __version__
 
 SCHEMA_VERSION = 1
@@ -148,22 +148,6 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 def _shown(value: Any, unset: object) -> str:
     text = "not set" if value is unset else json.dumps(value)
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-def plain(value: Any) -> Any:
-    """`value` as JSON holds it: numpy scalars unwrapped, enums by value, paths as text, not-a-number as null."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    value = getattr(value, "value", value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
-    if isinstance(value, set | frozenset):
-        return sorted(plain(v) for v in value)
-    return str(value) if isinstance(value, Path) else value
 
 
 def json_bytes(value: Any) -> bytes:

@@ -7,7 +7,6 @@ and so never take a key's place.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -22,10 +21,8 @@ from penstock.native.compiled import CompilingEvaluator
 from penstock.native.engine import KEPT_CIPHERTEXTS
 from penstock.native.memory import resident_bytes
 from penstock.native.metered import Metered, MeteredEngine, meter
-from penstock.native.plans import READ_BYTES_PER_S
-from penstock.native.room import INPUT_BYTES_PER_S, KEPT_AUTOMORPHISMS
+from penstock.native.room import INPUT_BYTES_PER_S, KEPT_AUTOMORPHISMS, wanted_keys
 from penstock.native.sharing import Part, Wanted, least_of, plan_memory
-from penstock.params.ckks import CkksParameters
 from penstock.scanning.query import Plan, scan_all, stored_entry
 from penstock.scanning.scanners import ScanPlan
 from penstock.units import WORD_BYTES
@@ -132,7 +129,7 @@ def _parts(asked: AskedScan, metered: Metered, process_bytes: int, of_values: tu
     repeats = -(-asked.plan.num_objects // MOST_OBJECTS)
     wanted = {
         "process": Wanted.always(process_bytes),
-        "keys": _keys(params, metered.compiled.key_uses, repeats),
+        "keys": wanted_keys(metered.compiled, metered.key_sizes, repeats),
         # The buffer, the bytes of one entry, and the entry that is decoded or waits for a place.
         "reading": Wanted.always(buffer + layout.entry_bytes + entry),
         "entries that lie ready": Wanted(
@@ -147,16 +144,6 @@ def _parts(asked: AskedScan, metered: Metered, process_bytes: int, of_values: tu
         "tables": Wanted.always(4 * params.ring_dim * min(len(rotations), KEPT_AUTOMORPHISMS)),
     }
     return [Part(name=name, wanted=each, phases=PHASE) for name, each in wanted.items()]
-
-
-def _keys(params: CkksParameters, uses: Sequence[tuple[str, int]], repeats: int) -> Wanted:
-    most: dict[str, int] = {}
-    for key, limbs in uses:
-        most[key] = max(most.get(key, 0), params.key_bytes(limbs, key=key))
-    whole = sum(most.values())
-    used = repeats * sum(params.key_bytes(limbs, key=key) for key, limbs in uses)
-    least = max(most.values(), default=0)
-    return Wanted(all_bytes=whole, least_bytes=least, saved_s=(used - whole) / READ_BYTES_PER_S)
 
 
 def _constant_bytes(asked: AskedScan, metered: Metered) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -111,10 +111,12 @@ def _answered(
     asked, cpu, own_cpu = time.perf_counter(), time.process_time(), time.thread_time()
     query_encode_s = scanner.encode_s()
     stream = EntryStream(database, _decoder(database, plan, scanner), prefetch=prefetch, direct=direct)
-    total, matches = database.layout.num_entries, _Matches(plan)
+    total, matches = database.layout.num_entries, list[tuple[int, int]]()
     for number, operands in enumerate(stream):
         for operand in operands:
-            matches.see(ev, scan.absorb(_operand(scanner, operand, number)))
+            sums = scan.absorb(_operand(scanner, operand, number))
+            if isinstance(plan, MatchPlan):
+                matches += _matched(ev, plan, sums or (), number)
         if on_entry is not None:
             on_entry(number + 1, total)
     found_now = _finish(ev, plan, scan, question)
@@ -126,7 +128,7 @@ def _answered(
     client = (OpKind.ENCRYPT.value, OpKind.DECRYPT.value)
     return Answer(
         **found_now,
-        matches=matches.found(),
+        matches=tuple(matches),
         stream=stream.times,
         trace=trace,
         num_entries=total,
@@ -224,29 +226,15 @@ def _operand(scanner: Scanner, operand: Any, number: int) -> Any:
     return operand if isinstance(operand, Plain) else scanner.adopt(operand, f"database[{number}]")
 
 
-class _Matches:
-    """Matches are read off each ciphertext's sums as the scan goes on, and shown when it is over."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        self._found: list[tuple[int, int]] = []
-        self._objects = 0
-
-    def see(self, ev: Evaluator, sums: list[Any] | None) -> None:
-        plan = self._plan
-        if not isinstance(plan, MatchPlan) or sums is None:
-            return
-        distances = np.stack([plan.distances(ev.decrypt(each), s) for s, each in enumerate(sums)], axis=1)
-        first = self._objects * plan.per_object
-        self._found += [
-            (first + int(record), int(begin) * plan.packing.chunk_bytes)
-            for record, begin in found(distances)
-            if first + record < plan.records
-        ]
-        self._objects += 1
-
-    def found(self) -> tuple[tuple[int, int], ...]:
-        return tuple(self._found)
+def _matched(ev: Evaluator, plan: MatchPlan, sums: Iterable[Any], number: int) -> list[tuple[int, int]]:
+    """The matches in object `number`, from its sums: record, and the byte at which the pattern begins."""
+    distances = np.stack([plan.distances(ev.decrypt(each), s) for s, each in enumerate(sums)], axis=1)
+    first = number * plan.per_object
+    return [
+        (first + int(record), int(begin) * plan.packing.chunk_bytes)
+        for record, begin in found(distances)
+        if first + record < plan.records
+    ]
 
 
 def _finish(ev: Evaluator, plan: Plan, scan: Any, question: Question) -> dict[str, Any]:

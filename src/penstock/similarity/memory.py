@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,8 +19,7 @@ from penstock.database.similarity.search import search
 from penstock.native.compiled import CompilingEvaluator
 from penstock.native.memory import resident_bytes
 from penstock.native.metered import Metered, MeteredEngine, meter
-from penstock.native.plans import READ_BYTES_PER_S
-from penstock.native.room import INPUT_BYTES_PER_S, KEPT_AUTOMORPHISMS
+from penstock.native.room import INPUT_BYTES_PER_S, KEPT_AUTOMORPHISMS, wanted_keys
 from penstock.native.sharing import MemoryPlan, Part, Wanted, least_of, plan_memory
 from penstock.params.ckks import CkksParameters
 from penstock.program.call import Cipher
@@ -187,16 +186,9 @@ def _parts(
 
 
 def _keys(asked: Asked, metered: Metered) -> Wanted:
-    params, most, used = asked.params, dict[str, int](), 0
-    for key, limbs in metered.compiled.key_uses:
-        size = params.key_bytes(limbs, key=key)
-        most[key] = max(most.get(key, 0), size)
-        used += size
-    least, whole = max(most.values(), default=0), sum(most.values())
-    limit = whole if asked.key_budget_bytes is None else min(whole, asked.key_budget_bytes)
-    return Wanted(
-        all_bytes=max(limit, 1), least_bytes=max(min(limit, least), 1), saved_s=(used - whole) / READ_BYTES_PER_S
-    )
+    wanted = wanted_keys(metered.compiled, metered.key_sizes)
+    limit = wanted.all_bytes if asked.key_budget_bytes is None else min(wanted.all_bytes, asked.key_budget_bytes)
+    return replace(wanted, all_bytes=max(limit, 1), least_bytes=max(min(limit, wanted.least_bytes), 1))
 
 
 def _vector_bytes(metered: Metered) -> list[tuple[int, int]]:

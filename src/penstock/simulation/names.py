@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import cast
 
-from penstock.errors import MachineError, UnknownName, UsageError
+from penstock.errors import MachineError, UsageError, check_known
 from penstock.machines.schema import Machine
 from penstock.simulation.timing import MODES, Mode
 from penstock.units import parse_bytes
@@ -22,8 +22,7 @@ def one_of(what: str, name: str, known: Iterable[str]) -> str:
     Raises: UnknownName: it is not, with the nearest.
     """
     known = list(known)
-    if name not in known:
-        raise UnknownName(what, name, known)
+    check_known(what, name, known)
     return name
 
 

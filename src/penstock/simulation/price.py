@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.errors import TraceError, UnknownName
+from penstock.errors import TraceError, check_known
 from penstock.machines.schema import Inside, Machine
 from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import CkksParameters
@@ -125,8 +125,7 @@ def price_trace(
             UsageError: limbs that the parameter set does not have.
     """
     for name in classes:
-        if name not in ACCESS_CLASSES:
-            raise UnknownName("access class", name, ACCESS_CLASSES)
+        check_known("access class", name, ACCESS_CLASSES)
     params = trace.parameters()
     view = trace.view(composites=composites)
     table = server_rows(view.operations)

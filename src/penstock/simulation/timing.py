@@ -10,7 +10,7 @@ from typing import Literal, Protocol, get_args
 import numpy as np
 import numpy.typing as npt
 
-from penstock.errors import UnknownName
+from penstock.errors import check_known
 from penstock.simulation.engine import Floats, SimulationInputError, _engine
 from penstock.simulation.memory.prefetch import Prefetch
 from penstock.simulation.memory.replay import Replay
@@ -112,8 +112,7 @@ class Pace:
     """A prefetcher of the user's own. Only `overlap` looks at it."""
 
     def __post_init__(self) -> None:
-        if self.mode not in MODES:
-            raise UnknownName("time mode", self.mode, MODES)
+        check_known("time mode", self.mode, MODES)
 
     @property
     def prefetch(self) -> Prefetch | None:
@@ -191,17 +190,8 @@ def play_pace(compute_s: npt.ArrayLike, replay: Replay, pace: Pace, *, timeline:
     schedule = None
     if times.schedule is not None:
         schedule = Schedule(**{name: getattr(times.schedule, name) for name in Schedule.__slots__})
-    return Timeline(
-        mode=pace.mode,
-        replay=replay,
-        compute_s=times.compute_s,
-        io_s=times.io_s,
-        decode_s=times.decode_s,
-        total_s=times.total_s,
-        stall_s=times.stall_s,
-        io_energy_j=_io_energy_j(replay, pace.tier),
-        schedule=schedule,
-    )
+    seconds = (times.io_s, times.decode_s, times.compute_s, times.total_s, times.stall_s)
+    return _timeline(pace, replay, seconds, schedule=schedule)
 
 
 def play_many(compute_s: npt.ArrayLike, replay: Replay, paces: Sequence[Pace]) -> list[Timeline]:
@@ -215,20 +205,9 @@ def play_many(compute_s: npt.ArrayLike, replay: Replay, paces: Sequence[Pace]) -
         [pace.mode for pace in at_once],
         [_depth(pace, replay) for pace in at_once],
     )
-    played = iter(
-        Timeline(
-            mode=pace.mode,
-            replay=replay,
-            compute_s=float(times.compute_s[i]),
-            io_s=float(times.io_s[i]),
-            decode_s=float(times.decode_s[i]),
-            total_s=float(times.total_s[i]),
-            stall_s=float(times.stall_s[i]),
-            io_energy_j=_io_energy_j(replay, pace.tier),
-            schedule=None,
-        )
-        for i, pace in enumerate(at_once)
-    )
+    columns = (times.io_s, times.decode_s, times.compute_s, times.total_s, times.stall_s)
+    seconds = np.stack(columns, axis=1).tolist()
+    played = iter([_timeline(pace, replay, each) for pace, each in zip(at_once, seconds, strict=True)])
     return [_play_buffered(compute_s, replay, pace) if pace.by_stages else next(played) for pace in paces]
 
 
@@ -257,16 +236,25 @@ def _play_buffered(compute_s: npt.ArrayLike, replay: Replay, pace: Pace, *, time
     schedule = None
     if times.start_s is not None and times.end_s is not None:
         schedule = Schedule(**dict(zip(Schedule.__slots__, _alternating(times.start_s, times.end_s), strict=True)))
+    seconds = (*times.busy_s, times.total_s, times.idle_s[2])
+    return _timeline(pace, replay, seconds, oversized=times.oversized, schedule=schedule)
+
+
+def _timeline(
+    pace: Pace, replay: Replay, seconds: Sequence[float], *, oversized: int = 0, schedule: Schedule | None = None
+) -> Timeline:
+    """Args:   seconds: of the channel, of decoding, of compute, in all, and in which compute waits."""
+    io_s, decode_s, compute_s, total_s, stall_s = seconds
     return Timeline(
         mode=pace.mode,
         replay=replay,
-        compute_s=times.busy_s[2],
-        io_s=times.busy_s[0],
-        decode_s=times.busy_s[1],
-        total_s=times.total_s,
-        stall_s=times.idle_s[2],
-        io_energy_j=_io_energy_j(replay, pace.tier),
-        oversized=times.oversized,
+        compute_s=compute_s,
+        io_s=io_s,
+        decode_s=decode_s,
+        total_s=total_s,
+        stall_s=stall_s,
+        io_energy_j=energy_j(pace.tier, replay.miss_bytes),
+        oversized=oversized,
         schedule=schedule,
     )
 
@@ -289,20 +277,25 @@ def channel_seconds(loaded_bytes: Floats, transfers: Floats, tier: Tier) -> Floa
 
 
 def _work(compute_s: npt.ArrayLike, replay: Replay) -> tuple[Floats, Floats, Floats]:
+    return (
+        compute_of(compute_s, replay.num_operations),
+        np.ascontiguousarray(replay.operation_bytes, dtype=np.float64),
+        np.ascontiguousarray(replay.operation_transfers, dtype=np.float64),
+    )
+
+
+def compute_of(compute_s: npt.ArrayLike, operations: int) -> Floats:
+    """(operations,) compute times. Raises: SimulationInputError: no numbers, or another number of them."""
     try:
         compute = np.ascontiguousarray(compute_s, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise SimulationInputError(f"compute_s is not an array of seconds: {error}") from error
-    if compute.shape != (replay.num_operations,):
+    if compute.shape != (operations,):
         raise SimulationInputError(
-            f"compute_s has shape {compute.shape}, the accesses are of {replay.num_operations} operations: "
+            f"compute_s has shape {compute.shape}, the accesses are of {operations} operations: "
             "give one time for each operation"
         )
-    return (
-        compute,
-        np.ascontiguousarray(replay.operation_bytes, dtype=np.float64),
-        np.ascontiguousarray(replay.operation_transfers, dtype=np.float64),
-    )
+    return compute
 
 
 def _decode_rate(pace: Pace) -> float:
@@ -314,6 +307,7 @@ def _depth(pace: Pace, replay: Replay) -> int:
     return replay.num_operations if pace.prefetch_depth is None else pace.prefetch_depth
 
 
-def _io_energy_j(replay: Replay, tier: Tier) -> float | None:
+def energy_j(tier: object, num_bytes: float) -> float | None:
+    """Joules of so many bytes over a tier; `None` where it does not say its energy a byte."""
     per_byte: float | None = getattr(tier, "energy_j_per_byte", None)
-    return None if per_byte is None else per_byte * replay.miss_bytes
+    return None if per_byte is None else per_byte * num_bytes

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
+from itertools import product
 from typing import Any
+
+from penstock.system import toml
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +19,30 @@ class Reading:
     rests_on: str
     neighbours: Mapping[str, str]
     """Another reading -> the row with its value."""
+
+
+def readings_of(study: str) -> list[Reading]:
+    """The readings of a study, from `readings.toml` in its folder, which says what its names in braces stand for."""
+    written = resources.files(f"penstock.studies.{study}").joinpath("readings.toml").read_text(encoding="utf-8")
+    table = toml.loads(written)
+    return [
+        Reading(
+            row=reading["row"].format(**words),
+            rests_on=reading["rests_on"].format(**words),
+            neighbours={says: other.format(**words) for says, other in reading["neighbours"].items()},
+        )
+        for group in table["group"]
+        for shared in _each(group, table.get("words", {}))
+        for reading in group["reading"]
+        for words in _each(reading, shared)
+    ]
+
+
+def _each(table: Mapping[str, Any], words: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """The words, with each combination of the values in a table's `each`."""
+    axes: Mapping[str, Sequence[str]] = table.get("each", {})
+    for values in product(*axes.values()):
+        yield {**words, **{name: value.format(**words) for name, value in zip(axes, values, strict=True)}}
 
 
 def headlines(readings: Sequence[Reading], made: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -39,6 +39,11 @@ MAX_POINTS = 2_000_000
 MOST_CHUNKS = 250
 """Chunks that a sweep is cut into, unless they would be too small or too large."""
 CHUNK_POINTS = 24, 400
+_AXES = (
+    "workload", "size", "params", "machine", "key_form", "mode", "prefetch", "hosts", "network", "topology",
+    "partition", "engine",
+)  # fmt: skip
+"""Besides tiers, and what holds data on chip."""
 SIMGRID_POINTS = 8
 """Most points of a chunk that SimGrid plays: it takes seconds for each."""
 
@@ -110,23 +115,8 @@ def _most(table: TableSpec) -> int:
         holds = len(table.levels) * policies * len(table.inclusion or (None,))
     count = max(holds, 1)
     tiers = ("levels",) if table.levels is not None else table.tier or STUDY_TIERS
-    axes = (
-        table.workload,
-        table.size,
-        table.params,
-        table.machine,
-        table.key_form,
-        tiers,
-        table.mode,
-        table.prefetch,
-        table.hosts,
-        table.network,
-        table.topology,
-        table.partition,
-        table.engine,
-    )
-    for axis in axes:
-        count *= len(axis or (None,))
+    for values in (tiers, *(getattr(table, name) for name in _AXES)):
+        count *= len(values or (None,))
     return count
 
 

@@ -81,11 +81,7 @@ class ChunkStore:
                 "penstock.warnings": json.dumps(played.warnings),
             }
         )
-        write_atomic(
-            self._path(played.index),
-            lambda path: parquet.write_table(described, path, compression="zstd", write_page_checksum=True),
-            force=True,
-        )
+        parquet.store_table(described, self._path(played.index), compression="zstd", write_page_checksum=True)
         self._remember(played)
 
     def write_results(self) -> int:

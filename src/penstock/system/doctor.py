@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from importlib import metadata
 from pathlib import Path
@@ -44,7 +44,7 @@ class Status(str, Enum):
 class Finding:
     """One check's answer. `costs` says what does not work without it, `remedy` how to get it; empty where ok."""
 
-    check: str
+    check: str = ""
     status: Status
     detail: str
     costs: str = ""
@@ -55,16 +55,27 @@ class Finding:
         return {**asdict(self), "status": self.status.value}
 
 
-def _ok(check: str, detail: str) -> Finding:
-    return Finding(check=check, status=Status.OK, detail=detail)
+def _ok(detail: str) -> Finding:
+    return Finding(status=Status.OK, detail=detail)
 
 
-def _limited(check: str, detail: str, costs: str, remedy: str) -> Finding:
-    return Finding(check=check, status=Status.LIMITED, detail=detail, costs=costs, remedy=remedy)
+def _limited(detail: str, costs: str, remedy: str) -> Finding:
+    return Finding(status=Status.LIMITED, detail=detail, costs=costs, remedy=remedy)
 
 
-def _missing(check: str, detail: str, costs: str, remedy: str) -> Finding:
-    return Finding(check=check, status=Status.MISSING, detail=detail, costs=costs, remedy=remedy)
+def _missing(detail: str, costs: str, remedy: str) -> Finding:
+    return Finding(status=Status.MISSING, detail=detail, costs=costs, remedy=remedy)
+
+
+CHECKS: dict[str, Callable[[Host], Finding]] = {}
+"""Name -> check, in the order in which they are shown: that of this file."""
+
+
+def _check(examine: Callable[[Host], Finding]) -> Callable[[Host], Finding]:
+    """A check, whose findings have its name."""
+    name = examine.__name__.removeprefix("check_")
+    CHECKS[name] = lambda host: replace(examine(host), check=name)
+    return CHECKS[name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,23 +159,24 @@ class Host:
 # --- The core: without these nothing works ---------------------------------------------------------------------------
 
 
+@_check
 def check_python(host: Host) -> Finding:
     version = "{}.{}.{}".format(*host.python_version)
     first, last = SUPPORTED_PYTHON
     detail = f"{host.implementation} {version}, {host.python}"
     supported = "CPython {}.{} to {}.{}".format(*first, *last)
     if host.implementation != "CPython" or host.python_version[:2] < first:
-        return _missing("python", detail, f"everything: penstock needs {supported}", probe.get_python())
+        return _missing(detail, f"everything: penstock needs {supported}", probe.get_python())
     if host.python_version[:2] > last:
         return _limited(
-            "python",
             detail,
             f"certainty: penstock is tested on {supported}; no OpenFHE wheel is known for this version",
             probe.get_python(),
         )
-    return _ok("python", detail)
+    return _ok(detail)
 
 
+@_check
 def check_packages(host: Host) -> Finding:
     """The packages without which no command runs."""
     names = ["numpy", "scipy", "pyarrow", "pydantic", "click", "rich"]
@@ -179,14 +191,14 @@ def check_packages(host: Host) -> Finding:
             found.append(f"{name} {host.version(name) or getattr(module, '__version__', '')}".strip())
     if broken:
         return _missing(
-            "packages",
             f"cannot be imported: {', '.join(broken)}",
             "everything",
             remedy.install(anew=True),
         )
-    return _ok("packages", ", ".join(found))
+    return _ok(", ".join(found))
 
 
+@_check
 def check_engine(host: Host) -> Finding:
     """The Rust core, imported in a separate process: a build for another machine may kill the process."""
     code = "import penstock._engine as e; print(getattr(e, '__version__', '')); print(e.__file__)"
@@ -196,15 +208,13 @@ def check_engine(host: Host) -> Finding:
         expected = host.version("penstock")
         if version and expected and version != expected:
             return _limited(
-                "engine",
                 f"the Rust core is version {version}, penstock is {expected}",
                 "simulations may fail or follow older rules",
                 remedy.engine(),
             )
-        return _ok("engine", f"penstock._engine {version or ''}, {path}".replace(" ,", ","))
+        return _ok(f"penstock._engine {version or ''}, {path}".replace(" ,", ","))
     said = _last_line(done.stderr) or f"exit status {done.returncode}"
     return _missing(
-        "engine",
         f"the Rust core does not load: {said}",
         "simulation, and with it 'analyze' and 'simulate'",
         remedy.engine(),
@@ -214,65 +224,65 @@ def check_engine(host: Host) -> Finding:
 # --- What commands need ------------------------------------------------------------------------------------------
 
 
+@_check
 def check_client(host: Host) -> Finding:
     """The library that makes keys, encrypts and decrypts unless another is asked for."""
     done = host.run([host.python, "-c", "import penstock_client as c; print(c.__version__); print(c.__file__)"])
     if done.returncode == 0:
         version, _, path = done.stdout.strip().rpartition("\n")
-        return _ok("client", f"penstock's own client {version} makes keys, encrypts and decrypts, {path}")
+        return _ok(f"penstock's own client {version} makes keys, encrypts and decrypts, {path}")
     said = _last_line(done.stderr) or f"exit status {done.returncode}"
     if host.try_openfhe().ok:
         return _limited(
-            "client",
             f"OpenFHE makes keys, encrypts and decrypts; penstock's own client does not load: {said}",
             "time and space: OpenFHE makes keys of full size, and takes longer",
             remedy.client(),
         )
     return _missing(
-        "client",
         f"neither penstock's own client nor OpenFHE loads: {said}",
         "all encryption ('analyze', 'run', 'database'); parameters, traces, simulation work",
         remedy.client(),
     )
 
 
+@_check
 def check_openfhe(host: Host) -> Finding:
     outcome = host.try_openfhe()
     if outcome.ok:
-        return _ok("openfhe", f"OpenFHE {outcome.version} imports")
+        return _ok(f"OpenFHE {outcome.version} imports")
     return _missing(
-        "openfhe",
         outcome.reason,
         "'--reading openfhe', 'record', 'bench run', 'profile' and 'keys bench'; all else works without it",
         outcome.remedy,
     )
 
 
+@_check
 def check_digits(host: Host) -> Finding:
     """scikit-learn's bundled handwritten digits, the training data of the demo."""
     version = host.version("scikit-learn")
     if version and host.package_file("sklearn", "datasets/data/digits.csv.gz"):
-        return _ok("digits", f"scikit-learn {version} with its bundled digits")
+        return _ok(f"scikit-learn {version} with its bundled digits")
     return _missing(
-        "digits",
         "scikit-learn's bundled handwritten digits are not there",
         "the data of 'logistic-regression', unless you bring MNIST's files with --data",
         f"{remedy.install('data')}, or: pip install scikit-learn",
     )
 
 
+@_check
 def check_report(host: Host) -> Finding:
     version = host.version("matplotlib")
     if version is not None:
-        return _ok("report", f"matplotlib {version}")
+        return _ok(f"matplotlib {version}")
     return _missing(
-        "report",
         "not installed: matplotlib",
         "figures as files; report.html and results as Parquet, CSV and JSON are written all the same",
         f"{remedy.install('report')}, or: pip install matplotlib",
     )
 
 
+@_check
 def check_simgrid(host: Host) -> Finding:
     """SimGrid, which runs in a worker process of another interpreter."""
     chosen = host.environ.get(SIMGRID_PYTHON)
@@ -280,9 +290,8 @@ def check_simgrid(host: Host) -> Finding:
     worker = Path(__file__).parents[1] / "simulation" / "cluster" / "simgrid_worker.py"
     done = host.run([python, "-I", str(worker), "--version"])
     if done.returncode == 0:
-        return _ok("simgrid", f"SimGrid {done.stdout.strip()}, {python}".replace(" ,", ","))
+        return _ok(f"SimGrid {done.stdout.strip()}, {python}".replace(" ,", ","))
     return _missing(
-        "simgrid",
         f"{python}: {_last_line(done.stderr) or f'exit status {done.returncode}'}",
         "only the cross-check of cluster communication; nothing else uses it",
         f"{remedy.simgrid()}, or name an interpreter that imports simgrid with {SIMGRID_PYTHON}",
@@ -292,13 +301,13 @@ def check_simgrid(host: Host) -> Finding:
 # --- What measurements need ---------------------------------------------------------------------------------------
 
 
+@_check
 def check_perf(host: Host) -> Finding:
     """Hardware counters through `perf stat`. A virtual machine often shows none."""
     costs = "counts of instructions and cache misses in measurements: they stay unknown, which is not zero"
     done = host.run(["perf", "stat", "-x", ",", "-e", "instructions:u", "true"])
     if done.returncode is None:
         return _missing(
-            "perf",
             f"perf does not run: {done.stderr}",
             costs,
             "apt install linux-perf (Debian) or linux-tools-generic (Ubuntu)",
@@ -306,10 +315,9 @@ def check_perf(host: Host) -> Finding:
     said = f"{done.stdout}\n{done.stderr}"
     rows = [row for row in csv.reader(done.stderr.splitlines()) if len(row) > 2 and row[2].startswith("instructions")]
     if done.returncode == 0 and rows and rows[0][0].isdigit():
-        return _ok("perf", f"hardware counters work ({int(rows[0][0]):,} instructions)")
+        return _ok(f"hardware counters work ({int(rows[0][0]):,} instructions)")
     if "<not supported>" in said or "not supported" in said:
         return _limited(
-            "perf",
             "perf runs, this machine shows no hardware counters (a virtual machine?); software events work",
             costs,
             "measure on hardware, or on a virtual machine that passes its counters through",
@@ -317,73 +325,70 @@ def check_perf(host: Host) -> Finding:
     if "perf_event_paranoid" in said or "ermission" in said:
         level = (host.read("/proc/sys/kernel/perf_event_paranoid") or "unknown").strip()
         return _limited(
-            "perf",
             f"perf may not count here (perf_event_paranoid is {level})",
             costs,
             "sysctl -w kernel.perf_event_paranoid=1 (as root)",
         )
     return _limited(
-        "perf",
         f"perf counted nothing: {_last_line(said) or f'exit status {done.returncode}'}",
         costs,
         "install the perf that belongs to the running kernel (linux-perf, linux-tools-$(uname -r))",
     )
 
 
+@_check
 def check_energy(host: Host) -> Finding:
     """RAPL, the energy counters of x86 packages."""
     costs = "measured energy: it stays unknown, which is not zero"
     counter = "/sys/class/powercap/intel-rapl:0/energy_uj"
     if host.read(counter) is not None:
-        return _ok("energy", "RAPL counts the energy of the package")
+        return _ok("RAPL counts the energy of the package")
     if host.exists(counter):
         return _limited(
-            "energy",
             f"{counter} is there and may not be read",
             costs,
             "chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj (as root)",
         )
     return _missing(
-        "energy",
         "no RAPL (/sys/class/powercap has no intel-rapl): a virtual machine, or not an x86 processor",
         costs,
         "measure on hardware; 'modprobe intel_rapl_msr' where the kernel has it as a module",
     )
 
 
+@_check
 def check_disk(host: Host) -> Finding:
     free = host.free_disk_bytes()
     detail = f"{format_bytes(free)} free in {host.folder.resolve()}"
     if free >= ENOUGH_DISK_BYTES:
-        return _ok("disk", detail)
+        return _ok(detail)
     return _limited(
-        "disk",
         detail,
         "large traces and several run folders do not fit",
         "free some space, or write runs elsewhere (-o FOLDER)",
     )
 
 
+@_check
 def check_memory(host: Host) -> Finding:
     available, limit = _available_memory(host)
     if available is None:
         return _limited(
-            "memory",
             "/proc/meminfo does not say how much is available",
             "certainty that an encrypted run fits",
             "run on Linux",
         )
     detail = f"{format_bytes(available)} available{limit}"
     if available >= ENOUGH_MEMORY_BYTES:
-        return _ok("memory", detail)
+        return _ok(detail)
     return _limited(
-        "memory",
         detail,
         "encrypted runs at N=2^15 and above may be killed (the demo takes 1.1 GB)",
         "close other programs, or see with 'penstock params size' which set fits",
     )
 
 
+@_check
 def check_cpu(host: Host) -> Finding:
     """Vector units: measured times describe this processor, and say little about others without them."""
     info = host.read("/proc/cpuinfo") or ""
@@ -392,9 +397,8 @@ def check_cpu(host: Host) -> Finding:
     vectors = [name for flag, name in _VECTOR_UNITS.items() if flag in flags]
     detail = f"{model}: {', '.join(vectors) or 'no vector unit seen'}"
     if {"avx2", "fma"} <= flags or "asimd" in flags:
-        return _ok("cpu", detail)
+        return _ok(detail)
     return _limited(
-        "cpu",
         detail,
         "likeness: times measured here are those of an old or emulated processor",
         "measure on a processor with AVX2 (in a virtual machine: pass the host's processor through)",
@@ -404,26 +408,26 @@ def check_cpu(host: Host) -> Finding:
 _VECTOR_UNITS = {"avx2": "AVX2", "fma": "FMA", "avx512f": "AVX-512", "avx512ifma": "AVX-512 IFMA", "asimd": "NEON"}
 
 
+@_check
 def check_governor(host: Host) -> Finding:
     """Frequency scaling: with a saving governor, a short measurement is one of a slow clock."""
     governor = (host.read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or "").strip()
     if governor in ("performance", "schedutil"):
-        return _ok("governor", f"frequency governor '{governor}'")
+        return _ok(f"frequency governor '{governor}'")
     if governor:
         return _limited(
-            "governor",
             f"frequency governor '{governor}'",
             "steady times: short measurements may run at a low clock",
             "cpupower frequency-set -g performance (as root)",
         )
     return _limited(
-        "governor",
         "this machine does not show its frequency governor (a virtual machine?)",
         "changes of the clock during a measurement cannot be seen",
         "compare medians of repeated runs; measure on hardware for exact times",
     )
 
 
+@_check
 def check_threads(host: Host) -> Finding:
     """Cores that this process may use, against those of the machine and of OpenMP's settings."""
     total, allowed = host.cpu_count(), host.affinity()
@@ -437,55 +441,33 @@ def check_threads(host: Host) -> Finding:
     first = (asked or "").split(",")[0].strip()
     if asked and (not first.isdigit() or int(first) < 1):
         return _limited(
-            "threads",
             detail,
             "OpenMP ignores a value that is not a positive number",
             f"export OMP_NUM_THREADS={usable}",
         )
     if (int(first) if first else allowed) > usable:
         return _limited(
-            "threads",
             detail,
             "more threads than cores: encrypted runs are slower, and times scatter",
             f"export OMP_NUM_THREADS={usable}",
         )
-    return _ok("threads", detail)
+    return _ok(detail)
 
 
+@_check
 def check_openmp(host: Host) -> Finding:
     """OpenMP's waiting policy: threads that spin make two threads slower than one on a busy machine."""
     policy = host.environ.get("OMP_WAIT_POLICY")
     if policy is None:
-        return _ok("openmp", "OMP_WAIT_POLICY not set: penstock sets it to passive")
+        return _ok("OMP_WAIT_POLICY not set: penstock sets it to passive")
     if policy.strip().lower() == "passive":
-        return _ok("openmp", "OMP_WAIT_POLICY=passive")
+        return _ok("OMP_WAIT_POLICY=passive")
     return _limited(
-        "openmp",
         f"OMP_WAIT_POLICY={policy}",
         "waiting threads spin: on a busy machine two threads are slower than one",
         "export OMP_WAIT_POLICY=passive",
     )
 
-
-CHECKS: dict[str, Callable[[Host], Finding]] = {
-    "python": check_python,
-    "packages": check_packages,
-    "engine": check_engine,
-    "client": check_client,
-    "openfhe": check_openfhe,
-    "digits": check_digits,
-    "report": check_report,
-    "simgrid": check_simgrid,
-    "perf": check_perf,
-    "energy": check_energy,
-    "disk": check_disk,
-    "memory": check_memory,
-    "cpu": check_cpu,
-    "governor": check_governor,
-    "threads": check_threads,
-    "openmp": check_openmp,
-}
-"""Name -> check, in the order in which they are shown."""
 
 CORE = ("python", "packages", "engine")
 """Checks without which nothing works."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,15 @@ def write_svg(figure: Any, path: Path) -> Path:
     write_atomic(path, lambda target: figure.savefig(target, format="svg", metadata={"Date": None}), force=True)
     drawing().close(figure)
     return path
+
+
+def draw_all(
+    figures: Mapping[str, Callable[[Any, Any], Any]], rows: Iterable[Mapping[str, Any]], folder: Path, prefix: str = ""
+) -> list[Path]:
+    """Write each figure, which is drawn of the rows by their ids, as `<folder>/<prefix><name>.svg`."""
+    pyplot, by_id = drawing(), {str(each["id"]): each for each in rows}
+    folder.mkdir(parents=True, exist_ok=True)
+    return [write_svg(make(pyplot, by_id), folder / f"{prefix}{name}.svg") for name, make in figures.items()]
 
 
 def readable(axis: Any, unit: str = "") -> None:

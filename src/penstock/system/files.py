@@ -219,6 +219,19 @@ def unfinished_folder(parent: Path) -> Iterator[Path]:
         yield made
 
 
+def place_whole(made: Path, folder: Path) -> bool:
+    """Rename a whole folder; `False`: files lie in `folder` already, and stay. Raises: FileError."""
+    with os_errors(folder):
+        try:
+            made.rename(folder)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            return False
+        sync_folder(folder.parent)
+    return True
+
+
 @contextmanager
 def held_folder(folder: Path) -> Iterator[Path]:
     """Make a folder of this process's user alone, locked so that `remove_dead` sees its use. It goes at the end.

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.errors import PenstockError
-from penstock.system.files import FileError
+from penstock.system.files import FileError, write_atomic
 from penstock.system.limits import address_limit, address_space_is_small
 from penstock.system.outside import LIMIT_VARIABLE, limit, reason
 from penstock.system.parquet_seal import EMPTY, KEY, check_seal, seal
@@ -133,6 +133,14 @@ def write_table(table: pa.Table, path: Path, **options: Any) -> None:
     """Write a file with a seal, in place. `options` go to `pyarrow.parquet.ParquetWriter`. Raises: OSError."""
     with open_writer(path, table.schema, **options) as writer:
         writer.write_table(table)
+
+
+def store_table(table: pa.Table, path: Path, **options: Any) -> None:
+    """Write a file with a seal, which appears under its name when it is whole, in place of another.
+
+    Raises: FileError: the disk is full, the folder not writable.
+    """
+    write_atomic(path, lambda temporary: write_table(table, temporary, **options), force=True)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.errors import ParamsError, TraceError
-from penstock.operations import CONJ_KEY, KINDS, RELIN_KEY, TRAITS, OpKind
+from penstock.operations import CONJ_KEY, KINDS, TRAITS, OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.traces import wire
 from penstock.traces.builder import TraceBuilder
@@ -398,7 +398,7 @@ class _Reader:
         cipher = [one for one in each.srcs if one.order != 1]
         if named is OpKind.SQUARE:
             cipher = cipher[:1]
-        wanted = 2 if named in (OpKind.ADD, OpKind.SUB, OpKind.MULT, OpKind.MULT_NO_RELIN) else 1
+        wanted = TRAITS[named].operands
         if len(cipher) != wanted or len(each.dests) != 1:
             raise TraceError(f"{where}: {len(cipher)} ciphertexts in and {len(each.dests)} out; it has {wanted} and 1")
         operands = [self._seen(one, each.op) for one in cipher]
@@ -453,7 +453,7 @@ class _Reader:
     def _key(self, kind: OpKind, each: Instruction, where: str) -> str | None:
         wanted = TRAITS[kind].key
         if wanted != "rot":
-            return {None: None, "relin": RELIN_KEY, "conj": CONJ_KEY}[wanted]
+            return wanted
         element = each.params.get(GALOIS, "")
         if not _ELEMENT.fullmatch(element) or int(element) % 2 == 0 or int(element) >= 2 * self.params.ring_dim:
             raise TraceError(

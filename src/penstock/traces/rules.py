@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.operations import SINGLE_KEYS, SMALL_KINDS, SMALL_ROTATION, TRAITS, OpKind, rotation_key
+from penstock.operations import MANY, SINGLE_KEYS, SMALL_KINDS, SMALL_ROTATION, TRAITS, OpKind, rotation_key
 from penstock.params.ckks import CkksParameters
 from penstock.traces.schema import OBJECT_CLASSES, ORIGIN_CALLED, ORIGIN_COMPOSITE, ORIGIN_MODELLED, Trace, text_codes
 
@@ -21,33 +21,6 @@ Bools = npt.NDArray[np.bool_]
 Broken = Iterator[tuple[int, str]]
 """Row -> its fault, and the rule."""
 
-_ONE, _TWO = ("ciphertext",), ("ciphertext", "ciphertext")
-_SHAPES: dict[OpKind, tuple[tuple[str, ...], str | None]] = {
-    OpKind.ENCRYPT: ((), "ciphertext"),
-    OpKind.DECRYPT: (_ONE, None),
-    **dict.fromkeys((OpKind.ADD, OpKind.SUB, OpKind.MULT, OpKind.MULT_NO_RELIN), (_TWO, "ciphertext")),
-    OpKind.DECOMPOSE: (_ONE, "digits"),
-    OpKind.ROTATE_HOISTED: (("ciphertext", "digits"), "ciphertext"),
-    OpKind.EXTEND: (_ONE, "extended"),
-    OpKind.ADD_EXTENDED: (("extended", "extended"), "extended"),
-    OpKind.MULT_PLAIN_EXTENDED: (("extended",), "extended"),
-    OpKind.ROTATE_HOISTED_EXTENDED: (("ciphertext", "digits"), "extended"),
-    OpKind.DECOMPOSE_EXTENDED: (("extended",), "digits"),
-    OpKind.ROTATE_EXTENDED: (("extended", "digits"), "extended"),
-    OpKind.MOD_DOWN: (("extended",), "ciphertext"),
-    OpKind.EXPAND_SMALL: (("small",), "small"),
-    OpKind.INNER_PRODUCTS: (("small", "stored"), "small"),
-    OpKind.PACK_SMALL: (("small",), "ciphertext"),
-    OpKind.SWITCH_SMALL: (_TWO, "ciphertext"),
-}
-"""Classes of the operands and of the result; every other primitive makes a ciphertext of one."""
-_PLAIN = frozenset({OpKind.ADD_PLAIN, OpKind.SUB_PLAIN, OpKind.MULT_PLAIN, OpKind.MULT_PLAIN_EXTENDED})
-_AS_MANY_AS_THERE_ARE = frozenset(
-    {OpKind.DECRYPT, OpKind.PACK_SMALL, *(kind for kind in OpKind if TRAITS[kind].composite)}
-)
-"""A library's composite takes any operands; shares of several parties are decrypted together."""
-_NOT_NONE = (OpKind.DECRYPT, OpKind.PACK_SMALL)
-_RAISING = frozenset({OpKind.MOD_RAISE, *(kind for kind in OpKind if TRAITS[kind].composite)})
 _NEVER = np.iinfo(np.int64).max
 
 
@@ -189,12 +162,18 @@ class _Operations:
         return np.asarray(self.origins == _place(name, self.origin_names), dtype=bool)
 
 
-def _place(name: str, names: Any) -> int:
+def _place(name: str | None, names: Any) -> int:
     return names.index(name) if name in names else -1
 
 
-def _shape(kind: OpKind) -> tuple[tuple[str, ...], str | None]:
-    return _SHAPES.get(kind, (_ONE, "ciphertext"))
+def _is_any_number(kind: OpKind) -> bool:
+    """A library's composite takes any operands; shares of several parties are decrypted together."""
+    return TRAITS[kind].operands == MANY or TRAITS[kind].composite
+
+
+def _is_loose(kind: OpKind | None) -> bool:
+    """Whether the operands are of any class that holds ciphertexts."""
+    return kind is None or (_is_any_number(kind) and TRAITS[kind].takes == ("ciphertext",))
 
 
 # Objects.
@@ -305,7 +284,7 @@ def _operation_rows(ops: _Operations, params: CkksParameters) -> Broken:
         for row in np.flatnonzero((limbs < 1) | (limbs > params.num_q)).tolist():
             yield row, f"{name} is {limbs[row]}; the set has 1 to {params.num_q} limbs"
     yield from _rows(
-        (ops.limbs_out > ops.limbs_in) & ~ops.of_kinds(lambda kind: kind in _RAISING),
+        (ops.limbs_out > ops.limbs_in) & ~ops.of_kinds(lambda kind: kind is OpKind.MOD_RAISE or TRAITS[kind].composite),
         lambda row: f"{ops.limbs_in[row]} limbs become {ops.limbs_out[row]}; only mod_raise and composites add limbs",
     )
     yield from _rows(
@@ -336,10 +315,10 @@ def _listed(names: Any) -> str:
 
 
 def _operands(ops: _Operations, objects: _Objects) -> Broken:
-    any_number = ops.of_kinds(lambda kind: kind in _AS_MANY_AS_THERE_ARE)
-    wanted = ops.per_kind(lambda kind: len(_shape(kind)[0]), -1)
+    any_number = ops.of_kinds(_is_any_number)
+    wanted = ops.per_kind(lambda kind: len(TRAITS[kind].takes), -1)
     wrong = (ops.counts != wanted) & (wanted >= 0) & ~any_number
-    wrong |= (ops.counts == 0) & ops.of_kinds(lambda kind: kind in _NOT_NONE)
+    wrong |= (ops.counts == 0) & ops.of_kinds(lambda kind: TRAITS[kind].operands == MANY and not TRAITS[kind].composite)
     yield from _rows(
         wrong, lambda row: f"{ops.counts[row]} operands; this kind takes {wanted[row]} ({_takes(ops, row)})"
     )
@@ -349,18 +328,16 @@ def _operands(ops: _Operations, objects: _Objects) -> Broken:
         yield int(row_of[at]), f"operand {operands[at]} is not an object; ids of objects are below {len(objects)}"
     row_of, operands, place = row_of[there], operands[there], ops.place_of[there]
     # The class that each place of each kind takes; -2: any that holds ciphertexts.
-    last = max((len(_shape(kind)[0]) for kind in OpKind), default=1)
+    last = max(len(row.takes) for row in TRAITS.values())
     table = np.full((len(ops.known) + 1, last), -2, dtype=np.int64)
     for code, kind in enumerate(ops.known):
-        if kind is OpKind.PACK_SMALL:
-            table[code] = OBJECT_CLASSES.index("small")
-        elif kind is not None and kind not in _AS_MANY_AS_THERE_ARE:
-            for at, cls in enumerate(_shape(kind)[0]):
-                table[code, at] = OBJECT_CLASSES.index(cls)
-    takes = table[ops.kinds[row_of], np.minimum(place, last - 1)]
+        if kind is not None and not _is_loose(kind):
+            takes = TRAITS[kind].takes * (last if _is_any_number(kind) else 1)
+            table[code, : len(takes)] = [OBJECT_CLASSES.index(cls) for cls in takes]
+    wanted_class = table[ops.kinds[row_of], np.minimum(place, last - 1)]
     found = objects.of_class[operands]
     loose = np.isin(found, [OBJECT_CLASSES.index(cls) for cls in ("ciphertext", "digits", "extended")])
-    fits = np.where(takes == -2, loose, found == takes)
+    fits = np.where(wanted_class == -2, loose, found == wanted_class)
     for at in np.flatnonzero(~fits & ~wrong[row_of]).tolist():
         row, operand = int(row_of[at]), operands[at]
         yield row, f"operand {operand} is of class {objects.cls(operand)}; this kind takes {_takes(ops, row)}"
@@ -372,8 +349,7 @@ def _operands(ops: _Operations, objects: _Objects) -> Broken:
 
 def _takes(ops: _Operations, row: int) -> str:
     kind = ops.known[ops.kinds[row]]
-    loose = kind is None or (kind in _AS_MANY_AS_THERE_ARE and kind is not OpKind.PACK_SMALL)
-    return _listed(_ONE if loose else _shape(kind)[0])
+    return _listed(("ciphertext",) if kind is None else TRAITS[kind].takes)
 
 
 def _results(ops: _Operations, objects: _Objects) -> Broken:
@@ -400,14 +376,14 @@ def _results(ops: _Operations, objects: _Objects) -> Broken:
         yield row, f"output {output[row]} was used by operation {first_used[output[row]]} before it was made"
     for row in rows[objects.limbs[made] != ops.limbs_out[rows]].tolist():
         yield row, f"output has {objects.limbs[output[row]]} limbs, the row says {ops.limbs_out[row]}; they are equal"
-    makes = ops.per_kind(lambda kind: _place(_shape(kind)[1] or "", OBJECT_CLASSES), -1)
+    makes = ops.per_kind(lambda kind: _place(TRAITS[kind].makes, OBJECT_CLASSES), -1)
     for row in rows[(objects.of_class[made] != makes[rows]) & (makes[rows] >= 0)].tolist():
         said = f"output {output[row]} is of class {objects.cls(output[row])}"
         yield row, f"{said}; this kind makes {OBJECT_CLASSES[makes[row]]}"
 
 
 def _plaintexts(ops: _Operations, objects: _Objects) -> Broken:
-    encoded = ops.of_kinds(lambda kind: kind in _PLAIN)
+    encoded = ops.of_kinds(lambda kind: TRAITS[kind].constants == 1)
     none = np.asarray(ops.table["plaintext"].is_null().to_numpy(), dtype=bool)
     plaintext = _ints(ops.table, "plaintext")
     # A composite may name its arguments.

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from penstock.operations import OpKind
 from penstock.work.kernel_work import KernelWork
-from penstock.work.stages import Operation, key_product, mod_down, mod_up
+from penstock.work.stages import PRICES, Operation, key_product, mod_down, mod_up
 
 
+@PRICES.of(OpKind.EXTEND)
 def extend(s: Operation) -> KernelWork:
     """Both polynomials times P; their limbs of P are zero."""
     return KernelWork(
@@ -26,32 +28,7 @@ def extend(s: Operation) -> KernelWork:
     )
 
 
-def extended_sum(s: Operation) -> KernelWork:
-    """Two sums over n+k limbs."""
-    wide = s.extended_limbs
-    return KernelWork(
-        ring_dim=s.params.ring_dim,
-        elementwise_adds=2 * wide * s.params.ring_dim,
-        element_loops=((wide, 2),),
-        ciphertext_read_bytes=2 * s.extended_bytes,
-        ciphertext_write_bytes=s.extended_bytes,
-    )
-
-
-def extended_plain_product(s: Operation) -> KernelWork:
-    """Two products over n+k limbs."""
-    wide = s.extended_limbs
-    return KernelWork(
-        ring_dim=s.params.ring_dim,
-        elementwise_mults=2 * wide * s.params.ring_dim,
-        element_loops=((wide, 2),),
-        plaintext_limbs=wide,
-        plaintext_bytes=s.params.plaintext_bytes(wide),
-        ciphertext_read_bytes=s.extended_bytes,
-        ciphertext_write_bytes=s.extended_bytes,
-    )
-
-
+@PRICES.of(OpKind.ROTATE_EXTENDED)
 def rotate_extended(s: Operation) -> KernelWork:
     """Product of the digits with the key, plus the other polynomial; automorphism of both, over n+k limbs."""
     wide, size = s.extended_limbs, s.params.ring_dim
@@ -67,6 +44,7 @@ def rotate_extended(s: Operation) -> KernelWork:
     )
 
 
+@PRICES.of(OpKind.ROTATE_HOISTED_EXTENDED)
 def rotate_hoisted_extended(s: Operation) -> KernelWork:
     """The same from a ciphertext over Q, whose other polynomial is multiplied by P first."""
     wide = s.params.polynomial_bytes(s.extended_limbs)
@@ -79,6 +57,7 @@ def rotate_hoisted_extended(s: Operation) -> KernelWork:
     return replace(work, ciphertext_read_bytes=work.ciphertext_read_bytes - wide + s.params.polynomial_bytes(s.limbs))
 
 
+@PRICES.of(OpKind.DECOMPOSE_EXTENDED)
 def decompose_extended(s: Operation) -> KernelWork:
     """ModDown of the polynomial that is decomposed, then ModUp; the polynomial in between is not written."""
     return (
@@ -92,6 +71,7 @@ def decompose_extended(s: Operation) -> KernelWork:
     )
 
 
+@PRICES.of(OpKind.MOD_DOWN)
 def divided(s: Operation) -> KernelWork:
     """ModDown of both polynomials."""
     return mod_down(s.params, s.limbs) + KernelWork(

@@ -8,15 +8,16 @@ are taken along digit by digit; what remains free is left to the scheduler.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
-from penstock.errors import UsageError
-from penstock.operations import SMALL_KINDS, TO_SPARSE_KEY, OpKind
+from penstock.errors import PenstockError, UsageError
+from penstock.operations import SMALL_KINDS, TO_SPARSE_KEY, TRAITS, OpKind, Rules
+from penstock.operations import Operation as TableRow
 from penstock.params.ckks import CkksParameters
 from penstock.params.rlwe import KeyForm
 from penstock.params.secrets import AUXILIARY_PRIMES
 from penstock.work.graph import Builder, KernelName, OperationGraph
-from penstock.work.kernels import Hoisting, default_limbs_out, kernel_work
+from penstock.work.kernels import PRICES, Hoisting, default_limbs_out, kernel_work
 from penstock.work.stages import Operation
 
 _N = KernelName
@@ -24,6 +25,8 @@ Halves = tuple[list[int], list[int]]
 """Kernels that make the first and the second polynomial of a ciphertext."""
 _Maker = Callable[[Builder, list[int]], OperationGraph]
 """Adds an operation behind the kernels that it needs limb by limb; none: it starts from its operands."""
+GRAPHS: Rules[_Maker] = Rules("graph", "work/graphs.py", lambda row: row.key is not None and not row.is_small)
+"""Kind -> how its kernels are put together. Those of element-wise work follow from the price."""
 
 
 def kernel_graph(
@@ -84,7 +87,7 @@ def _graph(
     )
     b = Builder(s)
     first = _implied(b, min(limbs + 1, params.num_q), rescales, scalar_mults)
-    return _OPERATIONS[kind](b, first)
+    return GRAPHS[kind](b, first) if kind in GRAPHS else _passes(TRAITS[kind], b, first)
 
 
 def _implied(b: Builder, above: int, rescales: int, scalar_mults: int) -> list[int]:
@@ -168,20 +171,40 @@ def _rescaled(b: Builder, limbs: int, half: int, source: Sequence[int], *, resul
     return [b.add(_N.SCALING, stage, kept, each=[apart], result=result)]
 
 
-def _element_wise(name: KernelName, *, operands: int = 1, plain: bool = False, both: bool = True) -> _Maker:
-    """The same pass over each polynomial, or over the first one only."""
+def _passes(row: TableRow, b: Builder, first: list[int]) -> OperationGraph:
+    """The passes of element-wise work, behind each other where a polynomial has several.
 
-    def made(b: Builder, first: list[int]) -> OperationGraph:
-        s = b.s
-        passes = [
-            b.add(name, "", b.q, each=first, operand=True, result=True, reads=s.limbs * (operands + plain))
-            for _ in range(s.polynomials if both else 1)
-        ]
-        if plain:
-            b.more(passes[0], plaintext_limbs=s.limbs, plaintext_bytes=s.params.plaintext_bytes(s.limbs))
-        return b.finish(read=operands * s.ciphertext(), write=s.ciphertext())
-
-    return made
+    Raises: PenstockError: the price of the operation is more than that.
+    """
+    s, size = b.s, b.s.params.ring_dim
+    work = PRICES[OpKind(row.name)](s)
+    if work.limb_transforms or work.bconv_macs or work.key_bytes:
+        raise PenstockError(GRAPHS.lack(row.name))
+    amounts = (
+        (_N.SUM, work.elementwise_adds),
+        (_N.PRODUCT, work.elementwise_mults - work.constant_mults),
+        (_N.SCALING, work.constant_mults),
+        (_N.AUTOMORPHISM, work.automorphism_coefficients),
+    )
+    made: list[int] = []
+    for width, loops in work.element_loops:
+        names = [name for name, amount in amounts for _ in range(amount // (width * size))]
+        for name in names:
+            before = len(made) - s.polynomials
+            kernel = b.add(
+                name,
+                "",
+                b.q if width == s.limbs else (*b.p, *b.q),
+                each=[*first, *made[before : before + 1]] if before >= 0 else first,
+                operand=True,
+                result=before + 2 * s.polynomials >= loops,
+                reads=width * (row.operands + row.constants),
+            )
+            made.append(kernel)
+    if made:
+        amount = {name: getattr(work, name) for name in ("mapped_indices", "plaintext_limbs", "plaintext_bytes")}
+        b.more(made[0], **amount)
+    return b.finish(read=work.ciphertext_read_bytes, write=work.ciphertext_write_bytes)
 
 
 def _tensor(b: Builder, first: list[int], *, square: bool, result: bool) -> list[int]:
@@ -201,12 +224,10 @@ def _tensor(b: Builder, first: list[int], *, square: bool, result: bool) -> list
     return [ends, one(each=[cross], reads=3), one()]
 
 
-def _products(*, square: bool) -> _Maker:
-    def made(b: Builder, first: list[int]) -> OperationGraph:
-        _tensor(b, first, square=square, result=True)
-        return b.finish(read=(1 if square else 2) * b.s.ciphertext(polynomials=2), write=b.s.ciphertext(polynomials=3))
-
-    return made
+@GRAPHS.of(OpKind.MULT_NO_RELIN)
+def _product(b: Builder, first: list[int]) -> OperationGraph:
+    _tensor(b, first, square=False, result=True)
+    return b.finish(read=2 * b.s.ciphertext(polynomials=2), write=b.s.ciphertext(polynomials=3))
 
 
 def _relinearized(b: Builder, parts: Sequence[int], *, operand: bool) -> None:
@@ -215,19 +236,21 @@ def _relinearized(b: Builder, parts: Sequence[int], *, operand: bool) -> None:
         b.add(_N.SUM, "sum", b.q, each=[*switched[half], *parts[half : half + 1]], operand=operand, result=True)
 
 
-def _with_relinearization(*, square: bool) -> _Maker:
-    def made(b: Builder, first: list[int]) -> OperationGraph:
-        _relinearized(b, _tensor(b, first, square=square, result=False), operand=False)
-        return b.finish(read=(1 if square else 2) * b.s.ciphertext(polynomials=2), write=b.s.ciphertext(polynomials=2))
-
-    return made
+def _mult(b: Builder, first: list[int], *, square: bool = False) -> OperationGraph:
+    _relinearized(b, _tensor(b, first, square=square, result=False), operand=False)
+    return b.finish(read=(1 if square else 2) * b.s.ciphertext(polynomials=2), write=b.s.ciphertext(polynomials=2))
 
 
+GRAPHS[OpKind.MULT], GRAPHS[OpKind.SQUARE] = _mult, partial(_mult, square=True)
+
+
+@GRAPHS.of(OpKind.RELINEARIZE)
 def _relinearize(b: Builder, first: list[int]) -> OperationGraph:
     _relinearized(b, [first[-1]] * 3 if first else [], operand=True)
     return b.finish(read=b.s.ciphertext(polynomials=3), write=b.s.ciphertext(polynomials=2))
 
 
+@GRAPHS.of(OpKind.ROTATE, OpKind.CONJUGATE)
 def _rotate(b: Builder, first: list[int]) -> OperationGraph:
     """Automorphism of both, key switch of the second, added to the first."""
     moved = b.add(_N.AUTOMORPHISM, "", b.q, each=first, operand=True)
@@ -239,6 +262,7 @@ def _rotate(b: Builder, first: list[int]) -> OperationGraph:
     return b.finish(read=both, write=both)
 
 
+@GRAPHS.of(OpKind.TO_SPARSE)
 def _to_sparse(b: Builder, first: list[int]) -> OperationGraph:
     """Key switch of one limb over q_0 and the auxiliary primes: one digit, and no scaling before conversions."""
     s, k = b.s, AUXILIARY_PRIMES
@@ -261,6 +285,7 @@ def _to_sparse(b: Builder, first: list[int]) -> OperationGraph:
     return b.finish(read=both, write=both)
 
 
+@GRAPHS.of(OpKind.TO_DENSE)
 def _to_dense(b: Builder, first: list[int]) -> OperationGraph:
     switched = _key_switch(b, first[1:], operand=True, result=(False, True))
     b.add(_N.SUM, "sum", b.q, each=[*first[:1], *switched[0]], operand=True, result=True)
@@ -268,11 +293,13 @@ def _to_dense(b: Builder, first: list[int]) -> OperationGraph:
     return b.finish(read=both, write=both)
 
 
+@GRAPHS.of(OpKind.DECOMPOSE)
 def _decompose(b: Builder, first: list[int]) -> OperationGraph:
     _mod_up(b, first[1:], operand=True, result=True)
     return b.finish(read=b.s.params.polynomial_bytes(b.s.limbs), write=b.s.digits_bytes)
 
 
+@GRAPHS.of(OpKind.ROTATE_HOISTED)
 def _rotate_hoisted(b: Builder, first: list[int]) -> OperationGraph:
     s, digits = b.s, b.s.params.active_digits(b.s.limbs)
     if s.hoisting is Hoisting.RESULTS:
@@ -292,7 +319,7 @@ def _rotate_hoisted(b: Builder, first: list[int]) -> OperationGraph:
     return b.finish(read=s.params.polynomial_bytes(s.limbs) + s.digits_bytes, write=s.ciphertext(polynomials=2))
 
 
-def _rotate_extended(b: Builder, first: list[int], *, from_q: bool) -> OperationGraph:
+def _rotate_extended(b: Builder, first: list[int], *, from_q: bool = False) -> OperationGraph:
     """Product of the digits with the key, plus the other polynomial; automorphism of both, over n+k limbs."""
     s, wide = b.s, (*b.p, *b.q)
     scaled = [b.add(_N.SCALING, "times P", b.q, each=first[:1], operand=True)] if from_q else []
@@ -305,35 +332,32 @@ def _rotate_extended(b: Builder, first: list[int], *, from_q: bool) -> Operation
     return b.finish(read=other + s.digits_bytes, write=s.extended_bytes)
 
 
+GRAPHS[OpKind.ROTATE_EXTENDED] = _rotate_extended
+GRAPHS[OpKind.ROTATE_HOISTED_EXTENDED] = partial(_rotate_extended, from_q=True)
+
+
+@GRAPHS.of(OpKind.DECOMPOSE_EXTENDED)
 def _decompose_extended(b: Builder, first: list[int]) -> OperationGraph:
     divided = _mod_down(b, first[1:], operand=True)
     _mod_up(b, divided, operand=False, result=True)
     return b.finish(read=b.s.params.polynomial_bytes(b.s.extended_limbs), write=b.s.digits_bytes)
 
 
+@GRAPHS.of(OpKind.MOD_DOWN)
 def _mod_down_both(b: Builder, first: list[int]) -> OperationGraph:
     for half in range(2):
         _mod_down(b, first[half : half + 1], operand=True, result=True)
     return b.finish(read=b.s.extended_bytes, write=b.s.ciphertext(polynomials=2))
 
 
+@GRAPHS.of(OpKind.EXTEND)
 def _extend(b: Builder, first: list[int]) -> OperationGraph:
     for half in range(2):
         b.add(_N.SCALING, "times P", b.q, each=first[half : half + 1], operand=True, result=True)
     return b.finish(read=b.s.ciphertext(polynomials=2), write=b.s.extended_bytes)
 
 
-def _extended(name: KernelName, *, plain: bool) -> _Maker:
-    def made(b: Builder, first: list[int]) -> OperationGraph:
-        s, wide = b.s, (*b.p, *b.q)
-        passes = [b.add(name, "", wide, each=first, operand=True, result=True, reads=2 * len(wide)) for _ in range(2)]
-        if plain:
-            b.more(passes[0], plaintext_limbs=len(wide), plaintext_bytes=s.params.plaintext_bytes(len(wide)))
-        return b.finish(read=(1 if plain else 2) * s.extended_bytes, write=s.extended_bytes)
-
-    return made
-
-
+@GRAPHS.of(OpKind.RESCALE)
 def _rescale(b: Builder, first: list[int]) -> OperationGraph:
     s = b.s
     for half in range(s.polynomials):
@@ -343,10 +367,7 @@ def _rescale(b: Builder, first: list[int]) -> OperationGraph:
     return b.finish(read=s.ciphertext(), write=s.ciphertext(s.limbs_out))
 
 
-def _mod_drop(b: Builder, first: list[int]) -> OperationGraph:
-    return b.finish()
-
-
+@GRAPHS.of(OpKind.MOD_RAISE)
 def _mod_raise(b: Builder, first: list[int]) -> OperationGraph:
     s = b.s
     for half in range(s.polynomials):
@@ -359,6 +380,7 @@ def _mod_raise(b: Builder, first: list[int]) -> OperationGraph:
     return b.finish(read=s.ciphertext(), write=s.ciphertext(s.limbs_out))
 
 
+@GRAPHS.of(OpKind.ENCRYPT)
 def _encrypt(b: Builder, first: list[int]) -> OperationGraph:
     """v and two errors to evaluation form; (v b + e0 + m, v a + e1)."""
     s = b.s
@@ -372,43 +394,9 @@ def _encrypt(b: Builder, first: list[int]) -> OperationGraph:
     return b.finish(write=s.ciphertext(polynomials=2))
 
 
+@GRAPHS.of(OpKind.DECRYPT)
 def _decrypt(b: Builder, first: list[int]) -> OperationGraph:
     product = b.add(_N.PRODUCT, "secret", b.q, operand=True)
     added = b.add(_N.SUM, "sum", b.q, each=[product], operand=True)
     b.add(_N.INVERSE, "", b.q, each=[added], result=True)
     return b.finish(read=b.s.ciphertext(polynomials=2))
-
-
-_OPERATIONS: dict[OpKind, _Maker] = {
-    OpKind.ENCRYPT: _encrypt,
-    OpKind.DECRYPT: _decrypt,
-    OpKind.ADD: _element_wise(_N.SUM, operands=2),
-    OpKind.ADD_PLAIN: _element_wise(_N.SUM, plain=True, both=False),
-    OpKind.ADD_SCALAR: _element_wise(_N.SUM, both=False),
-    OpKind.SUB: _element_wise(_N.SUM, operands=2),
-    OpKind.SUB_PLAIN: _element_wise(_N.SUM, plain=True, both=False),
-    OpKind.SUB_SCALAR: _element_wise(_N.SUM, both=False),
-    OpKind.NEGATE: _element_wise(_N.SUM),
-    OpKind.MULT: _with_relinearization(square=False),
-    OpKind.MULT_NO_RELIN: _products(square=False),
-    OpKind.RELINEARIZE: _relinearize,
-    OpKind.MULT_PLAIN: _element_wise(_N.PRODUCT, plain=True),
-    OpKind.MULT_SCALAR: _element_wise(_N.SCALING),
-    OpKind.SQUARE: _with_relinearization(square=True),
-    OpKind.ROTATE: _rotate,
-    OpKind.DECOMPOSE: _decompose,
-    OpKind.ROTATE_HOISTED: _rotate_hoisted,
-    OpKind.CONJUGATE: _rotate,
-    OpKind.TO_SPARSE: _to_sparse,
-    OpKind.TO_DENSE: _to_dense,
-    OpKind.EXTEND: _extend,
-    OpKind.ADD_EXTENDED: _extended(_N.SUM, plain=False),
-    OpKind.MULT_PLAIN_EXTENDED: _extended(_N.PRODUCT, plain=True),
-    OpKind.ROTATE_HOISTED_EXTENDED: lambda b, first: _rotate_extended(b, first, from_q=True),
-    OpKind.DECOMPOSE_EXTENDED: _decompose_extended,
-    OpKind.ROTATE_EXTENDED: lambda b, first: _rotate_extended(b, first, from_q=False),
-    OpKind.MOD_DOWN: _mod_down_both,
-    OpKind.RESCALE: _rescale,
-    OpKind.MOD_DROP: _mod_drop,
-    OpKind.MOD_RAISE: _mod_raise,
-}

@@ -12,26 +12,19 @@ the product: Bossuat et al., EUROCRYPT 2021 (ePrint 2020/1203). Checked by hand 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Any
 
 from penstock.errors import UsageError
-from penstock.operations import FROM_SMALL_KEY, FROM_SMALL_SQUARED_KEY, SMALL_KINDS, TO_SPARSE_KEY, TRAITS, OpKind
+from penstock.operations import SMALL_KINDS, TRAITS, OpKind
+from penstock.operations import Operation as TableRow
 from penstock.params.ckks import CkksParameters
 from penstock.params.rlwe import KeyForm
-from penstock.work.extended import (
-    decompose_extended,
-    divided,
-    extend,
-    extended_plain_product,
-    extended_sum,
-    rotate_extended,
-    rotate_hoisted_extended,
-)
+from penstock.work import extended, small  # noqa: F401 - rules of price
 from penstock.work.kernel_work import KernelWork, add_loops
-from penstock.work.small import expand_small, inner_products, pack_small, small_parameters, to_ephemeral
 from penstock.work.stages import (
+    PRICES,
     Hoisting,
     Operation,
     digit_sizes,
@@ -43,6 +36,7 @@ from penstock.work.stages import (
 )
 
 __all__ = [
+    "PRICES",
     "Hoisting",
     "KernelWork",
     "default_limbs_out",
@@ -56,159 +50,83 @@ __all__ = [
 ]
 
 
-def _sum(s: Operation) -> KernelWork:
+def _passes(
+    row: TableRow, s: Operation, *, sums: int = 0, products: int = 0, scalings: int = 0, both: bool = True
+) -> KernelWork:
+    """Element-wise work: so many passes over each polynomial, or over the one without the secret only."""
+    size, wide = s.params.ring_dim, row.makes == "extended"
+    limbs, polynomials = (s.extended_limbs, 2) if wide else (s.limbs, s.polynomials)
+    loops = polynomials if both else 1
+    ciphertext, plaintext = s.params.ciphertext_bytes(limbs, polynomials), limbs * row.constants
     return KernelWork(
-        ring_dim=s.params.ring_dim,
-        elementwise_adds=s.polynomials * s.coefficients,
-        element_loops=s.loops(s.polynomials),
-        ciphertext_read_bytes=2 * s.ciphertext(),
-        ciphertext_write_bytes=s.ciphertext(),
+        ring_dim=size,
+        elementwise_adds=sums * loops * limbs * size,
+        elementwise_mults=(products + scalings) * loops * limbs * size,
+        constant_mults=scalings * loops * limbs * size,
+        element_loops=((limbs, (sums + products + scalings) * loops),),
+        plaintext_limbs=plaintext,
+        plaintext_bytes=s.params.plaintext_bytes(plaintext),
+        ciphertext_read_bytes=row.operands * ciphertext,
+        ciphertext_write_bytes=ciphertext,
     )
 
 
-def _plain_sum(s: Operation) -> KernelWork:
+def _element_wise(*kinds: OpKind, **passes: Any) -> None:
+    for kind in kinds:
+        PRICES[kind] = partial(_passes, TRAITS[kind], **passes)
+
+
+_element_wise(OpKind.ADD, OpKind.SUB, OpKind.NEGATE, OpKind.ADD_EXTENDED, sums=1)
+_element_wise(OpKind.ADD_PLAIN, OpKind.SUB_PLAIN, OpKind.ADD_SCALAR, OpKind.SUB_SCALAR, sums=1, both=False)
+_element_wise(OpKind.MULT_PLAIN, OpKind.MULT_PLAIN_EXTENDED, products=1)
+_element_wise(OpKind.MULT_SCALAR, scalings=1)
+
+
+def _tensor(s: Operation, *, square: bool = False) -> KernelWork:
+    """(a0 b0, a0 b1 + a1 b0, a1 b1): 4nN multiplications; or (a0 a0, 2 a0 a1, a1 a1): 3nN."""
     return KernelWork(
         ring_dim=s.params.ring_dim,
-        elementwise_adds=s.coefficients,  # only the polynomial without the secret changes
-        element_loops=s.loops(1),
-        plaintext_limbs=s.limbs,
-        plaintext_bytes=s.params.plaintext_bytes(s.limbs),
-        ciphertext_read_bytes=s.ciphertext(),
-        ciphertext_write_bytes=s.ciphertext(),
-    )
-
-
-def _scalar_sum(s: Operation) -> KernelWork:
-    return KernelWork(
-        ring_dim=s.params.ring_dim,
-        elementwise_adds=s.coefficients,
-        element_loops=s.loops(1),
-        ciphertext_read_bytes=s.ciphertext(),
-        ciphertext_write_bytes=s.ciphertext(),
-    )
-
-
-def _negate(s: Operation) -> KernelWork:
-    return KernelWork(
-        ring_dim=s.params.ring_dim,
-        elementwise_adds=s.polynomials * s.coefficients,
-        element_loops=s.loops(s.polynomials),
-        ciphertext_read_bytes=s.ciphertext(),
-        ciphertext_write_bytes=s.ciphertext(),
-    )
-
-
-def _plain_product(s: Operation) -> KernelWork:
-    return KernelWork(
-        ring_dim=s.params.ring_dim,
-        elementwise_mults=s.polynomials * s.coefficients,
-        element_loops=s.loops(s.polynomials),
-        plaintext_limbs=s.limbs,
-        plaintext_bytes=s.params.plaintext_bytes(s.limbs),
-        ciphertext_read_bytes=s.ciphertext(),
-        ciphertext_write_bytes=s.ciphertext(),
-    )
-
-
-def _scalar_product(s: Operation) -> KernelWork:
-    return KernelWork(
-        ring_dim=s.params.ring_dim,
-        elementwise_mults=s.polynomials * s.coefficients,
-        constant_mults=s.polynomials * s.coefficients,
-        element_loops=s.loops(s.polynomials),
-        ciphertext_read_bytes=s.ciphertext(),
-        ciphertext_write_bytes=s.ciphertext(),
-    )
-
-
-def _tensor(s: Operation) -> KernelWork:
-    """(a0 b0, a0 b1 + a1 b0, a1 b1): 4nN multiplications."""
-    return KernelWork(
-        ring_dim=s.params.ring_dim,
-        elementwise_mults=4 * s.coefficients,
+        elementwise_mults=(3 if square else 4) * s.coefficients,
+        elementwise_adds=s.coefficients if square else 0,
         element_loops=s.loops(4),
-        ciphertext_read_bytes=2 * s.ciphertext(polynomials=2),
+        ciphertext_read_bytes=(1 if square else 2) * s.ciphertext(polynomials=2),
         ciphertext_write_bytes=s.ciphertext(polynomials=3),
     )
 
 
-def _self_tensor(s: Operation) -> KernelWork:
-    """(a0 a0, 2 a0 a1, a1 a1): 3nN multiplications."""
-    return KernelWork(
-        ring_dim=s.params.ring_dim,
-        elementwise_mults=3 * s.coefficients,
-        elementwise_adds=s.coefficients,
-        element_loops=s.loops(4),
-        ciphertext_read_bytes=s.ciphertext(polynomials=2),
-        ciphertext_write_bytes=s.ciphertext(polynomials=3),
-    )
-
-
-def _relinearize(s: Operation) -> KernelWork:
-    """Key switch of the third polynomial, added to the other two."""
+def _switched(s: Operation, *, sums: int, moved: int = 0, polynomials: int = 2) -> KernelWork:
+    """Key switch of one polynomial, so many sums, and an automorphism of so many polynomials."""
     return key_switch(s.params, s.limbs, s.key_form) + KernelWork(
         ring_dim=s.params.ring_dim,
-        elementwise_adds=2 * s.coefficients,
-        element_loops=s.loops(2),
-        ciphertext_read_bytes=s.ciphertext(polynomials=3),
+        elementwise_adds=sums * s.coefficients,
+        automorphism_coefficients=moved * s.coefficients,
+        mapped_indices=s.params.ring_dim if moved else 0,
+        element_loops=s.loops(sums + moved),
+        ciphertext_read_bytes=s.ciphertext(polynomials=polynomials),
         ciphertext_write_bytes=s.ciphertext(polynomials=2),
     )
 
 
-def _with_relinearization(tensor: Callable[[Operation], KernelWork]) -> Callable[[Operation], KernelWork]:
-    def product(s: Operation) -> KernelWork:
-        before = tensor(s)
-        # The three polynomials between the two steps are not written and read again.
-        both = before + _relinearize(s)
-        return replace(
-            both,
-            ciphertext_read_bytes=before.ciphertext_read_bytes,
-            ciphertext_write_bytes=s.ciphertext(polynomials=2),
-        )
-
-    return product
+PRICES[OpKind.MULT_NO_RELIN] = _tensor
+_relinearize = PRICES[OpKind.RELINEARIZE] = partial(_switched, sums=2, polynomials=3)
+PRICES[OpKind.ROTATE] = PRICES[OpKind.CONJUGATE] = partial(_switched, sums=1, moved=2)
+PRICES[OpKind.TO_DENSE] = partial(_switched, sums=1)
 
 
-def _rotate(s: Operation) -> KernelWork:
-    """Automorphism of both polynomials, key switch of one, added to the other."""
-    return key_switch(s.params, s.limbs, s.key_form) + KernelWork(
-        ring_dim=s.params.ring_dim,
-        elementwise_adds=s.coefficients,
-        automorphism_coefficients=2 * s.coefficients,
-        mapped_indices=s.params.ring_dim,
-        element_loops=s.loops(3),
-        ciphertext_read_bytes=s.ciphertext(polynomials=2),
+def _mult(s: Operation, *, square: bool = False) -> KernelWork:
+    before = _tensor(s, square=square)
+    # The three polynomials between the two steps are not written and read again.
+    return replace(
+        before + _relinearize(s),
+        ciphertext_read_bytes=before.ciphertext_read_bytes,
         ciphertext_write_bytes=s.ciphertext(polynomials=2),
     )
 
 
-def _to_sparse(s: Operation) -> KernelWork:
-    return to_ephemeral(s, TO_SPARSE_KEY, 1)
+PRICES[OpKind.MULT], PRICES[OpKind.SQUARE] = _mult, partial(_mult, square=True)
 
 
-def _switch_small_squared(s: Operation) -> KernelWork:
-    """The third polynomial only: nothing is added to it yet."""
-    small_parameters(s.params)
-    return to_ephemeral(s, FROM_SMALL_SQUARED_KEY, 0, s.polynomials)
-
-
-def _switch_small(s: Operation) -> KernelWork:
-    """The second polynomial, the first one and both of the switched third."""
-    small_parameters(s.params)
-    return to_ephemeral(s, FROM_SMALL_KEY, 3, s.polynomials)
-
-
-def _to_dense(s: Operation) -> KernelWork:
-    """Key switch of the second polynomial, added to the first."""
-    return key_switch(s.params, s.limbs, s.key_form) + KernelWork(
-        ring_dim=s.params.ring_dim,
-        elementwise_adds=s.coefficients,
-        element_loops=s.loops(1),
-        ciphertext_read_bytes=s.ciphertext(polynomials=2),
-        ciphertext_write_bytes=s.ciphertext(polynomials=2),
-    )
-
-
+@PRICES.of(OpKind.DECOMPOSE)
 def _decompose(s: Operation) -> KernelWork:
     return mod_up(s.params, s.limbs) + KernelWork(
         ring_dim=s.params.ring_dim,
@@ -217,6 +135,7 @@ def _decompose(s: Operation) -> KernelWork:
     )
 
 
+@PRICES.of(OpKind.ROTATE_HOISTED)
 def _rotate_hoisted(s: Operation) -> KernelWork:
     """Product of the digits with the key, ModDown; no ModUp. What the automorphism permutes, `hoisting` says."""
     n, size = s.limbs, s.params.ring_dim
@@ -239,6 +158,7 @@ def _rotate_hoisted(s: Operation) -> KernelWork:
     )
 
 
+@PRICES.of(OpKind.RESCALE)
 def _rescale(s: Operation) -> KernelWork:
     total = KernelWork(ring_dim=s.params.ring_dim)
     for limbs in range(s.limbs, s.limbs_out, -1):
@@ -250,11 +170,13 @@ def _rescale(s: Operation) -> KernelWork:
     )
 
 
+@PRICES.of(OpKind.MOD_DROP)
 def _mod_drop(s: Operation) -> KernelWork:
     """Limbs are forgotten: no work and no traffic."""
     return KernelWork(ring_dim=s.params.ring_dim)
 
 
+@PRICES.of(OpKind.MOD_RAISE)
 def _mod_raise(s: Operation) -> KernelWork:
     """Each polynomial to coefficients, its residues to the limbs that were missing, those to evaluation form."""
     new = s.limbs_out - s.limbs
@@ -270,6 +192,7 @@ def _mod_raise(s: Operation) -> KernelWork:
     )
 
 
+@PRICES.of(OpKind.ENCRYPT)
 def _encrypt(s: Operation) -> KernelWork:
     """Public-key encryption: v and two errors to evaluation form, (v b + e0 + m, v a + e1). Encoding is not in it."""
     return KernelWork(
@@ -285,6 +208,7 @@ def _encrypt(s: Operation) -> KernelWork:
     )
 
 
+@PRICES.of(OpKind.DECRYPT)
 def _decrypt(s: Operation) -> KernelWork:
     """c0 + c1 s, back to coefficients. Decoding is not in it."""
     return KernelWork(
@@ -298,59 +222,8 @@ def _decrypt(s: Operation) -> KernelWork:
     )
 
 
-_FORMULAS: dict[OpKind, Callable[[Operation], KernelWork]] = {
-    OpKind.ENCRYPT: _encrypt,
-    OpKind.DECRYPT: _decrypt,
-    OpKind.ADD: _sum,
-    OpKind.ADD_PLAIN: _plain_sum,
-    OpKind.ADD_SCALAR: _scalar_sum,
-    OpKind.SUB: _sum,
-    OpKind.SUB_PLAIN: _plain_sum,
-    OpKind.SUB_SCALAR: _scalar_sum,
-    OpKind.NEGATE: _negate,
-    OpKind.MULT: _with_relinearization(_tensor),
-    OpKind.MULT_NO_RELIN: _tensor,
-    OpKind.RELINEARIZE: _relinearize,
-    OpKind.MULT_PLAIN: _plain_product,
-    OpKind.MULT_SCALAR: _scalar_product,
-    OpKind.SQUARE: _with_relinearization(_self_tensor),
-    OpKind.ROTATE: _rotate,
-    OpKind.DECOMPOSE: _decompose,
-    OpKind.ROTATE_HOISTED: _rotate_hoisted,
-    OpKind.CONJUGATE: _rotate,
-    OpKind.TO_SPARSE: _to_sparse,
-    OpKind.TO_DENSE: _to_dense,
-    OpKind.EXTEND: extend,
-    OpKind.ADD_EXTENDED: extended_sum,
-    OpKind.MULT_PLAIN_EXTENDED: extended_plain_product,
-    OpKind.ROTATE_HOISTED_EXTENDED: rotate_hoisted_extended,
-    OpKind.DECOMPOSE_EXTENDED: decompose_extended,
-    OpKind.ROTATE_EXTENDED: rotate_extended,
-    OpKind.MOD_DOWN: divided,
-    OpKind.RESCALE: _rescale,
-    OpKind.MOD_DROP: _mod_drop,
-    OpKind.MOD_RAISE: _mod_raise,
-    OpKind.EXPAND_SMALL: expand_small,
-    OpKind.INNER_PRODUCTS: inner_products,
-    OpKind.PACK_SMALL: pack_small,
-    OpKind.SWITCH_SMALL: _switch_small,
-    OpKind.SWITCH_SMALL_SQUARED: _switch_small_squared,
-}
-
-
 _DIGITLESS = frozenset(
-    kind
-    for kind in _FORMULAS
-    if TRAITS[kind].key is None
-    and kind
-    not in (
-        OpKind.DECOMPOSE,
-        OpKind.EXTEND,
-        OpKind.ADD_EXTENDED,
-        OpKind.MULT_PLAIN_EXTENDED,
-        OpKind.DECOMPOSE_EXTENDED,
-        OpKind.MOD_DOWN,
-    )
+    kind for kind, row in TRAITS.items() if row.key is None and not row.classes & {"digits", "extended"}
 )
 """Kinds without digits and special limbs."""
 
@@ -442,7 +315,7 @@ def _work(
 ) -> KernelWork:
     """As `kernel_work`, checked; `above`: limbs at which implied operations compute."""
     params = seen.params
-    work = _FORMULAS[kind](
+    work = PRICES[kind](
         Operation(
             params=params,
             limbs=limbs,

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.errors import UsageError
-from penstock.operations import SMALL_ROTATION
+from penstock.operations import FROM_SMALL_KEY, FROM_SMALL_SQUARED_KEY, SMALL_ROTATION, TO_SPARSE_KEY, OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.params.secrets import AUXILIARY_PRIMES, SMALL_SPECIAL_BITS
 from penstock.work.kernel_work import KernelWork, add_loops
-from penstock.work.stages import Operation, key_switch
+from penstock.work.stages import PRICES, Operation, key_switch
 
 
 def small_parameters(params: CkksParameters) -> CkksParameters:
@@ -33,6 +33,7 @@ def small_parameters(params: CkksParameters) -> CkksParameters:
     )  # fmt: skip
 
 
+@PRICES.of(OpKind.EXPAND_SMALL)
 def expand_small(s: Operation) -> KernelWork:
     """Each ciphertext to two: an automorphism with its key switch, a sum, and a difference times a monomial."""
     small = small_parameters(s.params)
@@ -60,6 +61,7 @@ def expand_small(s: Operation) -> KernelWork:
     )
 
 
+@PRICES.of(OpKind.INNER_PRODUCTS)
 def inner_products(s: Operation) -> KernelWork:
     """A product of two ciphertexts, of three polynomials, for each of the vector, summed; then these to coefficients.
 
@@ -77,6 +79,7 @@ def inner_products(s: Operation) -> KernelWork:
     )
 
 
+@PRICES.of(OpKind.PACK_SMALL)
 def pack_small(s: Operation) -> KernelWork:
     """Coefficients of up to N/n ciphertexts side by side, and a transform of each of the three polynomials."""
     small_parameters(s.params)
@@ -117,3 +120,22 @@ def to_ephemeral(s: Operation, key: str, sums: int, polynomials: int = 2) -> Ker
         ciphertext_read_bytes=s.params.ciphertext_bytes(1, polynomials),
         ciphertext_write_bytes=s.params.ciphertext_bytes(1),
     )
+
+
+@PRICES.of(OpKind.TO_SPARSE)
+def to_sparse(s: Operation) -> KernelWork:
+    return to_ephemeral(s, TO_SPARSE_KEY, 1)
+
+
+@PRICES.of(OpKind.SWITCH_SMALL_SQUARED)
+def switch_small_squared(s: Operation) -> KernelWork:
+    """The third polynomial only: nothing is added to it yet."""
+    small_parameters(s.params)
+    return to_ephemeral(s, FROM_SMALL_SQUARED_KEY, 0, s.polynomials)
+
+
+@PRICES.of(OpKind.SWITCH_SMALL)
+def switch_small(s: Operation) -> KernelWork:
+    """The second polynomial, the first one and both of the switched third."""
+    small_parameters(s.params)
+    return to_ephemeral(s, FROM_SMALL_KEY, 3, s.polynomials)

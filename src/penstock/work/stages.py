@@ -5,9 +5,10 @@ Notation and sources as in `penstock.work.kernels`, whose formulas put them toge
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from penstock.operations import Word
+from penstock.operations import Rules, Word
 from penstock.params.ckks import CkksParameters
 from penstock.params.rlwe import KeyForm, RlweParameters
 from penstock.work.kernel_work import KernelWork, Loops, add_loops
@@ -141,3 +142,7 @@ class Operation:
     def extended_bytes(self) -> int:
         """Of a ciphertext over Q and P."""
         return self.params.ciphertext_bytes(self.extended_limbs, 2)
+
+
+PRICES: Rules[Callable[[Operation], KernelWork]] = Rules("price", "work/kernels.py")
+"""Kind -> its formula."""

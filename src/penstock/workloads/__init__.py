@@ -20,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from penstock.errors import UnknownName, UsageError
+from penstock.errors import UsageError, check_known
 from penstock.params.ckks import CkksParameters
 from penstock.traces import is_trace_file
 from penstock.workloads import own, packaged
@@ -97,8 +97,7 @@ def get(name: str) -> ModuleType:
     if packaged.is_package(name):
         return packaged.load(name)
     valued(name)
-    if name not in _modules():
-        raise UnknownName("workload", name, _modules())
+    check_known("workload", name, _modules())
     return importlib.import_module(_modules()[name])
 
 
@@ -126,8 +125,7 @@ def size_of(workload: ModuleType, size: str) -> Any:
 
     Raises: UnknownName: no such size.
     """
-    if size not in workload.SIZES:
-        raise UnknownName(f"size of '{workload.NAME}'", size, workload.SIZES)
+    check_known(f"size of '{workload.NAME}'", size, workload.SIZES)
     return workload.SIZES[size]
 
 

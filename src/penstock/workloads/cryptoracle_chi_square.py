@@ -7,14 +7,16 @@ operation reads a key.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from penstock.errors import ParamsError
 from penstock.program.evaluator import Evaluator, Values
-from penstock.workloads import Check, chi_square
+from penstock.workloads import chi_square
+from penstock.workloads.chi_square import Data, blank, check, data
 from penstock.workloads.parts import cryptoracle
+
+__all__ = ["blank", "check", "data", "program"]
 
 NAME = "cryptoracle-chi-square"
 DESCRIPTION = "chi-square test as CryptOracle computes it, without relinearization"
@@ -37,17 +39,7 @@ DEFAULT_SIZE = "ci"
 ACCELERATOR_SIZE = "full"
 
 
-def data(size: Size, slots: int, seed: int, path: Path | None = None) -> chi_square.Data:
-    """As of `chi-square`: generated genotypes, or those of a CSV file."""
-    return chi_square.data(size, slots, seed, path)
-
-
-def blank(size: Size, slots: int) -> chi_square.Data:
-    """The same shapes without values."""
-    return chi_square.blank(size, slots)
-
-
-def program(ev: Evaluator, data: chi_square.Data, size: Size) -> Values:
+def program(ev: Evaluator, data: Data, size: Size) -> Values:
     """Chi-square statistics and odds ratios, (2, variants)."""
     people, variants = data.genotypes.shape
     if variants > ev.params.slots:
@@ -68,8 +60,3 @@ def program(ev: Evaluator, data: chi_square.Data, size: Size) -> Values:
         statistic = np.where(denominator > smallest**2, total * numerator / denominator, np.nan)
         ratio = np.where(against > smallest, odds / against, np.nan)
     return np.stack([statistic, ratio])
-
-
-def check(clear: Values, got: Values, data: chi_square.Data, size: Size) -> Check:
-    """As of `chi-square`."""
-    return chi_square.check(clear, got, data, size)

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.errors import ParamsError, UsageError
+from penstock.errors import ParamsError
 from penstock.program.evaluator import Evaluator, Values
-from penstock.workloads import Check
+from penstock.workloads.own import OneSize as Size
 from penstock.workloads.parts import cryptoracle
+from penstock.workloads.parts.check import Check, refuse_path
 
 NAME = "cryptoracle-cifar10"
 DESCRIPTION = "CryptOracle's network for CIFAR-10 images, with drawn weights"
@@ -23,13 +24,6 @@ CLASSES, PIXELS, SLOTS = 10, 3072, 4096
 MASKS = 35
 TOLERANCE = 0.02
 """Encrypted against clear: its scale has 25 bits."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
-    """The network has one size, on several parameter sets."""
-
-    params: str
 
 
 SIZES = {"ci": Size(params="insecure-cryptoracle-cifar10"), "full": Size(params="cryptoracle-cifar10")}
@@ -47,8 +41,7 @@ class Data:
 
 def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
     """A drawn image and drawn masks. Raises: ParamsError: fewer than 4096 slots."""
-    if path is not None:
-        raise UsageError(f"{NAME} takes no --data: its image and weights are drawn from --seed")
+    refuse_path(path, NAME, "its image and weights are drawn from --seed")
     _fits(slots)
     generator = np.random.default_rng(seed)
     masks = generator.uniform(-1, 1, (MASKS, SLOTS)) / 64
@@ -78,5 +71,4 @@ def program(ev: Evaluator, data: Data, size: Size) -> Values:
 
 def check(clear: Values, got: Values, data: Data, size: Size) -> Check:
     """Scores near those of the clear reading."""
-    error = float(np.max(np.abs(clear - got)))
-    return Check.of({f"scores differ by at most {TOLERANCE:g}": error <= TOLERANCE}, error, TOLERANCE)
+    return Check.near("scores", clear, got, TOLERANCE)

@@ -5,17 +5,17 @@ Its calls are those of Table 3; [the page](docs/cryptoracle.md) says where a cou
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from penstock.errors import UsageError
 from penstock.program.evaluator import Evaluator, Values
-from penstock.workloads import Check, logistic_function
+from penstock.workloads import logistic_function
 from penstock.workloads.logistic_function import Data
 from penstock.workloads.logistic_function import blank as blank
+from penstock.workloads.own import OneSize as Size
 from penstock.workloads.parts import cryptoracle
+from penstock.workloads.parts.check import Check, check_series, refuse_path
 
 NAME = "cryptoracle-logistic-function"
 DESCRIPTION = "logistic function as CryptOracle computes it: one series, and ten terms by hand"
@@ -28,13 +28,6 @@ FIT = 1e-4
 """Of the series to the function itself."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
-    """The program has one size, on several parameter sets."""
-
-    params: str
-
-
 SIZES = {"ci": Size(params="insecure-cryptoracle"), "full": Size(params="cryptoracle")}
 DEFAULT_SIZE = "ci"
 ACCELERATOR_SIZE = "full"
@@ -42,8 +35,7 @@ ACCELERATOR_SIZE = "full"
 
 def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
     """Points uniform in the interval."""
-    if path is not None:
-        raise UsageError(f"{NAME} takes no --data: its points are drawn from --seed")
+    refuse_path(path, NAME, "its points are drawn from --seed")
     return Data(np.random.default_rng(seed).uniform(-BOUND, BOUND, slots))
 
 
@@ -58,4 +50,4 @@ def program(ev: Evaluator, data: Data, size: Size) -> Values:
 
 def check(clear: Values, got: Values, data: Data, size: Size) -> Check:
     """Values near those of the clear reading, and these near the function itself."""
-    return cryptoracle.check_points(clear, got, logistic_function.logistic(data.x), TOLERANCE, FIT)
+    return check_series(clear, got, logistic_function.logistic(data.x), TOLERANCE, FIT)

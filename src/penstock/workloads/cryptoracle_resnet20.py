@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.errors import ParamsError, UsageError
+from penstock.errors import ParamsError
 from penstock.program.evaluator import Evaluator, Values
-from penstock.workloads import Check
+from penstock.workloads.parts.check import Check, refuse_path
 from penstock.workloads.parts.low_memory_resnet import CHANNELS, LowMemoryResnet
 
 NAME = "cryptoracle-resnet20"
@@ -53,10 +53,7 @@ class Data:
 
 def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
     """A drawn image."""
-    if path is not None:
-        raise UsageError(
-            f"{NAME} takes no --data: its image and weights are drawn from --seed; 'resnet20' reads images"
-        )
+    refuse_path(path, NAME, "its image and weights are drawn from --seed; 'resnet20' reads images")
     return Data(np.random.default_rng(seed).uniform(0, 1, 3 * size.width**2), seed)
 
 
@@ -87,5 +84,4 @@ def program(ev: Evaluator, data: Data, size: Size) -> Values:
 
 def check(clear: Values, got: Values, data: Data, size: Size) -> Check:
     """Scores near those of the clear reading."""
-    error = float(np.max(np.abs(clear - got)))
-    return Check.of({f"scores differ by at most {TOLERANCE:g}": error <= TOLERANCE}, error, TOLERANCE)
+    return Check.near("scores", clear, got, TOLERANCE)

@@ -5,15 +5,14 @@ Its calls are those of Table 3; [the page](docs/cryptoracle.md) says where a cou
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from penstock.errors import UsageError
 from penstock.program.evaluator import Evaluator, Values
-from penstock.workloads import Check
+from penstock.workloads.own import OneSize as Size
 from penstock.workloads.parts import cryptoracle
+from penstock.workloads.parts.check import Check, check_series, refuse_path
 from penstock.workloads.sign_evaluation import Data
 from penstock.workloads.sign_evaluation import blank as blank
 
@@ -28,13 +27,6 @@ FIT = 0.1
 """Of the series to the function itself."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
-    """The program has one size, on several parameter sets."""
-
-    params: str
-
-
 SIZES = {"ci": Size(params="insecure-cryptoracle"), "full": Size(params="cryptoracle")}
 DEFAULT_SIZE = "ci"
 ACCELERATOR_SIZE = "full"
@@ -42,8 +34,7 @@ ACCELERATOR_SIZE = "full"
 
 def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
     """Points with magnitudes uniform from 0.01 to 1: nearer to zero the series is not the sign."""
-    if path is not None:
-        raise UsageError(f"{NAME} takes no --data: its points are drawn from --seed")
+    refuse_path(path, NAME, "its points are drawn from --seed")
     generator = np.random.default_rng(seed)
     return Data(generator.uniform(0.01, BOUND, slots) * generator.choice([-1.0, 1.0], slots))
 
@@ -59,4 +50,4 @@ def program(ev: Evaluator, data: Data, size: Size) -> Values:
 
 def check(clear: Values, got: Values, data: Data, size: Size) -> Check:
     """Values near those of the clear reading, and these near the function itself."""
-    return cryptoracle.check_points(clear, got, np.sign(data.x), TOLERANCE, FIT)
+    return check_series(clear, got, np.sign(data.x), TOLERANCE, FIT)

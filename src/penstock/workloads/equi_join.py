@@ -11,21 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from penstock.database.filtering import JoinPlan, JoinScan, unit_of_codes
-from penstock.errors import UsageError
+from penstock.database.filtering import JoinPlan, JoinScan
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Evaluator
-from penstock.workloads import Check
-
-Floats = npt.NDArray[np.float64]
+from penstock.workloads.parts.check import Check, Floats, refuse_path
+from penstock.workloads.parts.tables import check_sums, encrypted_table, sum_and_count
 
 NAME = "equi-join"
 DESCRIPTION = "sum and count over the pairs of two encrypted tables with equal codes"
 SOURCE = "after FHEIns, section III-A: joins as candidate selection"
-TOLERANCE = 1e-4
-"""Of a sum of products of values and attributes within [0, 1], and of a count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +59,7 @@ class Data:
 
 def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
     """Random codes and values; the codes of the small table differ."""
-    if path is not None:
-        raise UsageError(f"{NAME} takes no --data: its tables are drawn from --seed")
+    refuse_path(path, NAME, "its tables are drawn from --seed")
     generator = np.random.default_rng(seed)
     codes = generator.integers(0, size.categories, size.rows).astype(np.float64)
     values = generator.uniform(0, 1, size.rows)
@@ -82,31 +76,14 @@ def blank(size: Size, slots: int) -> Data:
 def program(ev: Evaluator, data: Data, size: Size) -> Floats:
     """Sum of value times attribute and number of the pairs, (2,)."""
     plan = size.plan(ev.params)
-    slots, unit = ev.params.slots, unit_of_codes(size.categories)
-    parts = range(0, size.rows, slots)
-    with ev.scope("load"):
-        codes = [ev.encrypt(data.codes[at : at + slots] / unit, name=f"database[code,{at}]") for at in parts]
-        values = [ev.encrypt(data.values[at : at + slots], name=f"database[value,{at}]") for at in parts]
+    table = encrypted_table(ev, "code", data.codes, data.values, size.categories)
     scan = JoinScan(ev, plan, list(data.small_codes), list(data.attributes))
-    for pair in zip(codes, values, strict=True):
-        scan.absorb(pair)
-    sums = scan.finish()
-    with ev.scope("output"):
-        shown = np.array([float(np.real(ev.decrypt(each))[0]) for each in sums])
-    # The rows that fill up the last ciphertext have code 0 and value 0: the client knows how many they are.
-    filling = len(codes) * slots - size.rows
-    return shown - np.array([0.0, filling if 0 in data.small_codes else 0.0])
+    return sum_and_count(ev, scan, table, size.rows, zero=0 in data.small_codes)
 
 
 def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:
     """Sum and count within 1e-4, the clear ones equal to numpy's."""
-    error = float(np.max(np.abs(clear - got)))
     table = dict(zip(data.small_codes, data.attributes, strict=True))
     met = np.array([table.get(int(code), 0.0) for code in data.codes])
     pairs = float(np.isin(data.codes, data.small_codes).sum())
-    reference = float(np.max(np.abs(np.array([(met * data.values).sum(), pairs]) - clear)))
-    outcome = {
-        f"sum and count differ by at most {TOLERANCE:g}": error <= TOLERANCE,
-        "the clear reading equals numpy's to 1e-6": reference <= 1e-6,
-    }
-    return Check.of(outcome, error, TOLERANCE, numbers={"sum": float(got[0]), "pairs": float(got[1])})
+    return check_sums(clear, got, ((met * data.values).sum(), pairs), "pairs")

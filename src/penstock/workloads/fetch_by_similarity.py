@@ -33,7 +33,7 @@ from penstock.database.similarity.search import WORKLOAD, search
 from penstock.errors import ParamsError, PenstockError, UsageError
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Ciphertext, Evaluator, Values
-from penstock.workloads import Check
+from penstock.workloads.parts.check import Check, refuse_path
 
 NAME = WORKLOAD
 DESCRIPTION = "payloads of the encrypted records within a cosine similarity of 0.8 of an encrypted query"
@@ -84,8 +84,7 @@ class Data:
 
 def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
     """Random unit vectors, of which some are near the query; none is within 0.02 of the threshold."""
-    if path is not None:
-        raise UsageError(f"{NAME} takes no --data: its records are drawn from --seed")
+    refuse_path(path, NAME, "its records are drawn from --seed")
     if size.records > MOST_RUN:
         raise UsageError(
             f"{size.records} records of {size.dim} coordinates have {8e-9 * size.records * size.dim:.0f} GB in the "

@@ -15,21 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from penstock.database.filtering import FilterPlan, FilterScan, unit_of_codes
-from penstock.errors import UsageError
+from penstock.database.filtering import FilterPlan, FilterScan
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Evaluator
-from penstock.workloads import Check
-
-Floats = npt.NDArray[np.float64]
+from penstock.workloads.parts.check import Check, Floats, refuse_path
+from penstock.workloads.parts.tables import check_sums, encrypted_table, sum_and_count
 
 NAME = "filter-aggregate"
 DESCRIPTION = "sum and count of the rows of an encrypted category"
 SOURCE = "FHEIns, section III-A and figure 1(a)"
-TOLERANCE = 1e-4
-"""Of a sum of values within [0, 1], and of a count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +61,7 @@ class Data:
 
 def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
     """Random codes and values."""
-    if path is not None:
-        raise UsageError(f"{NAME} takes no --data: its table is drawn from --seed")
+    refuse_path(path, NAME, "its table is drawn from --seed")
     generator = np.random.default_rng(seed)
     codes = generator.integers(0, size.categories, size.rows).astype(np.float64)
     values = generator.uniform(0, 1, size.rows)
@@ -82,30 +76,12 @@ def blank(size: Size, slots: int) -> Data:
 def program(ev: Evaluator, data: Data, size: Size) -> Floats:
     """Sum of the values and number of the rows of the query's category, (2,)."""
     plan = size.plan(ev.params)
-    slots = ev.params.slots
-    unit = unit_of_codes(size.categories)
-    parts = range(0, size.rows, slots)
-    with ev.scope("load"):
-        codes = [ev.encrypt(data.categories[at : at + slots] / unit, name=f"database[category,{at}]") for at in parts]
-        values = [ev.encrypt(data.values[at : at + slots], name=f"database[value,{at}]") for at in parts]
+    table = encrypted_table(ev, "category", data.categories, data.values, size.categories)
     scan = FilterScan(ev, plan, data.query)
-    for pair in zip(codes, values, strict=True):
-        scan.absorb(pair)
-    sums = scan.finish()
-    with ev.scope("output"):
-        shown = np.array([float(np.real(ev.decrypt(each))[0]) for each in sums])
-    # The rows that fill up the last ciphertext have code 0 and value 0: the client knows how many they are.
-    filling = len(codes) * slots - size.rows
-    return shown - np.array([0.0, filling if data.query == 0 else 0.0])
+    return sum_and_count(ev, scan, table, size.rows, zero=data.query == 0)
 
 
 def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:
     """Sum and count within 1e-4, the clear ones equal to numpy's."""
-    error = float(np.max(np.abs(clear - got)))
     chosen = data.categories == data.query
-    reference = float(np.max(np.abs(np.array([data.values[chosen].sum(), chosen.sum()]) - clear)))
-    outcome = {
-        f"sum and count differ by at most {TOLERANCE:g}": error <= TOLERANCE,
-        "the clear reading equals numpy's to 1e-6": reference <= 1e-6,
-    }
-    return Check.of(outcome, error, TOLERANCE, numbers={"sum": float(got[0]), "count": float(got[1])})
+    return check_sums(clear, got, (data.values[chosen].sum(), chosen.sum()), "count")

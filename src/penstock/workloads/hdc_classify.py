@@ -16,10 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.database.ssc import Floats, SscPlan, SscScan
-from penstock.errors import UsageError
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Evaluator
-from penstock.workloads import Check
+from penstock.workloads.parts.check import Check, refuse_path
 from penstock.workloads.parts.networks import digits_in_colour
 
 NAME = "hdc-classify"
@@ -70,8 +69,7 @@ def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
 
     Raises: CapabilityMissing: scikit-learn is not installed.
     """
-    if path is not None:
-        raise UsageError(f"{NAME} takes no --data: it uses the bundled digits")
+    refuse_path(path, NAME, "it uses the bundled digits")
     training, test = digits_in_colour(SIDE)
     projection = np.random.default_rng(PROJECTION_SEED).standard_normal((SIDE * SIDE, size.dimensions))
 
@@ -114,13 +112,11 @@ def program(ev: Evaluator, data: Data, size: Size) -> Floats:
 
 def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:
     """Cosines within 1e-6, equal to numpy's in the clear, and the same class for every image."""
-    error = float(np.max(np.abs(clear - got)))
     reference = float(np.max(np.abs(data.queries @ data.prototypes.T - clear)))
     classes = np.argmax(got, axis=1)
-    outcome = {
-        f"cosines differ by at most {TOLERANCE:g}": error <= TOLERANCE,
+    others = {
         "the clear reading equals numpy's products to 1e-9": reference <= 1e-9,
         "every image has the same class": bool(np.array_equal(classes, np.argmax(clear, axis=1))),
     }
     numbers = {"accuracy": float(np.mean(classes == data.labels)), "images": float(len(classes))}
-    return Check.of(outcome, error, TOLERANCE, numbers)
+    return Check.near("cosines", clear, got, TOLERANCE, others, numbers)

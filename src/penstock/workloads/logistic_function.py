@@ -11,9 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.errors import UsageError
 from penstock.program.evaluator import Evaluator, Values
-from penstock.workloads import Check
+from penstock.workloads.parts.check import Check, check_series, refuse_path
 
 NAME = "logistic-function"
 DESCRIPTION = "logistic function of an encrypted vector, by a Chebyshev series"
@@ -61,8 +60,7 @@ def logistic(x: Values) -> Values:
 
 def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
     """Points uniform in the interval, its two ends among them."""
-    if path is not None:
-        raise UsageError(f"{NAME} takes no --data: its points are drawn from --seed")
+    refuse_path(path, NAME, "its points are drawn from --seed")
     x = np.random.default_rng(seed).uniform(-BOUND, BOUND, slots)
     x[0], x[-1] = -BOUND, BOUND
     return Data(x)
@@ -84,10 +82,4 @@ def program(ev: Evaluator, data: Data, size: Size) -> Values:
 
 def check(clear: Values, got: Values, data: Data, size: Size) -> Check:
     """Values within 1e-4 of the clear reading, and that within the size's bound of the function itself."""
-    error = float(np.max(np.abs(clear - got)))
-    fit = float(np.max(np.abs(clear - logistic(data.x))))
-    outcome = {
-        f"values differ by at most {TOLERANCE:g}": error <= TOLERANCE,
-        f"the series is within {size.fit_tolerance:g} of the function": fit <= size.fit_tolerance,
-    }
-    return Check.of(outcome, error, TOLERANCE, numbers={"max_abs_error_of_series": fit})
+    return check_series(clear, got, logistic(data.x), TOLERANCE, size.fit_tolerance)

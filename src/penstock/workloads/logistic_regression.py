@@ -25,11 +25,17 @@ from penstock.params.ckks import CkksParameters
 from penstock.program.circuits.bootstrap import input_levels, refreshed_levels
 from penstock.program.circuits.sums import fold, fold_abreast
 from penstock.program.evaluator import Evaluator, Plain, Values
-from penstock.program.placement import Chain, start_levels
+from penstock.program.placement import start_levels
 from penstock.workloads import Check
-from penstock.workloads.parts.helr import ColumnTraining, PairTraining, columns_per_ciphertext, packed_in_columns
+from penstock.workloads.parts.helr import (
+    ColumnTraining,
+    PairTraining,
+    Training,
+    columns_per_ciphertext,
+    packed_in_columns,
+)
 from penstock.workloads.parts.images import SIDE, digits_odd_even, mnist_three_eight
-from penstock.workloads.parts.training_size import COLUMNS, NAME, SIGMOID, Size
+from penstock.workloads.parts.training_size import COLUMNS, NAME, Size
 
 DESCRIPTION = "logistic-regression training on encrypted handwritten digits (HELR)"
 SOURCE = "Han et al., AAAI 2019 (ePrint 2018/662)"
@@ -160,24 +166,13 @@ def program(ev: Evaluator, data: Data, size: Size) -> Values:
     return _Training(ev, size).run(data)
 
 
-class _Training:
+class _Training(Training):
     """One training. The model is a list: weights and momentum, or one ciphertext with both side by side."""
 
     def __init__(self, ev: Evaluator, size: Size) -> None:
-        self.ev, self.size = ev, size
         self.refresh = refresh_of(size, ev.params)
-        self.slots: int = ev.params.slots
-        self.rows = rows_per_ciphertext(size, self.slots)
         self.merged = self.refresh == "merged"
-        self.blocks = blocks(size, self.refresh)
-        self.chain = Chain(ev, self.blocks)
-        constant, linear, cubic = (size.learning_rate / size.batch * c for c in SIGMOID)
-        # With u = cbrt(cubic) x the cubic needs no separate coefficient: u (u^2 + linear / cbrt(cubic)) + constant.
-        root = float(np.cbrt(cubic))
-        self.linear, self.constant = linear / root, constant
-        first_column = np.zeros(self.slots)
-        first_column[: self.rows * COLUMNS : COLUMNS] = root
-        self.mask = ev.encode(first_column, name="first column")
+        super().__init__(ev, size, COLUMNS, rows_per_ciphertext(size, ev.params.slots), blocks(size, self.refresh))
         if self.merged:
             self.parts = [self._sides(left, right, name) for left, right, name in _PARTS]
 
@@ -240,8 +235,7 @@ class _Training:
         for samples in batch:
             each = inner.pop(0)
             with ev.scope("sigmoid"):
-                square = ev.add(ev.rescale(ev.square(each)), self.linear)
-                slope = ev.add(ev.rescale(ev.mult(square, each)), self.constant)
+                slope = ev.add(ev.rescale(ev.mult(self.slope(each), each)), self.constant)
             with ev.scope("backward"):
                 part = ev.mult(slope, samples)
             yield part

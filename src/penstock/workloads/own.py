@@ -38,7 +38,7 @@ _LOADED: dict[Path, tuple[ModuleType, dict[Path, str | None]]] = {}
 
 @dataclass(frozen=True, slots=True)
 class OneSize:
-    """The size of a file that states `PARAMS`."""
+    """The size of a program that has one: its parameter set."""
 
     params: str
 

@@ -25,6 +25,7 @@ from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Evaluator, Values
 from penstock.system.files import FileError, readable
 from penstock.system.vectors import read_vectors
+from penstock.workloads.own import OneSize
 from penstock.workloads.parts.check import Check
 
 SUFFIX = ".pkg"
@@ -32,13 +33,6 @@ TOLERANCE = 1e-3
 """The most that an encrypted output may differ by, or, where values exceed 1, as a share of the largest."""
 _LOADED: dict[tuple[str, int, int], ModuleType] = {}
 _DERIVED_KEPT = 4
-
-
-@dataclass(frozen=True, slots=True)
-class PackageSize:
-    """The size of a package: its own parameter set."""
-
-    params: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +70,10 @@ def load(name: str) -> ModuleType:
 
 def identity(name: str) -> dict[str, str]:
     """Path and SHA-256 of a package: what tells one state of the file from another."""
+    from penstock.runs.folder import file_digest  # at use: each command loads this file
+
     path = Path(name).resolve()
-    with path.open("rb") as file:
-        digest = hashlib.sha256()
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return {"path": str(path), "sha256": digest.hexdigest()}
+    return {"path": str(path), "sha256": file_digest(path)}
 
 
 def workload_of(package: Package, path: Path) -> ModuleType:
@@ -122,7 +114,7 @@ def workload_of(package: Package, path: Path) -> ModuleType:
     own.NAME, own.SOURCE = readable(path.name), str(path)
     own.DESCRIPTION = package.description or f"the program package '{package.name}'"
     own.DEFAULT_SIZE = own.ACCELERATOR_SIZE = "package"
-    own.SIZES = {"package": PackageSize(catalogue.adopt(package.params))}
+    own.SIZES = {"package": OneSize(catalogue.adopt(package.params))}
     own.data, own.blank, own.program, own.given, own.outputs = data, blank, program, given, outputs
     own.joined = joined
     own.read = lambda words: read_inputs(package, words)

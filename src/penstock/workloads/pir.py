@@ -15,10 +15,9 @@ import numpy.typing as npt
 
 from penstock.database.packing import Bytes, Floats, RecordPacking
 from penstock.database.pir import PirPlan, PirScan
-from penstock.errors import UsageError
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Evaluator
-from penstock.workloads import Check
+from penstock.workloads.parts.check import Check, refuse_path
 
 NAME = "pir"
 DESCRIPTION = "private retrieval of records by encrypted selection vectors"
@@ -69,8 +68,7 @@ class Data:
 
 def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
     """Random records, and distinct random indices."""
-    if path is not None:
-        raise UsageError(f"{NAME} takes no --data: its records are drawn from --seed")
+    refuse_path(path, NAME, "its records are drawn from --seed")
     generator = np.random.default_rng(seed)
     records = generator.integers(0, 256, (size.records, size.record_bytes), dtype=np.uint8)
     indices = generator.choice(size.records, size.queries, replace=False)

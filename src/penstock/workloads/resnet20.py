@@ -327,9 +327,14 @@ def _activation(ev: Evaluator, a: Any, chain: Chain) -> Any:
 
 def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:
     """The class of the clear reading, logits within 1e-3 of the largest; clear reading and plain network are equal."""
+    return check_activations(clear, got, data, data.network.polynomial)
+
+
+def check_activations(clear: Floats, got: Floats, data: Data, activation: Callable[[Floats, int], Floats]) -> Check:
+    """As `check`, with an activation of the inputs and the index of a layer."""
     x = networks.normalized(data.image[None])
     relu = data.network.logits(x, lambda v, _: networks.relu(v))[0]
-    plain = data.network.logits(x, data.network.polynomial)[0]
+    plain = data.network.logits(x, activation)[0]
     return networks.check_logits(
         clear,
         got,

@@ -26,7 +26,7 @@ from penstock.workloads import Check, resnet20
 from penstock.workloads.parts import networks
 from penstock.workloads.parts.activations import Activation, activation
 from penstock.workloads.parts.networks import Floats
-from penstock.workloads.resnet20 import BLOCKS, LOGIT_TOLERANCE, WIDTHS, Data, Network, blank, data
+from penstock.workloads.resnet20 import BLOCKS, WIDTHS, Data, Network, blank, data
 
 __all__ = ["blank", "check", "data", "program"]
 
@@ -144,16 +144,5 @@ class _Run:
 
 def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:
     """The class of the clear reading, logits within 1e-3 of the largest; clear reading and plain network are equal."""
-    x = networks.normalized(data.image[None])
-    relu = activation(size.activation)
-    exact = data.network.logits(x, lambda v, _: networks.relu(v))[0]
-    bounds = data.network.bounds
-    plain = data.network.logits(x, lambda v, i: bounds[i] * relu.plain(v / bounds[i]))[0]
-    return networks.check_logits(
-        clear,
-        got,
-        plain,
-        data.label,
-        LOGIT_TOLERANCE,
-        {"class_relu": float(np.argmax(exact)), "max_abs_difference_to_relu": float(np.max(np.abs(exact - plain)))},
-    )
+    relu, bounds = activation(size.activation), data.network.bounds
+    return resnet20.check_activations(clear, got, data, lambda v, i: bounds[i] * relu.plain(v / bounds[i]))

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,9 +30,11 @@ from penstock.program.evaluator import Evaluator
 from penstock.program.placement import Chain, start_levels
 from penstock.workloads import Check, sorting
 from penstock.workloads.parts.sorting_network import Step, check_count, members, num_steps, steps
-from penstock.workloads.sorting import Data, sign_of
+from penstock.workloads.sorting import Data, blank, data, sign_of
 
 Floats = npt.NDArray[np.float64]
+
+__all__ = ["blank", "check", "data", "program"]
 
 NAME = "sorting-k-way"
 DESCRIPTION = "five-way merging network on encrypted values (three-way by size), comparison by minimax polynomials"
@@ -60,16 +61,6 @@ SIZES = {
 }
 DEFAULT_SIZE = "ci"
 ACCELERATOR_SIZE = "published"
-
-
-def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
-    """As of the bitonic network: random values of [0, 1], one in each of as many equal intervals, or a file's."""
-    return sorting.data(size, slots, seed, path)
-
-
-def blank(size: Size, slots: int) -> Data:
-    """The same shape without values."""
-    return sorting.blank(size, slots)
 
 
 def placing_levels(ways: int) -> int:

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from penstock.database.ssc import Floats, SscPlan, SscScan, top_k
-from penstock.errors import UsageError
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Evaluator
-from penstock.workloads import Check
+from penstock.workloads.parts.check import Check, refuse_path
+from penstock.workloads.parts.tables import stored_objects
 
 NAME = "ssc"
 DESCRIPTION = "similarity scores of an encrypted query against an encrypted database, top-k at the client"
@@ -68,8 +68,7 @@ class Data:
 
 def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
     """Unit vectors around 16 random centres, and a query near one of them."""
-    if path is not None:
-        raise UsageError(f"{NAME} takes no --data: its vectors are drawn from --seed")
+    refuse_path(path, NAME, "its vectors are drawn from --seed")
     vectors, query = clustered(size.vectors, size.features, seed)
     return Data(vectors, query, f"{size.vectors} generated unit vectors of {size.features} features")
 
@@ -92,11 +91,7 @@ def blank(size: Size, slots: int) -> Data:
 def program(ev: Evaluator, data: Data, size: Size) -> Floats:
     """The scores, (vectors,)."""
     plan = size.plan(ev.params)
-    with ev.scope("load"):
-        stored = [
-            ev.mod_drop(ev.encrypt(plan.packed(data.vectors, n), name=f"database[{n}]"), plan.object_limbs)
-            for n in range(plan.num_objects)
-        ]
+    stored = stored_objects(ev, plan, data.vectors)
     scan = SscScan(ev, plan, data.query)
     with ev.scope("scan"):
         for each in stored:
@@ -110,11 +105,9 @@ def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:
 
     Vectors whose clear scores differ by less than two tolerances may change places.
     """
-    error = float(np.max(np.abs(got - clear)))
     reference = float(np.max(np.abs(data.vectors @ data.query - clear)))
     wanted, found = top_k(clear, size.top), top_k(got, size.top)
-    outcome = {
-        f"scores differ by at most {TOLERANCE:g}": error <= TOLERANCE,
+    others = {
         "the clear reading equals numpy's products to 1e-9": reference <= 1e-9,
         f"the best {len(wanted)} vectors are the same": bool(
             np.all(np.abs(clear[wanted] - clear[found]) <= 2 * TOLERANCE)
@@ -125,4 +118,4 @@ def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:
         "best_score": float(got[found[0]]),
         "top_found": float(len(set(wanted) & set(found))),
     }
-    return Check.of(outcome, error, TOLERANCE, numbers)
+    return Check.near("scores", clear, got, TOLERANCE, others, numbers)

@@ -12,10 +12,10 @@ import numpy as np
 
 from penstock.database.matching import MatchPlan, MatchScan, found
 from penstock.database.packing import Bytes, Floats, RecordPacking
-from penstock.errors import UsageError
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Evaluator
-from penstock.workloads import Check
+from penstock.workloads.parts.check import Check, refuse_path
+from penstock.workloads.parts.tables import stored_objects
 
 NAME = "string-match"
 DESCRIPTION = "exact string matching on encrypted text, by additions only"
@@ -63,8 +63,7 @@ class Data:
 
 def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
     """Random letters of DNA; a few records contain the pattern, at words."""
-    if path is not None:
-        raise UsageError(f"{NAME} takes no --data: its records are drawn from --seed")
+    refuse_path(path, NAME, "its records are drawn from --seed")
     generator = np.random.default_rng(seed)
     letters = np.frombuffer(LETTERS, dtype=np.uint8)
     records = letters[generator.integers(0, 4, (size.records, size.record_bytes))]
@@ -86,11 +85,7 @@ def program(ev: Evaluator, data: Data, size: Size) -> Floats:
     """The distance of each record from the pattern at each start, (records, starts), in steps of a word; zero is a
     match."""
     plan = size.plan(ev.params)
-    with ev.scope("load"):
-        stored = [
-            ev.mod_drop(ev.encrypt(plan.packed(data.records, n), name=f"database[{n}]"), plan.object_limbs)
-            for n in range(plan.num_objects)
-        ]
+    stored = stored_objects(ev, plan, data.records)
     scan = MatchScan(ev, plan, data.pattern)
     with ev.scope("scan"):
         sums = [scan.absorb(each) for each in stored]

@@ -1,6 +1,7 @@
 //! The arrays that are scheduled, and their rules.
 
 use crate::Error;
+use crate::error::{every, length, not_negative, rule};
 
 /// Bit of `flags`: the kernel reads the operands of the operation.
 pub const OPERAND: i64 = 1;
@@ -69,44 +70,32 @@ pub(super) fn span(starts: &[i64], i: usize) -> std::ops::Range<usize> {
 }
 
 pub(super) fn check_units(units: &Units<'_>) -> Result<(), Error> {
-    same("latency_s", units.latency_s.len(), units.ports.len(), "one element for each of ports")?;
-    if let Some(i) = units.ports.iter().position(|&ports| ports < 1) {
-        return Err(Error::value(format!("ports[{i}]"), units.ports[i], "a unit has one port at least"));
-    }
-    times("latency_s", units.latency_s)?;
-    if !(0.0..=1.0).contains(&units.chaining) {
-        return Err(Error::value("chaining", units.chaining, "a share is between 0 and 1"));
-    }
-    if units.window < 1 {
-        return Err(Error::value("window", units.window, "one operation at least is looked at"));
-    }
-    if units.capacity_bytes.is_nan() || units.capacity_bytes < 0.0 {
-        return Err(Error::value("capacity_bytes", units.capacity_bytes, "a capacity is not negative"));
-    }
-    Ok(())
+    length("latency_s", units.latency_s.len(), units.ports.len(), "one element for each of ports")?;
+    every("ports", units.ports, "a unit has one port at least", |ports| ports >= 1)?;
+    not_negative("latency_s", units.latency_s)?;
+    rule((0.0..=1.0).contains(&units.chaining), "chaining", units.chaining, "a share is between 0 and 1")?;
+    rule(units.window >= 1, "window", units.window, "one operation at least is looked at")?;
+    rule(units.capacity_bytes >= 0.0, "capacity_bytes", units.capacity_bytes, "a capacity is not negative")
 }
 
 pub(super) fn check_kernels(kernels: &Kernels<'_>, units: usize) -> Result<(), Error> {
     const ONE_A_KERNEL: &str = "one element for each kernel";
     let count = kernels.unit.len();
     starts("kernel_start", kernels.kernel_start, kernels.held_bytes.len(), count)?;
-    same("limb_s", kernels.limb_s.len(), count, ONE_A_KERNEL)?;
-    same("memory_s", kernels.memory_s.len(), count, ONE_A_KERNEL)?;
-    same("registers_s", kernels.registers_s.len(), count, ONE_A_KERNEL)?;
-    same("flags", kernels.flags.len(), count, ONE_A_KERNEL)?;
+    length("limb_s", kernels.limb_s.len(), count, ONE_A_KERNEL)?;
+    length("memory_s", kernels.memory_s.len(), count, ONE_A_KERNEL)?;
+    length("registers_s", kernels.registers_s.len(), count, ONE_A_KERNEL)?;
+    length("flags", kernels.flags.len(), count, ONE_A_KERNEL)?;
     starts("limb_start", kernels.limb_start, count, kernels.limb.len())?;
     starts("each_start", kernels.each_start, count, kernels.each.len())?;
     starts("whole_start", kernels.whole_start, count, kernels.whole.len())?;
-    times("limb_s", kernels.limb_s)?;
-    times("memory_s", kernels.memory_s)?;
-    times("registers_s", kernels.registers_s)?;
-    times("held_bytes", kernels.held_bytes)?;
-    if let Some(i) = kernels.unit.iter().position(|&unit| unit < -1 || unit >= units as i64) {
-        return Err(Error::value(format!("unit[{i}]"), kernels.unit[i], "a kernel runs on a unit, or on none (-1)"));
-    }
-    if let Some(i) = kernels.limb.iter().position(|&limb| !(0..1 << 16).contains(&limb)) {
-        return Err(Error::value(format!("limb[{i}]"), kernels.limb[i], "limbs are numbered from 0 to 65535"));
-    }
+    not_negative("limb_s", kernels.limb_s)?;
+    not_negative("memory_s", kernels.memory_s)?;
+    not_negative("registers_s", kernels.registers_s)?;
+    not_negative("held_bytes", kernels.held_bytes)?;
+    let on_units = -1..units as i64;
+    every("unit", kernels.unit, "a kernel runs on a unit, or on none (-1)", |unit| on_units.contains(&unit))?;
+    every("limb", kernels.limb, "limbs are numbered from 0 to 65535", |limb| (0..1 << 16).contains(&limb))?;
     for shape in 0..kernels.held_bytes.len() {
         for (k, kernel) in span(kernels.kernel_start, shape).enumerate() {
             let each = &kernels.each[span(kernels.each_start, kernel)];
@@ -127,41 +116,26 @@ pub(super) fn check_kernels(kernels: &Kernels<'_>, units: usize) -> Result<(), E
 pub(super) fn check_operations(operations: &Operations<'_>, shapes: usize) -> Result<(), Error> {
     let n = operations.shape.len();
     starts("source_start", operations.source_start, n, operations.source.len())?;
-    if let Some(i) = operations.shape.iter().position(|&shape| shape < -1 || shape >= shapes as i64) {
-        return Err(Error::value(format!("shape[{i}]"), operations.shape[i], "the shape of an operation exists"));
-    }
+    let known = -1..shapes as i64;
+    every("shape", operations.shape, "the shape of an operation exists", |shape| known.contains(&shape))?;
     for i in 0..n {
         let sources = &operations.source[span(operations.source_start, i)];
         if let Some(&source) = sources.iter().find(|&&source| source < 0 || source >= i as i64) {
             return Err(Error::value("source", source, "an operation reads results of earlier operations"));
         }
     }
-    if u32::try_from(n).is_err() {
-        return Err(Error::value("shape", n, "at most 2^32 - 1 operations"));
-    }
-    Ok(())
-}
-
-fn same(what: &'static str, got: usize, expected: usize, rule: &'static str) -> Result<(), Error> {
-    if got == expected { Ok(()) } else { Err(Error::Length { what, got, expected, rule }) }
+    rule(u32::try_from(n).is_ok(), "shape", n, "at most 2^32 - 1 operations")
 }
 
 /// `starts` cuts an array of `total` elements into `parts`.
 fn starts(what: &'static str, starts: &[i64], parts: usize, total: usize) -> Result<(), Error> {
-    same(what, starts.len(), parts + 1, "one element more than parts")?;
+    length(what, starts.len(), parts + 1, "one element more than parts")?;
     let rule = "starts begin at 0, do not fall, and end at the number of elements";
     if starts[0] != 0 || starts[parts] != total as i64 {
         return Err(Error::value(what, starts[if starts[0] == 0 { parts } else { 0 }], rule));
     }
     match starts.windows(2).position(|pair| pair[0] > pair[1]) {
         Some(i) => Err(Error::value(format!("{what}[{i}]"), starts[i], rule)),
-        None => Ok(()),
-    }
-}
-
-fn times(what: &str, values: &[f64]) -> Result<(), Error> {
-    match values.iter().position(|&value| !(value.is_finite() && value >= 0.0)) {
-        Some(i) => Err(Error::value(format!("{what}[{i}]"), values[i], "it is finite and not negative")),
         None => Ok(()),
     }
 }

@@ -1,6 +1,7 @@
 //! The input of a run, in whole picoseconds and pages, and its rules.
 
 use crate::Error;
+use crate::error::rule;
 
 /// The number of each; a page is `page_bytes`, but the engine counts pages only.
 #[derive(Debug, Clone)]
@@ -301,10 +302,6 @@ impl RunSpec {
         }
         Ok(())
     }
-}
-
-fn rule(holds: bool, what: impl Into<String>, value: impl ToString, rule: &'static str) -> Result<(), Error> {
-    if holds { Ok(()) } else { Err(Error::value(what, value, rule)) }
 }
 
 fn duration(what: &str, value: i64) -> Result<(), Error> {

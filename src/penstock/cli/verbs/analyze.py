@@ -11,7 +11,15 @@ import click
 from rich.console import Console
 
 from penstock.cli.client_library import client_library_option
-from penstock.cli.options import data_option, params_option, quiet_option, seed_option, size_option, threads_option
+from penstock.cli.options import (
+    PATH,
+    data_option,
+    params_option,
+    quiet_option,
+    seed_option,
+    size_option,
+    threads_option,
+)
 from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.errors import CheckFailed
 from penstock.native.client import require_library
@@ -63,7 +71,7 @@ from penstock.unpriced import UNKNOWN
     default=TIERS,
     help="Where the keys lie, by name or bandwidth ('3.5 GB/s'); may be repeated.",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Run folder. Default: runs/<time>-<workload>.")
+@click.option("-o", "--output", type=PATH, help="Run folder. Default: runs/<time>-<workload>.")
 @click.option("--force", is_flag=True, help="Start again in a run folder that is in use.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and how big it is.")
 @quiet_option

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import math
@@ -14,8 +13,8 @@ from typing import Any
 import click
 from rich.console import Console
 
-from penstock.cli.options import quiet_option, seed_option
-from penstock.cli.output import draw_verdict, emit, format_option, plain, progress_console, table_of
+from penstock.cli.options import PATH, counts_of, quiet_option, seed_option
+from penstock.cli.output import draw_verdict, emit, format_option, plain, progress_console, table_of, write_csv
 from penstock.errors import ThresholdMissed, UsageError, cut
 from penstock.measure.bench import timing
 from penstock.measure.bench.compare import Comparison
@@ -47,15 +46,7 @@ def command() -> None:
 
 
 def _numbers(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, ...] | None:
-    if value is None:
-        return None
-    try:
-        numbers = tuple(int(part) for part in value.split(","))
-    except ValueError:
-        raise UsageError(f"{parameter.opts[0]} {value!r}: write whole numbers, 1,2,4") from None
-    if any(number < 1 for number in numbers):
-        raise UsageError(f"{parameter.opts[0]} {value!r}: ask for at least 1")
-    return numbers
+    return counts_of(value, parameter.opts[0], "1,2,4")
 
 
 @command.command("run")
@@ -69,8 +60,8 @@ def _numbers(context: click.Context, parameter: click.Parameter, value: str | No
     help="Independent operations at the same time, one thread each, instead of the suite's: 1,2.",
 )
 @click.option("--events", help="Also count these events of warm points, in a separate pass: instructions,cache-misses.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Run folder. Default: runs/<time>-bench-<suite>.")
-@click.option("--store", type=click.Path(path_type=Path), help="Folder for contexts, keys and inputs.")
+@click.option("-o", "--output", type=PATH, help="Run folder. Default: runs/<time>-bench-<suite>.")
+@click.option("--store", type=PATH, help="Folder for contexts, keys and inputs.")
 @click.option("--dry-run", is_flag=True, help="Print each point with its predicted time and memory; measure nothing.")
 @click.option("--force", is_flag=True, help="Replace an existing run.")
 @seed_option
@@ -214,8 +205,8 @@ def _draw(console: Console, rows: list[dict[str, Any]]) -> None:
 
 
 @command.command("compare")
-@click.argument("first", type=click.Path(path_type=Path))
-@click.argument("second", type=click.Path(path_type=Path))
+@click.argument("first", type=PATH)
+@click.argument("second", type=PATH)
 @click.option("--threshold", type=float, help="Exit with 4 where a point is slower by more than this factor: 1.05.")
 @click.option("--fail-above", metavar="PERCENT", help="The same as a percentage: '5%' is --threshold 1.05.")
 @quiet_option
@@ -305,9 +296,9 @@ def _draw_comparison(console: Console, found: Comparison) -> None:
 
 
 @command.command("export")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=PATH)
 @click.option("--to", "target", type=click.Choice(EXPORTS), default="google-benchmark")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write. Default: stdout.")
+@click.option("-o", "--output", type=PATH, help="File to write. Default: stdout.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 def export_command(run: Path, target: str, output: Path | None, force: bool) -> None:
     """Write the results of RUN in another format; Google Benchmark's JSON is read back wherever a run is.
@@ -326,10 +317,7 @@ def export_command(run: Path, target: str, output: Path | None, force: bool) -> 
         text = json.dumps(plain(rows), indent=1, allow_nan=False) + "\n"
     else:
         buffer = io.StringIO()
-        writer = csv.DictWriter(buffer, fieldnames=table.column_names, lineterminator="\n")
-        writer.writeheader()
-        for row in rows:
-            writer.writerow({name: json.dumps(v) if isinstance(v, list) else v for name, v in row.items()})
+        write_csv(buffer, rows)
         text = buffer.getvalue()
     if output is None:
         click.echo(text, nl=False)

@@ -10,8 +10,8 @@ import click
 from rich.console import Console
 
 from penstock.cli.client_library import client_library_option
-from penstock.cli.options import THREADS, is_given, quiet_option, seed_option
-from penstock.cli.output import emit, format_option, progress_console
+from penstock.cli.options import PATH, THREADS, is_given, quiet_option, seed_option
+from penstock.cli.output import emit, format_option, progress_console, toml_target
 from penstock.database.description import CIPHERTEXTS, KINDS, MATCH, PIR, RECORDS, SSC, Description
 from penstock.errors import CheckFailed, UsageError
 from penstock.system.progress import Progress
@@ -69,7 +69,7 @@ def _folds(context: click.Context, parameter: click.Parameter, value: str | None
 
 
 @command.command("make")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PATH)
 @click.option("--kind", type=click.Choice(KINDS), required=True, help="What it is for.")
 @click.option("--params", help="Parameter set (OpenFHE). Default: one of 128 bit for the kind.")
 @click.option("--records", type=click.IntRange(min=1), help="Records or vectors to generate.")
@@ -79,9 +79,7 @@ def _folds(context: click.Context, parameter: click.Parameter, value: str | None
 @click.option("--features", type=click.IntRange(min=1), default=128, help="ssc: a power of two.")
 @click.option("--batch", type=click.IntRange(min=1), help="ssc: vectors in one ciphertext. Default: as many as fit.")
 @click.option("--encrypted", is_flag=True, help="pir: store ciphertexts, where the server must not know the records.")
-@click.option(
-    "--data", "data_path", type=click.Path(path_type=Path), help="Your records: lines of text, or .npy (ssc)."
-)
+@click.option("--data", "data_path", type=PATH, help="Your records: lines of text, or .npy (ssc).")
 @click.option(
     "--segment",
     callback=_bytes,
@@ -235,7 +233,7 @@ def _records_in(one: Description, size: int, entry_bytes: int) -> int:
 
 
 @command.command("info")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PATH)
 @format_option
 def info_command(folder: Path, output_format: str) -> None:
     """Show a database: kind, parameters, packing, size, and whether it is finished.
@@ -257,7 +255,7 @@ def info_command(folder: Path, output_format: str) -> None:
 
 
 @command.command("verify")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PATH)
 @quiet_option
 @format_option
 def verify_command(folder: Path, quiet: bool, output_format: str) -> None:
@@ -285,12 +283,12 @@ def verify_command(folder: Path, quiet: bool, output_format: str) -> None:
 
 
 @command.command("query")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PATH)
 @click.option("--index", "indices", type=int, multiple=True, help="pir: the record that is asked for; may be repeated.")
 @click.option("--folds", callback=_folds, help="pir: places in the dimensions after the first, 8 or 8,4.")
 @click.option(
     "--vector",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="ssc: a .npy file of features; a shorter vector ends in zeros. Default: a generated one.",
 )
 @click.option("--summation", type=click.Choice(("fold", "bsgs")), default="fold", help="ssc: of features.")
@@ -308,7 +306,7 @@ def verify_command(folder: Path, quiet: bool, output_format: str) -> None:
 @client_library_option
 @click.option("--check", is_flag=True, help="Compare with the answer in the clear (generated databases).")
 @click.option("--compare", "machine_path", help="Also simulate it on this machine file ('penstock predict fit').")
-@click.option("--disk", "disk_path", type=click.Path(path_type=Path), help="Disk file ('penstock database probe').")
+@click.option("--disk", "disk_path", type=PATH, help="Disk file ('penstock database probe').")
 @seed_option
 @quiet_option
 @format_option
@@ -429,7 +427,7 @@ def _beside(simulated: Simulated, result: Mapping[str, Any]) -> dict[str, Any]:
 @click.option("--params", default="openfhe-ssc", help="Parameter set at which ciphertexts are decoded.")
 @click.option("--size", callback=_bytes, default="1 GiB", help="Of the temporary file that is read.")
 @reading_option
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Disk file (.toml) to write.")
+@click.option("-o", "--output", required=True, type=PATH, help="Disk file (.toml) to write.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @quiet_option
 @format_option
@@ -446,11 +444,8 @@ def probe_command(
 
     from penstock.params import catalogue
     from penstock.scanning.probe import probe
-    from penstock.system.files import check_target
 
-    if output.suffix != ".toml":
-        raise UsageError(f"-o {output}: a disk is written as .toml; name the file so")
-    check_target(output, force=force)
+    toml_target(output, "a disk", force=force)
     with Progress(quiet=quiet).stage("measuring the disk"):
         disk = probe(folder, catalogue.get(params), size=size, name=output.stem, reading=reading)
     disk.write_toml(output, force=force)

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 import click
 
+from penstock.cli.options import FILE, FOLDER
 from penstock.cli.output import emit, format_option, say_choice
 from penstock.cli.service_options import ca_option
 from penstock.errors import CapabilityMissing, PenstockError, UnknownName, UsageError
@@ -24,35 +25,30 @@ if TYPE_CHECKING:
 
 @click.command("explore")
 @click.argument("words", nargs=-1, metavar="[PROGRAM] [VIEW] [SETTING=VALUE]...")
-@click.option(
-    "--runs", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), help="The folder of the runs."
-)
+@click.option("--runs", type=FOLDER, default=Path("runs"), help="The folder of the runs.")
 @click.option(
     "--machine",
     "machines",
     multiple=True,
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="A machine file to offer next to the catalogue; may be repeated.",
 )
 @click.option(
     "--trace",
     "traces",
     multiple=True,
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="A program (.py), a package (.pkg) or a trace to offer next to the workloads; may be repeated.",
 )
 @click.option(
     "--policy",
     "policies",
     multiple=True,
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="A policy or prefetcher of your own (.py) to offer next to the engine's; may be repeated.",
 )
 @click.option(
-    "--predictions",
-    multiple=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Rows of 'predict validate --format json' to show; may be repeated.",
+    "--predictions", multiple=True, type=FILE, help="Rows of 'predict validate --format json' to show; may be repeated."
 )
 @click.option(
     "--service",
@@ -61,7 +57,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--token-file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="With --service: file with an operator's token, readable by its owner only. [default: $PENSTOCK_TOKEN]",
 )
 @ca_option

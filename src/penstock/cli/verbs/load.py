@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from penstock.cli.options import quiet_option, seed_option
+from penstock.cli.options import FILE, PATH, quiet_option, seed_option
 from penstock.cli.output import emit, format_option, plain, progress_console, table_of
 from penstock.cli.service_options import ca_option, service_option
 from penstock.errors import UsageError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.option(
     "--tenants",
     "tenants_file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     required=True,
     help="TOML file with name, token_file, program and inputs of each [[tenant]].",
 )
@@ -35,10 +35,7 @@ if TYPE_CHECKING:
 @click.option("--duration", metavar="TIME", default="1 min", help="How long jobs arrive.")
 @click.option("--burst", type=click.IntRange(min=1), default=1, help="Jobs that arrive at once. 1: a Poisson process.")
 @click.option(
-    "--arrivals",
-    "arrivals_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="CSV file with at_s and tenant of each job, instead of --rate.",
+    "--arrivals", "arrivals_file", type=FILE, help="CSV file with at_s and tenant of each job, instead of --rate."
 )
 @click.option("--zipf", type=click.FloatRange(min=0), default=0.0, help="Exponent of the tenants' shares. 0: equal.")
 @click.option("--within", metavar="TIME", help="A job is good if its results are there by then: goodput.")
@@ -46,7 +43,7 @@ if TYPE_CHECKING:
 @click.option("--results/--no-results", default=True, help="Fetch the outputs of each job.")
 @click.option("--most-open", type=click.IntRange(min=1), default=10_000, help="Jobs in flight; others are not sent.")
 @click.option("--senders", type=click.IntRange(1, 256), default=16, help="Connections that send jobs, fetch results.")
-@click.option("--rows", type=click.Path(path_type=Path), help="Write a JSON object a job to this file.")
+@click.option("--rows", type=PATH, help="Write a JSON object a job to this file.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @ca_option
 @seed_option

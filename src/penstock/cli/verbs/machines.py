@@ -10,9 +10,10 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from penstock.cli.options import quiet_option
+from penstock.cli.lazy import NamedVerbs
+from penstock.cli.options import PATH, quiet_option
 from penstock.cli.output import emit, format_option, progress_console, table_of
-from penstock.errors import UnknownName, UsageError
+from penstock.errors import UsageError
 from penstock.fit.kernel_rates import WORDS, kernel_machine, line_rows, read_kernels
 from penstock.machines import Machine, Overlap, load_machine, machine_names
 from penstock.machines.missing import missing
@@ -32,17 +33,6 @@ from penstock.prediction.machine_tables import (
 from penstock.system.files import check_target
 from penstock.units import format_bytes, format_seconds
 from penstock.unpriced import shown_total
-
-
-class NamedVerbs(click.Group):
-    """Suggests the nearest verb for an unknown one."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in self.commands and not args[0].startswith("-"):
-            raise UnknownName("command of 'penstock machines'", args[0], self.commands)
-        return super().resolve_command(ctx, args)
 
 
 @click.group(cls=NamedVerbs)
@@ -140,8 +130,8 @@ def check(name: str, output_format: str) -> None:
 
 
 @command.command("import-kernels")
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Machine file (.toml) to write.")
+@click.argument("file", type=PATH)
+@click.option("-o", "--output", required=True, type=PATH, help="Machine file (.toml) to write.")
 @click.option("--name", help="Name of the machine. Default: FILE's own, or the name of the file to write.")
 @click.option(
     "--word-bits",

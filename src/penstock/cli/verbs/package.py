@@ -8,7 +8,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from penstock.cli.options import data_option, params_option, quiet_option, seed_option, size_option
+from penstock.cli.options import FILE, PATH, data_option, params_option, quiet_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.errors import UsageError
 from penstock.running.packaging import Swapped, describe_package, package_workload, verify_inputs
@@ -23,21 +23,13 @@ SHOWN = 12
 
 @click.command("package")
 @click.argument("workload")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    help="The package (.pkg). Without it only a summary is printed.",
-)
+@click.option("-o", "--output", type=PATH, help="The package (.pkg). Without it only a summary is printed.")
 @params_option
 @size_option
 @data_option
 @seed_option
 @click.option(
-    "--values",
-    "values_path",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="WORKLOAD is a HERACLES program trace, and this its file of values.",
+    "--values", "values_path", type=FILE, help="WORKLOAD is a HERACLES program trace, and this its file of values."
 )
 @click.option("--verify", is_flag=True, help="Capture again with other inputs: constants that change are refused.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")

@@ -9,9 +9,10 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.cli.key_forms import draw_forms
+from penstock.cli.lazy import NamedVerbs
 from penstock.cli.options import key_form_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, table_of
-from penstock.errors import UnknownName, UsageError
+from penstock.errors import UsageError
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.params.rlwe import KeyForm, form_of
@@ -19,17 +20,6 @@ from penstock.params.sizes import size_report
 from penstock.params.spec import modulus_bits
 from penstock.units import format_bytes
 from penstock.unpriced import shown_total
-
-
-class NamedVerbs(click.Group):
-    """Suggests the nearest verb for an unknown one."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in self.commands and not args[0].startswith("-"):
-            raise UnknownName("command of 'penstock params'", args[0], self.commands)
-        return super().resolve_command(ctx, args)
 
 
 @click.group(cls=NamedVerbs)

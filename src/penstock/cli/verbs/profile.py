@@ -10,7 +10,15 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from penstock.cli.options import data_option, params_option, quiet_option, seed_option, size_option, threads_option
+from penstock.cli.options import (
+    PATH,
+    data_option,
+    params_option,
+    quiet_option,
+    seed_option,
+    size_option,
+    threads_option,
+)
 from penstock.cli.output import emit, format_option, plain, progress_console
 from penstock.errors import CheckFailed, UsageError
 from penstock.measure.events import DEFAULT_EVENTS, EventRow, parse_events
@@ -37,9 +45,9 @@ FILES = {"flamegraph": "flamegraph.svg", "folded": "stacks.folded", "speedscope"
 @click.option("--events", help="Events to count besides the usual ones, as perf names them: a,b or cpu/event=0x3c/.")
 @click.option("--only-events", is_flag=True, help="Count the events of --events alone.")
 @click.option("--exact", is_flag=True, help="One run for each group of events, so that none shares its counter.")
-@click.option("--flamegraph", type=click.Path(path_type=Path), help="Sample call stacks and draw this SVG.")
-@click.option("--folded", type=click.Path(path_type=Path), help="Sample call stacks into this folded-stacks file.")
-@click.option("--speedscope", "speedscope_path", type=click.Path(path_type=Path), help="The same as speedscope JSON.")
+@click.option("--flamegraph", type=PATH, help="Sample call stacks and draw this SVG.")
+@click.option("--folded", type=PATH, help="Sample call stacks into this folded-stacks file.")
+@click.option("--speedscope", "speedscope_path", type=PATH, help="The same as speedscope JSON.")
 @click.option("--frequency", type=click.IntRange(1, 10_000), default=199, help="Samples a second.")
 @click.option(
     "--call-graph",
@@ -62,7 +70,7 @@ FILES = {"flamegraph": "flamegraph.svg", "folded": "stacks.folded", "speedscope"
 )
 @threads_option
 @seed_option
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for everything: a run folder.")
+@click.option("-o", "--output", type=PATH, help="Folder for everything: a run folder.")
 @click.option("--force", is_flag=True, help="Replace existing files.")
 @quiet_option
 @format_option

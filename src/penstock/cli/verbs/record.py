@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from penstock.cli.options import PATH
 from penstock.cli.output import progress_console, table_of
 from penstock.errors import PenstockError, UsageError
 from penstock.openfhe.recorder import Recording, ScriptRun, run_script
@@ -41,15 +42,11 @@ class _Record(click.Command):
     context_settings={"allow_interspersed_args": False},
     options_metavar="[-o FILE] [--package FILE] [--force]",
 )
-@click.argument("script", type=click.Path(path_type=Path))
+@click.argument("script", type=PATH)
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
+@click.option("-o", "--output", type=PATH, help="The trace file. Default: <script>.trace.parquet here.")
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="The trace file. Default: <script>.trace.parquet here."
-)
-@click.option(
-    "--package",
-    type=click.Path(path_type=Path),
-    help="A package as well: the program as data, with its constants, for other runs.",
+    "--package", type=PATH, help="A package as well: the program as data, with its constants, for other runs."
 )
 @click.option(
     "--verify", is_flag=True, help="Run SCRIPT twice, with other keys and inputs; refuse a package that differs."

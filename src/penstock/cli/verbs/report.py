@@ -6,24 +6,22 @@ from pathlib import Path
 
 import click
 
+from penstock.cli.options import PATH
 from penstock.errors import UsageError
 from penstock.runs.folder import RunFolder
 
 
 @click.command()
-@click.argument("folders", type=click.Path(path_type=Path), metavar="RUN…", nargs=-1, required=True)
+@click.argument("folders", type=PATH, metavar="RUN…", nargs=-1, required=True)
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Write to this file, in no run folder. Default: the run's report.html; of several, comparison.html or, of "
     "benchmarks, benchmarks.html.",
 )
 @click.option(
-    "--figures",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Draw figures for a paper into this folder instead, as PDF and SVG.",
+    "--figures", type=PATH, metavar="DIR", help="Draw figures for a paper into this folder instead, as PDF and SVG."
 )
 @click.option(
     "--width",

@@ -11,7 +11,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from penstock.cli.output import draw_verdict, emit, format_option, progress_console
+from penstock.cli.options import FOLDER, PATH
+from penstock.cli.output import draw_verdict, emit, folding_table, format_option, progress_console
 from penstock.cli.study_rows import headline_table, make_folder, study_table
 from penstock.cli.verbs.reproduce_fheins import fheins
 from penstock.system.collector import collector_paused
@@ -39,11 +40,7 @@ command.add_command(fheins)
 
 
 @command.command("io-study")
-@click.option(
-    "--figures",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for figures 1, 2, 4 to 7 and the tornado chart as SVG.",
-)
+@click.option("--figures", type=FOLDER, help="Folder for figures 1, 2, 4 to 7 and the tornado chart as SVG.")
 @click.option("--client", default="laptop", help="Where the client computes, and its line: a name, or a TOML file.")
 @click.option("--prices", default="cloud-2024", help="Prices of an hour, a byte and a joule: a name, or a TOML file.")
 @format_option
@@ -64,9 +61,8 @@ def io_study(figures: Path | None, client: str, prices: str, output_format: str)
     """
     from penstock.machines.client_place import load_client_place
     from penstock.machines.prices import load_prices
-    from penstock.studies.headlines import headlines
+    from penstock.studies.headlines import headlines, readings_of
     from penstock.studies.io_study import reproduction as study
-    from penstock.studies.io_study.readings import readings
     from penstock.studies.verdict import verdict_of
     from penstock.system.figures import drawing
 
@@ -75,7 +71,7 @@ def io_study(figures: Path | None, client: str, prices: str, output_format: str)
         drawing()  # a missing library is named before anything is traced
         make_folder(figures)
     rows = study.rows(client=place, prices=listed)
-    shown = headlines(readings(), rows)
+    shown = headlines(readings_of("io_study"), rows)
     if figures is not None:
         from penstock.studies.io_study.figures import draw
 
@@ -104,10 +100,8 @@ def io_study(figures: Path | None, client: str, prices: str, output_format: str)
 
 def _step_table(steps: Sequence[dict[str, Any]]) -> Table:
     """Figure 2: the steps of a run."""
-    drawn = Table(title="Figure 2: the steps of a run, keys from the PCIe disk (predicted)", box=None)
-    for heading in ("program", "step", "seconds", "bytes", "joules", "note"):
-        number = heading in ("seconds", "bytes", "joules")
-        drawn.add_column(heading, justify="right" if number else "left", overflow="fold")
+    title = "Figure 2: the steps of a run, keys from the PCIe disk (predicted)"
+    drawn = folding_table(title, "program | step | >seconds | >bytes | >joules | note")
     last = None
     for step in steps:
         if last not in (None, step["program"]):
@@ -123,20 +117,10 @@ def _step_table(steps: Sequence[dict[str, Any]]) -> Table:
 @click.option(
     "--workload", "names", multiple=True, help="Only this workload; may be repeated. Default: all of Table 3."
 )
-@click.option(
-    "--results", type=click.Path(path_type=Path), help="A run folder of 'penstock bench run': adds figures 5-8."
-)
-@click.option(
-    "--data",
-    type=click.Path(path_type=Path),
-    help="Any folder of CryptOracle's artifact: tables 7 and 8, figures 4 and 9-11.",
-)
+@click.option("--results", type=PATH, help="A run folder of 'penstock bench run': adds figures 5-8.")
+@click.option("--data", type=PATH, help="Any folder of CryptOracle's artifact: tables 7 and 8, figures 4 and 9-11.")
 @click.option("--skip-bad", is_flag=True, help="Leave bad rows and halved times of the data out and list them.")
-@click.option(
-    "--figures",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for the figures as SVG (needs --results or --data).",
-)
+@click.option("--figures", type=FOLDER, help="Folder for the figures as SVG (needs --results or --data).")
 @format_option
 def cryptoracle(
     names: tuple[str, ...],
@@ -207,15 +191,10 @@ def _draw_counts(
     from penstock.studies.verdict import verdict_of
 
     draw_verdict(console, verdict_of([*counts, *predicted]))
-    drawn = Table(title="CryptOracle, Table 3: operations of each workload (published | ours)", box=None)
+    title = "CryptOracle, Table 3: operations of each workload (published | ours)"
+    headings = "workload | operation | >published | >calls | >expanded | limbs:count | why*3"
     shown: list[dict[str, Any]] = table_rows(counts)
-    for column in shown[0] if shown else []:
-        drawn.add_column(
-            column,
-            justify="right" if column in ("published", "calls", "expanded") else "left",
-            overflow="fold",
-            ratio=3 if column == "why" else None,
-        )
+    drawn = folding_table(title, headings)
     last = None
     for row in shown:
         if last not in (None, row["workload"]):
@@ -232,9 +211,7 @@ def _draw_counts(
     if not measured:
         console.print("Figures 5 to 8 are drawn from this machine's own results: add --results and --figures.")
         return
-    timed = Table(title="Figures 5 to 8, measured on this machine", box=None)
-    for heading in ("row", "measured", "unit", "note"):
-        timed.add_column(heading, justify="right" if heading == "measured" else "left", overflow="fold")
+    timed = folding_table("Figures 5 to 8, measured on this machine", "row | >measured | unit | note")
     for row in measured:
         value = None if row["measured"] is None else f"{row['measured']:.4g}"
         timed.add_row(row["id"], _cell(value), row["unit"], row["note"])
@@ -281,15 +258,8 @@ def _predictions(data: Path | None, skip_bad: bool, results: Path | None, figure
 
 def _prediction_table(rows: list[dict[str, Any]]) -> Table:
     """Tables 7 and 8 and the errors over all points; points, parts and shares are in the JSON and CSV."""
-    drawn = Table(title="Predictions: published | additive model | penstock | log-quadratic regression", box=None)
-    numbers = ("published", "additive", "penstock", "regression")
-    for heading in ("row", *numbers, "unit", "note"):
-        drawn.add_column(
-            heading,
-            justify="right" if heading in numbers else "left",
-            overflow="fold",
-            ratio=3 if heading == "note" else None,
-        )
+    title = "Predictions: published | additive model | penstock | log-quadratic regression"
+    drawn = folding_table(title, "row | >published | >additive | >penstock | >regression | unit | note*3")
     for row in rows:
         if row["group"] in ("figure9", "figure10", "figure9-correlation") or _PART.search(row["id"]):
             continue

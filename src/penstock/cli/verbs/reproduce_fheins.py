@@ -7,19 +7,15 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.table import Table
 
-from penstock.cli.output import draw_verdict, emit, format_option, progress_console
+from penstock.cli.options import FOLDER
+from penstock.cli.output import draw_verdict, emit, folding_table, format_option, progress_console
 from penstock.cli.study_rows import headline_table, make_folder, study_table
 from penstock.system.collector import collector_paused
 
 
 @click.command("fheins")
-@click.option(
-    "--figures",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for figures 3 to 5 and the powers of Table II as SVG.",
-)
+@click.option("--figures", type=FOLDER, help="Folder for figures 3 to 5 and the powers of Table II as SVG.")
 @format_option
 @collector_paused()
 def fheins(figures: Path | None, output_format: str) -> None:
@@ -36,8 +32,7 @@ def fheins(figures: Path | None, output_format: str) -> None:
       penstock reproduce fheins --figures figures/ --format json
     """
     from penstock.studies.fheins import reproduction as study
-    from penstock.studies.fheins.readings import readings
-    from penstock.studies.headlines import headlines
+    from penstock.studies.headlines import headlines, readings_of
     from penstock.studies.verdict import verdict_of
     from penstock.system.figures import drawing
 
@@ -55,10 +50,8 @@ def fheins(figures: Path | None, output_format: str) -> None:
         draw_verdict(console, verdict_of(rows))
         title = "FHEIns: published | calibrated | first principles"
         console.print(study_table(title, study.table_rows(rows)))
-        console.print(headline_table(headlines(readings(), rows)))
-        survive = Table(title="Which claims survive", box=None)
-        for heading in ("claim", "needs", "here", "survives"):
-            survive.add_column(heading, overflow="fold", ratio=2)
+        console.print(headline_table(headlines(readings_of("fheins"), rows)))
+        survive = folding_table("Which claims survive", "claim*2 | needs*2 | here*2 | survives*2")
         for claim in study.claims(rows):
             survive.add_row(claim.claim, claim.needs, claim.value, claim.survives)
             survive.add_section()
@@ -70,7 +63,7 @@ def fheins(figures: Path | None, output_format: str) -> None:
 
     if output_format == "json":
         survive = [asdict(claim) for claim in study.claims(rows)]
-        shown = headlines(readings(), rows)
+        shown = headlines(readings_of("fheins"), rows)
         emit({"study": study.STUDY, "rows": rows, "claims": survive, "headlines": shown}, output_format)
     else:
         emit(rows, output_format, table=table)

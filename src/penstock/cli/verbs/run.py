@@ -18,6 +18,8 @@ from penstock import workloads
 from penstock.cli.advice import advice_option, draw_advice, wants_advice
 from penstock.cli.client_library import client_library_option
 from penstock.cli.options import (
+    FILE,
+    PATH,
     data_option,
     params_option,
     quiet_option,
@@ -96,11 +98,11 @@ _OF_A_QUEUE = {"tenants_path", "jobs_path", "scheduling", "client_library", "thr
 )
 @client_library_option
 @tenant_options
-@click.option("--trace", "trace_path", type=click.Path(path_type=Path), help="Write the recorded trace here.")
+@click.option("--trace", "trace_path", type=PATH, help="Write the recorded trace here.")
 @click.option(
     "--timings",
     "timings_path",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="Write the times of its primitives here, for 'penstock predict fit' (Google Benchmark JSON).",
 )
 @folder_option

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock.cli.options import is_given
+from penstock.cli.options import FILE, FOLDER, is_given
 from penstock.errors import CapabilityMissing, UsageError
 
 if TYPE_CHECKING:
@@ -18,12 +18,10 @@ if TYPE_CHECKING:
 
 
 @click.command("serve")
-@click.option(
-    "--config", "config_path", type=click.Path(path_type=Path, dir_okay=False), help="A serve.toml (docs/serve.md)."
-)
+@click.option("--config", "config_path", type=FILE, help="A serve.toml (docs/serve.md).")
 @click.option(
     "--folder",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     default=Path("penstock-serve"),
     help="Without --config: where keys, ciphertexts and the state lie.",
 )
@@ -33,12 +31,7 @@ if TYPE_CHECKING:
 @click.option(
     "--admin-port", type=click.IntRange(0, 65535), default=8701, help="Without --config: of operators; 0: a free one."
 )
-@click.option(
-    "--log",
-    "log_path",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Append the JSON log here, not to stderr.",
-)
+@click.option("--log", "log_path", type=FILE, help="Append the JSON log here, not to stderr.")
 def command(config_path: Path | None, folder: Path, port: int, admin_port: int, log_path: Path | None) -> None:
     """Serve encrypted programs over HTTP: packages, keys and jobs of many tenants.
 

@@ -17,7 +17,7 @@ from penstock.advice.simulated import Asks, advise
 from penstock.cli.advice import advice_option, draw_advice, wants_advice
 from penstock.cli.assumed import draw_assumed, with_assumptions
 from penstock.cli.grouped import GroupedCommand
-from penstock.cli.options import params_on_machine_option, seed_option, size_option
+from penstock.cli.options import PATH, params_on_machine_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, plain, progress_console, say_choice, write_csv
 from penstock.cli.question_options import QUESTION_GROUPS, question_options
 from penstock.cli.simulated_tables import (
@@ -64,7 +64,7 @@ Scheduled = tuple[Schedule, float | None, Mapping[str, int]]
 @size_option
 @seed_option
 @question_options
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the rows to this .json or .csv file.")
+@click.option("-o", "--output", type=PATH, help="Write the rows to this .json or .csv file.")
 @timeline_options
 @advice_option
 @click.option("--force", is_flag=True, help="Replace an existing file.")

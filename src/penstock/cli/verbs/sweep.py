@@ -11,7 +11,7 @@ import click
 import pyarrow.compute as pc
 from rich.console import Console
 
-from penstock.cli.options import quiet_option
+from penstock.cli.options import PATH, quiet_option
 from penstock.cli.output import emit, format_option, progress_console, say_choice, table_of
 from penstock.errors import UsageError
 from penstock.runs.folder import RunFolder
@@ -31,8 +31,8 @@ SHOWN = 10
 
 
 @click.command("sweep")
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Run folder. Default: runs/<time>-sweep-<name>.")
+@click.argument("file", type=PATH)
+@click.option("-o", "--output", type=PATH, help="Run folder. Default: runs/<time>-sweep-<name>.")
 @click.option("--dry-run", is_flag=True, help="Trace, say which points there are and which cannot be; play none.")
 @click.option("--workers", type=click.IntRange(min=1), help="Processes on this machine. Default: all its cores.")
 @click.option("--scheduler", metavar="ADDRESS", help="Use the workers of this Dask scheduler instead: tcp://host:8786.")

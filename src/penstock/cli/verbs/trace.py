@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 
 from penstock.cli.key_forms import draw_forms
-from penstock.cli.options import params_option, quiet_option, seed_option, size_option
+from penstock.cli.options import PATH, params_option, quiet_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.cli.verbs.trace_import import broken_format, expand_command, import_command
 from penstock.cli.verbs.trace_rewrite import command as rewrite_command
@@ -29,7 +29,7 @@ from penstock.unpriced import UNKNOWN, reason, shown_total
 SHOWN = 20
 """Rows of a list of problems or differences that are printed."""
 
-trace_file = click.Path(path_type=Path)
+trace_file = PATH
 
 
 class WorkloadOrVerb(click.Group):
@@ -135,13 +135,15 @@ def info(file: Path, composites: bool, output_format: str) -> None:
 def validate(file: Path, output_format: str) -> None:
     """Check a trace against every rule of the format. Exit 1 if it breaks one."""
     found = list(problems(read_trace(file)))
-    emit(
-        {"file": str(file), "valid": not found, "num_problems": len(found), "problems": found[:SHOWN]},
-        output_format,
-        table=lambda console: console.print(f"{file}: " + ("valid" if not found else f"{len(found)} problems")),
-    )
+    _say_valid("file", file, found, output_format)
     if found:
         raise broken_format(file, found, SHOWN)
+
+
+def _say_valid(what: str, path: Path, found: list[str], output_format: str) -> None:
+    said = f"{len(found)} problems" if found else "valid"
+    row = {what: str(path), "valid": not found, "num_problems": len(found), "problems": found[:SHOWN]}
+    emit(row, output_format, table=lambda console: console.print(f"{path}: {said}"))
 
 
 @command.command("diff")
@@ -224,11 +226,7 @@ def pack(
         raise UsageError("give the folder to write with -o, or one to check with --check")
     if check is not None:
         found = list(check_pack(check))
-        emit(
-            {"folder": str(check), "valid": not found, "num_problems": len(found), "problems": found[:SHOWN]},
-            output_format,
-            table=lambda console: console.print(f"{check}: " + ("valid" if not found else f"{len(found)} problems")),
-        )
+        _say_valid("folder", check, found, output_format)
         if found:
             raise CheckFailed("\n  ".join([f"{check} is broken:", *found[:SHOWN]]))
         return

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from penstock.cli.options import PATH
 from penstock.cli.output import progress_console
 from penstock.errors import CheckFailed, TraceError, UsageError
 from penstock.params import catalogue
@@ -20,7 +21,7 @@ MOST_BYTES = 2_000_000_000
 """The limit of the file to read; all records made from it are in memory at once."""
 SHOWN = 5
 
-trace_file = click.Path(path_type=Path)
+trace_file = PATH
 
 
 @click.command("import")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from penstock.cli.options import params_option, quiet_option, seed_option, size_option
+from penstock.cli.options import PATH, params_option, quiet_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.errors import CheckFailed, UsageError
 from penstock.system.files import check_target
@@ -38,7 +38,7 @@ ON_CHIP = "on-chip"
 @params_option
 @size_option
 @seed_option
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the rewritten trace (.parquet).")
+@click.option("-o", "--output", type=PATH, help="Write the rewritten trace (.parquet).")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @click.option("--each", is_flag=True, help="Also a row for each pass alone.")
 @click.option("--check", is_flag=True, help="Compute both programs in the clear, and fail if a result differs.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -92,19 +91,6 @@ def _alone(row: Numbers) -> tuple[int, ...] | None:
         if np.all(np.abs(values - whole) <= _TOLERANCE) and np.all((whole >= 0) & (whole < PAYLOAD_RANGE)):
             return tuple(int(value) for value in whole)
     return None
-
-
-def hidden_log2(matches: int, selection: Selection) -> float:
-    """log2 of a bound on the probability that one of so many matches, in random places, is alone in no bucket.
-
-    No two records share buckets of two tables of one variant, and where they share one of each variant that is by
-    chance: a hidden match needs a neighbour in each table.
-
-    >>> round(hidden_log2(32, Selection(2**15, 62)))
-    -23
-    """
-    neighbour = (matches - 1) / selection.buckets
-    return math.log2(matches) + 2 * selection.variants * math.log2(neighbour) if matches > 1 else -math.inf
 
 
 def counted(values: npt.NDArray[Any]) -> int:

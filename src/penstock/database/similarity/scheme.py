@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from penstock.errors import UnknownName, UsageError
+from penstock.errors import UsageError, check_known
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.params.primes import openfhe_primes, small_special_prime
@@ -64,8 +64,7 @@ SIZES = {
 
 def instance(name: str) -> Instance:
     """Raises: UnknownName: no such size."""
-    if name not in SIZES:
-        raise UnknownName("size", name, SIZES)
+    check_known("size", name, SIZES)
     return SIZES[name]
 
 

@@ -9,7 +9,6 @@ import shlex
 from collections.abc import Callable
 from dataclasses import replace
 
-from penstock.errors import UnknownName
 from penstock.explorer.engine import Engine
 from penstock.explorer.library import DEFAULT_RUNS, Library
 from penstock.explorer.state import State
@@ -28,6 +27,7 @@ from penstock.explorer.views.slowdown import slowdown
 from penstock.explorer.views.sweep import designs, sweep
 from penstock.explorer.views.validation import validation
 from penstock.explorer.views.whatif import whatif
+from penstock.simulation.names import one_of
 
 VIEWS: dict[str, Callable[[Engine, State], View]] = {
     "whatif": whatif,
@@ -58,8 +58,7 @@ def show(engine: Engine, name: str, state: State) -> View:
 
     Raises: UnknownName: no such view; as the view.
     """
-    if name not in VIEWS:
-        raise UnknownName("view", name, VIEWS)
+    one_of("view", name, VIEWS)
     state = engine.settled(state)
     view = VIEWS[name](engine, state)
     return view if view.command else replace(view, command=printing(engine.library, name, state))

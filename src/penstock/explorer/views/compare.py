@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import chain
 from typing import Any
 
 from penstock.errors import PenstockError, UsageError
 from penstock.explorer.asked import Asked
-from penstock.explorer.columns import short, simulated_columns
+from penstock.explorer.columns import played, short
 from penstock.explorer.engine import Engine
 from penstock.explorer.state import State
 from penstock.explorer.view import PER_ROW, Column, View
@@ -40,19 +41,14 @@ def compare_machines(engine: Engine, state: State) -> View:
     if state.machine == state.other:
         raise UsageError(f"machine '{state.machine}' on both sides: choose another one to compare with")
     asked = Asked.of(state, tier=engine.tier_text(state), machines=(state.machine, state.other))
-    rows, warnings = engine.play(asked)
+    view = played(engine, asked)
     sides = [engine.machine(name) for name in asked.machines]
     tier = engine.library.tier(asked.tiers[0])
-    network = engine.library.network(state.network) if asked.networked else None
-    columns = simulated_columns(sides, [tier], network, stated=asked.hit_ratios is not None)
-    return View(
+    return replace(
+        view,
         name="machines",
         title=f"{short(sides[0])} and {short(sides[1])}",
-        columns=columns,
-        rows=rows,
-        command=asked.command(engine.library),
-        warnings=warnings,
-        notes=[f"Both play {rows[0]['workload']} at {rows[0]['params']} over {tier.name}."],
+        notes=[f"Both play {view.rows[0]['workload']} at {view.rows[0]['params']} over {tier.name}."],
         drawing={"facts": _facts(sides)},
     )
 

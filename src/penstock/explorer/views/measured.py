@@ -7,14 +7,14 @@ program), and any run whose rows hold both, as `penstock keys study -o` writes t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
-from penstock.errors import PenstockError, UsageError
 from penstock.explorer.engine import Engine
 from penstock.explorer.pairs import Pair, pairs_of
 from penstock.explorer.state import State
 from penstock.explorer.view import PER_ROW, Column, View
-from penstock.explorer.views.rows import results, with_damage
+from penstock.explorer.views.rows import newest_with, results, with_damage
 from penstock.runs.folder import RunFolder
 
 LABELS = {"limbs": "1", "threads": "1", "ring_dim": "1", "cache_bytes": "B", "hit_ratio": "share"}
@@ -28,7 +28,8 @@ def measured(engine: Engine, state: State) -> View:
 
     Raises: UsageError: no run has both; as `Library.open_run`.
     """
-    name, pairs, warnings, folder = _newest(engine, state.run)
+    has = "holds times and what a model says of them", "holds no time with a model's value for it"
+    name, (pairs, warnings, folder) = newest_with(engine, state.run, partial(_compared, engine, state.run), has, REMEDY)
     known = [pair for pair in pairs if pair.error is not None]
     used = [each for each in _dimensions(pairs) if len({pair.where.get(each) for pair in pairs}) > 1]
     against = " and ".join(sorted({pair.provenance for pair in known}))
@@ -58,24 +59,14 @@ def measured(engine: Engine, state: State) -> View:
     return view if folder is None else with_damage(view, folder)
 
 
-def _newest(engine: Engine, wanted: str) -> tuple[str, list[Pair], list[str], RunFolder | None]:
-    """The run of that name, or the newest that has something to compare; the folder if its stages have the rows."""
-    for name in [wanted] if wanted else engine.library.run_names():
-        try:
-            timed = engine.timed(name)
-            folder = engine.library.open_run(name) if timed is None else None
-            pairs, warnings = timed or ([], [])
-            if folder is not None:
-                pairs = pairs_of(results(folder))
-        except PenstockError:
-            if wanted:
-                raise
-            continue
-        if any(pair.model_s is not None for pair in pairs) or (wanted and pairs):
-            return name, pairs, warnings, folder
-    if wanted:
-        raise UsageError(f"run {wanted} holds no time with a model's value for it: {REMEDY}")
-    raise UsageError(f"no run below {engine.library.runs} holds times and what a model says of them: {REMEDY}")
+def _compared(engine: Engine, wanted: str, name: str) -> tuple[list[Pair], list[str], RunFolder | None] | None:
+    """What a run has to compare; the folder if its stages have the rows."""
+    timed = engine.timed(name)
+    folder = engine.library.open_run(name) if timed is None else None
+    pairs, warnings = timed or ([], [])
+    if folder is not None:
+        pairs = pairs_of(results(folder))
+    return (pairs, warnings, folder) if any(pair.model_s is not None for pair in pairs) or (wanted and pairs) else None
 
 
 def _dimensions(pairs: Sequence[Pair]) -> list[str]:

@@ -7,12 +7,14 @@ bandwidth W at W t / B, a slope; communication at t over its own time, a level. 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 
 from penstock.explorer.asked import Asked
-from penstock.explorer.columns import short, simulated_columns
+from penstock.explorer.columns import played, short
 from penstock.explorer.engine import Engine
 from penstock.explorer.state import State
 from penstock.explorer.view import View
@@ -26,10 +28,9 @@ def roofline(engine: Engine, state: State) -> View:
     library = engine.library
     own = engine.tier_text(state)
     asked = Asked.of(state, tier=own, modes=MODES)
-    rows, warnings = engine.play(asked)
+    view = played(engine, asked)
     machine, tier = engine.machine(state.machine), library.tier(own)
-    network = library.network(state.network) if asked.networked else None
-    first = rows[0]
+    first = view.rows[0]
     roofs = [{"name": name, "bytes_per_s": library.tier(name).bandwidth_bytes_per_s} for name in library.tiers()]
     priced = engine.priced(state, state.machine)
     computes = first["compute_s"] is not None
@@ -40,27 +41,24 @@ def roofline(engine: Engine, state: State) -> View:
     ]
     if asked.networked:
         notes.append("Kinds of operations are drawn for one host only.")
-    return View(
+    return replace(
+        view,
         name="roofline",
         title=f"Roofline of compute, I/O and communication, {short(machine)} over {tier.name}",
-        columns=simulated_columns([machine], [tier], network, stated=asked.hit_ratios is not None),
-        rows=rows,
-        command=asked.command(library),
-        warnings=warnings,
         notes=notes,
         drawing={
             "tier": tier.name,
             "bytes_per_s": tier.bandwidth_bytes_per_s,
             "tiers": roofs,
             "communication": communication,
-            "points": [_point(row) for row in rows],
+            "points": [_point(row) for row in view.rows],
             "kinds": [] if asked.networked or priced.unpriced else _kinds(engine, state, asked, tier),
             "own": state.mode,
         },
     )
 
 
-def _point(row: dict[str, Any]) -> dict[str, Any]:
+def _point(row: Mapping[str, Any]) -> dict[str, Any]:
     """(intensity, share) of a row; no intensity where nothing is loaded, none of both where the time is unknown."""
     compute_s = row["compute_s"]
     return {

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from penstock.errors import PenstockError, UsageError
 from penstock.explorer.engine import Engine
@@ -14,6 +14,7 @@ from penstock.runs.folder import RunFolder
 DIMENSIONS = ("stage", "machine", "tier", "mode", "cache_bytes", "policy", "hit_ratio", "kind", "limbs")
 FIRST = ("kind", "limbs")
 """Dimensions that complete the name of a quantity."""
+_Found = TypeVar("_Found")
 UNITS = {"cache_bytes": "B", "hit_ratio": "share", "limbs": "1"}
 
 
@@ -53,17 +54,34 @@ def newest(engine: Engine, wanted: str) -> tuple[str, RunFolder, list[dict[str, 
 
     Raises: UsageError: there is none; as `Library.open_run`.
     """
-    names = [wanted] if wanted else engine.library.run_names()
-    for name in names:
+
+    def read(name: str) -> tuple[RunFolder, list[dict[str, Any]]]:
+        run = engine.library.open_run(name)
+        return run, results(run)
+
+    remedy = "make one with 'penstock analyze WORKLOAD', or name another folder with --runs"
+    name, (run, rows) = newest_with(engine, wanted, read, ("can be read", "cannot be read"), remedy)
+    return name, run, rows
+
+
+def newest_with(
+    engine: Engine, wanted: str, read: Callable[[str], _Found | None], has: tuple[str, str], remedy: str
+) -> tuple[str, _Found]:
+    """The run of that name, or the newest that can be read and of which `read` finds something; and what it finds.
+
+    Args:   has: what is said of such a run, and of another.
+
+    Raises: UsageError: there is none; as `read`.
+    """
+    for name in [wanted] if wanted else engine.library.run_names():
         try:
-            run = engine.library.open_run(name)
-            rows = results(run)
+            found = read(name)
         except PenstockError:
             if wanted:
                 raise
             continue
-        return name, run, rows
-    raise UsageError(
-        f"no run below {engine.library.runs} can be read: make one with 'penstock analyze WORKLOAD', or name another "
-        "folder with --runs"
-    )
+        if found is not None:
+            return name, found
+    if wanted:
+        raise UsageError(f"run {wanted} {has[1]}: {remedy}")
+    raise UsageError(f"no run below {engine.library.runs} {has[0]}: {remedy}")

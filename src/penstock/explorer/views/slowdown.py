@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from penstock.explorer.asked import Asked
-from penstock.explorer.columns import short, simulated_columns
+from penstock.explorer.columns import played, short
 from penstock.explorer.engine import Engine
 from penstock.explorer.state import State
 from penstock.explorer.view import View
@@ -23,17 +25,11 @@ def slowdown(engine: Engine, state: State) -> View:
         rates.setdefault((tier.bandwidth_bytes_per_s, tier.latency_s), name)
     tiers = [name for _, name in sorted(rates.items(), key=lambda item: (-item[0][0], item[1]))]
     asked = Asked.of(state, tiers=tiers, hit_ratios=HIT_RATIOS)
-    rows, warnings = engine.play(asked)
-    machine = engine.machine(state.machine)
-    network = library.network(state.network) if asked.networked else None
     known = [library.tier(name) for name in tiers]
-    return View(
+    return replace(
+        played(engine, asked),
         name="slowdown",
-        title=f"Slowdown by tier and hit ratio on {short(machine)}",
-        columns=simulated_columns([machine], known, network, stated=asked.hit_ratios is not None),
-        rows=rows,
-        command=asked.command(library),
-        warnings=warnings,
+        title=f"Slowdown by tier and hit ratio on {short(engine.machine(state.machine))}",
         notes=["Total time over compute time; 1 is the ideal, and 1.25 is 80 % of the ideal speed."],
         drawing={
             "tiers": [{"name": tier.name, "bytes_per_s": tier.bandwidth_bytes_per_s} for tier in known],

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.errors import PenstockError, UsageError
 from penstock.explorer.engine import Engine
 from penstock.explorer.state import State
 from penstock.explorer.view import Column, View
+from penstock.explorer.views.rows import newest_with
 from penstock.reports.space import Space
 from penstock.version import __version__
 
@@ -24,7 +24,8 @@ def sweep(engine: Engine, state: State) -> View:
     Raises: UsageError: no sweep, or an empty one; UnknownName: no such axis, measure or value; as
             `Library.sweep_path`.
     """
-    name, found = _newest(engine, state.run)
+    has = "is a sweep", "is not a sweep"
+    name, found = newest_with(engine, state.run, engine.space, has, REMEDY)
     return _view("sweep", f"Sweep {name}", f"run {name}, results.parquet", found, state, run=name)
 
 
@@ -72,22 +73,6 @@ def _view(name: str, title: str, source: str, found: tuple[Space, str], state: S
         notes=[said],
         drawing={**drawing, "space": text, "asked": _asked(state)},
     )
-
-
-def _newest(engine: Engine, wanted: str) -> tuple[str, tuple[Space, str]]:
-    """The sweep of that name, or the newest that can be read."""
-    for name in [wanted] if wanted else engine.library.run_names():
-        try:
-            found = engine.space(name)
-        except PenstockError:
-            if wanted:
-                raise
-            continue
-        if found is not None:
-            return name, found
-    if wanted:
-        raise UsageError(f"run {wanted} is not a sweep: {REMEDY}")
-    raise UsageError(f"no run below {engine.library.runs} is a sweep: {REMEDY}")
 
 
 def _ordered(space: Space, points: Sequence[int], measure: str) -> list[int]:

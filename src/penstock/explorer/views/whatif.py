@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from penstock.explorer.asked import Asked
-from penstock.explorer.columns import short, simulated_columns
+from penstock.explorer.columns import played, short
 from penstock.explorer.engine import Engine
 from penstock.explorer.state import State
 from penstock.explorer.view import View
@@ -14,10 +16,9 @@ from penstock.unpriced import opaque
 
 def whatif(engine: Engine, state: State) -> View:
     """One simulated point: the row that `penstock simulate` prints for it."""
-    library = engine.library
     asked = Asked.of(state, tier=engine.tier_text(state))
-    rows, warnings = engine.play(asked)
-    machine, tier = engine.machine(state.machine), library.tier(asked.tiers[0])
+    view = played(engine, asked)
+    machine, tier = engine.machine(state.machine), engine.library.tier(asked.tiers[0])
     priced = engine.priced(state, state.machine)
     needed = None
     if not priced.unpriced:
@@ -27,7 +28,6 @@ def whatif(engine: Engine, state: State) -> View:
             reads_per_ideal_s=priced.demand_reads_per_s,
             latency_s=tier.latency_s,
         )
-    network = library.network(state.network) if asked.networked else None
     notes = [
         f"{len(priced):,} operations, {engine.num_keys(state)} evaluation keys, "
         f"{format_bytes(priced.stored_key_bytes)} as stored"
@@ -43,13 +43,10 @@ def whatif(engine: Engine, state: State) -> View:
             f"The tier is the bandwidth that a {state.pattern} scan of drive {state.drive} reaches at queue depth "
             f"{state.queue_depth}."
         )
-    return View(
+    return replace(
+        view,
         name="whatif",
-        title=f"{rows[0]['workload']} at {rows[0]['params']} on {short(machine)}",
-        columns=simulated_columns([machine], [tier], network, stated=asked.hit_ratios is not None),
-        rows=rows,
-        command=asked.command(library),
-        warnings=warnings,
+        title=f"{view.rows[0]['workload']} at {view.rows[0]['params']} on {short(machine)}",
         notes=notes,
         drawing={"needed_hit_ratio": needed, "on_chip_bytes": machine.on_chip_bytes or None},
     )

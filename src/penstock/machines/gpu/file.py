@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 from penstock.errors import MachineError, UnknownName
 from penstock.machines.figure import Figure
+from penstock.machines.files import figure
 from penstock.machines.gpu.launches import FUSIONS, KERNELS
 from penstock.machines.gpu.model import Gpu, KernelRate, Roofline
 from penstock.machines.records import FigureSpec, GpuSpec, RooflineSpec
 from penstock.units import RATE_UNITS, SECOND_UNITS
 
-Checked = Callable[[FigureSpec, str, Mapping[str, float]], Figure]
-"""Checks a figure in the given units above zero, named by its path."""
 PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _COUNTS = {
     "multiprocessors": ("multiprocessors", "multiprocessor"),
@@ -28,7 +25,7 @@ _COUNTS = {
 _WHOLE = ("multiprocessors", "passes")
 
 
-def gpu_from_spec(spec: GpuSpec, clock: Figure | None, where: str, figure: Checked) -> Gpu:
+def gpu_from_spec(spec: GpuSpec, clock: Figure | None, where: str) -> Gpu:
     """The checked table.
 
     Raises: MachineError: neither a roofline nor measured kernels; an unknown kernel or fusion; a fusion without a
@@ -47,7 +44,7 @@ def gpu_from_spec(spec: GpuSpec, clock: Figure | None, where: str, figure: Check
     counts = {
         name: None
         if written is None
-        else _whole(figure(written, f"gpu.{name}", dict.fromkeys(units, 1.0)), where, name)
+        else _whole(figure(written, where, f"gpu.{name}", dict.fromkeys(units, 1.0), positive=True), where, name)
         for name, written, units in (
             ("batch", spec.batch, ("ciphertexts", "ciphertext")),
             ("inputs", spec.inputs, ("inputs", "input")),
@@ -60,20 +57,22 @@ def gpu_from_spec(spec: GpuSpec, clock: Figure | None, where: str, figure: Check
         path = f"gpu.kernels.{name}"
         units = {f"{prefix}{KERNELS[name]}/s": factor for prefix, factor in PREFIXES.items()}
         kernels[name] = KernelRate(
-            rate=figure(rate.rate, f"{path}.rate", units),
-            start=None if rate.start is None else figure(rate.start, f"{path}.start", SECOND_UNITS),
+            rate=figure(rate.rate, where, f"{path}.rate", units, positive=True),
+            start=None
+            if rate.start is None
+            else figure(rate.start, where, f"{path}.start", SECOND_UNITS, positive=True),
         )
     return Gpu(
         **counts,
         fused=tuple(spec.fused),
         fused_source=spec.fused_source,
         joined=spec.joined,
-        roofline=None if spec.roofline is None else _roofline(spec.roofline, clock, where, figure),
+        roofline=None if spec.roofline is None else _roofline(spec.roofline, clock, where),
         kernels=kernels,
     )
 
 
-def _roofline(spec: RooflineSpec, clock: Figure | None, where: str, figure: Checked) -> Roofline:
+def _roofline(spec: RooflineSpec, clock: Figure | None, where: str) -> Roofline:
     hertz = 1.0 if clock is None else clock.value
     units: dict[str, dict[str, float]] = {
         "integers": {"instructions/cycle": hertz},
@@ -91,7 +90,7 @@ def _roofline(spec: RooflineSpec, clock: Figure | None, where: str, figure: Chec
         path = f"gpu.roofline.{name}"
         if clock is None and written.value.rstrip().endswith(("cycle", "cycles")):
             raise MachineError(f"{where}: {path} '{written.value}' is in cycles: add a [clock] table")
-        found[name] = figure(written, path, accepted)
+        found[name] = figure(written, where, path, accepted, positive=True)
         if name in _WHOLE:
             _whole(found[name], where, f"roofline.{name}")
     return Roofline(**found)

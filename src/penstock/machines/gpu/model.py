@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from types import MappingProxyType
 
-from penstock.machines.figure import Figure
+from penstock.machines.figure import Figure, stated
 from penstock.machines.gpu.launches import KERNELS, TRANSFORMS, Launch, launches_of
 from penstock.work.kernel_work import KernelWork
 
@@ -60,11 +60,8 @@ class Roofline:
     """Seconds between two kernels of a stream."""
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
-        """Every value with its name."""
-        for each in fields(self):
-            figure: Figure | None = getattr(self, each.name)
-            if figure is not None:
-                yield each.name, figure
+        """Every value with its path in the machine's file."""
+        return stated(self, (each.name for each in fields(self)), "gpu.roofline.")
 
     @property
     def full_points(self) -> float:
@@ -179,13 +176,9 @@ class Gpu:
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
         """Every value with its path in the machine's file."""
-        for name in ("batch", "inputs"):
-            figure: Figure | None = getattr(self, name)
-            if figure is not None:
-                yield f"gpu.{name}", figure
+        yield from stated(self, ("batch", "inputs"), "gpu.")
         if self.roofline is not None:
-            for name, each in self.roofline.figures():
-                yield f"gpu.roofline.{name}", each
+            yield from self.roofline.figures()
         for kernel, known in self.kernels.items():
             yield f"gpu.kernels.{kernel}.rate", known.rate
             if known.start is not None:

@@ -327,18 +327,6 @@ def from_json(text: bytes | str, path: Path) -> pa.Table:
     return _imported(rows, str(path))
 
 
-def from_google_benchmark(text: str, where: str = "Google Benchmark JSON") -> pa.Table:
-    """A table of `BENCH_SCHEMA` from Google Benchmark's JSON, ours or any other's. Aggregates are left out.
-
-    Raises: UsageError: it is not that format, or holds a time that none can be.
-    """
-    try:
-        data = json_of(text)
-    except ValueError as error:
-        raise UsageError(f"{where}: not Google Benchmark JSON ({error})") from error
-    return _from_google_benchmark(data, where)
-
-
 def _from_google_benchmark(data: Any, where: str) -> pa.Table:
     try:
         entries = data["benchmarks"]

@@ -36,7 +36,7 @@ from penstock.operations import TRAITS
 from penstock.runs.folder import RunFolder
 from penstock.runs.tables import signed
 from penstock.system import parquet
-from penstock.system.files import os_errors, remove_leftovers, write_atomic
+from penstock.system.files import os_errors, remove_leftovers
 from penstock.units import format_bytes
 
 PROBE_BEFORE_S = 0.5
@@ -96,18 +96,19 @@ def run_plan(plan: SuitePlan, run: RunFolder, options: Options) -> Outcome:
             refused. Everything that was measured is stored before either.
     """
     timing.check_affinity(max(max(p.threads, p.across) for p in plan.points))
-    for name in ("bench", "traces"):
-        with os_errors(run.path / name, "create"):
-            (run.path / name).mkdir(exist_ok=True)
-        remove_leftovers(run.path / name)
+    runner = Runner(plan, run, options)
     run.update(skipped=plan.skipped, points={p.key: p.label() for p in plan.points})
-    return Runner(plan, run, options).all()
+    return runner.all()
 
 
 class Runner:
     """Measures the points of a plan into a run folder."""
 
     def __init__(self, plan: SuitePlan, run: RunFolder, options: Options) -> None:
+        for name in ("bench", "traces"):
+            with os_errors(run.path / name, "create"):
+                (run.path / name).mkdir(exist_ok=True)
+            remove_leftovers(run.path / name)
         self.plan, self.run, self.options = plan, run, options
         self.outcome = Outcome()
         self.probes: list[timing.Probe] = []
@@ -153,7 +154,7 @@ class Runner:
                     if len(found[point.key]) == point.runs:
                         self._store(point, found[point.key], events)
                     else:
-                        self._write(point, found[point.key])
+                        self.store_part(point.key, found[point.key])
                     self.options.on_done(point, 1 / point.runs)
 
     def _turn(self, batch: Sequence[BenchPoint], found: Mapping[str, Rows]) -> Iterator[tuple[BenchPoint, Rows, Rows]]:
@@ -351,14 +352,18 @@ class Runner:
     def _warn_damaged(self, point: BenchPoint) -> None:
         self.run.warn(f"the stored runs of {point.label()} were damaged; it was measured again", "check the disk")
 
-    def _write(self, point: BenchPoint, rows: Rows) -> None:
+    def store_part(self, name: str, rows: Rows) -> None:
+        """Write the rows of a point or a visit."""
         table = signed(table_of(rows), self.run.id)
-        write_atomic(
-            self._part(point), lambda path: parquet.write_table(table, path, write_page_checksum=True), force=True
-        )
+        parquet.store_table(table, self.run.path / "bench" / f"{name}.parquet", write_page_checksum=True)
+
+    def store_all(self, table: pa.Table) -> None:
+        """Write the rows of all points."""
+        parquet.store_table(table, self.run.path / FILE, compression="zstd")
+        self.run.note_artifact(FILE)
 
     def _store(self, point: BenchPoint, rows: Rows, events: Rows) -> None:
-        self._write(point, rows)
+        self.store_part(point.key, rows)
         # If only the part was lost, the stage still holds the old rows; readers use the part.
         if not self.run.has_stage(point.key):
             self.run.append_rows(point.key, [*tidy(point, rows), *events])
@@ -368,10 +373,7 @@ class Runner:
         stored = {point.key: self._part(point) for point in self.plan.points if self._part(point).is_file()}
         tables = [read_part(path, self.run.id) for path in stored.values()]
         table = pa.concat_tables(tables) if tables else BENCH_SCHEMA.empty_table()
-        write_atomic(
-            self.run.path / FILE, lambda path: parquet.write_table(table, path, compression="zstd"), force=True
-        )
-        self.run.note_artifact(FILE)
+        self.store_all(table)
         labels = {point.key: point.label() for point in self.plan.points}
         failed = {row["point"]: row["max_abs_error"] for row in table.to_pylist() if row["passed"] is False}
         self.outcome.failed = [f"{labels[key]} (error {error:.3g})" for key, error in failed.items()]

@@ -12,15 +12,13 @@ from typing import Any
 
 from penstock.errors import CheckFailed, PenstockError
 from penstock.measure.bench import timing
-from penstock.measure.bench.results import BENCH_SCHEMA, FILE, read_part, table_of
+from penstock.measure.bench.results import BENCH_SCHEMA, read_part, table_of
 from penstock.measure.bench.rows import Rows, tidy
 from penstock.measure.bench.spec import BenchPoint, SuitePlan
 from penstock.measure.bench.store import StoredSet
 from penstock.measure.bench.suite import PROBE_POINT_S, Options, PrimitiveRuns, Runner
 from penstock.runs.folder import RunFolder
-from penstock.runs.tables import signed
-from penstock.system import parquet
-from penstock.system.files import os_errors, remove_leftovers, write_atomic
+from penstock.system.files import os_errors
 
 STAGE = "visits"
 """Of the run folder: the rows of all visits."""
@@ -37,10 +35,6 @@ class Visits:
         self.run, self.options, self._suite = run, options, suite
         self._points = {point.key: point for point in points}
         self._runner = Runner(SuitePlan(suite=suite, points=[]), run, options)
-        for name in ("bench", "traces"):
-            with os_errors(run.path / name, "create"):
-                (run.path / name).mkdir(exist_ok=True)
-            remove_leftovers(run.path / name)
         self.stored: dict[int, Rows] = self._stored()
         """Number of a visit -> its rows."""
 
@@ -85,10 +79,7 @@ class Visits:
         self._runner.noise_after()
         rows = [row for _, each in sorted(self.stored.items()) for row in each]
         table = table_of(rows) if rows else BENCH_SCHEMA.empty_table()
-        write_atomic(
-            self.run.path / FILE, lambda path: parquet.write_table(table, path, compression="zstd"), force=True
-        )
-        self.run.note_artifact(FILE)
+        self._runner.store_all(table)
         grouped = of_points(rows)
         if not self.run.has_stage(STAGE):
             self.run.append_rows(STAGE, [one for key, each in grouped.items() for one in tidy(self._points[key], each)])
@@ -125,8 +116,7 @@ class Visits:
         return found
 
     def _write(self, number: int, rows: Rows) -> None:
-        table, path = signed(table_of(rows), self.run.id), self.run.path / "bench" / f"visit-{number:03d}.parquet"
-        write_atomic(path, lambda each: parquet.write_table(table, each, write_page_checksum=True), force=True)
+        self._runner.store_part(f"visit-{number:03d}", rows)
         self.stored[number] = rows
 
 

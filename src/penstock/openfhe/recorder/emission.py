@@ -15,6 +15,7 @@ import numpy as np
 
 from penstock.openfhe.recorder.calls import OMITTED
 from penstock.openfhe.recorder.decrypted import is_decrypted
+from penstock.openfhe.recorder.expansions import tree
 from penstock.openfhe.recorder.recording import Recording
 from penstock.package.builder import PackageBuilder
 from penstock.package.content import Series, Verb
@@ -85,7 +86,7 @@ class NotedFunction:
 
 # Sums and products.
 def _add_many(to: Emitter, args: Sequence[Any], terms: Sequence[Term], plain: int | None) -> int:
-    return _tree([each.value for each in terms], lambda a, b: to.emit(Verb.ADD, [a, b]))
+    return tree([each.value for each in terms], lambda a, b: to.emit(Verb.ADD, [a, b]))
 
 
 def _add_many_in_place(to: Emitter, args: Sequence[Any], terms: Sequence[Term], plain: int | None) -> int:
@@ -93,7 +94,7 @@ def _add_many_in_place(to: Emitter, args: Sequence[Any], terms: Sequence[Term], 
 
 
 def _mult_many(to: Emitter, args: Sequence[Any], terms: Sequence[Term], plain: int | None) -> int:
-    return _tree([each.value for each in terms], lambda a, b: _rescaled(to, to.emit(Verb.MULT, [a, b])))
+    return tree([each.value for each in terms], lambda a, b: _rescaled(to, to.emit(Verb.MULT, [a, b])))
 
 
 def _composed(to: Emitter, args: Sequence[Any], terms: Sequence[Term], plain: int | None) -> int:
@@ -246,14 +247,6 @@ def _holds_ciphertexts(to: Emitter, arg: Any) -> bool:
 def _rescaled(to: Emitter, value: int) -> int:
     """A product of a composite, which the library rescales where the program does."""
     return value if to.params.scaling.automatic else to.emit(Verb.RESCALE, [value])
-
-
-def _tree(terms: Sequence[int], combine: Callable[[int, int], int]) -> int:
-    """Neighbours first, then their results in the order in which they were made."""
-    queue = list(terms)
-    for i in range(0, 2 * len(terms) - 2, 2):
-        queue.append(combine(queue[i], queue[i + 1]))
-    return queue[-1]
 
 
 COMPOSITES: dict[str, Work] = {

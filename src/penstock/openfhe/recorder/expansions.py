@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -28,9 +28,8 @@ from penstock.program.scaling import ScaleState
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.traces.builder import TraceBuilder
 
+_Term = TypeVar("_Term")
 Circuit = Callable[[SymbolicEvaluator, list[Cipher]], Cipher]
-
-
 Finder = Callable[["Expander", Sequence[Any], Sequence[Known], Known | None], "Expansion | None"]
 
 
@@ -103,19 +102,6 @@ class Expander:
             return False
 
     # Finders: from the arguments of a call to its circuit.
-    def _add_many(self, args: Sequence[Any], operands: Sequence[Known], plain: Known | None) -> Expansion | None:
-        return Expansion(None, lambda ev, cs: _tree(cs, ev.add)) if len(operands) > 1 else None
-
-    def _add_many_in_place(
-        self, args: Sequence[Any], operands: Sequence[Known], plain: Known | None
-    ) -> Expansion | None:
-        return Expansion(None, lambda ev, cs: reduce(ev.add, cs)) if len(operands) > 1 else None
-
-    def _mult_many(self, args: Sequence[Any], operands: Sequence[Known], plain: Known | None) -> Expansion | None:
-        if len(operands) < 2:
-            return None
-        return Expansion(None, lambda ev, cs: _tree(cs, lambda a, b: ev.rescale(ev.mult(a, b))))
-
     def _composed(self, args: Sequence[Any], operands: Sequence[Known], plain: Known | None) -> Expansion | None:
         return Expansion(None, lambda ev, cs: ev.rescale(ev.mult(cs[0], cs[1])))
 
@@ -151,13 +137,8 @@ class Expander:
     def _chebyshev_of_function(
         self, args: Sequence[Any], operands: Sequence[Known], plain: Known | None
     ) -> Expansion | None:
-        """The user's function is not called again: its series is taken to have every term."""
-        return self._chebyshev_of_known(args[1:], operands, plain)
-
-    def _chebyshev_of_known(
-        self, args: Sequence[Any], operands: Sequence[Known], plain: Known | None
-    ) -> Expansion | None:
-        _, lower, upper, degree = args
+        """No function is called, a user's neither: its series is taken to have every term."""
+        lower, upper, degree = args[-3:]
         every_term = [1.0 / (k + 2) for k in range(int(degree) + 1)]
         return _series_expansion(every_term, (float(lower), float(upper)))
 
@@ -167,6 +148,11 @@ class Expander:
         if setup is None or not once or not can_expand(self._params):
             return None
         return Expansion(setup, lambda ev, cs: bootstrap(ev, cs[0], setup))
+
+
+def _of_many(circuit: Circuit) -> Finder:
+    """Of two operands or more."""
+    return lambda expander, args, operands, plain: Expansion(None, circuit) if len(operands) > 1 else None
 
 
 def _series_expansion(
@@ -190,7 +176,7 @@ def _power_of_two(n: int) -> bool:
     return n >= 1 and n & (n - 1) == 0
 
 
-def _tree(terms: Sequence[Cipher], combine: Callable[[Cipher, Cipher], Cipher]) -> Cipher:
+def tree(terms: Sequence[_Term], combine: Callable[[_Term, _Term], _Term]) -> _Term:
     """Neighbours first, then their results in the order in which they were made, as EvalAddMany and EvalMultMany do."""
     queue = list(terms)
     for i in range(0, 2 * len(terms) - 2, 2):
@@ -206,9 +192,9 @@ def _weighted_sum(ev: SymbolicEvaluator, terms: list[Cipher]) -> Cipher:
 
 
 _FINDERS: dict[str, Finder] = {
-    "EvalAddMany": Expander._add_many,
-    "EvalAddManyInPlace": Expander._add_many_in_place,
-    "EvalMultMany": Expander._mult_many,
+    "EvalAddMany": _of_many(lambda ev, cs: tree(cs, ev.add)),
+    "EvalAddManyInPlace": _of_many(lambda ev, cs: reduce(ev.add, cs)),
+    "EvalMultMany": _of_many(lambda ev, cs: tree(cs, lambda a, b: ev.rescale(ev.mult(a, b)))),
     "ComposedEvalMult": Expander._composed,
     "EvalLinearWSum": Expander._linear_sum,
     "EvalLinearWSumMutable": Expander._linear_sum,
@@ -218,7 +204,7 @@ _FINDERS: dict[str, Finder] = {
     "EvalChebyshevSeriesLinear": _chebyshev(linear=True),
     "EvalChebyshevSeriesPS": _chebyshev(linear=False),
     "EvalChebyshevFunction": Expander._chebyshev_of_function,
-    **dict.fromkeys(("EvalLogistic", "EvalSin", "EvalCos", "EvalDivide"), Expander._chebyshev_of_known),
+    **dict.fromkeys(("EvalLogistic", "EvalSin", "EvalCos", "EvalDivide"), Expander._chebyshev_of_function),
     "EvalPoly": _power_series(),
     "EvalPolyLinear": _power_series(linear=True),
     "EvalPolyPS": _power_series(linear=False),

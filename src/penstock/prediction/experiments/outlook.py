@@ -119,7 +119,7 @@ class Outlook:
         first = self._timings is None  # before it the machine is hardly known
         if not first:
             self._seen.append(surprises(self._items, self.known, new))
-        self._timings = new if self._timings is None else _joined(self._timings, new)
+        self._timings = new if self._timings is None else self._timings.joined(new)
         found = posterior(self._items, self._timings, self.known.mean)
         if first:
             self._seen.append(misfits(self._items, found, new))
@@ -254,13 +254,3 @@ class Outlook:
     def _key_switch_s(self, params: CkksParameters) -> float:
         costs = SECONDS * np.exp(SCALE_SD * self.known.mean[0] + COST_SD * self.known.mean[1 : 1 + len(COSTS)])
         return float(operation_amounts(key_switch(params, params.num_q), 1) @ costs)
-
-
-def _joined(first: Timings, second: Timings) -> Timings:
-    return Timings(
-        at=np.concatenate([first.at, second.at]),
-        logs=np.concatenate([first.logs, second.logs]),
-        visits=np.concatenate([first.visits, second.visits]),
-        threads=np.concatenate([first.threads, second.threads]),
-        sds=np.concatenate([first.sds, second.sds]),
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -48,13 +48,12 @@ class Timings:
 
     def take(self, chosen: npt.NDArray[np.bool_]) -> Timings:
         """Some of them."""
-        return Timings(
-            at=self.at[chosen],
-            logs=self.logs[chosen],
-            visits=self.visits[chosen],
-            threads=self.threads[chosen],
-            sds=self.sds[chosen],
-        )
+        return Timings(**{each.name: getattr(self, each.name)[chosen] for each in fields(self)})
+
+    def joined(self, other: Timings) -> Timings:
+        """These, and the other ones behind them."""
+        both = {each.name: (getattr(self, each.name), getattr(other, each.name)) for each in fields(self)}
+        return Timings(**{name: np.concatenate(pair) for name, pair in both.items()})
 
 
 @dataclass(slots=True, kw_only=True)

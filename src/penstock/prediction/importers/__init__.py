@@ -14,7 +14,8 @@ from penstock.fit.measurements import Measurement
 from penstock.measure.bench.results import FILE
 from penstock.prediction.importers import applications, bench, cryptoracle, google
 from penstock.prediction.importers.bench import newest_results
-from penstock.prediction.importers.cryptoracle import BUILDS
+from penstock.prediction.importers.cryptoracle.columns import is_header
+from penstock.prediction.importers.cryptoracle.settings import BUILDS
 from penstock.prediction.importers.plausible import plausible
 from penstock.prediction.importers.rows import BadTiming, ImportLog, Origin, read_text
 from penstock.system.files import os_errors
@@ -108,6 +109,6 @@ def _load_file(path: Path, log: ImportLog, cpu: str | None, build: str) -> list[
     text = read_text(path)
     if text.lstrip()[:1] in ("{", "["):
         return google.load(text, str(path), log)
-    if cryptoracle.is_header(text.partition("\n")[0]):
+    if is_header(text.partition("\n")[0]):
         return cryptoracle.load_texts([(path, text)], log, cpu=cpu, build=build)
     raise UsageError(f"{path}: its content is not known (it begins {text.strip()[:40]!r}); {UNDERSTOOD}")

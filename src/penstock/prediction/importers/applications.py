@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.errors import UnknownName, UsageError
 from penstock.prediction.importers import yaml
-from penstock.prediction.importers.cryptoracle import APPLICATIONS, CALLS, LEFT_OUT
+from penstock.prediction.importers.cryptoracle.columns import APPLICATIONS, CALLS, LEFT_OUT
 from penstock.prediction.importers.rows import BadTiming, read_text
 
 SUFFIXES = (".yaml", ".yml")

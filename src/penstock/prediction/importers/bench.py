@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock import workloads
-from penstock.errors import CapabilityMissing, ParamsError, PenstockError, UnknownName
+from penstock.errors import CapabilityMissing, ParamsError, PenstockError, check_known
 from penstock.fit.measurements import CONDITIONS, Measurement, primitive_shape, quiet_seconds
 from penstock.measure.bench.catalogue import PRIMITIVES
 from penstock.measure.bench.results import BENCH_SCHEMA, FILE, IDENTITY, load_results, stored_parameters
@@ -178,8 +178,7 @@ def _check_filled(row: Mapping[str, Any]) -> None:
     for name in _REQUIRED:
         if row[name] is None:
             raise ValueError(f"column '{name}' is empty; every row needs it")
-    if row["condition"] not in MEASURED:
-        raise UnknownName("condition", row["condition"], MEASURED)
+    check_known("condition", row["condition"], MEASURED)
 
 
 def _check_units(row: Mapping[str, Any], median_s: float) -> None:
@@ -208,11 +207,9 @@ def _unfit(row: Mapping[str, Any]) -> str | None:
 def _measurement(runs: Sequence[_Run], where: str) -> Measurement:
     first, row = runs[0].index, runs[0].row
     group, item = row["group"], row["item"]
-    if group not in GROUPS:
-        raise UnknownName("group", group, GROUPS)
+    check_known("group", group, GROUPS)
     known = PRIMITIVES if group == "primitives" else workloads.names()
-    if item not in known:
-        raise UnknownName("primitive" if group == "primitives" else "workload", item, known)
+    check_known("primitive" if group == "primitives" else "workload", item, known)
     params, shape, limbs = parameters_of(row), None, None
     if group == "primitives":
         kind = PRIMITIVES[item].kind

@@ -17,12 +17,10 @@ from dataclasses import replace
 import numpy as np
 
 from penstock.errors import UsageError
-from penstock.machines.schema import Machine
-from penstock.params.rlwe import KeyForm
 from penstock.simulation.caches import Cache, ForcedHitRatio, NoCache
 from penstock.simulation.cluster.flows import STAR
 from penstock.simulation.cluster.partitions import ByCiphertext, Together, partition_named
-from penstock.simulation.cluster.program import ClusterProgram, prepare
+from penstock.simulation.cluster.program import ClusterProgram
 from penstock.simulation.cluster.shapes import dealt, exchanges
 from penstock.simulation.cluster.simgrid import SimGrid
 from penstock.simulation.cluster.spec import Cluster
@@ -30,39 +28,9 @@ from penstock.simulation.engine import ConservationError, _engine
 from penstock.simulation.host import over_tier
 from penstock.simulation.memory.replay import Replay, replay
 from penstock.simulation.rows import Result
-from penstock.simulation.timing import Mode, Pace, Tier, channel_seconds
-from penstock.traces.schema import Trace
+from penstock.simulation.timing import Pace, Tier, channel_seconds, energy_j
 
 ROUNDING = 1e-9
-
-
-def play_cluster(
-    trace: Trace | ClusterProgram,
-    machine: Machine,
-    tier: Tier,
-    cluster: Cluster,
-    *,
-    mode: Mode = "serial",
-    cache: Cache | None = None,
-    key_form: KeyForm | None = None,
-    classes: Sequence[str] = ("key",),
-    decode_bytes_per_s: float | None = None,
-    prefetch_depth: int = 1,
-    simgrid: SimGrid | None = None,
-) -> Result:
-    """Plays a trace on one cluster over one tier.
-
-    Args:   trace: or what `prepare` made of it, with this machine; cache: of each host; simgrid: lets SimGrid play the
-            messages instead of the flow engine.
-    Raises: as `play_clusters` and `prepare`.
-    """
-    program = trace
-    if isinstance(program, Trace):
-        program = prepare(program, machine, key_form=key_form, classes=classes)
-    elif program.machine != machine:
-        raise UsageError(f"the program was prepared for machine '{program.machine.name}', not for '{machine.name}'")
-    pace = Pace(tier=tier, mode=mode, decode_bytes_per_s=decode_bytes_per_s, prefetch_depth=prefetch_depth)
-    return play_clusters(program, [cluster], [pace], cache=cache, simgrid=simgrid)[0]
 
 
 def play_clusters(
@@ -253,8 +221,7 @@ def _all_hosts_load(program: ClusterProgram, loaded: Replay, hosts: int, partiti
 
 
 def _energy(result: Result, tier: Tier, compute: float | None, messages: float | None) -> float | None:
-    per_byte: float | None = getattr(tier, "energy_j_per_byte", None)
-    loads = 0.0 if result.loaded_bytes == 0 else None if per_byte is None else per_byte * result.loaded_bytes
+    loads = energy_j(tier, result.loaded_bytes) if result.loaded_bytes else 0.0
     parts = (compute, loads, messages)
     return None if any(part is None for part in parts) else sum(part for part in parts if part is not None)
 

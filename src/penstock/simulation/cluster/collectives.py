@@ -26,7 +26,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 import numpy.typing as npt
 
-from penstock.errors import UnknownName, UsageError
+from penstock.errors import UsageError, check_known
 from penstock.system.kept import kept
 
 Ints = npt.NDArray[np.int64]
@@ -177,10 +177,8 @@ BROADCASTS: dict[str, Callable[[int, int], Rounds]] = {"flat": _flat, "binomial"
 
 def check_algorithms(all_gather: str, broadcast: str) -> None:
     """Raises: UnknownName: no such algorithm, with the nearest name."""
-    if all_gather not in ALL_GATHERS:
-        raise UnknownName("all-gather algorithm", all_gather, ALL_GATHERS)
-    if broadcast not in BROADCASTS:
-        raise UnknownName("broadcast algorithm", broadcast, BROADCASTS)
+    check_known("all-gather algorithm", all_gather, ALL_GATHERS)
+    check_known("broadcast algorithm", broadcast, BROADCASTS)
 
 
 def _direct_pattern(collective: AllGather | ReduceScatter) -> Pattern:

@@ -25,7 +25,7 @@ Source: rPLP as the storage-I/O study has it (section 3.2), after HEAX-style FPG
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import sub
@@ -34,7 +34,7 @@ from typing import Literal
 import numpy as np
 
 from penstock.errors import PenstockError
-from penstock.operations import OpKind
+from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.params.rlwe import KeyForm
 from penstock.simulation.cluster.collectives import AllGather, Broadcast, Collective
@@ -59,32 +59,22 @@ from penstock.work.shapes import Shape, shape_work
 SpecialLimbs = Literal["same", "opposed"]
 """The end from which the limbs of P are dealt: Q's, or the other."""
 
-KEY_SWITCHES = frozenset(
-    {OpKind.MULT, OpKind.SQUARE, OpKind.RELINEARIZE, OpKind.ROTATE, OpKind.CONJUGATE, OpKind.TO_DENSE}
-)
-"""Kinds that are a whole key switch over all of P."""
-MOD_UPS = KEY_SWITCHES | {OpKind.DECOMPOSE, OpKind.DECOMPOSE_EXTENDED}
-"""Kinds that decompose a polynomial."""
-KEY_PRODUCTS = KEY_SWITCHES | {OpKind.ROTATE_HOISTED, OpKind.ROTATE_HOISTED_EXTENDED, OpKind.ROTATE_EXTENDED}
-"""Kinds that multiply digits with a key."""
-MOD_DOWNS = KEY_SWITCHES | {OpKind.ROTATE_HOISTED, OpKind.MOD_DOWN}
-"""Kinds that end with a ModDown of two polynomials."""
-HOISTED = KEY_PRODUCTS - KEY_SWITCHES
+KEY_PRODUCTS = frozenset(kind for kind, row in TRAITS.items() if row.key in ("relin", "rot", "conj", "to-dense"))
+"""Kinds that multiply digits with a key over all of P."""
+HOISTED = frozenset(kind for kind in KEY_PRODUCTS if "digits" in TRAITS[kind].takes)
 """Kinds that read digits."""
+MOD_UPS = KEY_PRODUCTS - HOISTED | {kind for kind, row in TRAITS.items() if row.makes == "digits"}
+"""Kinds that decompose a polynomial."""
+MOD_DOWNS = frozenset(
+    kind
+    for kind, row in TRAITS.items()
+    if row.makes == "ciphertext" and (kind in KEY_PRODUCTS or "extended" in row.takes)
+)
+"""Kinds that end with a ModDown of two polynomials."""
 MOST_KEPT_BYTES = 64 * 2**20
 """Of what hosts hold that is kept, for each number of hosts and of limbs."""
 MOST_KEPT = 8192
 """Shapes of operations whose work on hosts is kept."""
-_WIDE = {
-    OpKind.EXTEND: {"ciphertext_write_bytes"},
-    OpKind.ADD_EXTENDED: set(AMOUNTS),
-    OpKind.MULT_PLAIN_EXTENDED: set(AMOUNTS),
-    OpKind.ROTATE_HOISTED_EXTENDED: set(AMOUNTS) - {"ciphertext_read_bytes"},
-    OpKind.DECOMPOSE_EXTENDED: {"ciphertext_read_bytes"},
-    OpKind.ROTATE_EXTENDED: set(AMOUNTS),
-    OpKind.MOD_DOWN: {"ciphertext_read_bytes"},
-}
-"""Kinds over Q and P -> what of their element-wise work goes with the limbs of both."""
 REPLICATED = frozenset({"digit_steps", "base_conversions", "mapped_indices"})
 """Work independent of limbs: calls, which every host makes on its own limbs, and the index map of an automorphism."""
 
@@ -255,7 +245,10 @@ class DealtOperation:
         rest = _rest(self.shape, self.params, self.key_form)
         hosts, special = self.dealing.hosts, self.params.num_p
         limbs = dict.fromkeys(AMOUNTS, self.shape.limbs_in)
-        wide: Set[str] = _WIDE.get(self.kind, frozenset())
+        # Amounts that grow with the limbs of both Q and P.
+        read, row = {"ciphertext_read_bytes"}, TRAITS[self.kind]
+        wide = set(AMOUNTS) - read if row.makes == "extended" else set()
+        wide |= read if "extended" in row.takes else set()
         own_special = self.dealing.held_special(special)[host]
         if self.kind in (OpKind.RESCALE, OpKind.MOD_RAISE):
             limbs["ciphertext_write_bytes"] = self.shape.limbs_out

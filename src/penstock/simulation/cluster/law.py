@@ -1,4 +1,4 @@
-"""Closed forms of a cluster: the three-part sum, and rPLP on a star from counts of operations alone.
+"""Closed forms of a cluster: the three-part sum, and the divisor of rPLP.
 
 The storage-I/O study's cluster results follow a sum of three parts: on h hosts
 
@@ -11,15 +11,9 @@ over the busiest host's link. rPLP deals whole limbs, so an operation of n + k l
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from penstock.errors import UsageError
-from penstock.machines.networks import Network
-from penstock.operations import OpKind
-from penstock.params.ckks import CkksParameters
-from penstock.simulation.cluster.dealing import MOD_DOWNS, MOD_UPS
-from penstock.work.shapes import Shape
 
 STUDY_DIVISORS = {"resnet20": 18.5, "helr": 12.7}
 """Effective divisors of SHARP's programs at 32 hosts that the study's nine cluster figures fit (calibrated)."""
@@ -99,45 +93,3 @@ def rplp_divisor(limbs: int, special_limbs: int, hosts: int) -> float:
     if limbs < 1 or special_limbs < 0 or hosts < 1:
         raise UsageError(f"{limbs} + {special_limbs} limbs on {hosts} hosts: at least one limb and one host")
     return (limbs + special_limbs) / (-(-limbs // hosts) + -(-special_limbs // hosts))
-
-
-def rplp_star_seconds(
-    shapes: Iterable[tuple[Shape, int]], params: CkksParameters, hosts: int, network: Network
-) -> float:
-    """Seconds in which operations exchange limbs, by formula: rPLP, a star, direct all-gathers, scattered broadcasts.
-
-    An all-gather of n limbs takes (h-1) ceil(n/h) limb times, for n of ModUp and for 2k of ModDown (2 (h-1) ceil(k/h));
-    a broadcast of p limbs takes 2 (h-1)/h p of them. To each round the latency of two links is added.
-
-    Args:   shapes: operations with how often each occurs.
-    """
-    if hosts == 1:
-        return 0.0
-    limb = params.polynomial_bytes(1)
-
-    def gather(limbs: int, polynomials: int) -> float:
-        return polynomials * (hosts - 1) * -(-limbs // hosts) * limb / network.bandwidth_bytes_per_s + 2 * latency
-
-    def broadcast(polynomials: int) -> float:
-        # Parts are whole bytes: the largest one is rounded up. The root's way out and, in the second round, every
-        # other host's carry all parts but one, or that host's part to all others but the root and itself.
-        num_bytes = polynomials * limb
-        largest = -(-num_bytes // hosts)
-        scatter = num_bytes - largest
-        return (scatter + (hosts - 1) * largest) / network.bandwidth_bytes_per_s + 4 * latency
-
-    latency, total = network.latency_s, 0.0
-    for shape, count in shapes:
-        kind, seconds = OpKind(shape.kind), shape.implied_rescales * broadcast(2)
-        if kind is OpKind.DECOMPOSE_EXTENDED:
-            seconds += gather(params.num_p, 1)
-        if kind in MOD_UPS:
-            seconds += gather(shape.limbs_in, 1)
-        if kind in MOD_DOWNS:
-            seconds += gather(params.num_p, 2)
-        if kind is OpKind.RESCALE:
-            seconds += (shape.limbs_in - shape.limbs_out) * broadcast(shape.polynomials)
-        if kind is OpKind.MOD_RAISE:
-            seconds += gather(shape.limbs_in, shape.polynomials)
-        total += count * seconds
-    return total

@@ -21,7 +21,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from penstock.errors import UnknownName
+from penstock.errors import check_known
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.params.rlwe import KeyForm
@@ -259,6 +259,5 @@ PARTITIONS: dict[str, Partition] = {
 
 def partition_named(name: str) -> Partition:
     """Raises: UnknownName: no such partition, with the nearest name."""
-    if name not in PARTITIONS:
-        raise UnknownName("partition", name, PARTITIONS)
+    check_known("partition", name, PARTITIONS)
     return PARTITIONS[name]

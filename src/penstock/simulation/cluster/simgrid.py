@@ -62,14 +62,7 @@ def _find_python(chosen: str, path: str) -> str:
     reasons = []
     for python in [chosen] if chosen else CANDIDATES:
         try:
-            done = subprocess.run(
-                [python, "-I", str(_WORKER), "--version"],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=60,
-                check=False,
-            )
+            done = _run_worker(python, "--version", timeout_s=60)
         except (OSError, subprocess.TimeoutExpired) as error:
             reasons.append(f"{python}: {error}")
             continue
@@ -78,6 +71,11 @@ def _find_python(chosen: str, path: str) -> str:
         last = done.stderr.strip().splitlines()
         reasons.append(f"{python}: {last[-1] if last else f'exit status {done.returncode}'}")
     raise SimGridMissing(f"SimGrid is not there ({'; '.join(reasons)}); get it: {_install()}")
+
+
+def _run_worker(python: str, *options: str, request: str = "", timeout_s: float) -> subprocess.CompletedProcess[str]:
+    command = [python, "-I", str(_WORKER), *options]
+    return subprocess.run(command, input=request, capture_output=True, text=True, timeout=timeout_s, check=False)
 
 
 @dataclass(slots=True)
@@ -130,14 +128,7 @@ class SimGrid:
     def _ask(self, request: str) -> dict[str, Any]:
         self.processes += 1
         try:
-            done = subprocess.run(
-                [self.python, "-I", str(_WORKER)],
-                input=request,
-                capture_output=True,
-                text=True,
-                timeout=self.timeout_s,
-                check=False,
-            )
+            done = _run_worker(self.python, request=request, timeout_s=self.timeout_s)
         except OSError as error:
             raise SimGridMissing(f"{self.python} does not run ({error}); get SimGrid: {_install()}") from error
         except subprocess.TimeoutExpired as error:

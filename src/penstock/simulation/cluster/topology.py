@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.errors import UnknownName, UsageError
+from penstock.errors import UnknownName, UsageError, check_known
 from penstock.system import toml
 from penstock.system.kept import kept
 from penstock.system.outside import MOST_SETTINGS_BYTES, content_of
@@ -273,13 +273,11 @@ MOST = 1024
 @kept(MOST_KEPT_BYTES)
 def _named(text: str, hosts: int) -> Topology:
     name, _, rest = text.partition(":")
-    if name not in TOPOLOGIES:
-        raise UnknownName("topology", name, TOPOLOGIES)
+    check_known("topology", name, TOPOLOGIES)
     known, given = _PARAMETERS[name], dict[str, Any]()
     for item in filter(None, rest.split(",")):
         key, _, value = (part.strip() for part in item.partition("="))
-        if key not in known:
-            raise UnknownName(f"parameter of topology '{name}'", key, known)
+        check_known(f"parameter of topology '{name}'", key, known)
         if key in given:
             raise TopologyError(f"topology '{text}': {key} is given twice")
         try:

@@ -24,40 +24,16 @@ from penstock.simulation.drive.input import engine_input
 from penstock.simulation.drive.spec import (
     Aggregator,
     Arbitration,
-    CachedMapping,
     Consumer,
     Engine,
     Host,
     HostConsumer,
-    IdentityMapping,
     Mapping,
-    NandMapping,
-    Pattern,
     Scan,
     Traffic,
 )
 from penstock.simulation.engine import _engine
 from penstock.units import PICOSECONDS_PER_SECOND
-
-__all__ = [
-    "Aggregator",
-    "Arbitration",
-    "CachedMapping",
-    "Consumer",
-    "Engine",
-    "Host",
-    "HostConsumer",
-    "IdentityMapping",
-    "Latency",
-    "Mapping",
-    "NandMapping",
-    "Pattern",
-    "Scan",
-    "ScanResult",
-    "Traffic",
-    "WearResult",
-    "scan_drive",
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,9 +141,7 @@ def schedule_program(
         _schedules.move_to_end(known)
         return _schedules[known]
     check_machine(machine, params)
-    resources = resources_of(machine, params)
-    shapes = [_kernels(shape, params, machine, resources, key_form, known[0]) for shape in program.distinct]
-    found, _ = _play(shapes, program, resources)
+    found, _ = _play(*_shapes_on(program, params, machine, key_form), program)
     _schedules[known] = found
     while len(_schedules) > _KEPT:
         _schedules.popitem(last=False)
@@ -155,16 +153,14 @@ def schedule_listed(
 ) -> tuple[Schedule, Placed]:
     """As `schedule_program`, with the kernels of so many first operations in time."""
     check_machine(machine, params)
-    resources, key = resources_of(machine, params), machine_key(machine)
-    shapes = [_kernels(shape, params, machine, resources, key_form, key) for shape in program.distinct]
-    return _play(shapes, program, resources, listed=listed, special=special_limbs(params))
+    made = _shapes_on(program, params, machine, key_form)
+    return _play(*made, program, listed=listed, special=special_limbs(params))
 
 
 def held_bytes(program: Program, params: CkksParameters, machine: Machine, key_form: KeyForm | None = None) -> Floats:
     """(n,) bytes that each operation of a program holds on chip while it is inside."""
-    resources, key = resources_of(machine, params), machine_key(machine)
-    each = [_kernels(shape, params, machine, resources, key_form, key).held_bytes for shape in program.distinct]
-    return _real([*each, 0.0])[program.of_row]
+    shapes, _ = _shapes_on(program, params, machine, key_form)
+    return _real([*(shape.held_bytes for shape in shapes), 0.0])[program.of_row]
 
 
 def schedule_operation(
@@ -188,7 +184,7 @@ def schedule_operation(
     kernels = kernels_of(shape, graph, params, machine, resources)
     none = np.zeros(0, dtype=np.int64)
     program = Program([shape], np.zeros(1, dtype=np.int64), (np.zeros(2, dtype=np.int64), none))
-    return _play([kernels], program, resources, listed=1, special=special_limbs(params))
+    return _play([kernels], resources, program, listed=1, special=special_limbs(params))
 
 
 def machine_key(machine: Machine) -> tuple[Any, ...]:
@@ -196,20 +192,19 @@ def machine_key(machine: Machine) -> tuple[Any, ...]:
     return machine.name, tuple((path, figure.value, figure.text) for path, figure in machine.figures())
 
 
-def _kernels(
-    shape: Shape,
-    params: CkksParameters,
-    machine: Machine,
-    resources: Resources,
-    key_form: KeyForm | None,
-    machine_is: tuple[Any, ...],
-) -> ShapeKernels:
-    known = shape, params, key_form, machine_is
-    if known not in _shapes:
-        _shapes[known] = _made(shape, params, machine, resources, key_form)
-        while len(_shapes) > _SHAPES_KEPT:
-            _shapes.popitem(last=False)
-    return _shapes[known]
+def _shapes_on(
+    program: Program, params: CkksParameters, machine: Machine, key_form: KeyForm | None
+) -> tuple[list[ShapeKernels], Resources]:
+    """The kernels of each distinct shape, and the machine's units."""
+    resources, key, found = resources_of(machine, params), machine_key(machine), []
+    for shape in program.distinct:
+        known = shape, params, key_form, key
+        if known not in _shapes:
+            _shapes[known] = _made(shape, params, machine, resources, key_form)
+            while len(_shapes) > _SHAPES_KEPT:
+                _shapes.popitem(last=False)
+        found.append(_shapes[known])
+    return found, resources
 
 
 def _made(
@@ -269,7 +264,7 @@ def engine_units(resources: Resources) -> dict[str, Any]:
 
 
 def _play(
-    shapes: Sequence[ShapeKernels], program: Program, resources: Resources, *, listed: int = 0, special: int = 0
+    shapes: Sequence[ShapeKernels], resources: Resources, program: Program, *, listed: int = 0, special: int = 0
 ) -> tuple[Schedule, Placed]:
     got = _engine.schedule_kernels(
         **engine_kernels(shapes),

@@ -18,18 +18,8 @@ from penstock.machines.instorage import UnitAccelerator
 from penstock.machines.instorage_power import footprint
 from penstock.machines.instorage_scaling import redesigned
 from penstock.machines.schema import Machine
-from penstock.simulation.drive.scan import (
-    Arbitration,
-    Consumer,
-    Engine,
-    Host,
-    HostConsumer,
-    Mapping,
-    Scan,
-    ScanResult,
-    Traffic,
-    scan_drive,
-)
+from penstock.simulation.drive.scan import ScanResult, scan_drive
+from penstock.simulation.drive.spec import Arbitration, Consumer, Engine, Host, HostConsumer, Mapping, Scan, Traffic
 from penstock.simulation.instorage.drive import DriveRates, drive_rates
 from penstock.simulation.instorage.ordinary import Ordinary
 from penstock.simulation.instorage.policies import HostPolicy, Passes
@@ -110,22 +100,8 @@ def played_in_storage(
         consumers=consumers,
         reads=_others(ordinary_bytes_per_s),
     )
-    seconds, busy, served = _with_reads(closed, rates, result, passes)
     watts = footprint(accelerator, rates.channels, how.multiplicity).watts
-    return Answered(
-        query=query,
-        drive=drive.name,
-        architecture=accelerator.name,
-        policy=_policy(how.name, ordinary_bytes_per_s),
-        batch=batch,
-        seconds=seconds,
-        busy=busy,
-        joules=watts * seconds,
-        engine=engine.value,
-        ordinary_bytes_per_s=ordinary_bytes_per_s,
-        ordinary_served_bytes_per_s=served,
-        ordinary_latency_s=result.read_latency.mean_s,
-    )
+    return _answered(closed, rates, result, passes, watts, engine, ordinary_bytes_per_s)
 
 
 def played_design(
@@ -195,29 +171,19 @@ def played_on_host(
         ),
         reads=_others(ordinary_bytes_per_s),
     )
-    seconds, busy, served = _with_reads(closed, rates, result, passes)
-    watts = machine.watts
-    return Answered(
-        query=query,
-        drive=drive.name,
-        architecture=f"host:{machine.name}",
-        policy=_policy(policy.name, ordinary_bytes_per_s),
-        batch=batch,
-        seconds=seconds,
-        busy=busy,
-        serial=not policy.overlapped,
-        joules=None if watts is None else watts * seconds,
-        engine=engine.value,
-        ordinary_bytes_per_s=ordinary_bytes_per_s,
-        ordinary_served_bytes_per_s=served,
-        ordinary_latency_s=result.read_latency.mean_s,
-    )
+    return _answered(closed, rates, result, passes, machine.watts, engine, ordinary_bytes_per_s)
 
 
-def _with_reads(
-    closed: Answered, rates: DriveRates, result: ScanResult, passes: int
-) -> tuple[float, dict[str, float], float]:
-    """Seconds of a batch, seconds of each resource with the ordinary reads on it, and the rate of served reads.
+def _answered(
+    closed: Answered,
+    rates: DriveRates,
+    result: ScanResult,
+    passes: int,
+    watts: float | None,
+    engine: Engine,
+    asked_bytes_per_s: float,
+) -> Answered:
+    """The closed form's answer with the played times: of the batch, and of each resource with the ordinary reads on it.
 
     The query's way in and the drive-level accelerator run in parallel with the scan. As in the closed form, all bytes
     share one link.
@@ -225,19 +191,24 @@ def _with_reads(
     own_s, link = closed.busy["pcie"], rates.pcie_bytes_per_s
     read = result.read_latency.count * rates.page_bytes
     seconds = max(passes * result.simulated_s, closed.busy.get("drive", 0.0), own_s + passes * read / link)
-    if not read:
-        return seconds, dict(closed.busy), 0.0
-    served = min(read / result.simulated_s, link * (1 - own_s / seconds))
+    served = min(read / result.simulated_s, link * (1 - own_s / seconds)) if read else 0.0
     more = {
         "channel": served / rates.flash_bytes_per_s,
         "dram": served * rates.dram_passes / rates.dram_bytes_per_s,
         "pcie": served / link,
     }
-    return seconds, {name: own + more.get(name, 0.0) * seconds for name, own in closed.busy.items()}, served
-
-
-def _policy(name: str, ordinary_bytes_per_s: float) -> str:
-    return f"{name} {Ordinary(bytes_per_s=ordinary_bytes_per_s).name}" if ordinary_bytes_per_s else name
+    reads = f" {Ordinary(bytes_per_s=asked_bytes_per_s).name}" if asked_bytes_per_s else ""
+    return replace(
+        closed,
+        policy=closed.policy + reads,
+        seconds=seconds,
+        busy={name: own + more.get(name, 0.0) * seconds for name, own in closed.busy.items()},
+        joules=None if watts is None else watts * seconds,
+        engine=engine.value,
+        ordinary_bytes_per_s=asked_bytes_per_s,
+        ordinary_served_bytes_per_s=served,
+        ordinary_latency_s=result.read_latency.mean_s,
+    )
 
 
 def _others(bytes_per_s: float) -> Traffic | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
-from penstock.errors import UnknownName
+from penstock.errors import check_known
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.simulation.instorage.query import (
@@ -25,68 +26,25 @@ SCORES = 512
 """Vectors in one ciphertext."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Named:
-    """One workload as a scan: its question, parameters and database."""
+    """One workload as a scan: its question, and the function that makes its query."""
 
     says: str
-    params: str
-    database_bytes: int
-    query: Callable[[CkksParameters, int, int], Query]
-    """(parameters, bytes of the database, bits of a raw record in a slot) -> the query."""
+    make: Callable[..., Query]
+    params: str = "fheins-ssc"
+    database_bytes: int = 128 * GB
 
 
 QUERIES: Mapping[str, Named] = {
-    "pir": Named(
-        says="private retrieval of records of 288 bytes",
-        params="fheins-pir",
-        database_bytes=288 * GIB,
-        query=lambda params, size, bits: pir_query(
-            params, database_bytes=size, record_bytes=RECORD_BYTES, slot_bits=bits
-        ),
-    ),
-    "ssc": Named(
-        says="similarity scores, 512 vectors in a ciphertext",
-        params="fheins-ssc",
-        database_bytes=128 * GB,
-        query=lambda params, size, bits: ssc_query(params, database_bytes=size, batch=SCORES),
-    ),
-    "hdc-classify": Named(
-        says="cosine scores of hypervectors of 4096 dimensions, summed by doubling",
-        params="fheins-ssc",
-        database_bytes=128 * GB,
-        query=lambda params, size, bits: hdc_query(params, database_bytes=size),
-    ),
-    "filter-aggregate": Named(
-        says="sum and count of the rows of one of 8 categories",
-        params="fheins-ssc",
-        database_bytes=128 * GB,
-        query=lambda params, size, bits: filter_query(params, database_bytes=size),
-    ),
-    "equi-join": Named(
-        says="sum and count of a join with a table of 8 rows",
-        params="fheins-ssc",
-        database_bytes=128 * GB,
-        query=lambda params, size, bits: filter_query(params, database_bytes=size, small_rows=8),
-    ),
-    "argmax": Named(
-        says="largest of the 64 scores of each record, and its index",
-        params="fheins-ssc",
-        database_bytes=128 * GB,
-        query=lambda params, size, bits: rank_query(params, database_bytes=size),
-    ),
-    "top-k": Named(
-        says="ten largest of the 64 scores of each record, and their indices",
-        params="fheins-ssc",
-        database_bytes=128 * GB,
-        query=lambda params, size, bits: rank_query(params, database_bytes=size, top=10),
-    ),
-    "string-match": Named(
-        says="exact matching at one start, ciphertexts of one limb",
-        params="fheins-pir",
-        database_bytes=128 * GB,
-        query=lambda params, size, bits: match_query(params, database_bytes=size),
-    ),
+    "pir": Named("private retrieval of records of 288 bytes", pir_query, "fheins-pir", RECORD_BYTES * GIB),
+    "ssc": Named("similarity scores, 512 vectors in a ciphertext", partial(ssc_query, batch=SCORES)),
+    "hdc-classify": Named("cosine scores of hypervectors of 4096 dimensions, summed by doubling", hdc_query),
+    "filter-aggregate": Named("sum and count of the rows of one of 8 categories", filter_query),
+    "equi-join": Named("sum and count of a join with a table of 8 rows", partial(filter_query, small_rows=8)),
+    "argmax": Named("largest of the 64 scores of each record, and its index", rank_query),
+    "top-k": Named("ten largest of the 64 scores of each record, and their indices", partial(rank_query, top=10)),
+    "string-match": Named("exact matching at one start, ciphertexts of one limb", match_query, "fheins-pir"),
 }
 """Workload -> its query."""
 
@@ -99,8 +57,8 @@ def named_query(
     Args:   slot_bits: of a raw record in one slot, of private retrieval.
     Raises: UnknownName: no such workload; as the query's own function.
     """
-    if workload not in QUERIES:
-        raise UnknownName("database workload", workload, QUERIES)
+    check_known("database workload", workload, QUERIES)
     named = QUERIES[workload]
     size = named.database_bytes if database_bytes is None else database_bytes
-    return named.query(params or catalogue.get(named.params), size, slot_bits)
+    raw = {"record_bytes": RECORD_BYTES, "slot_bits": slot_bits} if named.make is pir_query else {}
+    return named.make(params or catalogue.get(named.params), database_bytes=size, **raw)

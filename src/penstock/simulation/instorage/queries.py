@@ -8,7 +8,7 @@ plays the same scan page by page. Resources: `channel` (flash buses, command ove
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from penstock.errors import UsageError
@@ -110,19 +110,8 @@ class Inside:
         if self.switches.encoding is Encoding.BATCH:
             parts.append("encode-once")
         off = Switches(encoding=self.switches.encoding)
-        changed = [
-            name
-            for name in (
-                "twiddles_on_the_fly",
-                "keys_in_dram",
-                "keys_read",
-                "seeded_keys",
-                "key_stationary",
-                "broadcast",
-            )
-            if getattr(self.switches, name) != getattr(off, name)
-        ]
-        values = {name: getattr(self.switches, name) for name in changed}
+        values = {each.name: getattr(self.switches, each.name) for each in fields(off)}
+        values = {name: value for name, value in values.items() if value != getattr(off, name)}
         parts += [f"{name.replace('_', '-')}={'all' if value is None else value}" for name, value in values.items()]
         return " ".join(parts)
 
@@ -143,28 +132,19 @@ def in_storage(
         return _adders(query, drive, accelerator, batch)
     groups = accelerator.on(drive.channels)
     accelerator.check_holds(query.params)
-    found = traffic(query, drive, accelerator, how.switches, how.contention)
-    passes = -(-batch // min(batch, found.queries_at_once))
+    moved = traffic(query, drive, accelerator, how.switches, how.contention)
+    passes = -(-batch // min(batch, moved.queries_at_once))
     per_object = object_seconds(query, accelerator, batch, passes, how)
     busy = {
-        "channel": passes * query.num_objects * (query.object_bytes + found.flash_bytes) / drive.flash_bytes_per_s,
-        "dram": batch * query.num_objects * found.dram_bytes / (drive.dram_bytes_per_s * how.dram_efficiency),
+        "channel": passes * query.num_objects * (query.object_bytes + moved.flash_bytes) / drive.flash_bytes_per_s,
+        "dram": batch * query.num_objects * moved.dram_bytes / (drive.dram_bytes_per_s * how.dram_efficiency),
         "compute": query.num_objects * per_object / groups,
         "drive": rest_seconds(query, accelerator, batch, how),
         "pcie": batch * (query.work.query_bytes + query.work.answer_bytes) / drive.pcie_bytes_per_s,
     }
-    seconds = max(busy.values())
+    found = _pipelined(query, drive, accelerator.name, how.name, batch, busy)
     watts = footprint(accelerator, drive.channels, how.multiplicity).watts
-    return Answered(
-        query=query,
-        drive=drive.name,
-        architecture=accelerator.name,
-        policy=how.name,
-        batch=batch,
-        seconds=seconds,
-        busy=busy,
-        joules=watts * seconds,
-    )
+    return replace(found, joules=watts * found.seconds)
 
 
 def object_seconds(query: Query, accelerator: UnitAccelerator, batch: int, passes: int, inside: Inside) -> float:
@@ -225,15 +205,7 @@ def _published(query: Query, drive: DriveRates, accelerator: PublishedScan, batc
         )
     compute = batch * query.database_bytes / accelerator.bytes_per_s(drive.channels)
     busy = {"channel": query.database_bytes / drive.flash_bytes_per_s, "compute": compute}
-    return Answered(
-        query=query,
-        drive=drive.name,
-        architecture=accelerator.name,
-        policy="published-rate",
-        batch=batch,
-        seconds=max(busy.values()),
-        busy=busy,
-    )
+    return _pipelined(query, drive, accelerator.name, "published-rate", batch, busy)
 
 
 def _adders(query: Query, drive: DriveRates, accelerator: ArrayAdders, batch: int) -> Answered:
@@ -243,11 +215,18 @@ def _adders(query: Query, drive: DriveRates, accelerator: ArrayAdders, batch: in
         "compute": batch * query.num_operations * query.database_bytes / rate,
         "pcie": batch * (query.work.query_bytes + query.work.answer_bytes) / drive.pcie_bytes_per_s,
     }
+    return _pipelined(query, drive, accelerator.name, "in-array", batch, busy)
+
+
+def _pipelined(
+    query: Query, drive: DriveRates, architecture: str, policy: str, batch: int, busy: Mapping[str, float]
+) -> Answered:
+    """Resources that work at once: the busiest sets the time."""
     return Answered(
         query=query,
         drive=drive.name,
-        architecture=accelerator.name,
-        policy="in-array",
+        architecture=architecture,
+        policy=policy,
         batch=batch,
         seconds=max(busy.values()),
         busy=busy,
@@ -283,18 +262,9 @@ def on_host(query: Query, drive: DriveRates, machine: Machine, policy: HostPolic
         "pcie": read / drive.pcie_bytes_per_s,
     }
     seconds = max(busy.values()) if policy.overlapped else read / link + busy["compute"]
-    watts = machine.watts
-    return Answered(
-        query=query,
-        drive=drive.name,
-        architecture=f"host:{machine.name}",
-        policy=policy.name,
-        batch=batch,
-        seconds=seconds,
-        busy=busy,
-        serial=not policy.overlapped,
-        joules=None if watts is None else watts * seconds,
-    )
+    joules = None if machine.watts is None else machine.watts * seconds
+    found = _pipelined(query, drive, f"host:{machine.name}", policy.name, batch, busy)
+    return replace(found, seconds=seconds, serial=not policy.overlapped, joules=joules)
 
 
 def speedup(ours: Answered, baseline: Answered) -> float:

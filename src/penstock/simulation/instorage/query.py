@@ -163,11 +163,7 @@ def ssc_query(
         params=params, vectors=1, features=params.slots // batch, batch=batch, summation=summation, limbs=limbs
     )
     size = params.ciphertext_bytes(plan.object_limbs)
-    objects = -(-database_bytes // size)
-    if database_bytes < 1:
-        raise UsageError(f"a database of {database_bytes} bytes holds no ciphertext: ask for a larger one")
-    work = scan_work(replace(plan, vectors=objects * batch))
-    return Query(work=work, object_bytes=size, columns=1, stored="ciphertext")
+    return _stored(replace(plan, vectors=_objects(database_bytes, size) * batch), size)
 
 
 def filter_query(
@@ -179,17 +175,13 @@ def filter_query(
     Raises: UsageError: no pair of ciphertexts in the database, or a small table without a code for each row;
             ParamsError: the parameters do not carry the products.
     """
-    if database_bytes < 1:
-        raise UsageError(f"a database of {database_bytes} bytes holds no ciphertext: ask for a larger one")
     plan = (
         JoinPlan(params=params, rows=1, categories=categories, limbs=limbs, small_rows=small_rows)
         if small_rows
         else FilterPlan(params=params, rows=1, categories=categories, limbs=limbs)
     )
     size = 2 * params.ciphertext_bytes(plan.object_limbs)
-    objects = -(-database_bytes // size)
-    work = scan_work(replace(plan, rows=objects * params.slots))
-    return Query(work=work, object_bytes=size, columns=1, stored="ciphertext")
+    return _stored(replace(plan, rows=_objects(database_bytes, size) * params.slots), size)
 
 
 def rank_query(
@@ -210,8 +202,6 @@ def rank_query(
     Raises: UsageError: no ciphertext in the database, no power of two of scores, or signs that are too coarse for them;
             ParamsError: the parameters do not carry the products.
     """
-    if database_bytes < 1:
-        raise UsageError(f"a database of {database_bytes} bytes holds no ciphertext: ask for a larger one")
     plan = RankPlan(
         params=params,
         records=1,
@@ -223,9 +213,19 @@ def rank_query(
         limbs=limbs,
     )
     size = params.ciphertext_bytes(plan.object_limbs)
-    objects = -(-database_bytes // size)
-    work = scan_work(replace(plan, records=objects * plan.per_object))
-    return Query(work=work, object_bytes=size, columns=1, stored="ciphertext")
+    return _stored(replace(plan, records=_objects(database_bytes, size) * plan.per_object), size)
+
+
+def _objects(database_bytes: int, size: int) -> int:
+    """Ciphertexts of a database."""
+    if database_bytes < 1:
+        raise UsageError(f"a database of {database_bytes} bytes holds no ciphertext: ask for a larger one")
+    return -(-database_bytes // size)
+
+
+def _stored(plan: SscPlan | FilterPlan | JoinPlan | RankPlan, size: int) -> Query:
+    """The query of a plan over ciphertexts of `size` bytes."""
+    return Query(work=scan_work(plan), object_bytes=size, columns=1, stored="ciphertext")
 
 
 def hdc_query(

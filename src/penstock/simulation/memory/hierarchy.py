@@ -1,7 +1,7 @@
 """A memory hierarchy: an on-chip cache in front of one backing tier. Typed facade of the engine.
 
 `replay` plays accesses through a cache and returns the loads of each operation; `play_replay` plays these over a tier
-and returns the time; `play` does both; `play_many` plays one replay at many points at once. The rules of cache, time
+and returns the time; `play_many` plays one replay at many points at once. The rules of cache, time
 modes and clock are in the documentation of the crate `penstock-sim`, and once more as plain Python in `tests/twins`.
 
 >>> accesses = Accesses.of([[(1, 600)], [(2, 400)], [(1, 600)]])
@@ -13,8 +13,6 @@ modes and clock are in the documentation of the crate `penstock-sim`, and once m
 """
 
 from __future__ import annotations
-
-import numpy.typing as npt
 
 from penstock.simulation.accesses import Accesses
 from penstock.simulation.caches import POLICIES, Belady, Cache, ForcedHitRatio, Lru, NoCache, Optimal, SizedCache
@@ -36,35 +34,5 @@ from penstock.simulation.timing import (
 __all__ = [
     "MODES", "POLICIES", "Accesses", "Belady", "Cache", "ClockOverflow", "ConservationError", "ForcedHitRatio", "Lru",
     "Mode", "NoCache", "Optimal", "Pace", "Rates", "Replay", "Schedule", "SimulationInputError", "SizedCache", "Tier",
-    "Timeline", "channel_seconds", "play", "play_many",
-    "play_replay", "replay",
+    "Timeline", "channel_seconds", "play_many", "play_replay", "replay",
 ]  # fmt: skip
-
-
-def play(
-    compute_s: npt.ArrayLike,
-    accesses: Accesses,
-    cache: Cache,
-    tier: Tier,
-    *,
-    mode: Mode = "serial",
-    decode_bytes_per_s: float | None = None,
-    prefetch_depth: int | None = 1,
-    prefetch_buffer_bytes: int | None = None,
-    timeline: bool = False,
-) -> Timeline:
-    """Plays a program through a cache and a tier.
-
-    Args:   compute_s: (n,) seconds that each operation computes; timeline: also give the schedule of all operations.
-    Raises: SimulationInputError: an input breaks a rule; ClockOverflow.
-    """
-    return play_replay(
-        compute_s,
-        replay(accesses, cache),
-        tier,
-        mode=mode,
-        decode_bytes_per_s=decode_bytes_per_s,
-        prefetch_depth=prefetch_depth,
-        prefetch_buffer_bytes=prefetch_buffer_bytes,
-        timeline=timeline,
-    )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from penstock.errors import UnknownName
+from penstock.errors import check_known
 from penstock.simulation.caches import Cache, ForcedHitRatio, NoCache, SizedCache
 from penstock.simulation.engine import SimulationInputError
 from penstock.simulation.memory.hierarchy import Rates, Tier
@@ -67,8 +67,11 @@ class Level:
     @property
     def channel(self) -> Tier:
         """The tier, with the bandwidth that reservations leave."""
+        return self._left_of(self.tier.bandwidth_bytes_per_s)
+
+    def _left_of(self, bandwidth_bytes_per_s: float) -> Rates:
         return Rates(
-            bandwidth_bytes_per_s=self.tier.bandwidth_bytes_per_s * (1 - self.bandwidth_share),
+            bandwidth_bytes_per_s=bandwidth_bytes_per_s * (1 - self.bandwidth_share),
             latency_s=self.tier.latency_s,
             energy_j_per_byte=getattr(self.tier, "energy_j_per_byte", None),
         )
@@ -77,13 +80,7 @@ class Level:
     def write_channel(self) -> Tier:
         """The channel downwards: the tier's rate of writing, or of reading where it states none."""
         stated = self.stated_write_bandwidth
-        if stated is None:
-            return self.channel
-        return Rates(
-            bandwidth_bytes_per_s=stated * (1 - self.bandwidth_share),
-            latency_s=self.tier.latency_s,
-            energy_j_per_byte=getattr(self.tier, "energy_j_per_byte", None),
-        )
+        return self.channel if stated is None else self._left_of(stated)
 
     @property
     def stated_write_bandwidth(self) -> float | None:
@@ -110,8 +107,7 @@ class Hierarchy:
     inclusion: str = INDEPENDENT
 
     def __post_init__(self) -> None:
-        if self.inclusion not in INCLUSIONS:
-            raise UnknownName("inclusion", self.inclusion, INCLUSIONS)
+        check_known("inclusion", self.inclusion, INCLUSIONS)
         names = [level.name for level in self.levels]
         if not names:
             raise SimulationInputError("a hierarchy without levels: name one at least")
@@ -130,8 +126,7 @@ class Hierarchy:
                 "out, or name the level below it"
             )
         for where in self.pins.values():
-            if where not in names:
-                raise UnknownName("level", where, names)
+            check_known("level", where, names)
 
     @property
     def name(self) -> str:
@@ -177,8 +172,7 @@ def changed(
     levels = {level.name: level for level in hierarchy.levels}
 
     def named(name: str) -> Level:
-        if name not in levels:
-            raise UnknownName("level", name, levels)
+        check_known("level", name, levels)
         return levels[name]
 
     for where, name, size in shares:

@@ -31,7 +31,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import numpy.typing as npt
 
-from penstock.errors import UnknownName
+from penstock.errors import check_known
 from penstock.simulation.accesses import Accesses
 from penstock.simulation.caches import ForcedHitRatio, NoCache, SizedCache
 from penstock.simulation.engine import Bools, ConservationError, Floats, Ints, SimulationInputError
@@ -153,16 +153,13 @@ def replay_levels(
             UnknownName: no such class.
     """
     for name in {*hierarchy.pins, *(name for level in hierarchy.levels for name in level.shares)}:
-        if name not in class_names:
-            raise UnknownName("class", name, class_names)
+        check_known("class", name, class_names)
     if write_back:
         check_write_back(hierarchy)
     # The engine checks every access once, and sums the bytes.
     checked = replay(accesses, NoCache())
     if hierarchy.inclusion != INDEPENDENT:
-        joint = _joint(accesses, hierarchy, checked)
-        _conserve(joint)
-        return joint
+        return _conserved(hierarchy, checked, _joint(accesses, hierarchy))
     classes = _Classes(access_class, tuple(class_names), tuple(temporary))
     flow = _Flow(
         position=np.arange(len(accesses), dtype=np.int64), held=np.zeros(len(accesses), dtype=np.int64), weight=1.0
@@ -175,15 +172,7 @@ def replay_levels(
         if write_back:
             load = replace(load, written=written_by(accesses, before.position, before.held))
         loads.append(load)
-    played = LevelsReplay(
-        hierarchy=hierarchy,
-        accesses=checked.accesses,
-        requested_bytes=checked.requested_bytes,
-        loads=tuple(loads),
-        results=checked.results,
-    )
-    _conserve(played)
-    return played
+    return _conserved(hierarchy, checked, loads)
 
 
 def check_write_back(hierarchy: Hierarchy) -> None:
@@ -199,19 +188,12 @@ def check_write_back(hierarchy: Hierarchy) -> None:
         )
 
 
-def _joint(accesses: Accesses, hierarchy: Hierarchy, checked: Replay) -> LevelsReplay:
+def _joint(accesses: Accesses, hierarchy: Hierarchy) -> list[LevelLoad]:
     """Levels that know of each other."""
-    loads = tuple(
+    return [
         LevelLoad(level=level, pinned_bytes=0, **{each.name: getattr(load, each.name) for each in fields(load)})
         for level, load in zip(hierarchy.levels, replay_joint(accesses, hierarchy), strict=True)
-    )
-    return LevelsReplay(
-        hierarchy=hierarchy,
-        accesses=checked.accesses,
-        requested_bytes=checked.requested_bytes,
-        loads=loads,
-        results=checked.results,
-    )
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,11 +349,18 @@ def _by_operation(values: Ints, flow: _Flow, accesses: Accesses) -> Ints | Float
     return np.asarray(found, dtype=np.int64) if flow.weight == 1 else np.asarray(flow.weight * found, dtype=np.float64)
 
 
-def _conserve(played: LevelsReplay) -> None:
-    served, hits = sum(load.served_bytes for load in played.loads), sum(load.hits for load in played.loads)
-    for what, left, right in (("bytes", served, played.requested_bytes), ("hits", hits, played.accesses)):
+def _conserved(hierarchy: Hierarchy, checked: Replay, loads: Sequence[LevelLoad]) -> LevelsReplay:
+    served, hits = sum(load.served_bytes for load in loads), sum(load.hits for load in loads)
+    for what, left, right in (("bytes", served, checked.requested_bytes), ("hits", hits, checked.accesses)):
         # Expected values are sums of fractions.
         if left != right and not (isinstance(left, float) and math.isclose(left, right, rel_tol=1e-12)):
             raise ConservationError(
                 f"conservation broken, please report it: the {what} of all levels are {left}, not {right}"
             )
+    return LevelsReplay(
+        hierarchy=hierarchy,
+        accesses=checked.accesses,
+        requested_bytes=checked.requested_bytes,
+        loads=tuple(loads),
+        results=checked.results,
+    )

@@ -11,16 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from penstock.errors import UnknownName
-from penstock.simulation.engine import Floats, SimulationInputError, _engine
-from penstock.simulation.memory.hierarchy import Mode, channel_seconds
+from penstock.errors import check_known
+from penstock.simulation.engine import Floats, _engine
 from penstock.simulation.memory.levels_replay import LevelsReplay
 from penstock.simulation.own import OperationLoads, OwnFile, depths_of
+from penstock.simulation.timing import MODES, Mode, channel_seconds, compute_of, energy_j
 
 COMPUTE = "compute"
 
@@ -121,14 +120,8 @@ def play_levels(
             was in each stage.
     Raises: SimulationInputError: an input breaks a rule; ClockOverflow; UnknownName: no such mode.
     """
-    if mode not in get_args(Mode):
-        raise UnknownName("time mode", mode, get_args(Mode))
-    compute = np.ascontiguousarray(compute_s, dtype=np.float64)
-    if compute.shape != (replay.num_operations,):
-        raise SimulationInputError(
-            f"compute_s has shape {compute.shape}, the accesses are of {replay.num_operations} operations: "
-            "give one time for each operation"
-        )
+    check_known("time mode", mode, MODES)
+    compute = compute_of(compute_s, replay.num_operations)
     names, seconds = _stages(replay)
     names.append(COMPUTE)
     seconds.append(compute)
@@ -185,7 +178,4 @@ def _stages(replay: LevelsReplay) -> tuple[list[str], list[Floats]]:
 
 
 def _energy(tier: object, channel_bytes: float) -> float | None:
-    per_byte: float | None = getattr(tier, "energy_j_per_byte", None)
-    if channel_bytes == 0:
-        return 0.0
-    return None if per_byte is None else per_byte * channel_bytes
+    return energy_j(tier, channel_bytes) if channel_bytes else 0.0

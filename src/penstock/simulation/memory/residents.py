@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from penstock.errors import UnknownName, UsageError
+from penstock.errors import UsageError, check_known
 from penstock.machines.files import figure, parse_spec, shipped
-from penstock.machines.records import FigureSpec
-from penstock.system.toml import Strict
+from penstock.machines.records import FigureSpec, RecordSpec
 from penstock.units import BYTE_UNITS, parse_bytes
 
 
@@ -63,8 +62,7 @@ def load_resident(name: str) -> Resident:
     29635274343
     """
     known = _residents()
-    if name not in known:
-        raise UnknownName("resident", name, known)
+    check_known("resident", name, known)
     return known[name]
 
 
@@ -97,11 +95,9 @@ def parse_reservation(text: str, what: str = "reservation") -> Reservation:
     )
 
 
-class ResidentSpec(Strict):
+class ResidentSpec(RecordSpec):
     """The file."""
 
-    name: str
-    title: str
     fixed: FigureSpec
     per_request: FigureSpec
 

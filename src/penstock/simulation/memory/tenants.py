@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 
-from penstock.errors import UnknownName, UsageError
+from penstock.errors import UnknownName, UsageError, check_known
 from penstock.simulation.own import Job, OwnFile, is_own, own_file_at, turns_of
 from penstock.simulation.price import Floats, PricedTrace
 from penstock.unpriced import AT_LEAST, UNPRICED, added, bounded, opaque, warned
@@ -32,8 +32,7 @@ def order_named(text: str) -> Turns:
     """
     if is_own(text):
         return own_file_at(text, "interleave")
-    if text not in ORDERS:
-        raise UnknownName("order", text, ORDERS)
+    check_known("order", text, ORDERS)
     return cast(Order, text)
 
 

@@ -16,8 +16,8 @@ from penstock.errors import PenstockError
 from penstock.fit.measurements import Measurement, primitive_shape
 from penstock.measure.bench.catalogue import PRIMITIVES
 from penstock.prediction.importers import ImportLog, load
-from penstock.prediction.importers.cryptoracle import CALLS, parameters
-from penstock.prediction.importers.cryptoracle.settings import HEXL, WITHOUT_HEXL
+from penstock.prediction.importers.cryptoracle.columns import CALLS
+from penstock.prediction.importers.cryptoracle.settings import HEXL, WITHOUT_HEXL, parameters
 from penstock.prediction.prediction import predict
 from penstock.studies.cryptoracle.artifact import Estimate, EventCount, count_table
 from penstock.studies.cryptoracle.data import (
@@ -25,10 +25,10 @@ from penstock.studies.cryptoracle.data import (
     Costs,
     Dataset,
     PredictedApplication,
-    Priced,
     dataset,
     primitive_costs,
 )
+from penstock.studies.cryptoracle.predictions import UNITS, value_of
 from penstock.studies.cryptoracle.programs import PROGRAMS
 from penstock.studies.cryptoracle.tables import DEPTH, LOG_N, reasons, row, seconds
 from penstock.work.shapes import Shape
@@ -44,7 +44,6 @@ NO_FILES = (
     "the data has no file of this figure (ae-datasets/perf-model/figure_11): the counts of the two algorithms are "
     "printed nowhere, and are the quotients of contribution and unit cost in those files"
 )
-_UNITS = {"runtime": "s", "energy": "J"}
 
 
 def sweep_rows(data: Mapping[str, Dataset], found: Sequence[PredictedApplication]) -> Iterator[dict[str, Any]]:
@@ -80,7 +79,7 @@ def _primitive_rows(vendor: str, m: Measurement, data: Dataset) -> Iterator[dict
                 "figure5",
                 quantity,
                 note,
-                unit=_UNITS[quantity],
+                unit=UNITS[quantity],
                 published=value,
                 first_principles=ours[quantity],
             )
@@ -95,18 +94,12 @@ def _program_rows(stem: str, group: str, p: PredictedApplication) -> Iterator[di
             group,
             quantity,
             reasons(p.additive, p.ours, after=f"median of {p.runs} run(s) in the data"),
-            unit=_UNITS[quantity],
+            unit=UNITS[quantity],
             published=value,
-            calibrated=_of(p.additive, quantity),
-            first_principles=_of(p.ours, quantity),
+            calibrated=value_of(p.additive, quantity),
+            first_principles=value_of(p.ours, quantity),
             regression=seconds(p.regression) if quantity == "runtime" else None,
         )
-
-
-def _of(priced: Priced | str, quantity: str) -> float | None:
-    if isinstance(priced, str):
-        return None
-    return priced.seconds if quantity == "runtime" else priced.joules
 
 
 def event_rows(found: Iterable[EventCount]) -> Iterator[dict[str, Any]]:
@@ -151,7 +144,7 @@ def figure11_rows(estimates: Sequence[Estimate], data: Mapping[str, Dataset]) ->
                 "figure11",
                 e.quantity,
                 note,
-                unit=_UNITS[e.quantity],
+                unit=UNITS[e.quantity],
                 published=e.value,
                 calibrated=theirs,
                 first_principles=ours,

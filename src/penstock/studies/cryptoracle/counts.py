@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import resources
 from typing import Any
 
 from penstock import workloads
@@ -19,7 +20,7 @@ from penstock.errors import ParamsError
 from penstock.operations import OpKind
 from penstock.running.trace import trace_workload
 from penstock.studies.cryptoracle.figures import FigurePoint, missing
-from penstock.studies.cryptoracle.programs import DIFFERENCES
+from penstock.system import toml
 from penstock.traces.schema import Trace
 
 STUDY = "cryptoracle"
@@ -60,7 +61,6 @@ BESIDE: Mapping[str, tuple[OpKind, ...]] = {
     "KeySwitchDown": (OpKind.MOD_DOWN,),
 }
 """Operations that our traces have and Table 3 leaves out."""
-_FUNCTION = {**OPERATIONS, "EvalChebyshevFunction": (OpKind.CHEBYSHEV,), "EvalChebyshevSeries": ()}
 PROGRAM_OF: Mapping[str, str] = {
     "matrix-multiplication": "cryptoracle-matrix-multiplication",
     "logistic-function": "cryptoracle-logistic-function",
@@ -81,99 +81,28 @@ class Published:
 
     workload: str
     size: str
-    counts: tuple[int, ...]
+    counts: Sequence[int]
     """In the order of OPERATIONS."""
     note: str
     notes: Mapping[str, str] = field(default_factory=dict)
     """Of single operations; `note` is for the others."""
-    operations: Mapping[str, tuple[OpKind, ...]] = field(default_factory=lambda: OPERATIONS)
+    differences: Mapping[str, str] = field(default_factory=dict)
+    """Operation -> why the count of the paper's program, written again, is not the published one."""
+    series: str = "EvalChebyshevSeries"
+    """The row that counts a Chebyshev series."""
+
+    @property
+    def operations(self) -> Mapping[str, tuple[OpKind, ...]]:
+        return {**OPERATIONS, "EvalChebyshevSeries": (), self.series: (OpKind.CHEBYSHEV,)}
 
 
-# fmt: off
-TABLE3: tuple[Published, ...] = (
-    Published(
-        "matrix-multiplication", "d32", (178, 0, 0, 0, 16, 0, 32, 0, 0, 193, 0, 0, 0, 0),
-        "Jiang et al. (CCS 2018): sigma and tau as linear transforms, then 32 products of shifted copies; the paper "
-        "masks and spreads one column and row a step",
-        {
-            "EvalAdd": "one for each diagonal and product beyond the first; the paper adds after each of the 5 "
-            "rotations that spread a masked column or row",
-            "EvalMult": "one a shift, 32; the paper handles two columns in one ciphertext, 16",
-            "EvalMultPlaintext": "diagonals of sigma and tau and two masks a shift; the paper masks 2 x 16 times",
-            "EvalMultScalar": "the product of the unshifted copy meets the others at their level",
-            "EvalRotate": "giant steps only, since most rotations here share a decomposition (see EvalFastRotate); the "
-            "paper's 193 are 32 to align, 160 to spread (16 x 2 x log2 32) and 1 to fold",
-            "EvalFastRotate": "shifts of the two transformed factors and baby steps, hoisted; the paper hoists nothing",
-        },
-    ),
-    Published(
-        "logistic-function", "full", (70, 0, 85, 31, 116, 0, 0, 67, 8, 0, 0, 0, 0, 1),
-        "inside our one EvalChebyshevSeries of degree 119; the paper calls it for the first 60 terms and adds the "
-        "other terms by hand from T_1 ... T_63. Policy 'expanded' counts what the one call does",
-    ),
-    Published(
-        "sign-evaluation", "full", (519, 0, 310, 256, 568, 0, 0, 61, 0, 0, 0, 0, 0, 1),
-        "composed polynomials g_3, f_3, f_3 of degree 7 (Cheon et al., ASIACRYPT 2020) for entries at least 1/8 from "
-        "zero; the paper evaluates one Chebyshev series with several hundred terms, by hand from T_1 ... T_512",
-        {
-            "EvalSquare": "x^2 and x^4 of each of the three polynomials; the paper squares by EvalMult",
-            "EvalChebyshevSeries": "not used: the polynomials are short and given in powers",
-        },
-    ),
-    Published(
-        "cnn", "full", (47, 2, 3, 4, 7, 0, 33, 0, 0, 33, 0, 0, 0, 0),
-        "another network: two convolutions, squares, average pools and a linear layer on 32 x 32 x 3; the paper's "
-        "(FHERMA) computes Chebyshev polynomials of its input and one linear layer",
-        {
-            "EvalMult": "activations are squares (see EvalSquare); the paper multiplies Chebyshev polynomials",
-            "EvalFastRotate": "the taps of a convolution share a decomposition",
-            "EvalMultPlaintext": "taps and channels of both convolutions, pools and the linear layer",
-        },
-    ),
-    Published(
-        "resnet20", "full", (6845, 24, 0, 0, 219, 0, 6475, 0, 0, 1218, 152, 21, 12, 0),
-        "the same low-memory packing (Rovida & Leporati), written again: masks and strides are made otherwise",
-        {
-            "EvalMult": "none outside composites: activations are series. The paper's own configuration file has none "
-            "either; Table 3 has 219",
-            "EvalBootstrap": "before an activation or a subsampling that would not fit in the levels left; the paper's "
-            "program refreshes both branches where a layer changes its shape",
-            "EvalChebyshevFunction": "19 activations, one call each (coefficients made once, then EvalChebyshevSeries)"
-            "; the paper counts 12, fewer than the network has activations",
-            "EvalRotate": "channel sums, one rotation a channel, and the compaction of layers that halve the image, "
-            "which is arranged otherwise",
-            "EvalMultScalar": "alignments of levels before sums",
-        },
-        _FUNCTION,
-    ),
-    Published(
-        "logistic-regression", "full", (39, 0, 19, 0, 9, 0, 40, 0, 0, 20, 0, 9, 0, 0),
-        "HELR (Han et al., AAAI 2019) on 1024 samples of 196 features, several ciphertexts a batch, inner sums by "
-        "rotate-and-add, cubic sigmoid; the paper's program (openfhe-logreg-training-examples) holds its data in one "
-        "ciphertext, hides its rotations in EvalSumRows and EvalSumCols and its sigmoid in EvalLogistic, which Table 3 "
-        "leaves out (its configuration file has 10)",
-        {
-            "EvalRotate": "every step of every inner sum is counted; the paper counts only the 20 that pack weights "
-            "and momentum together",
-            "EvalBootstrap": "weights and momentum are two ciphertexts, refreshed before an iteration that would not "
-            "fit; the paper packs both into one and refreshes before each iteration but the first",
-        },
-    ),
-    Published(
-        "chi-square", "full", (598, 0, 7, 0, 0, 207, 4, 3, 0, 0, 0, 0, 0, 0),
-        "Blatt et al. (2020) with shares of T = 2 x persons instead of counts: the data owner divides the phenotype",
-        {
-            "EvalMultNoRelin": "200 products, one a person; the paper leaves 7 further products unrelinearized as well",
-            "EvalMult": "products of sums are relinearized here, so that no ciphertext has more than two polynomials",
-            "EvalSquare": "the numerator; the paper calls EvalMultNoRelin with one operand twice",
-            "EvalMultPlaintext": "none: shares need no multiplication by T",
-            "EvalMultScalar": "one, which makes a share of the count of minor alleles",
-            "EvalSub": "differences with 1 are with a number (see EvalSubScalar)",
-            "EvalSubScalar": "1 - c, 1 - r, and one sum with 1; the paper subtracts from an encoded T",
-        },
-    ),
-)
-# fmt: on
+def _published() -> tuple[Published, ...]:
+    written = resources.files("penstock.studies.cryptoracle").joinpath("table3.toml").read_text(encoding="utf-8")
+    return tuple(Published(**column) for column in toml.loads(written)["column"])
+
+
+TABLE3: tuple[Published, ...] = _published()
+"""Its columns, from `table3.toml`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +149,7 @@ def _program_rows(column: Published, program: str) -> Iterator[dict[str, Any]]:
     for (name, kinds), published in zip(column.operations.items(), column.counts, strict=True):
         ours = sum(calls.get(kind, 0) for kind in kinds)
         if published or ours:
-            note = EQUAL if ours == published else DIFFERENCES[column.workload, name]
+            note = EQUAL if ours == published else column.differences[name]
             yield _row(f"table3.{program}.{name}", "table3-programs", CALLS, published, ours, note)
 
 

@@ -23,7 +23,8 @@ from penstock.params.ckks import CkksParameters
 from penstock.prediction.baselines import FREE, LogQuadratic, fit_operations
 from penstock.prediction.composites import expanded
 from penstock.prediction.importers import ImportLog, load
-from penstock.prediction.importers.cryptoracle import BOOTSTRAP_DEPTH, OTHER_CPU, OURS
+from penstock.prediction.importers.cryptoracle import OTHER_CPU, OURS
+from penstock.prediction.importers.cryptoracle.settings import BOOTSTRAP_DEPTH
 from penstock.prediction.prediction import predict
 from penstock.studies.cryptoracle.work import published_counts, work_of
 from penstock.work.kernels import KernelWork

@@ -53,9 +53,9 @@ def point_rows(found: Sequence[PredictedApplication]) -> Iterator[dict[str, Any]
                 unit=unit,
                 published=None if here else value,
                 measured=value if here else None,
-                calibrated=_predicted(p.additive, quantity),
-                first_principles=_predicted(p.ours, quantity),
-                regression=_predicted(p.regression, quantity),
+                calibrated=value_of(p.additive, quantity),
+                first_principles=value_of(p.ours, quantity),
+                regression=value_of(p.regression, quantity),
                 policy=MEASURED if here else POLICY,
             )
 
@@ -70,7 +70,7 @@ def _measured(p: PredictedApplication, quantity: str) -> float | None:
     return p.seconds if quantity == "runtime" else p.joules
 
 
-def _predicted(priced: Priced | str, quantity: str) -> float | None:
+def value_of(priced: Priced | str, quantity: str) -> float | None:
     if isinstance(priced, str):
         return None
     return priced.seconds if quantity == "runtime" else priced.joules
@@ -80,7 +80,7 @@ def pairs(
     found: Sequence[PredictedApplication], which: Callable[[PredictedApplication], Priced | str], quantity: str
 ) -> list[tuple[float, float]]:
     """(predicted, measured) where both are known."""
-    both = [(_predicted(which(p), quantity), _measured(p, quantity)) for p in found]
+    both = [(value_of(which(p), quantity), _measured(p, quantity)) for p in found]
     return [(a, b) for a, b in both if a is not None and b]
 
 

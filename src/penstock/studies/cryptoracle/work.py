@@ -17,7 +17,7 @@ import numpy as np
 from penstock.operations import TRAITS, OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.program.unfolded import SCOPE, UnfoldedEvaluator
-from penstock.studies.cryptoracle.counts import BESIDE, OPERATIONS, TABLE3
+from penstock.studies.cryptoracle.counts import BESIDE, OPERATIONS, PROGRAM_OF, TABLE3
 from penstock.studies.cryptoracle.programs import PROGRAMS
 from penstock.traces.schema import TraceMeta
 from penstock.work.shapes import Objects, Shape, shapes_of
@@ -32,12 +32,7 @@ from penstock.workloads.parts.cryptoracle import ORDER
 from penstock.workloads.parts.low_memory_resnet import LowMemoryResnet
 
 SERIES = "EvalChebyshevSeries"
-KNOWN: Mapping[str, str] = {
-    "cnn": "cryptoracle-cifar10",
-    "chi-square": "cryptoracle-chi-square",
-    "logistic-regression": "cryptoracle-logistic-regression",
-    "resnet20": "cryptoracle-resnet20",
-}
+KNOWN: Mapping[str, str] = {name: program for name, program in PROGRAM_OF.items() if name not in PROGRAMS}
 """Workloads of which the very program is known, and its set: its own calls count, where Table 3 contradicts them.
 Bootstrapping takes the steps of our release: those of 1.2.4 are not known."""
 _NUMBER = re.compile(r"\[\d+\]")

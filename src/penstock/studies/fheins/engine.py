@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.machines.drives import Drive, load_drive
-from penstock.simulation.drive.scan import Arbitration, NandMapping
+from penstock.simulation.drive.spec import Arbitration, NandMapping
 from penstock.simulation.instorage.engine import played_in_storage, played_on_host
 from penstock.simulation.instorage.queries import speedup
 from penstock.studies.fheins import data

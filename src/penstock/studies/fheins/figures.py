@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.studies.fheins import data
 from penstock.studies.io_study.data import Printed
-from penstock.system.figures import drawing, readable, write_svg
+from penstock.system.figures import draw_all, readable
 from penstock.system.palette import BLACK, BLUE, GREEN, ORANGE, PINK, RED, SKY
 
 Rows = Mapping[str, Mapping[str, Any]]
@@ -40,19 +40,13 @@ def draw(rows: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
 
     Raises: CapabilityMissing: matplotlib is not installed.
     """
-    pyplot = drawing()
-    found = {str(each["id"]): each for each in rows}
-    folder.mkdir(parents=True, exist_ok=True)
     figures: dict[str, Callable[[Any, Rows], Any]] = {
         "figure3": _pir,
         "figure4": _ssc,
         "figure5": _ablation,
         "table2": _power,
     }
-    written = []
-    for name, make in figures.items():
-        written.append(write_svg(make(pyplot, found), folder / f"fheins-{name}.svg"))
-    return written
+    return draw_all(figures, rows, folder, "fheins-")
 
 
 def _speedups(

@@ -117,13 +117,18 @@ class Study:
             drives={name: drive_rates(name) for name in data.DRIVES},
         )
 
-    def pir(self, database_bytes: int = data.PIR_DATABASE_BYTES) -> Query:
+    def pir(
+        self,
+        database_bytes: int = data.PIR_DATABASE_BYTES,
+        record_bytes: int = data.PIR_RECORD_BYTES,
+        slot_bits: int | None = None,
+    ) -> Query:
         """Private retrieval, over 288 GiB unless another size is given."""
         return pir_query(
             catalogue.get(data.PIR_PARAMS),
             database_bytes=database_bytes,
-            record_bytes=data.PIR_RECORD_BYTES,
-            slot_bits=int(self.accelerator.slot.value),
+            record_bytes=record_bytes,
+            slot_bits=slot_bits or int(self.accelerator.slot.value),
         )
 
     def ssc(self, batch: int = data.SSC_BATCH, summation: str = data.SSC_SUMMATION) -> Query:

@@ -10,7 +10,7 @@ from penstock.machines.instorage import Automorphism, Lane, with_options
 from penstock.simulation.instorage.drive import DriveRates
 from penstock.simulation.instorage.policies import BASE, HOST_POLICIES, Contention, Encoding, Switches
 from penstock.simulation.instorage.queries import Answered, Inside, in_storage, on_host, speedup, traffic_of
-from penstock.simulation.instorage.query import Query, pir_query
+from penstock.simulation.instorage.query import Query
 from penstock.studies.fheins import data
 from penstock.studies.fheins.model import FAIR, HEADLINE, POLICIES, Policy, Study
 from penstock.studies.io_study.data import Printed
@@ -250,12 +250,7 @@ def sensitivity_rows(study: Study) -> Iterator[Row]:
         for lane in Lane:
             chosen = with_options(study.accelerator, lane=lane)
             for bits in (8, 16, 32):
-                query = pir_query(
-                    pir.params,
-                    database_bytes=data.PIR_DATABASE_BYTES,
-                    record_bytes=data.PIR_RECORD_BYTES,
-                    slot_bits=bits,
-                )
+                query = study.pir(slot_bits=bits)
                 yield row(
                     f"sensitivity.pir.{drive}.lane-{lane}.slot{bits}.speedup",
                     "sensitivity",
@@ -275,12 +270,7 @@ def sensitivity_rows(study: Study) -> Iterator[Row]:
                         f"a lane takes a {lane}; {ssc.params.slots // batch} features summed by {summation}",
                         policy=f"lane-{lane}-{summation}",
                     )
-        short = pir_query(
-            pir.params,
-            database_bytes=data.PIR_DATABASE_BYTES,
-            record_bytes=data.VCALL_RECORD_BYTES,
-            slot_bits=int(study.accelerator.slot.value),
-        )
+        short = study.pir(record_bytes=data.VCALL_RECORD_BYTES)
         chained, own = Inside(chained=True), study.accelerator
         network = with_options(study.accelerator, automorphism=Automorphism.PERMUTATION)
         results = with_options(study.accelerator, hoisting=Hoisting.RESULTS)

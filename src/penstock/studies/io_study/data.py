@@ -80,22 +80,15 @@ SHARP_SPEEDUP: Mapping[str, Mapping[str, Printed]] = {
 GPU_SPEEDUP: Mapping[str, Printed] = {"ethernet-400": Printed("6.6"), "fastfabric-300": Printed("9.7")}
 """Mean over both applications and, as no tier is named, all tiers."""
 PARTS = ("compute", "io", "communication")
+
+
+def _by_part(*texts: str) -> dict[str, Printed]:
+    return {part: Printed(text, percent=True) for part, text in zip(PARTS, texts, strict=False)}
+
+
 BREAKDOWN: Mapping[str, Mapping[int, Mapping[str, Printed]]] = {
-    "sharp": {
-        1: {"compute": Printed("3.8", percent=True), "io": Printed("96.2", percent=True)},
-        32: {
-            "compute": Printed("0.3", percent=True),
-            "io": Printed("7.2", percent=True),
-            "communication": Printed("92.5", percent=True),
-        },
-    },
-    "tensorfhe": {
-        32: {
-            "compute": Printed("40.1", percent=True),
-            "io": Printed("18.1", percent=True),
-            "communication": Printed("41.8", percent=True),
-        }
-    },
+    "sharp": {1: _by_part("3.8", "96.2"), 32: _by_part("0.3", "7.2", "92.5")},
+    "tensorfhe": {32: _by_part("40.1", "18.1", "41.8")},
 }
 """Figure 7, ResNet-20 over PCIe and Ethernet, as the text of section 4.2 prints it."""
 

@@ -12,7 +12,7 @@ from typing import Any
 from penstock.studies.io_study import data
 from penstock.studies.io_study.history import BARS
 from penstock.studies.io_study.workflow import STEPS
-from penstock.system.figures import drawing, not_published, readable, write_svg
+from penstock.system.figures import draw_all, not_published, readable
 from penstock.system.palette import BLACK, BLUE, COLOURS, GREEN, GREY, ORANGE, RED, tier_colours
 
 TIER_COLOUR = {tier: COLOURS[index] for tier, index in tier_colours(data.TIERS).items()}
@@ -39,10 +39,6 @@ def draw(rows: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
 
     Raises: CapabilityMissing: matplotlib is not installed.
     """
-    pyplot = drawing()
-    found = {str(each["id"]): each for each in rows}
-    folder.mkdir(parents=True, exist_ok=True)
-    written = []
     figures: dict[str, Callable[[Any, Rows], Any]] = {
         "figure1": _history,
         "figure2": _workflow,
@@ -52,9 +48,7 @@ def draw(rows: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
         "figure7": _breakdown,
         "tornado": _tornado,
     }
-    for name, make in figures.items():
-        written.append(write_svg(make(pyplot, found), folder / f"{name}.svg"))
-    return written
+    return draw_all(figures, rows, folder)
 
 
 def _history(pyplot: Any, rows: Rows) -> Any:

@@ -47,21 +47,20 @@ def steps(program: StudyProgram, place: ClientPlace, tier: str) -> list[Step]:
     encrypt_s, decrypt_s = place.encrypt_s(params, 1) * sent, place.decrypt_s(params, 1) * answered
     io_s = program.key_bytes / disk.bandwidth_bytes_per_s
     keys = params.total_key_bytes(program.trace.view(composites=False).key_limbs(), FULL)
+
+    def at_client(name: str, seconds: float, num_bytes: float, says: str) -> Step:
+        return Step(name=name, seconds=seconds, num_bytes=num_bytes, joules=seconds * place.power.value, says=says)
+
+    def over_line(name: str, num_bytes: float, runs: int, says: str) -> Step:
+        seconds = place.transfer_s(num_bytes * runs) / runs
+        return Step(name=name, seconds=seconds, num_bytes=num_bytes, joules=num_bytes * line_j, says=says)
+
+    line = f"over {place.line.text} (assumed)"
+    once = "every evaluation key once, in full form: for all runs of a user, and not in the sum"
+    encrypts = f"{sent:.4g} limbs of ciphertexts on the client '{place.name}', measured a limb"
     return [
-        Step(
-            name="encode-encrypt",
-            seconds=encrypt_s,
-            num_bytes=up,
-            joules=encrypt_s * place.power.value,
-            says=f"{sent:.4g} limbs of ciphertexts on the client '{place.name}', measured a limb",
-        ),
-        Step(
-            name="upload",
-            seconds=place.transfer_s(up * runs) / runs,
-            num_bytes=up,
-            joules=up * line_j,
-            says=f"over {place.line.text} (assumed)",
-        ),
+        at_client("encode-encrypt", encrypt_s, up, encrypts),
+        over_line("upload", up, runs, line),
         Step(
             name="compute",
             seconds=program.ideal_s,
@@ -76,27 +75,9 @@ def steps(program: StudyProgram, place: ClientPlace, tier: str) -> list[Step]:
             joules=program.key_bytes * disk.energy_j_per_byte,
             says=f"every key from tier '{tier}', as the study has it",
         ),
-        Step(
-            name="download",
-            seconds=place.transfer_s(down * runs) / runs,
-            num_bytes=down,
-            joules=down * line_j,
-            says=f"over {place.line.text} (assumed)",
-        ),
-        Step(
-            name="decrypt-decode",
-            seconds=decrypt_s,
-            num_bytes=down,
-            joules=decrypt_s * place.power.value,
-            says=f"{answered:.4g} limbs, measured a limb",
-        ),
-        Step(
-            name=ONCE,
-            seconds=place.transfer_s(keys),
-            num_bytes=float(keys),
-            joules=keys * line_j,
-            says="every evaluation key once, in full form: for all runs of a user, and not in the sum",
-        ),
+        over_line("download", down, runs, line),
+        at_client("decrypt-decode", decrypt_s, down, f"{answered:.4g} limbs, measured a limb"),
+        over_line(ONCE, float(keys), 1, once),
     ]
 
 

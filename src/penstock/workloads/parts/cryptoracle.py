@@ -18,7 +18,6 @@ import numpy as np
 from penstock.errors import ParamsError
 from penstock.program.evaluator import Evaluator, Values, chebyshev_coefficients
 from penstock.workloads.logistic_function import BOUND, logistic
-from penstock.workloads.parts.check import Check
 
 ORDER = 32
 """Of the square matrices."""
@@ -308,13 +307,3 @@ def _gradient(ev: Evaluator, x: Any, negative_x: Any, labels: Any, theta: Any, s
         total = ev.add(total, ev.rotate(total, step))
         step *= 2
     return total
-
-
-def check_points(clear: Values, got: Values, exact: Values, tolerance: float, fit: float) -> Check:
-    """A function at every point: encrypted near clear, and clear near the function itself."""
-    error, miss = float(np.max(np.abs(clear - got))), float(np.max(np.abs(clear - exact)))
-    outcome = {
-        f"values differ by at most {tolerance:g}": error <= tolerance,
-        f"the series is within {fit:g} of the function": miss <= fit,
-    }
-    return Check.of(outcome, error, tolerance, numbers={"max_abs_error_of_series": miss})

@@ -62,22 +62,31 @@ def packed_in_columns(padded: Values, columns: int) -> list[Values]:
     return [padded[:, c : c + columns].reshape(-1) for c in range(0, padded.shape[1], columns)]
 
 
-class _FiveLevels(ABC):
-    """What both programs share: weights and momentum in parts, and one step of all parts."""
+class Training:
+    """What every training has: its blocks of levels, and the step's cubic in the first column of `rows` rows."""
 
-    def __init__(self, ev: Evaluator, size: Size, columns: int) -> None:
-        self.ev, self.size, self.columns = ev, size, columns
+    def __init__(self, ev: Evaluator, size: Size, columns: int, rows: int, blocks: list[int]) -> None:
+        self.ev, self.size, self.columns, self.rows, self.blocks = ev, size, columns, rows, blocks
         self.slots: int = ev.params.slots
-        self.rows = self.slots // columns
-        self.blocks = five_level_blocks(size)
-        self.chain = Chain(ev, self.blocks)
+        self.chain = Chain(ev, blocks)
         constant, linear, cubic = (size.learning_rate / size.batch * c for c in SIGMOID)
         # With u = cbrt(cubic) x the gradient is (u^2 + linear / cbrt(cubic)) u z + constant z.
         root = float(np.cbrt(cubic))
         self.linear, self.constant = linear / root, constant
         first_column = np.zeros(self.slots)
-        first_column[::columns] = root
+        first_column[: rows * columns : columns] = root
         self.mask = ev.encode(first_column, name="first column")
+
+    def slope(self, scores: Any) -> Any:
+        ev = self.ev
+        return ev.add(ev.rescale(ev.square(scores)), self.linear)
+
+
+class _FiveLevels(Training, ABC):
+    """What both programs share: weights and momentum in parts, and one step of all parts."""
+
+    def __init__(self, ev: Evaluator, size: Size, columns: int) -> None:
+        super().__init__(ev, size, columns, ev.params.slots // columns, five_level_blocks(size))
 
     def run(self, batches: Sequence[Sequence[Values]]) -> Values:
         """The trained weights, (256,)."""
@@ -126,10 +135,6 @@ class _FiveLevels(ABC):
         """Scaled scores in all columns of their rows, from products of samples and momentum summed over columns."""
         ev = self.ev
         return fold(ev, ev.rescale(ev.mult(inner, self.mask)), self.columns, -1)
-
-    def slope(self, scores: Any) -> Any:
-        ev = self.ev
-        return ev.add(ev.rescale(ev.square(scores)), self.linear)
 
     def weighted(self, samples: Any, scores: Any, slope: Any) -> Any:
         """Samples times their sigmoid; a product, rows not yet summed."""

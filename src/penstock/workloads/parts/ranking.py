@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from penstock.database.ranking import Floats, RankPlan, RankScan
-from penstock.errors import UsageError
 from penstock.params.ckks import CkksParameters
 from penstock.program.evaluator import Evaluator
-from penstock.workloads.parts.check import Check
+from penstock.workloads.parts.check import Check, refuse_path
+from penstock.workloads.parts.tables import stored_objects
 
 TOLERANCE = 1e-3
 """Of a score within [0, 1], and of an index over the number of scores."""
@@ -75,8 +75,7 @@ class Data:
 
 def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
     """Random scores of [0, 1], one in each of as many equal intervals, in random order for each record."""
-    if path is not None:
-        raise UsageError("a ranking takes no --data: its scores are drawn from --seed")
+    refuse_path(path, "a ranking", "its scores are drawn from --seed")
     generator = np.random.default_rng(seed)
     spread = (np.arange(size.scores) + generator.uniform(0.2, 0.8, (size.records, size.scores))) / size.scores
     return Data(generator.permuted(spread, axis=1), f"{size.records} records of {size.scores} random scores")
@@ -90,11 +89,7 @@ def blank(size: Size, slots: int) -> Data:
 def program(ev: Evaluator, data: Data, size: Size) -> Floats:
     """The largest scores of each record in descending order and their indices, (records, top, 2)."""
     plan = size.plan(ev.params)
-    with ev.scope("load"):
-        stored = [
-            ev.mod_drop(ev.encrypt(plan.packed(data.scores, n), name=f"database[{n}]"), plan.object_limbs)
-            for n in range(plan.num_objects)
-        ]
+    stored = stored_objects(ev, plan, data.scores)
     scan = RankScan(ev, plan)
     with ev.scope("scan"):
         answers = [scan.absorb(each) for each in stored]

@@ -5,15 +5,15 @@ from __future__ import annotations
 import csv
 import json
 import stat
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 import numpy as np
 
 from penstock.cli.key_pair import open_pair, passphrase_from, passphrase_option, warn
-from penstock.cli.options import quiet_option, threads_option
+from penstock.cli.lazy import NamedVerbs
+from penstock.cli.options import FILE, PATH, all_of, quiet_option, threads_option, together
 from penstock.cli.output import emit, format_option, slot_rows
 from penstock.cli.service_options import ca_option, insecure_option, patience_option, service_option, token_option
 from penstock.cli.verbs.client.keys import keys
@@ -28,7 +28,6 @@ from penstock.cli.verbs.client.service import (
     upload,
     wait,
 )
-from penstock.cli.verbs.keys import NamedVerbs
 from penstock.errors import KeyPairDamaged, UsageError
 from penstock.keystore import parameter_digest
 from penstock.keystore.pairs import PAIRS, pair_in
@@ -38,21 +37,17 @@ from penstock.program.evaluator import Values
 from penstock.system.files import WouldOverwrite, check_target, os_errors, write_atomic
 from penstock.system.workers import no_core_files
 
-F = TypeVar("F", bound=Callable[..., Any])
 _MOST_TEXT_BYTES = 1 << 28
 """Of a file of values in text: more than the slots of any set take."""
 
-folder_argument = click.argument("folder", type=click.Path(path_type=Path))
+folder_argument = click.argument("folder", type=PATH)
 params_option = click.option(
     "--params", "name", metavar="SET", required=True, help="Parameter set of the pair ('penstock params list')."
 )
 
 
-def pair_options(command: F) -> F:
-    """A pair: its folder, its parameters, its passphrase, threads."""
-    for option in (quiet_option, threads_option, passphrase_option, params_option, folder_argument):
-        command = option(command)
-    return command
+pair_options = all_of(folder_argument, params_option, passphrase_option, threads_option, quiet_option)
+"""The pair, and how it is opened."""
 
 
 @click.group(cls=NamedVerbs)
@@ -82,10 +77,7 @@ for _each in (keys, deploy, upload, submit, wait, result, uploaded, remove):
 @click.option("--program", metavar="NAME", help="With --service: the pair and the keys of this program.")
 @tenant_option
 @insecure_option
-@service_option(required=False)
-@token_option
-@ca_option
-@patience_option
+@together("access", service_option(required=False), token_option, ca_option, patience_option)
 @passphrase_option
 @threads_option
 @quiet_option
@@ -96,10 +88,7 @@ def keygen(
     program: str | None,
     tenant: str | None,
     allow_insecure: bool,
-    service: str | None,
-    token_file: Path | None,
-    ca: Path | None,
-    patience: str,
+    access: dict[str, Any],
     passphrase_file: Path | None,
     threads: int | None,
     quiet: bool,
@@ -124,13 +113,10 @@ def keygen(
     if (name is None) == (program is None):
         raise UsageError("name the parameters in one way: --params SET, or --service URL with --program NAME")
     if program is not None:
-        if service is None:
+        if access["service"] is None:
             raise UsageError("--program names a program of a service: add --service URL")
-        access: dict[str, Any] = {"token_file": token_file, "ca": ca, "patience": patience}
-        access["passphrase_file"] = passphrase_file
-        options: dict[str, Any] = {"threads": threads, "tenant": tenant, "quiet": quiet}
-        options["allow_insecure"] = allow_insecure
-        emit(made_for_program(folder, program, service=service, **access, **options), output_format)
+        access |= {"passphrase_file": passphrase_file, "allow_insecure": allow_insecure}
+        emit(made_for_program(folder, program, threads=threads, tenant=tenant, quiet=quiet, **access), output_format)
         return
     params = catalogue.get(name or "")
     _require_new(folder)
@@ -179,8 +165,8 @@ def show(
 
 @command.command()
 @pair_options
-@click.argument("values", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The ciphertext.")
+@click.argument("values", type=FILE)
+@click.option("-o", "--output", type=PATH, required=True, help="The ciphertext.")
 @click.option(
     "--seeded/--public",
     default=True,
@@ -236,7 +222,7 @@ def encrypt(
 
 @command.command()
 @pair_options
-@click.argument("ciphertext", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("ciphertext", type=FILE)
 @results_options
 @click.option("--result", "output", metavar="NAME", help="With --package: which of its results it is, of several.")
 @click.option("--complex", "is_complex", is_flag=True, help="Print imaginary parts, too: of values that are complex.")
@@ -248,11 +234,7 @@ def decrypt(
     name: str,
     passphrase_file: Path | None,
     threads: int | None,
-    result_for: str,
-    package: Path | None,
-    inputs: tuple[str, ...],
-    queries: int,
-    statistical_bits: int,
+    asked: dict[str, Any],
     output: str | None,
     is_complex: bool,
     count: int | None,
@@ -272,22 +254,20 @@ def decrypt(
       penstock client decrypt alice result.ct --params openfhe-bench --for owner --count 8
       penstock client decrypt alice result.ct --params openfhe-bench --for shared --package score.pkg --format csv
     """
-    if output is not None and package is None:
+    if output is not None and asked["package"] is None:
         raise UsageError("--result names a result of a package: add --package FILE")
     params = catalogue.get(name)
     pair = open_pair(folder, params, passphrase_file, threads)
     with os_errors(ciphertext, "read"):
         content = ciphertext.read_bytes()
-    asked = asked_of(result_for, package, inputs, queries, statistical_bits)
-    found = (pair.decrypt_complex if is_complex else pair.decrypt)(content, result=output, **asked)
-    if result_for == "shared" and not quiet:
-        tell_shared(pair.shared, is_compared=bool(inputs))
+    found = (pair.decrypt_complex if is_complex else pair.decrypt)(content, result=output, **asked_of(**asked))
+    tell_shared(pair, asked, quiet=quiet)
     emit(slot_rows(found[:count], is_complex=is_complex), output_format)
 
 
 @command.command("from-openfhe")
-@click.argument("source", metavar="IN", type=click.Path(path_type=Path))
-@click.argument("target", metavar="OUT", type=click.Path(path_type=Path))
+@click.argument("source", metavar="IN", type=PATH)
+@click.argument("target", metavar="OUT", type=PATH)
 @params_option
 @passphrase_option
 @quiet_option
@@ -316,8 +296,8 @@ def from_openfhe(
 
 
 @command.command("to-openfhe")
-@click.argument("source", metavar="IN", type=click.Path(path_type=Path))
-@click.argument("target", metavar="OUT", type=click.Path(path_type=Path))
+@click.argument("source", metavar="IN", type=PATH)
+@click.argument("target", metavar="OUT", type=PATH)
 @params_option
 @passphrase_option
 @quiet_option

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.cli.key_pair import open_pair, passphrase_option
-from penstock.cli.options import quiet_option, size_option, threads_option
+from penstock.cli.options import PATH, quiet_option, size_option, threads_option
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import KeyDamaged, KeyRefused, UsageError
 from penstock.keystore import KeyStore, StoredKey, check_tenant, parameter_digest
@@ -27,7 +27,7 @@ EVERYTHING = "seeded+truncated"
 
 
 @click.command("keys")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PATH)
 @click.option("--params", "name", metavar="SET", help="Parameter set of the pair. Default: the workload's own.")
 @click.option("--workload", metavar="WORKLOAD|FILE", help="Every key that this program, package or trace uses.")
 @size_option
@@ -40,7 +40,7 @@ EVERYTHING = "seeded+truncated"
 )
 @click.option("--limbs", type=click.IntRange(min=1), help="With --key and a truncated form: limbs of the highest use.")
 @click.option("--tenant", metavar="NAME", required=True, help="Owner of the keys; they are bound to this name.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder of the .pkey files.")
+@click.option("-o", "--output", type=PATH, required=True, help="Folder of the .pkey files.")
 @click.option(
     "--form", "form_name", metavar="FORM", help="full, seeded, truncated or seeded+truncated. Default: the smallest."
 )

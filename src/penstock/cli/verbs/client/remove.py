@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -21,17 +20,14 @@ KEYS, EVERYTHING = "keys", "everything"
 @access_options
 @quiet_option
 @format_option
-def uploaded(
-    service: str, token_file: Path | None, ca: Path | None, patience: str, quiet: bool, output_format: str
-) -> None:
+def uploaded(access: dict[str, Any], quiet: bool, output_format: str) -> None:
     """List the evaluation keys that a service has of you. The token needs the scope `read`.
 
     \b
     Example:
       penstock client uploaded --service https://fhe.example.org --token-file token
     """
-    access: dict[str, Any] = {"token_file": token_file, "ca": ca, "patience": patience}
-    with opened(service, quiet=quiet, **access) as found:
+    with opened(quiet=quiet, **access) as found:
         emit(found.keys(), output_format)
 
 
@@ -41,16 +37,7 @@ def uploaded(
 @access_options
 @quiet_option
 @format_option
-def remove(
-    what: str,
-    yes: bool,
-    service: str,
-    token_file: Path | None,
-    ca: Path | None,
-    patience: str,
-    quiet: bool,
-    output_format: str,
-) -> None:
+def remove(what: str, yes: bool, access: dict[str, Any], quiet: bool, output_format: str) -> None:
     """Remove your evaluation keys, or everything, from a service. The token needs the scope `keys`.
 
     `everything` is keys, programs, ciphertexts, results and jobs; jobs that wait or run are cancelled. The answer says
@@ -63,13 +50,12 @@ def remove(
       penstock client remove keys --yes --service https://fhe.example.org --token-file token
       penstock client remove everything --yes --service https://fhe.example.org --token-file token
     """
-    access: dict[str, Any] = {"token_file": token_file, "ca": ca, "patience": patience}
-    with opened(service, quiet=quiet, **access) as found:
+    with opened(quiet=quiet, **access) as found:
         if not yes:
             keys = found.keys()
             held = f"{len(keys)} keys of {format_bytes(sum(int(each['bytes']) for each in keys))}"
             also = "" if what == KEYS else ", and your programs, ciphertexts, results and jobs"
-            raise UsageError(f"this would remove {held} from {service}{also}; add --yes to remove them")
+            raise UsageError(f"this would remove {held} from {access['service']}{also}; add --yes to remove them")
         if what == KEYS:
             emit({"removed": {"keys": found.remove_keys()}}, output_format)
         else:

@@ -3,60 +3,57 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from penstock.cli.options import FILE, together
 from penstock.cli.output import progress_console
 
 if TYPE_CHECKING:
-    from penstock.client.shared_count import SharedCount
-
-F = TypeVar("F", bound=Callable[..., Any])
+    from penstock.client import KeyPair, Service
 
 
-def results_options(command: F) -> F:
-    """For whom a result is, its package, and how much noise a shared one gets."""
-    for option in (
-        click.option(
-            "--statistical-bits",
-            type=click.IntRange(1, 128),
-            default=30,
-            show_default=True,
-            help="With --for shared: statistical security of the noise.",
-        ),
-        click.option(
-            "--queries",
-            type=click.IntRange(min=1),
-            default=1000,
-            show_default=True,
-            metavar="N",
-            help="With --for shared: results of this pair that others will learn in all.",
-        ),
-        click.option(
-            "--input",
-            "inputs",
-            metavar="[NAME=]FILE",
-            multiple=True,
-            help="The values that were encrypted: the package must make the same result of them.",
-        ),
-        click.option(
-            "--package",
-            type=click.Path(path_type=Path, dir_okay=False),
-            help="The program that made the result (.pkg), to which the header of the ciphertext is held.",
-        ),
-        click.option(
-            "--for",
-            "result_for",
-            type=click.Choice(["owner", "shared"]),
-            required=True,
-            help="Who learns the values: the owner of the secret key alone, or others too. Others get them with noise.",
-        ),
-    ):
-        command = option(command)
-    return command
+results_options = together(
+    "asked",
+    click.option(
+        "--for",
+        "result_for",
+        type=click.Choice(["owner", "shared"]),
+        required=True,
+        help="Who learns the values: the owner of the secret key alone, or others too. Others get them with noise.",
+    ),
+    click.option(
+        "--package",
+        type=FILE,
+        help="The program that made the result (.pkg), to which the header of the ciphertext is held.",
+    ),
+    click.option(
+        "--input",
+        "inputs",
+        metavar="[NAME=]FILE",
+        multiple=True,
+        help="The values that were encrypted: the package must make the same result of them.",
+    ),
+    click.option(
+        "--queries",
+        type=click.IntRange(min=1),
+        default=1000,
+        show_default=True,
+        metavar="N",
+        help="With --for shared: results of this pair that others will learn in all.",
+    ),
+    click.option(
+        "--statistical-bits",
+        type=click.IntRange(1, 128),
+        default=30,
+        show_default=True,
+        help="With --for shared: statistical security of the noise.",
+    ),
+)
+"""For whom a result is, its package, and how much noise a shared one gets. The command gets `asked`, for `asked_of`."""
 
 
 def asked_of(
@@ -69,22 +66,20 @@ def asked_of(
     if inputs and package is None:
         raise click.UsageError("--input is compared by the program: add --package FILE")
     given = read_inputs(open_package(package), inputs).inputs if inputs and package is not None else None
-    return {
-        "result_for": result_for,
-        "package": package,
-        "inputs": given,
-        "queries": queries,
-        "statistical_bits": statistical_bits,
-    }
+    chosen = {"queries": queries, "statistical_bits": statistical_bits}
+    return {"result_for": result_for, "package": package, "inputs": given, **chosen}
 
 
-def tell_shared(count: SharedCount, *, is_compared: bool) -> None:
-    """Say on stderr what shared results of a pair add up to."""
+def tell_shared(holder: KeyPair | Service, asked: Mapping[str, Any], *, quiet: bool) -> None:
+    """Say on stderr what shared results of a pair add up to, where this is one."""
+    if asked["result_for"] != "shared" or quiet:
+        return
+    count = holder.shared
     bits = count.advantage_bits
     told = "none" if math.isinf(bits) else f"an advantage of at most 2^-{bits:.1f} (predicted)"
     trust = (
         "The package makes the same of the inputs."
-        if is_compared
+        if asked["inputs"]
         else "Whoever evaluated is trusted to have run the program (--input compares)."
     )
     progress_console.print(

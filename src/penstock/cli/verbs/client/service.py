@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.cli.key_pair import passphrase_from, passphrase_option, warn
-from penstock.cli.options import quiet_option, threads_option
+from penstock.cli.options import FILE, FOLDER, quiet_option, threads_option, together
 from penstock.cli.output import emit, format_option, slot_rows
-from penstock.cli.service_options import access_options, insecure_option
+from penstock.cli.service_options import ACCESS, access_options, insecure_option
 from penstock.cli.verbs.client.results import asked_of, results_options, tell_shared
 from penstock.errors import CheckFailed
 from penstock.system.files import check_target
@@ -24,8 +24,10 @@ from penstock.units import parse_seconds
 if TYPE_CHECKING:
     from penstock.client import Service
 
-folder_argument = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+folder_argument = click.argument("folder", type=FOLDER)
 program_option = click.option("--program", metavar="NAME", required=True, help="Name of the deployed program.")
+keyed_access_options = together("access", *ACCESS, passphrase_option)
+"""As `access_options`, with the passphrase of the pair."""
 tenant_option = click.option("--tenant", metavar="NAME", help="Your name at the service, where it does not say it.")
 
 
@@ -63,13 +65,7 @@ def bytes_shown(name: str, quiet: bool) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: stage.update(done, total=total)
 
 
-def made_for_program(
-    folder: Path,
-    program: str,
-    *,
-    quiet: bool,
-    **access: Any,
-) -> list[dict[str, Any]]:
+def made_for_program(folder: Path, program: str, *, quiet: bool, **access: Any) -> list[dict[str, Any]]:
     """The pair and the evaluation keys of `keygen --service`: a row a key."""
     with (
         opened(folder=folder, quiet=quiet, **access) as service,
@@ -82,29 +78,19 @@ def made_for_program(
 
 
 @click.command()
-@click.argument("package", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("package", type=FILE)
 @click.option("--name", required=True, help="Name of the program at the service.")
 @access_options
 @quiet_option
 @format_option
-def deploy(
-    package: Path,
-    name: str,
-    service: str,
-    token_file: Path | None,
-    ca: Path | None,
-    patience: str,
-    quiet: bool,
-    output_format: str,
-) -> None:
+def deploy(package: Path, name: str, access: dict[str, Any], quiet: bool, output_format: str) -> None:
     """Deploy a program package at a service. The token needs the scope `deploy`.
 
     \b
     Example:
       penstock client deploy model.pkg --name scores --service https://fhe.example.org --token-file token
     """
-    access: dict[str, Any] = {"token_file": token_file, "ca": ca, "patience": patience}
-    with opened(service, **access) as found, bytes_shown("package", quiet) as shown:
+    with opened(**access) as found, bytes_shown("package", quiet) as shown:
         emit(found.deploy(package, name, on_bytes=shown), output_format)
 
 
@@ -112,21 +98,11 @@ def deploy(
 @folder_argument
 @program_option
 @tenant_option
-@access_options
-@passphrase_option
+@keyed_access_options
 @quiet_option
 @format_option
 def upload(
-    folder: Path,
-    program: str,
-    tenant: str | None,
-    service: str,
-    token_file: Path | None,
-    ca: Path | None,
-    patience: str,
-    passphrase_file: Path | None,
-    quiet: bool,
-    output_format: str,
+    folder: Path, program: str, tenant: str | None, access: dict[str, Any], quiet: bool, output_format: str
 ) -> None:
     """Upload the evaluation keys that the service lacks for a program.
 
@@ -136,11 +112,9 @@ def upload(
     Example:
       penstock client upload alice --service https://fhe.example.org --program scores --token-file token
     """
-    access: dict[str, Any] = {"token_file": token_file, "ca": ca, "patience": patience}
-    access["passphrase_file"] = passphrase_file
     sent = 0
     with (
-        opened(service, folder=folder, quiet=quiet, tenant=tenant, **access) as found,
+        opened(folder=folder, quiet=quiet, tenant=tenant, **access) as found,
         bytes_shown("keys", quiet) as shown,
     ):
 
@@ -166,7 +140,7 @@ def upload(
 )
 @click.option(
     "--package",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="The program as you know it: its results are held to it, and the service must have the same.",
 )
 @click.option("--job", metavar="NAME", help="Your identity of the job: it is submitted once, however often you say so.")
@@ -174,12 +148,11 @@ def upload(
 @click.option("--deadline", metavar="TIME", help="The job expires if it has not begun by then, from now on.")
 @click.option(
     "--prepare",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     help="Only encrypt: write the inputs into this folder, for 'penstock load', and submit nothing.",
 )
 @insecure_option
-@access_options
-@passphrase_option
+@keyed_access_options
 @threads_option
 @quiet_option
 @format_option
@@ -193,11 +166,7 @@ def submit(
     deadline: str | None,
     prepare: Path | None,
     allow_insecure: bool,
-    service: str,
-    token_file: Path | None,
-    ca: Path | None,
-    patience: str,
-    passphrase_file: Path | None,
+    access: dict[str, Any],
     threads: int | None,
     quiet: bool,
     output_format: str,
@@ -214,11 +183,9 @@ def submit(
     """
     from penstock.workloads.packaged import read_inputs
 
-    access: dict[str, Any] = {"token_file": token_file, "ca": ca, "patience": patience}
-    access["passphrase_file"] = passphrase_file
     options: dict[str, Any] = {"threads": threads, "allow_insecure": allow_insecure}
     with (
-        opened(service, folder=folder, quiet=quiet, **access, **options) as found,
+        opened(folder=folder, quiet=quiet, **access, **options) as found,
         bytes_shown("inputs", quiet) as shown,
     ):
         values = read_inputs(found.program(program).as_package(), inputs).inputs
@@ -240,25 +207,14 @@ def submit(
 @access_options
 @quiet_option
 @format_option
-def wait(
-    folder: Path,
-    job: str,
-    timeout: str | None,
-    service: str,
-    token_file: Path | None,
-    ca: Path | None,
-    patience: str,
-    quiet: bool,
-    output_format: str,
-) -> None:
+def wait(folder: Path, job: str, timeout: str | None, access: dict[str, Any], quiet: bool, output_format: str) -> None:
     """Wait until a job has ended. Exit code 1 where it has not computed.
 
     \b
     Example:
       penstock client wait alice may-7 --service https://fhe.example.org --token-file token
     """
-    access: dict[str, Any] = {"token_file": token_file, "ca": ca, "patience": patience}
-    with opened(service, folder=folder, **access) as found, Progress(quiet=quiet).stage("job"):
+    with opened(folder=folder, **access) as found, Progress(quiet=quiet).stage("job"):
         state = found.wait(job, timeout_s=None if timeout is None else parse_seconds(timeout, "--timeout"))
     emit(state, output_format)
     if state["state"] != "done":
@@ -268,13 +224,10 @@ def wait(
 @click.command()
 @folder_argument
 @click.argument("job")
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="File of the values. Default: print them."
-)
+@click.option("-o", "--output", type=FILE, help="File of the values. Default: print them.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @results_options
-@access_options
-@passphrase_option
+@keyed_access_options
 @threads_option
 @quiet_option
 @format_option
@@ -283,16 +236,8 @@ def result(
     job: str,
     output: Path | None,
     force: bool,
-    result_for: str,
-    package: Path | None,
-    inputs: tuple[str, ...],
-    queries: int,
-    statistical_bits: int,
-    service: str,
-    token_file: Path | None,
-    ca: Path | None,
-    patience: str,
-    passphrase_file: Path | None,
+    asked: dict[str, Any],
+    access: dict[str, Any],
     threads: int | None,
     quiet: bool,
     output_format: str,
@@ -313,15 +258,12 @@ def result(
     """
     if output is not None:
         check_target(output, force=force)
-    access: dict[str, Any] = {"token_file": token_file, "ca": ca, "patience": patience}
-    access["passphrase_file"] = passphrase_file
     with (
-        opened(service, folder=folder, quiet=quiet, threads=threads, **access) as found,
+        opened(folder=folder, quiet=quiet, threads=threads, **access) as found,
         Progress(quiet=quiet).stage("outputs"),
     ):
-        values = found.result(job, **asked_of(result_for, package, inputs, queries, statistical_bits))
-        if result_for == "shared" and not quiet:
-            tell_shared(found.shared, is_compared=bool(inputs))
+        values = found.result(job, **asked_of(**asked))
+        tell_shared(found, asked, quiet=quiet)
     if output is None:
         is_complex = any(vector.dtype.kind == "c" for vector in values.values())
         named = [(name, slot_rows(vector, is_complex=is_complex)) for name, vector in values.items()]

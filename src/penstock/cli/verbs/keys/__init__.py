@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 import click
 from rich.console import Console
 
+from penstock.cli.lazy import NamedVerbs
+from penstock.cli.options import PATH
 from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.cli.verbs.keys import bench, node, pairs
 from penstock.cli.verbs.keys.store import open_store, removed_row, store_options
@@ -28,17 +30,6 @@ from penstock.system.progress import Progress
 from penstock.units import format_bytes
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-class NamedVerbs(click.Group):
-    """Suggests the nearest verb for an unknown one."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in self.commands and not args[0].startswith("-"):
-            raise UnknownName("command of 'penstock keys'", args[0], self.commands)
-        return super().resolve_command(ctx, args)
 
 
 tenant_option = click.option("--tenant", metavar="NAME", help="Keys of this tenant only.")
@@ -74,7 +65,7 @@ command.add_command(pairs.export)
 
 
 @command.command("import")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=PATH)
 @click.option("--tenant", metavar="NAME", required=True, help="Whose keys these are.")
 @click.option("--params", metavar="SET", help="Parameter set of the keys; others are refused ('penstock params list').")
 @click.option("--limbs", type=click.IntRange(1, 255), help="Limbs of Q, for parameters that no set of penstock's has.")
@@ -87,9 +78,7 @@ def import_(
     params: str | None,
     limbs: int | None,
     key: str | None,
-    name: str,
-    objects: str | None,
-    quiet: bool,
+    place: dict[str, Any],
     output_format: str,
 ) -> None:
     """Import keys that OpenFHE serialized (binary format), or segments that a client made (.pkey).
@@ -118,10 +107,10 @@ def import_(
     if key is not None and len(files) > 1:
         raise UsageError(f"--key {key} names one key, and {len(files)} files were given: import them one by one")
     chosen = None if params is None else catalogue.get(params)
-    store = open_store(name, objects, quiet, make=True)
+    store = open_store(**place, make=True)
     rows = []
     try:
-        with Progress(quiet=quiet).stage("import", total=len(files)) as stage:
+        with Progress(quiet=place["quiet"]).stage("import", total=len(files)) as stage:
             for file in files:
                 if file in segments:
                     made = [store.import_segment(file, tenant=tenant, params=chosen)]
@@ -142,14 +131,14 @@ def import_(
 @params_option
 @store_options
 @format_option
-def ls(tenant: str | None, params: str | None, name: str, objects: str | None, quiet: bool, output_format: str) -> None:
+def ls(tenant: str | None, params: str | None, place: dict[str, Any], output_format: str) -> None:
     """Every whole key, one a row.
 
     \b
     Example:
       penstock keys ls --tenant alice --format json
     """
-    keys = _keys(open_store(name, objects, quiet), tenant, params)
+    keys = _keys(open_store(**place), tenant, params)
     rows = [_row(key) for key in keys]
     emit(rows, output_format, table=lambda console: _draw_keys(console, keys))
 
@@ -160,15 +149,7 @@ def ls(tenant: str | None, params: str | None, name: str, objects: str | None, q
 @click.option("--key", metavar="KEY", help="What a key switch reads of this key at each number of limbs.")
 @store_options
 @format_option
-def stat(
-    tenant: str | None,
-    params: str | None,
-    key: str | None,
-    name: str,
-    objects: str | None,
-    quiet: bool,
-    output_format: str,
-) -> None:
+def stat(tenant: str | None, params: str | None, key: str | None, place: dict[str, Any], output_format: str) -> None:
     """Keys and bytes of each tenant and parameter set; with --key, the bytes of one key at each number of limbs.
 
     `bytes` are those in memory, `stored_bytes` those that are read: half of them where a seed stands for part A.
@@ -178,7 +159,7 @@ def stat(
       penstock keys stat
       penstock keys stat --tenant alice --key rot:5
     """
-    keys = _keys(open_store(name, objects, quiet), tenant, params)
+    keys = _keys(open_store(**place), tenant, params)
     if key is None:
         emit(_totals(keys), output_format)
         return
@@ -205,20 +186,18 @@ def stat(
 @params_option
 @store_options
 @format_option
-def verify(
-    tenant: str | None, params: str | None, name: str, objects: str | None, quiet: bool, output_format: str
-) -> None:
+def verify(tenant: str | None, params: str | None, place: dict[str, Any], output_format: str) -> None:
     """Read every row of every key and hold it against its checksum. Exit code 1 where one is damaged or gone.
 
     \b
     Example:
       penstock keys verify --tenant alice
     """
-    store = open_store(name, objects, quiet)
+    store = open_store(**place)
     unlisted = _unlisted(store)
     keys = _keys(store, tenant, params, also={row["tenant"] for row in unlisted})
     checked: list[VerifiedKey] = []
-    with Progress(quiet=quiet).stage("verify", total=len(keys)) as stage:
+    with Progress(quiet=place["quiet"]).stage("verify", total=len(keys)) as stage:
         for key in keys:
             checked.append(store.verify(key.name))
             stage.advance()
@@ -258,7 +237,7 @@ def _unlisted(store: KeyStore) -> list[dict[str, Any]]:
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @store_options
 @format_option
-def gc(tenant: str | None, dry_run: bool, name: str, objects: str | None, quiet: bool, output_format: str) -> None:
+def gc(tenant: str | None, dry_run: bool, place: dict[str, Any], output_format: str) -> None:
     """Remove unfinished files and those with a damaged header or length. With --tenant, remove all keys of a tenant.
 
     A whole key stays: where the index says something else of it, its index row is put anew; at the path of another key
@@ -271,8 +250,8 @@ def gc(tenant: str | None, dry_run: bool, name: str, objects: str | None, quiet:
       penstock keys gc --dry-run
       penstock keys gc --tenant alice
     """
-    found = open_store(name, objects, quiet).gc(tenant=tenant, dry_run=dry_run)
-    if not found and not quiet:
+    found = open_store(**place).gc(tenant=tenant, dry_run=dry_run)
+    if not found and not place["quiet"]:
         progress_console.print("nothing to remove")
     emit([removed_row(each, dry_run) for each in found], output_format)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from penstock.cli.options import THREADS, quiet_option, size_option
+from penstock.cli.options import FOLDER, THREADS, quiet_option, size_option
 from penstock.cli.output import emit, format_option, table_of
 from penstock.errors import UsageError
 from penstock.params import catalogue
@@ -40,9 +40,7 @@ if TYPE_CHECKING:
     metavar="MACHINE",
     help="Price the operations on this machine ('penstock predict fit' writes one) instead of measuring them.",
 )
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path, file_okay=False), help="Write a run folder with the report here."
-)
+@click.option("-o", "--output", type=FOLDER, help="Write a run folder with the report here.")
 @click.option("--force", is_flag=True, help="Replace the run in that folder.")
 @quiet_option
 @format_option

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.options import THREADS, quiet_option
+from penstock.cli.options import FILE, FOLDER, THREADS, quiet_option
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import UnknownName, UsageError
 from penstock.params import catalogue
@@ -20,7 +20,7 @@ from penstock.units import parse_bytes, parse_rate
 store_option = click.option(
     "--store",
     "folder",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     default=Path("keys"),
     envvar="PENSTOCK_KEYS",
     show_envvar=True,
@@ -30,7 +30,7 @@ store_option = click.option(
 
 secret_option = click.option(
     "--secret-file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="File with the node's secret, readable by its owner only. [default: $PENSTOCK_NODE_SECRET]",
 )
 """The secret itself is never an argument, since others see arguments in the list of processes."""

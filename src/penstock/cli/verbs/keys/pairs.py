@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
+from penstock.cli.options import FOLDER
 from penstock.cli.output import emit, format_option
 from penstock.cli.verbs.keys.store import open_store, removed_row, store_options
 from penstock.errors import UnknownName, UsageError
@@ -19,7 +21,7 @@ from penstock.params import catalogue
 @click.option("--params", metavar="SET", required=True, help="Parameter set of the keys ('penstock params list').")
 @store_options
 @format_option
-def replace(tenant: str, params: str, name: str, objects: str | None, quiet: bool, output_format: str) -> None:
+def replace(tenant: str, params: str, place: dict[str, Any], output_format: str) -> None:
     """Begin a new key pair of a tenant: the next import of another secret key is its first key.
 
     The old keys stay. Jobs whose inputs were encrypted with the old pair use the old keys, others the new ones. When
@@ -32,7 +34,7 @@ def replace(tenant: str, params: str, name: str, objects: str | None, quiet: boo
       penstock keys retire --tenant alice --params openfhe-bench
     """
     chosen = catalogue.get(params)
-    pair = open_store(name, objects, quiet).replace_pair(tenant, chosen)
+    pair = open_store(**place).replace_pair(tenant, chosen)
     row = {"tenant": tenant, "digest": parameter_digest(chosen), "pair": pair}
     emit(row, output_format)
 
@@ -42,7 +44,7 @@ def replace(tenant: str, params: str, name: str, objects: str | None, quiet: boo
 @click.option("--params", metavar="SET", required=True, help="Parameter set of the keys ('penstock params list').")
 @store_options
 @format_option
-def retire(tenant: str, params: str, name: str, objects: str | None, quiet: bool, output_format: str) -> None:
+def retire(tenant: str, params: str, place: dict[str, Any], output_format: str) -> None:
     """Remove the keys of a tenant's replaced key pairs, and keep those of the newest.
 
     A pair that a session uses, in any process of this machine, stays (`removed` is `false`): retire it again later.
@@ -51,7 +53,7 @@ def retire(tenant: str, params: str, name: str, objects: str | None, quiet: bool
     Example:
       penstock keys retire --tenant alice --params openfhe-bench
     """
-    found = open_store(name, objects, quiet).retire_pairs(tenant, catalogue.get(params))
+    found = open_store(**place).retire_pairs(tenant, catalogue.get(params))
     emit([removed_row(each) for each in found], output_format)
 
 
@@ -62,9 +64,7 @@ def retire(tenant: str, params: str, name: str, objects: str | None, quiet: bool
 @click.option(
     "--key-tag", metavar="TAG", help="Tag of the key pair, where the tenant has several ('penstock keys ls')."
 )
-@click.option(
-    "-o", "--output", required=True, type=click.Path(path_type=Path, file_okay=False), help="Folder of the files."
-)
+@click.option("-o", "--output", required=True, type=FOLDER, help="Folder of the files.")
 @click.option(
     "--layout",
     type=click.Choice(tuple(LAYOUTS)),
@@ -83,9 +83,7 @@ def export(
     output: Path,
     layout: str,
     force: bool,
-    name: str,
-    objects: str | None,
-    quiet: bool,
+    place: dict[str, Any],
     output_format: str,
 ) -> None:
     """Write stored keys as OpenFHE does (binary format): rotations.bin, the automorphism keys, and relin.bin.
@@ -101,7 +99,7 @@ def export(
       penstock keys export --tenant alice --params openfhe-bench -o exported
     """
     chosen = catalogue.get(params)
-    store = open_store(name, objects, quiet)
+    store = open_store(**place)
     found = store.list_keys(tenant=tenant, digest=parameter_digest(chosen))
     if not found:
         raise UsageError(f"tenant '{tenant}' has no keys for set '{params}': see 'penstock keys ls'")

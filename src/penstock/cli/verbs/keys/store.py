@@ -2,44 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from penstock.cli.options import quiet_option
+from penstock.cli.options import quiet_option, together
 from penstock.cli.output import progress_console
 from penstock.errors import UsageError
 from penstock.keystore import KeyStore, Place, require_store
 from penstock.keystore.store import Garbage
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def store_options(command: F) -> F:
-    """The place of the store."""
-    options = [
-        click.option(
-            "--store",
-            "name",
-            metavar="STORE",
-            default="keys",
-            envvar="PENSTOCK_KEYS",
-            show_envvar=True,
-            help="The store: a folder, or s3://bucket/prefix.",
-        ),
-        click.option(
-            "--objects",
-            metavar="URL",
-            envvar="PENSTOCK_KEY_OBJECTS",
-            show_envvar=True,
-            help="Segments in an object store (s3://bucket/prefix), and the index in the folder --store.",
-        ),
-        quiet_option,
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+store_options = together(
+    "place",
+    click.option(
+        "--store",
+        "name",
+        metavar="STORE",
+        default="keys",
+        envvar="PENSTOCK_KEYS",
+        show_envvar=True,
+        help="The store: a folder, or s3://bucket/prefix.",
+    ),
+    click.option(
+        "--objects",
+        metavar="URL",
+        envvar="PENSTOCK_KEY_OBJECTS",
+        show_envvar=True,
+        help="Segments in an object store (s3://bucket/prefix), and the index in the folder --store.",
+    ),
+    quiet_option,
+)
+"""The place of the store. The command gets `place`, which `open_store` takes."""
 
 
 def open_store(name: str, objects: str | None, quiet: bool, *, make: bool = False) -> KeyStore:

@@ -21,8 +21,8 @@ from penstock.cli.measured_fit import (
     experiment_of,
     measure,
 )
-from penstock.cli.options import quiet_option
-from penstock.cli.output import emit, format_option, progress_console, table_of
+from penstock.cli.options import PATH, counts_of, quiet_option
+from penstock.cli.output import emit, format_option, progress_console, table_of, toml_target
 from penstock.errors import UsageError
 from penstock.fit.measurements import Measurement, few_calls, statistic_of
 from penstock.hall.fitting import chosen as chosen_of
@@ -32,13 +32,12 @@ from penstock.machines.figure import Figure
 from penstock.machines.written import write_machine
 from penstock.prediction.importers import BUILDS, ImportLog, load_all, newest_results
 from penstock.prediction.statistics import AUTO, STATISTICS, measured_as
-from penstock.system.files import check_target
 from penstock.system.progress import Progress
 
 
 @click.command("fit")
-@click.argument("results", nargs=-1, type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Machine file (.toml) to write.")
+@click.argument("results", nargs=-1, type=PATH)
+@click.option("-o", "--output", type=PATH, help="Machine file (.toml) to write.")
 @click.option(
     "--measure", "measures", is_flag=True, help="First measure this machine: what tells most about programs comes next."
 )
@@ -49,7 +48,7 @@ from penstock.system.progress import Progress
     help=f"With --measure: stop where the expected mean error of programs is this small. Default: {TARGET}.",
 )
 @click.option("--dry-run", is_flag=True, help="With --measure: print what would be measured; measure nothing.")
-@click.option("--store", type=click.Path(path_type=Path), help="With --measure: folder for contexts and keys.")
+@click.option("--store", type=PATH, help="With --measure: folder for contexts and keys.")
 @click.option("--name", help="Name of the machine. Default: the file's.")
 @click.option(
     "--threads",
@@ -116,7 +115,7 @@ def command(
       penstock simulate logistic-regression --params openfhe-bench --machine mine.toml
     """
     check_options(measures, results, only, budget=budget, target=target, dry_run=dry_run, store=store)
-    counts = _threads(threads)
+    counts = counts_of(threads, "--threads", "1,2")
     wanted = Wanted(threads=counts, budget=budget, target=target, store=store)
     if dry_run:
         describe(wanted, output_format)
@@ -155,22 +154,8 @@ def _target(output: Path | None, force: bool) -> Path:
     """Raises: UsageError: no name of a machine file; WouldOverwrite: it is there, and not `force`."""
     if output is None:
         raise UsageError("no machine file is named: add --output mine.toml")
-    if output.suffix != ".toml":
-        raise UsageError(f"-o {output}: a machine is written as .toml; name the file so")
-    check_target(output, force=force)
+    toml_target(output, "a machine", force=force)
     return output
-
-
-def _threads(text: str | None) -> tuple[int, ...] | None:
-    if text is None:
-        return None
-    try:
-        counts = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise UsageError(f"--threads {text!r}: write whole numbers, 1,2") from None
-    if any(count < 1 for count in counts):
-        raise UsageError(f"--threads {text!r}: ask for at least 1")
-    return counts
 
 
 def _idle(text: str | None) -> Figure | None:

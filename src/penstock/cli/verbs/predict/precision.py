@@ -13,8 +13,7 @@ from rich.console import Console
 
 from penstock.cli.options import data_option, load_data, params_option, quiet_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, progress_console, table_of
-from penstock.cli.terminal import PlainConsole
-from penstock.cli.verbs.predict.run import WIDTH
+from penstock.cli.terminal import print_wide
 from penstock.errors import PenstockError, UsageError
 from penstock.system.progress import Progress
 from penstock.workloads import valued
@@ -158,7 +157,7 @@ def _draw(console: Console, rows: list[dict[str, Any]], reading: str) -> None:
     for row in rows:
         passed = f"{row['checks_passed']} of {row['draws']}"
         table.add_row(*(text(row[name]) for _, name, text in columns), passed)
-    PlainConsole(file=console.file, width=max(console.width, WIDTH)).print(table)
+    print_wide(console, table)
     _draw_shared(console, [row for row in rows if "verdict" in row])
     for warning in dict.fromkeys(each for row in rows for each in row["warnings"]):
         console.print(f"warning: {warning}", highlight=False, markup=False, soft_wrap=True)
@@ -184,7 +183,7 @@ def _draw_shared(console: Console, rows: list[dict[str, Any]]) -> None:
         passed = row["shared_checks_passed"]
         checked = "-" if passed is None else f"{passed} of {row['draws']}"
         table.add_row(*(text(row[name]) for _, name, text in columns), checked)
-    PlainConsole(file=console.file, width=max(console.width, WIDTH)).print(table)
+    print_wide(console, table)
     for remedy, verdict in dict.fromkeys((row["remedy"], row["verdict"]) for row in rows if row["remedy"]):
         console.print(f"{verdict}: {remedy}", highlight=False, markup=False, soft_wrap=True)
 

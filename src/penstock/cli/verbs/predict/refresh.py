@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from penstock.cli.options import THREADS, key_form_option, quiet_option
-from penstock.cli.output import emit, format_option, progress_console, table_of
-from penstock.cli.terminal import PlainConsole
-from penstock.cli.verbs.predict.run import WIDTH
+from penstock.cli.options import PATH, THREADS, key_form_option, quiet_option
+from penstock.cli.output import emit, format_option, progress_console, table_of, toml_target
+from penstock.cli.terminal import print_wide
 from penstock.errors import UsageError
 from penstock.machines import machine_names
 from penstock.params.secrets import SPARSE_ENCAPSULATED, UNIFORM_ENCAPSULATED
-from penstock.system.files import check_target, write_atomic
+from penstock.system.files import write_atomic
 from penstock.system.progress import Progress
 from penstock.units import format_bytes, format_seconds
 
@@ -47,7 +46,7 @@ SECRETS = (UNIFORM_ENCAPSULATED, SPARSE_ENCAPSULATED)
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many are printed.")
 @click.option("--threads", type=THREADS, help="Threads inside one operation. Default: the machine's own.")
 @key_form_option
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the first one to this file, for --params.")
+@click.option("-o", "--output", type=PATH, help="Write the first one to this file, for --params.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @quiet_option
 @format_option
@@ -90,9 +89,7 @@ def command(
     if machine is None:
         raise UsageError(f"name a machine: --machine {'|'.join(machine_names())}, or a .toml file of your own")
     if output is not None:
-        if output.suffix != ".toml":
-            raise UsageError(f"-o {output}: a parameter set is written as .toml; name the file so")
-        check_target(output, force=force)
+        toml_target(output, "a parameter set", force=force)
     (ring,), (values,) = whole_numbers([ring_dim], "--ring-dim"), whole_numbers([slots], "--slots")
     asked = Asked(
         ring_dim=ring,
@@ -152,7 +149,7 @@ def _draw(console: Console, found: Refreshes) -> None:
     table = table_of(" | ".join(f">{title}" for title, _ in columns), no_wrap=True)
     for row in found.rows:
         table.add_row(*(text(row) for _, text in columns))
-    PlainConsole(file=console.file, width=max(console.width, WIDTH)).print(table)
+    print_wide(console, table)
     console.print(f"{found.tried} shapes tried; left out: {_left_out(found)}", highlight=False)
 
 

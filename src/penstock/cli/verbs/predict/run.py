@@ -14,9 +14,9 @@ from rich.table import Table
 
 from penstock.cli.advice import advice_option, draw_advice, wants_advice
 from penstock.cli.assumed import KINDS
-from penstock.cli.options import THREADS, key_form_option, params_on_machine_option, quiet_option, size_option
+from penstock.cli.options import PATH, THREADS, key_form_option, params_on_machine_option, quiet_option, size_option
 from penstock.cli.output import emit, format_option, progress_console, say_choice, table_of, with_range
-from penstock.cli.terminal import PlainConsole
+from penstock.cli.terminal import WIDTH, print_wide
 from penstock.errors import UsageError
 from penstock.machines import Machine, assumptions, load_machine, machine_names
 from penstock.params.ckks import CkksParameters
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from penstock.prediction.prediction import Prediction
     from penstock.prediction.whatif import Program
 
-WIDTH = 150
-"""Columns that a table may take."""
-
 
 @click.command("run")
 @click.argument("target", metavar="[WORKLOAD|TRACE]", required=False)
@@ -45,7 +42,7 @@ WIDTH = 150
 @key_form_option
 @click.option(
     "--op-counts",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Counts instead of a program, with --params: a CSV, JSON or YAML file of operation,count[,limbs].",
 )
 @click.option(
@@ -310,4 +307,4 @@ def _draw_rows(console: Console, rows: Sequence[dict[str, Any]]) -> None:
     for row in rows:
         cells = [shown_total(row, name, text) for _, name, text in columns]
         table.add_row(*cells, (row["reason"] or "")[:WIDTH])
-    PlainConsole(file=console.file, width=max(console.width, WIDTH)).print(table)
+    print_wide(console, table)

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from penstock.cli.options import THREADS, key_form_option, params_on_machine_option, quiet_option, size_option
-from penstock.cli.output import emit, format_option, progress_console, say_choice, table_of
-from penstock.cli.terminal import PlainConsole
-from penstock.cli.verbs.predict.run import WIDTH, processes
+from penstock.cli.options import PATH, THREADS, key_form_option, params_on_machine_option, quiet_option, size_option
+from penstock.cli.output import emit, format_option, progress_console, say_choice, table_of, toml_target
+from penstock.cli.terminal import print_wide
+from penstock.cli.verbs.predict.run import processes
 from penstock.errors import UsageError
 from penstock.machines import machine_names
 from penstock.simulation.spelling import OPTIONS
-from penstock.system.files import check_target
 from penstock.system.progress import Progress
 from penstock.units import format_bytes, format_seconds
 from penstock.unpriced import shown_total
@@ -47,7 +46,7 @@ SECURITY = ("128", "192", "256", "none")
 @click.option("--top", type=click.IntRange(min=1), default=10, help="How many are printed.")
 @click.option("--threads", type=THREADS, help="Threads inside one operation. Default: the machine's own.")
 @key_form_option
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the first one to this file, for --params.")
+@click.option("-o", "--output", type=PATH, help="Write the first one to this file, for --params.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @quiet_option
 @format_option
@@ -91,9 +90,7 @@ def command(
     if machine is None:
         raise UsageError(f"name a machine: --machine {'|'.join(machine_names())}, or a .toml file of your own")
     if output is not None:
-        if output.suffix != ".toml":
-            raise UsageError(f"-o {output}: a parameter set is written as .toml; name the file so")
-        check_target(output, force=force)
+        toml_target(output, "a parameter set", force=force)
     with Progress(quiet=quiet).stage("suggest") as stage:
         found = suggest(
             workload,
@@ -147,7 +144,7 @@ def _draw(console: Console, found: Suggestions, rows: list[dict[str, Any]], base
     table = table_of(" | ".join(f">{title}" for title, _, _ in columns), no_wrap=True)
     for row in rows:
         table.add_row(*(shown_total(row, name, text) for _, name, text in columns))
-    PlainConsole(file=console.file, width=max(console.width, WIDTH)).print(table)
+    print_wide(console, table)
     if len(found.rows) > len(rows):
         console.print(f"{len(found.rows) - len(rows)} more: --top", highlight=False)
     for why, at in _left_out(found).items():

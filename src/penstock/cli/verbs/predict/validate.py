@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 
 from penstock.cli.imported import tell_imported
-from penstock.cli.options import quiet_option
+from penstock.cli.options import PATH, quiet_option
 from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.errors import CapabilityMissing, ThresholdMissed, UsageError
 from penstock.fit.measurements import Measurement
@@ -26,7 +26,7 @@ OURS = "penstock"
 
 
 @click.command("validate")
-@click.argument("results", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("results", nargs=-1, type=PATH)
 @click.option(
     "--protocol",
     "protocols",
@@ -38,10 +38,10 @@ OURS = "penstock"
 @click.option("--model", "models", multiple=True, help="Only this model: penstock, additive, log-quadratic.")
 @click.option(
     "--data",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="A folder of CryptOracle's CSV files, in place of own results or beside those of the same CPU.",
 )
-@click.option("--other", type=click.Path(path_type=Path), help="Another machine's results, for unseen-machine.")
+@click.option("--other", type=PATH, help="Another machine's results, for unseen-machine.")
 @click.option("--cpu", help="Of CryptOracle's files, those of the CPU with this in its name.")
 @click.option("--other-cpu", help="The same for --other. Default: as --cpu.")
 @click.option("--measure", is_flag=True, help="First measure what is needed, again while the machine is noisy.")
@@ -52,7 +52,7 @@ OURS = "penstock"
     help="Times of primitives: quiet (5 % of the calls are faster), or the median of the calls. auto: quiet where "
     "primitives are held out, median where programs are.",
 )
-@click.option("--figures", type=click.Path(path_type=Path), help="Folder for plots (SVG).")
+@click.option("--figures", type=PATH, help="Folder for plots (SVG).")
 @click.option("--details", is_flag=True, help="Every row in the table, single operations too; JSON and CSV have them.")
 @click.option("--skip-bad", is_flag=True, help="Leave bad rows of the results out and list them.")
 @click.option(

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
-from penstock.cli.output import emit, format_option, progress_console
+from penstock.cli.options import all_of
+from penstock.cli.output import emit, folding_table, format_option, progress_console
 from penstock.errors import UnknownName, UsageError
 
 HOST = "host"
@@ -123,10 +123,8 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
 )
 
 
-def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+with_options = all_of(*_OPTIONS)
+"""The options of every query; they make `Options`."""
 
 
 def batches_option(default: int, what: str) -> Callable[[Any], Any]:
@@ -167,18 +165,10 @@ def pir(
       penstock ssd pir --architecture inspire --architecture host --policy restream-serial
       penstock ssd pir --database "96 GB" --record-bytes 96 --architecture fheins --engine jump
     """
-    from penstock.params import catalogue
     from penstock.simulation.instorage.query import pir_query
-    from penstock.units import parse_bytes
 
     bits = _slot_bits(options["architectures"]) if slot_bits is None else slot_bits
-    query = pir_query(
-        catalogue.get(params),
-        database_bytes=parse_bytes(database, "--database"),
-        record_bytes=record_bytes,
-        slot_bits=bits,
-        stages=stages,
-    )
+    query = sized_query(pir_query, params, database, record_bytes=record_bytes, slot_bits=bits, stages=stages)
     if query.exact_bits is not None and bits > 2 * query.exact_bits:
         progress_console.print(
             f"warning: {bits} bits a slot, and '{params}' returns {query.exact_bits:.1f} bits exactly in each half of "
@@ -211,16 +201,12 @@ def ssc(
       penstock ssd ssc --architecture fheins --no-twiddles --flash-keys --whole-keys
       penstock ssd ssc --drive ssd-s --contention spill --format json
     """
-    from penstock.params import catalogue
     from penstock.simulation.instorage.query import ssc_query
-    from penstock.units import parse_bytes
 
-    size, given = parse_bytes(database, "--database"), Options(batches=(1,), **options)
+    given = Options(batches=(1,), **options)
     rows: list[dict[str, Any]] = []
     for batch in dict.fromkeys(batches):
-        query = ssc_query(
-            catalogue.get(params), database_bytes=size, batch=batch, summation=summation, limbs=limbs or 0
-        )
+        query = sized_query(ssc_query, params, database, batch=batch, summation=summation, limbs=limbs or 0)
         rows += [{**row, "batch": batch} for row in _rows(query, given)]
     emit(rows, given.output_format, table=lambda console: _draw(console, rows))
 
@@ -243,12 +229,9 @@ def match(params: str, database: str, starts: int, batches: tuple[int, ...], **o
     Example:
       penstock ssd match --architecture ciphermatch --architecture fheins --architecture host
     """
-    from penstock.params import catalogue
     from penstock.simulation.instorage.query import match_query
-    from penstock.units import parse_bytes
 
-    size = parse_bytes(database, "--database")
-    query = match_query(catalogue.get(params), database_bytes=size, starts=starts)
+    query = sized_query(match_query, params, database, starts=starts)
     answer(query, Options(batches=batches, **options))
 
 
@@ -271,12 +254,9 @@ def filter_rows(
       penstock ssd filter --contention spill
       penstock ssd filter --drive ssd-l --limbs 8 --ordinary-reads "2 GB/s" --modes alternate
     """
-    from penstock.params import catalogue
     from penstock.simulation.instorage.query import filter_query
-    from penstock.units import parse_bytes
 
-    size = parse_bytes(database, "--database")
-    query = filter_query(catalogue.get(params), database_bytes=size, categories=categories, limbs=limbs)
+    query = sized_query(filter_query, params, database, categories=categories, limbs=limbs)
     answer(query, Options(batches=batches, **options))
 
 
@@ -300,14 +280,9 @@ def join(
       penstock ssd join --rows 2
       penstock ssd join --contention dram --batch 1 --batch 16 --policy batch-overlap
     """
-    from penstock.params import catalogue
     from penstock.simulation.instorage.query import filter_query
-    from penstock.units import parse_bytes
 
-    size = parse_bytes(database, "--database")
-    query = filter_query(
-        catalogue.get(params), database_bytes=size, categories=categories, small_rows=rows, limbs=limbs
-    )
+    query = sized_query(filter_query, params, database, categories=categories, small_rows=rows, limbs=limbs)
     answer(query, Options(batches=batches, **options))
 
 
@@ -330,13 +305,18 @@ def hdc(params: str, database: str, dimensions: int, summation: str, batches: tu
     Example:
       penstock ssd hdc --dimensions 2048 --contention dram
     """
-    from penstock.params import catalogue
     from penstock.simulation.instorage.query import hdc_query
+
+    query = sized_query(hdc_query, params, database, dimensions=dimensions, summation=summation)
+    answer(query, Options(batches=batches, **options))
+
+
+def sized_query(make: Callable[..., Any], params: str, database: str, **of_query: Any) -> Any:
+    """The query that `make` makes of a named parameter set and a database of this size."""
+    from penstock.params import catalogue
     from penstock.units import parse_bytes
 
-    size = parse_bytes(database, "--database")
-    query = hdc_query(catalogue.get(params), database_bytes=size, dimensions=dimensions, summation=summation)
-    answer(query, Options(batches=batches, **options))
+    return make(catalogue.get(params), database_bytes=parse_bytes(database, "--database"), **of_query)
 
 
 def answer(query: Any, options: Options) -> None:
@@ -359,7 +339,7 @@ def _rows(query: Any, options: Options) -> list[dict[str, Any]]:
     from penstock.machines.drives import load_drive
     from penstock.machines.instorage import UnitAccelerator
     from penstock.machines.instorage_spec import load_instorage
-    from penstock.simulation.drive.scan import Engine
+    from penstock.simulation.drive.spec import Engine
     from penstock.simulation.instorage.drive import drive_rates
     from penstock.simulation.instorage.engine import played_in_storage, played_on_host
     from penstock.simulation.instorage.ordinary import in_storage_under, left_by, on_host_under
@@ -367,6 +347,9 @@ def _rows(query: Any, options: Options) -> list[dict[str, Any]]:
     inside, reads = _inside(options), _reads(options)
     _refuse_idle(query, options)
     by_engine = options.engine != ENGINES[0]
+    how: dict[str, Any] = {"ordinary_bytes_per_s": reads.bytes_per_s}
+    if by_engine:
+        how["engine"] = Engine(options.engine)
     found = []
     for drive_name in dict.fromkeys(options.drives):
         drive = load_drive(drive_name)
@@ -378,15 +361,7 @@ def _rows(query: Any, options: Options) -> list[dict[str, Any]]:
                     machine = load_machine(options.machine)
                     for policy in _policies(options):
                         if by_engine:
-                            each = played_on_host(
-                                query,
-                                drive,
-                                machine,
-                                policy,
-                                batch=batch,
-                                engine=Engine(options.engine),
-                                ordinary_bytes_per_s=reads.bytes_per_s,
-                            )
+                            each = played_on_host(query, drive, machine, policy, batch=batch, **how)
                         else:
                             each = on_host_under(query, rates, machine, policy, reads, batch=batch)
                         found.append(each.row())
@@ -395,17 +370,8 @@ def _rows(query: Any, options: Options) -> list[dict[str, Any]]:
                 if isinstance(accelerator, UnitAccelerator):
                     accelerator = _changed(accelerator, options)
                     if by_engine:
-                        found.append(
-                            played_in_storage(
-                                query,
-                                drive,
-                                accelerator,
-                                batch=batch,
-                                inside=inside,
-                                engine=Engine(options.engine),
-                                ordinary_bytes_per_s=reads.bytes_per_s,
-                            ).row()
-                        )
+                        each = played_in_storage(query, drive, accelerator, batch=batch, inside=inside, **how)
+                        found.append(each.row())
                         continue
                 elif by_engine:
                     progress_console.print(
@@ -541,10 +507,8 @@ def _slot_bits(architectures: Sequence[str]) -> int:
 def _draw(console: Console, rows: Sequence[dict[str, Any]]) -> None:
     from penstock.units import format_rate, format_seconds
 
-    drawn = Table(title="Queries over an encrypted database (simulated)", box=None)
-    headings = ("drive", "architecture", "policy", "batch", "a query", "database", "energy a query", "bottleneck")
-    for heading in headings:
-        drawn.add_column(heading, justify="right" if heading in headings[3:7] else "left", overflow="fold")
+    headings = "drive | architecture | policy | >batch | >a query | >database | >energy a query | bottleneck"
+    drawn = folding_table("Queries over an encrypted database (simulated)", headings)
     for row in rows:
         joules = row["energy_j_per_query"]
         drawn.add_row(

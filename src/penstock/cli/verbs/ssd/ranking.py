@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from penstock.cli.verbs.ssd.queries import Options, answer, batches_option, with_options
+from penstock.cli.verbs.ssd.queries import Options, answer, batches_option, sized_query, with_options
 
 
 @click.command("top-k")
@@ -43,18 +43,8 @@ def top_k(
       penstock ssd top-k --top 1
       penstock ssd top-k --scores 16 --lower-bits 6 --degrees 15-27 --rank-degrees 15-27 --contention dram
     """
-    from penstock.params import catalogue
     from penstock.simulation.instorage.query import rank_query
-    from penstock.units import parse_bytes
 
-    query = rank_query(
-        catalogue.get(params),
-        database_bytes=parse_bytes(database, "--database"),
-        scores=scores,
-        top=top,
-        lower_bits=lower_bits,
-        degrees=degrees,
-        rank_degrees=rank_degrees,
-        limbs=limbs,
-    )
+    compared = {"lower_bits": lower_bits, "degrees": degrees, "rank_degrees": rank_degrees}
+    query = sized_query(rank_query, params, database, scores=scores, top=top, limbs=limbs, **compared)
     answer(query, Options(batches=batches, **options))

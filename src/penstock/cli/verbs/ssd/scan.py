@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from penstock.cli.options import is_given, quiet_option, seed_option
+from penstock.cli.options import PATH, is_given, quiet_option, seed_option
 from penstock.cli.output import emit, format_option, progress_console
 from penstock.errors import UsageError
 from penstock.system.files import check_target
@@ -17,7 +17,8 @@ from penstock.units import format_bytes, format_rate, format_seconds, parse_byte
 
 if TYPE_CHECKING:
     from penstock.machines.drives import Drive
-    from penstock.simulation.drive.scan import Mapping, Scan, ScanResult
+    from penstock.simulation.drive.scan import ScanResult
+    from penstock.simulation.drive.spec import Mapping, Scan
 
 DEFAULT_CACHE = "64 MiB"
 SEEDS = 2**64
@@ -73,7 +74,7 @@ SEEDS = 2**64
 )
 @click.option(
     "--timeline",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="Write when channels and dies are busy at its start, for ui.perfetto.dev.",
 )
@@ -128,7 +129,8 @@ def command(
       penstock ssd scan --host pcie --background-writes "500 MB/s" --background-span "1 GB" --details
     """
     from penstock.machines.drives import load_drive
-    from penstock.simulation.drive.scan import Arbitration, Engine, Host, Pattern, Scan, Traffic, scan_drive
+    from penstock.simulation.drive.scan import scan_drive
+    from penstock.simulation.drive.spec import Arbitration, Engine, Host, Pattern, Scan, Traffic
 
     on = load_drive(drive, _changes(changes))
     other = parse_bytes(background_span, "--background-span") if background_span is not None else None
@@ -209,7 +211,7 @@ def _positive(text: str, option: str) -> int:
 
 
 def _mapping(name: str, cache: str | None) -> Mapping:
-    from penstock.simulation.drive.scan import CachedMapping, IdentityMapping, NandMapping
+    from penstock.simulation.drive.spec import CachedMapping, IdentityMapping, NandMapping
 
     if cache is not None and name != "cached":
         raise UsageError(f"--mapping-cache goes with --page-mapping cached, and this is '{name}'")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from penstock.cli.options import quiet_option
+from penstock.cli.options import PATH, all_of, quiet_option
 from penstock.cli.output import emit, format_option, plain, progress_console, table_of, write_csv
 from penstock.errors import UnknownName, UsageError
 
@@ -44,19 +44,9 @@ _BUDGETS: tuple[Callable[[Any], Any], ...] = (
 )
 
 
-def _with(options: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
-    def add(command: Callable[..., None]) -> Callable[..., None]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
-
-
 @click.command("space")
 @click.argument("workload")
-@_with(_AXES)
-@_with(_BUDGETS)
+@all_of(*_AXES, *_BUDGETS)
 @click.option("--params", help="Parameter set. Default: the workload's in FHEIns, or its like.")
 @click.option("--database", help="Bytes on the drive ('128 GB'). Default: the workload's in FHEIns.")
 @click.option("--architecture", default="fheins", help="Of functional units: a name, or a TOML file.")
@@ -76,9 +66,9 @@ def _with(options: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
 @click.option("--machine", default="sharp", help="The accelerator behind PCIe.")
 @click.option("--policy", default="batch-overlap", help="What the host does, as in 'penstock ssd pir'.")
 @click.option("--play", is_flag=True, help="Play the designs of the front on the event engine, page by page.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write every point: a .csv or .json file.")
-@click.option("--figure", type=click.Path(path_type=Path), help="Draw all points and the front: an .svg file.")
-@click.option("--page", type=click.Path(path_type=Path), help="Write a page that explores the points: an .html file.")
+@click.option("-o", "--output", type=PATH, help="Write every point: a .csv or .json file.")
+@click.option("--figure", type=PATH, help="Draw all points and the front: an .svg file.")
+@click.option("--page", type=PATH, help="Write a page that explores the points: an .html file.")
 @click.option("--force", is_flag=True, help="Replace existing files.")
 @quiet_option
 @format_option

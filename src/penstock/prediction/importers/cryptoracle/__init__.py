@@ -19,38 +19,12 @@ from penstock.errors import PenstockError, UsageError
 from penstock.fit.measurements import Measurement, primitive_shape
 from penstock.measure.bench.catalogue import PRIMITIVES
 from penstock.operations import TRAITS
-from penstock.prediction.importers.cryptoracle.columns import (
-    APPLICATIONS,
-    CALLS,
-    LEFT_OUT,
-    is_header,
-)
+from penstock.prediction.importers.cryptoracle.columns import APPLICATIONS, CALLS
 from penstock.prediction.importers.cryptoracle.reading import Timing, csv_files, read
 from penstock.prediction.importers.cryptoracle.repairs import mended, once, settled
-from penstock.prediction.importers.cryptoracle.settings import (
-    BOOTSTRAP_DEPTH,
-    BUILDS,
-    PLAIN,
-    Setting,
-    parameters,
-)
+from penstock.prediction.importers.cryptoracle.settings import PLAIN, Setting
 from penstock.prediction.importers.rows import ImportLog, Origin, read_text, spread
 from penstock.program.unfolded import RELEASE
-
-__all__ = [
-    "APPLICATIONS",
-    "BOOTSTRAP_DEPTH",
-    "BUILDS",
-    "CALLS",
-    "LEFT_OUT",
-    "OTHER_CPU",
-    "OURS",
-    "csv_files",
-    "is_header",
-    "load",
-    "load_texts",
-    "parameters",
-]
 
 OURS = "cryptoracle-"
 """The names of the workloads that are CryptOracle's programs begin so."""

@@ -23,17 +23,8 @@ class Extended:
 
     def _row(self, call: Call, output: int) -> Cipher:
         done = self.ev.execute(call)
-        self.builder.add(
-            call.kind,
-            limbs_in=call.state.limbs,
-            limbs_out=call.state.limbs,
-            operands=[each.object_id for each in call.operands],
-            output=output,
-            step=call.step,
-            key=call.key,
-            start_s=done.start_s,
-            end_s=done.end_s,
-        )
+        limbs = call.state.limbs
+        self.ev.write_row(call.kind, call.operands, output, done, limbs, step=call.step, key=call.key)
         return Cipher(output, call.state, value=done.value)
 
     def _made(self, kind: OpKind, *operands: Cipher, step: int | None = None, key: str | None = None) -> Cipher:
@@ -92,16 +83,7 @@ class Extended:
     ) -> Cipher:
         """The row of a step that was computed with others, and its result without a value."""
         output = self.builder.extended(state.limbs)
-        self.builder.add(
-            kind,
-            limbs_in=state.limbs,
-            limbs_out=state.limbs,
-            operands=[each.object_id for each in operands],
-            output=output,
-            plaintext=plaintext,
-            start_s=times[0],
-            end_s=times[1],
-        )
+        self.ev.write_row(kind, operands, output, Executed(state, None, *times), state.limbs, plaintext=plaintext)
         return Cipher(output, state)
 
     def _plaintext(self, plain: Plain, limbs: int) -> int:

@@ -1,0 +1,31 @@
+"""Values as JSON has them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+_AS_THEY_ARE = {str, int, bool, type(None)}
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON has it: numpy's numbers unwrapped, enums by value, paths as text, NaN and infinity as `None`."""
+    kind = type(value)
+    if kind in _AS_THEY_ARE:
+        return value
+    if kind is dict:
+        return {str(key): plain(each) for key, each in value.items()}
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    value = getattr(value, "value", value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if isinstance(value, set | frozenset):
+        return sorted(plain(each) for each in value)
+    return str(value) if isinstance(value, Path) else value

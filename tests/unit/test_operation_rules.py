@@ -1,0 +1,134 @@
+"""Every operation of the table has the rules that it needs, each in its own room."""
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from penstock.errors import PenstockError, UsageError
+from penstock.operations import TRAITS, Operation, OpKind, Rules, Verb, operations, rotation_key
+from penstock.params import catalogue
+from penstock.params.ckks import CkksParameters
+from penstock.program.clear import ClearEvaluator
+from penstock.program.evaluator import Evaluator
+from penstock.program.noisy import NOISE
+from penstock.program.symbolic import SymbolicEvaluator
+from penstock.rewriting.interpret import MEANINGS, differing_results
+from penstock.traces.builder import TraceBuilder
+from penstock.traces.schema import ORIGIN_COMPOSITE, Trace, TraceMeta
+from penstock.work.graphs import GRAPHS, kernel_graph
+from penstock.work.kernels import PRICES, Hoisting
+from penstock.work.stages import Operation as StageOperation
+
+SHARP = catalogue.get("sharp")
+RULES: tuple[Rules[object], ...] = (PRICES, GRAPHS, NOISE, MEANINGS)  # type: ignore[assignment]
+MONOMIAL = replace(
+    operations()["negate"], name="mult_monomial", argument="power", description="product with a power of X", code=28
+)
+
+
+def lacking(table: dict[str, Operation]) -> list[str]:
+    """The rules that operations lack."""
+    found = [said for row in table.values() for rules in RULES if (said := rules.lacking(row)) is not None]
+    for row in table.values():
+        if row.is_traced and row.name not in list(OpKind):
+            found.append(f"'{row.name}' has no member of OpKind: add one in src/penstock/operations.py")
+        if row.code is not None and row.name not in list(Verb):
+            found.append(f"'{row.name}' has no member of Verb: add one in src/penstock/operations.py")
+        if is_plain(row) and row.argument != "series":
+            for cls, where in ((Evaluator, "evaluator"), (ClearEvaluator, "clear")):
+                if not hasattr(cls, row.name):
+                    found.append(
+                        f"'{row.name}' has no method of {cls.__name__}: add one in src/penstock/program/{where}.py"
+                    )
+    return found
+
+
+def is_plain(row: Operation) -> bool:
+    """Whether it is a call of ciphertexts and at most a whole number, with a method of its own name."""
+    return row.code is not None and row.actor == "server" and row.results == 1 and not row.constants + row.numbers
+
+
+def toy_of(name: str) -> CkksParameters:
+    """A set of its own, since graphs are kept by set."""
+    return replace(SHARP, name=name)
+
+
+def test_every_operation_has_the_rules_that_it_needs() -> None:
+    assert lacking(operations()) == []
+
+
+def test_each_rule_that_a_new_operation_lacks_is_named_with_its_room() -> None:
+    assert lacking(operations() | {"mult_monomial": MONOMIAL}) == [
+        "'mult_monomial' has no rule of price: add one in src/penstock/work/kernels.py",
+        "'mult_monomial' has no rule of noise: add one in src/penstock/program/noisy.py",
+        "'mult_monomial' has no member of OpKind: add one in src/penstock/operations.py",
+        "'mult_monomial' has no member of Verb: add one in src/penstock/operations.py",
+        "'mult_monomial' has no method of Evaluator: add one in src/penstock/program/evaluator.py",
+        "'mult_monomial' has no method of ClearEvaluator: add one in src/penstock/program/clear.py",
+    ]
+
+
+def test_an_operation_that_switches_keys_needs_a_graph() -> None:
+    switching = replace(MONOMIAL, name="rotate_twice", key="rot")
+    assert GRAPHS.lacking(switching) == ("'rotate_twice' has no rule of graph: add one in src/penstock/work/graphs.py")
+
+
+def test_no_rule_is_of_an_operation_that_is_not_in_the_table() -> None:
+    for rules in RULES:
+        assert set(rules) <= set(TRAITS)
+
+
+def test_a_graph_follows_from_a_price_of_passes_and_from_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PRICES, OpKind.ADD, partial(PRICES[OpKind.ADD], sums=2))
+    params = toy_of("three summands")
+    work = PRICES[OpKind.ADD](
+        StageOperation(params=params, limbs=3, limbs_out=3, key_form=None, polynomials=2, hoisting=Hoisting.RESULTS)
+    )
+    monkeypatch.setattr("penstock.work.graphs.kernel_work", lambda *_, **__: work)
+    graph = kernel_graph(OpKind.ADD, params, 3)
+    assert graph.work == work
+    assert [(each.each, each.result) for each in graph.kernels] == [((), False)] * 2 + [((0,), True), ((1,), True)]
+    monkeypatch.delitem(GRAPHS, OpKind.DECOMPOSE)
+    with pytest.raises(PenstockError, match=r"'decompose' has no rule of graph: add one in .*graphs\.py"):
+        kernel_graph(OpKind.DECOMPOSE, params, 3)
+
+
+def test_a_rule_that_nobody_wrote_is_an_error_that_names_its_room() -> None:
+    with pytest.raises(PenstockError, match=r"'negate' has no rule of taste: add one in src/penstock/kitchen\.py"):
+        Rules("taste", "kitchen.py")[OpKind.NEGATE]
+
+
+def test_a_plain_call_takes_its_key_and_its_argument_from_the_table() -> None:
+    ev = SymbolicEvaluator(SHARP)
+    a = ev.fresh(3)
+    ev.rotate(a, 5)
+    ev.plain_call("rotate", a, argument=5 + SHARP.slots)
+    trace = ev.builder.finish(TraceMeta(workload="two", params=SHARP.to_dict(), reading="trace"))
+    assert [(row["kind"], row["key"], row["step"]) for row in trace.operations.to_pylist()] == [
+        ("rotate", rotation_key(5, SHARP.ring_dim), 5)
+    ] * 2
+    with pytest.raises(UsageError, match="rotate: the step is 'x', a str: give a whole number"):
+        ev.plain_call("rotate", a, argument="x")
+    with pytest.raises(UsageError, match="square"):
+        ev.plain_call("square", 1.0)
+
+
+def test_an_operation_without_a_meaning_depends_on_all_its_operands() -> None:
+    def traced(first: int, second: int) -> Trace:
+        builder = TraceBuilder(SHARP)
+        inputs = [builder.ciphertext(3) for _ in range(3)]
+        for each in inputs:
+            builder.add(OpKind.ENCRYPT, limbs_in=3, limbs_out=3, output=each)
+        builder.add(
+            OpKind.COMPOSITE,
+            limbs_in=3,
+            limbs_out=3,
+            operands=[inputs[first], inputs[second]],
+            output=builder.ciphertext(3),
+            origin=ORIGIN_COMPOSITE,
+        )
+        return builder.finish(TraceMeta(workload="whole", params=SHARP.to_dict(), reading="trace"))
+
+    assert differing_results(traced(0, 1), traced(0, 1)) == []
+    assert differing_results(traced(0, 1), traced(0, 2)) != []
