@@ -67,7 +67,7 @@ class HeldKeys:
 
     def get(self, key: str, limbs: int) -> Any:
         self.waits_s.append(0.0)
-        return nullcontext(self.held[key].handle)
+        return nullcontext(self.held[key])
 
     def traffic(self) -> KeyTraffic:
         return KeyTraffic(key_bytes=0)
@@ -114,7 +114,7 @@ def handling(
 ) -> tuple[float, float]:
     """Seconds a byte of rows of (keys, ciphertexts): gathered on one side, copied and checked on the other."""
     keys = HeldKeys(store, job)
-    limbs, key = job.params.num_q, next(iter(keys.held.values())).handle
+    limbs, key = job.params.num_q, next(iter(keys.held.values()))
     words = np.empty(job.params.key_bytes() // 8, dtype=np.uint64)
     pulled = least(lambda: _engine.ckks_key_words(node, key, limbs, words)) + least(
         lambda: _engine.ckks_key_rows(host, words, limbs)

@@ -23,7 +23,6 @@ __all__ = [
     "CkksDigits",
     "CkksExtended",
     "CkksKey",
-    "CkksKeyRows",
     "CkksPlaintext",
     "CkksProgram",
     "CkksWriter",
@@ -39,13 +38,11 @@ __all__ = [
     "PackageColumns",
     "PackageReader",
     "PackageWriter",
-    "PinnedKey",
     "Policy",
     "Replay",
     "Schedule",
     "ScheduledKernels",
     "StageTimes",
-    "StoredKey",
     "Times",
     "Uses",
     "__version__",
@@ -480,44 +477,6 @@ def export_openfhe_keys(
     """
 
 @final
-class StoredKey:
-    """A whole key of a store."""
-
-    @property
-    def tenant(self) -> str: ...
-    @property
-    def digest(self) -> str: ...
-    @property
-    def key(self) -> str: ...
-    @property
-    def pair(self) -> int: ...
-    @property
-    def secret_tag(self) -> str: ...
-    @property
-    def ring_dim(self) -> int: ...
-    @property
-    def moduli_q(self) -> list[int]: ...
-    @property
-    def moduli_p(self) -> list[int]: ...
-    @property
-    def dnum(self) -> int: ...
-    @property
-    def digit_limbs(self) -> int: ...
-    @property
-    def limbs(self) -> int:
-        """Limbs that its rows reach."""
-    @property
-    def form(self) -> str: ...
-    @property
-    def file_bytes(self) -> int: ...
-    @property
-    def bytes_needed(self) -> list[int]:
-        """What a key switch keeps in memory at 1, 2, … limbs, up to those that the rows reach."""
-    @property
-    def stored_bytes(self) -> list[int]:
-        """What it reads from storage."""
-
-@final
 class KeyStore:
     """Keys of many tenants."""
 
@@ -532,22 +491,19 @@ class KeyStore:
     def opening(self) -> dict[str, Any]: ...
     @property
     def notes(self) -> list[str]: ...
-    def entries(self) -> list[StoredKey]: ...
-    def entry(self, name: _KeyName) -> StoredKey: ...
+    def entries(self) -> list[dict[str, Any]]:
+        """The fields of `penstock.keystore.StoredKey` of each whole key."""
+    def entry(self, name: _KeyName) -> dict[str, Any]: ...
     def import_openfhe(
-        self, tenant: str, data: bytes, num_q: int, key: str | None = None, params: _KeyShape | None = None
-    ) -> Sequence[tuple[_KeyName, int, bool]]:
-        """(name, bytes of the file, replaced) of each key."""
-    def import_openfhe_file(
         self,
         tenant: str,
-        path: str,
+        source: bytes | PathLike[str],
         num_q: int,
         key: str | None = None,
         params: _KeyShape | None = None,
         only: Sequence[str] | None = None,
     ) -> Sequence[tuple[_KeyName, int, bool]]:
-        """The same from a file, which is read row by row; `only`: of a file of many keys, these."""
+        """(name, bytes of the file, replaced) of each key. A file is read row by row; `only`: of many keys, these."""
     def import_segment(
         self, path: str, tenant: str | None = None, digest: str | None = None, is_given: bool = False
     ) -> tuple[_KeyName, int, bool]:
@@ -588,29 +544,27 @@ class KeyCache:
 
 @final
 class KeyPlan:
-    """A known future."""
+    """A known future. A context manager; closed, it no longer counts."""
 
     @property
-    def remaining(self) -> int: ...
+    def remaining(self) -> int:
+        """Uses that are still to come."""
     def close(self) -> None: ...
+    def __enter__(self) -> KeyPlan: ...
+    def __exit__(self, *_args: object) -> None: ...
 
 @final
 class KeySession:
-    """One tenant's access."""
+    """One tenant's access. Thread safe."""
 
-    def get(self, key: str, limbs: int) -> PinnedKey: ...
+    def get(self, key: str, limbs: int) -> CkksKey:
+        """The rows that a key switch at `limbs` limbs reads, of the key that the index names now; they stay in memory
+        until the result is released.
+
+        Raises: KeyMissing, KeyRefused, KeyDamaged, BudgetTooSmall, StoreUnusable: an error of this get alone.
+        """
     def counts(self) -> tuple[int, int, int]:
         """Of this session's gets: hits, misses, and bytes that misses read or expanded."""
-
-@final
-class PinnedKey:
-    """Rows of a key in use."""
-
-    @property
-    def limbs(self) -> int: ...
-    def row(self, part: int, digit: int, limb: int) -> npt.NDArray[np.uint64] | None:
-        """(N,) a copy; part 0 is A, 1 is B."""
-    def release(self) -> None: ...
 
 def operations() -> list[dict[str, Any]]:
     """The table of operations: the fields of `penstock.operations.Operation` of each; -1: many."""
@@ -654,7 +608,17 @@ class CkksPlaintext:
 
 @final
 class CkksKey:
-    """The rows of one evaluation key, in memory."""
+    """The rows of one evaluation key: all of them, or those in use. A context manager.
+
+    Raises: KeyRefused: it was released.
+    """
+
+    def row(self, part: int, digit: int, limb: int) -> npt.NDArray[np.uint64] | None:
+        """(N,) a copy of one row: part 0 is A, 1 is B; limbs are Q's, then P's. `None`: it is not there."""
+    def release(self) -> None:
+        """Let go of the rows; others may take their place."""
+    def __enter__(self) -> CkksKey: ...
+    def __exit__(self, *_args: object) -> None: ...
 
 @final
 class CkksProgram:
@@ -692,7 +656,7 @@ class CkksProgram:
     def run(
         self,
         context: CkksContext,
-        keys: tuple[KeySession, Sequence[str]] | Sequence[CkksKey | PinnedKey],
+        keys: tuple[KeySession, Sequence[str]] | Sequence[CkksKey],
         vector: Callable[[int], npt.NDArray[np.complex128]],
         input: Callable[[int], bytes],
         progress: Callable[[int], object] | None,
@@ -717,10 +681,6 @@ class CkksProgram:
         Raises: EvaluationRefused; as the keys and the two functions.
         """
         ...
-
-@final
-class CkksKeyRows:
-    """The rows of one key that operations at up to so many limbs read, from elsewhere."""
 
 @final
 class CkksDigits:
@@ -801,8 +761,8 @@ class CkksContext:
     def switch_small(
         self,
         a: CkksCiphertext,
-        key: CkksKey | PinnedKey | CkksKeyRows,
-        squared: CkksKey | PinnedKey | CkksKeyRows | None = None,
+        key: CkksKey,
+        squared: CkksKey | None = None,
     ) -> CkksCiphertext:
         """Packed ciphertexts of a smaller ring under the ephemeral sparse secret, by `from-small` and, for a third
         polynomial, `from-small-squared`."""
@@ -819,7 +779,7 @@ class CkksContext:
         *,
         argument: int | None = None,
         numbers: Sequence[float] = ...,
-        key: CkksKey | PinnedKey | CkksKeyRows | None = None,
+        key: CkksKey | None = None,
         vectors: Sequence[CkksPlaintext | CkksCoefficients] = ...,
     ) -> list[Any]:
         """One piece of work of the table of operations on operands that are at hand; its results.
@@ -839,13 +799,11 @@ def ckks_ciphertext(
 ) -> CkksCiphertext:
     """A ciphertext of `words`, (polynomials * limbs * N,), each checked against its modulus."""
 
-def ckks_key_words(
-    context: CkksContext, key: CkksKey | PinnedKey | CkksKeyRows, limbs: int, into: npt.NDArray[np.uint64]
-) -> int:
+def ckks_key_words(context: CkksContext, key: CkksKey, limbs: int, into: npt.NDArray[np.uint64]) -> int:
     """Write the rows of a key that operations at `limbs` limbs read at the start of `into`, one after another: parts A
     and B; of each its digits; of each the limbs of Q, then of P. Returns the number of words."""
 
-def ckks_key_rows(context: CkksContext, words: npt.NDArray[np.uint64], limbs: int) -> CkksKeyRows:
+def ckks_key_rows(context: CkksContext, words: npt.NDArray[np.uint64], limbs: int) -> CkksKey:
     """A key of what `ckks_key_words` gives, each word checked against its modulus."""
 
 def ckks_seeded_polynomial(

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from penstock.errors import CapabilityMissing, PenstockError
-from penstock.keystore import KeyStore
+from penstock import _engine
+from penstock.errors import CapabilityMissing, KeyRefused, PenstockError
+from penstock.keystore import KeyCache, KeyStore, parameter_digest
 from penstock.native.client import LIBRARIES, open_client, require_library
 from penstock.native.ends import PreparedEnds
 from penstock.native.engine import EngineHere, make_context
@@ -125,3 +127,22 @@ def test_held_keys_are_refused_above_the_limbs_that_were_read(made):
     keys = held(made)
     with pytest.raises(PenstockError, match=r"was read up to .* limbs, and is asked for at 99"):
         keys.get(RELIN_KEY, 99)
+
+
+def test_a_key_is_of_one_class_wherever_its_rows_are(made):
+    limbs, limbs_in_all = PARAMS.num_q, PARAMS.num_q + PARAMS.num_p
+    room = np.empty(2 * PARAMS.dnum * limbs_in_all * PARAMS.ring_dim, dtype=np.uint64)
+    with KeyCache(made.store, 1 << 28).session("alice", parameter_digest(PARAMS)).get(RELIN_KEY, limbs) as pinned:
+        assert _engine.ckks_key_words(made.context, pinned, limbs, room) == len(room)
+        keys = [pinned, _engine.ckks_key_rows(made.context, room, limbs)]
+        if made.contents:
+            keys.append(made.context.import_key(made.contents[RELIN_KEY]))
+        for row in np.ndindex(2, PARAMS.dnum, limbs_in_all):
+            assert len({key.row(*row).tobytes() for key in keys}) == 1, row
+        assert all(key.row(2, 0, 0) is None and key.row(0, 0, limbs_in_all) is None for key in keys)
+    for key in keys:
+        key.release()
+        with pytest.raises(KeyRefused, match="the key was released; get it again"):
+            key.row(0, 0, 0)
+        with pytest.raises(KeyRefused, match="the key was released; get it again"):
+            _engine.ckks_key_words(made.context, key, limbs, room)

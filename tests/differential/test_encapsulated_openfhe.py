@@ -166,7 +166,7 @@ def test_the_engine_takes_both_kinds_of_calls_and_counts_their_bytes(
     assert (sparse.state.limbs, dense.state.limbs) == (1, 4)
     session = KeyCache(store, 1 << 28).session("alice", digest)
     with session.get("to-sparse", 1) as key:
-        twin = Calls(engine).to_sparse(engine.import_ciphertext(content), key.handle)
+        twin = Calls(engine).to_sparse(engine.import_ciphertext(content), key)
     assert all(np.array_equal(sparse.value.words(part), twin.words(part)) for part in (0, 1))
     traffic = keys.traffic()
     small = 2 * 3 * SPARSE.ring_dim * 8
@@ -190,7 +190,7 @@ def test_our_switches_give_openfhes_words_with_its_keys(
     file = keys_in(store, tmp_path / "out")
     for limbs in (1, 5, SPARSE.num_q):
         with session.get("to-sparse", 1) as first, session.get("to-dense", limbs) as second:
-            switches(openfhe, context, engine, file, {"to-sparse": first.handle, "to-dense": second.handle}, limbs)
+            switches(openfhe, context, engine, file, {"to-sparse": first, "to-dense": second}, limbs)
     whole = engine.import_automorphism_keys(file.read_bytes())
     switches(openfhe, context, engine, file, {key: whole[ELEMENTS[key]] for key in BOTH}, 3)
     one = export_openfhe(
@@ -263,7 +263,7 @@ def test_openfhes_client_makes_both_keys_of_one_secret_and_leaves_nothing_behind
         engine = make_context(params, 1)
         store = KeyStore(tmp_path / "keys")
         assert add_missing_keys(client, store, "alice", {"to-sparse": 1, "rot:5": 3}) == 2
-        first = {each.name.key: store.handle.entry(each.name) for each in store.list_keys()}
+        first = {each.name.key: store.key(each.name) for each in store.list_keys()}
         assert set(first) == {"to-sparse", "rot:5"}
         # With the second key the first is made again: they are of one ephemeral secret.
         assert add_missing_keys(client, store, "alice", {"to-sparse": 1, "to-dense": params.num_q, "rot:5": 3}) == 2
@@ -284,9 +284,9 @@ def check_message(client: Any, engine: Any, keys: Any, params: CkksParameters) -
     engine = Calls(engine)
     x = engine.mod_drop(engine.import_ciphertext(content), 1)
     with keys.get("to-sparse", 1) as key:
-        sparse = engine.to_sparse(x, getattr(key, "handle", key))
+        sparse = engine.to_sparse(x, key)
     with keys.get("to-dense", params.num_q) as key:
-        raised = engine.to_dense(engine.mod_raise(sparse, params.num_q), getattr(key, "handle", key))
+        raised = engine.to_dense(engine.mod_raise(sparse, params.num_q), key)
     back = client.decrypt(engine.export_ciphertext(engine.mod_drop(raised, 1), _engine.CkksWriter(content))).values
     assert np.abs(back - values).max() < 1e-6
 

@@ -68,7 +68,7 @@ def test_openfhe_rotates_with_an_exported_seeded_key_to_the_same_words(
             expected = context.context.EvalAutomorphism(theirs, element, keys)
             words = engine.import_ciphertext(openfhe.Serialize(expected, openfhe.BINARY))
             with session.get(key, PARAMS.num_q) as rows:
-                found = Calls(engine).rotate(ours, element, rows.handle)
+                found = Calls(engine).rotate(ours, element, rows)
             assert all(np.array_equal(found.words(part), words.words(part)) for part in (0, 1)), key
     finally:
         context.release()

@@ -89,7 +89,7 @@ class Store:
             with key:
                 if name not in own:
                     raise Wrong(f"a key that was never imported is handed out: {name}")
-                if not np.array_equal(rows(self.scheme, key.handle), self.words[name.key]):
+                if not np.array_equal(rows(self.scheme, key), self.words[name.key]):
                     raise Wrong(f"{name.key} is handed out with other words")
             given += 1
         if plan is not None:
@@ -300,9 +300,9 @@ class Imports:
             with cache.session(TENANT, each.name.digest).get(each.name.key, len(each.moduli_q)) as key:
                 if each.name.digest != self.store.digest:
                     continue
-                taken |= {CONJ_KEY if each.name.key == CONJ_KEY else ROTATION_KEY: key.handle}
+                taken |= {CONJ_KEY if each.name.key == CONJ_KEY else ROTATION_KEY: key}
                 if each.name.key == RELIN_KEY:
-                    taken = {**scheme.keys, RELIN_KEY: key.handle}
+                    taken = {**scheme.keys, RELIN_KEY: key}
                 check_works(scheme, scheme.real("fresh"), taken)
         if missing := set(made) - {each.name for each in store.list_keys()}:
             raise Wrong(f"imported and not listed: {missing}")

@@ -76,17 +76,13 @@ impl Context {
             kernels.forward(p, &mut row);
             extended.push(row);
         }
-        let row = |part: Part, limb: usize| {
-            let found = key.row(part, 0, limb).filter(|row| row.len() == n);
-            found.ok_or(Error::KeyRow { part: part.name(), digit: 0, limb })
-        };
         let mut polynomials = Vec::with_capacity(2);
         for (part, plus) in [(Part::B, plus), (Part::A, None)] {
             let mut product = self.arena.words(n)?;
             let mut shares = Vec::with_capacity(AUXILIARY_PRIMES);
             for (k, p) in auxiliary.primes.iter().enumerate() {
                 let digit = Digit { row: &extended[k], canonical: false };
-                kernels.sum_of_products(p, &[digit], &[row(part, 1 + k)?], &mut product);
+                kernels.sum_of_products(p, &[digit], &[key.words(part, 0, 1 + k, n)?], &mut product);
                 let mut share = self.arena.words(n)?;
                 kernels.inverse(p, &product, auxiliary.scales[k], &mut share);
                 shares.push(share);
@@ -94,7 +90,7 @@ impl Context {
             let mut lifted = self.centred_over_q(auxiliary, &shares)?;
             kernels.forward(q, &mut lifted);
             let digit = Digit { row: switched, canonical: true };
-            kernels.sum_of_products(q, &[digit], &[row(part, 0)?], &mut product);
+            kernels.sum_of_products(q, &[digit], &[key.words(part, 0, 0, n)?], &mut product);
             kernels.subtract_and_scale(q, &product, &mut lifted, auxiliary.inverse, plus);
             polynomials.push(lifted);
         }

@@ -1,5 +1,6 @@
 //! Evaluation keys as the evaluator sees them: rows that somebody else owns.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::buffer::{Arena, Words};
@@ -11,18 +12,28 @@ use crate::openfhe_bytes::{self, Part};
 ///
 /// A key source may hold only the rows in use (`Context::rows_in_use`). A row is the words of one limb, canonical, in
 /// OpenFHE's order; 64-byte alignment makes it faster, none is needed.
-pub trait KeyView: Sync {
+pub trait KeyView: Send + Sync {
     /// The words of a row, or `None` where it is not loaded. `limb` counts the moduli of Q, then of P.
     fn row(&self, part: Part, digit: usize, limb: usize) -> Option<&[u64]>;
 }
 
-/// A whole key in memory.
+impl dyn KeyView + '_ {
+    /// A row of `n` words, which a key switch cannot do without.
+    pub(crate) fn words(&self, part: Part, digit: usize, limb: usize, n: usize) -> Result<&[u64], Error> {
+        let row = self.row(part, digit, limb).filter(|row| row.len() == n);
+        row.ok_or(Error::KeyRow { part: part.name(), digit, limb })
+    }
+}
+
+/// A key in memory: all of its rows, or those that operations at up to so many limbs read.
 #[derive(Debug)]
 pub struct KeyRows {
-    ring_dim: usize,
-    moduli: Vec<u64>,
-    dnum: usize,
-    words: Words,
+    pub(crate) ring_dim: usize,
+    pub(crate) limbs: usize,
+    /// The numbers of the limbs whose rows lie behind those of the first `limbs`: P's.
+    pub(crate) p: Range<usize>,
+    pub(crate) digits: usize,
+    pub(crate) words: Words,
 }
 
 impl KeyRows {
@@ -55,7 +66,7 @@ impl KeyRows {
                 }
             }
         }
-        Ok(Self { ring_dim: n, moduli: key.moduli.clone(), dnum: key.dnum, words })
+        Ok(Self { ring_dim: n, limbs, p: limbs..limbs, digits: key.dnum, words })
     }
 }
 
@@ -89,14 +100,15 @@ impl Context {
 
 impl KeyView for KeyRows {
     fn row(&self, part: Part, digit: usize, limb: usize) -> Option<&[u64]> {
-        if digit >= self.dnum || limb >= self.moduli.len() {
+        let place = match limb {
+            limb if limb < self.limbs => limb,
+            limb if self.p.contains(&limb) => self.limbs + limb - self.p.start,
+            _ => return None,
+        };
+        if digit >= self.digits {
             return None;
         }
-        let part = match part {
-            Part::A => 0,
-            Part::B => 1,
-        };
-        let at = ((part * self.dnum + digit) * self.moduli.len() + limb) * self.ring_dim;
+        let at = ((part as usize * self.digits + digit) * (self.limbs + self.p.len()) + place) * self.ring_dim;
         self.words.get(at..at + self.ring_dim)
     }
 }

@@ -284,8 +284,7 @@ impl Context {
         for (digit, row) in rows.chunks_exact(n).enumerate() {
             digits.push(Digit { row, canonical: self.digit_limbs(digit, limbs).contains(&target) });
             for (part, rows) in [(Part::B, &mut b), (Part::A, &mut a)] {
-                let row = key.row(part, digit, limb).filter(|row| row.len() == n);
-                rows.push(row.ok_or(Error::KeyRow { part: part.name(), digit, limb })?);
+                rows.push(key.words(part, digit, limb, n)?);
             }
         }
         self.kernels.inner_product(&self.primes[limb], &digits, [&b, &a], out);

@@ -52,7 +52,7 @@ pub use keys::{KeyRows, KeyView};
 pub use keyswitch::Digits;
 pub use openfhe_bytes::Part;
 pub use process::{OfProcess, Process};
-pub use rows::{CiphertextHeader, KeyAtLimbs};
+pub use rows::CiphertextHeader;
 pub use scaling::Scaling;
 pub use seeded::{SeededBytes, is_seeded};
 pub use slots::{Complex, SlotTables};

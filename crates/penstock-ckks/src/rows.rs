@@ -4,8 +4,7 @@ use crate::buffer::Words;
 use crate::cipher::Ciphertext;
 use crate::context::Context;
 use crate::error::Error;
-use crate::keys::KeyView;
-use crate::openfhe_bytes::Part;
+use crate::keys::{KeyRows, KeyView};
 
 /// The header of a ciphertext, without its rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -20,17 +19,6 @@ pub struct CiphertextHeader {
     pub scale: f64,
     /// Values that it holds.
     pub slots: u32,
-}
-
-/// The rows of a key that operations at up to so many limbs read.
-#[derive(Debug)]
-pub struct KeyAtLimbs {
-    ring_dim: usize,
-    limbs: usize,
-    count_q: usize,
-    count_p: usize,
-    digits: usize,
-    words: Words,
 }
 
 impl Context {
@@ -72,8 +60,7 @@ impl Context {
             return Err(Error::Operand { operation: "export", what, rule: "a key has more at so many limbs" });
         };
         for (room, (part, digit, limb)) in words.chunks_exact_mut(self.ring_dim()).zip(self.rows_in_use(limbs)) {
-            let name = if part == Part::A { "a" } else { "b" };
-            room.copy_from_slice(key.row(part, digit, limb).ok_or(Error::KeyRow { part: name, digit, limb })?);
+            room.copy_from_slice(key.words(part, digit, limb, self.ring_dim())?);
         }
         Ok(count)
     }
@@ -82,7 +69,7 @@ impl Context {
     ///
     /// # Errors
     /// [`Error::Operand`]: another number of words; [`Error::Word`]: a word that is too large.
-    pub fn key_from_rows(&self, words: &[u64], limbs: usize) -> Result<KeyAtLimbs, Error> {
+    pub fn key_from_rows(&self, words: &[u64], limbs: usize) -> Result<KeyRows, Error> {
         self.check_limbs(limbs)?;
         if words.len() != self.key_words(limbs) {
             let what = format!("{} words for a key at {limbs} limbs", words.len());
@@ -90,14 +77,9 @@ impl Context {
             return Err(Error::Operand { operation: "import", what, rule });
         }
         let moduli = self.rows_in_use(limbs).map(|(_, _, limb)| (limb, self.primes[limb].modulus.value()));
-        Ok(KeyAtLimbs {
-            ring_dim: self.ring_dim(),
-            limbs,
-            count_q: self.count_q(),
-            count_p: self.count_p(),
-            digits: self.active_digits(limbs),
-            words: self.checked_rows(words, moduli)?,
-        })
+        let words = self.checked_rows(words, moduli)?;
+        let p = self.count_q()..self.count_q() + self.count_p();
+        Ok(KeyRows { ring_dim: self.ring_dim(), limbs, p, digits: self.active_digits(limbs), words })
     }
 
     fn check_limbs(&self, limbs: usize) -> Result<(), Error> {
@@ -128,21 +110,5 @@ impl Context {
             Err(Error::Word { limb, index, word: to[index], modulus })
         })?;
         Ok(copy)
-    }
-}
-
-impl KeyView for KeyAtLimbs {
-    fn row(&self, part: Part, digit: usize, limb: usize) -> Option<&[u64]> {
-        let place = match limb {
-            limb if limb < self.limbs => limb,
-            limb if (self.count_q..self.count_q + self.count_p).contains(&limb) => self.limbs + limb - self.count_q,
-            _ => return None,
-        };
-        if digit >= self.digits {
-            return None;
-        }
-        let part = usize::from(part == Part::B);
-        let at = ((part * self.digits + digit) * (self.limbs + self.count_p) + place) * self.ring_dim;
-        self.words.get(at..at + self.ring_dim)
     }
 }

@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors::{Arg, Raised, free, not_contiguous};
-use crate::keys::{CkksKey, KeyIn};
+use crate::keys::CkksKey;
 use crate::operations::task;
 
 #[pyclass(frozen, module = "penstock._engine")]
@@ -252,14 +252,14 @@ impl CkksContext {
     }
 
     fn import_key(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<CkksKey> {
-        free(py, || self.0.import_key(bytes, &openfhe_bytes::parse_evaluation_key(bytes)?)).map(CkksKey)
+        free(py, || self.0.import_key(bytes, &openfhe_bytes::parse_evaluation_key(bytes)?)).map(CkksKey::new)
     }
 
     fn import_automorphism_keys(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<HashMap<u32, CkksKey>> {
         free(py, || {
             let keys = openfhe_bytes::parse_evaluation_keys(bytes)?;
             let named = keys.iter().filter_map(|key| key.galois_element.map(|element| (element, key)));
-            let imported = named.map(|(element, key)| Ok((element, CkksKey(self.0.import_key(bytes, key)?))));
+            let imported = named.map(|(element, key)| Ok((element, CkksKey::new(self.0.import_key(bytes, key)?))));
             imported.collect::<Result<_, ckks::Error>>()
         })
     }
@@ -308,10 +308,10 @@ impl CkksContext {
     }
 
     #[pyo3(signature = (a, key, squared = None))]
-    fn switch_small(&self, py: Python<'_>, a: &CkksCiphertext, key: KeyIn<'_>, squared: Option<KeyIn<'_>>) -> Cipher {
+    fn switch_small(&self, py: Python<'_>, a: &CkksCiphertext, key: &CkksKey, squared: Option<&CkksKey>) -> Cipher {
         let key = key.rows()?;
-        let squared = squared.as_ref().map(KeyIn::rows).transpose()?;
-        cipher(py, || self.0.switch_small(&a.0, key.view(), squared.as_ref().map(|key| key.view())))
+        let squared = squared.map(CkksKey::rows).transpose()?;
+        cipher(py, || self.0.switch_small(&a.0, &*key, squared.as_deref()))
     }
 
     /// The moduli of a key to the sparse secret.
@@ -333,18 +333,17 @@ impl CkksContext {
         operands: Vec<ValueIn>,
         argument: Option<Arg<u64>>,
         numbers: Vec<f64>,
-        key: Option<KeyIn<'_>>,
+        key: Option<&CkksKey>,
         vectors: Vec<VectorIn>,
     ) -> PyResult<Vec<Py<PyAny>>> {
         let mut task = task(work, Arg::optional::<ckks::Error>(argument, "argument")?.unwrap_or(0), numbers)?;
-        let key = key.as_ref().map(KeyIn::rows).transpose()?;
+        let key = key.map(CkksKey::rows).transpose()?;
         let operands: Vec<_> = operands.iter().map(ValueIn::operand).collect();
         let vectors: Vec<_> = vectors.iter().map(VectorIn::encoded).collect();
         if let (Operation::MultOverScale, [Operand::Cipher(a)]) = (task.operation, operands.as_slice()) {
             task = task.at_scale(a.scale());
         }
-        let made =
-            free(py, || Cpu(&self.0).perform_on(&task, &operands, key.as_ref().map(|key| key.view()), &vectors))?;
+        let made = free(py, || Cpu(&self.0).perform_on(&task, &operands, key.as_deref(), &vectors))?;
         made.into_iter().map(|value| value_out(py, value)).collect()
     }
 }

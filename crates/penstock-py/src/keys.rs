@@ -1,49 +1,59 @@
 //! Evaluation keys as operations take them. Documented in `src/penstock/_engine.pyi`.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use penstock_ckks as ckks;
+use numpy::{IntoPyArray, PyArray1};
+use penstock_ckks::{KeyView, Part};
+use penstock_store::Error;
 use pyo3::prelude::*;
 
-use crate::store::PinnedKey;
+use crate::errors::{Arg, Raised};
 
+/// A key whose rows kernels read in place: in memory, or a store's, which stay pinned until the release.
 #[pyclass(frozen, module = "penstock._engine")]
-pub struct CkksKey(pub(crate) ckks::KeyRows);
+pub struct CkksKey(Mutex<Option<Arc<dyn KeyView>>>);
 
-#[pyclass(frozen, module = "penstock._engine")]
-pub struct CkksKeyRows(pub(crate) ckks::KeyAtLimbs);
+impl CkksKey {
+    pub fn new(key: impl KeyView + 'static) -> Self {
+        Self(Mutex::new(Some(Arc::new(key))))
+    }
 
-/// A key as an operation takes it: whole in memory, the rows of a store that are in use, or rows from elsewhere.
-#[derive(FromPyObject)]
-pub enum KeyIn<'py> {
-    Whole(PyRef<'py, CkksKey>),
-    Pinned(PyRef<'py, PinnedKey>),
-    AtLimbs(PyRef<'py, CkksKeyRows>),
-}
-
-/// The rows behind a [`KeyIn`], usable without the interpreter's lock.
-pub(crate) enum Rows<'a> {
-    Whole(&'a ckks::KeyRows),
-    Pinned(Arc<penstock_store::PinnedKey>),
-    AtLimbs(&'a ckks::KeyAtLimbs),
-}
-
-impl KeyIn<'_> {
-    pub(crate) fn rows(&self) -> PyResult<Rows<'_>> {
-        match self {
-            Self::Whole(key) => Ok(Rows::Whole(&key.0)),
-            Self::Pinned(key) => key.key().map(Rows::Pinned),
-            Self::AtLimbs(key) => Ok(Rows::AtLimbs(&key.0)),
-        }
+    /// The rows, for kernels that run without the interpreter's lock. A release meanwhile does not take them away.
+    ///
+    /// # Errors
+    /// `KeyRefused`: it was released.
+    pub fn rows(&self) -> PyResult<Arc<dyn KeyView>> {
+        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        held.clone().ok_or_else(|| Error::refused("the key was released; get it again".into()))
     }
 }
 
-impl Rows<'_> {
-    pub(crate) fn view(&self) -> &dyn ckks::KeyView {
-        match self {
-            Self::Whole(key) => *key,
-            Self::Pinned(key) => key.as_ref(),
-            Self::AtLimbs(key) => *key,
-        }
+#[pymethods]
+impl CkksKey {
+    /// A copy of the N words of a row; `None`: a row that was not asked for.
+    fn row<'py>(
+        &self,
+        py: Python<'py>,
+        part: Arg<usize>,
+        digit: Arg<usize>,
+        limb: Arg<usize>,
+    ) -> PyResult<Option<Bound<'py, PyArray1<u64>>>> {
+        let (part, digit) = (part.of::<Error>("part")?, digit.of::<Error>("digit")?);
+        let (key, limb) = (self.rows()?, limb.of::<Error>("limb")?);
+        let row = Part::BOTH.get(part).and_then(|part| key.row(*part, digit, limb));
+        Ok(row.map(|words| words.to_vec().into_pyarray(py)))
+    }
+
+    fn release(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_args))]
+    fn __exit__(&self, _args: &Bound<'_, PyAny>) {
+        self.release();
     }
 }

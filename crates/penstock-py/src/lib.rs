@@ -363,7 +363,7 @@ mod _engine {
     };
 
     #[pymodule_export]
-    use super::keys::{CkksKey, CkksKeyRows};
+    use super::keys::CkksKey;
     #[pymodule_export]
     use super::program::CkksProgram;
 
@@ -382,7 +382,7 @@ mod _engine {
     use super::package::{PackageColumns, PackageReader, PackageWriter, package_limits};
 
     #[pymodule_export]
-    use super::store::{KeyCache, KeyPlan, KeySession, KeyStore, PinnedKey, StoredKey, check_tenant, key_digest};
+    use super::store::{KeyCache, KeyPlan, KeySession, KeyStore, check_tenant, key_digest};
 
     /// The version of the engine, which the package compares with its own.
     #[pymodule_export]

@@ -15,7 +15,7 @@ use crate::ckks::{CkksCiphertext, CkksContext};
 use crate::errors::{Raised, not_contiguous};
 use crate::keys::CkksKey;
 use crate::operations::task;
-use crate::store::{KeySession, PinnedKey};
+use crate::store::KeySession;
 
 #[pyclass(module = "penstock._engine")]
 #[derive(Default)]
@@ -55,37 +55,12 @@ impl From<PyErr> for Failure {
 #[derive(FromPyObject)]
 enum KeysIn<'py> {
     Session((PyRef<'py, KeySession>, Vec<String>)),
-    Held(Vec<HeldIn>),
-}
-
-#[derive(FromPyObject)]
-enum HeldIn {
-    Whole(Py<CkksKey>),
-    Pinned(Py<PinnedKey>),
+    Held(Vec<Py<CkksKey>>),
 }
 
 enum Keys {
     Session(store::Session, Vec<store::KeyId>),
-    Held(Vec<Held>),
-}
-
-enum Held {
-    Whole(Py<CkksKey>),
-    Pinned(Arc<store::PinnedKey>),
-}
-
-enum InUse<'a> {
-    Whole(&'a ckks::KeyRows),
-    Pinned(Arc<store::PinnedKey>),
-}
-
-impl runs::AsKey for InUse<'_> {
-    fn view(&self) -> &dyn ckks::KeyView {
-        match self {
-            Self::Whole(rows) => *rows,
-            Self::Pinned(rows) => rows.as_ref(),
-        }
-    }
+    Held(Vec<Arc<dyn ckks::KeyView>>),
 }
 
 impl Keys {
@@ -95,29 +70,18 @@ impl Keys {
                 let ids = names.iter().map(|name| name.parse().map_err(store::SegmentError::raised));
                 Self::Session(session.session(), ids.collect::<PyResult<_>>()?)
             }
-            KeysIn::Held(keys) => {
-                let held = keys.into_iter().map(|key| {
-                    Ok(match key {
-                        HeldIn::Whole(key) => Held::Whole(key),
-                        HeldIn::Pinned(key) => Held::Pinned(key.get().key()?),
-                    })
-                });
-                Self::Held(held.collect::<PyResult<_>>()?)
-            }
+            KeysIn::Held(keys) => Self::Held(keys.iter().map(|key| key.get().rows()).collect::<PyResult<_>>()?),
         })
     }
 
-    fn get(&self, key: usize, limbs: usize) -> Result<InUse<'_>, Failure> {
+    fn get(&self, key: usize, limbs: usize) -> Result<Arc<dyn ckks::KeyView>, Failure> {
         let missing = || Failure(ckks::Error::refused(format!("the program has no key number {key}")));
         match self {
             Self::Session(session, ids) => {
                 let id = ids.get(key).copied().ok_or_else(missing)?;
-                Ok(InUse::Pinned(Arc::new(session.get(id, limbs)?)))
+                Ok(Arc::new(session.get(id, limbs)?))
             }
-            Self::Held(held) => match held.get(key).ok_or_else(missing)? {
-                Held::Whole(rows) => Ok(InUse::Whole(&rows.get().0)),
-                Held::Pinned(rows) => Ok(InUse::Pinned(Arc::clone(rows))),
-            },
+            Self::Held(held) => held.get(key).cloned().ok_or_else(missing),
         }
     }
 }
@@ -137,12 +101,8 @@ struct Supply<'a> {
 
 impl runs::Supply for Supply<'_> {
     type Error = Failure;
-    type Key<'a>
-        = InUse<'a>
-    where
-        Self: 'a;
 
-    fn key(&self, key: u32, limbs: usize) -> Result<InUse<'_>, Failure> {
+    fn key(&self, key: u32, limbs: usize) -> Result<Arc<dyn ckks::KeyView>, Failure> {
         self.keys.get(key as usize, limbs)
     }
 

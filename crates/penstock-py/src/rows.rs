@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 
 use crate::ckks::{CkksCiphertext, CkksContext};
 use crate::errors::{Arg, free, not_contiguous};
-use crate::keys::{CkksKeyRows, KeyIn};
+use crate::keys::CkksKey;
 
 #[pyfunction]
 #[pyo3(signature = (context, words, *, polynomials, limbs, degree, scale, slots))]
@@ -37,13 +37,13 @@ pub fn ckks_ciphertext(
 pub fn ckks_key_words(
     py: Python<'_>,
     context: &CkksContext,
-    key: KeyIn<'_>,
+    key: &CkksKey,
     limbs: Arg<usize>,
     mut into: PyReadwriteArray1<'_, u64>,
 ) -> PyResult<usize> {
     let (rows, limbs) = (key.rows()?, limbs.of::<Error>("limbs")?);
     let words = into.as_slice_mut().map_err(|_| not_contiguous::<Error>("into"))?;
-    free(py, || context.0.write_key_rows(rows.view(), limbs, words))
+    free(py, || context.0.write_key_rows(&*rows, limbs, words))
 }
 
 #[pyfunction]
@@ -52,8 +52,8 @@ pub fn ckks_key_rows(
     context: &CkksContext,
     words: PyReadonlyArray1<'_, u64>,
     limbs: Arg<usize>,
-) -> PyResult<CkksKeyRows> {
+) -> PyResult<CkksKey> {
     let words = words.as_slice().map_err(|_| not_contiguous::<Error>("words"))?;
     let limbs = limbs.of::<Error>("limbs")?;
-    free(py, || context.0.key_from_rows(words, limbs)).map(CkksKeyRows)
+    free(py, || context.0.key_from_rows(words, limbs)).map(CkksKey::new)
 }

@@ -2,19 +2,18 @@
 //! documentation for Python is in `src/penstock/_engine.pyi`.
 
 use std::collections::HashMap;
-use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use numpy::{IntoPyArray, PyArray1};
-use penstock_ckks::openfhe_bytes::Input;
 use penstock_store as store;
 use penstock_store::{Error, SegmentError};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyDict;
 
 use crate::errors::{Arg, Raised, free};
+use crate::keys::CkksKey;
 
 /// `(tenant, digest, key, pair)`.
 type Name = (String, String, String, u32);
@@ -34,6 +33,17 @@ pub(crate) fn name_in((tenant, digest, key, pair): GivenName) -> PyResult<store:
 /// N, the moduli of Q and of P, and dnum.
 type GivenShape = (usize, Vec<u64>, Vec<u64>, usize);
 
+fn shape_in((ring_dim, moduli_q, moduli_p, dnum): GivenShape) -> PyResult<store::Shape> {
+    store::Shape::new(ring_dim, &moduli_q, &moduli_p, dnum).map_err(SegmentError::raised)
+}
+
+/// Keys that OpenFHE serialized.
+#[derive(FromPyObject)]
+enum Given {
+    Bytes(PyBackedBytes),
+    File(PathBuf),
+}
+
 fn key_in(given: Arg<String>) -> PyResult<store::KeyId> {
     given.of::<Error>("key")?.parse().map_err(SegmentError::raised)
 }
@@ -49,8 +59,7 @@ fn digest_in(given: Arg<String>) -> PyResult<store::Digest> {
 /// The digest of parameters that keys are bound to.
 #[pyfunction]
 pub fn key_digest(ring_dim: usize, moduli_q: Vec<u64>, moduli_p: Vec<u64>, dnum: usize) -> PyResult<String> {
-    let shape = store::Shape::new(ring_dim, &moduli_q, &moduli_p, dnum).map_err(SegmentError::raised)?;
-    Ok(shape.digest().to_string())
+    Ok(shape_in((ring_dim, moduli_q, moduli_p, dnum))?.digest().to_string())
 }
 
 /// Refuses a name that is not a tenant's.
@@ -59,25 +68,20 @@ pub fn check_tenant(name: Arg<String>) -> PyResult<()> {
     tenant_in(name).map(|_| ())
 }
 
-#[pyclass(frozen, get_all, module = "penstock._engine")]
-pub struct StoredKey {
-    tenant: String,
-    digest: String,
-    key: String,
-    pair: u32,
+/// A whole key: the fields of `penstock.keystore.StoredKey`.
+#[derive(IntoPyObject)]
+struct StoredKey {
+    name: Name,
     secret_tag: String,
     ring_dim: usize,
     moduli_q: Vec<u64>,
     moduli_p: Vec<u64>,
     dnum: usize,
     digit_limbs: usize,
-    /// Limbs that its rows reach.
     limbs: usize,
     form: &'static str,
     file_bytes: u64,
-    /// What a key switch keeps in memory at 1, 2, … limbs, up to those that the rows reach.
     bytes_needed: Vec<u64>,
-    /// What it reads from storage.
     stored_bytes: Vec<u64>,
 }
 
@@ -85,12 +89,8 @@ impl From<store::Entry> for StoredKey {
     fn from(entry: store::Entry) -> Self {
         let (shape, set) = (&entry.shape, entry.shape.set());
         let (q, p) = set.moduli().split_at(set.num_q());
-        let (tenant, digest, key, pair) = name_out(&entry.name);
         Self {
-            tenant,
-            digest,
-            key,
-            pair,
+            name: name_out(&entry.name),
             secret_tag: entry.secret_tag.clone(),
             ring_dim: shape.ring_dim(),
             moduli_q: q.to_vec(),
@@ -178,33 +178,31 @@ impl KeyStore {
         free(py, || self.store.entry(&name)).map(StoredKey::from)
     }
 
-    #[pyo3(signature = (tenant, data, num_q, key = None, params = None))]
+    /// Imports keys from bytes, or from a file, which is read row by row. Says of each key its name, bytes and whether it
+    /// was there before.
+    #[pyo3(signature = (tenant, source, num_q, key = None, params = None, only = None))]
+    #[allow(clippy::too_many_arguments)] // As `penstock.keystore.KeyStore` calls it.
     fn import_openfhe(
         &self,
         py: Python<'_>,
         tenant: Arg<String>,
-        data: &[u8],
-        num_q: Arg<usize>,
-        key: Option<Arg<String>>,
-        params: Option<GivenShape>,
-    ) -> PyResult<Vec<(Name, u64, bool)>> {
-        self.import(py, || Ok(data), tenant, num_q, key, params, None)
-    }
-
-    /// The same from a file, which is read row by row.
-    #[pyo3(signature = (tenant, path, num_q, key = None, params = None, only = None))]
-    #[allow(clippy::too_many_arguments)] // As `penstock.keystore.KeyStore` calls it.
-    fn import_openfhe_file(
-        &self,
-        py: Python<'_>,
-        tenant: Arg<String>,
-        path: PathBuf,
+        source: Given,
         num_q: Arg<usize>,
         key: Option<Arg<String>>,
         params: Option<GivenShape>,
         only: Option<Vec<Arg<String>>>,
     ) -> PyResult<Vec<(Name, u64, bool)>> {
-        self.import(py, || store::KeyFile::open(path).map(Box::new), tenant, num_q, key, params, only)
+        let only = only.map(|keys| keys.into_iter().map(key_in).collect::<PyResult<Vec<_>>>()).transpose()?;
+        let (tenant, num_q, key) = (tenant_in(tenant)?, num_q.of::<Error>("num_q")?, key.map(key_in).transpose()?);
+        let shape = params.map(shape_in).transpose()?;
+        let params = shape.as_ref().map_or(store::Params::Limbs(num_q), store::Params::Of);
+        let imported = free(py, || match source {
+            Given::Bytes(bytes) => self.store.import_openfhe(&tenant, &*bytes, params, key, only.as_deref()),
+            Given::File(path) => {
+                self.store.import_openfhe(&tenant, &store::KeyFile::open(path)?, params, key, only.as_deref())
+            }
+        })?;
+        Ok(imported.iter().map(|each| (name_out(&each.name), each.bytes, each.replaced)).collect())
     }
 
     /// A segment file that was made elsewhere; of this tenant and these parameters if given.
@@ -218,10 +216,7 @@ impl KeyStore {
         is_given: bool,
     ) -> PyResult<(Name, u64, bool)> {
         let (tenant, digest) = (tenant.map(tenant_in).transpose()?, digest.map(digest_in).transpose()?);
-        let imported = free(py, || match is_given {
-            true => self.store.adopt_segment(path, tenant.as_ref(), digest),
-            false => self.store.import_segment(path, tenant.as_ref(), digest),
-        })?;
+        let imported = free(py, || self.store.import_segment(path, tenant.as_ref(), digest, is_given))?;
         Ok((name_out(&imported.name), imported.bytes, imported.replaced))
     }
 
@@ -281,33 +276,6 @@ impl KeyStore {
     }
 }
 
-impl KeyStore {
-    /// Imports what `open` opens, and says of each key its name, bytes and whether it was there before.
-    #[allow(clippy::too_many_arguments)] // Those of its callers.
-    fn import<I: Input + ?Sized, O: Deref<Target = I>>(
-        &self,
-        py: Python<'_>,
-        open: impl FnOnce() -> store::Result<O> + Send,
-        tenant: Arg<String>,
-        num_q: Arg<usize>,
-        key: Option<Arg<String>>,
-        params: Option<GivenShape>,
-        only: Option<Vec<Arg<String>>>,
-    ) -> PyResult<Vec<(Name, u64, bool)>> {
-        let only = only.map(|keys| keys.into_iter().map(key_in).collect::<PyResult<Vec<_>>>()).transpose()?;
-        let (tenant, num_q) = (tenant_in(tenant)?, num_q.of::<Error>("num_q")?);
-        let key =
-            Arg::optional::<Error>(key, "key")?.map(|key| key.parse().map_err(SegmentError::raised)).transpose()?;
-        let shape = params
-            .map(|(n, q, p, dnum)| store::Shape::new(n, &q, &p, dnum))
-            .transpose()
-            .map_err(SegmentError::raised)?;
-        let params = shape.as_ref().map_or(store::Params::Limbs(num_q), store::Params::Of);
-        let imported = free(py, || self.store.import_some_openfhe(&tenant, &*open()?, params, key, only.as_deref()))?;
-        Ok(imported.iter().map(|each| (name_out(&each.name), each.bytes, each.replaced)).collect())
-    }
-}
-
 #[cfg(feature = "s3")]
 fn objects_at(url: &str, settings: HashMap<String, String>) -> store::Result<Arc<dyn store::Backend>> {
     Ok(Arc::new(store::ObjectBackend::from_url(url, settings)?))
@@ -319,14 +287,8 @@ fn objects_at(url: &str, _: HashMap<String, String>) -> store::Result<Arc<dyn st
     Err(SegmentError::value("objects", format!("'{url}'"), RULE).into())
 }
 
-/// Tenant, digest, key, pair.
-type OwnName = (String, String, String, u32);
 /// Name, read bytes, expanded bytes, ahead, began, ended.
-type EndedRead = (OwnName, u64, u64, bool, f64, f64);
-
-fn own(name: store::KeyName) -> OwnName {
-    (name.tenant.as_str().to_owned(), name.digest.to_string(), name.key.to_string(), name.pair)
-}
+type EndedRead = (Name, u64, u64, bool, f64, f64);
 
 #[pyclass(frozen, module = "penstock._engine")]
 pub struct KeyCache(store::Cache);
@@ -344,10 +306,6 @@ pub struct KeyPlan(Mutex<Option<store::Plan>>);
 
 #[pyclass(frozen, module = "penstock._engine")]
 pub struct KeySession(store::Session);
-
-/// A key in use. `penstock_store::PinnedKey` is a `KeyView`, so that evaluators read its rows in place.
-#[pyclass(frozen, module = "penstock._engine")]
-pub struct PinnedKey(Mutex<Option<Arc<store::PinnedKey>>>);
 
 #[pymethods]
 impl KeyCache {
@@ -388,7 +346,7 @@ impl KeyCache {
             .into_iter()
             .map(|(name, limbs)| Ok(store::Use { name: name_in(name)?, limbs: limbs.of::<Error>("limbs")? }));
         let uses = uses.collect::<PyResult<_>>()?;
-        Ok(KeyPlan(Mutex::new(Some(self.here()?.plan_after(uses, lead)))))
+        Ok(KeyPlan(Mutex::new(Some(self.here()?.plan(uses, lead)))))
     }
 
     #[pyo3(signature = (tenant, digest, plan = None, secret_tag = None))]
@@ -411,9 +369,9 @@ impl KeyCache {
     }
 
     /// Keys with rows in memory: `((tenant, digest, key, pair), limbs, bytes)`.
-    fn residents(&self) -> PyResult<Vec<(OwnName, usize, u64)>> {
+    fn residents(&self) -> PyResult<Vec<(Name, usize, u64)>> {
         let found = self.here()?.residents().into_iter();
-        Ok(found.map(|(name, limbs, bytes)| (own(name), limbs, bytes)).collect())
+        Ok(found.map(|(name, limbs, bytes)| (name_out(&name), limbs, bytes)).collect())
     }
 
     /// Reads that have ended since the last call: `(name, read bytes, expanded bytes, ahead, began, ended)`, both in
@@ -423,7 +381,7 @@ impl KeyCache {
         let ago = |at: Instant| now.duration_since(at).as_secs_f64();
         let found = reads.into_iter().map(|each| {
             let times = (ago(each.began), ago(each.ended));
-            (own(each.name), each.read_bytes, each.expanded_bytes, each.ahead, times.0, times.1)
+            (name_out(&each.name), each.read_bytes, each.expanded_bytes, each.ahead, times.0, times.1)
         });
         Ok(found.collect())
     }
@@ -473,6 +431,15 @@ impl KeyPlan {
     fn close(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_args))]
+    fn __exit__(&self, _args: &Bound<'_, PyAny>) {
+        self.close();
+    }
 }
 
 impl KeySession {
@@ -484,50 +451,13 @@ impl KeySession {
 
 #[pymethods]
 impl KeySession {
-    fn get(&self, py: Python<'_>, key: Arg<String>, limbs: Arg<usize>) -> PyResult<PinnedKey> {
+    fn get(&self, py: Python<'_>, key: Arg<String>, limbs: Arg<usize>) -> PyResult<CkksKey> {
         let (key, limbs) = (key.of::<Error>("key")?, limbs.of::<Error>("limbs")?);
-        let pinned = free(py, || self.0.get(key.parse()?, limbs))?;
-        Ok(PinnedKey(Mutex::new(Some(Arc::new(pinned)))))
+        free(py, || self.0.get(key.parse()?, limbs)).map(CkksKey::new)
     }
 
     /// Hits, misses, and bytes of misses.
     fn counts(&self) -> (u64, u64, u64) {
         self.0.counts()
-    }
-}
-
-impl PinnedKey {
-    /// The key, for an evaluator that computes without the interpreter's lock. It stays pinned for as long.
-    ///
-    /// # Errors
-    /// `KeyRefused`: it was released.
-    pub fn key(&self) -> PyResult<Arc<store::PinnedKey>> {
-        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        held.clone().ok_or_else(|| Error::refused("the key was released; get it again".into()))
-    }
-}
-
-#[pymethods]
-impl PinnedKey {
-    /// A copy of the N words of a row; `None`: a row that was not asked for.
-    fn row<'py>(
-        &self,
-        py: Python<'py>,
-        part: Arg<usize>,
-        digit: Arg<usize>,
-        limb: Arg<usize>,
-    ) -> PyResult<Option<Bound<'py, PyArray1<u64>>>> {
-        let (part, digit) = (part.of::<Error>("part")?, digit.of::<Error>("digit")?);
-        let limb = limb.of::<Error>("limb")?;
-        Ok(self.key()?.row(part, digit, limb).map(|words| words.to_vec().into_pyarray(py)))
-    }
-
-    #[getter]
-    fn limbs(&self) -> PyResult<usize> {
-        Ok(self.key()?.limbs())
-    }
-
-    fn release(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }

@@ -11,7 +11,7 @@ use penstock_operations::Operation;
 
 use crate::encoded::{Made, Vectors};
 use crate::program::{Program, Task};
-use crate::{AsKey, Device, Supply};
+use crate::{Device, Supply};
 
 /// How long an idle lane looks for work before it sleeps: about the time of a short task.
 const SPIN: Duration = Duration::from_micros(100);
@@ -342,7 +342,7 @@ impl<'a, D: Device, S: Supply> Lanes<'a, D, S> {
             }
             _ => {
                 let vectors: Vec<_> = vectors.iter().map(AsRef::as_ref).collect();
-                self.device.perform(task, &given, key.as_ref().map(AsKey::view), &vectors)?
+                self.device.perform(task, &given, key.as_deref(), &vectors)?
             }
         };
         let time = TaskTime {

@@ -22,23 +22,21 @@ pub use lanes::{Counts, Options, Outcome, TaskTime, run};
 pub use program::{Form, Program, Task, Vector};
 pub use recording::{Buffer, Recording};
 
+use std::sync::Arc;
+
 use penstock_ckks as ckks;
 
 /// The source of keys, vectors and inputs of a run. Called from several threads.
 pub trait Supply: Sync {
     /// What can go wrong.
     type Error: From<ckks::Error> + From<Error> + Send;
-    /// A key in use: its rows stay until it is dropped.
-    type Key<'a>: AsKey
-    where
-        Self: 'a;
 
-    /// The rows of a key for a key switch at so many limbs. Keys are asked for in the order of the tasks, unless
-    /// [`Options::keys_in_order`] is false.
+    /// The rows of a key for a key switch at so many limbs, which stay until the result is dropped. Keys are asked for in
+    /// the order of the tasks, unless [`Options::keys_in_order`] is false.
     ///
     /// # Errors
     /// The supply's.
-    fn key(&self, key: u32, limbs: usize) -> Result<Self::Key<'_>, Self::Error>;
+    fn key(&self, key: u32, limbs: usize) -> Result<Arc<dyn ckks::KeyView>, Self::Error>;
 
     /// A vector that the program encodes: as many values as slots, a power of two.
     ///
@@ -57,10 +55,4 @@ pub trait Supply: Sync {
     /// # Errors
     /// The supply's.
     fn output(&self, number: u32, result: ckks::Ciphertext) -> Result<(), Self::Error>;
-}
-
-/// The rows of a key.
-pub trait AsKey {
-    /// The rows.
-    fn view(&self) -> &dyn ckks::KeyView;
 }

@@ -1,12 +1,12 @@
 //! Programs and runs on small ciphertexts of random words.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use penstock_ckks as ckks;
 use penstock_ckks::kernels::CpuPath;
 use penstock_operations::Operation as Op;
 
-use crate::{AsKey, Buffer, Cpu, Device, Error, Form, Options, Program, Recording, Supply, Task, Vector, run};
+use crate::{Buffer, Cpu, Device, Error, Form, Options, Program, Recording, Supply, Task, Vector, run};
 
 const RING: usize = 1 << 6;
 
@@ -75,14 +75,6 @@ struct Samples<'a> {
     fails: bool,
 }
 
-struct NoKey;
-
-impl AsKey for NoKey {
-    fn view(&self) -> &dyn ckks::KeyView {
-        unreachable!("these programs have no keys")
-    }
-}
-
 #[derive(Debug)]
 struct Failed(String);
 
@@ -100,13 +92,9 @@ impl From<Error> for Failed {
 
 impl Supply for Samples<'_> {
     type Error = Failed;
-    type Key<'a>
-        = NoKey
-    where
-        Self: 'a;
 
-    fn key(&self, _: u32, _: usize) -> Result<NoKey, Failed> {
-        Ok(NoKey)
+    fn key(&self, _: u32, _: usize) -> Result<Arc<dyn ckks::KeyView>, Failed> {
+        unreachable!("these programs have no keys")
     }
 
     fn vector(&self, number: u32) -> Result<Vec<ckks::Complex>, Failed> {

@@ -106,17 +106,9 @@ impl Header {
         at.number(shape.num_p() as u64, 4);
         at.number(shape.digits() as u64, 4);
         at.bytes(&shape.digest().to_bytes());
-        let (kind, element) = match self.name.key {
-            KeyId::Relin => (0, 0),
-            KeyId::Conj => (1, 0),
-            KeyId::Rot(element) => (2, element),
-            KeyId::ToSparse => (3, 0),
-            KeyId::ToDense => (4, 0),
-            KeyId::FromSmall => (5, 0),
-            KeyId::FromSmallSquared => (6, 0),
-        };
-        at.number(kind, 8);
-        at.number(element, 8);
+        let key = self.name.key;
+        at.number(KeyId::KINDS.iter().take_while(|each| each.kind() != key.kind()).count() as u64, 8);
+        at.number(if let KeyId::Rot(element) = key { element } else { 0 }, 8);
         at.text(self.name.tenant.as_str(), Tenant::MAX_BYTES);
         at.text(&self.secret_tag, MAX_TAG_BYTES);
         if version >= FORMS {
@@ -133,11 +125,6 @@ impl Header {
         let checksum = xxh3_64(&out[..total - CHECKSUM_BYTES]);
         out[total - CHECKSUM_BYTES..].copy_from_slice(&checksum.to_le_bytes());
         out
-    }
-
-    /// Whether a file that begins with these 8 bytes is a segment.
-    pub fn begins(start: &[u8; 8]) -> bool {
-        *start == MAGIC
     }
 
     /// Which row this is, for messages: of part A, that it comes from the seed.
@@ -187,14 +174,9 @@ impl Header {
         let [ring_dim, num_q, num_p, digits] = [(); 4].map(|()| at.number(4) as usize);
         let mut digest = [0; 16];
         digest.copy_from_slice(at.bytes(16));
-        let key = match (at.number(8), at.number(8)) {
-            (0, 0) => KeyId::Relin,
-            (1, 0) => KeyId::Conj,
-            (2, element) => KeyId::Rot(element),
-            (3, 0) => KeyId::ToSparse,
-            (4, 0) => KeyId::ToDense,
-            (5, 0) => KeyId::FromSmall,
-            (6, 0) => KeyId::FromSmallSquared,
+        let key = match (KeyId::KINDS.get(at.number(8) as usize), at.number(8)) {
+            (Some(KeyId::Rot(_)), element) => KeyId::Rot(element),
+            (Some(key), 0) => *key,
             _ => return Err(wrong("the kind of key")),
         };
         let tenant = at.text(Tenant::MAX_BYTES).and_then(|name| Tenant::new(name).ok()).ok_or(wrong("the tenant"))?;

@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::LazyLock;
 
 use penstock_ckks::openfhe_bytes::{to_dense_element, to_sparse_element};
+use penstock_operations::KeyKind;
 
 use crate::{Digest, Error, Result, Shape};
 
@@ -42,8 +44,7 @@ impl fmt::Debug for Tenant {
     }
 }
 
-/// Which evaluation key of a tenant: as traces write it, `relin`, `conj`, `rot:<galois_element>`, `to-sparse`, `to-dense`,
-/// `from-small` or `from-small-squared`.
+/// Which evaluation key of a tenant, as traces write it: a kind, and of a rotation its Galois element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum KeyId {
     Relin,
@@ -62,9 +63,36 @@ pub enum KeyId {
 }
 
 /// What a key can be called.
-const KEY_RULE: &str = "relin, conj, rot:<galois_element>, to-sparse, to-dense, from-small or from-small-squared";
+static KEY_RULE: LazyLock<String> = LazyLock::new(|| {
+    let end = |kind: KeyKind| if kind.is_of_element() { ":<galois_element>" } else { "" };
+    let names = KeyId::KINDS.map(|id| format!("{}{}", id.kind().name(), end(id.kind())));
+    format!("{} or {}", names[..names.len() - 1].join(", "), names[names.len() - 1])
+});
 
 impl KeyId {
+    /// A key of each kind, by the number of the kind in headers, which never changes.
+    pub(crate) const KINDS: [KeyId; 7] = [
+        KeyId::Relin,
+        KeyId::Conj,
+        KeyId::Rot(0),
+        KeyId::ToSparse,
+        KeyId::ToDense,
+        KeyId::FromSmall,
+        KeyId::FromSmallSquared,
+    ];
+
+    pub fn kind(self) -> KeyKind {
+        match self {
+            KeyId::Relin => KeyKind::Relin,
+            KeyId::Conj => KeyKind::Conj,
+            KeyId::Rot(_) => KeyKind::Rot,
+            KeyId::ToSparse => KeyKind::ToSparse,
+            KeyId::ToDense => KeyKind::ToDense,
+            KeyId::FromSmall => KeyKind::FromSmall,
+            KeyId::FromSmallSquared => KeyKind::FromSmallSquared,
+        }
+    }
+
     /// The key's file name without its ending: no colon, which some file systems refuse.
     pub fn file_stem(self) -> String {
         self.to_string().replace(':', "-")
@@ -83,7 +111,7 @@ impl KeyId {
 
     /// Whether it has one digit over q_0 and auxiliary primes: the keys to the ephemeral sparse secret.
     pub fn has_one_limb(self) -> bool {
-        matches!(self, KeyId::ToSparse | KeyId::FromSmall | KeyId::FromSmallSquared)
+        self.kind().is_ephemeral()
     }
 
     /// Whether it comes from the secret of a smaller ring. OpenFHE has no such keys.
@@ -134,15 +162,8 @@ impl Shape {
 
 impl fmt::Display for KeyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            KeyId::Relin => f.write_str("relin"),
-            KeyId::Conj => f.write_str("conj"),
-            KeyId::Rot(element) => write!(f, "rot:{element}"),
-            KeyId::ToSparse => f.write_str("to-sparse"),
-            KeyId::ToDense => f.write_str("to-dense"),
-            KeyId::FromSmall => f.write_str("from-small"),
-            KeyId::FromSmallSquared => f.write_str("from-small-squared"),
-        }
+        f.write_str(self.kind().name())?;
+        if let KeyId::Rot(element) = self { write!(f, ":{element}") } else { Ok(()) }
     }
 }
 
@@ -150,21 +171,14 @@ impl FromStr for KeyId {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let element = |digits: &str| match digits.parse::<u64>() {
-            // One spelling a key: no sign, no leading zero.
-            Ok(element) if element.to_string() == digits => Some(KeyId::Rot(element)),
-            _ => None,
+        let (name, digits) = text.split_once(':').unwrap_or((text, "0"));
+        let known = match KeyId::KINDS.into_iter().find(|id| id.kind().name() == name) {
+            Some(KeyId::Rot(_)) => digits.parse().ok().map(KeyId::Rot),
+            other => other,
         };
-        let known = match text {
-            "relin" => Some(KeyId::Relin),
-            "conj" => Some(KeyId::Conj),
-            "to-sparse" => Some(KeyId::ToSparse),
-            "to-dense" => Some(KeyId::ToDense),
-            "from-small" => Some(KeyId::FromSmall),
-            "from-small-squared" => Some(KeyId::FromSmallSquared),
-            _ => text.strip_prefix("rot:").and_then(element),
-        };
-        known.ok_or_else(|| Error::value("key", format!("'{text}'"), KEY_RULE))
+        // One spelling a key: no sign, no leading zero.
+        let known = known.filter(|id| id.to_string() == text);
+        known.ok_or_else(|| Error::value("key", format!("'{text}'"), &KEY_RULE))
     }
 }
 
@@ -265,6 +279,18 @@ mod tests {
         ] {
             assert!(text.parse::<KeyId>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn keys_of_every_kind_are_stored_but_rotations_of_the_small_ring() {
+        let stored = KeyId::KINDS.map(KeyId::kind);
+        for kind in KeyKind::ALL {
+            assert_eq!(stored.contains(&kind), kind != KeyKind::RotSmall, "{}", kind.name());
+        }
+        let rule = "rot".parse::<KeyId>().unwrap_err().to_string();
+        assert!(
+            rule.ends_with("relin, conj, rot:<galois_element>, to-sparse, to-dense, from-small or from-small-squared")
+        );
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use penstock_store::synthetic::{SyntheticKey, shape};
-use penstock_store::{Cache, KeyId, KeyName, Options, Reader, Row, Store, Tenant, Use};
+use penstock_store::{Cache, KeyId, KeyName, Options, Pool, Reader, Store, Tenant, Use};
 
 const ROUNDS: usize = 3;
 
@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             for (limbs, prefetch_uses) in [(11, 0), (11, 8), (8, 8), (4, 8)] {
                 let options = Options { prefetch_uses, ..Options::new(2 * shape.bytes_needed(11)) };
                 let cache = Cache::new(store.clone(), options)?;
-                let plan = cache.plan(names.iter().map(|name| Use { name: name.clone(), limbs }).collect());
+                let plan = cache.plan(names.iter().map(|name| Use { name: name.clone(), limbs }).collect(), 0);
                 let session = cache.session(tenant.clone(), shape.digest()).following(&plan);
                 let started = Instant::now();
                 for name in &names {
@@ -66,7 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn read_raw(path: &Path) -> std::io::Result<()> {
     let mut file = File::options().read(true).custom_flags(libc::O_DIRECT).open(path)?;
-    let mut buffer = Row::new(4 << 20).map_err(std::io::Error::other)?;
+    let mut buffer = Pool::new(0).row(4 << 20).map_err(std::io::Error::other)?;
     while file.read(buffer.bytes_mut())? > 0 {}
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! Memory for rows: aligned for direct I/O, on huge pages where the system has them, counted, and used again.
 
 use std::collections::HashMap;
-use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::{io, mem};
 
 use bytemuck::{Pod, Zeroable, cast_slice, cast_slice_mut, try_zeroed_slice_box};
 use memmap2::MmapMut;
@@ -60,26 +60,17 @@ impl Pages {
 
 /// A buffer of whole pages. Dropped, it goes back to its pool.
 pub struct Row {
-    /// `None` only while it is dropped.
-    pages: Option<Pages>,
-    pool: Option<Arc<Pool>>,
+    pages: Pages,
+    pool: Arc<Pool>,
 }
 
 impl Row {
-    /// A buffer of at least `bytes`, without a pool.
-    ///
-    /// # Errors
-    /// `Io`: the system has no memory left.
-    pub fn new(bytes: usize) -> Result<Self> {
-        Ok(Self { pages: Some(Pages::new(bytes.div_ceil(ALIGNMENT))?), pool: None })
-    }
-
     pub fn bytes(&self) -> &[u8] {
-        self.pages.as_ref().map_or(&[], Pages::bytes)
+        self.pages.bytes()
     }
 
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        self.pages.as_mut().map_or(&mut [], Pages::bytes_mut)
+        self.pages.bytes_mut()
     }
 
     /// The buffer as words. A row of a small ring fills only the first N of them.
@@ -94,9 +85,7 @@ impl Row {
 
 impl Drop for Row {
     fn drop(&mut self) {
-        if let (Some(pool), Some(pages)) = (self.pool.take(), self.pages.take()) {
-            pool.take_back(pages);
-        }
+        self.pool.take_back(mem::replace(&mut self.pages, Pages::Heap(Box::default())));
     }
 }
 
@@ -144,7 +133,7 @@ impl Pool {
         if pages.is_err() {
             self.state.lock().unwrap_or_else(PoisonError::into_inner).in_use_bytes -= size;
         }
-        Ok(Row { pages: Some(pages?), pool: Some(self.clone()) })
+        Ok(Row { pages: pages?, pool: self.clone() })
     }
 
     /// Takes so many bytes from the system, as rows of `bytes`, and keeps them, as far as limit and system allow. Every
@@ -192,7 +181,7 @@ mod tests {
     #[test]
     fn rows_lie_at_page_boundaries() {
         for bytes in [1, 4096, 4097, MAPPED_BYTES, 1 << 19] {
-            let row = Row::new(bytes).unwrap();
+            let row = Pool::new(0).row(bytes).unwrap();
             assert_eq!(row.bytes().as_ptr() as usize % ALIGNMENT, 0);
             assert_eq!(row.bytes().len(), bytes.next_multiple_of(ALIGNMENT));
         }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, TransactionBehavior, params};
+use rusqlite::types::FromSql;
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Params, Row, TransactionBehavior, params};
 
 use penstock_ckks::Process;
 
@@ -123,9 +124,7 @@ impl Index {
     /// An empty index in memory, in the place of the one at `path`.
     pub(crate) fn in_memory(path: &Path) -> Result<Self> {
         let made = Connection::open_in_memory().and_then(|connection| {
-            connection.execute_batch(TABLE)?;
-            connection.execute_batch(UNSETTLED)?;
-            connection.execute_batch(REPLACEMENTS)?;
+            connection.execute_batch(&[TABLE, UNSETTLED, REPLACEMENTS].concat())?;
             Ok(connection)
         });
         let connection = made.map_err(|source| Error::Index { path: path.to_owned(), source })?;
@@ -213,39 +212,27 @@ impl Index {
         rows.map_err(self.failed())
     }
 
+    /// The first value that a query finds.
+    fn first<T: FromSql>(&self, query: &str, of: impl Params) -> Result<Option<T>> {
+        self.connection()?.query_row(query, of, |row| row.get(0)).optional().map_err(self.failed())
+    }
+
     /// The oldest pair of which a tenant has a key.
     pub(crate) fn oldest_pair(&self, tenant: &Tenant, digest: Digest) -> Result<Option<u32>> {
-        self.connection()?
-            .query_row(
-                "SELECT min(pair) FROM keys WHERE tenant = ?1 AND digest = ?2",
-                params![tenant.as_str(), digest.to_string()],
-                |row| row.get(0),
-            )
-            .map_err(self.failed())
+        const OLDEST: &str = "SELECT pair FROM keys WHERE tenant = ?1 AND digest = ?2 ORDER BY pair LIMIT 1";
+        self.first(OLDEST, params![tenant.as_str(), digest.to_string()])
     }
 
     /// The pair of a tenant whose keys were made from this secret key.
     pub(crate) fn pair_of_secret(&self, tenant: &Tenant, digest: Digest, tag: &str) -> Result<Option<u32>> {
-        self.connection()?
-            .query_row(
-                "SELECT pair FROM keys WHERE tenant = ?1 AND digest = ?2 AND secret_tag = ?3 LIMIT 1",
-                params![tenant.as_str(), digest.to_string(), tag],
-                |row| row.get(0),
-            )
-            .optional()
-            .map_err(self.failed())
+        const PAIR: &str = "SELECT pair FROM keys WHERE tenant = ?1 AND digest = ?2 AND secret_tag = ?3 LIMIT 1";
+        self.first(PAIR, params![tenant.as_str(), digest.to_string(), tag])
     }
 
     /// Whether a tenant's next pair may be imported.
     pub(crate) fn is_replaced(&self, tenant: &Tenant, digest: Digest) -> Result<bool> {
-        self.connection()?
-            .query_row(
-                "SELECT count(*) FROM replacements WHERE tenant = ?1 AND digest = ?2",
-                params![tenant.as_str(), digest.to_string()],
-                |row| row.get::<_, i64>(0),
-            )
-            .map(|count| count > 0)
-            .map_err(self.failed())
+        const BEGUN: &str = "SELECT 1 FROM replacements WHERE tenant = ?1 AND digest = ?2";
+        Ok(self.first::<i64>(BEGUN, params![tenant.as_str(), digest.to_string()])?.is_some())
     }
 
     /// Notes that a tenant's next pair may be imported, or not any more.
@@ -394,8 +381,7 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     if made.query_row(FOREIGN, [], |row| row.get::<_, i64>(0))? != 0 {
         return Err(rusqlite::Error::InvalidQuery);
     }
-    made.execute_batch(UNSETTLED)?;
-    made.execute_batch(REPLACEMENTS)?;
+    made.execute_batch(&[UNSETTLED, REPLACEMENTS].concat())?;
     made.query_row("SELECT count(*) FROM keys", [], |row| row.get::<_, i64>(0))?;
     made.commit()?;
     Ok(connection)

@@ -7,6 +7,7 @@
 //! ```
 //! use std::sync::Arc;
 //!
+//! use penstock_ckks::{KeyView, Part};
 //! use penstock_store::synthetic::{SyntheticKey, shape};
 //! use penstock_store::{Cache, KeyId, Options, Reader, Store, Tenant};
 //!
@@ -20,8 +21,8 @@
 //! let cache = Cache::new(Arc::new(store), Options::new(1 << 20))?;
 //! let session = cache.session(alice, key.shape.digest());
 //! let rows = session.get(KeyId::Rot(5), 4)?; // what a key switch at 4 limbs reads
-//! assert_eq!(rows.row(0, 1, 3).map(<[u64]>::len), Some(512));
-//! assert!(rows.row(0, 1, 4).is_none()); // the fifth limb of Q
+//! assert_eq!(rows.row(Part::A, 1, 3).map(<[u64]>::len), Some(512));
+//! assert!(rows.row(Part::A, 1, 4).is_none()); // the fifth limb of Q
 //! # std::fs::remove_dir_all(&folder).ok();
 //! # Ok(())
 //! # }

@@ -133,27 +133,14 @@ fn limbs_of(layout: &EvaluationKeyBytes, full: &Shape) -> Option<usize> {
 
 impl Store {
     /// Imports every key of an input that OpenFHE wrote. `key` is needed for a single key, which does not state its
-    /// purpose, and must agree with a file that does. Only one row is in memory at a time, besides the input's own.
+    /// purpose, and must agree with a file that does; `only` these of a file that holds more. Only one row is in memory at
+    /// a time, besides the input's own.
     ///
     /// # Errors
     /// Those of [`OpenFheKey::parse`] and [`Store::import`]; `Value`: no `key` for a file that does not say, or another
-    /// one; `WrongSecret`: keys of several secret keys; `OtherParameters`. Keys before the one that fails are in the
-    /// store, whole.
+    /// one, or the file does not hold one of `only`; `WrongSecret`: keys of several secret keys; `OtherParameters`. Keys
+    /// before the one that fails are in the store, whole.
     pub fn import_openfhe<I: Input + ?Sized>(
-        &self,
-        tenant: &Tenant,
-        input: &I,
-        params: Params<'_>,
-        key: Option<KeyId>,
-    ) -> Result<Vec<Imported>> {
-        self.import_some_openfhe(tenant, input, params, key, None)
-    }
-
-    /// The same of the keys `only` of a file that holds more.
-    ///
-    /// # Errors
-    /// Those of [`Store::import_openfhe`]; `Value`: the file has no such key.
-    pub fn import_some_openfhe<I: Input + ?Sized>(
         &self,
         tenant: &Tenant,
         input: &I,

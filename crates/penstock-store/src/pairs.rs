@@ -6,10 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
 use crate::index::Identity;
+use crate::store::open_shared;
 use crate::{Digest, Error, Garbage, KeyId, KeyName, Result, Store, Tenant};
 
 impl Store {
@@ -190,10 +190,4 @@ impl Store {
     fn use_lock(&self, tenant: &Tenant, digest: Digest, pair: u32) -> PathBuf {
         self.lock.with_file_name(format!("use-{tenant}-{digest}-{pair}.lock"))
     }
-}
-
-fn open_shared(path: &PathBuf) -> Result<File> {
-    // No link: it would make a file elsewhere.
-    let open = File::options().write(true).create(true).truncate(false).custom_flags(libc::O_NOFOLLOW).open(path);
-    open.map_err(|error| Error::io(path, "open", error))
 }

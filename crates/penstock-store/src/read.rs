@@ -86,23 +86,16 @@ impl Segment {
     /// `AboveRows`: the key does not have it. Those of [`Segment::read`].
     pub fn row(&self, row: usize) -> Result<Row> {
         let (shape, layout) = (&self.header.shape, self.header.layout());
-        let pool = Pool::new(0);
         if layout.number(shape, row).is_none() {
             let (_, digit, limb) = shape.place(row);
             let limbs = if limb < shape.num_q() { limb + 1 } else { digit * shape.digit_limbs() + 1 };
             return Err(Error::AboveRows { key: self.header.name.to_string(), has: layout.limbs, limbs });
         }
         let Some(stored) = layout.stored(shape, row) else {
-            let expanded = self.expanded(row + 1, &pool)?;
+            let expanded = self.expanded(row + 1, &Pool::new(0))?;
             return expanded.ok_or_else(|| Error::of_source("a row that is neither stored nor expanded"));
         };
-        let mut found = None;
-        let place = stored..stored + 1;
-        self.source.read(self.pieces(std::slice::from_ref(&place), &pool)?, &mut |mut piece| {
-            found = piece.rows.pop();
-            Ok(())
-        })?;
-        let found = found.ok_or_else(|| Error::of_source("a read ended without its piece"))?;
+        let found = read_one(self.source.as_ref(), self.header.stored_offset(stored), shape.row_stride())?;
         self.check(row, &found)?;
         Ok(found)
     }
@@ -179,7 +172,7 @@ pub fn read_header(source: &dyn Source, path: &str) -> Result<Header> {
     if source.bytes() < ALIGNMENT as u64 {
         return Err(Error::damaged(path, format!("it has {} bytes, less than a header", source.bytes())));
     }
-    let start = read_start(source, ALIGNMENT)?;
+    let start = read_one(source, 0, ALIGNMENT)?;
     let length = Header::length(path, start.bytes())?;
     if length == ALIGNMENT {
         return Ok(Header::decode(path, start.bytes())?);
@@ -187,12 +180,12 @@ pub fn read_header(source: &dyn Source, path: &str) -> Result<Header> {
     if source.bytes() < length as u64 {
         return Err(Error::damaged(path, format!("it has {} bytes, less than its header", source.bytes())));
     }
-    Ok(Header::decode(path, read_start(source, length)?.bytes())?)
+    Ok(Header::decode(path, read_one(source, 0, length)?.bytes())?)
 }
 
-fn read_start(source: &dyn Source, bytes: usize) -> Result<Row> {
+fn read_one(source: &dyn Source, offset: u64, bytes: usize) -> Result<Row> {
     let mut read = None;
-    let piece = Piece { offset: 0, rows: vec![Row::new(bytes)?], first_row: 0 };
+    let piece = Piece { offset, rows: vec![Pool::new(0).row(bytes)?], first_row: 0 };
     source.read(vec![piece], &mut |mut piece| {
         read = piece.rows.pop();
         Ok(())

@@ -1,7 +1,6 @@
 //! Segment files that were written elsewhere.
 
 use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use bytemuck::{cast_slice, cast_slice_mut};
@@ -34,15 +33,6 @@ impl SegmentFile {
             return Err(Error::damaged(&path, format!("it has {found} bytes, its header says {expected}")));
         }
         Ok(Self { header, file, path })
-    }
-
-    /// Whether the file at `path` begins as segments do.
-    pub fn is_segment(path: impl AsRef<Path>) -> bool {
-        let start = File::open(path).and_then(|mut file| {
-            let mut start = [0; 8];
-            file.read_exact(&mut start).map(|()| start)
-        });
-        start.is_ok_and(|start| Header::begins(&start))
     }
 
     pub fn header(&self) -> &Header {

@@ -277,10 +277,7 @@ impl Store {
     }
 
     pub(crate) fn open_lock(&self) -> Result<File> {
-        // No link: it would make a file elsewhere.
-        let flags = libc::O_NOFOLLOW;
-        let open = File::options().write(true).create(true).truncate(false).custom_flags(flags).open(&self.lock);
-        open.map_err(|error| Error::io(&self.lock, "open", error))
+        open_shared(&self.lock)
     }
 
     /// Imports a key for `tenant`. A key of this name is replaced, and the store is never without a whole one.
@@ -296,7 +293,9 @@ impl Store {
     }
 
     /// Imports a segment file that was written elsewhere ([`crate::write_segment`]), of this tenant and these parameters
-    /// if given. One row at a time is read, checked and written.
+    /// if given. One row at a time is read, checked and written. `is_given`: nobody changes the file any more, so that,
+    /// where the file system allows it, the file itself becomes the store's by a second name, checked but not copied. Its
+    /// old name is the caller's to remove.
     ///
     /// # Errors
     /// `Source`: another tenant's. `OtherParameters`. `Damaged`, `DamagedRow`, `NewerVersion`: the file. Those of
@@ -304,29 +303,6 @@ impl Store {
     pub fn import_segment(
         &self,
         path: impl AsRef<Path>,
-        tenant: Option<&Tenant>,
-        digest: Option<Digest>,
-    ) -> Result<Imported> {
-        self.import_segment_file(path.as_ref(), tenant, digest, false)
-    }
-
-    /// [`Store::import_segment`] of a file that nobody changes any more: where the file system allows it, the file itself
-    /// becomes the store's by a second name, checked but not copied. Its old name is the caller's to remove.
-    ///
-    /// # Errors
-    /// Those of [`Store::import_segment`].
-    pub fn adopt_segment(
-        &self,
-        path: impl AsRef<Path>,
-        tenant: Option<&Tenant>,
-        digest: Option<Digest>,
-    ) -> Result<Imported> {
-        self.import_segment_file(path.as_ref(), tenant, digest, true)
-    }
-
-    fn import_segment_file(
-        &self,
-        path: &Path,
         tenant: Option<&Tenant>,
         digest: Option<Digest>,
         is_given: bool,
@@ -544,4 +520,11 @@ fn refusal(path: &Path) -> Option<String> {
         Err(Errno::ACCESS | Errno::PERM) => Some(format!("permission denied on {path_shown}")),
         _ => None,
     }
+}
+
+/// Opens a file that processes lock.
+pub(crate) fn open_shared(path: &Path) -> Result<File> {
+    // No link: it would make a file elsewhere.
+    let open = File::options().write(true).create(true).truncate(false).custom_flags(libc::O_NOFOLLOW).open(path);
+    open.map_err(|error| Error::io(path, "open", error))
 }

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::{Folder, import, key, name, open, small, tenant, words};
+use penstock_ckks::{KeyView, Part};
 use penstock_store::synthetic::{Random, SyntheticKey};
 use penstock_store::{Cache, Error, KeyId, Options, PinnedKey, Policy, Session, Stats, Store, Use};
 
@@ -41,7 +42,7 @@ fn check(got: &PinnedKey, owner: &str, id: KeyId) {
     for row in 0..shape.num_rows() {
         let (part, digit, limb) = shape.place(row);
         let wanted = shape.rows_needed(got.limbs()).into_iter().any(|run| run.contains(&row));
-        let words = got.row(part, digit, limb);
+        let words = got.row(Part::BOTH[part], digit, limb);
         assert_eq!(words.is_some(), wanted, "row {row} at {} limbs", got.limbs());
         assert!(words.is_none_or(|words| words == expected[row]), "{owner} {id} row {row}");
     }
@@ -59,7 +60,7 @@ fn uses(owner: &str, trace: &[(KeyId, usize)]) -> Vec<Use> {
 /// Plays a trace with nothing read ahead, and returns the counters.
 fn play(store: &Arc<Store>, trace: &[(KeyId, usize)], budget: u64, policy: Policy) -> Stats {
     let cache = Cache::new(store.clone(), options(budget, policy, 0)).unwrap();
-    let plan = cache.plan(uses("alice", trace));
+    let plan = cache.plan(uses("alice", trace), 0);
     let session = session(&cache, "alice").following(&plan);
     for &(id, limbs) in trace {
         check(&session.get(id, limbs).unwrap(), "alice", id);
@@ -127,7 +128,7 @@ fn reading_ahead_along_the_future_leaves_nothing_to_wait_for() {
     let trace = trace(200, 8, 9);
     for policy in [Policy::Future, Policy::Lru] {
         let cache = Cache::new(store.clone(), options(3 * 48 * ROW, policy, 8)).unwrap();
-        let plan = cache.plan(uses("alice", &trace));
+        let plan = cache.plan(uses("alice", &trace), 0);
         let session = session(&cache, "alice").following(&plan);
         for &(id, limbs) in &trace {
             let got = session.get(id, limbs).unwrap();
@@ -145,7 +146,7 @@ fn reading_ahead_along_the_future_leaves_nothing_to_wait_for() {
 /// Bytes that a trace reads through a cache that reads ahead; the program computes for a moment at each use.
 fn played_ahead(store: &Arc<Store>, trace: &[(KeyId, usize)], budget: u64, policy: Policy, ahead: usize) -> Stats {
     let cache = Cache::new(store.clone(), options(budget, policy, ahead)).unwrap();
-    let plan = cache.plan(uses("alice", trace));
+    let plan = cache.plan(uses("alice", trace), 0);
     let session = session(&cache, "alice").following(&plan);
     for &(id, limbs) in trace {
         let got = session.get(id, limbs).unwrap();
@@ -218,7 +219,7 @@ fn many_tenants_and_threads_share_a_budget_and_get_their_own_keys() {
                 let cache = &cache;
                 scope.spawn(move || {
                     let trace = trace(60, 5, 20 + seed as u64);
-                    let plan = cache.plan(uses(owner, &trace));
+                    let plan = cache.plan(uses(owner, &trace), 0);
                     let session = session(cache, owner).following(&plan);
                     for &(id, limbs) in &trace {
                         check(&session.get(id, limbs).unwrap(), owner, id);
@@ -254,7 +255,7 @@ fn a_key_imported_again_is_read_again_and_rows_of_two_imports_never_mix() {
     store.import(&tenant("alice"), rot(0), &newer).unwrap();
     check(&old, "alice", rot(0)); // who has it keeps it
     let new = session.get(rot(0), 2).unwrap();
-    assert_eq!(new.row(0, 0, 0).unwrap(), newer.words(small().row(0, 0, 0)));
+    assert_eq!(new.row(Part::A, 0, 0).unwrap(), newer.words(small().row(0, 0, 0)));
     drop((old, new));
     // By another process: this one has two limbs of the old key and needs more.
     let (other, _) = open(folder.path());
@@ -281,7 +282,7 @@ fn rows_of_a_key_that_another_process_replaced_are_not_handed_out() {
     assert!(matches!(&error, Error::OtherSecret { .. }), "{error}");
     for session in [session(&cache, "alice"), session(&cache, "alice").of_secret("tag-of-another")] {
         let new = session.get(rot(0), 2).unwrap();
-        assert_eq!(new.row(0, 0, 0).unwrap(), newer.words(small().row(0, 0, 0)));
+        assert_eq!(new.row(Part::A, 0, 0).unwrap(), newer.words(small().row(0, 0, 0)));
     }
     check(&held, "alice", rot(0));
     drop(held);

@@ -8,10 +8,10 @@ use std::fs;
 use std::sync::Arc;
 
 use common::{Folder, flip, key, open, openfhe, small, tenant};
-use penstock_ckks::Scaling;
 use penstock_ckks::openfhe_bytes::{
     ContextDescription, EvaluationKeyBytes, KeyFileLayout, Part, SecretDistribution, parse_evaluation_keys, read_row,
 };
+use penstock_ckks::{KeyView, Scaling};
 use penstock_store::synthetic::{FormedKey, Random};
 use penstock_store::{
     Cache, Error, Form, Header, KeyContent, KeyId, KeyName, OpenFheKey, Options, Params, Policy, Seed, SegmentError,
@@ -53,7 +53,7 @@ fn check(got: &penstock_store::PinnedKey, content: &FormedKey) {
     for row in 0..shape.num_rows() {
         let (part, digit, limb) = shape.place(row);
         let wanted = shape.rows_needed(got.limbs()).iter().any(|run| run.contains(&row));
-        let found = got.row(part, digit, limb);
+        let found = got.row(Part::BOTH[part], digit, limb);
         assert_eq!(found.is_some(), wanted, "{}", shape.describe(row));
         assert!(found.is_none_or(|words| words == content.words(row)), "{}", shape.describe(row));
     }
@@ -117,7 +117,7 @@ fn a_segment_file_of_each_is_imported_elsewhere() {
     let (store, _) = open(&elsewhere);
     for (id, content) in [(KeyId::ToSparse, to_sparse(true)), (KeyId::ToDense, to_dense(3, true))] {
         write_segment(&path, &tenant("alice"), id, &content).unwrap();
-        store.import_segment(&path, Some(&tenant("alice")), Some(small().digest())).unwrap();
+        store.import_segment(&path, Some(&tenant("alice")), Some(small().digest()), false).unwrap();
         let (_, session) = session(open(&elsewhere).0, Options::new(1 << 20));
         check(&session.get(id, content.form.limbs).unwrap(), &content);
     }
@@ -156,7 +156,7 @@ fn a_budget_holds_with_keys_of_two_shapes_read_ahead_or_not() {
     for (policy, prefetch_uses) in [(Policy::Lru, 0), (Policy::Future, 0), (Policy::Future, 8)] {
         let options = Options { policy, prefetch_uses, ..Options::new(budget) };
         let (cache, session) = session(open(folder.path()).0, options);
-        let plan = cache.plan(trace.iter().map(|&(key, limbs)| Use { name: name(key), limbs }).collect());
+        let plan = cache.plan(trace.iter().map(|&(key, limbs)| Use { name: name(key), limbs }).collect(), 0);
         let session = session.following(&plan);
         let (mut requested, mut most) = (0, 0);
         for &(id, limbs) in &trace {
@@ -231,7 +231,7 @@ fn openfhes_map_comes_in_and_goes_out_word_by_word() {
     for bytes in [&samples.context_encapsulated, &samples.encapsulated] {
         let folder = Folder::new();
         let (store, _) = open(folder.path());
-        let imported = store.import_openfhe(&alice, &bytes[..], Params::Limbs(num_q(&to_dense)), None).unwrap();
+        let imported = store.import_openfhe(&alice, &bytes[..], Params::Limbs(num_q(&to_dense)), None, None).unwrap();
         let entries = store.list().unwrap();
         assert!(entries.iter().all(|entry| entry.secret_tag == *tag && store.verify(entry).fault.is_none()));
         let entry = store.entry(&KeyName { key: KeyId::ToSparse, ..imported[0].name.clone() }).unwrap();
@@ -247,7 +247,7 @@ fn openfhes_map_comes_in_and_goes_out_word_by_word() {
         let chosen = Folder::new();
         let (chosen, _) = open(chosen.path());
         let limbs = Params::Limbs(num_q(&to_dense));
-        let some = |only: &[KeyId]| chosen.import_some_openfhe(&alice, &bytes[..], limbs, None, Some(only));
+        let some = |only: &[KeyId]| chosen.import_openfhe(&alice, &bytes[..], limbs, None, Some(only));
         assert_eq!(some(&[KeyId::ToDense, KeyId::ToSparse]).unwrap().len(), 2);
         assert_eq!(chosen.list().unwrap().len(), 2);
         assert!(some(&[KeyId::ToDense, KeyId::Relin]).unwrap_err().to_string().contains("does not hold it"));
@@ -259,7 +259,7 @@ fn openfhes_map_comes_in_and_goes_out_word_by_word() {
             store.export_openfhe(names, &described(entry.shape.set()), KeyFileLayout::Objects, &mut out).unwrap();
             let again = Folder::new();
             let (again, _) = open(again.path());
-            let imported = again.import_openfhe(&alice, &out[..], Params::Of(entry.shape.set()), None).unwrap();
+            let imported = again.import_openfhe(&alice, &out[..], Params::Of(entry.shape.set()), None, None).unwrap();
             assert_eq!(imported.iter().map(|each| each.name.clone()).collect::<Vec<_>>(), names);
             assert!(again.list().unwrap().iter().all(|entry| entry.secret_tag == *tag));
         }
@@ -276,22 +276,22 @@ fn a_key_to_the_sparse_secret_needs_its_parameters_and_has_their_moduli() {
     let folder = Folder::new();
     let (store, _) = open(folder.path());
     let alice = tenant("alice");
-    store.import_openfhe(&alice, bytes, Params::Limbs(num_q), None).unwrap();
+    store.import_openfhe(&alice, bytes, Params::Limbs(num_q), None, None).unwrap();
     let name = KeyName::new(alice.clone(), set.digest(), KeyId::ToSparse);
     let mut alone = vec![];
     store.export_openfhe(&[name], &described(&set), KeyFileLayout::Objects, &mut alone).unwrap();
-    let error = store.import_openfhe(&alice, &alone[..], Params::Limbs(num_q), None).unwrap_err();
+    let error = store.import_openfhe(&alice, &alone[..], Params::Limbs(num_q), None, None).unwrap_err();
     assert!(error.to_string().contains("with the name of its parameters"), "{error}");
     // Another set with the same N.
     let moduli = [&set.moduli()[1..2], &set.moduli()[..1], &set.moduli()[2..]].concat();
     let other = Shape::new(512, &moduli[..num_q], &moduli[num_q..], set.digits()).unwrap();
-    let error = store.import_openfhe(&alice, &alone[..], Params::Of(&other), None).unwrap_err();
+    let error = store.import_openfhe(&alice, &alone[..], Params::Of(&other), None, None).unwrap_err();
     assert!(error.to_string().contains("sparse secret has N = 512"), "{error}");
     // Even numbers other than the two are of no key.
     let mut odd = alone.clone();
     let at = odd.windows(4).position(|window| window == 1020u32.to_le_bytes()).unwrap();
     odd[at..at + 4].copy_from_slice(&1018u32.to_le_bytes());
-    let error = store.import_openfhe(&alice, &odd[..], Params::Of(&set), None).unwrap_err();
+    let error = store.import_openfhe(&alice, &odd[..], Params::Of(&set), None, None).unwrap_err();
     assert!(!matches!(error, Error::WrongSecret { .. }), "{error}");
     let header = Header::segment_bytes(&set.for_key(KeyId::ToSparse).unwrap(), to_sparse(false).form.layout());
     assert_eq!(header, 7 * ROW);

@@ -14,6 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::{Folder, file, import, key, listed, name, open, small, tenant, words};
+use penstock_ckks::{KeyView, Part};
 use penstock_store::synthetic::{FormedKey, Random, SyntheticKey};
 use penstock_store::{
     Backend, Cache, Done, Error, Fill, Form, KeyId, KeyName, Listed, LocalFolder, Options, Piece, Reader, Result, Seed,
@@ -462,13 +463,13 @@ fn a_failing_read_is_an_error_for_that_reader_alone() {
         let cache = Cache::new(Arc::new(store), Options { prefetch_uses, ..Options::new(budget_bytes) }).unwrap();
         let run = |owner: &str| -> Vec<Result<()>> {
             let uses = (0..40).map(|turn| Use { name: name(owner, KEYS[turn % 4]), limbs: 6 });
-            let plan = cache.plan(uses.collect());
+            let plan = cache.plan(uses.collect(), 0);
             let session = cache.session(tenant(owner), small().digest()).following(&plan);
             let one = |turn: usize| {
                 let got = session.get(KEYS[turn % 4], 6)?;
                 for row in 0..small().num_rows() {
                     let (part, digit, limb) = small().place(row);
-                    assert_eq!(got.row(part, digit, limb).unwrap(), words(owner, KEYS[turn % 4])[row]);
+                    assert_eq!(got.row(Part::BOTH[part], digit, limb).unwrap(), words(owner, KEYS[turn % 4])[row]);
                 }
                 Ok(())
             };

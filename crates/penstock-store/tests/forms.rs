@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::{Folder, file, flip, key, name, open, small, tenant};
+use penstock_ckks::{KeyView, Part};
 use penstock_store::synthetic::{FormedKey, Random};
 use penstock_store::{
     Cache, Error, Form, Header, KeyContent, KeyId, Layout, Options, Policy, Reader, Seed, SegmentError, Shape, Store,
@@ -42,7 +43,7 @@ fn check(got: &penstock_store::PinnedKey, content: &FormedKey) {
     for row in 0..small().num_rows() {
         let (part, digit, limb) = small().place(row);
         let wanted = small().rows_needed(got.limbs()).iter().any(|run| run.contains(&row));
-        let found = got.row(part, digit, limb);
+        let found = got.row(Part::BOTH[part], digit, limb);
         assert_eq!(found.is_some(), wanted, "{}", small().describe(row));
         assert!(found.is_none_or(|words| words == content.words(row)), "{}", small().describe(row));
     }
@@ -111,7 +112,7 @@ fn random_gets_of_all_forms_under_a_budget_have_the_right_words() {
         let prefetch_uses = if seed == 3 { 0 } else { 8 };
         let options = Options { policy, prefetch_uses, ..Options::new(2 * small().bytes_needed(6)) };
         let cache = Cache::new(store.clone(), options).unwrap();
-        let plan = cache.plan(uses.iter().map(|&(at, limbs)| Use { name: name("alice", rot(at)), limbs }).collect());
+        let plan = cache.plan(uses.iter().map(|&(at, limbs)| Use { name: name("alice", rot(at)), limbs }).collect(), 0);
         let session = cache.session(tenant("alice"), small().digest()).following(&plan);
         for (number, limbs) in uses {
             check(&session.get(rot(number), limbs).unwrap(), &formed("alice", rot(number), FORMS[number]));
@@ -143,7 +144,7 @@ fn a_truncated_key_above_its_rows_is_an_error_that_moves_nothing() {
     // Limbs that no key of the set has are another error.
     assert!(matches!(session.get(rot(2), 7).err().unwrap(), Error::Segment(SegmentError::Value { .. })));
     // A plan above the rows fails nothing but that read ahead, and the get says why.
-    let plan = cache.plan(vec![Use { name: name("alice", rot(4)), limbs: 3 }]);
+    let plan = cache.plan(vec![Use { name: name("alice", rot(4)), limbs: 3 }], 0);
     let error = session.following(&plan).get(rot(4), 3).err().unwrap();
     assert!(matches!(error, Error::AboveRows { .. }));
     assert!(session.get(rot(4), 1).is_ok());
@@ -255,7 +256,7 @@ fn a_seed_of_another_key_tenant_or_pair_is_not_taken_for_the_keys_own() {
         forged[at] = value;
         seal(&mut forged);
         fs::write(&elsewhere, &forged).unwrap();
-        let error = store.import_segment(&elsewhere, None, None).unwrap_err();
+        let error = store.import_segment(&elsewhere, None, None, false).unwrap_err();
         assert!(matches!(&error, Error::Segment(SegmentError::DamagedRow { .. })), "{at}: {error}");
     }
     assert_eq!(store.list().unwrap().len(), 1);
@@ -271,7 +272,7 @@ fn a_given_segment_becomes_the_stores_own_file() {
     let inode = |path: &Path| fs::metadata(path).unwrap().ino();
     let own = file(folder.path(), "alice", rot(1));
     for replaced in [false, true, true] {
-        let imported = store.adopt_segment(&path, Some(&tenant("alice")), Some(small().digest())).unwrap();
+        let imported = store.import_segment(&path, Some(&tenant("alice")), Some(small().digest()), true).unwrap();
         assert_eq!(imported.replaced, replaced);
         assert_eq!(inode(&path), inode(&own));
         assert_eq!(fs::read_dir(own.parent().unwrap()).unwrap().count(), 1);
@@ -284,7 +285,7 @@ fn a_given_segment_becomes_the_stores_own_file() {
     let mut damaged = bytes.clone();
     *damaged.last_mut().unwrap() ^= 1;
     fs::write(&path, &damaged).unwrap();
-    assert!(store.adopt_segment(&path, None, None).is_err());
+    assert!(store.import_segment(&path, None, None, true).is_err());
     assert!(fs::read(&own).unwrap() == bytes);
 }
 
@@ -297,7 +298,7 @@ fn a_segment_from_elsewhere_is_imported_as_it_is() {
         let bytes = write_segment(&path, &tenant("alice"), rot(number), &content).unwrap();
         assert_eq!(bytes, fs::metadata(&path).unwrap().len());
         for replaced in [false, true] {
-            let imported = store.import_segment(&path, Some(&tenant("alice")), Some(small().digest())).unwrap();
+            let imported = store.import_segment(&path, Some(&tenant("alice")), Some(small().digest()), false).unwrap();
             assert_eq!(
                 (imported.name, imported.bytes, imported.replaced),
                 (name("alice", rot(number)), bytes, replaced)
@@ -322,7 +323,7 @@ fn a_segment_from_elsewhere_that_is_not_whole_changes_nothing() {
         let whole = fs::read(&path).unwrap();
         let import = |bytes: &[u8]| {
             fs::write(&path, bytes).unwrap();
-            store.import_segment(&path, None, None).unwrap_err()
+            store.import_segment(&path, None, None, false).unwrap_err()
         };
         for _ in 0..20 {
             let mut flipped = whole.clone();
@@ -342,7 +343,7 @@ fn a_segment_from_elsewhere_that_is_not_whole_changes_nothing() {
         for (tenant, digest) in
             [(Some(tenant("bob")), None), (None, Some(penstock_store::synthetic::shape(512, 5, 2, 3).digest()))]
         {
-            let error = store.import_segment(&path, tenant.as_ref(), digest).unwrap_err();
+            let error = store.import_segment(&path, tenant.as_ref(), digest, false).unwrap_err();
             assert!(
                 matches!(error, Error::Segment(SegmentError::Source(_)) | Error::OtherParameters { .. }),
                 "{error}"
@@ -392,7 +393,7 @@ fn a_segment_from_elsewhere_with_a_word_above_its_modulus_is_refused() {
     header.row_checksums[number] = header.row_checksum(row, words);
     bytes[..header.encode().len()].copy_from_slice(&header.encode());
     fs::write(&path, &bytes).unwrap();
-    let error = store.import_segment(&path, None, None).unwrap_err();
+    let error = store.import_segment(&path, None, None, false).unwrap_err();
     assert!(error.to_string().contains("not below its modulus"), "{error}");
     assert!(store.list().unwrap().is_empty());
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::{Folder, open, openfhe, tenant};
-use penstock_ckks::openfhe_bytes::{Part, parse_evaluation_key};
+use penstock_ckks::openfhe_bytes::parse_evaluation_key;
+use penstock_ckks::{KeyView, Part};
 use penstock_store::synthetic::Random;
 use penstock_store::{
     Cache, Checked, Error, KeyContent, KeyFile, KeyId, KeyName, Layout, OpenFheKey, Options, Params, SegmentError,
@@ -20,10 +21,12 @@ fn openfhes_keys_come_back_word_by_word() {
     let Some(samples) = openfhe::samples() else { return };
     let folder = Folder::new();
     let (store, _) = open(folder.path());
-    let imported = store.import_openfhe(&tenant("alice"), &samples.rotations[..], Params::Limbs(NUM_Q), None).unwrap();
+    let imported =
+        store.import_openfhe(&tenant("alice"), &samples.rotations[..], Params::Limbs(NUM_Q), None, None).unwrap();
     assert_eq!(imported.iter().map(|each| each.name.key).collect::<Vec<_>>(), [KeyId::Rot(5), KeyId::Rot(25)]);
-    let relin =
-        store.import_openfhe(&tenant("alice"), &samples.relin[..], Params::Limbs(NUM_Q), Some(KeyId::Relin)).unwrap();
+    let relin = store
+        .import_openfhe(&tenant("alice"), &samples.relin[..], Params::Limbs(NUM_Q), Some(KeyId::Relin), None)
+        .unwrap();
     let digest = relin[0].name.digest;
     assert!(imported.iter().all(|each| each.name.digest == digest && !each.replaced));
     let cache = Cache::new(Arc::new(store), Options::new(1 << 20)).unwrap();
@@ -38,7 +41,7 @@ fn openfhes_keys_come_back_word_by_word() {
             for (part, digit, limb) in in_file_order(key.shape()) {
                 // The file has N, the words and the modulus one after the other.
                 let mut pattern = 16u64.to_le_bytes().to_vec();
-                let words = key.row(part, digit, limb).unwrap();
+                let words = key.row(Part::BOTH[part], digit, limb).unwrap();
                 words.iter().chain([&key.shape().moduli()[limb]]).for_each(|word| pattern.extend(word.to_le_bytes()));
                 let at = bytes[from..].windows(pattern.len()).position(|window| window == pattern).expect("the row");
                 from += at + pattern.len();
@@ -94,12 +97,13 @@ fn what_a_context_keeps_is_named_by_what_the_file_says() {
     let folder = Folder::new();
     let (store, _) = open(folder.path());
     let alice = tenant("alice");
-    let rotations = store.import_openfhe(&alice, &samples.context_rotations[..], Params::Limbs(NUM_Q), None).unwrap();
+    let rotations =
+        store.import_openfhe(&alice, &samples.context_rotations[..], Params::Limbs(NUM_Q), None, None).unwrap();
     assert_eq!(rotations.iter().map(|each| each.name.key).collect::<Vec<_>>(), [KeyId::Rot(5), KeyId::Rot(25)]);
-    let relin = store.import_openfhe(&alice, &samples.context_relin[..], Params::Limbs(NUM_Q), None).unwrap();
+    let relin = store.import_openfhe(&alice, &samples.context_relin[..], Params::Limbs(NUM_Q), None, None).unwrap();
     assert_eq!(relin.iter().map(|each| each.name.key).collect::<Vec<_>>(), [KeyId::Relin]);
     assert_eq!(relin[0].name.digest, rotations[0].name.digest);
-    let wrong = store.import_openfhe(&alice, &samples.context_relin[..], Params::Limbs(NUM_Q), Some(KeyId::Conj));
+    let wrong = store.import_openfhe(&alice, &samples.context_relin[..], Params::Limbs(NUM_Q), Some(KeyId::Conj), None);
     assert!(matches!(wrong, Err(Error::Segment(SegmentError::Value { .. }))));
     // The file is the list, followed by the content of a file of the key alone or of the map: tag and list are 48 or 56
     // bytes.
@@ -120,12 +124,13 @@ fn keys_of_two_secrets_or_of_higher_powers_are_not_imported() {
     let keys = OpenFheKey::parse(&samples.two_secrets[..], NUM_Q).unwrap();
     let ids: Vec<_> = keys.iter().map(|key| key.id().unwrap()).collect();
     assert_eq!((ids.len(), ids.iter().filter(|id| **id == KeyId::Rot(5)).count()), (4, 2));
-    let error = store.import_openfhe(&tenant("t"), &samples.two_secrets[..], Params::Limbs(NUM_Q), None).unwrap_err();
+    let error =
+        store.import_openfhe(&tenant("t"), &samples.two_secrets[..], Params::Limbs(NUM_Q), None, None).unwrap_err();
     assert!(
         matches!(&error, Error::WrongSecret { .. }) && error.to_string().contains("serialize one's keys"),
         "{error}"
     );
-    let error = store.import_openfhe(&tenant("t"), &samples.powers[..], Params::Limbs(NUM_Q), None).unwrap_err();
+    let error = store.import_openfhe(&tenant("t"), &samples.powers[..], Params::Limbs(NUM_Q), None, None).unwrap_err();
     assert!(error.to_string().contains("power 3"), "{error}");
     assert!(store.list().unwrap().is_empty());
 }
@@ -187,7 +192,7 @@ fn what_a_file_does_not_say_the_caller_has_to() {
     let Some(samples) = openfhe::samples() else { return };
     let folder = Folder::new();
     let (store, _) = open(folder.path());
-    let import = |bytes, num_q, key| store.import_openfhe(&tenant("t"), bytes, Params::Limbs(num_q), key);
+    let import = |bytes, num_q, key| store.import_openfhe(&tenant("t"), bytes, Params::Limbs(num_q), key, None);
     assert!(matches!(import(&samples.relin[..], NUM_Q, None), Err(Error::Segment(SegmentError::Value { .. }))));
     assert!(matches!(
         import(&samples.rotations[..], NUM_Q, Some(KeyId::Relin)),
@@ -203,7 +208,7 @@ fn what_a_file_does_not_say_the_caller_has_to() {
     ));
     assert!(matches!(import(b"", NUM_Q, None), Err(Error::OpenFhe(_))));
     let other = penstock_store::synthetic::shape(16, NUM_Q, 2, 2);
-    let refused = store.import_openfhe(&tenant("t"), &samples.relin[..], Params::Of(&other), Some(KeyId::Relin));
+    let refused = store.import_openfhe(&tenant("t"), &samples.relin[..], Params::Of(&other), Some(KeyId::Relin), None);
     assert!(matches!(refused, Err(Error::OtherParameters { .. })));
     assert!(store.list().unwrap().is_empty());
 }
@@ -243,7 +248,8 @@ fn a_key_that_was_made_at_a_level_is_a_truncated_key_of_its_parameters() {
         let folder = Folder::new();
         let (store, _) = open(folder.path());
         let bytes = at_level(&samples.relin, limbs);
-        let imported = store.import_openfhe(&tenant("t"), &bytes[..], Params::Of(&shape), Some(KeyId::Relin)).unwrap();
+        let imported =
+            store.import_openfhe(&tenant("t"), &bytes[..], Params::Of(&shape), Some(KeyId::Relin), None).unwrap();
         let name = imported[0].name.clone();
         assert_eq!(name.digest, shape.digest());
         assert_eq!(store.entry(&name).unwrap().layout, Layout { limbs, seeded: false });
@@ -254,7 +260,7 @@ fn a_key_that_was_made_at_a_level_is_a_truncated_key_of_its_parameters() {
         for row in shape.rows_needed(limbs).into_iter().flatten() {
             let (part, digit, limb) = shape.place(row);
             whole.fill(row, &mut words).unwrap();
-            assert_eq!(key.row(part, digit, limb).unwrap(), words, "{}", shape.describe(row));
+            assert_eq!(key.row(Part::BOTH[part], digit, limb).unwrap(), words, "{}", shape.describe(row));
         }
         assert!(matches!(session.get(KeyId::Relin, limbs + 1), Err(Error::AboveRows { .. })));
     }

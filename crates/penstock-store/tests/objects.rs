@@ -10,6 +10,7 @@ use common::{Folder, import, listed, name, small, words};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
+use penstock_ckks::{KeyView, Part};
 use penstock_store::{Backend, Cache, Error, KeyId, ObjectBackend, Options, SegmentError, Store};
 
 const ROT: KeyId = KeyId::Rot(5);
@@ -21,7 +22,7 @@ fn read_all(store: Arc<Store>, owner: &str, id: KeyId) -> Result<(), Error> {
         let got = session.get(id, limbs)?;
         for row in small().rows_needed(limbs).into_iter().flatten() {
             let (part, digit, limb) = small().place(row);
-            assert_eq!(got.row(part, digit, limb).unwrap(), words(owner, id)[row]);
+            assert_eq!(got.row(Part::BOTH[part], digit, limb).unwrap(), words(owner, id)[row]);
         }
     }
     Ok(())

@@ -7,6 +7,7 @@ use std::fs;
 use std::sync::Arc;
 
 use common::{Folder, flip, import, key, listed, name, open, small, tenant};
+use penstock_ckks::{KeyView, Part};
 use penstock_store::synthetic::{FormedKey, SyntheticKey};
 use penstock_store::{
     Cache, Error, Form, KeyContent, KeyId, KeyName, Opening, Options, SegmentError, Session, Store, Use, write_segment,
@@ -48,7 +49,7 @@ fn session(cache: &Cache, tag: Option<&str>) -> Session {
 fn gets(session: &Session, id: KeyId, tag: &str) -> bool {
     let got = session.get(id, 3).unwrap();
     let row = small().row(1, 0, 2);
-    got.row(1, 0, 2).unwrap() == of_tag(id, tag).words(row)
+    got.row(Part::B, 0, 2).unwrap() == of_tag(id, tag).words(row)
 }
 
 #[test]
@@ -102,7 +103,7 @@ fn sessions_see_the_keys_of_their_pair_alone() {
         assert_eq!(name, name_of(2, id));
         Use { name, limbs: 6 }
     });
-    let plan = cache.plan(uses.to_vec());
+    let plan = cache.plan(uses.to_vec(), 0);
     let planned = new.following(&plan);
     assert!([KeyId::Rot(5), KeyId::Relin].into_iter().all(|id| planned.get(id, 6).is_ok()));
     assert_eq!((plan.remaining(), cache.stats().unplanned), (0, 0));
@@ -195,9 +196,9 @@ fn a_segment_of_the_new_pair_is_imported_and_a_tenant_removed_with_all_pairs() {
     let form = Form { limbs: 2, ..Form::full(&small()) };
     let content = FormedKey { key: of_tag(KeyId::Relin, "new"), form };
     write_segment(&path, &alice, KeyId::Relin, &content).unwrap();
-    assert!(matches!(store.import_segment(&path, None, None), Err(Error::WrongSecret { .. })));
+    assert!(matches!(store.import_segment(&path, None, None, false), Err(Error::WrongSecret { .. })));
     store.replace(&alice, small().digest()).unwrap();
-    let imported = store.import_segment(&path, None, None).unwrap();
+    let imported = store.import_segment(&path, None, None, false).unwrap();
     assert_eq!(imported.name, name_of(2, KeyId::Relin));
     let entry = store.entry(&imported.name).unwrap();
     assert!(store.verify(&entry).fault.is_none());

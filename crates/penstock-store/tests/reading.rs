@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::thread;
 
 use common::{Folder, file, import, key, listed, name, open, small, tenant, words};
+use penstock_ckks::{KeyView, Part};
 use penstock_store::{Cache, Error, KeyId, Options, Reader, Store};
 
 const NOBODY: u32 = 65534;
@@ -92,7 +93,7 @@ fn keys_are_listed_verified_and_read_where_nothing_can_be_written() {
             assert!(store.gc(None, true).unwrap().is_empty());
             let cache = Cache::new(Arc::new(store), Options::new(1 << 20)).unwrap();
             let rows = cache.session(tenant("alice"), small().digest()).get(KeyId::Rot(5), 6).unwrap();
-            assert_eq!(rows.row(1, 2, 5).unwrap(), words("alice", KeyId::Rot(5))[small().row(1, 2, 5)]);
+            assert_eq!(rows.row(Part::B, 2, 5).unwrap(), words("alice", KeyId::Rot(5))[small().row(1, 2, 5)]);
         });
         assert_eq!(contents(folder.path()), before);
     }

@@ -4,8 +4,9 @@ The work is done in Rust (`crates/penstock-store`). This package checks argument
 of the rest of penstock. Format, guarantees and commands: `docs/keystore.md`.
 """
 
+from penstock._engine import KeyPlan, KeySession
 from penstock.errors import BudgetTooSmall, KeyDamaged, KeyMissing, KeyRefused
-from penstock.keystore.cache import KeyCache, KeyPlan, KeySession, KeyUse, PinnedKey
+from penstock.keystore.cache import KeyCache, KeyUse
 from penstock.keystore.place import Place, local_folder
 from penstock.keystore.store import (
     ImportedKey,
@@ -31,7 +32,6 @@ __all__ = [
     "KeySession",
     "KeyStore",
     "KeyUse",
-    "PinnedKey",
     "Place",
     "StoredKey",
     "VerifiedKey",

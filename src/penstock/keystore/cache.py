@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from penstock import _engine
+from penstock._engine import KeyPlan, KeySession
 from penstock.keystore.store import KeyName, KeyStore
 
 DEFAULT_PREFETCH_USES = 64
@@ -21,16 +18,6 @@ class KeyUse(NamedTuple):
 
     name: KeyName
     limbs: int
-
-
-class SessionCounts(NamedTuple):
-    """The gets of one session."""
-
-    hits: int
-    """Found every row there, or on its way."""
-    misses: int
-    miss_bytes: int
-    """That misses read or expanded."""
 
 
 class ResidentKey(NamedTuple):
@@ -118,7 +105,7 @@ class KeyCache:
 
     def plan(self, uses: Iterable[KeyUse], *, lead: int = 0) -> KeyPlan:
         """Make a future known, until the plan is closed. It begins once `lead` uses of other plans are over."""
-        return KeyPlan(self.handle.plan([(use.name, use.limbs) for use in uses], lead))
+        return self.handle.plan([(use.name, use.limbs) for use in uses], lead)
 
     def residents(self) -> list[ResidentKey]:
         """The keys with rows in memory."""
@@ -140,74 +127,8 @@ class KeyCache:
         With `secret_tag`, keys of another secret key are refused, even if imported since; without, it is the tenant's
         oldest key pair that is used. The pair is not retired while the session exists.
         """
-        return KeySession(self.handle.session(tenant, digest, None if plan is None else plan.handle, secret_tag))
+        return self.handle.session(tenant, digest, plan, secret_tag)
 
     def stats(self) -> CacheStats:
         """The counters so far."""
         return CacheStats(**self.handle.stats())
-
-
-class KeyPlan:
-    """A known future. A context manager; closed, it no longer counts."""
-
-    def __init__(self, handle: _engine.KeyPlan) -> None:
-        self.handle = handle
-
-    @property
-    def remaining(self) -> int:
-        """Uses that are still to come."""
-        return self.handle.remaining
-
-    def close(self) -> None:
-        self.handle.close()
-
-    def __enter__(self) -> KeyPlan:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
-
-
-class KeySession:
-    """One tenant's access. Thread safe."""
-
-    def __init__(self, handle: _engine.KeySession) -> None:
-        self.handle = handle
-
-    def get(self, key: str, limbs: int) -> PinnedKey:
-        """The rows that a key switch at `limbs` limbs reads, of the key that the index names now; they stay in memory
-        until the result is released.
-
-        Raises: KeyMissing, KeyRefused, KeyDamaged, BudgetTooSmall, StoreUnusable: an error of this get alone.
-        """
-        return PinnedKey(self.handle.get(key, limbs))
-
-    def counts(self) -> SessionCounts:
-        """The counters of this session alone."""
-        return SessionCounts(*self.handle.counts())
-
-
-class PinnedKey:
-    """Rows of a key in use. A context manager."""
-
-    def __init__(self, handle: _engine.PinnedKey) -> None:
-        self.handle = handle
-
-    @property
-    def limbs(self) -> int:
-        """Limbs that the key was asked for at."""
-        return self.handle.limbs
-
-    def row(self, part: int, digit: int, limb: int) -> npt.NDArray[np.uint64] | None:
-        """(N,) uint64, a copy of one row: part 0 is A, 1 is B; limbs are Q's, then P's. `None`: not asked for."""
-        return self.handle.row(part, digit, limb)
-
-    def release(self) -> None:
-        """Let go of the rows; others may take their place."""
-        self.handle.release()
-
-    def __enter__(self) -> PinnedKey:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.release()

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from penstock import _engine
 from penstock.errors import KeyRefused
@@ -56,8 +56,7 @@ class StoredKey:
     """`[l - 1]`: bytes of them that are read from storage; the others are expanded from a seed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportedKey:
+class ImportedKey(NamedTuple):
     """What one import wrote."""
 
     name: KeyName
@@ -66,8 +65,7 @@ class ImportedKey:
     """The store had this key before."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifiedKey:
+class VerifiedKey(NamedTuple):
     """A key after every row of it was read."""
 
     name: KeyName
@@ -77,8 +75,7 @@ class VerifiedKey:
     damaged_rows: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Garbage:
+class Garbage(NamedTuple):
     """A file that no key needs, or whose index row or path is wrong."""
 
     path: str
@@ -212,8 +209,8 @@ class KeyStore:
 
     def list_keys(self, *, tenant: str | None = None, digest: str | None = None) -> list[StoredKey]:
         """Whole keys in the order of names; optionally of one tenant or one set of parameters."""
-        entries = self.handle.entries()
-        return [_stored(each) for each in entries if tenant in (None, each.tenant) and digest in (None, each.digest)]
+        keys = map(_stored, self.handle.entries())
+        return [key for key in keys if tenant in (None, key.name.tenant) and digest in (None, key.name.digest)]
 
     def key(self, name: KeyName) -> StoredKey:
         """One key.
@@ -251,15 +248,12 @@ class KeyStore:
         shape = None if params is None else _shape(params)
         limbs = params.num_q if params is not None else num_q
         assert limbs is not None
-        if isinstance(source, Path):
-            try:
-                imported = self.handle.import_openfhe_file(tenant, str(source), limbs, key, shape, only)
-            except KeyRefused as error:
-                raise KeyRefused(f"{source}: {error}") from error
-        elif only is not None:
-            raise TypeError("chosen keys are imported from a file")
-        else:
-            imported = self.handle.import_openfhe(tenant, source, limbs, key, shape)
+        try:
+            imported = self.handle.import_openfhe(tenant, source, limbs, key, shape, only)
+        except KeyRefused as error:
+            if isinstance(source, bytes):
+                raise
+            raise KeyRefused(f"{source}: {error}") from error
         return [_imported(*each) for each in imported]
 
     def import_segment(
@@ -294,8 +288,7 @@ class KeyStore:
 
         Raises: KeyRefused: there is one pair. StoreUnusable: a file cannot be removed.
         """
-        found = self.handle.retire(tenant, parameter_digest(params))
-        return [Garbage(path=path, file_bytes=size, reason=reason, kept=kept) for path, size, reason, kept in found]
+        return [Garbage(*each) for each in self.handle.retire(tenant, parameter_digest(params))]
 
     def takes(self, tenant: str, digest: str, secret_tag: str) -> bool:
         """Whether keys of this secret key may be imported: the tenant's own, its first, or a new pair's."""
@@ -310,9 +303,8 @@ class KeyStore:
 
         Raises: KeyMissing.
         """
-        size = self.handle.entry(name).file_bytes
-        fault, damaged = self.handle.verify(name)
-        return VerifiedKey(name=name, file_bytes=size, fault=fault, damaged_rows=damaged)
+        size = self.key(name).file_bytes
+        return VerifiedKey(name, size, *self.handle.verify(name))
 
     def gc(self, *, tenant: str | None = None, dry_run: bool = False) -> list[Garbage]:
         """Remove what no key needs: damaged segments, unfinished files, and with `tenant` all keys of that tenant.
@@ -323,26 +315,13 @@ class KeyStore:
         Returns: the removed and repaired files; with `dry_run`, the files that would be.
         Raises: StoreUnusable: an import is running, or a file cannot be removed.
         """
-        found = self.handle.gc(tenant, dry_run)
-        return [Garbage(path=path, file_bytes=size, reason=reason, kept=kept) for path, size, reason, kept in found]
+        return [Garbage(*each) for each in self.handle.gc(tenant, dry_run)]
 
 
 def _imported(name: tuple[str, str, str, int], size: int, replaced: bool) -> ImportedKey:
-    return ImportedKey(name=KeyName(*name), file_bytes=size, replaced=replaced)
+    return ImportedKey(KeyName(*name), size, replaced)
 
 
-def _stored(entry: _engine.StoredKey) -> StoredKey:
-    return StoredKey(
-        name=KeyName(entry.tenant, entry.digest, entry.key, entry.pair),
-        secret_tag=entry.secret_tag,
-        ring_dim=entry.ring_dim,
-        moduli_q=tuple(entry.moduli_q),
-        moduli_p=tuple(entry.moduli_p),
-        dnum=entry.dnum,
-        digit_limbs=entry.digit_limbs,
-        limbs=entry.limbs,
-        form=entry.form,
-        file_bytes=entry.file_bytes,
-        bytes_needed=tuple(entry.bytes_needed),
-        stored_bytes=tuple(entry.stored_bytes),
-    )
+def _stored(entry: dict[str, Any]) -> StoredKey:
+    fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
+    return StoredKey(**fields | {"name": KeyName(*entry["name"])})

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from penstock import _engine
+from penstock._engine import CkksContext, CkksKey
 from penstock.errors import PenstockError
 from penstock.keystore import KeyCache, KeyPlan, KeySession, KeyStore, KeyUse, parameter_digest
 from penstock.keystore.cache import DEFAULT_PREFETCH_USES
@@ -47,7 +47,7 @@ class KeySource(Protocol):
     waits_s: list[float]
     """Seconds that each `get` took, in order."""
 
-    def get(self, key: str, limbs: int) -> AbstractContextManager[Any]:
+    def get(self, key: str, limbs: int) -> AbstractContextManager[CkksKey]:
         """The engine's form of the key, for a key switch at `limbs` limbs. The rows stay until the exit."""
         ...
 
@@ -63,7 +63,7 @@ class KeySource(Protocol):
 class WholeKeys(Protocol):
     """Keys for a whole program at once."""
 
-    def of_program(self, names: Sequence[str]) -> Any:
+    def of_program(self, names: Sequence[str]) -> tuple[KeySession, Sequence[str]] | list[CkksKey]:
         """The keys of these names as `_engine.CkksProgram.run` takes them."""
         ...
 
@@ -83,45 +83,37 @@ class SessionKeys:
         self.session = session
         self.waits_s: list[float] = []
 
-    def of_program(self, names: Sequence[str]) -> Any:
-        return self.session.handle, list(names)
+    def of_program(self, names: Sequence[str]) -> tuple[KeySession, Sequence[str]]:
+        return self.session, names
 
     def ran(self, uses: Sequence[tuple[str, int]], waits_s: Sequence[float]) -> None:
         self.waits_s.extend(waits_s)
 
 
-class KeysInMemory:
-    """All keys, whole."""
+class _ResidentKeys:
+    """Keys that are in memory before a run, and stay there for further ones."""
 
-    def __init__(self, params: CkksParameters, engine: _engine.CkksContext) -> None:
-        self._params, self._engine = params, engine
-        self._keys: dict[str, _engine.CkksKey] = {}
+    def __init__(self, params: CkksParameters) -> None:
+        self._params = params
+        self._keys: dict[str, CkksKey] = {}
+        self._resident_bytes: int | None = None
+        """`None`: of the whole keys."""
         self._requested_bytes = 0
         self.waits_s: list[float] = []
 
-    def put(self, key: str, content: bytes) -> None:
-        """Take a key in OpenFHE's bytes."""
-        self._keys[key] = self._engine.import_key(content)
+    def get(self, key: str, limbs: int) -> AbstractContextManager[CkksKey]:
+        """Raises: PenstockError: no such key is there."""
+        there = self._key(key)
+        self.ran([(key, limbs)], [0.0])
+        return nullcontext(there)
 
-    def take(self, key: str, made: Path) -> None:
-        """Take a key from a file of OpenFHE's."""
-        with os_errors(made, "read"):
-            self.put(key, made.read_bytes())
-
-    def get(self, key: str, limbs: int) -> AbstractContextManager[Any]:
-        """Raises: PenstockError: no such key was made."""
-        whole = self._whole(key)
-        self.waits_s.append(0.0)
-        self._requested_bytes += self._params.key_bytes(limbs, key=key)
-        return nullcontext(whole)
-
-    def _whole(self, key: str) -> _engine.CkksKey:
+    def _key(self, key: str) -> CkksKey:
         if key not in self._keys:
-            raise _no_key(key)
+            raise PenstockError(f"no key '{key}': the program asks for a key that its trace has not")
         return self._keys[key]
 
-    def of_program(self, names: Sequence[str]) -> Any:
-        return [self._whole(name) for name in names]
+    def of_program(self, names: Sequence[str]) -> list[CkksKey]:
+        return [self._key(name) for name in names]
 
     def ran(self, uses: Sequence[tuple[str, int]], waits_s: Sequence[float]) -> None:
         self.waits_s.extend(waits_s)
@@ -133,15 +125,33 @@ class KeysInMemory:
 
     def traffic(self) -> KeyTraffic:
         size = sum(self._params.key_bytes(key=key) for key in self._keys)
+        there = size if self._resident_bytes is None else self._resident_bytes
         return KeyTraffic(
-            key_bytes=size, requested_bytes=self._requested_bytes, hits=len(self.waits_s), peak_resident_bytes=size
+            key_bytes=size, requested_bytes=self._requested_bytes, hits=len(self.waits_s), peak_resident_bytes=there
         )
 
     def close(self) -> None:
         """The keys stay for another run."""
 
 
-class KeysHeld:
+class KeysInMemory(_ResidentKeys):
+    """All keys, whole."""
+
+    def __init__(self, params: CkksParameters, engine: CkksContext) -> None:
+        super().__init__(params)
+        self._engine = engine
+
+    def put(self, key: str, content: bytes) -> None:
+        """Take a key in OpenFHE's bytes."""
+        self._keys[key] = self._engine.import_key(content)
+
+    def take(self, key: str, made: Path) -> None:
+        """Take a key from a file of OpenFHE's."""
+        with os_errors(made, "read"):
+            self.put(key, made.read_bytes())
+
+
+class KeysHeld(_ResidentKeys):
     """Keys of a store that are read once, up to each one's highest limbs, and stay in memory.
 
     Args:   limbs: key -> limbs of its highest use. secret_tag: of the secret key whose keys alone are handed out.
@@ -157,48 +167,20 @@ class KeysHeld:
         *,
         secret_tag: str | None = None,
     ) -> None:
+        super().__init__(params)
         digest = parameter_digest(params)
         stored = {key.name.key: key for key in store.list_keys(tenant=tenant, digest=digest)}
-        self._params, self._limbs = params, dict(limbs)
-        held = {key: stored[key].bytes_needed[most - 1] for key, most in limbs.items() if key in stored}
-        self._resident_bytes = sum(held.values())
+        self._limbs = dict(limbs)
+        self._resident_bytes = sum(stored[key].bytes_needed[most - 1] for key, most in limbs.items() if key in stored)
         self._cache = KeyCache(store, max(1, self._resident_bytes), policy="lru", prefetch_uses=0)
         session = self._cache.session(tenant, digest, secret_tag=secret_tag)
-        self._pinned = {key: session.get(key, most) for key, most in limbs.items()}
-        self._requested_bytes = 0
-        self.waits_s: list[float] = []
+        self._keys = {key: session.get(key, most) for key, most in limbs.items()}
 
-    def get(self, key: str, limbs: int) -> AbstractContextManager[Any]:
+    def get(self, key: str, limbs: int) -> AbstractContextManager[CkksKey]:
         """Raises: PenstockError: no such key was read, or fewer rows of it."""
-        if key not in self._pinned:
-            raise _no_key(key)
-        if limbs > self._limbs[key]:
+        if limbs > self._limbs.get(key, limbs):
             raise PenstockError(f"key '{key}' was read up to {self._limbs[key]} limbs, and is asked for at {limbs}")
-        self.waits_s.append(0.0)
-        self._requested_bytes += self._params.key_bytes(limbs, key=key)
-        return nullcontext(self._pinned[key].handle)
-
-    def of_program(self, names: Sequence[str]) -> Any:
-        return [self._pinned[name].handle for name in names]
-
-    def ran(self, uses: Sequence[tuple[str, int]], waits_s: Sequence[float]) -> None:
-        self.waits_s.extend(waits_s)
-        self._requested_bytes += sum(self._params.key_bytes(limbs, key=key) for key, limbs in uses)
-
-    def begin(self) -> None:
-        """Count another run's uses, from none."""
-        self.waits_s, self._requested_bytes = [], 0
-
-    def traffic(self) -> KeyTraffic:
-        return KeyTraffic(
-            key_bytes=sum(self._params.key_bytes(key=key) for key in self._pinned),
-            requested_bytes=self._requested_bytes,
-            hits=len(self.waits_s),
-            peak_resident_bytes=self._resident_bytes,
-        )
-
-    def close(self) -> None:
-        """The keys stay for another run."""
+        return super().get(key, limbs)
 
 
 class KeysOnDisk:
@@ -257,15 +239,15 @@ class KeysOnDisk:
         }
         return [KeyUse(names[key], limbs) for key, limbs in self._uses]
 
-    def get(self, key: str, limbs: int) -> AbstractContextManager[Any]:
+    def get(self, key: str, limbs: int) -> AbstractContextManager[CkksKey]:
         """Raises: KeyMissing, KeyRefused, KeyDamaged, BudgetTooSmall, StoreUnusable."""
         started = time.perf_counter()
         pinned = self.begin().get(key, limbs)
         self.waits_s.append(time.perf_counter() - started)
-        return _Pinned(pinned)
+        return pinned
 
-    def of_program(self, names: Sequence[str]) -> Any:
-        return self.begin().handle, list(names)
+    def of_program(self, names: Sequence[str]) -> tuple[KeySession, Sequence[str]]:
+        return self.begin(), names
 
     def ran(self, uses: Sequence[tuple[str, int]], waits_s: Sequence[float]) -> None:
         self.waits_s.extend(waits_s)
@@ -295,20 +277,3 @@ class KeysOnDisk:
         if self._plan is not None:
             self._plan.close()
         self._plan = self._session = self._cache = None
-
-
-class _Pinned(AbstractContextManager[Any]):
-    """Rows in use, in the engine's form; released at the exit."""
-
-    def __init__(self, pinned: Any) -> None:
-        self._pinned = pinned
-
-    def __enter__(self) -> Any:
-        return self._pinned.handle
-
-    def __exit__(self, *_: object) -> None:
-        self._pinned.release()
-
-
-def _no_key(key: str) -> PenstockError:
-    return PenstockError(f"no key '{key}': the program asks for a key that its trace has not")

@@ -68,7 +68,7 @@ class SessionKeys:
         pinned = self._session.get(key, limbs)
         self.waits_s.append(time.perf_counter() - started)
         with pinned:
-            yield pinned.handle
+            yield pinned
 
     def traffic(self) -> KeyTraffic:
         """The counters belong to the cache, for all jobs; see `JobResult`."""

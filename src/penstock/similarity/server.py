@@ -233,7 +233,7 @@ class Server:
         """
         ring, found = self._small, [query]
         for step, element in enumerate(expansion_elements(self.layout)):
-            key = self._small_keys[element].handle
+            key = self._small_keys[element]
             turned = [ring.perform("rotate", [each], argument=element, key=key)[0] for each in found]
             pairs = list(zip(found, turned, strict=True))
             power = 2 * self.small.ring_dim - (1 << step)
@@ -265,7 +265,7 @@ class Server:
 
     def _pack(self, parts: list[_engine.CkksCiphertext], keys: tuple[Any, Any]) -> _engine.CkksCiphertext:
         packed = _engine.ckks_pack_small(self._context, self._small, parts)
-        return self._context.switch_small(packed, keys[0].handle, keys[1].handle)
+        return self._context.switch_small(packed, keys[0], keys[1])
 
     def _compared(
         self,

@@ -73,6 +73,16 @@ impl LocalFolder {
         Ok((at, name))
     }
 
+    /// The same without making any; `None`: one is missing.
+    fn folder_there<'a>(&self, path: &'a str) -> Result<Option<(OwnedFd, &'a str)>> {
+        match self.folder_of(path, false) {
+            Err(Error::Segment(SegmentError::Io { source, .. })) if source.kind() == io::ErrorKind::NotFound => {
+                Ok(None)
+            }
+            found => found.map(Some),
+        }
+    }
+
     /// The error of `errno` at `name` in the folder `at`, which says where a link is in the way.
     fn refused(&self, full: &Path, at: BorrowedFd<'_>, name: &str, doing: &'static str, errno: Errno) -> Error {
         let found = rustix::fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW);
@@ -134,12 +144,7 @@ impl Backend for LocalFolder {
 
     fn size(&self, path: &str) -> Result<Option<u64>> {
         let failed = |error| Error::io(self.root.join(path), "look at", error);
-        let (folder, name) = match self.folder_of(path, false) {
-            Err(Error::Segment(SegmentError::Io { source, .. })) if source.kind() == io::ErrorKind::NotFound => {
-                return Ok(None);
-            }
-            found => found?,
-        };
+        let Some((folder, name)) = self.folder_there(path)? else { return Ok(None) };
         match rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(data) if FileType::from_raw_mode(data.st_mode) == FileType::RegularFile => {
                 u64::try_from(data.st_size).map(Some).map_err(|_| failed(io::ErrorKind::InvalidData.into()))
@@ -187,12 +192,7 @@ impl Backend for LocalFolder {
     }
 
     fn remove(&self, path: &str) -> Result<()> {
-        let (folder, name) = match self.folder_of(path, false) {
-            Err(Error::Segment(SegmentError::Io { source, .. })) if source.kind() == io::ErrorKind::NotFound => {
-                return Ok(());
-            }
-            found => found?,
-        };
+        let Some((folder, name)) = self.folder_there(path)? else { return Ok(()) };
         match rustix::fs::unlinkat(&folder, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(Error::io(self.root.join(path), "remove", errno.into())),

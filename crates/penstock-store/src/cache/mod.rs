@@ -73,13 +73,9 @@ impl Cache {
         Session::new(self.shared.clone(), tenant, digest)
     }
 
-    /// Makes a future known. It counts, and is read ahead of, until the plan is dropped.
-    pub fn plan(&self, uses: Vec<Use>) -> Plan {
-        self.plan_after(uses, 0)
-    }
-
-    /// As [`Cache::plan`], of a future that begins once `lead` uses of others are over.
-    pub fn plan_after(&self, uses: Vec<Use>, lead: usize) -> Plan {
+    /// Makes a future known, which begins once `lead` uses of others are over. It counts, and is read ahead of, until the
+    /// plan is dropped.
+    pub fn plan(&self, uses: Vec<Use>, lead: usize) -> Plan {
         let mut state = self.shared.state();
         let id = state.tick();
         state.futures.insert(id, Future::after(uses, lead));

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use penstock_ckks::{KeyView, Part};
+
 use super::load::Claim;
 use super::shared::{Plan, Shared};
 use super::state::{Need, State};
@@ -267,20 +269,15 @@ impl PinnedKey {
     pub fn limbs(&self) -> usize {
         self.limbs
     }
-
-    /// The N words of a row: part 0 is A, 1 is B; limbs are Q's, then P's. `None`: a row that was not asked for.
-    pub fn row(&self, part: usize, digit: usize, limb: usize) -> Option<&[u64]> {
-        if part >= crate::PARTS || digit >= self.shape.digits() || limb >= self.shape.moduli().len() {
-            return None;
-        }
-        let row = self.rows[self.shape.row(part, digit, limb)].as_ref()?;
-        Some(&row.words()[..self.shape.ring_dim()])
-    }
 }
 
-impl penstock_ckks::KeyView for PinnedKey {
-    fn row(&self, part: penstock_ckks::Part, digit: usize, limb: usize) -> Option<&[u64]> {
-        self.row(part as usize, digit, limb)
+impl KeyView for PinnedKey {
+    fn row(&self, part: Part, digit: usize, limb: usize) -> Option<&[u64]> {
+        if digit >= self.shape.digits() || limb >= self.shape.moduli().len() {
+            return None;
+        }
+        let row = self.rows[self.shape.row(part as usize, digit, limb)].as_ref()?;
+        Some(&row.words()[..self.shape.ring_dim()])
     }
 }
 

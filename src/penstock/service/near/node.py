@@ -262,7 +262,7 @@ class KeyNode:
     def _rotate(self, client: _Client, header: Mapping[str, Any], body: Words) -> None:
         a, element = ciphertext_of(self._engine, header, body), header["element"]
         with self._key(client, self._key_of(element), a.limbs) as key:
-            (result,) = self._engine.perform("rotate", [a], argument=element, key=key.handle)
+            (result,) = self._engine.perform("rotate", [a], argument=element, key=key)
         self._send(client, result)
 
     def _rotate_hoisted(self, client: _Client, header: Mapping[str, Any], body: Words) -> None:
@@ -276,13 +276,13 @@ class KeyNode:
             if client.digits is None:
                 (client.digits,) = self._engine.perform("decompose", [a])
             operands = [a, client.digits]
-            (result,) = self._engine.perform("rotate_hoisted", operands, argument=element, key=key.handle)
+            (result,) = self._engine.perform("rotate_hoisted", operands, argument=element, key=key)
         self._send(client, result)
 
     def _relinearize(self, client: _Client, header: Mapping[str, Any], body: Words) -> None:
         a = ciphertext_of(self._engine, header, body)
         with self._key(client, RELIN_KEY, a.limbs) as key:
-            (result,) = self._engine.perform("relinearize", [a], key=key.handle)
+            (result,) = self._engine.perform("relinearize", [a], key=key)
         self._send(client, result)
 
     def _pull(self, client: _Client, header: Mapping[str, Any], body: Words) -> None:
@@ -292,7 +292,7 @@ class KeyNode:
         with self._key(client, header["key"], limbs) as key:
             if client.room is None:
                 client.room = np.empty(self.params.key_bytes() // 8, dtype=np.uint64)
-            count = _engine.ckks_key_words(self._engine, key.handle, limbs, client.room)
+            count = _engine.ckks_key_words(self._engine, key, limbs, client.room)
         with self._lock:
             self.served.pulls += 1
         client.link.send(Kind.KEY_ROWS, {"limbs": limbs}, [client.room[:count]])

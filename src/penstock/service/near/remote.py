@@ -77,7 +77,7 @@ class RemoteNode:
         """A product of three polynomials, with two."""
         return self._ciphertext(engine, Kind.RELINEARIZE, header_of(a), rows_of(a))
 
-    def pull(self, engine: _engine.CkksContext, key: str, limbs: int) -> _engine.CkksKeyRows:
+    def pull(self, engine: _engine.CkksContext, key: str, limbs: int) -> _engine.CkksKey:
         """The rows of a key that a key switch at `limbs` limbs reads."""
         _, words = self._ask(Kind.PULL, {"key": key, "limbs": limbs}, [], Kind.KEY_ROWS)
         return _engine.ckks_key_rows(engine, words, limbs)

@@ -218,7 +218,7 @@ class Computer:
                 self._plans.pop(spec.job, None)
             if plan is not None:
                 plan.close()
-        counts, ended_s = keys.session.counts(), time.monotonic()
+        (hits, misses, miss_bytes), ended_s = keys.session.counts(), time.monotonic()
         waits = [
             (run_s + start - waited, run_s + start)
             for start, _, waited, _ in done.times.tolist()
@@ -231,9 +231,9 @@ class Computer:
             queue_s=0.0,
             key_wait_s=sum(keys.waits_s),
             compute_s=ended_s - begun_s,
-            read_bytes=counts.miss_bytes,
-            hits=counts.hits,
-            misses=counts.misses,
+            read_bytes=miss_bytes,
+            hits=hits,
+            misses=misses,
             peak_bytes=done.counts["peak_value_bytes"] + done.counts["peak_vector_bytes"],
         )
         return figures, times
