@@ -120,7 +120,7 @@ class Operation:
     """Vectors that are encoded where it is done."""
     numbers: int
     argument: str
-    """What its whole number is, or `none`."""
+    """The meaning of its whole number, or `none`."""
     is_product: bool
     """Whether the scale of the result is the product of two."""
     description: str
@@ -150,7 +150,7 @@ MANY = -1
 
 @cache
 def operations() -> dict[str, Operation]:
-    """All operations by name: those of traces in the order of `OpKind`, then those that traces have not."""
+    """All operations by name, first the kinds of traces in the order of `OpKind`."""
     from penstock import _engine  # loading it takes longer than a short command
 
     rows = [Operation(**row | {"takes": tuple(row["takes"])}) for row in _engine.operations()]

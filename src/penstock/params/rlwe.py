@@ -72,7 +72,7 @@ def form_of(text: str | KeyForm | None) -> KeyForm | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RlweParameters:
-    """A checked parameter set without what one scheme alone has. A spec's `build()` makes it.
+    """A checked parameter set, as far as all schemes have it. A spec's `build()` makes it.
 
     Limbs are counted from the bottom of the chain: a ciphertext with `l` limbs lives modulo `q_0 … q_{l-1}`.
     """

@@ -68,7 +68,7 @@ def _missing(detail: str, costs: str, remedy: str) -> Finding:
 
 
 CHECKS: dict[str, Callable[[Host], Finding]] = {}
-"""Name -> check, in the order in which they are shown: that of this file."""
+"""Name -> check, shown in the order of this file."""
 
 
 def _check(examine: Callable[[Host], Finding]) -> Callable[[Host], Finding]:

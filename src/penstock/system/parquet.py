@@ -136,7 +136,7 @@ def write_table(table: pa.Table, path: Path, **options: Any) -> None:
 
 
 def store_table(table: pa.Table, path: Path, **options: Any) -> None:
-    """Write a file with a seal, which appears under its name when it is whole, in place of another.
+    """Write a file with a seal, which replaces another when it is whole.
 
     Raises: FileError: the disk is full, the folder not writable.
     """

@@ -60,7 +60,7 @@ def measured(engine: Engine, state: State) -> View:
 
 
 def _compared(engine: Engine, wanted: str, name: str) -> tuple[list[Pair], list[str], RunFolder | None] | None:
-    """What a run has to compare; the folder if its stages have the rows."""
+    """The parts of a run to compare; the folder if its stages have the rows."""
     timed = engine.timed(name)
     folder = engine.library.open_run(name) if timed is None else None
     pairs, warnings = timed or ([], [])

@@ -63,7 +63,7 @@ def packed_in_columns(padded: Values, columns: int) -> list[Values]:
 
 
 class Training:
-    """What every training has: its blocks of levels, and the step's cubic in the first column of `rows` rows."""
+    """Parts of every training: its blocks of levels, and the step's cubic in the first column of `rows` rows."""
 
     def __init__(self, ev: Evaluator, size: Size, columns: int, rows: int, blocks: list[int]) -> None:
         self.ev, self.size, self.columns, self.rows, self.blocks = ev, size, columns, rows, blocks
