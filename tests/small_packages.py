@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from penstock.operations import operations
 from penstock.package.builder import PackageBuilder
 from penstock.package.content import ConstantsInMemory, Input, Output, Package, Series, Verb
+from penstock.package.file import FIRST_SET
 from penstock.params import catalogue
 from penstock.program.scaling import ScaleState
 
@@ -34,6 +36,10 @@ def every_verb() -> Package:
             builder.add(Verb.ROTATE, [x], argument=-3)
             builder.add(Verb.ROTATE_HOISTED, [x, builder.add(Verb.DECOMPOSE, [x])], argument=2)
     builder.add(Verb.MOD_DROP, [x], argument=2)
+    for row in operations().values():  # later operations
+        if row.code is not None and row.code >= FIRST_SET:
+            operands, constants = [x] * max(row.operands, 1), [ramp] * max(row.constants, 0)
+            builder.add(Verb(row.name), operands, constants=constants, argument=int(row.argument != "none"))
     builder.add(Verb.BOOTSTRAP, [x, z], results=2, argument=8)
     builder.series(Verb.CHEBYSHEV, x, Series((1.0, 0.25, 1 / 3), -2.0, 3.0))
     builder.series(Verb.POLYNOMIAL, x, Series((0.5, 2.0)))

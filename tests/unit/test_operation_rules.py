@@ -69,9 +69,23 @@ def test_each_rule_that_a_new_operation_lacks_is_named_with_its_room() -> None:
     ]
 
 
-def test_an_operation_that_switches_keys_needs_a_graph() -> None:
-    switching = replace(MONOMIAL, name="rotate_twice", key="rot")
-    assert GRAPHS.lacking(switching) == ("'rotate_twice' has no rule of graph: add one in src/penstock/work/graphs.py")
+def test_an_operation_on_digits_needs_a_graph() -> None:
+    hoisted = replace(MONOMIAL, name="rotate_twice", key="rot", takes=("ciphertext", "digits"), operands=2)
+    assert GRAPHS.lacking(hoisted) == "'rotate_twice' has no rule of graph: add one in src/penstock/work/graphs.py"
+
+
+@pytest.mark.parametrize("kind", [OpKind.MULT, OpKind.SQUARE, OpKind.ROTATE, OpKind.RELINEARIZE, OpKind.TO_DENSE])
+@pytest.mark.parametrize("limbs", [1, 7, 20])
+def test_a_graph_of_passes_and_a_key_switch_follows_from_the_price(
+    monkeypatch: pytest.MonkeyPatch, kind: OpKind, limbs: int
+) -> None:
+    params, polynomials = toy_of(f"derived {kind} {limbs}"), 3 if kind is OpKind.RELINEARIZE else 2
+    written = kernel_graph(kind, SHARP, limbs, polynomials=polynomials)
+    monkeypatch.delitem(GRAPHS, kind)
+    derived = kernel_graph(kind, params, limbs, polynomials=polynomials)
+    assert derived.work == written.work
+    assert {each.name for each in derived.kernels} == {each.name for each in written.kernels}
+    assert sum(each.result for each in derived.kernels) == 2
 
 
 def test_no_rule_is_of_an_operation_that_is_not_in_the_table() -> None:

@@ -16,7 +16,7 @@ from penstock import _engine
 from penstock.native.arena import ArenaModel
 from penstock.native.evaluator import NativeEvaluator
 from penstock.native.work import Encoding, Work, WorkExecutor
-from penstock.operations import TRAITS, OpKind
+from penstock.operations import RELIN_KEY, TRAITS, OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.program.call import Call, Cipher, Executed
 from penstock.program.evaluator import Plain, Values
@@ -241,21 +241,21 @@ class CompilingEngine(WorkExecutor):
         polynomials = 2
         if kind is OpKind.MULT_NO_RELIN:
             polynomials = 3
-        elif kind not in (OpKind.MULT, OpKind.SQUARE, OpKind.RELINEARIZE):
+        elif TRAITS[kind].key != RELIN_KEY:
             polynomials = min(max(each.polynomials for each in call.operands), 3)
         return [params.polynomial_bytes(limbs)] * polynomials
 
     def _adjusted_rows(self, call: Call) -> list[int]:
         """Blocks of operands that an automatic rule brings to another state first."""
         limbs = self.params.polynomial_bytes(call.state.limbs)
-        is_product = TRAITS[call.kind].is_product
+        is_product, key = TRAITS[call.kind].is_product, TRAITS[call.kind].key
         moved = [
             each
             for each in call.operands
             if each.state.limbs > call.state.limbs or (is_product and each.state.degree > 1)
         ]
         rows = [limbs] * (2 * len(moved)) if self._automatic else []
-        return rows + [limbs] * 3 if call.kind in (OpKind.MULT, OpKind.SQUARE) else rows
+        return rows + [limbs] * 3 if is_product and key == RELIN_KEY else rows
 
 
 class CompilingEvaluator(NativeEvaluator):

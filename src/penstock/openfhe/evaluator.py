@@ -366,6 +366,8 @@ class OpenFheEvaluator(CompositeEvaluator):
             return self._timed(cc.EvalChebyshevSeries, a, list(how.coefficients), how.lower, how.upper)
         if isinstance(how, Powers):
             return self._timed(cc.EvalPoly, a, list(how.coefficients))
+        if kind not in _OF_CIPHERTEXTS:
+            raise PenstockError(f"{kind}: OpenFHE has no such operation; take another reading ('--reading native')")
         return self._timed(getattr(cc, _OF_CIPHERTEXTS[kind]), *(operand.value for operand in operands))
 
     def _bootstrap(self, a: Any, slots: int, refreshed_limbs: int) -> Any:

@@ -38,7 +38,7 @@ from penstock.system.files import UnfinishedFile, os_errors
 
 VERBS = tuple(sorted(Verb, key=lambda verb: SHAPES[verb].code or 0))
 """By their codes in files."""
-_FIRST_SET = 28
+FIRST_SET = 28
 """Verbs whose names no file states: every version knows them."""
 _CODES = {verb: code for code, verb in enumerate(VERBS)}
 _NOISE = "noise"
@@ -158,7 +158,7 @@ def _provenance_of(package: Package) -> dict[str, str]:
     return {**package.provenance, _NOISE: " ".join(map(str, package.noise)), **named}
 
 
-def named_operations(verbs: Iterable[Verb], first_set: int = _FIRST_SET) -> dict[str, str]:
+def named_operations(verbs: Iterable[Verb], first_set: int = FIRST_SET) -> dict[str, str]:
     """Names of the operations that versions with the first set do not know, for their refusals."""
     return {f"operation {_CODES[verb]}": verb.value for verb in sorted(set(verbs)) if _CODES[verb] >= first_set}
 

@@ -45,7 +45,7 @@ HIGHEST_COUNT = 10**15
 HIGHEST_DEGREE = 2**12 - 1
 """Of a Chebyshev series."""
 HIGHEST_LIMBS = 10_000
-_PRODUCTS = {OpKind.MULT, OpKind.MULT_NO_RELIN, OpKind.SQUARE, OpKind.MULT_PLAIN, OpKind.MULT_SCALAR}
+_PRODUCTS = {kind for kind, row in TRAITS.items() if row.is_product}
 _ENCODED = {OpKind.MULT_PLAIN, OpKind.ADD_PLAIN, OpKind.SUB_PLAIN}
 _MORE_CALLS = {"evaladdscalar": "add_scalar", "evalsubplain": "sub_plain", "evalnegate": "negate"}
 

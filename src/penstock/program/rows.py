@@ -114,6 +114,8 @@ class RowWriter(PlainCalls, ABC):
             argument = whole(f"{name}: the {wanted}", argument)
             if wanted == "step":
                 argument = self.normal_step(argument)
+                if not argument:
+                    return a
                 key = self._rotation_key(argument)
         if others:
             (b,) = (checked(name, each) for each in others)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
+from operator import sub
 
 from penstock.errors import PenstockError, UsageError
 from penstock.operations import SMALL_KINDS, TO_SPARSE_KEY, TRAITS, OpKind, Rules
@@ -17,16 +18,20 @@ from penstock.params.ckks import CkksParameters
 from penstock.params.rlwe import KeyForm
 from penstock.params.secrets import AUXILIARY_PRIMES
 from penstock.work.graph import Builder, KernelName, OperationGraph
+from penstock.work.kernel_work import AMOUNTS, KernelWork, amounts_of
 from penstock.work.kernels import PRICES, Hoisting, default_limbs_out, kernel_work
-from penstock.work.stages import Operation
+from penstock.work.stages import Operation, key_switch
 
 _N = KernelName
 Halves = tuple[list[int], list[int]]
 """Kernels that make the first and the second polynomial of a ciphertext."""
 _Maker = Callable[[Builder, list[int]], OperationGraph]
 """Adds an operation behind the kernels that it needs limb by limb; none: it starts from its operands."""
-GRAPHS: Rules[_Maker] = Rules("graph", "work/graphs.py", lambda row: row.key is not None and not row.is_small)
-"""Kind -> how its kernels are put together. Those of element-wise work follow from the price."""
+GRAPHS: Rules[_Maker] = Rules(
+    "graph", "work/graphs.py", lambda row: bool(row.key) and not row.is_small and row.classes != {"ciphertext"}
+)
+"""Kind -> how its kernels are put together. Those of element-wise work, and of such work with one key switch, follow
+from the price."""
 
 
 def kernel_graph(
@@ -172,13 +177,16 @@ def _rescaled(b: Builder, limbs: int, half: int, source: Sequence[int], *, resul
 
 
 def _passes(row: TableRow, b: Builder, first: list[int]) -> OperationGraph:
-    """The passes of element-wise work, behind each other where a polynomial has several.
+    """The passes of element-wise work, behind each other where a polynomial has several, and then the key switch of the
+    last one, if the operation has a key.
 
     Raises: PenstockError: the price of the operation is more than that.
     """
     s, size = b.s, b.s.params.ring_dim
     work = PRICES[OpKind(row.name)](s)
-    if work.limb_transforms or work.bconv_macs or work.key_bytes:
+    if row.key:
+        work = _without(work, key_switch(s.params, s.limbs, s.key_form))
+    if work.limb_transforms or work.bconv_macs or work.key_bytes or min(amounts_of(work)) < 0:
         raise PenstockError(GRAPHS.lack(row.name))
     amounts = (
         (_N.SUM, work.elementwise_adds),
@@ -197,14 +205,26 @@ def _passes(row: TableRow, b: Builder, first: list[int]) -> OperationGraph:
                 b.q if width == s.limbs else (*b.p, *b.q),
                 each=[*first, *made[before : before + 1]] if before >= 0 else first,
                 operand=True,
-                result=before + 2 * s.polynomials >= loops,
+                result=not row.key and before + 2 * s.polynomials >= loops,
                 reads=width * (row.operands + row.constants),
             )
             made.append(kernel)
     if made:
         amount = {name: getattr(work, name) for name in ("mapped_indices", "plaintext_limbs", "plaintext_bytes")}
         b.more(made[0], **amount)
+    if row.key:
+        _key_switch(b, made[-1:] or first[-1:], operand=not made and not first, result=(True, True))
     return b.finish(read=work.ciphertext_read_bytes, write=work.ciphertext_write_bytes)
+
+
+def _without(work: KernelWork, part: KernelWork) -> KernelWork:
+    """The rest of a work; amounts below 0 if it does not have the part."""
+    loops = dict(work.element_loops)
+    for width, count in part.element_loops:
+        loops[width] = loops.get(width, 0) - count
+    rest = dict(zip(AMOUNTS, map(sub, amounts_of(work), amounts_of(part)), strict=True))
+    left = tuple(sorted((width, count) for width, count in loops.items() if count))
+    return KernelWork(ring_dim=work.ring_dim, element_loops=left, **rest)
 
 
 def _tensor(b: Builder, first: list[int], *, square: bool, result: bool) -> list[int]:
