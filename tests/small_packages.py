@@ -38,8 +38,14 @@ def every_verb() -> Package:
     builder.add(Verb.MOD_DROP, [x], argument=2)
     for row in operations().values():  # later operations
         if row.code is not None and row.code >= FIRST_SET:
-            operands, constants = [x] * max(row.operands, 1), [ramp] * max(row.constants, 0)
-            builder.add(Verb(row.name), operands, constants=constants, argument=int(row.argument != "none"))
+            operands, uses = [x] * max(row.operands, 1), [ramp] * max(row.constants, 0)
+            builder.add(
+                Verb(row.name),
+                operands,
+                constants=uses,
+                number=0.5 if row.numbers else 0.0,
+                argument=int(row.argument != "none"),
+            )
     builder.add(Verb.BOOTSTRAP, [x, z], results=2, argument=8)
     builder.series(Verb.CHEBYSHEV, x, Series((1.0, 0.25, 1 / 3), -2.0, 3.0))
     builder.series(Verb.POLYNOMIAL, x, Series((0.5, 2.0)))

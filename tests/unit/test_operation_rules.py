@@ -124,6 +124,8 @@ def test_a_plain_call_takes_its_key_and_its_argument_from_the_table() -> None:
     ] * 2
     with pytest.raises(UsageError, match="rotate: the step is 'x', a str: give a whole number"):
         ev.plain_call("rotate", a, argument="x")
+    with pytest.raises(UsageError, match="rotate: a step of 0 turns nothing, and no key does it"):
+        ev.plain_call("rotate", a, argument=SHARP.slots)
     with pytest.raises(UsageError, match="square"):
         ev.plain_call("square", 1.0)
 

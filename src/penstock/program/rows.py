@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from functools import lru_cache, reduce
 from typing import Any
 
-from penstock.errors import EvaluationRefused, ParamsError, PenstockError
+from penstock.errors import EvaluationRefused, ParamsError, PenstockError, UsageError
 from penstock.operations import RELIN_KEY, TRAITS, OpKind, rotation_key
 from penstock.params.ckks import CkksParameters, Scaling
 from penstock.program.arguments import (
@@ -115,7 +115,7 @@ class RowWriter(PlainCalls, ABC):
             if wanted == "step":
                 argument = self.normal_step(argument)
                 if not argument:
-                    return a
+                    raise UsageError(f"{name}: a step of 0 turns nothing, and no key does it: leave the rotation out")
                 key = self._rotation_key(argument)
         if others:
             (b,) = (checked(name, each) for each in others)

@@ -138,7 +138,7 @@ class _Clear:
             return self.drawn(output)
         a, *rest = [self.values[operand] for operand in op.operands]
         row = TRAITS[op.kind]
-        if row.key == "rot" and row.takes[1:] in ((), ("digits",)):
+        if op.kind is OpKind.ROTATE or (row.key == "rot" and row.takes[1:] == ("digits",)):
             return self._rotated(index, op, a)
         if row.constants and op.plaintext is not None:
             rest.append(self.drawn(op.plaintext))
