@@ -123,6 +123,8 @@ class Operation:
     """The meaning of its whole number, or `none`."""
     is_product: bool
     """Whether the scale of the result is the product of two."""
+    is_complex: bool
+    """Whether real operands give complex values, so that decryption keeps imaginary parts."""
     description: str
 
     @property

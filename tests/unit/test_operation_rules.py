@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import pytest
 
 from penstock.errors import PenstockError, UsageError
@@ -11,6 +12,7 @@ from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.program.clear import ClearEvaluator
 from penstock.program.evaluator import Evaluator
+from penstock.program.imaginary import ComplexValues
 from penstock.program.noisy import NOISE
 from penstock.program.symbolic import SymbolicEvaluator
 from penstock.rewriting.interpret import MEANINGS, differing_results
@@ -23,7 +25,7 @@ from penstock.work.stages import Operation as StageOperation
 SHARP = catalogue.get("sharp")
 RULES: tuple[Rules[object], ...] = (PRICES, GRAPHS, NOISE, MEANINGS)  # type: ignore[assignment]
 MONOMIAL = replace(
-    operations()["negate"], name="mult_monomial", argument="power", description="product with a power of X", code=28
+    operations()["negate"], name="mult_monomial", argument="power", description="product with a power of X", code=255
 )
 
 
@@ -128,6 +130,22 @@ def test_a_plain_call_takes_its_key_and_its_argument_from_the_table() -> None:
         ev.plain_call("rotate", a, argument=SHARP.slots)
     with pytest.raises(UsageError, match="square"):
         ev.plain_call("square", 1.0)
+
+
+def test_the_table_says_which_operations_make_complex_values_of_real_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    ev = ClearEvaluator(SHARP)
+    given = {"step": 1, "limbs": 2}
+    for row in filter(is_plain, operations().values()):
+        if row.argument != "series":
+            a = ev.encrypt([0.5, 0.25])
+            operands = [a] + [ev.decompose(a) if cls == "digits" else a for cls in row.takes[1:]]
+            made = getattr(ev, row.name)(*operands, *([given[row.argument]] if row.argument != "none" else []))
+            assert np.iscomplexobj(made) == row.is_complex, row.name
+    row_writer = SymbolicEvaluator(SHARP)
+    monkeypatch.setitem(TRAITS, OpKind.NEGATE, replace(TRAITS[OpKind.NEGATE], is_complex=True))
+    real, turned = row_writer.square(row_writer.fresh(3)), row_writer.negate(row_writer.fresh(3))
+    marked = ComplexValues.of(row_writer.builder)
+    assert [marked.has(each.object_id, row_writer.builder) for each in (real, turned)] == [False, True]
 
 
 def test_an_operation_without_a_meaning_depends_on_all_its_operands() -> None:

@@ -160,6 +160,8 @@ pub struct Row {
     pub argument: Argument,
     /// Whether the scale of the result is the product of two.
     pub is_product: bool,
+    /// Whether real operands give complex values.
+    pub is_complex: bool,
     pub doc: &'static str,
 }
 
@@ -184,6 +186,7 @@ impl Row {
             numbers: 0,
             argument: Argument::None,
             is_product: false,
+            is_complex: false,
             doc: "",
         }
     }
@@ -238,6 +241,11 @@ impl Row {
 
     const fn product(mut self) -> Self {
         self.is_product = true;
+        self
+    }
+
+    const fn complex(mut self) -> Self {
+        self.is_complex = true;
         self
     }
 
@@ -364,7 +372,7 @@ operations! {
     Output "output" Row::takes(C).makes_nothing().argument(Argument::Output).code(1).work();
     ScalarSub "scalar_sub" Row::takes(C).numbers(1).code(11).work();
     Polynomial "polynomial" Row::takes(C).argument(Argument::Series).code(24);
-    MultByI "mult_by_i" Row::takes(C).code(25);
+    MultByI "mult_by_i" Row::takes(C).complex().code(25);
     Scaled "scaled" Row::takes(C).numbers(1).code(26);
     WeightedSum "weighted_sum" Row::many(C).constants(MANY).code(27);
 

@@ -33,6 +33,7 @@ pub fn operations(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
         found.set_item("numbers", count(row.numbers))?;
         found.set_item("argument", Argument::name(row.argument))?;
         found.set_item("is_product", row.is_product)?;
+        found.set_item("is_complex", row.is_complex)?;
         found.set_item("description", row.doc)?;
         Ok(found)
     };

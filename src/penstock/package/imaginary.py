@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.package.content import Package, Verb
+from penstock.package.content import SHAPES, Package, Verb
 from penstock.package.file import ConstantsInFile
 
 
 def complex_outputs(package: Package) -> set[str]:
-    """The names of outputs that depend on a complex input, constant or number, or on a product with i."""
+    """The names of outputs that depend on a complex input, constant or number, or on an operation with such results."""
     complex_constants = _complex_constants(package)
     values: list[bool] = []
     found = set()
     for each in package.instructions:
-        own = each.verb is Verb.MULT_BY_I or bool(each.number.imag)
+        own = SHAPES[each.verb].is_complex or bool(each.number.imag)
         own = own or (each.verb is Verb.ENCRYPT and package.inputs[each.argument].is_complex)
         own = own or not complex_constants.isdisjoint(each.constants)
         is_complex = own or any(values[operand] for operand in each.operands)

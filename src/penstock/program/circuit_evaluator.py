@@ -12,7 +12,6 @@ from typing import Any
 from penstock.operations import TO_DENSE_KEY, TO_SPARSE_KEY, OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.program.call import Call, Cipher, Executed, How, Manner, Monomial, Refresh, Whole
-from penstock.program.imaginary import ComplexValues
 from penstock.program.rows import ciphertext
 from penstock.program.scaling import ScaleState, align_pair
 from penstock.program.small import SmallSteps
@@ -108,10 +107,7 @@ class CircuitEvaluator(SmallSteps):
 
     def mult_by_i(self, a: Cipher) -> Cipher:
         """Every slot times i: a product with a monomial, which leaves the scale."""
-        result = self.elementwise(ciphertext("mult_by_i", a), Monomial(self.params.ring_dim // 2))
-        if not self.builder.is_modelled:
-            ComplexValues.of(self.builder).made.add(result.object_id)
-        return result
+        return self.made_complex(self.elementwise(ciphertext("mult_by_i", a), Monomial(self.params.ring_dim // 2)))
 
     def weighted(self, terms: Sequence[Cipher], weights: Sequence[float], kept: dict[int, Any]) -> Cipher:
         """Sum of ciphertexts times numbers, not rescaled. `kept` is for what another sum of the same can use."""

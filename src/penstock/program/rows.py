@@ -119,8 +119,16 @@ class RowWriter(PlainCalls, ABC):
                 key = self._rotation_key(argument)
         if others:
             (b,) = (checked(name, each) for each in others)
-            return self._two(kind, a, b, key=key, step=argument)
-        return self._one(kind, a, key=key, step=argument)
+            made = self._two(kind, a, b, key=key, step=argument)
+        else:
+            made = self._one(kind, a, key=key, step=argument)
+        return self.made_complex(made) if TRAITS[kind].is_complex else made
+
+    def made_complex(self, result: Cipher) -> Cipher:
+        """The result, whose decryption keeps imaginary parts; steps inside a composite bring none into its result."""
+        if not self.builder.is_modelled:
+            ComplexValues.of(self.builder).made.add(result.object_id)
+        return result
 
     # Sums.
     def add(self, a: Operand, b: Operand) -> Cipher:
