@@ -14,7 +14,7 @@ import numpy as np
 
 from penstock import _engine
 from penstock.native.arena import ArenaModel
-from penstock.native.evaluator import NativeEvaluator
+from penstock.native.evaluator import ExecutingEvaluator
 from penstock.native.work import Encoding, Work, WorkExecutor
 from penstock.operations import RELIN_KEY, TRAITS, OpKind
 from penstock.params.ckks import CkksParameters
@@ -133,8 +133,6 @@ class Awaited:
 class CompilingEngine(WorkExecutor):
     """An engine that notes calls. A ciphertext's value is its number."""
 
-    origin_s = encode_s = transfer_s = 0.0
-
     def __init__(self, params: CkksParameters, scale_at: Callable[[int], float]) -> None:
         super().__init__(params)
         self.compiled = Compiled(params)
@@ -143,13 +141,6 @@ class CompilingEngine(WorkExecutor):
         self._scale_at, self._automatic = scale_at, params.scaling.automatic
         self._key_numbers: dict[str, int] = {}
         self._vector_numbers: dict[int, int] = {}
-
-    # The protocol.
-    def take(self, content: bytes) -> Executed:
-        raise NotImplementedError("the evaluator notes inputs itself")
-
-    def give(self, a: Cipher) -> bytes:
-        raise NotImplementedError("the evaluator notes outputs itself")
 
     def scale_at(self, limbs: int) -> float:
         return self._scale_at(limbs)
@@ -258,13 +249,13 @@ class CompilingEngine(WorkExecutor):
         return rows + [limbs] * 3 if is_product and key == RELIN_KEY else rows
 
 
-class CompilingEvaluator(NativeEvaluator):
-    """The native evaluator on an engine that notes calls; its rows have no times."""
+class CompilingEvaluator(ExecutingEvaluator):
+    """The evaluator of an engine that notes calls, inputs and outputs; its rows have no times."""
 
-    engine: Any
+    engine: CompilingEngine
 
     def __init__(self, engine: CompilingEngine, builder: TraceBuilder | None = None) -> None:
-        super().__init__(engine, None, builder)  # type: ignore[arg-type]  # it has no ends: inputs and outputs are noted
+        super().__init__(engine, builder)
         rows = engine.compiled.row_tasks
         self.builder.on_add = lambda op_id: rows.append(engine.task)
 

@@ -56,15 +56,31 @@ def check_kernels(path: str | None = None) -> None:
         raise UsageError(f"{whose} '{wanted}': this machine has {', '.join(there)}; leave it out to take the fastest")
 
 
-class Engine(Protocol):
-    """The executor of the calls of one run: the processor of this machine, a node with the keys, an accelerator.
-
-    It sees ciphertexts and evaluation keys, never a secret key. Results are new; operands never change. Times count
-    from `origin_s`. One run at a time.
-    """
+class Executor(Protocol):
+    """Does the calls of a run, or notes them. Results are new; operands never change."""
 
     params: CkksParameters
     """Of the run."""
+
+    def execute(self, call: Call) -> Executed:
+        """One call. Raises: PenstockError: the engine refuses it; as its source of keys."""
+        ...
+
+    def weighted_sums(self, calls: Sequence[Call]) -> list[Executed]:
+        """Calls of sums over Q and P that have the same vectors: all in one pass, whose time is dealt to them."""
+        ...
+
+    def scale_at(self, limbs: int) -> float:
+        """The scale of operands of degree 1 with so many limbs."""
+        ...
+
+
+class Engine(Executor, Protocol):
+    """The executor of the calls of one run: the processor of this machine, a node with the keys, an accelerator.
+
+    It sees ciphertexts and evaluation keys, never a secret key. Times count from `origin_s`. One run at a time.
+    """
+
     origin_s: float
     """The moment on the monotonic clock that all times count from."""
     encode_s: float
@@ -78,18 +94,6 @@ class Engine(Protocol):
 
     def give(self, a: Cipher) -> bytes:
         """A ciphertext in its client's bytes."""
-        ...
-
-    def execute(self, call: Call) -> Executed:
-        """One call. Raises: PenstockError: the engine refuses it; as its source of keys."""
-        ...
-
-    def weighted_sums(self, calls: Sequence[Call]) -> list[Executed]:
-        """Calls of sums over Q and P that have the same vectors: all in one pass, whose time is dealt to them."""
-        ...
-
-    def scale_at(self, limbs: int) -> float:
-        """The scale of operands of degree 1 with so many limbs."""
         ...
 
 

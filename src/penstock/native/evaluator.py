@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from penstock.native.ends import Ends
-from penstock.native.engine import Engine
+from penstock.native.engine import Engine, Executor
 from penstock.native.work import OverScale
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters, Scaling
@@ -31,33 +31,14 @@ _MOST_TERMS = 16
 """Of a sum in one pass: as many plaintexts are in memory at once."""
 
 
-class NativeEvaluator(ExpandingEvaluator):
-    """Each call runs in the engine; rows carry the limbs of the real ciphertexts and the time of the call.
+class ExecutingEvaluator(ExpandingEvaluator):
+    """Each call goes to an executor, sums of one form in one pass. One evaluator belongs to one run of a program."""
 
-    Waiting for keys and encoding are not part of an operation. One evaluator belongs to one run of a program.
-    """
-
-    def __init__(self, engine: Engine, ends: Ends, builder: TraceBuilder | None = None) -> None:
+    def __init__(self, engine: Executor, builder: TraceBuilder | None = None) -> None:
         super().__init__(engine.params, builder)
-        self.engine, self.ends = engine, ends
+        self.engine = engine
         self._dealt: Iterator[tuple[float | None, float | None]] | None = None
         """Times of the rows to come, where they were computed in one pass."""
-
-    def _encrypt(self, values: Values) -> Executed:
-        engine, made = self.engine, self.ends.encrypt(values)
-        taken = engine.take(made.content)
-        engine.encode_s += made.encoded_s - made.begun_s
-        engine.transfer_s += time.perf_counter() - made.ended_s
-        return Executed(taken.state, taken.value, made.encoded_s - engine.origin_s, made.ended_s - engine.origin_s)
-
-    def _decrypt(self, a: Cipher) -> tuple[Values, Executed]:
-        engine, start = self.engine, time.perf_counter()
-        is_complex = ComplexValues.of(self.builder).has(a.object_id, self.builder)
-        decrypt = self.ends.decrypt_complex if is_complex else self.ends.decrypt
-        found = decrypt(engine.give(a))
-        engine.transfer_s += found.begun_s - start
-        times = found.begun_s - engine.origin_s, found.ended_s - engine.origin_s
-        return found.values, Executed(a.state, None, *times)
 
     def execute(self, call: Call) -> Executed:
         if self._dealt is not None:
@@ -67,8 +48,8 @@ class NativeEvaluator(ExpandingEvaluator):
     def weighted_sums(self, calls: Sequence[Call]) -> list[Executed]:
         return self.engine.weighted_sums(calls)
 
-    def sibling(self, params: CkksParameters) -> NativeEvaluator:
-        """The same run: ends, engine and builder are shared."""
+    def sibling(self, params: CkksParameters) -> ExecutingEvaluator:
+        """The same run: engine and builder are shared."""
         other = copy(self)
         other.params = params
         return other
@@ -125,3 +106,32 @@ class NativeEvaluator(ExpandingEvaluator):
             self._dealt = None
         total.value = done.value
         return total
+
+
+class NativeEvaluator(ExecutingEvaluator):
+    """Each call runs in the engine; rows carry the limbs of the real ciphertexts and the time of the call.
+
+    Waiting for keys and encoding are not part of an operation.
+    """
+
+    engine: Engine
+
+    def __init__(self, engine: Engine, ends: Ends, builder: TraceBuilder | None = None) -> None:
+        super().__init__(engine, builder)
+        self.ends = ends
+
+    def _encrypt(self, values: Values) -> Executed:
+        engine, made = self.engine, self.ends.encrypt(values)
+        taken = engine.take(made.content)
+        engine.encode_s += made.encoded_s - made.begun_s
+        engine.transfer_s += time.perf_counter() - made.ended_s
+        return Executed(taken.state, taken.value, made.encoded_s - engine.origin_s, made.ended_s - engine.origin_s)
+
+    def _decrypt(self, a: Cipher) -> tuple[Values, Executed]:
+        engine, start = self.engine, time.perf_counter()
+        is_complex = ComplexValues.of(self.builder).has(a.object_id, self.builder)
+        decrypt = self.ends.decrypt_complex if is_complex else self.ends.decrypt
+        found = decrypt(engine.give(a))
+        engine.transfer_s += found.begun_s - start
+        times = found.begun_s - engine.origin_s, found.ended_s - engine.origin_s
+        return found.values, Executed(a.state, None, *times)
