@@ -80,6 +80,26 @@ def test_an_input_comes_into_memory_at_its_first_use() -> None:
     assert live <= held <= with_inputs < held + 3 * one
 
 
+def test_blocks_are_noted_in_the_order_in_which_an_operation_takes_them() -> None:
+    params = catalogue.get("openfhe-bench")
+    ev = CompilingEvaluator(CompilingEngine(params, lambda limbs: 2.0**40))
+    product = ev.mult(ev.encrypt(np.ones(4)), ev.encrypt(np.ones(4)))
+    one, over_p = params.polynomial_bytes(params.num_q), params.polynomial_bytes(params.num_q + params.num_p)
+    digits = params.active_digits(params.num_q) * over_p
+    assert ev.engine.compiled.scratch_rows[-1] == [one] * 3 + [digits, over_p, over_p, one]
+    lower = params.polynomial_bytes(params.num_q - 1)
+    ev.mult(product, product)
+    assert ev.engine.compiled.scratch_rows[-1][:7] == [lower] * 4 + [lower] * 3
+
+
+def test_a_sum_of_numbers_has_the_limbs_behind_the_rescaling_of_its_terms() -> None:
+    params = catalogue.get("openfhe-bench")
+    ev = CompilingEvaluator(CompilingEngine(params, lambda limbs: 2.0**40))
+    products = [ev.square(ev.encrypt(np.ones(4))) for _ in range(2)]
+    ev.weighted(products, [0.5, 0.25], {})
+    assert ev.engine.compiled.value_rows[-1] == [params.polynomial_bytes(params.num_q - 1)] * 2
+
+
 FIXED = Room(
     process_bytes=100, table_bytes=10, value_bytes=50, kept_bytes=5, key_bytes=0, vector_bytes=0, input_bytes=0
 )

@@ -155,10 +155,11 @@ class CompilingEngine(WorkExecutor):
         number = self._add(
             work.name, operands, sizes, argument=work.argument, numbers=work.numbers, vectors=vectors, **rest
         )
-        if call.key is not None:
-            self._switched(call.key, call.state.limbs)
+        # In the order in which they are taken: operands and the product come before the switch of its key.
         for each in calls:
             self.compiled.scratch_rows[-1] += self._adjusted_rows(each)
+        if call.key is not None:
+            self._switched(call.key, call.state.limbs)
         return [Executed(call.state, number + at) for at, call in enumerate(calls)]
 
     # Tasks.
