@@ -31,11 +31,9 @@ from penstock.package.content import (
     Verb,
 )
 from penstock.package.file import (
-    FIRST_SET,
     VERBS,
     PackageFile,
     check_package,
-    named_operations,
     open_package,
     package_info,
     write_package,
@@ -73,9 +71,19 @@ def test_the_verbs_of_the_file_are_those_of_packages() -> None:
     assert [calls[code] for code in range(len(calls))] == [verb.value for verb in VERBS]
 
 
-def test_a_package_names_the_operations_that_other_versions_may_lack() -> None:
-    assert named_operations(VERBS[:FIRST_SET]) == {}
-    assert named_operations([Verb.SCALED, Verb.ADD, Verb.SCALED], first_set=26) == {"operation 26": "scaled"}
+def test_a_package_names_the_operations_that_other_versions_may_lack(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    package = replace(every_verb(), provenance={"operation manual": "see wiki"})
+    write_package(package, tmp_path / "first.pkg")
+    assert package_info(tmp_path / "first.pkg")["provenance"] == package.provenance
+    monkeypatch.setattr("penstock.package.file.FIRST_SET", 26)
+    write_package(package, tmp_path / "later.pkg")
+    named = {"operation 26": "scaled", "operation 27": "weighted_sum"}
+    assert package_info(tmp_path / "later.pkg")["provenance"] == package.provenance | named
+    assert open_package(tmp_path / "later.pkg").provenance == package.provenance
+    with pytest.raises(PackageError, match="files keep 'operation 9' for themselves; rename the provenance"):
+        write_package(replace(package, provenance={"operation 9": "x"}), tmp_path / "own.pkg")
 
 
 def test_a_written_package_computes(tmp_path: Path) -> None:
@@ -303,7 +311,7 @@ def test_information_counts_what_is_there(tmp_path: Path) -> None:
     assert info["constant_bytes"] == sum(row["bytes"] for row in info["forms"].values()) < info["float64_bytes"]
     assert info["keys"] == package.keys
     assert info["inputs"][1] == {"name": "z", "length": 5, "limbs": 6, "is_complex": True}
-    assert info["provenance"] == package.provenance | named_operations(VERBS)
+    assert info["provenance"] == package.provenance
     assert len(check_package(path).instructions) == len(package.instructions)
 
 

@@ -43,6 +43,8 @@ FIRST_SET = 28
 _CODES = {verb: code for code, verb in enumerate(VERBS)}
 _NOISE = "noise"
 """Of the provenance: texts, which a program that knows nothing of noise passes on."""
+_NAMED_OPERATION = re.compile(r"operation [0-9]+", re.ASCII)
+"""Of the provenance: the operation of a code, for versions that do not know it."""
 _WHOLE = re.compile(r"-?[0-9]{1,3}", re.ASCII)
 _LARGEST = {np.uint8: 2**8 - 1, np.uint16: 2**16 - 1, np.uint32: 2**32 - 1, np.int32: 2**31 - 1}
 
@@ -152,15 +154,17 @@ def _provenance_of(package: Package) -> dict[str, str]:
     for name, text in package.provenance.items():
         if not (isinstance(name, str) and isinstance(text, str)):
             raise PackageError(f"the package is not written: provenance '{name}' is not a text; give texts")
-    named = named_operations(each.verb for each in package.instructions)
+        if _NAMED_OPERATION.fullmatch(name):
+            raise PackageError(f"the package is not written: files keep '{name}' for themselves; rename the provenance")
+    named = _named_operations(each.verb for each in package.instructions)
     if package.noise is None:
         return package.provenance | named
     return {**package.provenance, _NOISE: " ".join(map(str, package.noise)), **named}
 
 
-def named_operations(verbs: Iterable[Verb], first_set: int = FIRST_SET) -> dict[str, str]:
+def _named_operations(verbs: Iterable[Verb]) -> dict[str, str]:
     """Names of the operations that versions with the first set do not know, for their refusals."""
-    return {f"operation {_CODES[verb]}": verb.value for verb in sorted(set(verbs)) if _CODES[verb] >= first_set}
+    return {f"operation {_CODES[verb]}": verb.value for verb in sorted(set(verbs)) if _CODES[verb] >= FIRST_SET}
 
 
 def _noise_of(provenance: dict[str, str], path: Path) -> Noise | None:
@@ -250,7 +254,7 @@ def open_package(path: Path | str) -> Package:
     path, reader = Path(path), _reader(Path(path))
     provenance = _stored_provenance(reader, path)
     noise = _noise_of(provenance, path)
-    provenance = {name: text for name, text in provenance.items() if not name.startswith("operation ")}
+    provenance = {name: text for name, text in provenance.items() if not _NAMED_OPERATION.fullmatch(name)}
     return Package(
         name=reader.name,
         params=_params_of(reader, path),
