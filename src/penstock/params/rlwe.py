@@ -214,8 +214,12 @@ class RlweParameters:
         try:
             found = read(cls, record, cls._READERS)
             primes, bits = found.q_primes + found.p_primes, found.q_bits + found.p_bits
-            if primes and len(found.q_primes) != found.num_q:
-                raise ValueError(f"q_primes are {len(found.q_primes)} for {found.num_q} limbs")
+            counts = len(found.q_primes), len(found.p_primes)
+            if primes and counts != (found.num_q, found.num_p):
+                raise ValueError(
+                    f"q_primes and p_primes are {counts[0]} and {counts[1]}; a set that states primes states all of "
+                    f"its {found.num_q} and {found.num_p}"
+                )
             if primes and any(abs(each.bit_length() - size) > 1 for each, size in zip(primes, bits, strict=True)):
                 raise ValueError("q_primes and p_primes do not have the sizes of q_bits and p_bits")
         except (AttributeError, KeyError, TypeError, ValueError) as error:
