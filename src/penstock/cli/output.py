@@ -128,10 +128,13 @@ def folding_table(title: str, headings: str) -> Table:
     return drawn
 
 
-def write_csv(file: TextIO, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Rows as CSV, lists as JSON in their cell; without rows nothing."""
-    if rows:
-        names = list(dict.fromkeys(name for row in rows for name in row))
+def write_csv(file: TextIO, rows: Sequence[Mapping[str, Any]], names: Sequence[str] = ()) -> None:
+    """Rows as CSV, lists as JSON in their cell, what is not finite as an empty one; without rows and names nothing.
+
+    Args:   names: of the columns; those of the rows if omitted.
+    """
+    names = names or list(dict.fromkeys(name for row in rows for name in row))
+    if names:
         writer = csv.DictWriter(file, fieldnames=names, lineterminator="\n")
         writer.writeheader()
         for row in rows:

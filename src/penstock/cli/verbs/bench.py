@@ -317,7 +317,7 @@ def export_command(run: Path, target: str, output: Path | None, force: bool) -> 
         text = json.dumps(plain(rows), indent=1, allow_nan=False) + "\n"
     else:
         buffer = io.StringIO()
-        write_csv(buffer, rows)
+        write_csv(buffer, rows, table.column_names)
         text = buffer.getvalue()
     if output is None:
         click.echo(text, nl=False)
