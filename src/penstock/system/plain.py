@@ -19,13 +19,13 @@ def plain(value: Any) -> Any:
         return {str(key): plain(each) for key, each in value.items()}
     if hasattr(value, "tolist"):
         value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
     value = getattr(value, "value", value)
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):
         return {str(key): plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
     if isinstance(value, set | frozenset):
         return sorted(plain(each) for each in value)
     return str(value) if isinstance(value, Path) else value
