@@ -96,7 +96,7 @@ class Verb(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class OperationRow:
     """A row of the table of operations (`crates/penstock-operations`)."""
 
     name: str
@@ -151,11 +151,11 @@ MANY = -1
 
 
 @cache
-def operations() -> dict[str, Operation]:
+def operations() -> dict[str, OperationRow]:
     """All operations by name, first the kinds of traces in the order of `OpKind`."""
     from penstock import _engine  # loading it takes longer than a short command
 
-    rows = [Operation(**row | {"takes": tuple(row["takes"])}) for row in _engine.operations()]
+    rows = [OperationRow(**row | {"takes": tuple(row["takes"])}) for row in _engine.operations()]
     return {row.name: row for row in rows}
 
 
@@ -165,7 +165,7 @@ Rule = TypeVar("Rule")
 class Rules(dict[OpKind, Rule]):
     """The rules of one sort, by kind. A room has one table for each sort and fills it where the rules are written."""
 
-    def __init__(self, what: str, where: str, needs: Callable[[Operation], bool] = lambda _: True) -> None:
+    def __init__(self, what: str, where: str, needs: Callable[[OperationRow], bool] = lambda _: True) -> None:
         """Args: needs: whether an operation has no rule unless one is written; no composite needs one."""
         super().__init__()
         self.what, self.where, self._needs = what, where, needs
@@ -183,7 +183,7 @@ class Rules(dict[OpKind, Rule]):
         """The error of an operation without a rule."""
         return f"'{name}' has no rule of {self.what}: add one in src/penstock/{self.where}"
 
-    def lacking(self, row: Operation) -> str | None:
+    def lacking(self, row: OperationRow) -> str | None:
         """`lack`, if the operation of a row needs a rule and has none."""
         needed = row.is_traced and not row.composite and row.name not in self and self._needs(row)
         return self.lack(row.name) if needed else None
@@ -193,7 +193,7 @@ class Rules(dict[OpKind, Rule]):
 
 
 if TYPE_CHECKING:
-    TRAITS: dict[OpKind, Operation]
+    TRAITS: dict[OpKind, OperationRow]
     SMALL_KINDS: frozenset[OpKind]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from penstock.errors import PenstockError, UsageError
-from penstock.operations import TRAITS, Operation, OpKind, Rules, Verb, operations, rotation_key
+from penstock.operations import TRAITS, OperationRow, OpKind, Rules, Verb, operations, rotation_key
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.program.clear import ClearEvaluator
@@ -20,7 +20,7 @@ from penstock.traces.builder import TraceBuilder
 from penstock.traces.schema import ORIGIN_COMPOSITE, Trace, TraceMeta
 from penstock.work.graphs import GRAPHS, kernel_graph
 from penstock.work.kernels import PRICES, Hoisting
-from penstock.work.stages import Operation as StageOperation
+from penstock.work.stages import Operation
 
 SHARP = catalogue.get("sharp")
 RULES: tuple[Rules[object], ...] = (PRICES, GRAPHS, NOISE, MEANINGS)  # type: ignore[assignment]
@@ -29,7 +29,7 @@ MONOMIAL = replace(
 )
 
 
-def lacking(table: dict[str, Operation]) -> list[str]:
+def lacking(table: dict[str, OperationRow]) -> list[str]:
     """The rules that operations lack."""
     found = [said for row in table.values() for rules in RULES if (said := rules.lacking(row)) is not None]
     for row in table.values():
@@ -38,15 +38,18 @@ def lacking(table: dict[str, Operation]) -> list[str]:
         if row.code is not None and row.name not in list(Verb):
             found.append(f"'{row.name}' has no member of Verb: add one in src/penstock/operations.py")
         if is_plain(row) and row.argument != "series":
-            for cls, where in ((Evaluator, "evaluator"), (ClearEvaluator, "clear")):
-                if not hasattr(cls, row.name):
+            for cls, has, where in (
+                (Evaluator, dir(Evaluator), "evaluator"),
+                (ClearEvaluator, vars(ClearEvaluator), "clear"),
+            ):
+                if row.name not in has:
                     found.append(
                         f"'{row.name}' has no method of {cls.__name__}: add one in src/penstock/program/{where}.py"
                     )
     return found
 
 
-def is_plain(row: Operation) -> bool:
+def is_plain(row: OperationRow) -> bool:
     """Whether it is a call of ciphertexts and at most a whole number, with a method of its own name."""
     return row.code is not None and row.actor == "server" and row.results == 1 and not row.constants + row.numbers
 
@@ -99,12 +102,17 @@ def test_a_graph_follows_from_a_price_of_passes_and_from_no_other(monkeypatch: p
     monkeypatch.setitem(PRICES, OpKind.ADD, partial(PRICES[OpKind.ADD], sums=2))
     params = toy_of("three summands")
     work = PRICES[OpKind.ADD](
-        StageOperation(params=params, limbs=3, limbs_out=3, key_form=None, polynomials=2, hoisting=Hoisting.RESULTS)
+        Operation(params=params, limbs=3, limbs_out=3, key_form=None, polynomials=2, hoisting=Hoisting.RESULTS)
     )
     monkeypatch.setattr("penstock.work.graphs.kernel_work", lambda *_, **__: work)
     graph = kernel_graph(OpKind.ADD, params, 3)
     assert graph.work == work
     assert [(each.each, each.result) for each in graph.kernels] == [((), False)] * 2 + [((0,), True), ((1,), True)]
+    two_widths = replace(work, element_loops=((3, 2), (4, 2)))
+    monkeypatch.setattr("penstock.work.graphs.kernel_work", lambda *_, **__: two_widths)
+    monkeypatch.setitem(PRICES, OpKind.ADD, lambda _: two_widths)
+    with pytest.raises(PenstockError, match="'add' has no rule of graph"):
+        kernel_graph(OpKind.ADD, toy_of("two widths"), 3)
     monkeypatch.delitem(GRAPHS, OpKind.DECOMPOSE)
     with pytest.raises(PenstockError, match=r"'decompose' has no rule of graph: add one in .*graphs\.py"):
         kernel_graph(OpKind.DECOMPOSE, params, 3)

@@ -57,9 +57,9 @@ def work_of(call: Call, params: CkksParameters) -> Work:
     kind, name, how, state = call.kind, call.kind.value, call.how, call.state
     if kind is OpKind.CONJUGATE:
         return Work("rotate", 2 * params.ring_dim - 1)
-    if call.step is not None:
+    if call.argument is not None:
         turns = TRAITS[kind].argument == "step"
-        return Work(name, rotation_galois_element(call.step, params.ring_dim) if turns else call.step)
+        return Work(name, rotation_galois_element(call.argument, params.ring_dim) if turns else call.argument)
     if call.plain is not None:
         # A product's own degree is 2, its factors' 1.
         degree = 1 if TRAITS[kind].is_product else state.degree
@@ -131,7 +131,7 @@ class WorkExecutor(ABC):
                     (done,) = self.perform(Work("rescale_for_product"), [rescaled])
                     how.kept[term.object_id] = done.value
                     begun_s = done.start_s if begun_s is None else begun_s
-            terms.append(Cipher(term.object_id, state, value=how.kept[term.object_id]))
+            terms.append(Cipher(term.object_id, state, term.polynomials, how.kept[term.object_id]))
         work = Work("number_sum", numbers=[float(weight) for weight in how.weights])
         summed = call._replace(operands=terms, state=ScaleState(terms[0].state.limbs, 2))
         (done,) = self.perform(work, [summed])

@@ -327,7 +327,8 @@ class OpenFheEvaluator(CompositeEvaluator):
         return known
 
     def execute(self, call: Call) -> Executed:
-        cc, kind, operands, predicted, step, how = self._cc, call.kind, call.operands, call.state, call.step, call.how
+        cc, kind, operands, predicted, how = self._cc, call.kind, call.operands, call.state, call.how
+        step = call.argument
         a = operands[0].value
         if call.plain is not None:
             # A product's own degree is 2; the ciphertext that meets the plaintext has degree 1.

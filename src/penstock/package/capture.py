@@ -133,16 +133,16 @@ class CaptureEvaluator(PlainCalls):
             a, b = swapped("mult", a, b, is_ciphertext=isinstance(b, Captured))
         return self._sum((Verb.MULT, Verb.MULT_PLAIN, Verb.MULT_SCALAR), self.inner.mult, a, b)
 
-    def plain_call(self, name: str, *operands: Captured, argument: int = 0) -> Captured:
-        takes = SHAPES[Verb(name)]
-        if takes.argument == "step":
+    def plain_call(self, name: str, a: Captured, *others: Captured, argument: int | None = None) -> Captured:
+        takes, operands = SHAPES[Verb(name)], (a, *others)
+        if takes.argument == "step" and argument is not None:
             argument = self._step(argument)
         pairs = zip(takes.takes, operands, strict=True)
         given = [_cipher(name, a) if cls == "ciphertext" else _inside(a) for cls, a in pairs]
         inner = getattr(self.inner, name)(*given, *(() if takes.argument == "none" else (argument,)))
         if inner is given[0]:  # nothing was to do
             return operands[0]
-        return self._made(Verb(name), inner, operands, argument=int(argument))
+        return self._made(Verb(name), inner, operands, argument=int(argument or 0))
 
     def _sum(self, verbs: tuple[Verb, Verb, Verb], call: Callable[..., Cipher], a: Captured, b: Operand) -> Captured:
         """A sum or product with a ciphertext, a plaintext or a number: each has a verb."""

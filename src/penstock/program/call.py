@@ -129,8 +129,8 @@ class Call(NamedTuple):
     """Of the result, by the scaling rules."""
     key: str | None = None
     """The evaluation key that it reads."""
-    step: int | None = None
-    """Of a rotation; the whole number of a call that is none."""
+    argument: int | None = None
+    """The whole number of its operation, of a rotation its step."""
     plain: Plain | None = None
     scalar: complex | None = None
     how: How | None = None

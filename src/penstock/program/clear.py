@@ -27,11 +27,11 @@ from penstock.program.arguments import (
     steps_of,
     swapped,
 )
-from penstock.program.evaluator import Operand, Plain, Values, Weight, name_of, padded
+from penstock.program.evaluator import Operand, Plain, PlainCalls, Values, Weight, name_of, padded
 from penstock.program.imaginary import complex_refresh, refreshes_real_only
 
 
-class ClearEvaluator:
+class ClearEvaluator(PlainCalls):
     """Vectors of shape (slots,) stand for ciphertexts. Levels are unlimited."""
 
     def __init__(self, params: CkksParameters) -> None:

@@ -162,11 +162,13 @@ class _Counting(SymbolicEvaluator):
         return move
 
     # Operations. The first of its states goes through the rules of the `trace` reading.
-    def _two(self, kind: OpKind, a: Cipher, b: Cipher, *, key: str | None = None, step: int | None = None) -> Cipher:
+    def _two(
+        self, kind: OpKind, a: Cipher, b: Cipher, *, key: str | None = None, argument: int | None = None
+    ) -> Cipher:
         code = _code(a) << 32 | _code(b)
         move = self._move(kind, code)
         if move is None:
-            return self._learned(kind, code, super()._two(kind, a, b, key=key, step=step))
+            return self._learned(kind, code, super()._two(kind, a, b, key=key, argument=argument))
         self.builder.last[b.object_id] = self.builder.step
         return self._repeated(move, a, key)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
@@ -101,61 +100,65 @@ Operand = Any
 """A ciphertext of the reading, a `Plain`, or a number."""
 
 
-_by_table: Callable[[Any], Callable[..., Ciphertext]] = attrgetter("plain_call")
-
-
 class PlainCalls(Protocol):
     """The calls of some ciphertexts, and at most one whole number, that have one result.
 
-    A subclass defines each call, or one method for all others: `plain_call(name, *operands, argument=None)`.
+    A subclass defines each call, or `plain_call` for all others.
     """
+
+    def plain_call(self, name: str, a: Ciphertext, *others: Ciphertext, argument: int | None = None) -> Ciphertext:
+        """The call of this name.
+
+        Raises: PenstockError: the reading does not have it.
+        """
+        raise PenstockError(f"{name}: {type(self).__name__} has no such call")
 
     def negate(self, a: Ciphertext) -> Ciphertext:
         """-a."""
-        return _by_table(self)("negate", a)
+        return self.plain_call("negate", a)
 
     def mult_no_relin(self, a: Ciphertext, b: Ciphertext) -> Ciphertext:
         """a * b as three polynomials; `relinearize` brings it back to two."""
-        return _by_table(self)("mult_no_relin", a, b)
+        return self.plain_call("mult_no_relin", a, b)
 
     def relinearize(self, a: Ciphertext) -> Ciphertext:
         """Two polynomials from three."""
-        return _by_table(self)("relinearize", a)
+        return self.plain_call("relinearize", a)
 
     def square(self, a: Ciphertext) -> Ciphertext:
         """a * a, relinearized; not rescaled."""
-        return _by_table(self)("square", a)
+        return self.plain_call("square", a)
 
     def rotate(self, a: Ciphertext, step: int) -> Ciphertext:
         """Slots moved to the left by `step` (to the right if negative), cyclically. Step 0 returns `a`."""
-        return _by_table(self)("rotate", a, argument=step)
+        return self.plain_call("rotate", a, argument=step)
 
     def decompose(self, a: Ciphertext) -> Ciphertext:
         """The digits of `a`, for `rotate_hoisted`. Programs call `rotate_many`; recorded calls come one by one."""
-        return _by_table(self)("decompose", a)
+        return self.plain_call("decompose", a)
 
     def rotate_hoisted(self, a: Ciphertext, digits: Ciphertext, step: int) -> Ciphertext:
         """As `rotate`, with the digits of `a`."""
-        return _by_table(self)("rotate_hoisted", a, digits, argument=step)
+        return self.plain_call("rotate_hoisted", a, digits, argument=step)
 
     def conjugate(self, a: Ciphertext) -> Ciphertext:
         """Complex conjugate of every slot."""
-        return _by_table(self)("conjugate", a)
+        return self.plain_call("conjugate", a)
 
     def rescale(self, a: Ciphertext) -> Ciphertext:
         """Division by the last prime: one limb fewer, and the scale of a product back to the scale of its factors."""
-        return _by_table(self)("rescale", a)
+        return self.plain_call("rescale", a)
 
     def mod_drop(self, a: Ciphertext, limbs: int) -> Ciphertext:
         """`a` with `limbs` limbs, without division."""
-        return _by_table(self)("mod_drop", a, argument=limbs)
+        return self.plain_call("mod_drop", a, argument=limbs)
 
     def mult_by_i(self, a: Ciphertext) -> Ciphertext:
         """Every slot times i: a product with a monomial, which leaves the scale.
 
         Raises: PenstockError: the reading computes with OpenFHE, whose contexts are of real data here.
         """
-        return _by_table(self)("mult_by_i", a)
+        return self.plain_call("mult_by_i", a)
 
 
 class Evaluator(PlainCalls, Protocol):

@@ -466,7 +466,7 @@ NOISE.of(_K.ENCRYPT)(lambda ev, call, a: ev._stored(call))
 NOISE.of(_K.DECOMPOSE, _K.EXTEND)(lambda ev, call, a: a)
 NOISE.of(_K.NEGATE)(lambda ev, call, a: a.like(-ev._values(a)))
 NOISE.of(_K.RELINEARIZE)(lambda ev, call, a: ev._switched(a, call.state, over=2))
-NOISE.of(_K.ROTATE, _K.ROTATE_HOISTED)(lambda ev, call, a: ev._switched(ev._rolled(a, call.step), call.state))
+NOISE.of(_K.ROTATE, _K.ROTATE_HOISTED)(lambda ev, call, a: ev._switched(ev._rolled(a, call.argument), call.state))
 NOISE.of(_K.CONJUGATE)(lambda ev, call, a: ev._switched(a.like(np.conj(ev._values(a))), call.state))
 NOISE.of(_K.TO_SPARSE)(lambda ev, call, a: Noisy(ev._values(a), a.scale).with_noise(ev._white(ev.model.to_sparse, a)))
 NOISE.of(_K.TO_DENSE)(lambda ev, call, a: ev._switched(a, call.state))
@@ -531,7 +531,7 @@ def _rotation(ev: NoisyEvaluator, call: Call, a: Any) -> Noisy:
     values = ev._values(a)
     if call.kind is _K.ROTATE_EXTENDED:
         values = values + ev._alike(a, call.operands[1].value)[1]
-    rolled = ev._rolled(Noisy(values, a.scale), call.step)
+    rolled = ev._rolled(Noisy(values, a.scale), call.argument)
     return rolled.with_noise(ev._white(ev.model.key_switch(call.state.limbs), a))
 
 

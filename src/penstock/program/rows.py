@@ -40,6 +40,7 @@ _KEYLESS_SUMS = {
     False: ("add", OpKind.ADD, OpKind.ADD_PLAIN, OpKind.ADD_SCALAR),
     True: ("sub", OpKind.SUB, OpKind.SUB_PLAIN, OpKind.SUB_SCALAR),
 }
+_TURNS = frozenset(kind for kind, row in TRAITS.items() if row.argument == "step")
 _RELINEARIZED = frozenset(kind for kind, row in TRAITS.items() if row.key == RELIN_KEY)
 
 
@@ -118,10 +119,9 @@ class RowWriter(PlainCalls, ABC):
                     raise UsageError(f"{name}: a step of 0 turns nothing, and no key does it: leave the rotation out")
                 key = self._rotation_key(argument)
         if others:
-            (b,) = (checked(name, each) for each in others)
-            made = self._two(kind, a, b, key=key, step=argument)
+            made = self._two(kind, a, checked(name, *others), key=key, argument=argument)
         else:
-            made = self._one(kind, a, key=key, step=argument)
+            made = self._one(kind, a, key=key, argument=argument)
         return self.made_complex(made) if TRAITS[kind].is_complex else made
 
     def made_complex(self, result: Cipher) -> Cipher:
@@ -179,7 +179,7 @@ class RowWriter(PlainCalls, ABC):
         step, a = self.normal_step(step), ciphertext("rotate", a)
         if not step:
             return a
-        return self._one(OpKind.ROTATE, relinearized("rotate", a), key=self._rotation_key(step), step=step)
+        return self._one(OpKind.ROTATE, relinearized("rotate", a), key=self._rotation_key(step), argument=step)
 
     def rotate_many(self, a: Cipher, steps: Sequence[int]) -> list[Cipher]:
         wanted, a = [self.normal_step(step) for step in steps_of(steps)], ciphertext("rotate_many", a)
@@ -262,13 +262,15 @@ class RowWriter(PlainCalls, ABC):
         return self.builder.open_scope(name)
 
     # One row.
-    def _two(self, kind: OpKind, a: Cipher, b: Cipher, *, key: str | None = None, step: int | None = None) -> Cipher:
+    def _two(
+        self, kind: OpKind, a: Cipher, b: Cipher, *, key: str | None = None, argument: int | None = None
+    ) -> Cipher:
         multiplication = kind in MULTIPLICATIONS
         one, other = a.state, b.state
         aligned = _met(one.limbs, one.degree, other.limbs, other.degree, self.params.scaling, multiplication)
         if not (multiplication or self.params.scaling.automatic) and self.params.library == "openfhe":
             check_drop(a.state, b.state)
-        return self._apply(kind, [a, b], aligned, key, step)
+        return self._apply(kind, [a, b], aligned, key, argument)
 
     def _one(
         self,
@@ -276,7 +278,7 @@ class RowWriter(PlainCalls, ABC):
         a: Cipher,
         *,
         key: str | None = None,
-        step: int | None = None,
+        argument: int | None = None,
         plain: Plain | None = None,
         scalar: complex | None = None,
         how: How | None = None,
@@ -285,7 +287,7 @@ class RowWriter(PlainCalls, ABC):
         if scalar is not None:
             state = state_of(aligned.limbs, max(aligned.degrees))
             check_number(self.builder.params, kind, scalar, state)
-        return self._apply(kind, [a], aligned, key, step, plain, scalar, how)
+        return self._apply(kind, [a], aligned, key, argument, plain, scalar, how)
 
     def _apply(self, kind: OpKind, operands: Sequence[Cipher], aligned: Aligned, *rest: Any) -> Cipher:
         """The call of aligned operands; `rest` holds the other arguments of the call, in its order."""
@@ -363,7 +365,7 @@ class RowWriter(PlainCalls, ABC):
             output=result.object_id,
             key=call.key,
             plaintext=plaintext,
-            step=call.step if call.key else None,
+            step=call.argument if call.kind in _TURNS else None,
             implied_rescales=aligned.rescales,
             implied_scalar_mults=aligned.scalar_mults,
             start_s=done.start_s,

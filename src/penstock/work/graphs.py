@@ -12,8 +12,7 @@ from functools import lru_cache, partial
 from operator import sub
 
 from penstock.errors import PenstockError, UsageError
-from penstock.operations import SMALL_KINDS, TO_SPARSE_KEY, TRAITS, OpKind, Rules
-from penstock.operations import Operation as TableRow
+from penstock.operations import SMALL_KINDS, TO_SPARSE_KEY, TRAITS, OperationRow, OpKind, Rules
 from penstock.params.ckks import CkksParameters
 from penstock.params.rlwe import KeyForm
 from penstock.params.secrets import AUXILIARY_PRIMES
@@ -176,7 +175,7 @@ def _rescaled(b: Builder, limbs: int, half: int, source: Sequence[int], *, resul
     return [b.add(_N.SCALING, stage, kept, each=[apart], result=result)]
 
 
-def _passes(row: TableRow, b: Builder, first: list[int]) -> OperationGraph:
+def _passes(row: OperationRow, b: Builder, first: list[int]) -> OperationGraph:
     """The passes of element-wise work, behind each other where a polynomial has several, and then the key switch of the
     last one, if the operation has a key.
 
@@ -186,7 +185,8 @@ def _passes(row: TableRow, b: Builder, first: list[int]) -> OperationGraph:
     work = PRICES[OpKind(row.name)](s)
     if row.key:
         work = _without(work, key_switch(s.params, s.limbs, s.key_form))
-    if work.limb_transforms or work.bconv_macs or work.key_bytes or min(amounts_of(work)) < 0:
+    no_passes = work.limb_transforms or work.bconv_macs or work.key_bytes or min(amounts_of(work)) < 0
+    if no_passes or len(work.element_loops) > 1:  # passes of two widths: no amount says which of them has it
         raise PenstockError(GRAPHS.lack(row.name))
     amounts = (
         (_N.SUM, work.elementwise_adds),

@@ -17,8 +17,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from penstock.errors import UsageError
-from penstock.operations import SMALL_KINDS, TRAITS, OpKind
-from penstock.operations import Operation as TableRow
+from penstock.operations import SMALL_KINDS, TRAITS, OperationRow, OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.params.rlwe import KeyForm
 from penstock.work import extended, small  # noqa: F401 - rules of price
@@ -51,7 +50,7 @@ __all__ = [
 
 
 def _passes(
-    row: TableRow, s: Operation, *, sums: int = 0, products: int = 0, scalings: int = 0, both: bool = True
+    row: OperationRow, s: Operation, *, sums: int = 0, products: int = 0, scalings: int = 0, both: bool = True
 ) -> KernelWork:
     """Element-wise work: so many passes over each polynomial, or over the one without the secret only."""
     size, wide = s.params.ring_dim, row.makes == "extended"

@@ -24,7 +24,7 @@ class Extended:
     def _row(self, call: Call, output: int) -> Cipher:
         done = self.ev.execute(call)
         limbs = call.state.limbs
-        self.ev.write_row(call.kind, call.operands, output, done, limbs, step=call.step, key=call.key)
+        self.ev.write_row(call.kind, call.operands, output, done, limbs, step=call.argument, key=call.key)
         return Cipher(output, call.state, value=done.value)
 
     def _made(self, kind: OpKind, *operands: Cipher, step: int | None = None, key: str | None = None) -> Cipher:
