@@ -29,7 +29,7 @@ pub trait Device: Sync {
     /// Another value; no memory.
     fn export(&self, task: &Task, value: &Self::Value) -> Result<ckks::Ciphertext, ckks::Error>;
 
-    /// The second half of an encoding, which takes the threads: vectors of one form.
+    /// The second half of an encoding, which takes the threads: vectors of one form, at least one.
     ///
     /// # Errors
     /// The memory is full.
@@ -59,6 +59,6 @@ pub trait Device: Sync {
     /// Bytes of a value, the same from its making to [`Device::free`]: at most those of the program's `value_bytes`.
     fn bytes(&self, value: &Self::Value) -> u64;
 
-    /// Gives the memory of a value back: of every value, after its last use or at the end of a run that failed.
+    /// Gives the memory of a value back: of every value, after its last use or at the end of a run that failed or panicked.
     fn free(&self, value: Self::Value);
 }

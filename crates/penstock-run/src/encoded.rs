@@ -139,6 +139,9 @@ impl<'a, D: Device> Vectors<'a, D> {
             full.into_iter().partition(|(place, _)| wanted[*place].form == Form::Plaintext);
         let mut encoded = Vec::with_capacity(plain.len() + bare.len());
         for (form, group) in [(Form::Plaintext, plain), (Form::Coefficients, bare)] {
+            if group.is_empty() {
+                continue;
+            }
             let (places, coefficients): (Vec<_>, Vec<_>) = group.into_iter().unzip();
             encoded.extend(places.into_iter().zip(self.device.encode(form, coefficients)?));
         }
@@ -212,18 +215,15 @@ impl<'a, D: Device> Vectors<'a, D> {
                 }
                 state.places.insert(*vector, Place::Making);
                 drop(state);
-                // A failure is found again by the task that needs the vector.
-                let made = ckks::on_this_thread(|| self.coefficients(*vector, supply)).ok();
-                let mut state = self.state();
-                state.places.remove(vector);
-                if let Some(made) = made {
+                let _made_or_not = Making(self, *vector);
+                // A failure, and a panic too, is found again by the task that needs the vector.
+                if let Ok(made) = ckks::on_this_thread(|| self.coefficients(*vector, supply)) {
+                    let mut state = self.state();
                     state.ahead_bytes += made.bytes() as u64;
                     state.made_ahead += 1;
                     state.peak_bytes = state.peak_bytes.max(state.kept_bytes + state.ahead_bytes);
                     state.places.insert(*vector, Place::Ahead(made));
                 }
-                drop(state);
-                self.changed.notify_all();
             }
         }
     }
@@ -232,5 +232,19 @@ impl<'a, D: Device> Vectors<'a, D> {
     pub fn close(&self) {
         self.state().closed = true;
         self.changed.notify_all();
+    }
+}
+
+/// Lets those who wait for a vector look again, whether it was made or not.
+struct Making<'a, 'd, D: Device>(&'a Vectors<'d, D>, Vector);
+
+impl<D: Device> Drop for Making<'_, '_, D> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        if matches!(state.places.get(&self.1), Some(Place::Making)) {
+            state.places.remove(&self.1);
+        }
+        drop(state);
+        self.0.changed.notify_all();
     }
 }

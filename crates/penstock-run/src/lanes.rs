@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -76,6 +77,7 @@ struct State<V> {
     keyed_running: usize,
     /// Tasks with keys that were begun.
     keyed: usize,
+    /// Of values that are there, and of those that running tasks make.
     live_bytes: u64,
     peak_bytes: u64,
     beside: u64,
@@ -111,21 +113,25 @@ pub fn run<D: Device, S: Supply>(
     mut watch: impl FnMut(usize) -> Result<(), S::Error>,
 ) -> Result<Outcome, S::Error> {
     let lanes = Lanes::new(device, program, supply, options);
-    let watched = thread::scope(|scope| {
-        scope.spawn(|| {
-            if let Err(error) = device.host().abreast(options.lanes, || !lanes.state().stopped, || lanes.work()) {
-                lanes.fail(error.into());
+    let threads = || {
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                if let Err(error) = device.host().abreast(options.lanes, || !lanes.state().stopped, || lanes.work()) {
+                    lanes.fail(error.into());
+                }
+            });
+            if options.ahead_bytes > 0 {
+                scope.spawn(|| lanes.vectors.read_ahead(supply));
             }
-        });
-        if options.ahead_bytes > 0 {
-            scope.spawn(|| lanes.vectors.read_ahead(supply));
-        }
-        let watched = lanes.watch(&mut watch);
-        lanes.vectors.close();
-        watched
-    });
+            let watched = lanes.watch(&mut watch);
+            lanes.vectors.close();
+            watched
+        })
+    };
+    let ended = panic::catch_unwind(AssertUnwindSafe(threads));
     let state = lanes.state.into_inner().unwrap_or_else(PoisonError::into_inner);
     state.values.into_iter().flatten().filter_map(Arc::into_inner).for_each(|value| device.free(value));
+    let watched = ended.unwrap_or_else(|panic| panic::resume_unwind(panic));
     let failed = lanes.failure.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let Some(error) = failed {
         return Err(error);
@@ -246,6 +252,8 @@ impl<'a, D: Device, S: Supply> Lanes<'a, D, S> {
             if let Some(at) = self.pick(&mut state) {
                 let others = state.running;
                 state.running += 1;
+                state.live_bytes += self.made_bytes(&self.program.tasks()[at]);
+                state.peak_bytes = state.peak_bytes.max(state.live_bytes);
                 state.beside += u64::from(others > 0);
                 if self.program.tasks()[at].key.is_some() {
                     state.keyed += 1;
@@ -354,19 +362,19 @@ impl<'a, D: Device, S: Supply> Lanes<'a, D, S> {
         Ok((values, time))
     }
 
-    /// Stores the results, drops what has no further use, and says which tasks are ready now.
+    /// Stores the results, gives back what has no further use, and says which tasks are ready now.
     fn finish(&self, at: usize, values: Vec<D::Value>, time: TaskTime) {
         let task = &self.program.tasks()[at];
-        let mut dropped: Vec<D::Value> = Vec::new();
+        let (mut dropped, mut dropped_bytes) = (Vec::new(), 0);
         let mut state = self.state();
         state.times[at] = time;
         for (value, number) in values.into_iter().zip(task.first_result as usize..) {
             if state.uses_left[number] == 0 {
                 dropped.push(value);
+                dropped_bytes += self.program.value_bytes()[number];
                 continue;
             }
             state.values[number] = Some(Arc::new(value));
-            state.live_bytes += self.program.value_bytes()[number];
             for consumer in &self.consumers[number] {
                 state.missing[*consumer as usize] -= 1;
                 if state.missing[*consumer as usize] == 0 {
@@ -374,16 +382,20 @@ impl<'a, D: Device, S: Supply> Lanes<'a, D, S> {
                 }
             }
         }
-        state.peak_bytes = state.peak_bytes.max(state.live_bytes);
         for value in &task.operands {
             let number = *value as usize;
             state.uses_left[number] -= 1;
             if state.uses_left[number] == 0 {
                 // All other users have let go of it.
                 dropped.extend(state.values[number].take().and_then(Arc::into_inner));
-                state.live_bytes -= self.program.value_bytes()[number];
+                dropped_bytes += self.program.value_bytes()[number];
             }
         }
+        drop(state);
+        // Until their memory is back no later task begins in its place.
+        dropped.into_iter().for_each(|value| self.device.free(value));
+        let mut state = self.state();
+        state.live_bytes -= dropped_bytes;
         state.finished[at] = true;
         while state.finished.get(state.oldest).copied().unwrap_or(false) {
             state.oldest += 1;
@@ -392,7 +404,6 @@ impl<'a, D: Device, S: Supply> Lanes<'a, D, S> {
         state.running -= 1;
         state.keyed_running -= usize::from(task.key.is_some());
         drop(state);
-        dropped.into_iter().for_each(|value| self.device.free(value));
         self.changed.notify_all();
     }
 }

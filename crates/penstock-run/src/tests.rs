@@ -123,6 +123,29 @@ impl Supply for Samples<'_> {
     }
 }
 
+/// Has no vectors: whoever asks for one panics.
+struct Broken<'a>(Samples<'a>);
+
+impl Supply for Broken<'_> {
+    type Error = Failed;
+
+    fn key(&self, key: u32, limbs: usize) -> Result<Arc<dyn ckks::KeyView>, Failed> {
+        self.0.key(key, limbs)
+    }
+
+    fn vector(&self, number: u32) -> Result<Vec<ckks::Complex>, Failed> {
+        panic!("vector {number}")
+    }
+
+    fn input(&self, number: u32) -> Result<ckks::Ciphertext, Failed> {
+        self.0.input(number)
+    }
+
+    fn output(&self, number: u32, result: ckks::Ciphertext) -> Result<(), Failed> {
+        self.0.output(number, result)
+    }
+}
+
 /// Eight branches of a product with a vector and a sum, added up; two outputs.
 fn branches() -> Program {
     let mut tasks = vec![port(Op::Input, 0, &[], 0), port(Op::Input, 1, &[], 1)];
@@ -177,6 +200,32 @@ fn values_at_their_limit_keep_the_order_of_the_program() {
     let options = Options { lanes: 3, window: 64, ..Options::in_order() };
     let (_, counts) = results(options);
     assert!(counts.peak_value_bytes <= branches().peak_value_bytes());
+}
+
+/// Many chains of one task each: any of them may run.
+fn wide() -> Program {
+    let mut tasks = vec![port(Op::Input, 0, &[], 0)];
+    for each in 0..64 {
+        tasks.push(task(Op::Negate, &[0], each + 1, &[]));
+        tasks.push(port(Op::Output, u64::from(each), &[each + 1], each + 2));
+    }
+    Program::new(tasks, vec![8 * 4 * RING as u64; 65]).unwrap()
+}
+
+#[test]
+fn results_of_running_tasks_count_against_the_limit() {
+    let (context, program) = (context(), wide());
+    let value_bytes = program.peak_value_bytes() * 9 / 8;
+    for lanes in [2, 4, 8] {
+        let samples = Samples { context: &context, results: Mutex::new(vec![None; 64]), fails: false };
+        let options = Options { lanes, window: 64, value_bytes, ..Options::in_order() };
+        let cpu = Cpu(&context);
+        let device = Recording::new(&cpu, &program, value_bytes + program.peak_value_bytes());
+        let counts = run(&device, &program, &samples, options, |_| Ok(())).unwrap().counts;
+        let (faults, peak) = device.finish();
+        assert_eq!(faults, Vec::<String>::new(), "{lanes} lanes");
+        assert!(peak <= counts.peak_value_bytes && counts.peak_value_bytes <= value_bytes, "{lanes} lanes: {counts:?}");
+    }
 }
 
 #[test]
@@ -265,8 +314,20 @@ fn a_panic_ends_the_run() {
     let context = context();
     let samples = Samples { context: &context, results: Mutex::new(vec![]), fails: false };
     let options = Options { lanes: 2, window: 64, ..Options::in_order() };
-    let ran = std::panic::AssertUnwindSafe(|| run(&Cpu(&context), &branches(), &samples, options, |_| Ok(())));
+    let (program, cpu) = (branches(), Cpu(&context));
+    let device = Recording::new(&cpu, &program, u64::MAX);
+    let ran = std::panic::AssertUnwindSafe(|| run(&device, &program, &samples, options, |_| Ok(())));
     assert!(std::panic::catch_unwind(ran).is_err(), "there is no room for the results");
+    assert_eq!(device.finish().0, Vec::<String>::new());
+}
+
+#[test]
+fn a_panic_ahead_of_the_use_ends_the_run() {
+    let context = context();
+    let samples = Samples { context: &context, results: Mutex::new(vec![None, None]), fails: false };
+    let options = Options { lanes: 2, window: 64, ahead_bytes: 1 << 20, ..Options::in_order() };
+    let ran = std::panic::AssertUnwindSafe(|| run(&Cpu(&context), &branches(), &Broken(samples), options, |_| Ok(())));
+    assert!(std::panic::catch_unwind(ran).is_err(), "no vector can be made");
 }
 
 /// The faults of a recording device that is used wrongly.
