@@ -93,6 +93,28 @@ def test_numbers_that_the_evaluator_cannot_hold_are_refused(number: float) -> No
             engine.perform(work, [a], argument=number)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("work", "operands", "rest", "has"),
+    [
+        ("add", 1, {}, "1 operands, 0 vectors, 0 numbers"),
+        ("add", 3, {}, "3 operands, 0 vectors, 0 numbers"),
+        ("add_scalar", 1, {"numbers": [1.0, 2.0]}, "1 operands, 0 vectors, 2 numbers"),
+        ("weighted_sums", 1, {"argument": 1}, "1 operands, 0 vectors, 0 numbers"),
+        ("weighted_sums", 0, {"argument": 0}, "0 operands, 0 vectors, 0 numbers"),
+        ("weighted_sums_plus", 1, {"argument": 2**64 - 1}, "1 operands, 0 vectors, 0 numbers"),
+        ("number_sum", 0, {}, "0 operands, 0 vectors, 0 numbers"),
+    ],
+)
+def test_work_on_other_operands_than_it_has_is_refused(
+    work: str, operands: int, rest: dict[str, Any], has: str
+) -> None:
+    engine = context()
+    words = np.zeros(2 * 2**10, dtype=np.uint64)
+    a = _engine.ckks_ciphertext(engine, words, polynomials=2, limbs=1, degree=1, scale=2.0**50, slots=512)
+    with pytest.raises(EvaluationRefused, match=f"{work}: {has}; each work has its own numbers of them"):
+        engine.perform(work, [a] * operands, **rest)
+
+
 def test_the_evaluator_raises_its_own_errors() -> None:
     engine = context()
     with pytest.raises(EvaluationRefused, match="these are not the bytes of an OpenFHE"):

@@ -238,10 +238,11 @@ impl CkksProgram {
                 let device = runs::Recording::new(&cpu, &program, most);
                 let outcome = py.detach(|| runs::run(&device, &program, &supply, options, watch));
                 let (faults, _) = device.finish();
+                let outcome = outcome.map_err(|each| each.0)?;
                 if !faults.is_empty() {
                     return Err(ckks::Error::refused(format!("buffers: {}", faults.join("; "))));
                 }
-                outcome
+                Ok(outcome)
             }
             _ => return Err(ckks::Error::refused(format!("there is no device '{device}': cpu or recording"))),
         };

@@ -42,8 +42,8 @@ impl Value {
         }
     }
 
-    fn cipher(&self) -> Result<&ckks::Ciphertext, ckks::Error> {
-        if let Self::Cipher(found) = self { Ok(found) } else { Err(other(Operation::Output)) }
+    fn cipher(&self, operation: Operation) -> Result<&ckks::Ciphertext, ckks::Error> {
+        if let Self::Cipher(found) = self { Ok(found) } else { Err(other(operation)) }
     }
 }
 
@@ -65,7 +65,7 @@ impl Device for Cpu<'_> {
     }
 
     fn export(&self, _: &Task, value: &Value) -> Result<ckks::Ciphertext, ckks::Error> {
-        value.cipher()?.duplicate()
+        value.cipher(Operation::Output)?.duplicate()
     }
 
     fn encode(&self, form: Form, coefficients: Vec<ckks::Coefficients>) -> Result<Vec<Encoded>, ckks::Error> {
@@ -95,7 +95,7 @@ impl Device for Cpu<'_> {
     }
 
     fn scale(&self, value: &Value) -> Result<f64, ckks::Error> {
-        Ok(value.cipher()?.scale())
+        Ok(value.cipher(Operation::MultOverScale)?.scale())
     }
 
     fn bytes(&self, value: &Value) -> u64 {
@@ -172,6 +172,12 @@ impl Cpu<'_> {
         vectors: &[&Encoded],
     ) -> Result<Vec<Value>, ckks::Error> {
         use Operation as Op;
+        let has = [operands.len(), vectors.len(), task.numbers.len()];
+        if has[..] != task.shape(has[0], has[1])[..3] {
+            let what = format!("{} operands, {} vectors, {} numbers", has[0], has[1], has[2]);
+            let rule = "each work has its own numbers of them";
+            return Err(ckks::Error::Operand { operation: task.operation.name(), what, rule });
+        }
         let (context, given) = (self.0, Given { task, operands, key, vectors });
         let automorphism = || context.automorphism(given.task.argument);
         let made = match task.operation {

@@ -48,15 +48,15 @@ impl Task {
         Self { operation: Operation::MultScalar, numbers: [number].into(), ..self.clone() }
     }
 
-    /// Operands, vectors, numbers and results that it ought to have.
-    fn shape(&self) -> [usize; 4] {
-        let (row, vectors) = (self.operation.row(), self.vectors.len().max(1));
-        let sums = usize::try_from(self.argument).unwrap_or(0);
+    /// Operands, vectors, numbers and results that it ought to have, where it is given so many operands and vectors.
+    pub(crate) fn shape(&self, operands: usize, vectors: usize) -> [usize; 4] {
+        let (row, vectors) = (self.operation.row(), vectors.max(1));
+        let sums = usize::try_from(self.argument).unwrap_or(usize::MAX).max(1);
         match self.operation {
-            Operation::WeightedSums => [sums * vectors, vectors, 0, sums],
-            Operation::WeightedSumsPlus => [sums * (vectors + 1), vectors, 0, sums],
+            Operation::WeightedSums => [sums.saturating_mul(vectors), vectors, 0, sums],
+            Operation::WeightedSumsPlus => [sums.saturating_mul(vectors + 1), vectors, 0, sums],
             _ => [row.operands(), row.constants, row.numbers, row.results]
-                .map(|count| if count == MANY { self.operands.len().max(1) } else { count as usize }),
+                .map(|count| if count == MANY { operands.max(1) } else { count as usize }),
         }
     }
 }
@@ -82,7 +82,7 @@ impl Program {
             let refused = |what: String, rule| Err(Error::Task { task: at, work: task.operation.name(), what, rule });
             let row = task.operation.row();
             let has = [task.operands.len(), task.vectors.len(), task.numbers.len(), task.results as usize];
-            if !row.is_work || has != task.shape() {
+            if !row.is_work || has != task.shape(has[0], has[1]) {
                 let what = format!("{} operands, {} vectors, {} numbers, {} results", has[0], has[1], has[2], has[3]);
                 return refused(what, "each work has its own numbers of them");
             }
