@@ -169,8 +169,20 @@ impl KeyStore {
         self.store.backend().notes()
     }
 
-    fn entries(&self, py: Python<'_>) -> PyResult<Vec<StoredKey>> {
-        Ok(free(py, || self.store.list())?.into_iter().map(StoredKey::from).collect())
+    #[pyo3(signature = (tenant = None, digest = None))]
+    fn entries(
+        &self,
+        py: Python<'_>,
+        tenant: Option<Arg<String>>,
+        digest: Option<Arg<String>>,
+    ) -> PyResult<Vec<StoredKey>> {
+        let (tenant, digest) = (tenant.map(tenant_in).transpose()?, digest.map(digest_in).transpose()?);
+        let mut found = free(py, || self.store.list())?;
+        found.retain(|each| {
+            tenant.as_ref().is_none_or(|wanted| each.name.tenant == *wanted)
+                && digest.is_none_or(|wanted| each.name.digest == wanted)
+        });
+        Ok(found.into_iter().map(StoredKey::from).collect())
     }
 
     fn entry(&self, py: Python<'_>, name: GivenName) -> PyResult<StoredKey> {

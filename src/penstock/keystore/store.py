@@ -208,9 +208,11 @@ class KeyStore:
         return self.handle.notes
 
     def list_keys(self, *, tenant: str | None = None, digest: str | None = None) -> list[StoredKey]:
-        """Whole keys in the order of names; optionally of one tenant or one set of parameters."""
-        keys = map(_stored, self.handle.entries())
-        return [key for key in keys if tenant in (None, key.name.tenant) and digest in (None, key.name.digest)]
+        """Whole keys in the order of names; optionally of one tenant or one set of parameters.
+
+        Raises: KeyRefused: what cannot be the name of a tenant, or a digest.
+        """
+        return [_stored(each) for each in self.handle.entries(tenant, digest)]
 
     def key(self, name: KeyName) -> StoredKey:
         """One key.
