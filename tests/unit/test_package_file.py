@@ -81,6 +81,7 @@ def test_a_package_names_the_operations_that_other_versions_may_lack(
     write_package(package, tmp_path / "later.pkg")
     named = {"operation 26": "scaled", "operation 27": "weighted_sum"}
     assert package_info(tmp_path / "later.pkg")["provenance"] == package.provenance | named
+    assert b'"operation 26": "scaled"' in (tmp_path / "later.pkg").read_bytes()  # as readers look for it
     assert open_package(tmp_path / "later.pkg").provenance == package.provenance
     with pytest.raises(PackageError, match="files keep 'operation 9' for themselves; rename the provenance"):
         write_package(replace(package, provenance={"operation 9": "x"}), tmp_path / "own.pkg")

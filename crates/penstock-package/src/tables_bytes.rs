@@ -222,7 +222,7 @@ pub fn write(tables: &Tables) -> Result<Vec<u8>> {
 pub fn read(head: &Head, bytes: &[u8]) -> Result<Tables> {
     let mut cursor = Cursor::new(bytes);
     cursor.take(HEAD_BYTES)?;
-    let provenance = &bytes[bytes.len() - head.provenance_bytes as usize..];
+    let provenance = &bytes[bytes.len().saturating_sub(head.provenance_bytes as usize)..];
     let instructions = read_instructions(head, &mut cursor, provenance)?;
     let parents = cursor.column(head.scopes as usize, u32::from_le_bytes)?;
     let series = read_series(head, &mut cursor)?;
