@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-INSTALL = "python -m venv moto && moto/bin/pip install 'moto[s3,server]', and put moto/bin on PATH"
+INSTALL = "python -m venv moto && moto/bin/pip install 'moto[s3,server]>=5.2.5', and put moto/bin on PATH"
 
 
 def program() -> str | None:
