@@ -87,7 +87,6 @@ def written(path: Path, params: str, provenance: str = "{}", **more: int) -> Non
         (json.dumps(RECORD | {"q_bits": [[60]]}), "malformed"),
         (json.dumps(RECORD | {"scaling": []}), "malformed"),
         (json.dumps(RECORD | {"bootstrap": 3}), "malformed"),
-        (json.dumps(RECORD | {"q_primes": [97]}), "a set that states primes states all of its"),
         (json.dumps(RECORD | {"ring_dim": 65536}), "has N = 65536, 16384 slots and 14 limbs, the tables have 32768"),
         (json.dumps(RECORD | {"q_bits": [60]}), "16384 slots and 1 limbs"),
     ],

@@ -436,8 +436,11 @@ def test_keys_are_bound_to_the_digest_of_before_the_layers() -> None:
     ("changes", "words"),
     [
         ({"q_primes": [97] * 5}, "q_primes and p_primes do not have the sizes of q_bits and p_bits"),
-        ({"q_primes": list(Q_PRIMES[:4])}, "q_primes are 4 for 5 limbs"),
-        ({"p_primes": []}, "zip"),
+        (
+            {"q_primes": list(Q_PRIMES[:4])},
+            "q_primes and p_primes are 4 and .; a set that states primes states all of its 5 and",
+        ),
+        ({"p_primes": []}, "q_primes and p_primes are 5 and 0; "),
         ({"q_primes": [2**64, *Q_PRIMES[1:]]}, "q_primes is"),
         ({"q_bits": [2**40] * 5}, "q_bits is"),
     ],
