@@ -16,10 +16,11 @@ from penstock import workloads
 from penstock.cli.completion import INDEX
 from penstock.cli.lazy import LazyGroup
 from penstock.cli.main import cli
+from penstock.simulation.words import OPTIONS, Word
 
 KINDS = {
-    "--params": "params", "--machine": "machine", "--tier": "tier", "--network": "network", "--drive": "drive",
-    "--architecture": "architecture", "--size": "size", "--workload": "workload", "--with": "program",
+    "--params": "params", "--drive": "drive", "--architecture": "architecture", "--size": "size",
+    "--workload": "workload",
     "--cpu": "machine", "--link": "tier", "--memory-tier": "tier", "explore --policy": "file",
 }  # fmt: skip
 """Options whose values have names, in every command."""
@@ -34,27 +35,23 @@ def choices() -> dict[str, Any]:
     """Options without a type that names their values: these, or with ',' first several with commas; '*.py': files
     too."""
     from penstock.explorer.views import VIEWS
-    from penstock.params.rlwe import KeyForm
     from penstock.rewriting import PASSES
-    from penstock.simulation.cluster.collectives import ALL_GATHERS, BROADCASTS
-    from penstock.simulation.cluster.partitions import PARTITIONS
-    from penstock.simulation.cluster.topology import TOPOLOGIES
     from penstock.simulation.instorage.policies import HOST_POLICIES
-    from penstock.simulation.memory.hierarchy import MODES, POLICIES
-    from penstock.simulation.memory.tenants import ORDERS
-    from penstock.simulation.names import CLASSES
     from penstock.system.doctor import CHECKS
 
     return {
-        "--policy": [*POLICIES, "*.py"], "--interleave": [*ORDERS, "*.py"],
-        "--mode": list(MODES), "--partition": list(PARTITIONS),
-        "--topology": list(TOPOLOGIES), "--all-gather": list(ALL_GATHERS), "--broadcast": list(BROADCASTS),
-        "--classes": [",", *CLASSES], "--key-form": [form.value for form in KeyForm],
-        "--prefetch": ["none", "next-", "perfect", "*.py"],
+        **{OPTIONS(word.name): completed(word) for word in OPTIONS.taken() if word.registry or word.completes},
         "--require": list(CHECKS), "--pass": [",", *PASSES],
         "words": [*VIEWS, "*.py", "*.pkg", "*.parquet"], "ssd --policy": list(HOST_POLICIES),
         "--suite": ["quick", "fit", "full"],
     }  # fmt: skip
+
+
+def completed(word: Word) -> Any:
+    """What an option of a question takes: a kind, or choices."""
+    if len(word.completes) == 1 and not word.registry:
+        return word.completes[0]
+    return [*([","] if word.takes == "list" else []), *word.known(), *word.completes]
 
 
 def walk(command: click.Command, words: str = "", help: str = "") -> Iterator[tuple[str, str, click.Command]]:

@@ -28,10 +28,10 @@ from penstock.fit.fit import fit_machine
 from penstock.machines.written import write_machine
 from penstock.params import catalogue
 from penstock.params.variation import varied
+from penstock.simulation.asking import asked_in
 from penstock.simulation.play import play, ready_for
 from penstock.simulation.price import price_trace
-from penstock.simulation.spelling import OPTIONS
-from penstock.simulation.words import Words, asked_in
+from penstock.simulation.words import OPTIONS, Words
 
 POINT = ["simulate", "inner-product", "--params", "sharp", "--machine", "sharp"]
 

@@ -26,7 +26,7 @@ def points(text: str) -> list:
 
 def test_one_value_is_a_list_of_one_and_a_table_replaces_what_stands_before_it() -> None:
     sweep = parse_sweep(HEAD + 'tier = "hbm"\n[[sweep]]\n[[sweep]]\ntier = ["ddr5", "3.5 GB/s"]', "test")
-    assert [table.tier for table in sweep.tables] == [("hbm",), ("ddr5", "3.5 GB/s")]
+    assert [table.words.tier for table in sweep.tables] == [("hbm",), ("ddr5", "3.5 GB/s")]
     assert sweep.tables[1].workload == ("logistic-regression",)
 
 

@@ -22,7 +22,7 @@ from penstock.params.ckks import CkksParameters
 from penstock.params.variation import varied
 from penstock.prediction.whatif import Axes, Workload, what_if
 from penstock.running.reading import Run
-from penstock.simulation.spelling import OPTIONS
+from penstock.simulation.words import OPTIONS
 
 MOST_PLAYED = 20_000
 """Operations of a run whose keys are played under other budgets."""

@@ -11,20 +11,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 from penstock.machines import Machine
+from penstock.simulation.asking import Asked, asked_in
 from penstock.simulation.question import Levels, Question
-from penstock.simulation.spelling import OPTIONS
-from penstock.simulation.words import Asked, Words, asked_in
+from penstock.simulation.words import OPTIONS, WORDS, Words
 
-_ORDER = tuple(each.name for each in fields(Words))
-_AXES = frozenset({
-    "machine", "tier", "mode", "hit_ratio", "cache", "policy", "levels", "prefetch", "prefetch_depth",
-    "prefetch_buffer", "hosts", "network", "partition",
-})  # fmt: skip
+_AXES = {word.name for word in OPTIONS.taken() if word.axis} | {"prefetch_depth", "prefetch_buffer"}
 """Words that `words_of_points` takes apart."""
 
 
@@ -79,7 +75,7 @@ class Setting:
         beside = words.get("beside", ())
         if beside and set(beside) == {self.program}:  # users of the one program
             words["tenants"] = str(len(words.pop("beside")) + 1)
-        for name in _ORDER:
+        for name in WORDS:
             found += _options(name, words[name]) if name in words else []
         return shlex.join(found)
 
@@ -102,7 +98,7 @@ def words_of_points(asked: Asked, question: Question) -> list[dict[str, Any]]:
     """
     words, given = asked.words, asked.given
     fixed: dict[str, Any] = {}
-    for name in _ORDER:
+    for name in WORDS:
         if name in given and name not in _AXES:
             value = getattr(words, name)
             fixed[name] = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else value

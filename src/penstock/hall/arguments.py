@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import ParamSpec, TypeVar
 
 from penstock.errors import UnknownName
@@ -29,7 +29,16 @@ def names_arguments(function: Callable[Takes, Gives]) -> Callable[Takes, Gives]:
     def called(*arguments: Takes.args, **named: Takes.kwargs) -> Gives:
         for name in named:
             if name not in known:
+                _check_word(name, known)
                 raise UnknownArgument(f"argument of penstock.{function.__name__}", name, known)
         return function(*arguments, **named)
 
     return called
+
+
+def _check_word(name: str, known: Collection[str]) -> None:
+    """Raises: UsageError: a word of a question that only other front ends take, where the function takes words."""
+    from penstock.simulation.words import ARGUMENTS
+
+    if {ARGUMENTS(word.name) for word in ARGUMENTS.taken()} <= set(known):
+        ARGUMENTS.check(name)

@@ -18,13 +18,13 @@ from penstock.hall.result import Result, Row, groups_of, listed, varying
 from penstock.machines import Machine, Network, Tier, assumptions
 from penstock.machines.missing import of_link
 from penstock.params.ckks import CkksParameters
+from penstock.simulation.asking import Asked, asked_in
 from penstock.simulation.cluster.simgrid import SimGrid, find_python
 from penstock.simulation.play import OnMachine, answers, answers_among
 from penstock.simulation.points import Point
 from penstock.simulation.question import Question
 from penstock.simulation.rows import CLUSTER_COLUMNS, COLUMNS, CROWD_COLUMNS, REAL, TEXT, WHOLE
-from penstock.simulation.spelling import ARGUMENTS
-from penstock.simulation.words import Asked, Words, asked_in
+from penstock.simulation.words import ARGUMENTS, Word, Words
 
 _AXES = (
     "num_tenants", "hosts", "tier", "cache_bytes", "hit_ratio", "policy", "mode", "prefetch", "machine", "params",
@@ -135,17 +135,12 @@ def simulate(
     Raises: UnknownName: a name that does not exist, with the nearest; UsageError, UnitError, MachineError: what
             `penstock simulate` refuses, with the same words.
     """
-    said: dict[str, Any] = {
-        "machine": _said(machine), "tier": _said(tiers), "cache": _said(cache), "policy": _texts(policy),
-        "hit_ratio": _said(hit_ratio), "mode": _said(mode), "prefetch": _texts(prefetch),
-        "prefetch_buffer": prefetch_buffer, "classes": _joined(classes), "key_form": key_form, "decode": decode,
-        "levels": _texts(levels), "inclusion": inclusion, "pin": _said(pin), "share": _said(share),
-        "reserve": _said(reserve), "write_back": write_back,
-        "interleave": _text(interleave), "tenants": _joined(tenants), "limit": _text(limit), "hosts": _joined(hosts),
-        "network": _texts(network), "topology": _text(topology), "partition": _said(partition),
-        "all_gather": all_gather, "broadcast": broadcast, "sharing": sharing, "simgrid": simgrid, "inside": inside,
-    }  # fmt: skip
-    given = {name: value for name, value in said.items() if value is not None}
+    arguments = dict(locals())
+    given = {
+        word.name: _said(word, arguments[ARGUMENTS(word.name)])
+        for word in ARGUMENTS.taken()
+        if arguments[ARGUMENTS(word.name)] is not None
+    }
     others = listed(beside)
     if others:
         given["beside"] = [
@@ -251,18 +246,10 @@ def shown_of(rows: Sequence[Row]) -> tuple[str, ...]:
     return tuple(name for name in _SHOWN if name in _ALWAYS or name in apart or name in stated)
 
 
-def _said(value: Any) -> list[Any] | None:
-    return None if value is None else listed(value)
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value)
-
-
-def _texts(value: Any) -> list[str] | None:
-    return None if value is None else [str(each) for each in listed(value)]
-
-
-def _joined(value: Any) -> str | None:
-    texts = _texts(value)
-    return None if texts is None else ",".join(texts)
+def _said(word: Word, value: Any) -> Any:
+    """An argument as `Words` has it."""
+    if word.takes in ("list", "counts"):
+        return ",".join(map(str, listed(value)))
+    if word.several:
+        return [str(each) if isinstance(each, Path) else each for each in listed(value)]
+    return str(value) if word.takes == "text" and not isinstance(value, str) else value

@@ -19,6 +19,7 @@ from penstock.reports.space import TARGETS, Space, option, space_of
 from penstock.runs.folder import RunFolder
 from penstock.simulation.names import CLASSES
 from penstock.simulation.rows import felt_slowdown
+from penstock.simulation.words import OPTIONS, WORDS
 from penstock.unpriced import UNPRICED, reason
 
 Row = Mapping[str, Any]
@@ -101,11 +102,6 @@ _FIXED = {"mode": "serial", "classes": "key", "hosts": 1, "topology": "star", "p
           "engine": "penstock", "seed": 0, "interleave": "round-robin", "write_back": "no", "policy": "forced",
           "all_gather": "direct", "broadcast": "scatter"}  # fmt: skip
 """Values that a command need not name."""
-_OPTIONS = {"params": "--params", "machine": "--machine", "key_form": "--key-form", "classes": "--classes",
-            "size": "--size", "seed": "--seed", "interleave": "--interleave", "tier": "--tier",
-            "policy": "--policy", "mode": "--mode", "prefetch": "--prefetch", "hosts": "--hosts",
-            "network": "--network", "topology": "--topology",
-            "partition": "--partition", "all_gather": "--all-gather", "broadcast": "--broadcast"}  # fmt: skip
 _ALGORITHMS = ("all_gather", "broadcast")
 
 
@@ -175,7 +171,7 @@ def command_word(name: str, value: Any) -> str:
     if name in ("workload", "trace"):
         return shlex.quote(str(value))
     if name == "cache_bytes":
-        return option("--cache", f"{value} B")
+        return option(OPTIONS("cache"), f"{value} B")
     if name == "hit_ratio":
         return option("--hit-ratio", repr(value)) if value else ""
     if name == "decode_bytes_per_s":
@@ -187,7 +183,7 @@ def command_word(name: str, value: Any) -> str:
         return " ".join(option("--with", each) for each in str(value).split(","))
     if name in ("write_back", "engine"):
         return {"yes": "--write-back", "simgrid": "--simgrid"}.get(str(value), "")
-    return option(_OPTIONS[name], value) if name in _OPTIONS else ""
+    return option(OPTIONS(name), value) if name in {*WORDS, "params", "size", "seed"} else ""
 
 
 def _axes(rows: Sequence[Row]) -> Section:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import UsageError
-from penstock.simulation.spelling import OPTIONS, Spelling
+from penstock.simulation.words import OPTIONS, Spelling
 from penstock.units import format_seconds, parse_seconds
 from penstock.unpriced import UNPRICED, reason
 

@@ -35,8 +35,8 @@ from penstock.simulation.memory.tenants import ORDERS, Turns, order_named
 from penstock.simulation.names import ON_CHIP, cache_bytes, classes_named, modes_named, one_of
 from penstock.simulation.own import OwnFile
 from penstock.simulation.points import ENGINES, OWN_ENGINE, Point, paces_over
-from penstock.simulation.spelling import KEYS, Spelling
 from penstock.simulation.timing import Mode, paces_of
+from penstock.simulation.words import KEYS, Spelling
 from penstock.units import parse_bytes, parse_rate
 
 

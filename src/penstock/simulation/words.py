@@ -1,316 +1,379 @@
-"""The words of a person who asks the simulator, and the question that they make.
+"""The table of the words of a question: each declared once, with its type, unit, default, help, group and spellings.
 
-`penstock simulate` fills `Words` from its options, `penstock.simulate` from its arguments. All rules on words that do
-not go together are here, so that both refuse the same.
+Options of `penstock simulate`, arguments of `penstock.simulate`, keys of a sweep's file, settings of the explorer's
+address, shell completion and the commands of advice are made from it. A front end that does not take a word says why.
+
+>>> OPTIONS("hit_ratio"), OPTIONS.give("mode", "overlap"), KEYS.give("mode", "overlap")
+('--hit-ratio', '--mode overlap', 'mode = "overlap"')
+>>> KEYS.field("with"), SETTINGS.field("buffer")
+('beside', 'prefetch_buffer')
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from penstock.errors import UsageError
-from penstock.machines import STUDY_TIERS, Inside, Machine, Network, Tier, load_machines, load_tiers, machine_names
-from penstock.machines.networks import load_networks, network_names
-from penstock.simulation.cluster.partitions import ByTenant
-from penstock.simulation.cluster.spec import Cluster
-from penstock.simulation.crowd import Crowd, counts_in, limited
-from penstock.simulation.memory.residents import Reservation, parse_reservation
-from penstock.simulation.memory.tenants import ORDERS
-from penstock.simulation.names import ON_CHIP, cache_bytes, class_named, classes_named, one_of
-from penstock.simulation.own import placed
-from penstock.simulation.points import OWN_ENGINE, SIMGRID
-from penstock.simulation.question import Question, Refused, asked, clusters_of
-from penstock.simulation.spelling import OF_HOSTS, Spelling, check_together, check_used
-from penstock.simulation.timing import MODES
-from penstock.units import parse_bytes
+from penstock.errors import UnknownName, UsageError
+from penstock.machines import STUDY_TIERS
+
+if TYPE_CHECKING:
+    from penstock.machines import Machine, Tier
+
+Front = Literal["option", "argument", "key", "setting"]
+FRONTS: dict[Front, str] = {
+    "option": "penstock simulate", "argument": "penstock.simulate", "key": "a sweep's file", "setting": "the explorer",
+}  # fmt: skip
+"""Who takes words, with a name for people."""
+Takes = Literal["text", "list", "counts", "number", "count", "flag"]
+"""A text, texts with commas between, whole numbers with commas between, a number, a whole number, yes or no."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """One word of a question."""
+
+    name: str
+    """Of its field in `Words`."""
+    usual: Any
+    """The value where nobody says one."""
+    group: str
+    """Heading in a help."""
+    help: str
+    """`{known}` stands for the known values."""
+    takes: Takes = "text"
+    unit: str | None = None
+    """Of a size, rate, time or number, as a person writes one."""
+    metavar: str | None = None
+    several: bool = False
+    """Whether it may be repeated."""
+    axis: bool = False
+    """Whether each of its values makes points of its own."""
+    swept: bool = False
+    """Whether it is an axis of sweeps only."""
+    registry: str = ""
+    """`module:NAME` of the known values, below `penstock`."""
+    strict: bool = False
+    """Whether the known values are all."""
+    completes: tuple[str, ...] = ()
+    """Values that a shell completes besides the known ones (`*.py`: files), or the kind of names that it knows."""
+    spelled: Mapping[str, str] = field(default_factory=dict)
+    """Front -> the word there, where it is not its name."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Front -> why it does not take the word."""
+
+    def known(self) -> tuple[str, ...]:
+        """The known values; empty: any text."""
+        if not self.registry:
+            return ()
+        module, _, name = self.registry.partition(":")
+        values = getattr(import_module(f"penstock.{module}"), name)
+        return tuple(str(getattr(value, "value", value)) for value in get_args(values) or values)
+
+    def fronts(self) -> list[Front]:
+        """Who takes it."""
+        return [front for front in FRONTS if front not in self.refused]
+
+    def text(self) -> str:
+        """Its help, with the known values."""
+        return self.help.replace("{known}", ", ".join(self.known())) if "{known}" in self.help else self.help
+
+
+def _word(usual: Any, group: str, help: str, metavar: str | None = None, **more: Any) -> Any:
+    """A field of `Words`, with the other fields of its `Word`."""
+    return field(default=usual, metadata={"usual": usual, "group": group, "help": help, "metavar": metavar, **more})
+
+
+_MACHINE, _CACHE, _LEVELS = "Machine and memory", "Cache and policy", "Levels of memory"
+_PROGRAMS, _HOSTS = "Several programs", "Several hosts"
+GROUPS = (_MACHINE, _CACHE, _LEVELS, _PROGRAMS, _HOSTS)
+"""Headings of a help, in their order."""
+_MANY: dict[str, Any] = {"several": True, "axis": True}
+_OVERRIDE = {"setting": "a page overrides nothing of levels: write it into the levels themselves, or a file of levels"}
+_ALONE = {"setting": "a page shows one program on its own; its view of users shows 1 to 64 of them"}
+_OF_TENANTS = _ALONE | {"key": "a sweep plays one user of a program; write other programs at the same time as 'with'"}
+
+
+# fmt: off
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """What a person may say, as texts; machines and tiers also as values. `None` and empty: not said."""
+    """What a person may say, as texts; machines and tiers also as values. The fields are the table."""
 
-    machine: Sequence[str | Machine] = ()
-    tier: Sequence[str | Tier] = STUDY_TIERS
-    mode: Sequence[str] = MODES[:1]
-    hit_ratio: Sequence[float] = ()
-    cache: Sequence[str] = ()
-    policy: Sequence[str] = ()
-    classes: str = "keys"
-    key_form: str | None = None
-    decode: str | None = None
-    prefetch_depth: int = 1
-    hosts: str = "1"
-    network: Sequence[str] = ()
-    topology: str = "star"
-    partition: Sequence[str] = ("rplp",)
-    all_gather: str = "direct"
-    broadcast: str = "scatter"
-    sharing: str = "equal"
-    simgrid: bool = False
-    levels: Sequence[str] = ()
-    inclusion: str | None = None
-    pin: Sequence[str] = ()
-    share: Sequence[str] = ()
-    reserve: Sequence[str] = ()
-    prefetch: Sequence[str] = ()
-    prefetch_buffer: str | None = None
-    beside: Sequence[str] = ()
-    """Written `with` on the command line: other programs on the machine at the same time."""
-    interleave: str = ORDERS[0]
-    tenants: str | None = None
-    """Users of the program at the same time: `4`, `1,2,4` or `1..8`."""
-    limit: str | None = None
-    """Stop at the first number of tenants that wait longer: times the time of one alone (`3`), or a time (`450 ms`)."""
-    write_back: bool = False
-    compare_policies: bool = False
-    inside: str = Inside.UNITS.value
+    machine: Sequence[str | Machine] = _word(
+        (), _MACHINE, "A machine's name or .toml file; may be repeated.", **_MANY, completes=("machine",)
+    )
+    tier: Sequence[str | Tier] = _word(
+        STUDY_TIERS, _MACHINE,
+        "Source of data: a name, a .toml file or a bandwidth ('3.5 GB/s'); may be repeated.",
+        **_MANY, completes=("tier",), unit="bytes/s", spelled={"argument": "tiers"},
+    )
+    mode: Sequence[str] = _word(
+        ("serial",), _MACHINE, "serial: transfer, then compute; overlap: load ahead; bound: the slower of the two.",
+        **_MANY, registry="simulation.timing:MODES",
+    )
+    hit_ratio: Sequence[float] = _word(
+        (), _MACHINE, "Share of the bytes that is on chip; may be repeated.", "RATIO", **_MANY, takes="number"
+    )
+    cache: Sequence[str] = _word(
+        (), _CACHE, "A cache of this size ('1 GiB'), or of the machine's on-chip memory.", "SIZE|on-chip",
+        **_MANY, unit="bytes",
+    )
+    policy: Sequence[str] = _word(
+        (), _CACHE,
+        "Replacement: lru (default), belady, optimal, …, or a file of your own; an unknown name lists all.",
+        "NAME|FILE.py", **_MANY, registry="simulation.caches:POLICIES", completes=("*.py",),
+    )
+    classes: str | Sequence[str] = _word(
+        "keys", _MACHINE, "Data that is not resident: {known}, separated by commas.",
+        takes="list", registry="simulation.names:CLASSES",
+    )
+    key_form: str | Sequence[str] | None = _word(
+        None, _MACHINE,
+        "Form of stored and moved keys: {known}. Default: the parameter set's.",
+        "FORM", swept=True, registry="params.rlwe:KeyForm",
+    )
+    decode: str | None = _word(
+        None, _MACHINE, "Loaded bytes are decoded at this rate ('0.27 GB/s').", "RATE", unit="bytes/s"
+    )
+    prefetch_depth: int = _word(
+        1, _CACHE, "Operations that --mode overlap loads ahead.", "K", takes="count", unit="operations",
+        refused=dict.fromkeys(("argument", "key", "setting"), "prefetch next-K says the same"),
+    )
+    hosts: str = _word(
+        "1", _HOSTS, "Hosts: '8' or '1,2,4,8,16,32'.", "N[,N…]", axis=True, takes="counts", unit="hosts"
+    )
+    network: Sequence[str] = _word(
+        (), _HOSTS,
+        "Network between hosts: a name ('ethernet-400'), a .toml file or a bandwidth ('100 Gb/s'); repeatable.",
+        **_MANY, completes=("network",), unit="bits/s",
+    )
+    topology: str | Sequence[str] = _word(
+        "star", _HOSTS, "{known}, with parameters ('fat-tree:k=8', 'torus:rows=4'), or a .toml file.",
+        swept=True, registry="simulation.cluster.topology:TOPOLOGIES",
+    )
+    partition: Sequence[str] = _word(
+        ("rplp",), _HOSTS, "What goes to which host: {known}; may be repeated.",
+        **_MANY, registry="simulation.cluster.partitions:PARTITIONS",
+    )
+    all_gather: str = _word(
+        "direct", _HOSTS, "Algorithm: {known}.", registry="simulation.cluster.collectives:ALL_GATHERS"
+    )
+    broadcast: str = _word(
+        "scatter", _HOSTS, "Algorithm: {known}.", registry="simulation.cluster.collectives:BROADCASTS"
+    )
+    sharing: str = _word(
+        "equal", _HOSTS, "Messages share a link: equal, or by-latency (less over long routes, as TCP does).", "RULE",
+        registry="simulation.cluster.flows:Sharing", strict=True,
+        refused={"key": "no column of a sweep tells points of two rules apart"},
+    )
+    simgrid: bool = _word(
+        False, _HOSTS, "Let SimGrid play the messages, as a check.", takes="flag",
+        refused={
+            "key": 'simgrid is an engine: write engine = ["penstock", "simgrid"]',
+            "setting": "SimGrid takes seconds for each point, too long for a page",
+        },
+    )
+    engine: Sequence[str] = _word(
+        (), _HOSTS, "The player of messages between hosts: {known}.", **_MANY, registry="simulation.points:ENGINES",
+        refused={
+            "option": "SimGrid plays messages with --simgrid", "argument": "SimGrid plays messages with simgrid=True",
+            "setting": "SimGrid takes seconds for each point, too long for a page",
+        },
+    )
+    levels: Sequence[str] = _word(
+        (), _LEVELS,
+        "Memory levels, fastest first, instead of --tier and --cache: 'on-chip,hbm2:40 GB,nvme-gen4' "
+        "(NAME[:SIZE[:POLICY]] or NAME:hit=RATIO; the last holds everything) or a .toml file; may be repeated.",
+        "FILE|NAME:SIZE,…", **_MANY,
+    )
+    inclusion: str | Sequence[str] | None = _word(
+        None, _LEVELS, "What a level holds of those above: {known}.", "RULE",
+        swept=True, registry="simulation.memory.levels:INCLUSIONS", strict=True, refused=_OVERRIDE,
+    )
+    pin: Sequence[str] = _word(
+        (), _LEVELS, "A class lives in this level from the start: 'ciphertexts=hbm2'.", "CLASS=LEVEL",
+        several=True, refused=_OVERRIDE,
+    )
+    share: Sequence[str] = _word(
+        (), _LEVELS, "A class has this much of a level for itself: 'keys=on-chip:40 MB'.", "CLASS=LEVEL:SIZE",
+        several=True, refused=_OVERRIDE,
+    )
+    reserve: Sequence[str] = _word(
+        (), _LEVELS,
+        "Others take this of a level: a size, or a resident with its requests ('hbm2=opt-13b:4'); '@ 30 %' adds a "
+        "share of the bandwidth.",
+        "LEVEL=WHAT", several=True, refused=_OVERRIDE,
+    )
+    prefetch: Sequence[str] = _word(
+        (), _CACHE, "How far --mode overlap loads ahead; perfect needs --prefetch-buffer.",
+        "none|next-K|perfect|FILE.py", **_MANY, completes=("none", "next-", "perfect", "*.py"),
+    )
+    prefetch_buffer: str | None = _word(
+        None, _CACHE, "Bytes that loads ahead may hold at once ('64 MB').", "SIZE",
+        unit="bytes", spelled={"setting": "buffer"},
+    )
+    beside: Sequence[str] = _word(
+        (), _PROGRAMS, "Another program at the same time, with its own keys.", "TRACE|WORKLOAD",
+        several=True, completes=("program",), spelled={"option": "with", "key": "with"}, refused=_ALONE,
+    )
+    tenants: str | None = _word(
+        None, _PROGRAMS, "Users of the program at once, each with its own keys: '1..8'.", "N|N..M|N,…",
+        takes="counts", unit="tenants", refused=_OF_TENANTS,
+    )
+    limit: str | None = _word(
+        None, _PROGRAMS,
+        "Of --tenants: stop where they wait X times as long as one alone, or a time ('450 ms').", "X|TIME",
+        unit="s", refused=_OF_TENANTS,
+    )
+    interleave: str = _word(
+        "round-robin", _PROGRAMS, "Turns of programs: round-robin (by operation) or time (by their own compute time).",
+        "ORDER|FILE.py", registry="simulation.memory.tenants:ORDERS", completes=("*.py",), refused=_ALONE,
+    )
+    write_back: bool = _word(
+        False, _CACHE, "Ciphertexts that are read again from further down are written there first.", takes="flag"
+    )
+    inside: str = _word(
+        "units", _MACHINE,
+        "Time of an operation: units (the slowest one binds), or schedule (its kernels on the units, limb by limb).",
+        "MODEL", registry="machines:Inside", strict=True,
+        refused={"key": "no column of a sweep tells points of two models apart"},
+    )
+    compare_policies: bool = _word(
+        False, _CACHE, "The gain of a runtime that knows the program, on each tier.", takes="flag",
+        refused={
+            "argument": "its rows are runtimes, not points: 'penstock simulate --compare-policies' prints them",
+            "key": "its rows are runtimes, not points: ask 'penstock simulate --compare-policies'",
+            "setting": "its rows are runtimes, not points: ask 'penstock simulate --compare-policies'",
+        },
+    )
+# fmt: on
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What a person asks the simulator."""
-
-    question: Question
-    networks: tuple[Network, ...]
-    beside: tuple[str, ...]
-    """Programs that run at the same time: workloads, or traces."""
-    crowd: Crowd | None
-    """Numbers of users of the program; `beside` is empty then."""
-    comparison: Comparison | None
-    """`compare_policies`: what runtimes save, instead of the points of the question."""
-    several: Mapping[str, Sequence[Any]]
-    """Word -> its values, for words that take several."""
-    words: Words
-    """All words, in the state that the person gave them."""
-    given: frozenset[str]
-    """The words that were said, also where the value is the usual one."""
-
-    @property
-    def simgrid(self) -> bool:
-        return SIMGRID in self.question.engines
+WORDS: dict[str, Word] = {each.name: Word(name=each.name, **each.metadata) for each in fields(Words)}
+"""The table, by the name of a word."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """The properties of the compared runtimes."""
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """The words as a front end writes them."""
 
-    memories: tuple[str, ...]
-    buffer_bytes: int | None
-    spelling: Spelling
+    front: Front
 
-    def memory_bytes(self, machine: Machine) -> list[int]:
-        """Raises: MachineError: the machine states no local memory."""
-        return [cache_bytes(text, machine, self.spelling("cache")) for text in self.memories]
+    def __call__(self, word: str) -> str:
+        """A word in its written form."""
+        written = WORDS[word].spelled.get(self.front, word) if word in WORDS else word
+        return f"--{written.replace('_', '-')}" if self.front == "option" else written
+
+    def give(self, word: str, *values: str) -> str:
+        """A word with its value, as an example to copy."""
+        if self.front == "option":
+            return f"{self(word)} {','.join(values)}" if " " not in values[0] else f"{self(word)} '{values[0]}'"
+        written = ", ".join(f'"{value}"' for value in get_args(values) or values)
+        return f"{self(word)} = {written}" if len(values) == 1 else f"{self(word)} = [{written}]"
+
+    def taken(self) -> list[Word]:
+        """The words that this front end takes, in the order of the table."""
+        return [word for word in WORDS.values() if self.front in word.fronts()]
+
+    def field(self, written: str, also: Iterable[str] = (), *, where: str = "") -> str:
+        """The field of a written word, or one of the front end's own words.
+
+        Args:   also: words of the front end itself; where: as of `UnknownName`.
+        Raises: as `check`; UnknownName: it is nobody's word, with the nearest and where that works.
+        """
+        own = {self(word.name): word.name for word in self.taken()} | {name: name for name in also}
+        if written not in own:
+            self.check(written, where)
+            raise UnknownName(_KINDS[self.front], written, own, where=where)
+        return own[written]
+
+    def check(self, written: str, where: str = "") -> None:
+        """Refuse a word of another front end.
+
+        Raises: UsageError: with the reason, and where it works.
+        """
+        bare, start = written.lstrip("-").replace("-", "_"), f"{where}: " if where else ""
+        for word in WORDS.values():
+            if bare not in {word.name, *word.spelled.values()}:
+                continue
+            if self.front in word.refused:
+                works = ", ".join(f"{FRONTS[front]} as {Spelling(front)(word.name)}" for front in word.fronts())
+                raise UsageError(f"{start}{written}: {word.refused[self.front]} (it works in {works})")
+            if self(word.name) != written:
+                raise UsageError(f"{start}{written}: {FRONTS[self.front]} writes it {self(word.name)}")
 
 
-_SEVERAL = (
-    "machine", "tier", "mode", "cache", "policy", "hit_ratio", "levels", "prefetch", "hosts", "network", "partition",
-)  # fmt: skip
-"""Words that may have several values."""
+_KINDS: dict[Front, str] = {"option": "option", "argument": "argument", "key": "key", "setting": "setting"}
 
 
-def asked_in(words: Words, given: Collection[str], spelling: Spelling) -> Asked:
-    """The question in these words, with what goes together checked before anything is traced.
+OPTIONS, ARGUMENTS, KEYS, SETTINGS = (Spelling(front) for front in FRONTS)
+OF_ONE_HOST = ("levels", "beside", "tenants", "write_back", "compare_policies")
+"""Words that play one host."""
+OF_HOSTS = ("topology", "partition", "all_gather", "broadcast")
+"""Words that say something of several hosts only."""
 
-    Args:   given: the words that the person said, also where the value is the usual one.
-    Raises: UnknownName: a name that does not exist; UsageError, UnitError: a value that breaks a rule, or words that
-            do not go together.
+
+def check_used(
+    given: Collection[str], spelling: Spelling, *, modes: Collection[str], prefetches: Collection[str], beside: bool
+) -> None:
+    """A word that changes no point is a slip.
+
+    Args:   given: the user's words; beside: whether several programs run together.
+    Raises: UsageError.
     """
-    if not words.machine:
-        names = "|".join(machine_names())
-        raise UsageError(f"name a machine: {spelling.give('machine', names)}, or a .toml file of your own")
-    counts, networks = _counts(words.hosts, spelling), tuple(load_networks(words.network))
-    if max(counts) > 1 and not networks and set(words.partition) != {ByTenant.name}:
-        known = ", ".join(network_names())
+    if "interleave" in given and not beside:
         raise UsageError(
-            f"{spelling('hosts')} {words.hosts}: hosts talk to each other; name a {spelling('network')}: {known}"
+            f"{spelling('interleave')} says how programs take turns: name another program, "
+            f"{spelling.give('beside', 'WORKLOAD')}"
         )
-    clusters = clusters_of(
-        counts,
-        networks,
-        topologies=[words.topology],
-        partitions=words.partition,
-        all_gather=words.all_gather,
-        broadcast=words.broadcast,
-        sharing=words.sharing,  # type: ignore[arg-type]  # checked by `Cluster`
-    )
-    for cluster in clusters:
-        if isinstance(cluster, Refused):
-            raise cluster.error
-    words, given = _placed(words, given)
-    single = counts == (1,) and not networks
-    said = set(given) - {"classes", "hosts", *OF_HOSTS}
-    _check(words, said if single else said | {"hosts"}, spelling)
-    comparison, original = None, words
-    if words.compare_policies:
-        buffer, words = words.prefetch_buffer, replace(words, prefetch_buffer=None)
-        buffer_bytes = None if buffer is None else parse_bytes(buffer, spelling("prefetch_buffer"))
-        memories = tuple(words.cache) or (ON_CHIP,)
-        comparison = Comparison(memories=memories, buffer_bytes=buffer_bytes, spelling=spelling)
-    several = {name: getattr(words, name) for name in _SEVERAL} | {"hosts": counts}
-    if words.levels:
-        del several["tier"]
-    crowd = _crowd(words, said, spelling)
-    if crowd is not None:
-        several["tenants"] = crowd.counts
-    return Asked(
-        question=_question(words, [] if single else clusters, spelling),
-        networks=networks,
-        beside=tuple(words.beside),
-        crowd=crowd,
-        comparison=comparison,
-        several=several,
-        words=original,
-        given=frozenset(given),
-    )
+    for word in ("prefetch", "prefetch_depth", "prefetch_buffer"):
+        if word in given and "overlap" not in modes:
+            raise UsageError(
+                f"{spelling(word)} is of mode overlap, the only one that loads ahead of compute: add "
+                f"{spelling.give('mode', 'overlap')}"
+            )
+    if "prefetch_buffer" in given and set(prefetches) == {"none"}:
+        raise UsageError(f"{spelling('prefetch')} none needs no buffer: leave {spelling('prefetch_buffer')} out")
 
 
-def _placed(words: Words, given: Collection[str]) -> tuple[Words, set[str]]:
-    """The words with each file that is named as a policy where its part belongs; and the words that are said."""
-    found = placed(words.policy)
-    said = set(given)
-    if found["prefetch"]:
-        words, said = replace(words, prefetch=[*words.prefetch, *found["prefetch"]]), said | {"prefetch"}
-    if found["interleave"]:
-        words, said = replace(words, interleave=found["interleave"][0]), said | {"interleave"}
-    if len(found["policy"]) < len(words.policy):
-        said -= set() if found["policy"] else {"policy"}
-        words = replace(words, policy=tuple(found["policy"]))
-    return words, said
+def check_together(given: Collection[str], spelling: Spelling, *, hit_ratio: bool, ciphertexts: bool) -> None:
+    """What does not go together.
 
-
-def _question(words: Words, clusters: Sequence[Cluster | Refused], spelling: Spelling) -> Question:
-    inside = Inside(one_of("inside of operations", words.inside, [each.value for each in Inside]))
-    if inside is Inside.SCHEDULE and clusters:
+    Args:   given: the words whose values are not the usual ones; hit_ratio: whether one above 0 is stated;
+            ciphertexts: whether they are among the classes.
+    Raises: UsageError.
+    """
+    words, found = spelling, set(given)
+    if "levels" in found and found & {"tier", "cache", "hit_ratio"}:
         raise UsageError(
-            f"{spelling.give('inside', inside.value)} schedules the operations of one host: leave "
-            f"{spelling('hosts')} and {spelling('network')} out, or {spelling('inside')}"
+            f"{words('levels')} names caches and tiers itself: leave {words('tier')}, {words('cache')} and "
+            f"{words('hit_ratio')} out"
         )
-    machines = [replace(machine, inside=inside) for machine in load_machines(words.machine)]
-    depth = words.prefetch_depth
-    question = asked(
-        machines,
-        load_tiers(words.tier),
-        hit_ratios=words.hit_ratio,
-        caches=words.cache,
-        policies=words.policy,
-        levels=words.levels,
-        inclusions=[words.inclusion] if words.inclusion else [],
-        pins=_pins(words.pin, spelling),
-        shares=_shares(words.share, spelling),
-        reserves=[_reserve(text, spelling) for text in words.reserve],
-        modes=words.mode,
-        prefetches=words.prefetch or [f"next-{depth}" if depth else "none"],
-        prefetch_buffer=words.prefetch_buffer,
-        decode=words.decode,
-        clusters=clusters,
-        engines=[SIMGRID if words.simgrid else OWN_ENGINE],
-        classes=[words.classes],
-        key_forms=[words.key_form] if words.key_form else [],
-        interleave=words.interleave,
-        write_back=words.write_back,
-        spelling=spelling,
-    )
-    # Classes that the levels of one machine pin are played on all of them.
-    return replace(question, classes=question.classes_on(*machines))
-
-
-def _check(words: Words, given: set[str], spelling: Spelling) -> None:
-    """What does not go together."""
-    word = spelling
-    if "simgrid" in given and "hosts" not in given:
+    for word in ("inclusion", "pin", "share", "reserve"):
+        if word in found and "levels" not in found:
+            example = words.give("levels", "on-chip,hbm:40 GB,nvme-gen5")
+            raise UsageError(f"{words(word)} is of levels: name them with {example}")
+    if "policy" in found and not found & {"cache", "levels"}:
         raise UsageError(
-            f"{word('simgrid')} plays messages between hosts: name {word('hosts')} and a {word('network')}"
+            f"{words('policy')} is the replacement of a cache: give its size with {words.give('cache', '1 GiB')}"
         )
-    if {"hit_ratio", "cache"} <= given and "levels" not in given:
-        either = f"give either {word('hit_ratio')} or {word('cache')}"
-        raise UsageError(f"{word('hit_ratio')} states what a cache achieves: {either}")
-    if {"prefetch", "prefetch_depth"} <= given:
-        raise UsageError(f"{word('prefetch')} next-K is {word('prefetch_depth')} K: give one of them")
-    if "prefetch_buffer" in given and not given & {"prefetch", "compare_policies"}:
-        raise UsageError(
-            f"{word('prefetch_buffer')} bounds what {word('prefetch')} loads ahead: add "
-            f"{word.give('prefetch', 'perfect')}, or next-K"
-        )
-    loading = given
-    if "compare_policies" in given:
-        if "write_back" in given:
+    if "write_back" in found:
+        if hit_ratio:
             raise UsageError(
-                f"{word('write_back')} changes what caches load: leave {word('write_back')} or "
-                f"{word('compare_policies')} out"
+                f"{words('write_back')}: a stated hit ratio does not say what is read again: leave "
+                f"{words('hit_ratio')} out and give {words.give('cache', '1 GiB')}"
             )
-        if given & {"levels", "prefetch", "prefetch_depth", "hit_ratio", "policy", "mode"}:
+        if not ciphertexts and "levels" not in found:
             raise UsageError(
-                f"{word('compare_policies')} sets policies, mode and prefetching: give {word('tier')}, "
-                f"{word('cache')} and {word('prefetch_buffer')} only"
+                f"{words('write_back')} is of ciphertexts, which are resident unless named: add "
+                f"{words.give('classes', 'keys', 'ciphertexts')}"
             )
-        loading = given - {"prefetch_buffer"}
-    together = bool(words.beside) or words.tenants is not None
-    check_used(loading, spelling, modes=words.mode, prefetches=words.prefetch, beside=together)
-    ciphertexts = "ciphertext" in classes_named([words.classes], spelling("classes"))
-    check_together(given, spelling, hit_ratio=any(words.hit_ratio), ciphertexts=ciphertexts)
-
-
-def _crowd(words: Words, given: Collection[str], spelling: Spelling) -> Crowd | None:
-    if words.tenants is None:
-        if words.limit is not None:
-            raise UsageError(
-                f"{spelling('limit')} bounds the wait of tenants: say how many to try, "
-                f"{spelling.give('tenants', '1..64')}"
-            )
-        return None
-    for word in ("beside", "compare_policies"):
-        if word in given:
-            raise UsageError(
-                f"{spelling('tenants')} are users of one program: leave {spelling(word)} or {spelling('tenants')} out"
-            )
-    return limited(counts_in(words.tenants, spelling), words.limit, spelling)
-
-
-def _counts(text: str, spelling: Spelling) -> tuple[int, ...]:
-    counts = []
-    for item in text.split(","):
-        word = item.strip()
-        if not word.isdecimal() or int(word) < 1:
-            raise UsageError(f"{spelling('hosts')} '{text}': '{word}' is not a number of hosts; write '8' or '1,2,4,8'")
-        counts.append(int(word))
-    return tuple(dict.fromkeys(counts))
-
-
-def _pins(texts: Sequence[str], spelling: Spelling) -> dict[str, str]:
-    pins: dict[str, str] = {}
-    for text in texts:
-        name, level = _pair(text, spelling("pin"), "CLASS=LEVEL", "ciphertexts=hbm2")
-        pinned = class_named(name)
-        if pinned in pins:
-            raise UsageError(f"{spelling('pin')} '{text}': {name} live in '{pins[pinned]}' already; pin a class once")
-        pins[pinned] = level
-    return pins
-
-
-def _shares(texts: Sequence[str], spelling: Spelling) -> list[tuple[str, str, int]]:
-    shares: list[tuple[str, str, int]] = []
-    for text in texts:
-        name, where = _pair(text, spelling("share"), "CLASS=LEVEL:SIZE", "keys=on-chip:40 MB")
-        level, _, size = where.partition(":")
-        shared = level.strip(), class_named(name)
-        if shared in {each[:2] for each in shares}:
-            raise UsageError(
-                f"{spelling('share')} '{text}': {name} have a share of '{level.strip()}' already; state it once"
-            )
-        shares.append((*shared, parse_bytes(size, spelling("share"))))
-    return shares
-
-
-def _reserve(text: str, spelling: Spelling) -> tuple[str, Reservation]:
-    level, what = _pair(text, spelling("reserve"), "LEVEL=WHAT", "hbm2=opt-13b:4")
-    return level, parse_reservation(what, spelling("reserve"))
-
-
-def _pair(text: str, option: str, form: str, example: str) -> tuple[str, str]:
-    left, equals, right = (part.strip() for part in text.partition("="))
-    if not (left and equals and right):
-        raise UsageError(f"{option} '{text}': write {form}, for example '{example}'")
-    return left, right
+    for word in (each for each in OF_ONE_HOST if each in found):
+        if found & {"hosts", "network"}:
+            raise UsageError(f"{words(word)} plays one host: leave {words('hosts')} and {words('network')} out")
+        if "engine" in found:
+            raise UsageError(f"{words(word)} plays one host, which sends no messages: leave {words('engine')} out")
+        for other in (each for each in OF_HOSTS if each in found):
+            raise UsageError(f"{words(word)} plays one host: leave {words(other)} out")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,19 +18,21 @@ from pathlib import Path
 from typing import Any, cast
 
 from penstock.errors import UnknownName, UsageError
-from penstock.machines import STUDY_TIERS, Machine, Tier, load_machines, load_tiers
+from penstock.machines import Machine, Tier
 from penstock.machines.networks import Network, load_networks
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
+from penstock.simulation.asking import question_in
 from penstock.simulation.caches import Cache, ForcedHitRatio, NoCache, SizedCache
 from penstock.simulation.cluster.cluster import without_messages
 from penstock.simulation.cluster.spec import Cluster
 from penstock.simulation.memory.levels import Hierarchy
 from penstock.simulation.memory.prefetch import Prefetch
 from penstock.simulation.points import ENGINES, OWN_ENGINE, Point
-from penstock.simulation.question import Question, Refused, asked, clusters_of
+from penstock.simulation.question import Question, Refused, clusters_of
+from penstock.simulation.words import KEYS
 from penstock.sweeps.points import Chunk, Plan, Program, SweepPoint, digest, no_point
-from penstock.sweeps.spec import SweepSpec, TableSpec
+from penstock.sweeps.spec import SweepSpec, Table
 from penstock.traces import is_trace_file
 from penstock.traces.schema import Trace
 from penstock.workloads import identity, is_file
@@ -39,11 +42,8 @@ MAX_POINTS = 2_000_000
 MOST_CHUNKS = 250
 """Chunks that a sweep is cut into, unless they would be too small or too large."""
 CHUNK_POINTS = 24, 400
-_AXES = (
-    "workload", "size", "params", "machine", "key_form", "mode", "prefetch", "hosts", "network", "topology",
-    "partition", "engine",
-)  # fmt: skip
-"""Besides tiers, and what holds data on chip."""
+_AXES = ("machine", "key_form", "mode", "prefetch", "network", "topology", "partition", "engine")
+"""Words besides hosts, tiers, and what holds data on chip."""
 SIMGRID_POINTS = 8
 """Most points of a chunk that SimGrid plays: it takes seconds for each."""
 
@@ -107,55 +107,41 @@ def _check_names(programs: Iterable[Program], points: Iterable[SweepPoint]) -> N
             told_apart("tier", cast(Tier, point.tier))
 
 
-def _most(table: TableSpec) -> int:
+def _most(table: Table) -> int:
     """Points of a table before any is put aside."""
-    policies = len(table.policy or ("lru",))
-    holds = len(table.cache or ()) * policies + len(table.hit_ratio or ())
-    if table.levels is not None:
-        holds = len(table.levels) * policies * len(table.inclusion or (None,))
-    count = max(holds, 1)
-    tiers = ("levels",) if table.levels is not None else table.tier or STUDY_TIERS
-    for values in (tiers, *(getattr(table, name) for name in _AXES)):
-        count *= len(values or (None,))
-    return count
+    words = table.words
+    policies = max(1, len(words.policy))
+    holds = len(words.cache) * policies + len(words.hit_ratio)
+    if words.levels:
+        holds = len(words.levels) * policies * max(1, len(words.inclusion or ()))
+    axes: list[Sequence[Any]] = [
+        table.workload,
+        table.size,
+        table.params,
+        table.hosts,
+        () if words.levels else words.tier,
+    ]
+    axes += [getattr(words, name) or () for name in _AXES]
+    return max(holds, 1) * math.prod(max(1, len(values)) for values in axes)
 
 
-def question_of(table: TableSpec) -> Question:
+def question_of(table: Table) -> Question:
     """The question of a table, about each of its programs."""
-    networks = load_networks(table.network) if table.network else []
-    clusters: Sequence[Cluster | Refused] = ()
-    if table.levels is None:
+    words, clusters = table.words, list[Cluster | Refused]()
+    if not words.levels:
         clusters = clusters_of(
             table.hosts,
-            networks,
-            topologies=table.topology,
-            partitions=table.partition,
-            all_gather=table.all_gather,
-            broadcast=table.broadcast,
+            load_networks(words.network),
+            topologies=words.topology or (),
+            partitions=words.partition,
+            all_gather=words.all_gather,
+            broadcast=words.broadcast,
         )
-    return asked(
-        load_machines(table.machine or ()),
-        load_tiers(table.tier or STUDY_TIERS),
-        hit_ratios=table.hit_ratio or (),
-        caches=table.cache or (),
-        policies=table.policy or (),
-        levels=table.levels or (),
-        inclusions=table.inclusion or (),
-        modes=table.mode,
-        prefetches=table.prefetch,
-        prefetch_buffer=table.prefetch_buffer,
-        decode=table.decode,
-        clusters=clusters,
-        engines=table.engine or (OWN_ENGINE,),
-        classes=table.classes,
-        key_forms=table.key_form or (),
-        interleave=table.interleave,
-        write_back=table.write_back,
-    )
+    return question_in(words, clusters, KEYS)
 
 
 def _table_points(
-    table: TableSpec, skipped: Counter[tuple[str, str]], notes: dict[str, None]
+    table: Table, skipped: Counter[tuple[str, str]], notes: dict[str, None]
 ) -> Iterator[tuple[Program, list[SweepPoint]]]:
     question = question_of(table)
     texts: dict[int, tuple[object, Any]] = {}
@@ -220,17 +206,17 @@ def _with_classes(program: Program, classes: tuple[str, ...]) -> Program:
 
 # Programs -------------------------------------------------------------------------------------------------------------
 def _programs(
-    table: TableSpec, question: Question, skipped: Counter[tuple[str, str]], notes: dict[str, None]
+    table: Table, question: Question, skipped: Counter[tuple[str, str]], notes: dict[str, None]
 ) -> Iterator[tuple[Program, Machine]]:
     machines, forms, classes, points = question.machines, question.key_forms, question.classes, len(question)
     _check_sizes(table)
-    given = {name: catalogue.get(name) for name in table.params or () if name != NATIVE}
+    given = {name: catalogue.get(name) for name in table.params if name != NATIVE}
     sizes: tuple[str | None, ...] = table.size or (None,)
     sets: tuple[str | None, ...] = table.params or (None,)
-    for text, machine in itertools.product(dict.fromkeys(table.workload or ()), machines):
+    for text, machine in itertools.product(dict.fromkeys(table.workload), machines):
         for size, name in itertools.product(dict.fromkeys(sizes), dict.fromkeys(sets)):
             try:
-                params_taken, note = _params(name, machine, given, text, size, table.beside or ())
+                params_taken, note = _params(name, machine, given, text, size, table.words.beside)
                 if note is not None:
                     notes.setdefault(f"{text}: {note}")
                 made = _read(text, size, params_taken, table.seed)
@@ -240,9 +226,9 @@ def _programs(
                 continue
             workload, made_size, params, trace, said = made
             try:
-                others = [_read(other, *_taken(other, size, params_taken), table.seed) for other in table.beside or ()]
+                others = [_read(other, *_taken(other, size, params_taken), table.seed) for other in table.words.beside]
             except UsageError as error:
-                skipped[f"{text} with {', '.join(table.beside or ())}", str(error)] += points * len(forms)
+                skipped[f"{text} with {', '.join(table.words.beside)}", str(error)] += points * len(forms)
                 continue
             for form in forms:
                 identity = [said, repr(machine), form and form.value, classes, table.seed if trace is None else None]
@@ -270,9 +256,9 @@ def _programs(
                         trace=each[3],
                         source=None if each[3] is None else named,
                     )
-                    for named, each in zip(table.beside or (), others, strict=True)
+                    for named, each in zip(table.words.beside, others, strict=True)
                 )
-                turns = getattr(question.order, "sha256", table.interleave)
+                turns = getattr(question.order, "sha256", table.words.interleave)
                 together = [*identity, [each[4] for each in others], turns, table.seed]
                 yield replace(first, beside=beside, order=question.order, id=digest(together)), machine
 
@@ -327,13 +313,13 @@ def _params(
     return catalogue.get(machine.native_params), None
 
 
-def _check_sizes(table: TableSpec) -> None:
+def _check_sizes(table: Table) -> None:
     """A size that no workload of the table has is a slip; one that some have is an impossible combination."""
     from penstock import workloads
 
-    named = [text for text in table.workload or () if not is_trace_file(text)]
+    named = [text for text in table.workload if not is_trace_file(text)]
     known = {size for name in named for size in workloads.get(name).SIZES}
-    for size in table.size or ():
+    for size in table.size:
         if size not in known:
             raise UnknownName("size", size, known)
 

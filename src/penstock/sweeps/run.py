@@ -39,7 +39,7 @@ class Outcome:
 
 def config_of(sweep: SweepSpec, plan: Plan) -> dict[str, Any]:
     """What makes two sweeps the same: the configuration of their run folder."""
-    written = [table.model_dump(mode="json", exclude_none=True) for table in sweep.tables]
+    written = [dict(table.written) for table in sweep.tables]
     return {
         "kind": "sweep", "name": plan.name, "sweep": written, "num_points": plan.num_points,
         "num_chunks": len(plan.chunks), "points_sha256": hashlib.sha256(plan.digest.encode()).hexdigest(),

@@ -6,7 +6,7 @@
 ... [[sweep]]
 ... tier = ["hbm", "3.5 GB/s"]
 ... ''', "example")
->>> sweep.tables[0].machine, sweep.tables[0].tier
+>>> sweep.tables[0].words.machine, sweep.tables[0].words.tier
 (('sharp', 'ark'), ('hbm', '3.5 GB/s'))
 """
 
@@ -18,22 +18,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    create_model,
+)
 
 from penstock.errors import UsageError
 from penstock.simulation.own import placed
-from penstock.simulation.spelling import KEYS, check_together, check_used
+from penstock.simulation.words import KEYS, WORDS, Word, Words, check_together, check_used
 from penstock.system import toml
 
 TABLES = "sweep"
 """Name of the tables of a file: `[[sweep]]`."""
 _ABOUT = ("name", "description")
-_PLURALS = {
-    "workloads": "workload", "sizes": "size", "parameters": "params", "machines": "machine", "tiers": "tier",
-    "modes": "mode", "networks": "network", "topologies": "topology", "partitions": "partition", "caches": "cache",
-    "policies": "policy", "hit_ratios": "hit_ratio", "key_forms": "key_form", "prefetches": "prefetch",
-    "inclusions": "inclusion", "engines": "engine",
-}  # fmt: skip
 
 
 def _several(value: Any) -> Any:
@@ -41,61 +45,80 @@ def _several(value: Any) -> Any:
     return value if isinstance(value, list | tuple) else [value]
 
 
-Words = Annotated[tuple[StrictStr, ...], BeforeValidator(_several), Field(min_length=1)]
+Texts = Annotated[tuple[StrictStr, ...], BeforeValidator(_several), Field(min_length=1)]
 Counts = Annotated[tuple[Annotated[StrictInt, Field(ge=1)], ...], BeforeValidator(_several), Field(min_length=1)]
 Ratios = Annotated[
     tuple[Annotated[StrictInt | StrictFloat, Field(ge=0, le=1)], ...], BeforeValidator(_several), Field(min_length=1)
 ]
+_ONE = {"flag": StrictBool, "text": StrictStr}
+_MANY = {"text": Texts, "list": Texts, "counts": Counts, "number": Ratios}
+_USUAL = {"prefetch": ("next-1",), "hosts": (1,), "tier": None}
+"""Words whose usual value a file has otherwise."""
 
 
-class TableSpec(BaseModel):
-    """A cross product: every field that is a list is an axis, one value is an axis of one."""
+def _field(word: Word) -> Any:
+    """The type of a word in a file, and its usual value there."""
+    usual = _USUAL.get(word.name, word.usual)
+    if word.axis or word.swept or word.several or word.takes == "list":
+        usual = tuple(_several(usual)) if usual else None
+        return _MANY[word.takes] | None, Field(default=usual, alias=KEYS(word.name))
+    return _ONE[word.takes] | None, Field(default=usual, alias=KEYS(word.name))
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
-    workload: Words | None = None
+_Written = create_model(
+    "_Written",
+    __config__=ConfigDict(extra="forbid", frozen=True),
+    workload=(Texts | None, None),
+    size=(Texts | None, None),
+    params=(Texts | None, None),
+    seed=(Annotated[int, Field(ge=0, strict=True)], 0),
+    **{word.name: _field(word) for word in KEYS.taken()},
+)
+"""A table of a file: the program, and every word that a sweep takes."""
+_PROGRAM = ("workload", "size", "params", "seed")
+_OWN = (*_PROGRAM, *_ABOUT, TABLES)
+"""Keys of a file that are no words of a question."""
+_PLURALS = {
+    "workloads": "workload", "sizes": "size", "parameters": "params", "policies": "policy", "topologies": "topology",
+    "prefetches": "prefetch", **{f"{word.name}s": word.name for word in KEYS.taken() if word.axis or word.swept},
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A cross product: every word with several values is an axis."""
+
+    workload: tuple[str, ...]
     """Workloads, or trace files (.parquet)."""
-    size: Words | None = None
-    """Default: the one that the parameters imply."""
-    params: Words | None = None
-    """Parameter sets; "native" is the machine's own. Default: the size's own."""
-    seed: Annotated[int, Field(ge=0, strict=True)] = 0
-    machine: Words | None = None
-    key_form: Words | None = None
-    """The form of stored and moved keys. Default: as the parameter set says."""
-    classes: Words = ("keys",)
-    """The classes that are not resident. No axis: the classes go together."""
-    tier: Words | None = None
-    """Default: the study's four."""
-    decode: StrictStr | None = None
-    """Rate of a decode stage behind the tier."""
-    cache: Words | None = None
-    """Sizes, or "on-chip"."""
-    policy: Words | None = None
-    """Of the caches. Default: lru."""
-    hit_ratio: Ratios | None = None
-    """A stated ratio instead of a cache; with caches too, it makes separate points."""
-    levels: Words | None = None
-    """Several memory levels instead of tier and cache, each a line or a file as in `simulate --levels`."""
-    inclusion: Words | None = None
-    """What levels know of each other. Default: as they say themselves."""
-    beside: Words | None = Field(default=None, alias="with")
-    """Programs that run on the machine at the same time. No axis: they run together."""
-    interleave: StrictStr = "round-robin"
-    write_back: StrictBool = False
-    """Whether results that are read again from below are written there first. No axis."""
-    mode: Words = ("serial",)
-    prefetch: Words = ("next-1",)
-    """Of mode overlap."""
-    prefetch_buffer: StrictStr | None = None
-    hosts: Counts = (1,)
-    network: Words | None = None
-    topology: Words = ("star",)
-    partition: Words = ("rplp",)
-    all_gather: StrictStr = "direct"
-    broadcast: StrictStr = "scatter"
-    engine: Words | None = None
-    """What plays the messages between hosts. Default: penstock's own."""
+    size: tuple[str, ...]
+    """Empty: the one that the parameters imply."""
+    params: tuple[str, ...]
+    """Parameter sets; "native" is the machine's own. Empty: the size's own."""
+    seed: int
+    words: Words
+    hosts: tuple[int, ...]
+    given: frozenset[str]
+    """Words whose values are not the usual ones."""
+    stated: frozenset[str]
+    """Words that the file says, also where the value is the usual one."""
+    written: Mapping[str, Any]
+    """What the file says, with usual values, for the configuration of a run folder."""
+
+    @classmethod
+    def of(cls, model: BaseModel) -> Table:
+        """The table of a checked one."""
+        said = {name: value for name, value in model if value is not None}
+        hosts = said["hosts"]
+        words = {name: value for name, value in said.items() if name in WORDS}
+        usual = type(model).model_fields
+        return cls(
+            **{name: said.get(name, ()) for name in _PROGRAM},
+            words=Words(**words | {"hosts": ",".join(map(str, hosts))}),
+            hosts=hosts,
+            given=frozenset(name for name, value in words.items() if value != usual[name].default),
+            stated=frozenset(model.model_fields_set),
+            written=model.model_dump(mode="json", exclude_none=True),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +127,7 @@ class SweepSpec:
 
     name: str
     description: str
-    tables: tuple[TableSpec, ...]
+    tables: tuple[Table, ...]
 
 
 def load_sweep(path: Path) -> SweepSpec:
@@ -140,18 +163,20 @@ def sweep_of(written: Mapping[str, Any], name: str, where: str = "sweep") -> Swe
     merged = []
     for i, table in enumerate(tables):
         inside = f"[[{TABLES}]] {i + 1}" if len(tables) > 1 or table else "the file"
-        one = _checked({**common, **_singular(table, where, inside)}, where, inside)
+        own = _singular(table, where, inside)
+        model = _checked({**common, **own}, where, inside)
         for axis in ("workload", "machine"):
-            if getattr(one, axis) is None:
+            if getattr(model, axis) is None:
                 raise UsageError(f'{where}: {inside}: name at least one {axis}: {axis} = ["…"]')
         with located(f"{where}: {inside}"):
-            one = _placed(one)
-            _check_together(one)
+            one = _placed(model)
+            words = one.words
+            check_together(one.given, KEYS, hit_ratio=any(words.hit_ratio), ciphertexts="ciphertexts" in words.classes)
             if "sweep" in inside:
-                _check_used(_singular(table, where, inside), [one])
+                _check_used({KEYS.field(key, _PROGRAM) for key in own}, [one])
         merged.append(one)
     with located(where):
-        _check_used({key for table in merged for key in table.model_fields_set}, merged)
+        _check_used({name for table in merged for name in table.stated}, merged)
     return SweepSpec(name=about.get("name", name), description=about.get("description", ""), tables=tuple(merged))
 
 
@@ -164,40 +189,30 @@ def located(where: str) -> Iterator[None]:
         raise UsageError(f"{where}: {error}") from error
 
 
-def _placed(table: TableSpec) -> TableSpec:
-    """The table with each file that is named as a policy where its part belongs."""
-    found = placed(table.policy or ())
-    if len(found["policy"]) == len(table.policy or ()):
-        return table
-    changed: dict[str, Any] = {"policy": tuple(found["policy"]) or None}
-    if found["prefetch"]:
-        named = table.prefetch if "prefetch" in table.model_fields_set else ()
-        changed["prefetch"] = (*named, *found["prefetch"])
-    if found["interleave"]:
-        changed["interleave"] = found["interleave"][0]
-    return table.model_copy(update=changed)
+def _placed(model: BaseModel) -> Table:
+    """The table, with each file that is named as a policy where its part belongs."""
+    said: dict[str, Any] = dict(model)
+    policies = said["policy"] or ()
+    parts = placed(policies)
+    if len(parts["policy"]) == len(policies):
+        return Table.of(model)
+    changed: dict[str, Any] = {"policy": tuple(parts["policy"]) or None}
+    if parts["prefetch"]:
+        named = said["prefetch"] if "prefetch" in model.model_fields_set else ()
+        changed["prefetch"] = (*named, *parts["prefetch"])
+    if parts["interleave"]:
+        changed["interleave"] = parts["interleave"][0]
+    return Table.of(model.model_copy(update=changed))
 
 
-def _check_used(written: Collection[str], tables: Sequence[TableSpec]) -> None:
+def _check_used(written: Collection[str], tables: Sequence[Table]) -> None:
     """A key that changes no point of these tables is a slip."""
-    overlapping = [table for table in tables if "overlap" in table.mode]
     check_used(
         written,
         KEYS,
-        modes=[mode for table in tables for mode in table.mode],
-        beside=any(t.beside for t in tables),
-        prefetches=[text for table in overlapping for text in table.prefetch],
-    )
-
-
-def _check_together(table: TableSpec) -> None:
-    """What does not go together in a table."""
-    fields = TableSpec.model_fields.items()
-    check_together(
-        {name for name, field in fields if getattr(table, name) != field.default},
-        KEYS,
-        hit_ratio=any(table.hit_ratio or ()),
-        ciphertexts="ciphertexts" in table.classes,
+        modes=[mode for table in tables for mode in table.words.mode],
+        beside=any(table.words.beside for table in tables),
+        prefetches=[text for table in tables if "overlap" in table.words.mode for text in table.words.prefetch],
     )
 
 
@@ -206,9 +221,8 @@ def _singular(table: Mapping[str, Any], where: str, inside: str) -> dict[str, An
     found: dict[str, Any] = {}
     written: dict[str, str] = {}
     for key, value in table.items():
-        if key == "simgrid":
-            raise UsageError(f'{where}: {inside}: simgrid is an engine: write engine = ["penstock", "simgrid"]')
         name = _PLURALS.get(key, key)
+        KEYS.field(name, _OWN, where=f"{where}: {inside}")
         if name in found:
             both = f"('{written[name]}' and '{key}')"
             raise UsageError(f"{where}: {inside}: {name} is given twice {both}: keep one")
@@ -216,5 +230,5 @@ def _singular(table: Mapping[str, Any], where: str, inside: str) -> dict[str, An
     return found
 
 
-def _checked(table: Mapping[str, Any], where: str, inside: str) -> TableSpec:
-    return toml.checked(TableSpec, table, f"{where}: {inside}", also=(*_ABOUT, TABLES))
+def _checked(table: Mapping[str, Any], where: str, inside: str) -> BaseModel:
+    return toml.checked(_Written, table, f"{where}: {inside}", also=_OWN)

@@ -36,7 +36,7 @@ from penstock.hall.running import Ran, RunDiffers, run
 from penstock.measure.timings import benchmark_of
 from penstock.native.prepared import ClientPlace
 from penstock.running.readings import DEFAULT_READING, READINGS
-from penstock.simulation.spelling import OPTIONS
+from penstock.simulation.words import OPTIONS
 from penstock.system.files import check_target, write_atomic
 from penstock.system.progress import Progress, StageProgress
 from penstock.system.vectors import check_form, check_room, write_vectors

@@ -100,7 +100,7 @@ def command(target: str, **options: Any) -> None:
     from penstock.simulation.servers.play import play
     from penstock.simulation.servers.rows import application_of, row_of
     from penstock.simulation.servers.stream import poisson
-    from penstock.simulation.spelling import OPTIONS
+    from penstock.simulation.words import OPTIONS
 
     machine, prices = load_machine(options["machine"]), load_prices(options["prices"])
     memory = None if options["memory_tier"] == AT_HAND else load_tier(options["memory_tier"])

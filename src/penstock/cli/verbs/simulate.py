@@ -16,10 +16,9 @@ from penstock.advice.remedy import Advice
 from penstock.advice.simulated import Asks, advise
 from penstock.cli.advice import advice_option, draw_advice, wants_advice
 from penstock.cli.assumed import draw_assumed, with_assumptions
-from penstock.cli.grouped import GroupedCommand
 from penstock.cli.options import PATH, params_on_machine_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, plain, progress_console, say_choice, write_csv
-from penstock.cli.question_options import QUESTION_GROUPS, question_options
+from penstock.cli.question_options import QUESTION_GROUPS, QuestionCommand, question_options
 from penstock.cli.simulated_tables import (
     draw_crowd,
     draw_hosts,
@@ -34,6 +33,7 @@ from penstock.errors import UsageError
 from penstock.hall.programs import homes
 from penstock.hall.simulating import asks_of, on_machine, rests_on, tiers_of
 from penstock.machines import Machine, Tier
+from penstock.simulation.asking import Asked, Comparison
 from penstock.simulation.cluster.simgrid import SimGrid, find_python
 from penstock.simulation.inside.schedule import Schedule
 from penstock.simulation.memory.locality import locality_table
@@ -41,8 +41,7 @@ from penstock.simulation.memory.serial_law import required_hit_ratio
 from penstock.simulation.play import Ready, ready_for
 from penstock.simulation.question import Levels, Question
 from penstock.simulation.rows import Row
-from penstock.simulation.spelling import OPTIONS
-from penstock.simulation.words import Asked, Comparison
+from penstock.simulation.words import OPTIONS
 from penstock.system.files import check_target, write_atomic
 from penstock.traces.schema import Trace
 
@@ -52,7 +51,7 @@ Scheduled = tuple[Schedule, float | None, Mapping[str, int]]
 
 @click.command(
     "simulate",
-    cls=GroupedCommand,
+    cls=QuestionCommand,
     groups={
         "Program": ("params", "size", "seed"),
         **QUESTION_GROUPS,

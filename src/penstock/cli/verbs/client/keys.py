@@ -122,7 +122,7 @@ def _wanted(
 
     if kind_of(workload) is Kind.TRACE:
         from penstock.hall.programs import trace_of
-        from penstock.simulation.spelling import OPTIONS
+        from penstock.simulation.words import OPTIONS
 
         recorded = trace_of(workload, name, size, spelled=OPTIONS)
         return recorded.parameters(), highest_limbs(recorded)

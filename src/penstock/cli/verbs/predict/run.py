@@ -21,7 +21,7 @@ from penstock.errors import UsageError
 from penstock.machines import Machine, assumptions, load_machine, machine_names
 from penstock.params.ckks import CkksParameters
 from penstock.params.rlwe import KeyForm, form_of
-from penstock.simulation.spelling import OPTIONS
+from penstock.simulation.words import OPTIONS
 from penstock.system.progress import Progress
 from penstock.traces import is_trace_file
 from penstock.units import format_bytes, format_seconds

@@ -15,7 +15,7 @@ from penstock.cli.terminal import print_wide
 from penstock.cli.verbs.predict.run import processes
 from penstock.errors import UsageError
 from penstock.machines import machine_names
-from penstock.simulation.spelling import OPTIONS
+from penstock.simulation.words import OPTIONS
 from penstock.system.progress import Progress
 from penstock.units import format_bytes, format_seconds
 from penstock.unpriced import shown_total

@@ -12,7 +12,7 @@ from penstock.cli.options import key_form_option
 from penstock.cli.output import emit, format_option, say_choice, table_of
 from penstock.errors import UsageError
 from penstock.machines import Machine
-from penstock.simulation.spelling import OPTIONS
+from penstock.simulation.words import OPTIONS
 from penstock.traces.schema import Trace
 from penstock.units import format_bytes
 

@@ -1,0 +1,160 @@
+"""The table of words: each word stands in each front end, or is refused there with its reason."""
+
+import inspect
+import json
+from collections.abc import Callable
+from typing import get_args
+
+import click
+import pytest
+
+import penstock as ps
+from penstock.advice.words import Setting
+from penstock.cli.completion import index
+from penstock.cli.main import cli
+from penstock.cli.main import main as run_command
+from penstock.errors import UnknownName, UsageError
+from penstock.simulation.words import (
+    ARGUMENTS,
+    FRONTS,
+    GROUPS,
+    KEYS,
+    OPTIONS,
+    SETTINGS,
+    WORDS,
+    Front,
+    Spelling,
+    Takes,
+    Word,
+)
+from penstock.sweeps.spec import parse_sweep
+
+PROGRAM = {"program", "params", "size", "seed"}
+SPELLINGS = (OPTIONS, ARGUMENTS, KEYS, SETTINGS)
+VALUES = {
+    "tenants": "2", "limit": "3", "hosts": "2", "hit_ratio": 0.5, "prefetch_depth": 2, "decode": "1 GB/s",
+    "prefetch": "perfect", "prefetch_buffer": "64 MB", "cache": "1 GiB", "levels": "on-chip,hbm", "network": "rdma",
+    "pin": "keys=hbm", "share": "keys=on-chip:1 MB", "reserve": "hbm=1 GB", "beside": "logistic-regression",
+    "machine": "ark", "tier": "pcie5",
+}  # fmt: skip
+
+
+def refused(spelling: Spelling) -> list[Word]:
+    return [word for word in WORDS.values() if spelling.front in word.refused]
+
+
+def options() -> dict[str, click.Option]:
+    command = cli.get_command(click.Context(cli), "simulate")
+    assert command is not None
+    return {param.opts[0]: param for param in command.params if isinstance(param, click.Option)}
+
+
+@pytest.mark.parametrize("word", WORDS.values(), ids=lambda word: word.name)
+def test_a_word_says_all_that_front_ends_need(word: Word) -> None:
+    assert word.help
+    assert word.group in GROUPS
+    assert word.takes in get_args(Takes)
+    assert set(word.refused) <= set(FRONTS)
+    assert set(word.spelled) <= set(FRONTS)
+    assert all(reason for reason in word.refused.values())
+    assert word.fronts(), "some front end takes it"
+    assert not word.registry or word.known(), "its registry holds values"
+    assert not word.strict or word.registry
+    if word.registry and not word.axis and isinstance(word.usual, str):
+        assert word.usual in word.known()
+
+
+def test_each_word_is_an_option_with_its_default_help_and_completion() -> None:
+    found = options()
+    completed = {each["names"][0]: each["takes"] for each in index()["commands"]["simulate"]["options"]}
+    for word in OPTIONS.taken():
+        option = found[OPTIONS(word.name)]
+        assert option.help == word.text()
+        assert option.multiple == word.several
+        assert option.is_flag == (word.takes == "flag")
+        assert option.metavar == word.metavar
+        taken = completed[OPTIONS(word.name)]
+        assert set(word.known()) <= set(taken), "a shell completes the known values"
+
+
+def test_each_word_is_an_argument() -> None:
+    known = set(inspect.signature(ps.simulate).parameters)
+    assert known == PROGRAM | {ARGUMENTS(word.name) for word in ARGUMENTS.taken()}
+
+
+def of_option(word: str) -> None:
+    command = cli.get_command(click.Context(cli), "simulate")
+    assert command is not None
+    command.parse_args(click.Context(command), ["inner-product", word, "1"])
+
+
+def of_argument(word: str) -> None:
+    ps.simulate("inner-product", "sharp", **{word: 1})
+
+
+def of_key(word: str) -> None:
+    parse_sweep(f'workload = "inner-product"\nmachine = "sharp"\n{word} = 1', "test")
+
+
+TRIED: dict[Front, Callable[[str], None]] = {"option": of_option, "argument": of_argument, "key": of_key}
+
+
+@pytest.mark.parametrize("front", TRIED)
+def test_a_refused_word_says_why_and_where_it_works(front: Front) -> None:
+    spelling = Spelling(front)
+    assert refused(spelling), "else the test tries nothing"
+    for word in refused(spelling):
+        written = OPTIONS(word.name) if front == "option" else word.name
+        with pytest.raises(UsageError) as error:
+            TRIED[front](written)
+        assert word.refused[front] in str(error.value)
+        for other in word.fronts():
+            assert f"{FRONTS[other]} as {Spelling(other)(word.name)}" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("front", "written", "right"),
+    [("option", "--beside", "--with"), ("option", "--tiers", "--tier"), ("argument", "with", "beside"),
+     ("argument", "tier", "tiers"), ("key", "beside", "with")],
+)  # fmt: skip
+def test_a_word_of_another_front_end_is_told_its_spelling(front: Front, written: str, right: str) -> None:
+    with pytest.raises(UsageError, match=f"{FRONTS[front]} writes it {right}"):
+        TRIED[front](written)
+
+
+@pytest.mark.parametrize(
+    ("front", "written", "nearest"), [("argument", "topologie", "topology"), ("key", "polici", "policy")]
+)
+def test_an_unknown_word_gets_the_nearest(front: Front, written: str, nearest: str) -> None:
+    with pytest.raises(UnknownName) as error:
+        TRIED[front](written)
+    assert error.value.nearest == nearest
+
+
+def test_an_unknown_option_gets_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["simulate", "inner-product", "--machine", "sharp", "--topologie", "ring"]) == 2
+    assert "--topology" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("word", KEYS.taken(), ids=lambda word: word.name)
+def test_each_word_is_a_key_of_sweeps(word: Word) -> None:
+    value = VALUES.get(word.name) or (word.known() or ("1",))[0]
+    value = {"flag": True, "counts": 2}.get(word.takes, value)
+    keys = {"workload": "inner-product", "machine": "sharp", KEYS(word.name): value}
+    message = ""
+    try:
+        parse_sweep("\n".join(f"{key} = {json.dumps(each)}" for key, each in keys.items()), "test")
+    except UnknownName:
+        raise
+    except UsageError as error:  # a word that needs another one
+        message = str(error)
+    assert not message or KEYS(word.name) in message
+
+
+@pytest.mark.parametrize("word", OPTIONS.taken(), ids=lambda word: word.name)
+def test_advice_writes_each_word_as_the_command_takes_it(word: Word) -> None:
+    value = VALUES.get(word.name) or (word.known() or ("1",))[0]
+    said = {"flag": True}.get(word.takes, (value,) if word.several else value)
+    command = Setting(program="inner-product", words={word.name: said}).command()
+    assert command is not None
+    assert OPTIONS(word.name) in command.split()
