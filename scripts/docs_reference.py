@@ -231,6 +231,14 @@ def catalogue() -> str:
 
     parts += ["## Replacement policies", "", "`--policy NAME`", ""]
     parts += _table(("name", "what it does"), [(_code(each.name), each.summary) for each in _engine.policies()])
+    from penstock.simulation.words import FRONTS, WORDS, Spelling
+
+    parts += ["## Words of a question", "", "A dash: refused there, with the reason in the error.", ""]
+    rows = [
+        (*(_code(Spelling(front)(word.name)) if front in word.fronts() else "-" for front in FRONTS), word.text())
+        for word in WORDS.values()
+    ]
+    parts += _table((*FRONTS.values(), "meaning"), rows)
     from penstock.operations import TRAITS
 
     parts += ["## Kinds of operations", ""]

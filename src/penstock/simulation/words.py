@@ -26,7 +26,7 @@ Front = Literal["option", "argument", "key", "setting"]
 FRONTS: dict[Front, str] = {
     "option": "penstock simulate", "argument": "penstock.simulate", "key": "a sweep's file", "setting": "the explorer",
 }  # fmt: skip
-"""Who takes words, with a name for people."""
+"""The front ends, with their names for people."""
 Takes = Literal["text", "list", "counts", "number", "count", "flag"]
 """A text, texts with commas between, whole numbers with commas between, a number, a whole number, yes or no."""
 
@@ -50,7 +50,7 @@ class Word:
     several: bool = False
     """Whether it may be repeated."""
     axis: bool = False
-    """Whether each of its values makes points of its own."""
+    """Whether each value makes further points."""
     swept: bool = False
     """Whether it is an axis of sweeps only."""
     registry: str = ""
@@ -73,7 +73,7 @@ class Word:
         return tuple(str(getattr(value, "value", value)) for value in get_args(values) or values)
 
     def fronts(self) -> list[Front]:
-        """Who takes it."""
+        """The front ends that take it."""
         return [front for front in FRONTS if front not in self.refused]
 
     def text(self) -> str:
@@ -92,7 +92,7 @@ GROUPS = (_MACHINE, _CACHE, _LEVELS, _PROGRAMS, _HOSTS)
 """Headings of a help, in their order."""
 _MANY: dict[str, Any] = {"several": True, "axis": True}
 _OVERRIDE = {"setting": "a page overrides nothing of levels: write it into the levels themselves, or a file of levels"}
-_ALONE = {"setting": "a page shows one program on its own; its view of users shows 1 to 64 of them"}
+_ALONE = {"setting": "a page shows one program alone; its view of users shows 1 to 64 of them"}
 _OF_TENANTS = _ALONE | {"key": "a sweep plays one user of a program; write other programs at the same time as 'with'"}
 
 

@@ -77,7 +77,7 @@ _Written = create_model(
 """A table of a file: the program, and every word that a sweep takes."""
 _PROGRAM = ("workload", "size", "params", "seed")
 _OWN = (*_PROGRAM, *_ABOUT, TABLES)
-"""Keys of a file that are no words of a question."""
+"""The keys besides the words of a question."""
 _PLURALS = {
     "workloads": "workload", "sizes": "size", "parameters": "params", "policies": "policy", "topologies": "topology",
     "prefetches": "prefetch", **{f"{word.name}s": word.name for word in KEYS.taken() if word.axis or word.swept},
