@@ -251,5 +251,5 @@ def _said(word: Word, value: Any) -> Any:
     if word.takes in ("list", "counts"):
         return ",".join(map(str, listed(value)))
     if word.several:
-        return [str(each) if isinstance(each, Path) else each for each in listed(value)]
+        return listed(value)
     return str(value) if word.takes == "text" and not isinstance(value, str) else value
