@@ -37,14 +37,14 @@ from penstock.native.evaluator import NativeEvaluator
 from penstock.native.keys import KeyTraffic
 from penstock.running.reading import describe
 from penstock.running.trace import trace_workload
-from penstock.service.client import Clients, PreparedJob
 from penstock.service.near.frames import Kind
 from penstock.service.near.link import Link
 from penstock.service.near.remote import NodeEngine, PulledKeys, RemoteNode
 from penstock.service.near.simulated import NodeForecast, NodeProcessor
 from penstock.service.near.tokens import token_of
 from penstock.service.near.words import ciphertext_of, header_of, rows_of
-from penstock.service.queue import Job
+from penstock.service.owners import Owners, PreparedJob
+from penstock.service.tenants import Job
 from penstock.simulation.instorage.near_data import near_data
 from penstock.traces.schema import Trace
 from penstock.units import parse_rate
@@ -61,9 +61,11 @@ class HeldKeys:
 
     def __init__(self, store: KeyStore, job: PreparedJob) -> None:
         self.waits_s: list[float] = []
-        cache = KeyCache(store, 2 * len(job.uses) * job.params.key_bytes(), policy="lru", prefetch_uses=0)
-        session = cache.session(TENANT, parameter_digest(job.params))
-        self.held = {key: session.get(key, job.params.num_q) for key, _ in job.uses}
+        cache = KeyCache(
+            store, 2 * len(job.program.uses) * job.program.params.key_bytes(), policy="lru", prefetch_uses=0
+        )
+        session = cache.session(TENANT, parameter_digest(job.program.params))
+        self.held = {key: session.get(key, job.program.params.num_q) for key, _ in job.program.uses}
 
     def get(self, key: str, limbs: int) -> Any:
         self.waits_s.append(0.0)
@@ -79,12 +81,12 @@ class HeldKeys:
 
 def run(engine: Engine, job: PreparedJob, waits_s: Sequence[float] = ()) -> tuple[Trace, float, list[bytes]]:
     """(trace, seconds of the server's operations and their waits for keys, results)."""
-    ends = PreparedEnds(job.params, job.inputs)
+    ends = PreparedEnds(job.program.params, [path.read_bytes() for path in job.spec.inputs.values()])
     ev = NativeEvaluator(engine, ends)
     workload = workloads.get(job.job.workload)
-    size = workload.SIZES[job.size]
-    workload.program(ev, workload.blank(size, job.params.slots), size)
-    trace = ev.builder.finish(describe(job.job.workload, job.params, "native", job.size, 0))
+    size = workload.SIZES[job.program.size]
+    workload.program(ev, workload.blank(size, job.program.params.slots), size)
+    trace = ev.builder.finish(describe(job.job.workload, job.program.params, "native", job.program.size, 0))
     table = trace.server_operations()
     times = np.array(table["end_s"].to_pylist()) - np.array(table["start_s"].to_pylist())
     return trace, float(times.sum()) + sum(waits_s), ends.outputs
@@ -95,9 +97,9 @@ def fitted(name: str, context: _engine.CkksContext, store: KeyStore, job: Prepar
     keys = HeldKeys(store, job)
     samples = []
     for _ in range(3):
-        samples += samples_from_trace(run(EngineHere(job.params, context, keys), job)[0])
+        samples += samples_from_trace(run(EngineHere(job.program.params, context, keys), job)[0])
     keys.close()
-    return fit_cpu(samples, job.params, name=name)
+    return fit_cpu(samples, job.program.params, name=name)
 
 
 def least(call: Any, times: int = 5) -> float:
@@ -114,12 +116,12 @@ def handling(
 ) -> tuple[float, float]:
     """Seconds a byte of rows of (keys, ciphertexts): gathered on one side, copied and checked on the other."""
     keys = HeldKeys(store, job)
-    limbs, key = job.params.num_q, next(iter(keys.held.values()))
-    words = np.empty(job.params.key_bytes() // 8, dtype=np.uint64)
+    limbs, key = job.program.params.num_q, next(iter(keys.held.values()))
+    words = np.empty(job.program.params.key_bytes() // 8, dtype=np.uint64)
     pulled = least(lambda: _engine.ckks_key_words(node, key, limbs, words)) + least(
         lambda: _engine.ckks_key_rows(host, words, limbs)
     )
-    a = host.import_ciphertext(job.inputs[0])
+    a = host.import_ciphertext(next(iter(job.spec.inputs.values())).read_bytes())
     flat = np.concatenate([part.ravel() for part in rows_of(a)])
     gathered = least(lambda: rows_of(a))
     there, here = (least(lambda engine=engine: ciphertext_of(engine, header_of(a), flat)) for engine in (node, host))
@@ -191,13 +193,14 @@ def measure(
 ) -> tuple[float, float, int, bool]:
     """(pull, near) seconds, the least of several, bytes that crossed near, and whether both give the same words."""
     pulls, nears, same, crossed = [], [], True, 0
-    token = token_of(SECRET, TENANT, parameter_digest(job.params), job.key_tag)
-    with RemoteNode(address, job.params, token=token, tenant=TENANT, key_tag=job.key_tag, bytes_per_s=link) as node:
+    params, tag = job.program.params, job.spec.secret_tag or ""
+    token = token_of(SECRET, TENANT, parameter_digest(params), tag)
+    with RemoteNode(address, params, token=token, tenant=TENANT, key_tag=tag, bytes_per_s=link) as node:
         for turn in range(rounds + 1):
             keys = PulledKeys(node, context)
-            _, pull_s, pulled = run(EngineHere(job.params, context, keys), job, keys.waits_s)
+            _, pull_s, pulled = run(EngineHere(job.program.params, context, keys), job, keys.waits_s)
             before = node.link.sent_bytes + node.link.received_bytes
-            _, near_s, near = run(NodeEngine(job.params, context, node), job)
+            _, near_s, near = run(NodeEngine(job.program.params, context, node), job)
             crossed = node.link.sent_bytes + node.link.received_bytes - before
             same = same and pulled == near
             # The first turn brings the keys into the node's memory.
@@ -250,14 +253,11 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     options = arguments()
-    clients = Clients(options.folder)
-    calibration, job = clients.prepare(
-        [
-            Job(number=0, tenant=TENANT, workload=name, size="ci", params="openfhe-bench")
-            for name in (CALIBRATED_ON, MEASURED)
-        ]
+    owners = Owners(options.folder)
+    calibration, job = owners.prepare(
+        [Job(tenant=TENANT, workload=name, size="ci", params="openfhe-bench") for name in (CALIBRATED_ON, MEASURED)]
     )
-    params, store = job.params, clients.store
+    params, store = job.program.params, owners.store
     host = make_context(params, len(os.sched_getaffinity(0)))
     trace = trace_workload(MEASURED, params, "ci")
     host_machine = fitted("host", host, store, calibration)

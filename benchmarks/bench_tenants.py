@@ -26,14 +26,14 @@ from typing import Any
 
 import numpy as np
 
+from penstock.hall.queueing import Ended, QueueRun, all_key_bytes, order_of
 from penstock.keystore import KeyStore
 from penstock.native.play import ReadRates
 from penstock.native.reads import Beside, KeyReads, ReaderBeside, bytes_per_s, rates_of, timed_reads
-from penstock.service.client import Clients, PreparedJob
-from penstock.service.queue import Policy, Scheduling, load_jobs
-from penstock.service.run import JobResult, QueueRunner, demand_of
-from penstock.service.schedule import order_jobs
-from penstock.service.simulated import simulate_queue
+from penstock.service.owners import Owners, PreparedJob
+from penstock.service.tenants import parse_jobs
+from penstock.service.work.messages import WorkerSettings
+from penstock.service.work.simulated import time_of
 
 QUEUE = Path(__file__).parent / "data" / "tenants_zipf.toml"
 TENANTS = tuple(f"tenant-{i}" for i in range(8))
@@ -43,10 +43,10 @@ JOBS = 48
 REPEATED = 5
 """Jobs of each kind that are measured apart, each time."""
 RUNS = (
-    (Scheduling.FIFO, Policy.LRU),
-    (Scheduling.LOCALITY, Policy.FUTURE),
-    (Scheduling.FIFO, Policy.FUTURE),
-    (Scheduling.LOCALITY, Policy.LRU),
+    ("fifo", "lru"),
+    ("locality", "future"),
+    ("fifo", "future"),
+    ("locality", "lru"),
 )
 
 
@@ -75,21 +75,23 @@ class Apart:
     reads: list[KeyReads] = field(default_factory=list)
     beside_bytes_per_s: list[float] = field(default_factory=list)
 
-    def measure(self, store: KeyStore, jobs: list[PreparedJob], budget_bytes: int, threads: int) -> None:
+    def measure(self, store: KeyStore, jobs: list[PreparedJob], settings: WorkerSettings) -> None:
         """Once more: the first job of each kind, `REPEATED` times alone and as often beside a reader."""
-        params, tenant, keys = jobs[0].params, jobs[0].job.tenant, keys_of(jobs)
+        params, tenant, keys = jobs[0].program.params, jobs[0].job.tenant, keys_of(jobs)
         self.reads.append(timed_reads(store, tenant, params, keys))
         for kind in sorted({job.job.workload for job in jobs}):
             job = next(job for job in jobs if job.job.workload == kind)
-            runner = QueueRunner(store, budget_bytes, Policy.LRU, threads=threads)
+            again = [
+                replace(job, spec=replace(job.spec, job=f"{job.spec.job}-{number}")) for number in range(REPEATED + 1)
+            ]
 
-            def computing(count: int, job: PreparedJob = job, runner: QueueRunner = runner) -> list[float]:
-                return [each.run_s - each.key_wait_s for each in runner.run([job] * count)]
+            def computing(again: list[PreparedJob] = again) -> list[float]:
+                # The first one reads the keys.
+                return [each.compute_s for each in QueueRun(replace(settings, policy="lru"), again).ended[1:]]
 
-            computing(1)  # its keys and tables
-            self.alone_s[kind] += computing(REPEATED)
+            self.alone_s[kind] += computing()
             with ReaderBeside(store, tenant, params, keys) as reader:
-                self.beside_s[kind] += computing(REPEATED)
+                self.beside_s[kind] += computing()
                 self.beside_bytes_per_s.append(reader.bytes_per_s)
         self.reads.append(timed_reads(store, tenant, params, keys))
 
@@ -110,30 +112,30 @@ class Apart:
 
 def keys_of(jobs: list[PreparedJob]) -> list[str]:
     """Keys of the first job's tenant."""
-    return sorted({key for job in jobs for key, _ in job.uses if job.job.tenant == jobs[0].job.tenant})
+    return sorted({key for job in jobs for key, _ in job.program.uses if job.job.tenant == jobs[0].job.tenant})
 
 
-def checked(clients: Clients, results: list[JobResult]) -> bool:
+def checked(owners: Owners, results: list[Ended]) -> bool:
     """Whether every job ended with its clear result. No client's process is left beside the next run."""
     passed = all(
-        each.error is None
-        and clients.of(each.prepared.job).check(each.prepared.job, each.prepared.size, each.outputs).passed
+        each.error is None and owners.check(each.prepared).passed
         for each in sorted(results, key=lambda each: each.prepared.key_pair)
     )
-    clients.rest()
+    owners.rest()
     return passed
 
 
-def measured(results: list[JobResult], stats: Any) -> dict[str, Any]:
+def measured(run: QueueRun) -> dict[str, Any]:
     """What one run of the queue took."""
-    total_s = results[-1].wait_s + results[-1].run_s
+    total_s, figures = max(each.ended_s for each in run.ended) - run.begun_s, run.figures
+    waits_s = [each.begun_s - run.begun_s for each in run.ended]
     return {
-        "measured_s": total_s, "jobs_per_s": len(results) / total_s,
-        "job_compute_s": sum(each.run_s - each.key_wait_s for each in results), "key_wait_s": stats.wait_s,
-        "key_read_bytes": stats.read_bytes, "key_read_s": stats.read_s, "hits": stats.hits, "misses": stats.misses,
-        "longest_wait_s": max(each.wait_s for each in results),
-        "mean_wait_s": sum(each.wait_s for each in results) / len(results),
-        "failed": sum(each.error is not None for each in results),
+        "measured_s": total_s, "jobs_per_s": len(run.ended) / total_s,
+        "job_compute_s": sum(each.compute_s for each in run.ended),
+        "key_wait_s": sum(each.key_wait_s for each in run.ended),
+        "key_read_bytes": figures["read_bytes"], "hits": figures["hits"], "misses": figures["misses"],
+        "longest_wait_s": max(waits_s), "mean_wait_s": sum(waits_s) / len(waits_s),
+        "failed": sum(each.error is not None for each in run.ended),
     }  # fmt: skip
 
 
@@ -159,50 +161,46 @@ def main() -> None:
     if options.write_queue:
         write_queue()
         return
-    clients = Clients(options.folder)
-    jobs = load_jobs(QUEUE, TENANTS)
-    prepared = clients.prepare(jobs)
-    demands = [demand_of(job) for job in prepared]
-    sizes = {
-        key: job.params.key_bytes() for job, demand in zip(prepared, demands, strict=True) for key in demand.largest()
-    }
-    all_bytes = sum(sizes.values())
+    owners = Owners(options.folder)
+    jobs = parse_jobs(QUEUE, str(QUEUE), TENANTS)
+    prepared = owners.prepare(jobs)
+    all_bytes = all_key_bytes(prepared)
     budget = round(BUDGET_SHARE * all_bytes)
-    store = KeyStore(options.folder)
+    settings = WorkerSettings(
+        store=owners.store.folder,
+        budget_bytes=budget,
+        threads=options.threads,
+        readable=(owners.folder,),
+        writable=(owners.folder,),
+    )
     apart = Apart()
-    apart.measure(store, prepared, budget, options.threads)
-    ran: list[tuple[Policy, tuple[int, ...], dict[str, Any]]] = []
+    apart.measure(owners.store, prepared, settings)
+    ran: list[tuple[str, list[PreparedJob], dict[str, Any]]] = []
     for scheduling, policy in RUNS[: options.runs] * options.rounds:
-        order = order_jobs(demands, scheduling, budget, MAX_OVERTAKEN)
-        runner = QueueRunner(store, budget, policy, threads=options.threads)
-        begun = time.perf_counter()
-        runner.prepare(prepared)
-        prepare_s = time.perf_counter() - begun
-        # Results leave as they are made, as a service sends them off: kept, they would ask for new memory in each job.
-        results = [
-            each if options.check else replace(each, outputs=()) for each in runner.run([prepared[at] for at in order])
-        ]
+        order = [prepared[at] for at in order_of(prepared, scheduling, budget, MAX_OVERTAKEN)]
+        begun = time.monotonic()
+        run = QueueRun(replace(settings, policy=policy), order)
         row = {
-            "scheduling": scheduling.value,
-            "policy": policy.value,
+            "scheduling": scheduling,
+            "policy": policy,
             "threads": options.threads,
             "jobs": len(jobs),
-            "prepare_s": prepare_s,
-            **measured(results, runner.cache.stats()),
-            "passed": checked(clients, results) if options.check else None,
+            "prepare_s": run.begun_s - begun,
+            **measured(run),
+            "passed": checked(owners, run.ended) if options.check else None,
             "budget_bytes": budget,
             "all_key_bytes": all_bytes,
         }
-        del runner
         ran.append((policy, order, row))
         print(json.dumps(row), file=sys.stderr, flush=True)
-    apart.measure(store, prepared, budget, options.threads)
-    fastest_s, usual_s = apart.compute_s(prepared, min), apart.compute_s(prepared, median)
+    apart.measure(owners.store, prepared, settings)
     reading = apart.reading(prepared)
     rows: list[dict[str, Any]] = []
     for policy, order, row in ran:
-        played = simulate_queue(demands, usual_s, order, policy, budget, reading)
-        bound = simulate_queue(demands, fastest_s, order, Policy.FUTURE, budget, reading, bound=True)
+        fastest_s, usual_s = apart.compute_s(order, min), apart.compute_s(order, median)
+        uses = [[((job.job.tenant, key), size) for key, size in job.program.needs] for job in order]
+        played = time_of(uses, usual_s, policy, budget, reading)
+        bound = time_of(uses, fastest_s, "future", budget, reading, bound=True)
         rows.append(
             row
             | {
@@ -217,6 +215,7 @@ def main() -> None:
                 "simulated_read_bytes": played.read_bytes,
             }
         )
+    owners.release()
     if options.format == "json":
         json.dump(rows, sys.stdout, indent=1)
         return

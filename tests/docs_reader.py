@@ -155,18 +155,18 @@ def node(reader: Reader) -> None:
     from penstock.keystore import KeyStore, parameter_digest
     from penstock.native.engine import make_context
     from penstock.running.reading import resolve
-    from penstock.service.client import Clients
     from penstock.service.near.node import KeyNode, NodeOptions
     from penstock.service.near.tokens import read_secret, token_of
-    from penstock.service.queue import Job
+    from penstock.service.owners import Owners
+    from penstock.service.tenants import Job
 
     params = resolve("inner-product", None, "ci")[2]
     # Not the folder of the page's own store: it has another key pair of alice's.
     folder = reader.folder / "keys-of-the-node"
-    clients = Clients(folder)
+    clients = Owners(folder)
     reader.ending.callback(clients.release)
-    job = Job(number=0, tenant="alice", workload="inner-product", size="ci", params=params.name)
-    made = clients.of(job).prepare(job)
+    job = Job(tenant="alice", workload="inner-product", size="ci", params=params.name)
+    (made,) = clients.prepare([job])
     secret = read_secret(Path("secret"))
     options = NodeOptions(budget_bytes=8 * params.key_bytes())
     serving = reader.ending.enter_context(KeyNode(params, KeyStore(folder), secret, "unix:node.sock", options))
@@ -174,9 +174,9 @@ def node(reader: Reader) -> None:
     reader.names |= {
         "params": params,
         "context": make_context(params),
-        "token": token_of(secret, "alice", parameter_digest(params), made.key_tag),
-        "tag": made.key_tag,
-        "inputs": made.inputs,
+        "token": token_of(secret, "alice", parameter_digest(params), made.spec.secret_tag),
+        "tag": made.spec.secret_tag,
+        "inputs": [path.read_bytes() for path in made.spec.inputs.values()],
     }
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from penstock.hall.predicting import suggest as suggest
     from penstock.hall.predicting import what_if as what_if
     from penstock.hall.programs import trace as trace
+    from penstock.hall.queueing import run_queue as run_queue
     from penstock.hall.running import run as run
     from penstock.hall.simulating import simulate as simulate
     from penstock.hall.sweeping import sweep as sweep
@@ -41,6 +42,7 @@ _PLACES = {
     "penstock.hall.fitting": "fit_machine",
     "penstock.hall.predicting": "precision predict suggest what_if",
     "penstock.hall.programs": "trace",
+    "penstock.hall.queueing": "run_queue",
     "penstock.hall.running": "run",
     "penstock.hall.simulating": "simulate",
     "penstock.hall.sweeping": "sweep",

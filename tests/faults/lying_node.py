@@ -82,14 +82,20 @@ def prepared(node: near.Node, folder: Path) -> Liar:
 def client(liar: Liar, pulls: bool) -> int:
     """In a fork. 0: its results are right; 3: they are others, which no client can know; 1: an error says why."""
     params, job = liar.node.params, liar.node.jobs["alice"]
+    tag = job.spec.secret_tag or ""
     context = make_context(params, 1)
     try:
         with RemoteNode(
-            f"127.0.0.1:{liar.port}", params, token="x" * 64, tenant="alice", key_tag=job.key_tag, timeout_s=TIMEOUT_S
+            f"127.0.0.1:{liar.port}",
+            params,
+            token="x" * 64,
+            tenant="alice",
+            key_tag=tag,
+            timeout_s=TIMEOUT_S,
         ) as there:
             keys = PulledKeys(there, context)
             engine = EngineHere(params, context, keys) if pulls else NodeEngine(params, context, there)
-            return 0 if near.outputs(liar.node, engine, job) == liar.node.expected["alice"] else 3
+            return 0 if near.outputs(engine, job) == liar.node.expected["alice"] else 3
     except PenstockError as error:
         os.write(2, f"error: {error}\n".encode())
         return 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import socket
 import struct
@@ -16,15 +17,11 @@ import numpy as np
 
 from faults.frame import GRACE, MOST_SECONDS, Result, mutated
 from faults.served import Server
-from penstock import workloads
 from penstock.errors import PenstockError
-from penstock.keystore import KeyStore, parameter_digest
-from penstock.native.ends import PreparedEnds
+from penstock.keystore import parameter_digest
 from penstock.native.engine import EngineHere, make_context
-from penstock.native.evaluator import NativeEvaluator
 from penstock.params.ckks import CkksParameters
 from penstock.running.reading import resolve
-from penstock.service.client import Clients, PreparedJob
 from penstock.service.near.frames import (
     ANSWER_FIELDS,
     MAGIC,
@@ -39,8 +36,9 @@ from penstock.service.near.frames import (
 )
 from penstock.service.near.remote import NodeEngine, PulledKeys, RemoteNode
 from penstock.service.near.tokens import token_of
-from penstock.service.queue import Job, Policy
-from penstock.service.run import QueueRunner
+from penstock.service.owners import Owners, PreparedJob
+from penstock.service.tenants import Job
+from prepared_jobs import outputs, outputs_here
 
 HONEST_S = 15.0
 """An honest client has its results within this."""
@@ -78,7 +76,7 @@ class Node:
         return f"127.0.0.1:{self.port}"
 
     def token(self, tenant: str, tag: str | None = None, digest: str | None = None) -> str:
-        tag = self.jobs[tenant].key_tag if tag is None else tag
+        tag = self.jobs[tenant].spec.secret_tag if tag is None else tag
         return token_of(self.secret, tenant, parameter_digest(self.params) if digest is None else digest, tag)
 
     def hello(self, of: str = "alice", **changes: Any) -> bytes:
@@ -87,14 +85,19 @@ class Node:
             "token": self.token(of),
             "tenant": of,
             "digest": parameter_digest(self.params),
-            "key_tag": self.jobs[of].key_tag,
+            "key_tag": self.jobs[of].spec.secret_tag,
         }
         return framed(Kind.HELLO, {**header, **changes})
 
     def remote(self, tenant: str) -> RemoteNode:
-        job = self.jobs[tenant]
+        tag = self.jobs[tenant].spec.secret_tag or ""
         return RemoteNode(
-            self.address, self.params, token=self.token(tenant), tenant=tenant, key_tag=job.key_tag, timeout_s=HONEST_S
+            self.address,
+            self.params,
+            token=self.token(tenant),
+            tenant=tenant,
+            key_tag=tag,
+            timeout_s=HONEST_S,
         )
 
 
@@ -119,23 +122,11 @@ def frames_of(content: bytes) -> list[bytes]:
 def prepared(folder: Path) -> tuple[CkksParameters, dict[str, PreparedJob], dict[str, list[bytes]]]:
     """Keys of two tenants in a store, a job of each, and its results."""
     params = resolve(WORKLOAD, None, "ci")[2]
-    clients = Clients(folder)
-    wanted = [
-        Job(number=i, tenant=name, workload=WORKLOAD, size="ci", params=params.name) for i, name in enumerate(TENANTS)
-    ]
-    jobs = {job.tenant: clients.of(job).prepare(job) for job in wanted}
-    clients.release()
-    runner = QueueRunner(KeyStore(folder), 8 * params.key_bytes(), Policy.LRU, threads=1)
-    results = {tenant: list(next(iter(runner.run([job]))).outputs) for tenant, job in jobs.items()}
-    return params, jobs, results
-
-
-def outputs(node: Node, engine: Any, job: PreparedJob) -> list[bytes]:
-    ends = PreparedEnds(node.params, job.inputs)
-    workload = workloads.get(WORKLOAD)
-    size = workload.SIZES[job.size]
-    workload.program(NativeEvaluator(engine, ends), workload.blank(size, node.params.slots), size)
-    return ends.outputs
+    owners = Owners(folder)
+    atexit.register(owners.release)  # their ciphertexts are asked for to the end
+    prepared = owners.prepare([Job(tenant=name, workload=WORKLOAD, size="ci", params=params.name) for name in TENANTS])
+    jobs = {job.job.tenant: job for job in prepared}
+    return params, jobs, {tenant: outputs_here(folder, job) for tenant, job in jobs.items()}
 
 
 class Recorder:
@@ -169,7 +160,7 @@ def record(node: Node) -> None:
                 if pulls
                 else NodeEngine(node.params, context, there)
             )
-            assert outputs(node, engine, job) == node.expected["alice"]
+            assert outputs(engine, job) == node.expected["alice"]
         node.recorded += frames_of(bytes(heard.sent))
         node.answers.append(frames_of(bytes(heard.got)))
 
@@ -182,7 +173,7 @@ def honest(node: Node, tenant: str) -> list[str]:
         try:
             with node.remote(tenant) as there:
                 engine = NodeEngine(node.params, make_context(node.params, 1), there)
-                same = outputs(node, engine, node.jobs[tenant]) == node.expected[tenant]
+                same = outputs(engine, node.jobs[tenant]) == node.expected[tenant]
                 return [] if same else [f"tenant {tenant}'s results are not those of this machine"]
         except PenstockError as error:  # there is no place for it, or it waited longest
             said = str(error)
@@ -217,7 +208,8 @@ def draw(rng: np.random.Generator, node: Node) -> Said:
 def _token(rng: np.random.Generator, node: Node) -> Said:
     """Nobody's token, another's, and keys of another."""
     right, bobs = node.token("alice"), node.token("bob")
-    tag, digest = node.jobs["alice"].key_tag, parameter_digest(node.params)
+    tag, theirs = (node.jobs[name].spec.secret_tag or "" for name in TENANTS)
+    digest = parameter_digest(node.params)
     changes = _one(
         rng,
         [
@@ -225,7 +217,7 @@ def _token(rng: np.random.Generator, node: Node) -> Said:
             {"token": node.secret}, {"token": "0" * 64}, {"token": "é" * 64}, {"token": "\ud800"},
             {"token": right[::-1]},
             {"tenant": "bob"}, {"tenant": ""}, {"tenant": "../bob"}, {"tenant": "alice\0"}, {"tenant": "x" * 3000},
-            {"key_tag": node.jobs["bob"].key_tag}, {"key_tag": ""}, {"key_tag": tag.upper()}, {"digest": "0" * 32},
+            {"key_tag": theirs}, {"key_tag": ""}, {"key_tag": tag.upper()}, {"digest": "0" * 32},
             {"tenant": "bob", "token": bobs}, {"digest": "0" * 32, "token": node.token("alice", digest="0" * 32)},
             {"tenant": "alic", "digest": "e" + digest}, {"token": None}, {"token": [right]}, {"token": {"$ne": ""}},
             {"token": right, "admin": True}, {"token": token_of("x" * 16, "alice", digest, tag)},

@@ -245,10 +245,10 @@ def test_without_a_client_library_the_remedy_is_told(monkeypatch: pytest.MonkeyP
 
 
 def test_what_evaluates_imports_no_client_library() -> None:
-    """Neither the native reading nor the queue, the key node or a scan; nor are they among the loaded files."""
+    """Neither the native reading nor a worker, the key node or a scan; nor are they among the loaded files."""
     modules = (
         "penstock.native.reading",
-        "penstock.service.run",
+        "penstock.service.work.computer",
         "penstock.service.near.node",
         "penstock.scanning.query",
     )

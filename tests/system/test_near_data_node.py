@@ -20,22 +20,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock import _engine, workloads
+from penstock import _engine
 from penstock.cli.main import main
 from penstock.errors import PenstockError, UsageError
 from penstock.keystore import BudgetTooSmall, KeyStore, parameter_digest
-from penstock.native.ends import PreparedEnds
-from penstock.native.engine import Engine, EngineHere, make_context
-from penstock.native.evaluator import NativeEvaluator
+from penstock.native.engine import EngineHere, make_context
 from penstock.running.reading import resolve
-from penstock.service.client import Clients, PreparedJob
 from penstock.service.near.frames import MAGIC, MAX_HEADER_BYTES, PREFIX, VERSION, Kind, encode_prefix
 from penstock.service.near.link import Link, LinkClosed, TokenBucket, connect, parse_address
 from penstock.service.near.node import KeyNode, NodeOptions
 from penstock.service.near.remote import NodeEngine, NodeRefused, PulledKeys, RemoteNode
 from penstock.service.near.tokens import read_secret, token_of
-from penstock.service.queue import Job, Policy
-from penstock.service.run import QueueRunner
+from penstock.service.owners import Owners, PreparedJob
+from penstock.service.tenants import Job
+from prepared_jobs import inputs_of, outputs, outputs_here
 
 pytestmark = pytest.mark.usefixtures("encrypting")
 SECRET = "a-secret-of-many-bytes"
@@ -47,12 +45,9 @@ PROGRAMS = ("inner-product", "matrix-multiplication", "filter-aggregate")
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, encrypting: str) -> Iterator[tuple[Path, dict[str, PreparedJob]]]:
     folder = tmp_path_factory.mktemp("near") / "keys"
-    clients = Clients(folder)
-    jobs = {
-        name: Job(number=i, tenant="alice", workload=name, size="ci", params=PARAMS.name)
-        for i, name in enumerate(PROGRAMS)
-    }
-    yield folder, {name: clients.of(each).prepare(each) for name, each in jobs.items()}
+    clients = Owners(folder)
+    jobs = {name: Job(tenant="alice", workload=name, size="ci", params=PARAMS.name) for name in PROGRAMS}
+    yield folder, dict(zip(jobs, clients.prepare(list(jobs.values())), strict=True))
     clients.release()
 
 
@@ -60,11 +55,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, encrypting: str) -> Iterator[
 def expected(made: Any) -> dict[str, list[bytes]]:
     """The results of a run here."""
     folder, jobs = made
-    found = {}
-    for name, job in jobs.items():
-        local = QueueRunner(KeyStore(folder), 8 * PARAMS.key_bytes(), Policy.LRU, threads=1)
-        found[name] = list(next(iter(local.run([job]))).outputs)
-    return found
+    return {name: outputs_here(folder, job) for name, job in jobs.items()}
 
 
 def options(**changes: Any) -> NodeOptions:
@@ -80,20 +71,12 @@ def node(made: Any, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[
 
 
 def remote(node: KeyNode, job: PreparedJob, **changes: Any) -> RemoteNode:
-    given = {"tenant": "alice", "key_tag": job.key_tag, "timeout_s": 20.0, **changes}
+    given = {"tenant": "alice", "key_tag": job.spec.secret_tag, "timeout_s": 20.0, **changes}
     return RemoteNode(node.address, PARAMS, **{"token": token_for(given["tenant"], given["key_tag"]), **given})
 
 
 def token_for(tenant: str, key_tag: str, digest: str = parameter_digest(PARAMS)) -> str:
     return token_of(SECRET, tenant, digest, key_tag)
-
-
-def outputs(engine: Engine, job: PreparedJob) -> list[bytes]:
-    ends = PreparedEnds(PARAMS, job.inputs)
-    workload = workloads.get(job.job.workload)
-    size = workload.SIZES[job.size]
-    workload.program(NativeEvaluator(engine, ends), workload.blank(size, PARAMS.slots), size)
-    return ends.outputs
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -107,9 +90,9 @@ def test_near_and_pulled_results_are_the_local_ones_word_for_word(
         pulled = PulledKeys(there, engine)
         assert outputs(EngineHere(PARAMS, engine, pulled), job) == expected[name]
         assert there.link.received_bytes == job.key_bytes
-        assert pulled.traffic().misses == len(job.uses)
+        assert pulled.traffic().misses == len(job.program.uses)
     assert node.served.failures == 0
-    assert node.served.operations == len(job.uses)
+    assert node.served.operations == len(job.program.uses)
 
 
 def test_several_clients_at_once_get_their_own_results(
@@ -132,7 +115,7 @@ def test_several_clients_at_once_get_their_own_results(
 
 def test_a_wrong_token_is_refused(made: Any, node: KeyNode) -> None:
     job = made[1]["inner-product"]
-    right = token_for("alice", job.key_tag)
+    right = token_for("alice", job.spec.secret_tag)
     for token in (right[:-1], right + "x", right.upper(), "é" * 64, "\ud800", SECRET):
         with pytest.raises(NodeRefused, match="penstock keys token"):
             remote(node, job, token=token)
@@ -141,7 +124,7 @@ def test_a_wrong_token_is_refused(made: Any, node: KeyNode) -> None:
 
 
 def test_a_token_admits_no_other_tenant_key_pair_or_parameters(made: Any, node: KeyNode) -> None:
-    tag = made[1]["inner-product"].key_tag
+    tag = made[1]["inner-product"].spec.secret_tag
     wrongs = [token_for("bob", tag), token_for("alice", "0" * 32), token_for("alice", tag, "0" * 32)]
     # The same letters, cut elsewhere.
     wrongs += [token_for("alic", parameter_digest(PARAMS)[1:] + tag, "e" + parameter_digest(PARAMS)[:1])]
@@ -158,18 +141,18 @@ def test_a_client_reads_its_token_from_the_environment(
     made: Any, node: KeyNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = made[1]["inner-product"]
-    monkeypatch.setenv("PENSTOCK_KEYS_TOKEN", token_for("alice", job.key_tag))
-    with RemoteNode(node.address, PARAMS, tenant="alice", key_tag=job.key_tag, timeout_s=20.0):
+    monkeypatch.setenv("PENSTOCK_KEYS_TOKEN", token_for("alice", job.spec.secret_tag))
+    with RemoteNode(node.address, PARAMS, tenant="alice", key_tag=job.spec.secret_tag, timeout_s=20.0):
         pass
     monkeypatch.delenv("PENSTOCK_KEYS_TOKEN")
     with pytest.raises(UsageError, match="PENSTOCK_KEYS_TOKEN"):
-        RemoteNode(node.address, PARAMS, tenant="alice", key_tag=job.key_tag)
+        RemoteNode(node.address, PARAMS, tenant="alice", key_tag=job.spec.secret_tag)
 
 
 def test_another_tenants_keys_and_another_key_pairs_are_refused(made: Any, node: KeyNode) -> None:
     job = made[1]["inner-product"]
     engine = make_context(PARAMS, 1)
-    a = engine.import_ciphertext(job.inputs[0])
+    a = engine.import_ciphertext(inputs_of(job)[0])
     with remote(node, job, tenant="bob") as there, pytest.raises(NodeRefused, match="bob"):
         there.rotate(engine, a, engine.rotation_galois_element(1))
     with remote(node, job, key_tag="0" * 32) as there, pytest.raises(NodeRefused, match="another secret key"):
@@ -190,12 +173,11 @@ def test_another_tenants_keys_and_another_key_pairs_are_refused(made: Any, node:
 def test_a_key_that_was_replaced_on_disk_is_not_served_from_memory(made: Any, tmp_path: Path) -> None:
     folder, job, engine = tmp_path / "keys", made[1]["inner-product"], make_context(PARAMS, 1)
     shutil.copytree(made[0], folder)
-    others = Clients(tmp_path / "others")
-    other = others.of(job.job).prepare(job.job)
-    others.release()
+    others = Owners(tmp_path / "others")
+    other = others.prepare([job.job])[0]
     with KeyNode(PARAMS, KeyStore(folder), SECRET, f"unix:{tmp_path}/n", options()) as node:
         node.start()
-        key, limbs = job.uses[0]
+        key, limbs = job.program.uses[0]
         with remote(node, job) as there:
             there.pull(engine, key, limbs)
             # Another process removes the tenant's keys, and imports those of another pair.
@@ -206,15 +188,15 @@ def test_a_key_that_was_replaced_on_disk_is_not_served_from_memory(made: Any, tm
             assert KeyStore(folder).opening.adopted
             with pytest.raises(NodeRefused, match="another secret key"):
                 there.pull(engine, key, limbs)
-        local = next(iter(QueueRunner(KeyStore(folder), 8 * PARAMS.key_bytes(), Policy.LRU, threads=1).run([other])))
         with remote(node, other) as there:
-            assert outputs(NodeEngine(PARAMS, engine, there), other) == list(local.outputs)
+            assert outputs(NodeEngine(PARAMS, engine, there), other) == outputs_here(folder, other)
+    others.release()
 
 
 def test_words_beyond_their_modulus_are_refused(made: Any, node: KeyNode) -> None:
     job = made[1]["inner-product"]
     engine = make_context(PARAMS, 1)
-    a = engine.import_ciphertext(job.inputs[0])
+    a = engine.import_ciphertext(inputs_of(job)[0])
     rows = [a.words(0), a.words(1)]
     rows[1][0, 5] = np.uint64(2**64 - 1)
     header = {"polynomials": 2, "limbs": a.limbs, "degree": 1, "scale": a.scale, "slots": a.slots}
@@ -236,8 +218,8 @@ def test_words_beyond_their_modulus_are_refused(made: Any, node: KeyNode) -> Non
 
 
 def hello(job: PreparedJob) -> bytes:
-    token = token_for("alice", job.key_tag)
-    header = {"token": token, "tenant": "alice", "digest": parameter_digest(PARAMS), "key_tag": job.key_tag}
+    token = token_for("alice", job.spec.secret_tag)
+    header = {"token": token, "tenant": "alice", "digest": parameter_digest(PARAMS), "key_tag": job.spec.secret_tag}
     return encode_prefix(Kind.HELLO, header, 0)
 
 
@@ -502,9 +484,9 @@ def test_the_command_serves_until_it_is_interrupted(made: Any, tmp_path: Path) -
             assert time.monotonic() < deadline
             time.sleep(0.05)
         job, engine = made[1]["inner-product"], make_context(PARAMS, 1)
-        token = token_for("alice", job.key_tag)
-        with RemoteNode(address, PARAMS, token=token, tenant="alice", key_tag=job.key_tag) as there:
-            a: _engine.CkksCiphertext = engine.import_ciphertext(job.inputs[0])
+        token = token_for("alice", job.spec.secret_tag)
+        with RemoteNode(address, PARAMS, token=token, tenant="alice", key_tag=job.spec.secret_tag) as there:
+            a: _engine.CkksCiphertext = engine.import_ciphertext(inputs_of(job)[0])
             there.rotate(engine, a, engine.rotation_galois_element(1))
         process.send_signal(signal.SIGINT)
         printed, _ = process.communicate(timeout=30)
@@ -527,11 +509,11 @@ def test_the_operator_prints_the_token_of_one_tenants_key_pair(
     with remote(node, job, token=printed.strip()):
         pass
     assert SECRET not in printed
-    row = json.loads(run("--tenant", "alice", "--key-tag", job.key_tag, "--format", "json")[1])
+    row = json.loads(run("--tenant", "alice", "--key-tag", job.spec.secret_tag, "--format", "json")[1])
     assert row == {
         "tenant": "alice",
         "digest": parameter_digest(PARAMS),
-        "key_tag": job.key_tag,
+        "key_tag": job.spec.secret_tag,
         "token": printed.strip(),
     }
     for words, said in (
@@ -552,8 +534,8 @@ def test_a_tenant_with_keys_of_two_pairs_names_the_one_that_a_token_is_for(
 ) -> None:
     monkeypatch.setenv("PENSTOCK_NODE_SECRET", SECRET)
     job, folder = made[1]["inner-product"], tmp_path / "keys"
-    others = Clients(folder)
-    other = others.of(job.job).prepare(job.job)
+    others = Owners(folder)
+    other = others.prepare([job.job])[0]
     others.release()
     # Of the first pair the relinearization key only.
     (relin,) = made[0].glob("alice/*/relin.pkey")
@@ -564,6 +546,6 @@ def test_a_tenant_with_keys_of_two_pairs_names_the_one_that_a_token_is_for(
     said = capsys.readouterr().err
     assert "--key-tag" in said
     for each in (job, other):
-        assert each.key_tag in said
-        assert main([*command, "--key-tag", each.key_tag]) == 0
-        assert capsys.readouterr().out.strip() == token_for("alice", each.key_tag)
+        assert each.spec.secret_tag in said
+        assert main([*command, "--key-tag", each.spec.secret_tag]) == 0
+        assert capsys.readouterr().out.strip() == token_for("alice", each.spec.secret_tag)

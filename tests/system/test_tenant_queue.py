@@ -4,29 +4,34 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
 from penstock.cli.main import main
 from penstock.errors import PenstockError
-from penstock.keystore import KeyName, KeyRefused, KeyStore, parameter_digest
+from penstock.hall import queueing
+from penstock.hall.queueing import Ended, QueueRun
+from penstock.keystore import KeyName, KeyStore, parameter_digest
 from penstock.native.prepared import ClientPlace, KeyPlace, key_uses
 from penstock.native.reading import record_native
-from penstock.params.ckks import Scaling
+from penstock.package.capture import NotOblivious
 from penstock.program.circuits.bootstrap import with_few_keys
 from penstock.running.reading import resolve
 from penstock.running.trace import trace_workload
-from penstock.service import run as run_module
-from penstock.service.client import Clients, PreparedJob, TenantClient
-from penstock.service.queue import Job, Policy
-from penstock.service.run import JobResult, QueueRunner, admit
+from penstock.service.owners import Owners, PreparedJob
+from penstock.service.tenants import Job
+from penstock.service.work.messages import WorkerSettings
+from penstock.service.work.order import Order
+from penstock.service.work.pool import WorkerPool
 
 pytestmark = pytest.mark.usefixtures("encrypting")
 WORKLOAD = "inner-product"
@@ -34,20 +39,17 @@ PARAMS = resolve(WORKLOAD, None, "ci")[2]
 DIGEST = parameter_digest(PARAMS)
 
 
-def job(number: int, tenant: str) -> Job:
-    return Job(number=number, tenant=tenant, workload=WORKLOAD, size="ci", seed=number)
+def job(seed: int, tenant: str) -> Job:
+    return Job(tenant=tenant, workload=WORKLOAD, size="ci", seed=seed)
 
 
 @pytest.fixture(scope="module")
-def made(
-    tmp_path_factory: pytest.TempPathFactory, encrypting: str
-) -> Iterator[tuple[Path, Clients, list[PreparedJob]]]:
+def made(tmp_path_factory: pytest.TempPathFactory, encrypting: str) -> Iterator[tuple[Path, Owners, list[PreparedJob]]]:
     """A store of two tenants, and three jobs."""
     folder = tmp_path_factory.mktemp("tenants") / "keys"
-    clients = Clients(folder)
-    jobs = [job(0, "alice"), job(1, "bob"), job(2, "alice")]
-    yield folder, clients, clients.prepare(jobs)
-    clients.release()
+    owners = Owners(folder)
+    yield folder, owners, owners.prepare([job(0, "alice"), job(1, "bob"), job(2, "alice")])
+    owners.release()
 
 
 @pytest.fixture
@@ -58,15 +60,29 @@ def store(made: Any, tmp_path: Path) -> Path:
     return folder
 
 
-def run(folder: Path, jobs: list[PreparedJob], policy: Policy = Policy.FUTURE, keys: int = 4) -> list[JobResult]:
-    return list(QueueRunner(KeyStore(folder), keys * PARAMS.key_bytes(), policy, threads=1).run(jobs))
+def settings_of(folder: Path, jobs: list[PreparedJob], policy: str = "future", keys: int = 4) -> WorkerSettings:
+    place = (jobs[0].program.path.parent,)
+    budget = keys * jobs[0].program.params.key_bytes()
+    return WorkerSettings(store=folder, budget_bytes=budget, policy=policy, readable=place, writable=place)
 
 
-def passed(clients: Clients, result: JobResult) -> bool:
-    if result.error is not None:
-        return False
-    each = result.prepared
-    return bool(clients.of(each.job).check(each.job, each.size, result.outputs).passed)
+def in_store(folder: Path, job: PreparedJob, /, **changes: Any) -> PreparedJob:
+    """The job with the keys of a store."""
+    return replace(job, spec=replace(job.spec, store=folder, **changes))
+
+
+def run(folder: Path, jobs: list[PreparedJob], policy: str = "future", keys: int = 4) -> list[Ended]:
+    for path in (path for each in jobs for path in each.spec.outputs.values()):
+        path.unlink(missing_ok=True)
+    return QueueRun(settings_of(folder, jobs, policy, keys), [in_store(folder, each) for each in jobs]).ended
+
+
+def passed(owners: Owners, ended: Ended) -> bool:
+    return ended.error is None and bool(owners.check(ended.prepared).passed)
+
+
+def computed(ended: Ended) -> list[Path]:
+    return [path for path in ended.prepared.spec.outputs.values() if path.exists()]
 
 
 def segment(folder: Path, tenant: str, key: str) -> Path:
@@ -74,32 +90,17 @@ def segment(folder: Path, tenant: str, key: str) -> Path:
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("policy", list(Policy))
-def test_jobs_of_two_tenants_compute_what_they_do_in_the_clear(made: Any, policy: Policy) -> None:
-    folder, clients, jobs = made
-    results = run(folder, jobs, policy)
-    assert [passed(clients, each) for each in results] == [True] * 3
-    for each in results:
-        assert each.hits + each.misses == len(each.prepared.uses)
-    assert results[0].wait_s <= results[1].wait_s <= results[2].wait_s
-    runner = QueueRunner(KeyStore(folder), 4 * PARAMS.key_bytes(), policy, threads=1)
-    list(runner.run(jobs))
-    assert runner.cache.stats().peak_resident_bytes <= 4 * PARAMS.key_bytes()
-
-
-def test_sets_that_differ_in_scaling_alone_share_keys_and_no_evaluator(
-    made: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, _, jobs = made
-    others = [scaling for scaling in Scaling if scaling is not PARAMS.scaling]
-    sets = [PARAMS, replace(PARAMS, name="renamed"), *(replace(PARAMS, scaling=each) for each in others)]
-    of_one_digest = [each for each in sets if parameter_digest(each) == DIGEST]
-    assert len(of_one_digest) > 2
-    asked: list[Scaling] = []
-    monkeypatch.setattr(run_module, "make_context", lambda params, *_, **__: asked.append(params.scaling))
-    runner = QueueRunner(KeyStore(folder), 4 * PARAMS.key_bytes(), Policy.FUTURE, threads=1)
-    runner.prepare([replace(jobs[0], params=params) for params in of_one_digest])
-    assert asked == list(dict.fromkeys(params.scaling for params in of_one_digest))
+@pytest.mark.parametrize("policy", ["lru", "future"])
+def test_jobs_of_two_tenants_compute_what_they_do_in_the_clear(made: Any, policy: str) -> None:
+    folder, owners, jobs = made
+    done = QueueRun(settings_of(folder, jobs, policy), jobs)
+    assert [each.position for each in done.ended] == [0, 1, 2]
+    assert [passed(owners, each) for each in done.ended] == [True] * 3
+    for each in done.ended:
+        assert each.figures["hits"] + each.figures["misses"] == len(each.prepared.program.uses)
+    assert done.ended[0].begun_s <= done.ended[1].begun_s <= done.ended[2].begun_s
+    assert sum(each.read_bytes for each in done.ended) == done.figures["read_bytes"] > 0
+    assert 0 < done.figures["peak_resident_bytes"] <= 4 * PARAMS.key_bytes()
 
 
 def test_swapped_segments_stop_both_tenants_jobs_and_compute_nothing(made: Any, store: Path) -> None:
@@ -110,11 +111,11 @@ def test_swapped_segments_stop_both_tenants_jobs_and_compute_nothing(made: Any, 
     theirs.rename(ours)
     aside.rename(theirs)
     results = run(store, made[2])
-    assert all(each.error is not None and not each.outputs for each in results)
+    assert all(each.error is not None and not computed(each) for each in results)
 
 
 def test_swapped_keys_of_one_tenant_stop_its_jobs_alone(made: Any, store: Path) -> None:
-    keys = [key for key, _ in made[2][0].uses if key.startswith("rot:")]
+    keys = [key for key, _ in made[2][0].program.uses if key.startswith("rot:")]
     first, second = (segment(store, "alice", key) for key in (keys[0], keys[1]))
     aside = first.with_suffix(".aside")
     first.rename(aside)
@@ -128,20 +129,34 @@ def test_swapped_keys_of_one_tenant_stop_its_jobs_alone(made: Any, store: Path) 
 def test_keys_that_are_replaced_between_two_jobs_are_those_that_the_second_one_reads(
     made: Any, store: Path, tmp_path: Path
 ) -> None:
-    others = Clients(tmp_path / "others")
-    newer = others.of(job(3, "alice")).prepare(job(3, "alice"))
+    others = Owners(tmp_path / "others")
+    (newer,) = others.prepare([job(3, "alice")])
+    first, gone = (in_store(store, each) for each in (made[2][0], made[2][2]))
+    newer = in_store(store, newer, job="newer")
+    folders, told = (made[1].folder, others.folder), SimpleQueue[tuple[str, str]]()
     # All keys stay in memory, and the third job is of a key pair whose keys are gone by then.
-    runner = QueueRunner(KeyStore(store), 64 * PARAMS.key_bytes(), Policy.LRU, threads=1)
-    results = []
-    for result in runner.run([made[2][0], newer, made[2][2]]):
-        results.append(result)
-        if len(results) == 1:
-            KeyStore(store).gc(tenant="alice")
-            shutil.copytree(tmp_path / "others" / "alice", store / "alice", dirs_exist_ok=True)
-            assert KeyStore(store).opening.adopted
-    assert passed(made[1], results[0])
-    assert passed(others, results[1])
-    assert "another secret key" in (results[2].error or "")
+    settings = replace(settings_of(store, [first], "lru", 64), readable=folders, writable=folders)
+    pool = WorkerPool(
+        settings,
+        on_done=lambda job, _: told.put((job, "")),
+        on_failed=lambda job, reason, _: told.put((job, reason)),
+        order=Order.FCFS,
+    )
+    pool.start()
+    try:
+        pool.submit(first.spec)
+        assert told.get(timeout=60) == (first.spec.job, "")
+        assert made[1].check(first).passed
+        KeyStore(store).gc(tenant="alice")
+        shutil.copytree(tmp_path / "others" / "alice", store / "alice", dirs_exist_ok=True)
+        assert KeyStore(store).opening.adopted
+        pool.submit(newer.spec)
+        pool.submit(gone.spec)
+        assert told.get(timeout=60) == ("newer", "")
+        assert others.check(newer).passed
+        assert "another secret key" in told.get(timeout=60)[1]
+    finally:
+        pool.close()
     others.release()
 
 
@@ -158,29 +173,27 @@ def test_a_swapped_index_never_gives_a_tenant_anothers_key(made: Any, store: Pat
 
 
 def test_a_swapped_tag_of_a_key_pair_is_refused_before_anything_runs(made: Any) -> None:
-    folder, _, jobs = made
-    foreign = replace(jobs[0], key_tag=jobs[1].key_tag)
-    with pytest.raises(KeyRefused, match="another secret key"):
-        admit(KeyStore(folder), foreign, DIGEST)
+    folder, owners, jobs = made
+    foreign = in_store(folder, jobs[0], secret_tag=jobs[1].spec.secret_tag)
     results = run(folder, [foreign, jobs[1]])
     assert "another secret key" in (results[0].error or "")
-    assert not results[0].outputs
-    assert passed(made[1], results[1])
+    assert not computed(results[0])
+    assert passed(owners, results[1])
 
 
 def test_anothers_inputs_are_refused(made: Any) -> None:
     folder, _, jobs = made
-    mixed = replace(jobs[0], inputs=jobs[1].inputs)
+    mixed = in_store(folder, jobs[0], inputs=jobs[1].spec.inputs)
     assert "is encrypted with key pair" in (run(folder, [mixed])[0].error or "")
     # A job of alice's that says it is bob's.
-    claimed = replace(jobs[0], job=replace(jobs[0].job, tenant="bob"))
+    claimed = in_store(folder, jobs[0], tenant="bob")
     assert "another secret key" in (run(folder, [claimed])[0].error or "")
 
 
 @pytest.mark.parametrize("fault", ["flip", "truncate", "remove"])
 def test_a_failed_read_stops_that_job_alone(made: Any, store: Path, fault: str) -> None:
     opened = KeyStore(store)
-    target = segment(store, "bob", made[2][1].uses[-1][0])
+    target = segment(store, "bob", made[2][1].program.uses[-1][0])
     if fault == "remove":
         target.unlink()
     elif fault == "truncate":
@@ -192,43 +205,54 @@ def test_a_failed_read_stops_that_job_alone(made: Any, store: Path, fault: str) 
             byte = file.read(1)
             file.seek(-1, 1)
             file.write(bytes([byte[0] ^ 1]))
-    runner = QueueRunner(opened, 4 * PARAMS.key_bytes(), Policy.FUTURE, threads=1)
-    results = list(runner.run(made[2]))
+    results = run(opened.folder, made[2])
     assert [each.error is None for each in results] == [True, False, True]
     assert passed(made[1], results[0])
     assert passed(made[1], results[2])
 
 
-def test_an_interruption_keeps_what_has_ended(made: Any) -> None:
-    folder, clients, jobs = made
-    queue = QueueRunner(KeyStore(folder), 4 * PARAMS.key_bytes(), Policy.FUTURE, threads=1).run(jobs)
-    first = next(queue)
-    queue.close()
-    assert passed(clients, first)
-
-
-def test_a_program_that_encrypts_after_decrypting_is_no_job(monkeypatch: pytest.MonkeyPatch, made: Any) -> None:
+def test_a_program_that_encrypts_what_it_decrypted_is_no_job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from penstock.workloads import inner_product
 
     def dialogue(ev: Any, data: Any, size: Any) -> Any:
         return ev.decrypt(ev.encrypt(ev.decrypt(ev.encrypt(data.query))))
 
     monkeypatch.setattr(inner_product, "program", dialogue)
-    client: TenantClient = made[1].of(made[2][0].job)
-    with pytest.raises(PenstockError, match="after it has decrypted"):
-        client.prepare(job(0, "alice"))
+    owners = Owners(tmp_path / "keys")
+    with pytest.raises(NotOblivious, match=r"input .input.1.. depends on values that the program decrypted"):
+        owners.prepare([job(0, "alice")])
+    owners.release()
 
 
 def test_a_tenants_process_that_was_killed_is_told_and_another_one_takes_its_place(made: Any) -> None:
-    first = made[2][0].job
-    client = made[1].of(first)
-    client.prepare(first)
-    assert client.pid is not None
-    os.kill(client.pid, signal.SIGKILL)
+    folder, owners, jobs = made
+    results = run(folder, jobs[:1])
+    process = owners.processes[jobs[0].key_pair]
+    process.ready()
+    os.kill(process.pid, signal.SIGKILL)
     with pytest.raises(PenstockError, match=r"signal 9.*a smaller budget") as told:
-        client.prepare(first)
+        owners.check(results[0].prepared)
     assert "--client" not in str(told.value)
-    assert client.prepare(first).key_tag == made[2][0].key_tag
+    assert passed(owners, results[0])
+
+
+def test_a_worker_that_dies_computes_its_job_again(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, owners, jobs = made
+    pools: list[Any] = []
+
+    class Watched(queueing.WorkerPool):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            pools.append(self)
+
+    def kill_once() -> None:
+        if pools:
+            os.kill(pools.pop().snapshot(0)["workers"][0]["pid"], signal.SIGKILL)
+
+    monkeypatch.setattr(queueing, "WorkerPool", Watched)
+    done = QueueRun(settings_of(folder, jobs), jobs, kill_once)
+    assert [passed(owners, each) for each in done.ended] == [True] * 3
+    assert done.figures["worker_deaths"] == 1
 
 
 def test_the_command_reports_each_job_and_the_bound(made: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -264,14 +288,15 @@ def test_ctrl_c_prints_the_jobs_that_have_ended(
     tenants, jobs = folder.with_name("t2.toml"), folder.with_name("j2.toml")
     tenants.write_text(f'store = "{folder.name}"\nbudget = "50%"\ntenants = ["alice"]\n')
     jobs.write_text('[[job]]\ntenant = "alice"\nworkload = "inner-product"\nsize = "ci"\n' * 3)
-    whole = QueueRunner._run_one
+    begun = queueing.QueueRun.__init__
 
-    def interrupted(self: QueueRunner, prepared: Any, position: int, *rest: Any) -> JobResult:
-        if position == 1:
+    def interrupted(self: QueueRun, settings: Any, jobs: Any, on_job: Any) -> None:
+        def end() -> None:
             raise KeyboardInterrupt
-        return whole(self, prepared, position, *rest)
 
-    monkeypatch.setattr(QueueRunner, "_run_one", interrupted)
+        begun(self, settings, jobs, end)
+
+    monkeypatch.setattr(queueing.QueueRun, "__init__", interrupted)
     assert main(["run", "--tenants", str(tenants), "--jobs", str(jobs), "-q", "--format", "json"]) == 130
     found = json.loads(capsys.readouterr().out)
     assert [row["passed"] for row in found["jobs"]] == [True]
@@ -282,29 +307,22 @@ def test_keys_that_nobody_has_made_are_named(made: Any, store: Path) -> None:
     shutil.rmtree(store / "bob")
     results = run(store, made[2])
     assert [each.error is None for each in results] == [True, False, True]
-    assert "keys import" in (results[1].error or "")
+    assert re.search("tenant 'bob' lacks .* keys of 'inner-product': .*relin.*make", results[1].error or "")
     assert KeyStore(store).list_keys(tenant="bob") == []
     assert KeyName("bob", DIGEST, "relin") not in [key.name for key in KeyStore(store).list_keys()]
 
 
-def test_a_job_that_bootstraps_takes_the_keys_of_the_native_reading_or_the_librarys(tmp_path: Path) -> None:
+def test_a_job_that_bootstraps_takes_the_keys_of_the_native_reading(tmp_path: Path) -> None:
     folder, name = tmp_path / "keys", "bootstrapping"
-    each = Job(number=0, tenant="alice", workload=name, size="ci")
-    params = resolve(name, None, "ci")[2]
-    num_keys = []
-    for few_keys, plan in ((True, with_few_keys(params)), (False, params)):
-        clients = Clients(folder, few_keys=few_keys)
-        try:
-            prepared = clients.of(each).prepare(each)
-            assert list(prepared.uses) == key_uses(trace_workload(name, plan, "ci"))
-            runner = QueueRunner(KeyStore(folder), 8 * params.key_bytes(), Policy.FUTURE, threads=1)
-            assert [passed(clients, result) for result in runner.run([prepared])] == [True]
-        finally:
-            clients.release()
-        num_keys.append(len({key for key, _ in prepared.uses}))
-        if few_keys:
-            # Its keys serve a run of the tenant alone.
-            place = KeyPlace(store=folder, tenant="alice")
-            alone = record_native(name, size="ci", threads=1, keys=place, client=ClientPlace.INSIDE)
-            assert alone.made_keys == 0
-    assert num_keys[0] < num_keys[1]
+    params = with_few_keys(resolve(name, None, "ci")[2])
+    owners = Owners(folder)
+    try:
+        (prepared,) = owners.prepare([Job(tenant="alice", workload=name, size="ci")])
+        assert list(prepared.program.uses) == key_uses(trace_workload(name, params, "ci"))
+        (ended,) = run(folder, [prepared], keys=8)
+        assert passed(owners, ended)
+    finally:
+        owners.release()
+    # Its keys serve a run of the tenant alone.
+    place = KeyPlace(store=folder, tenant="alice")
+    assert record_native(name, size="ci", threads=1, keys=place, client=ClientPlace.INSIDE).made_keys == 0

@@ -48,7 +48,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
 
 def test_dir_shows_the_functions_and_nothing_else_is_public() -> None:
     assert set(dir(ps)) == set(ps.__all__)
-    assert 10 <= len(FUNCTIONS) <= 16
+    assert 10 <= len(FUNCTIONS) <= 17
     with pytest.raises(AttributeError, match="has no attribute 'simulat'"):
         _ = ps.simulat  # type: ignore[attr-defined]
 

@@ -26,7 +26,7 @@ from penstock.running import record_openfhe, run_clear, trace_workload
 from penstock.running.analysis import request_of
 from penstock.running.counting import count_workload
 from penstock.running.trace_pack import write_pack
-from penstock.service.queue import parse_jobs
+from penstock.service.tenants import parse_jobs
 from penstock.system import own_file
 from penstock.traces.inspect import differences
 from penstock.workloads import own

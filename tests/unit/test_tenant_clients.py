@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,9 @@ import pytest
 
 from penstock.errors import PenstockError
 from penstock.native.ends import Decrypted, Encrypted
-from penstock.service import client as client_module
-from penstock.service.client import Clients
-from penstock.service.queue import Job
+from penstock.service import owners as owners_module
+from penstock.service.owners import Owners
+from penstock.service.tenants import Job
 
 
 class FakeProcess:
@@ -57,47 +57,51 @@ class FakeProcess:
 def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Whose processes were started."""
     FakeProcess.there, FakeProcess.started = [], []
-    monkeypatch.setattr(client_module, "ClientProcess", FakeProcess)
+    monkeypatch.setattr(owners_module, "ClientProcess", FakeProcess)
     return FakeProcess.started
 
 
+@pytest.fixture
+def owners(tmp_path: Path, started: list[str]) -> Iterator[Owners]:
+    found = Owners(tmp_path / "keys")
+    yield found
+    found.release()
+
+
 def jobs(*tenants: str) -> list[Job]:
-    return [
-        Job(number=at, tenant=tenant, workload="inner-product", size="ci", seed=at) for at, tenant in enumerate(tenants)
-    ]
+    return [Job(tenant=tenant, workload="inner-product", size="ci", seed=at) for at, tenant in enumerate(tenants)]
 
 
-def test_jobs_of_one_key_pair_are_prepared_together_and_no_process_is_left(tmp_path: Path, started: list[str]) -> None:
-    clients, queue, ended = Clients(tmp_path / "keys", most_processes=1), jobs("alice", "bob", "alice", "bob"), []
-    prepared = clients.prepare(queue, on_job=lambda: ended.append(len(FakeProcess.there)))
+def test_jobs_of_one_key_pair_are_prepared_together_and_no_process_is_left(owners: Owners, started: list[str]) -> None:
+    queue, ended = jobs("alice", "bob", "alice", "bob"), []
+    prepared = owners.prepare(queue, on_job=lambda: ended.append(len(FakeProcess.there)))
     assert [each.job for each in prepared] == queue
     assert started == ["alice", "bob"]
     assert ended == [1] * 4
     assert FakeProcess.there == []
     assert len({each.key_pair for each in prepared}) == 2
+    # All of them run one package, of no tenant's values.
+    assert len({each.spec.package for each in prepared}) == 1
 
 
-@pytest.mark.parametrize("most", [1, 2, 3])
-def test_no_more_processes_than_the_bound_are_there_in_whatever_order_tenants_are_asked(
-    tmp_path: Path, started: list[str], most: int
-) -> None:
-    clients = Clients(tmp_path / "keys", most_processes=most)
+def test_one_process_is_there_in_whatever_order_tenants_are_asked(owners: Owners) -> None:
     for job in jobs("alice", "bob", "carol", "bob", "alice"):
-        client = clients.of(job)
-        client.prepare(job)
-        assert client.pid is not None
-        assert len(FakeProcess.there) <= most
-    assert len(FakeProcess.there) == most
-    assert len(started) == {1: 5, 2: 4, 3: 3}[most]
-    clients.release()
+        (made,) = owners.prepare([job])
+        for path in made.spec.outputs.values():
+            path.write_bytes(b"a result")
+        owners.check(made)
+        assert [each.tenant for each in FakeProcess.there] == [job.tenant]
+    owners.release()
     assert FakeProcess.there == []
+    assert not owners.folder.exists()
 
 
-def test_a_process_that_was_left_in_the_midst_of_an_answer_is_ended(tmp_path: Path, started: list[str]) -> None:
-    (job,) = jobs("alice")
-    client = Clients(tmp_path / "keys").of(job)
+def test_a_process_that_was_left_in_the_midst_of_an_answer_is_ended(owners: Owners, started: list[str]) -> None:
+    (made,) = owners.prepare(jobs("alice"))
+    for path in made.spec.outputs.values():
+        path.write_bytes(b"")
     with pytest.raises(PenstockError, match="result of tenant 'alice' does not decrypt: it holds no ciphertext"):
-        client.result(job, "ci", [b""])
+        owners.check(made)
     assert FakeProcess.there == []
-    client.prepare(job)
-    assert started == ["alice", "alice"]
+    owners.prepare(jobs("alice"))
+    assert started == ["alice", "alice", "alice"]

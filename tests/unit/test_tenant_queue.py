@@ -14,26 +14,35 @@ from penstock.keystore import KeyRefused
 from penstock.native.play import ReadRates
 from penstock.native.store import client_folder
 from penstock.params import catalogue
-from penstock.service.queue import Policy, Scheduling, load_jobs, load_tenants, parse_jobs, parse_tenants
-from penstock.service.schedule import Demand, Residents, order_jobs
-from penstock.service.simulated import simulate_queue
+from penstock.service.tenants import Tenants, parse_jobs, parse_tenants
+from penstock.service.work.order import Order, Rule
+from penstock.service.work.simulated import Arrival, Key, Kind, Residents, play, time_of
 
 TENANTS = 'store = "keys"\nbudget = "{budget}"\ntenants = ["alice", "bob"]\n'
 STORED_QUEUE = Path(__file__).parents[2] / "benchmarks" / "data" / "tenants_zipf.toml"
 
 
+def parsed(path: Path) -> Tenants:
+    return parse_tenants(path, str(path), path.parent)
+
+
 def test_a_tenants_file_names_its_store_from_its_own_folder(tmp_path: Path) -> None:
     (tmp_path / "t.toml").write_text(TENANTS.format(budget="1 GiB"))
-    tenants = load_tenants(tmp_path / "t.toml")
-    assert tenants.store == tmp_path / "keys"
+    tenants = parsed(tmp_path / "t.toml")
+    assert tenants.store == str(tmp_path / "keys")
     assert tenants.budget_bytes(all_keys=5) == 1 << 30
-    assert tenants.policy is Policy.FUTURE
+    assert (tenants.policy, tenants.scheduling) == ("future", "locality")
 
 
 @pytest.mark.parametrize("budget", ["0%", "101%", "x%", "5", "-1 GiB", "nan%", "1e30 GB"])
 def test_a_budget_that_is_none_is_refused(budget: str) -> None:
     with pytest.raises(UsageError, match="budget"):
         parse_tenants(TENANTS.format(budget=budget), "t.toml")
+
+
+def test_an_order_that_is_none_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"t\.toml: 'scheduling' is 'lifo': input should be 'fifo' or 'locality'"):
+        parse_tenants(f'{TENANTS.format(budget="1 GiB")}scheduling = "lifo"\n', "t.toml")
 
 
 @pytest.mark.parametrize("name", ["../../evil", "/tmp/evil", "..", "a/b", "", ".hidden"])
@@ -73,9 +82,9 @@ def test_files_that_are_no_text_are_no_toml(tmp_path: Path) -> None:
     with pytest.raises(
         UsageError, match=r"t.toml: a tenants file is TOML, and this is not: byte 9, 0xff, is not UTF-8"
     ):
-        load_tenants(path)
+        parsed(path)
     with pytest.raises(UsageError, match=r"t.toml: a jobs file is TOML, and this is not: byte 9, 0xff, is not UTF-8"):
-        load_jobs(path, ["alice"])
+        parse_jobs(path, str(path), ["alice"])
     with pytest.raises(MachineError, match=r"t.toml: a disk file is TOML, and this is not: byte 9, 0xff, is not UTF-8"):
         read_disk(path)
 
@@ -101,33 +110,42 @@ def test_a_wrong_jobs_file_names_what_is_wrong(text: str, message: str) -> None:
 
 def test_the_stored_queue_is_of_eight_tenants_and_mostly_of_the_first() -> None:
     tenants = [f"tenant-{i}" for i in range(8)]
-    jobs = load_jobs(STORED_QUEUE, tenants)
+    jobs = parse_jobs(STORED_QUEUE, str(STORED_QUEUE), tenants)
     counts = [sum(job.tenant == tenant for job in jobs) for tenant in tenants]
     assert len(jobs) == 48
     assert all(counts)
     assert counts[0] == max(counts) >= len(jobs) // 4
     with pytest.raises(UnknownName):
-        load_jobs(STORED_QUEUE, tenants[:-1])
+        parse_jobs(STORED_QUEUE, str(STORED_QUEUE), tenants[:-1])
 
 
-def demands(*keys: str, size: int = 4) -> list[Demand]:
-    return [Demand(number=i, uses=tuple((key, size) for key in job)) for i, job in enumerate(keys)]
+Uses = list[tuple[str, int]]
+
+
+def uses_of(*keys: str, size: int = 4) -> list[Uses]:
+    return [[(key, size) for key in job] for job in keys]
+
+
+def ordered(keys: list[str], budget: int, bound: int, order: Order = Order.LOCALITY) -> list[int]:
+    kinds = {job: Kind(compute_s=1.0, key_bytes=dict.fromkeys(job, 4)) for job in keys}
+    arrivals = [Arrival(at_s=0.0, tenant="alice", kind=job) for job in keys]
+    return play(
+        arrivals, kinds, budget, order=order, known_plan=False, rule=Rule(max_overtaken=bound, overdue_every=1)
+    ).order
 
 
 def test_fifo_is_the_queues_own_order() -> None:
-    assert order_jobs(demands("a", "b", "a"), Scheduling.FIFO, 4, 9) == (0, 1, 2)
+    assert ordered(["a", "b", "a"], 4, 9, Order.FCFS) == [0, 1, 2]
 
 
 def test_locality_runs_jobs_that_share_keys_together() -> None:
     # Memory holds two keys: those of one tenant.
-    queue = demands("ab", "xy", "ab", "xy", "bc")
-    assert order_jobs(queue, Scheduling.LOCALITY, 8, 9) == (0, 2, 4, 1, 3)
+    assert ordered(["ab", "xy", "ab", "xy", "bc"], 8, 9) == [0, 2, 4, 1, 3]
 
 
 def test_a_job_waits_for_no_more_later_ones_than_the_bound() -> None:
-    queue = demands("x", "a", *["x"] * 10)
     for bound in (0, 1, 3, 20):
-        order = order_jobs(queue, Scheduling.LOCALITY, 4, bound)
+        order = ordered(["x", "a", *["x"] * 10], 4, bound)
         assert order.index(1) == 1 + min(bound, 10)
 
 
@@ -137,51 +155,60 @@ def test_a_job_waits_for_no_more_later_ones_than_the_bound() -> None:
     st.integers(0, 12),
 )
 def test_every_job_runs_once_and_none_is_overtaken_beyond_the_bound(keys: list[str], budget: int, bound: int) -> None:
-    order = order_jobs(demands(*keys), Scheduling.LOCALITY, budget, bound)
+    order = ordered(keys, budget, bound)
     assert sorted(order) == list(range(len(keys)))
     for place, job in enumerate(order):
         assert sum(other > job for other in order[:place]) <= bound
 
 
+A, B, C = (("alice", key) for key in "abc")
+
+
 def test_residents_keep_the_larger_part_and_give_up_the_oldest() -> None:
     held = Residents(10)
-    held.use({"a": 4, "b": 4})
-    assert held.missing({"a": 6, "b": 2}) == 2
-    held.use({"a": 6})
+    assert held.use({A: 4, B: 4}) == 8
+    assert held.missing({A: 6, B: 2}) == 2
+    assert held.use({A: 6}) == 2
     assert held.used_bytes == 10
-    held.use({"c": 3})
-    assert held.missing({"a": 6, "b": 4, "c": 3}) == 4
+    held.use({C: 3})
+    assert held.missing({A: 6, B: 4, C: 3}) == 4
+
+
+def test_residents_that_know_the_next_uses_give_up_the_last_of_them() -> None:
+    held = Residents(8)
+    held.use({A: 4, B: 4})
+    next_use: dict[Key, int] = {A: 0, B: 1}
+    assert held.use({C: 4}, next_use) == 4
+    assert (held.missing({A: 4}), held.missing({B: 4})) == (0, 4)
 
 
 DISK = ReadRates(bytes_per_s=4.0)
 
 
 def test_lru_waits_for_every_byte_and_the_future_reads_while_it_computes() -> None:
-    queue = demands("ab", "cd", "ab", size=4)
-    lru = simulate_queue(queue, [2.0, 2.0, 2.0], (0, 1, 2), Policy.LRU, 8, DISK)
+    jobs = [2.0, 2.0, 2.0]
+    lru = time_of(uses_of("ab", "cd", "ab"), jobs, "lru", 8, DISK)
     # Six keys of one second each, none of which is there.
     assert (lru.read_bytes, lru.misses, lru.total_s) == (24, 6, 12.0)
-    grouped = simulate_queue(queue, [2.0, 2.0, 2.0], (0, 2, 1), Policy.FUTURE, 8, DISK)
+    grouped = time_of(uses_of("ab", "ab", "cd"), jobs, "future", 8, DISK)
     assert grouped.read_bytes == 16
     # Nothing computes while the first key is read; the others are there in time.
     assert grouped.total_s == pytest.approx(7.0)
-    bound = simulate_queue(queue, [2.0, 2.0, 2.0], (0, 2, 1), Policy.FUTURE, 8, DISK, bound=True)
+    bound = time_of(uses_of("ab", "ab", "cd"), jobs, "future", 8, DISK, bound=True)
     assert bound.total_s == pytest.approx(6.0)
 
 
 def test_what_is_read_while_the_machine_computes_takes_its_share() -> None:
-    queue = demands("ab", "cd", "ab", size=4)
     disk = ReadRates(bytes_per_s=8.0, computing_share=0.75, reading_share=0.5)
     jobs = [4.0, 4.0, 4.0]
     # LRU reads while nothing computes: 24 bytes at 8 a second.
-    assert simulate_queue(queue, jobs, (0, 1, 2), Policy.LRU, 8, disk).total_s == pytest.approx(12 + 3)
+    assert time_of(uses_of("ab", "cd", "ab"), jobs, "lru", 8, disk).total_s == pytest.approx(12 + 3)
     # 16 bytes at 4 a second, and a quarter of that time lost; the first key is waited for.
-    found = simulate_queue(queue, jobs, (0, 2, 1), Policy.FUTURE, 8, disk)
+    found = time_of(uses_of("ab", "ab", "cd"), jobs, "future", 8, disk)
     assert (found.compute_s, found.total_s) == pytest.approx((12.0, 12 + 1 + 1))
-    bound = simulate_queue(queue, jobs, (0, 2, 1), Policy.FUTURE, 8, disk, bound=True)
+    bound = time_of(uses_of("ab", "ab", "cd"), jobs, "future", 8, disk, bound=True)
     assert (bound.read_bytes, bound.total_s) == pytest.approx((16, 13.0))
 
 
 def test_jobs_without_keys_only_compute() -> None:
-    queue = [*demands("a"), Demand(number=1, uses=())]
-    assert simulate_queue(queue, [1.0, 5.0], (0, 1), Policy.LRU, 8, DISK).total_s == pytest.approx(7.0)
+    assert time_of([*uses_of("a"), []], [1.0, 5.0], "lru", 8, DISK).total_s == pytest.approx(7.0)

@@ -27,11 +27,11 @@ from penstock.cli.options import (
     size_option,
     threads_option,
 )
-from penstock.cli.output import emit, format_option, progress_console
+from penstock.cli.output import emit, format_option, plain, progress_console, table_of
 from penstock.cli.run_folder import folder_option, in_folder, keeper_of
 from penstock.cli.run_tables import draw_run
-from penstock.cli.tenant_queue import run_tenants, tenant_options
-from penstock.errors import UnknownName, UsageError
+from penstock.cli.terminal import PlainConsole
+from penstock.errors import CheckFailed, UnknownName, UsageError
 from penstock.hall.running import Ran, RunDiffers, run
 from penstock.measure.timings import benchmark_of
 from penstock.native.prepared import ClientPlace
@@ -42,6 +42,7 @@ from penstock.system.progress import Progress, StageProgress
 from penstock.system.vectors import check_form, check_room, write_vectors
 from penstock.traces.io import write_trace
 from penstock.traces.schema import Trace
+from penstock.units import format_named
 
 OFFERED = [name for name, each in READINGS.items() if each.verb == "run"]
 """The readings that this verb has."""
@@ -97,7 +98,14 @@ _OF_A_QUEUE = {"tenants_path", "jobs_path", "scheduling", "client_library", "thr
     help="Place of the client and its secret key in the native reading: a separate process (default), or inside.",
 )
 @client_library_option
-@tenant_options
+@click.option(
+    "--tenants",
+    "tenants_path",
+    type=FILE,
+    help="Run a queue of jobs: whose keys are where, and how much of them is in memory (TOML).",
+)
+@click.option("--jobs", "jobs_path", type=FILE, help="The queue's jobs (TOML).")
+@click.option("--scheduling", type=click.Choice(["fifo", "locality"]), help="A queue's order, if not the file's.")
 @click.option("--trace", "trace_path", type=PATH, help="Write the recorded trace here.")
 @click.option(
     "--timings",
@@ -159,8 +167,10 @@ def command(
     """
     if tenants_path is not None or jobs_path is not None:
         _refuse_beside_a_queue(workload)
-        common: dict[str, Any] = {"threads": threads, "quiet": quiet, "output_format": output_format}
-        run_tenants(tenants_path, jobs_path, scheduling, library=client_library, **common)
+        if tenants_path is None or jobs_path is None:
+            raise UsageError("a queue needs both files: --tenants FILE and --jobs FILE")
+        asked = {"scheduling": scheduling, "threads": threads, "client_library": client_library}
+        _run_queue(tenants_path, jobs_path, asked, output_format, quiet=quiet)
         return
     workload = _named(workload, scheduling)
     told = Told(output_format, advised=wants_advice(advice, output_format), asked=bool(advice))
@@ -351,6 +361,39 @@ def _check_outputs(workload: str, targets: Mapping[str | None, Path], *, force: 
             raise UnknownName("output", name, names)
         check_room(path, names if name is None else [name])
         check_target(path, force=force)
+
+
+def _run_queue(tenants: Path, jobs: Path, asked: Mapping[str, Any], output_format: str, *, quiet: bool) -> None:
+    """Run a queue, and print a row a job and the queue's own; with `--format json` one object of `jobs` and `queue`.
+
+    Raises: CheckFailed: a job failed, or its result is wrong. KeyboardInterrupt: after the rows of jobs that ended.
+    """
+    from penstock.hall.queueing import SIMULATED, STATED, run_queue
+
+    done = run_queue(tenants, jobs, **asked, progress=Progress(quiet=quiet))
+
+    def drawn(console: Console) -> None:
+        table = table_of(" |  | ", show_header=False)
+        for name, value in done.queue.items():
+            known = "simulated" if name in SIMULATED else "stated" if name in STATED else "measured"
+            table.add_row(known, name, format_named(name, plain(value)))
+        console.print(table)
+
+    if output_format == "json":
+        click.echo(json.dumps(plain({"jobs": done.rows, "queue": done.queue}), indent=2, allow_nan=False))
+    else:
+        emit(done.to_dicts(), output_format)
+    if output_format == "table":
+        PlainConsole(width=200).print()
+        emit(done.queue, output_format, table=drawn)
+    if done.interrupted:
+        if not quiet:
+            ended = f"{len(done)} of {done.queue['jobs']} jobs had ended"
+            progress_console.print(f"interrupted: {ended}; their results are above")
+        raise KeyboardInterrupt
+    bad = [row for row in done if not row["passed"]]
+    if bad:
+        raise CheckFailed(f"{len(bad)} of {len(done)} jobs failed; the first: job {bad[0]['job']}: {bad[0]['error']}")
 
 
 def _refuse_beside_a_queue(workload: str | None) -> None:

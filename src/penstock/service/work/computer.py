@@ -113,12 +113,21 @@ class Computer:
             if len(uses) > _COMING_USES:
                 break
         with self._lock:
-            lead = sum(plan.remaining for plan in self._plans.values())
+            lead = sum(map(self._remaining, self._running))
             before, self._coming = self._coming, None
             if uses and self.settings.policy == "future":
                 self._coming = self.cache.plan(uses[:_COMING_USES], lead=lead)
         if before is not None:
             before.close()
+
+    def _remaining(self, job: str) -> int:
+        """Key uses that a job has before it, with the lock held. One without a plan is about to begin."""
+        if job in self._plans:
+            return self._plans[job].remaining
+        with suppress(OSError):  # a job without its package says so when it runs
+            program = self._programs.get(self._name(self._running[job][0]))
+            return 0 if program is None else len(program.compiled.key_uses)
+        return 0
 
     # Threads.
     def _tell(self) -> None:
@@ -170,7 +179,7 @@ class Computer:
         residents: dict[str, dict[str, int]] = {}
         for name, _, size in self.cache.residents():
             residents.setdefault(name.tenant, {})[f"{name.digest}/{name.key}"] = size
-        return {**{name: getattr(stats, name) for name in (*COUNTERS, "resident_bytes")}, "residents": residents}
+        return {**{name: getattr(stats, name) for name in (*COUNTERS, "resident_bytes", "peak_resident_bytes")}, "residents": residents}
 
     def _forget_idle(self) -> None:
         """Let go of the keys of forgotten tenants that no job uses any more."""

@@ -6,6 +6,9 @@ waiting at most, so that jobs of a busy tenant wait a few times as long as other
 stand priorities, and among jobs of one priority those that just meet their deadline. No job waits without end: once
 `max_overtaken` later jobs have gone first it is overdue, and at least each `overdue_every`-th choice is the oldest
 overdue one.
+
+`locality` is for a queue that is known as a whole: the job of the smallest share of its key bytes to read goes first, so
+that jobs of one tenant, and jobs that share keys, run together.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ class Order(str, Enum):
     """By `choose`."""
     FCFS = "fcfs"
     """The one that came first."""
+    LOCALITY = "locality"
+    """The one of the smallest share of its keys to read, but for overdue ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +68,14 @@ class Candidate:
     """Later jobs that went first."""
 
 
-def choose(candidates: Sequence[Candidate], ahead_s: Mapping[str, float], rule: Rule, *, since_overdue: int = 0) -> int:
+def choose(
+    candidates: Sequence[Candidate],
+    ahead_s: Mapping[str, float],
+    rule: Rule,
+    order: Order = Order.WEIGHED,
+    *,
+    since_overdue: int = 0,
+) -> int:
     """The position of the job that runs next.
 
     Args:   ahead_s: seconds of machine that each tenant has had beyond the one that has had least (`Shares.ahead_s`).
@@ -79,11 +91,15 @@ def choose(candidates: Sequence[Candidate], ahead_s: Mapping[str, float], rule: 
         overdue = [(each.number, at) for at, each in enumerate(candidates) if each.overtaken >= rule.max_overtaken]
         if overdue:
             return min(overdue)[1]
-    return min(range(len(candidates)), key=lambda at: rank(candidates[at], ahead_s, rule))
+    return min(range(len(candidates)), key=lambda at: rank(candidates[at], ahead_s, rule, order))
 
 
-def rank(each: Candidate, ahead_s: Mapping[str, float], rule: Rule) -> tuple[int, int, float, int]:
+def rank(
+    each: Candidate, ahead_s: Mapping[str, float], rule: Rule, order: Order = Order.WEIGHED
+) -> tuple[int, int, float, int]:
     """The least goes first."""
+    if order is Order.LOCALITY:
+        return 0, 0, each.missing_bytes / max(1, each.key_bytes), each.number
     service_s = max(each.compute_s, each.missing_bytes / rule.read_bytes_per_s)
     if each.left_s is not None and service_s <= each.left_s <= service_s + max(rule.urgent_s, service_s):
         return -each.priority, 0, each.left_s - service_s, each.number

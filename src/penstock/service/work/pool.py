@@ -23,7 +23,7 @@ from penstock.service.work.waiting import Entry, Queue
 
 MOST_DEATHS = 3
 """Workers that one job may take with it."""
-_COMING = 4
+COMING = 4
 """Jobs whose keys are planned behind the running ones."""
 _TICK_S = 0.25
 _BACK_OFF_S = (0.0, 0.1, 0.5, 2.0, 5.0)
@@ -43,7 +43,8 @@ class WorkerPool:
     """Implements `penstock.service.work.messages.Computing`.
 
     Args:   settings: of a worker; under `process` each gets the budget over `max_workers`. order: `fcfs` for
-            comparison. idle_s: after which a tenant's own worker is stopped.
+            comparison. idle_s: after which a tenant's own worker is stopped. coming: jobs whose keys are planned
+            behind the running ones.
     """
 
     def __init__(
@@ -59,11 +60,12 @@ class WorkerPool:
         idle_s: float = 60.0,
         order: Order = Order.WEIGHED,
         rule: Rule | None = None,
+        coming: int = COMING,
     ) -> None:
         self.settings, self.isolation = settings, Isolation(isolation)
         self.limits = limits or Limits()
         self._max_workers = max_workers if self.isolation is Isolation.PROCESS else 1
-        self._idle_s = idle_s
+        self._idle_s, self._most_coming = idle_s, coming
         self._on_started, self._on_done, self._on_failed = on_started, on_done, on_failed
         self._lock = threading.Condition()
         self._queue = Queue(Order(order), rule or Rule())
@@ -139,6 +141,7 @@ class WorkerPool:
                 "floor_bytes": self.settings.floor_bytes,
                 **self._counters(),
                 "resident_bytes": self._resident_bytes(),
+                "peak_resident_bytes": sum(each.cache.get("peak_resident_bytes", 0) for each in self._workers.values()),
                 "workers": [worker.figures() for worker in self._workers.values()],
                 "worker_deaths": self._deaths,
                 "isolation": self.isolation.value,
@@ -345,7 +348,7 @@ class WorkerPool:
         """The plan of the next jobs, where it has changed: after arrivals, starts and ends."""
         for name, worker in self._workers.items():
             own = [each for each in self._queue.waiting() if self._owner(each.spec.tenant) == name]
-            coming = self._queue.coming(own, self._residents(), time.monotonic(), _COMING) if own else []
+            coming = self._queue.coming(own, self._residents(), time.monotonic(), self._most_coming) if own else []
             names = [each.spec.job for each in coming]
             if names != worker.coming:
                 worker.coming = names

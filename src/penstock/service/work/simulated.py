@@ -1,18 +1,24 @@
 """Plays arrivals through an order on paper: one job at a time, keys under a budget, no cryptography.
 
-Two caches: LRU on request (a job reads what is missing, then computes), and the known plan (reading overlaps with
+`play` orders jobs, and `time_of` is the time of an order, switch by switch. Two caches: LRU on request (a job reads what is missing, then computes), and the known plan (reading overlaps with
 computing, and those rows leave that the waiting jobs use last).
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.service.work.order import Candidate, Order, Rule, Shares, choose, cost_s
+from penstock.native.play import ReadRates
+from penstock.service.work.order import Candidate, Order, Rule, Shares, choose, rank
+
+from penstock.simulation.accesses import Accesses
+from penstock.simulation.caches import Lru, Optimal
+from penstock.simulation.memory.replay import replay
+from penstock.simulation.timing import Mode, Rates, play_replay
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +27,7 @@ class Kind:
 
     compute_s: float
     key_bytes: Mapping[str, int]
+    """Key with the digest of its set -> the most of it that a job has in memory, in the order of first uses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,38 +52,34 @@ class Played:
 
 
 Key = tuple[str, str]
+"""Tenant, and key with the digest of its set."""
 
 
-class Cache:
-    """Keys in memory: (tenant, key) -> bytes."""
+class Residents:
+    """The keys in memory: key -> bytes. Bytes of one key are nested: a smaller need is part of a larger."""
 
     def __init__(self, budget_bytes: int) -> None:
         self.budget_bytes, self.used_bytes = budget_bytes, 0
-        self.keys: OrderedDict[Key, int] = OrderedDict()
+        self._sizes: OrderedDict[Key, int] = OrderedDict()
 
     def missing(self, needs: Mapping[Key, int]) -> int:
-        return sum(size for key, size in needs.items() if key not in self.keys)
+        """Bytes of `needs` that are not there."""
+        return sum(max(0, size - self._sizes.get(key, 0)) for key, size in needs.items())
 
-    def use(self, needs: Mapping[Key, int], next_use: Mapping[Key, int] | None) -> int:
+    def use(self, needs: Mapping[Key, int], next_use: Mapping[Key, int] | None = None) -> int:
         """Read the missing rows; their bytes. The least recently used leave, or the last of `next_use`."""
-        read = self.missing(needs)
-        if next_use is None:
-            leaving = [key for key in self.keys if key not in needs]
-        else:
-            never = len(next_use) + 1
-            leaving = [key for key in self.keys if key not in needs]
-            leaving.sort(key=lambda key: -next_use.get(key, never))
-        for key in needs:
-            if key in self.keys:
-                self.keys.move_to_end(key)
-        for key in leaving:
-            if self.used_bytes + read <= self.budget_bytes:
-                break
-            self.used_bytes -= self.keys.pop(key)
+        if next_use is not None:
+            never = len(next_use)
+            for key in sorted(self._sizes, key=lambda key: (key in needs, -next_use.get(key, never))):
+                self._sizes.move_to_end(key)
+        read = 0
         for key, size in needs.items():
-            if key not in self.keys:
-                self.keys[key] = size
-                self.used_bytes += size
+            there = self._sizes.pop(key, 0)
+            self._sizes[key] = max(size, there)
+            read += max(0, size - there)
+            self.used_bytes += max(0, size - there)
+            while self.used_bytes > self.budget_bytes and len(self._sizes) > 1:
+                self.used_bytes -= self._sizes.popitem(last=False)[1]
         return read
 
 
@@ -89,9 +92,15 @@ def play(
     known_plan: bool,
     rule: Rule,
 ) -> Played:
-    """Run all jobs."""
+    """Run all jobs.
+
+    >>> kinds = {"one": Kind(compute_s=1, key_bytes={"relin": 4})}
+    >>> jobs = [Arrival(at_s=0, tenant=tenant, kind="one") for tenant in ("a", "b", "a", "b")]
+    >>> play(jobs, kinds, 4, order=Order.LOCALITY, known_plan=False, rule=Rule()).order
+    [0, 2, 1, 3]
+    """
     needs = [{(each.tenant, key): size for key, size in kinds[each.kind].key_bytes.items()} for each in arrivals]
-    cache, shares, found = Cache(budget_bytes), Shares(), Played(latencies_s=[0.0] * len(arrivals))
+    cache, shares, found = Residents(budget_bytes), Shares(), Played(latencies_s=[0.0] * len(arrivals))
     waiting: dict[int, int] = {}
     now, arrived, since_overdue = 0.0, 0, 0
     while waiting or arrived < len(arrivals):
@@ -110,9 +119,10 @@ def play(
             ahead_s = shares.ahead_s()
             heads = _heads(waiting, arrivals)
             candidates = [_candidate(at, arrivals, kinds, needs, cache, now, waiting[at]) for at in heads]
-            chosen = heads[choose(candidates, ahead_s, rule, since_overdue=since_overdue)]
-            ranked = sorted(candidates, key=lambda each: cost_s(each, ahead_s, rule))
-            next_use = _next_uses([each.number for each in ranked if each.number != chosen], needs)
+            chosen = heads[choose(candidates, ahead_s, rule, order, since_overdue=since_overdue)]
+            if known_plan:
+                ranked = sorted(candidates, key=lambda each: rank(each, ahead_s, rule, order))
+                next_use = _next_uses([each.number for each in ranked if each.number != chosen], needs)
         oldest = next((each for each, overtaken in waiting.items() if overtaken >= rule.max_overtaken), None)
         del waiting[chosen]
         since_overdue = 0 if chosen == oldest else since_overdue + 1
@@ -121,7 +131,7 @@ def play(
                 break
             waiting[each] += 1
             found.most_overtaken = max(found.most_overtaken, waiting[each])
-        read = cache.use(needs[chosen], next_use if known_plan else None)
+        read = cache.use(needs[chosen], next_use)
         compute_s, read_s = kinds[arrivals[chosen].kind].compute_s, read / rule.read_bytes_per_s
         took_s = max(compute_s, read_s) if known_plan else compute_s + read_s
         now += took_s
@@ -167,7 +177,7 @@ def _candidate(
     arrivals: Sequence[Arrival],
     kinds: Mapping[str, Kind],
     needs: Sequence[Mapping[Key, int]],
-    cache: Cache,
+    cache: Residents,
     now: float,
     overtaken: int,
 ) -> Candidate:
@@ -189,3 +199,69 @@ def _next_uses(order: Sequence[int], needs: Sequence[Mapping[Key, int]]) -> dict
         for key in needs[job]:
             found.setdefault(key, len(found))
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueTime:
+    """What jobs take one after another (provenance: simulated)."""
+
+    total_s: float
+    compute_s: float
+    io_s: float
+    read_bytes: int
+    hits: int
+    misses: int
+
+
+def time_of(
+    uses: Sequence[Sequence[tuple[Hashable, int]]],
+    compute_s: Sequence[float],
+    policy: str,
+    budget_bytes: int,
+    reading: ReadRates,
+    *,
+    bound: bool = False,
+) -> QueueTime:
+    """The time of jobs in their order, switch by switch, their keys under a budget.
+
+    `lru` does not know the future, so every missing byte is waited for. `future` reads ahead as far as the budget
+    allows and keeps the data with the soonest next use, bytes first: no policy reads fewer bytes. (The store keeps the
+    key in use whole, and so reads more under a budget of few keys.) What is read while the machine computes takes from
+    computing what `reading` says, evenly over the queue. `bound` is the least that a machine could take in this order:
+    all computing and all reading, at once where that is faster, and no wait for either.
+
+    Args:   uses: (key, bytes) of each key switch of each job; compute_s: seconds of each job with all its keys in
+            memory and nothing read, dealt evenly to its key switches.
+    """
+    numbers: dict[Hashable, int] = {}
+    rows = [(numbers.setdefault(key, len(numbers)), size) for job in uses for key, size in job]
+    seconds = [each / len(job) for job, each in zip(uses, compute_s, strict=True) for _ in job]
+    objects, sizes = (np.array([row[i] for row in rows], dtype=np.int64) for i in (0, 1))
+    cache = Lru(budget_bytes) if policy == "lru" else Optimal(budget_bytes)
+    played = replay(Accesses.one_each(objects, sizes), cache)
+    read_bytes, computing_s, keyless_s = int(played.miss_bytes), sum(seconds), sum(compute_s) - sum(seconds)
+    if bound:
+        total_s, io_s = reading.least_s(sum(compute_s), read_bytes), read_bytes / reading.bytes_per_s
+    else:
+        mode: Mode = "serial" if policy == "lru" else "overlap"
+        if policy == "lru" or not computing_s:
+            rate, slower = reading.bytes_per_s, 1.0
+        else:
+            rate, slower = reading.beside_bytes_per_s, 1 + reading.lost_s(read_bytes) / computing_s
+        line = play_replay(
+            slower * np.array(seconds),
+            played,
+            Rates(bandwidth_bytes_per_s=rate),
+            mode=mode,
+            prefetch_depth=None,
+            prefetch_buffer_bytes=budget_bytes if mode == "overlap" else None,
+        )
+        total_s, io_s = line.total_s + keyless_s, line.io_s
+    return QueueTime(
+        total_s=total_s,
+        compute_s=sum(compute_s),
+        io_s=io_s,
+        read_bytes=read_bytes,
+        hits=int(played.hits),
+        misses=int(played.misses),
+    )

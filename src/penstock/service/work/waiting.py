@@ -181,7 +181,8 @@ class Queue:
             return min(able, key=lambda each: each.number)
         self._shares.waits(each.spec.tenant for each in self.waiting())
         found = [self.candidate(each, residents, now) for each in able]
-        return able[choose(found, self._shares.ahead_s(), self._rule, since_overdue=self._since_overdue)]
+        ahead_s, since = self._shares.ahead_s(), self._since_overdue
+        return able[choose(found, ahead_s, self._rule, self._order, since_overdue=since)]
 
     def started(self, entry: Entry, now: float) -> None:
         """A job begins. Those that came before it and wait are overtaken."""
@@ -200,7 +201,7 @@ class Queue:
         self._shares.waits(each.spec.tenant for each in self.waiting())
         ahead_s = self._shares.ahead_s()
         heads = self._heads(entries)
-        ranks = {each.number: rank(self.candidate(each, residents, now), ahead_s, self._rule) for each in heads}
+        ranks = {each.number: rank(self.candidate(each, residents, now), ahead_s, self._rule, self._order) for each in heads}
         return sorted(heads, key=lambda each: ranks[each.number])[:most]
 
     def _heads(self, entries: Sequence[Entry]) -> list[Entry]:
