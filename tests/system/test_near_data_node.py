@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import penstock as ps
 from penstock import _engine
 from penstock.cli.main import main
 from penstock.errors import PenstockError, UsageError
@@ -549,3 +550,38 @@ def test_a_tenant_with_keys_of_two_pairs_names_the_one_that_a_token_is_for(
         assert each.spec.secret_tag in said
         assert main([*command, "--key-tag", each.spec.secret_tag]) == 0
         assert capsys.readouterr().out.strip() == token_for("alice", each.spec.secret_tag)
+
+
+@pytest.mark.parametrize("program", ["inner-product", "matrix-multiplication"])
+def test_a_run_sends_its_ciphertexts_to_the_keys(
+    made: Any, node: KeyNode, program: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_KEYS", str(made[0]))
+    monkeypatch.setenv("PENSTOCK_KEYS_TOKEN", token_for("alice", made[1][program].spec.secret_tag))
+    command = ["run", program, "--size", "ci", "--params", PARAMS.name, "--threads", "1", "-q", "--format", "json"]
+    at_node = [*command, "--keys", f"node:{node.address}"]
+    assert main([*at_node, "--tenant", "alice"]) == 0
+    numbers = json.loads(capsys.readouterr().out)
+    assert (numbers["passed"], numbers["key_bytes"], numbers["num_keys_made"]) == (True, 0, 0)
+    assert node.served.operations == len(made[1][program].program.uses)
+    assert node.served.pulls == 0
+    # The node admits the pair of the token alone, and a tenant without a pair makes none.
+    monkeypatch.setenv("PENSTOCK_KEYS_TOKEN", "f" * 64)
+    assert main([*at_node, "--tenant", "alice"]) == 1
+    assert "token is not that of this tenant" in capsys.readouterr().err
+    assert main([*at_node, "--tenant", "bob"]) == 1
+    assert "there is no key pair of tenant 'bob'" in capsys.readouterr().err
+    assert not list(made[0].with_name("keys.client").glob("bob-*"))
+    assert main([*at_node, "--tenant", "alice", "--key-budget", "1 GiB"]) == 2
+    assert "keys at a node take no memory here" in capsys.readouterr().err
+
+
+def test_a_package_runs_with_its_keys_at_a_node(
+    made: Any, node: KeyNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_KEYS", str(made[0]))
+    job = made[1]["inner-product"]
+    monkeypatch.setenv("PENSTOCK_KEYS_TOKEN", token_for("alice", job.spec.secret_tag))
+    done = ps.run(job.program.path, keys=f"node:{node.address}", tenant="alice", threads=1)
+    assert done.passed
+    assert node.served.operations == len(job.program.uses)

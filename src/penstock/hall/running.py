@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,6 +30,8 @@ from penstock.traces.schema import Trace
 from penstock.units import parse_bytes
 from penstock.workloads import Check
 
+NODE = "node:"
+"""Before the address of a key node, in the place of a key store."""
 RUN_READINGS = tuple(name for name, each in READINGS.items() if each.verb == "run")
 """The readings that give a program's values."""
 
@@ -112,7 +116,8 @@ def run(
     Args:   program: a workload's name, a .py file or a package; reading: "native", "openfhe", "noisy" or "clear"; data:
             the user's own (default: the workload's; a path names a folder or file of them); inputs: of a package,
             vectors by name, or files ("x.npy", "name=x.npy"; default: drawn by the seed); key_budget: bytes of
-            evaluation keys in memory ("1 GiB"), the others lie on disk; keys, tenant: a key store that is kept;
+            evaluation keys in memory ("1 GiB"), the others lie on disk; keys, tenant: a key store that is kept, or
+            "node:ADDRESS" of a key node, with the token in PENSTOCK_KEYS_TOKEN and the pair next to PENSTOCK_KEYS;
             input_budget: bytes of encrypted inputs in memory; memory: bytes of the evaluating process, for a package:
             keys, constants, inputs and values together; client: "process" or "inside"; client_library: makes
             keys, encrypts and decrypts (default: that of the kept keys, else the first that is installed);
@@ -294,6 +299,18 @@ def options_of(
         raise UsageError(f"{spelled('tenant')} names keys of a store: name the store with {spelled('keys')}")
     if tenant is not None:
         check_tenant(tenant, spelled("tenant"))
+    node = None
+    if keys is not None and str(keys).startswith(NODE):
+        from penstock.service.near.link import parse_address
+        from penstock.service.near.remote import engine_at
+
+        if key_budget is not None or memory is not None:
+            raise UsageError(
+                f"{spelled('keys')} {keys}: keys at a node take no memory here; leave out {spelled('key_budget')} and "
+                f"{spelled('memory')}"
+            )
+        node, keys = str(keys).removeprefix(NODE), os.environ.get("PENSTOCK_KEYS", "keys")
+        parse_address(node)
     if key_budget is not None and not reading.keys:
         raise UsageError(
             f"the {reading.name} reading has no keys: leave out {spelled('key_budget')}, or run native or openfhe"
@@ -306,6 +323,7 @@ def options_of(
         "tenant": tenant,
         "client": client,
         "client_library": client_library,
+        "node": None if node is None else partial(engine_at, node),
     }
     return {option: value for option, value in read.items() if value is not None}
 

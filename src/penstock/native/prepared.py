@@ -10,16 +10,18 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock import _engine
+from penstock.errors import PenstockError
 from penstock.keystore import KeyStore
+from penstock.keystore.pairs import pair_in
 from penstock.native.client import Client, open_client
 from penstock.native.client_process import ClientProcess
-from penstock.native.engine import KEPT_CIPHERTEXTS, EngineHere, check_kernels, make_context
+from penstock.native.engine import KEPT_CIPHERTEXTS, Engine, EngineHere, check_kernels, make_context
 from penstock.native.evaluator import NativeEvaluator
 from penstock.native.inputs import InputShelf, InputTraffic
 from penstock.native.keys import KeysHeld, KeysInMemory, KeysOnDisk, KeyTraffic
@@ -110,6 +112,25 @@ class NativeRun(Run):
         }
 
 
+class AtNode(Engine, Protocol):
+    """An engine whose operations with keys run at a node."""
+
+    waits_s: list[float]
+    """Empty: no key is waited for."""
+
+    def traffic(self) -> KeyTraffic:
+        """No key comes here."""
+        ...
+
+    def close(self) -> None:
+        """Hang up."""
+        ...
+
+
+NodeOf = Callable[[CkksParameters, _engine.CkksContext, str, str], AtNode]
+"""Of a set, its context, a tenant and the tag of its key pair."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyPlace:
     """The place of evaluation keys and encrypted inputs during a run."""
@@ -123,6 +144,8 @@ class KeyPlace:
     """Bytes of encrypted inputs in memory besides the used ones; the others lie in files. `None`: all in memory."""
     memory_bytes: int | None = None
     """Of the evaluating process, for keys, constants, inputs and values together: of a package, which runs whole."""
+    node: NodeOf | None = None
+    """Connects to a node that has the evaluation keys; the key pair lies next to `store`, which is not opened."""
 
     @property
     def on_disk(self) -> bool:
@@ -163,7 +186,14 @@ class Prepared:
         check_kernels()  # ahead of the client, which takes its own from the same variable
         started = time.perf_counter()
         store, kept = None, None
-        if place.store is not None:
+        if place.node is not None and place.store is not None:
+            kept = client_folder(place.store, place.tenant, params)
+            if pair_in(kept) is None:
+                raise PenstockError(
+                    f"there is no key pair of tenant '{place.tenant}' in {kept}, of which the node has keys: make both "
+                    f"with 'penstock run … --keys {place.store}', or name their store with PENSTOCK_KEYS"
+                )
+        elif place.store is not None:
             client_folder(place.store, place.tenant, params)  # a wrong name is refused before a store is made
             store = KeyStore(place.store)
             kept = kept_folder(params, store, place.tenant)
@@ -199,11 +229,18 @@ class Prepared:
         on_operation: Callable[[int, int], None] | None = None,
     ) -> NativeRun:
         """One run of the program."""
-        keys, shelf, beside = self.source(budget_bytes), None, self.beside
+        shelf, beside = None, self.beside
         if self.place.input_budget_bytes is not None:
             folder = self.temporary("inputs")
             shelf = InputShelf(folder, self.place.input_budget_bytes, self.context.import_ciphertext)
-        engine = EngineHere(self.params, self.context, keys, inputs=shelf)
+        keys: KeysInMemory | KeysHeld | KeysOnDisk | AtNode
+        engine: Engine
+        if self.place.node is None:
+            keys = self.source(budget_bytes)
+            engine = EngineHere(self.params, self.context, keys, inputs=shelf)
+        else:
+            keys = engine = self.place.node(self.params, self.context, self.place.tenant, self.client.key_tag)
+            self._stack.callback(engine.close)
         ev = NativeEvaluator(engine, self.client)
         report = None if on_operation is None else report_to(on_operation, len(self.expected.view()))
         course = _Course(self.expected, keys, self.context, beside, saving=self.saving)
@@ -233,7 +270,7 @@ class Prepared:
         )
 
     def result(
-        self, *, keys: KeysInMemory | KeysHeld | KeysOnDisk, budget_bytes: int | None, **measured: Any
+        self, *, keys: KeysInMemory | KeysHeld | KeysOnDisk | AtNode, budget_bytes: int | None, **measured: Any
     ) -> NativeRun:
         """A run with what its keys and its client did."""
         traffic, beside = keys.traffic(), self.beside
@@ -256,12 +293,12 @@ class Prepared:
         """Make the missing keys, and the context, which takes memory too, after or before them."""
         needed = highest_limbs(self.expected)
         self.memory: KeysInMemory | KeysHeld | None = None
-        self.made_keys = len(needed)
+        self.made_keys = 0 if self.place.node is not None else len(needed)
         if self.store is not None:
             self.made_keys = add_missing_keys(self.client, self.store, self.place.tenant, needed)
         kept = _KEPT_UNDER_BUDGET if self.saving else KEPT_CIPHERTEXTS + _kept_by_refreshes(self.expected)
         self.context = make_context(self.params, threads or len(os.sched_getaffinity(0)), kept_ciphertexts=kept)
-        if self.store is None:
+        if self.store is None and self.place.node is None:
             folder = self.temporary("making")
             self.memory = keys_in_memory(self.client, self.context, self.place.tenant, needed, folder)
 
@@ -298,7 +335,7 @@ class _Course:
     def __init__(
         self,
         expected: Trace,
-        keys: KeysInMemory | KeysHeld | KeysOnDisk,
+        keys: KeysInMemory | KeysHeld | KeysOnDisk | AtNode,
         engine: _engine.CkksContext,
         client: ClientProcess | None,
         *,

@@ -14,7 +14,7 @@ from penstock.errors import UsageError
 from penstock.native.engine import EngineHere
 from penstock.native.evaluator import NativeEvaluator
 from penstock.native.plans import choose_plan, refreshes_real_values
-from penstock.native.prepared import ClientPlace, KeyPlace, NativeRun, Prepared
+from penstock.native.prepared import ClientPlace, KeyPlace, NativeRun, NodeOf, Prepared
 from penstock.native.store import DEFAULT_TENANT
 from penstock.native.whole import WholeBudget, compile_whole, run_whole
 from penstock.package.content import Verb
@@ -74,6 +74,7 @@ def run_native(
     tenant: str = DEFAULT_TENANT,
     input_budget_bytes: int | None = None,
     memory_bytes: int | None = None,
+    node: NodeOf | None = None,
     client: str = ClientPlace.PROCESS.value,
     client_library: str | None = None,
     on_operation: Callable[[int, int], None] | None = None,
@@ -85,6 +86,7 @@ def run_native(
         tenant=tenant,
         input_budget_bytes=input_budget_bytes,
         memory_bytes=memory_bytes,
+        node=node,
     )
     where = ClientPlace(client)
     chosen: dict[str, Any] = {"threads": threads, "keys": place, "client": where, "library": client_library}
@@ -139,7 +141,7 @@ def prepared_native(
         if is_own(name) and client is ClientPlace.INSIDE:
             stack.enter_context(one_at_a_time())  # before OpenFHE's turn, as its reading does, if the client is its
         prepared = Prepared(checked, choice.plan.trace, place, (client, library), threads, stack, choice.why)
-        packaged = _Packaged(prepared, workload, given, meta) if is_package else None
+        packaged = _Packaged(prepared, workload, given, meta) if is_package and place.node is None else None
 
         def run(other: Any = None, **options: Any) -> NativeRun:
             taken = given if other is None else other

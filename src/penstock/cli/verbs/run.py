@@ -79,7 +79,8 @@ _OF_A_QUEUE = {"tenants_path", "jobs_path", "scheduling", "client_library", "thr
     "--keys",
     "store",
     type=click.Path(file_okay=False),
-    help="Key store of the native reading, kept for other runs; the secret key goes to KEYS.client next to it.",
+    help="Key store of the native reading, kept for other runs; the secret key goes to KEYS.client next to it. "
+    "'node:ADDRESS': operations with keys run at that key node.",
 )
 @click.option("--tenant", metavar="NAME", help="Whose keys of the store. [default: local]")
 @click.option(
@@ -163,6 +164,7 @@ def command(
       penstock run model.pkg --input x.npy --output y.npy
       penstock run matrix-multiplication --threads 1 --trace matrix.parquet
       penstock run logistic-regression --key-budget "256 MiB"
+      penstock run inner-product --keys node:unix:node.sock --tenant alice
       penstock run --tenants tenants.toml --jobs jobs.toml --scheduling locality
     """
     if tenants_path is not None or jobs_path is not None:

@@ -143,6 +143,13 @@ class NodeEngine(EngineHere):
         super().__init__(params, context, None)
         self._node = node
         self._sent: Any = None
+        self.waits_s: list[float] = []
+        """No key is waited for."""
+        self.close = node.close
+
+    def traffic(self) -> KeyTraffic:
+        """No key comes here."""
+        return KeyTraffic(key_bytes=0)
 
     def perform(self, work: Work, calls: Sequence[Call]) -> list[Executed]:
         call = calls[0]
@@ -166,3 +173,11 @@ class NodeEngine(EngineHere):
             return node.relinearize(engine, product)
         kind, key = call.kind, call.key
         raise PenstockError(f"{kind}: an operation with key {key} that key nodes do not have; pull keys for it")
+
+
+def engine_at(address: str, params: CkksParameters, context: _engine.CkksContext, tenant: str, tag: str) -> NodeEngine:
+    """The engine of a key node, with the token of the environment.
+
+    Raises: as `RemoteNode`.
+    """
+    return NodeEngine(params, context, RemoteNode(address, params, tenant=tenant, key_tag=tag))
