@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
 from penstock.native.play import ReadRates
-from penstock.service.work.order import Candidate, Order, Rule, Shares, choose, rank
+from penstock.service.work.messages import JobFigures, JobSpec
+from penstock.service.work.order import Order, Rule
+from penstock.service.work.waiting import Queue
 
 from penstock.simulation.accesses import Accesses
 from penstock.simulation.caches import Lru, Optimal
@@ -62,6 +65,13 @@ class Residents:
         self.budget_bytes, self.used_bytes = budget_bytes, 0
         self._sizes: OrderedDict[Key, int] = OrderedDict()
 
+    def by_tenant(self) -> dict[str, dict[str, int]]:
+        """Tenant -> key -> bytes."""
+        found: dict[str, dict[str, int]] = {}
+        for (tenant, key), size in self._sizes.items():
+            found.setdefault(tenant, {})[key] = size
+        return found
+
     def missing(self, needs: Mapping[Key, int]) -> int:
         """Bytes of `needs` that are not there."""
         return sum(max(0, size - self._sizes.get(key, 0)) for key, size in needs.items())
@@ -99,48 +109,53 @@ def play(
     >>> play(jobs, kinds, 4, order=Order.LOCALITY, known_plan=False, rule=Rule()).order
     [0, 2, 1, 3]
     """
-    needs = [{(each.tenant, key): size for key, size in kinds[each.kind].key_bytes.items()} for each in arrivals]
-    cache, shares, found = Residents(budget_bytes), Shares(), Played(latencies_s=[0.0] * len(arrivals))
-    waiting: dict[int, int] = {}
-    now, arrived, since_overdue = 0.0, 0, 0
-    while waiting or arrived < len(arrivals):
-        if not waiting:
+    queue, held, found = Queue(order, rule), Residents(budget_bytes), Played(latencies_s=[0.0] * len(arrivals))
+    for name, kind in kinds.items():
+        queue.learn(name, dict(kind.key_bytes))
+    now, arrived = 0.0, 0
+    while queue or arrived < len(arrivals):
+        if not queue:
             now = max(now, arrivals[arrived].at_s)
         while arrived < len(arrivals) and arrivals[arrived].at_s <= now:
-            waiting[arrived] = 0
+            queue.add(_spec(arrived, arrivals[arrived]), arrivals[arrived].at_s)
             arrived += 1
-        next_use = None
-        if order is Order.FCFS:
-            chosen = next(iter(waiting))
-            if known_plan:
-                next_use = _next_uses(list(waiting)[1:], needs)
-        else:
-            shares.waits({arrivals[each].tenant for each in waiting})
-            ahead_s = shares.ahead_s()
-            heads = _heads(waiting, arrivals)
-            candidates = [_candidate(at, arrivals, kinds, needs, cache, now, waiting[at]) for at in heads]
-            chosen = heads[choose(candidates, ahead_s, rule, order, since_overdue=since_overdue)]
-            if known_plan:
-                ranked = sorted(candidates, key=lambda each: rank(each, ahead_s, rule, order))
-                next_use = _next_uses([each.number for each in ranked if each.number != chosen], needs)
-        oldest = next((each for each, overtaken in waiting.items() if overtaken >= rule.max_overtaken), None)
-        del waiting[chosen]
-        since_overdue = 0 if chosen == oldest else since_overdue + 1
-        for each in waiting:
-            if each > chosen:
-                break
-            waiting[each] += 1
-            found.most_overtaken = max(found.most_overtaken, waiting[each])
-        read = cache.use(needs[chosen], next_use)
-        compute_s, read_s = kinds[arrivals[chosen].kind].compute_s, read / rule.read_bytes_per_s
-        took_s = max(compute_s, read_s) if known_plan else compute_s + read_s
+        there = held.by_tenant()
+        entry = queue.next(there, lambda _: True, now)
+        assert entry is not None
+        queue.started(entry, now)
+        waiting, next_use = queue.waiting(), None
+        found.most_overtaken = max([found.most_overtaken, *(each.overtaken for each in waiting)])
+        if known_plan:
+            coming = queue.coming(waiting, there, now, len(waiting))
+            keys = [(each.spec.tenant, key) for each in coming for key in kinds[each.spec.program].key_bytes]
+            next_use = {key: at for at, key in enumerate(dict.fromkeys(keys))}
+        tenant, kind = entry.spec.tenant, kinds[entry.spec.program]
+        read = held.use({(tenant, key): size for key, size in kind.key_bytes.items()}, next_use)
+        read_s = read / rule.read_bytes_per_s
+        took_s = max(kind.compute_s, read_s) if known_plan else kind.compute_s + read_s
         now += took_s
-        shares.had(arrivals[chosen].tenant, took_s)
+        queue.remove(entry.spec.job)
+        waited_s = took_s - kind.compute_s
+        queue.measured(
+            entry,
+            JobFigures(
+                queue_s=0, key_wait_s=waited_s, compute_s=took_s, read_bytes=read, hits=0, misses=0, peak_bytes=0
+            ),
+        )
         found.read_bytes += read
-        found.latencies_s[chosen] = now - arrivals[chosen].at_s
-        found.order.append(chosen)
+        found.latencies_s[entry.number] = now - arrivals[entry.number].at_s
+        found.order.append(entry.number)
     found.total_s = now
     return found
+
+
+def _spec(number: int, each: Arrival) -> JobSpec:
+    files: dict[str, Path] = {}
+    package = Path(each.kind)
+    return JobSpec(
+        job=str(number), tenant=each.tenant, program=each.kind, package=package, store=package, secret_tag=None,
+        inputs=files, outputs=files,
+    )  # fmt: skip
 
 
 def clairvoyant_s(arrivals: Sequence[Arrival], kinds: Mapping[str, Kind], rule: Rule) -> float:
@@ -162,43 +177,6 @@ def draw(
         Arrival(at_s=at, tenant=f"tenant-{one}", kind=kinds[kind])
         for at, one, kind in zip(times.tolist(), who.tolist(), what.tolist(), strict=True)
     ]
-
-
-def _heads(waiting: Mapping[int, int], arrivals: Sequence[Arrival]) -> list[int]:
-    """The first of the jobs that are alike."""
-    heads: dict[tuple[str, str], int] = {}
-    for each in waiting:
-        heads.setdefault((arrivals[each].tenant, arrivals[each].kind), each)
-    return list(heads.values())
-
-
-def _candidate(
-    at: int,
-    arrivals: Sequence[Arrival],
-    kinds: Mapping[str, Kind],
-    needs: Sequence[Mapping[Key, int]],
-    cache: Residents,
-    now: float,
-    overtaken: int,
-) -> Candidate:
-    return Candidate(
-        number=at,
-        tenant=arrivals[at].tenant,
-        waited_s=now - arrivals[at].at_s,
-        missing_bytes=cache.missing(needs[at]),
-        key_bytes=sum(needs[at].values()),
-        compute_s=kinds[arrivals[at].kind].compute_s,
-        overtaken=overtaken,
-    )
-
-
-def _next_uses(order: Sequence[int], needs: Sequence[Mapping[Key, int]]) -> dict[Key, int]:
-    """Key -> its place in the order of the next uses."""
-    found: dict[Key, int] = {}
-    for job in order:
-        for key in needs[job]:
-            found.setdefault(key, len(found))
-    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
