@@ -11,7 +11,7 @@ import sys
 import threading
 from pathlib import Path
 
-from penstock.service.http.jobs import Callbacks
+from penstock.service.http.jobs import Jobs
 from penstock.service.work.messages import JobFigures, JobSpec, Refused
 from penstock.service.work.record import Recorded
 from penstock.system.files import write_atomic
@@ -22,8 +22,8 @@ FIGURES = JobFigures(queue_s=0.0, key_wait_s=0.0, compute_s=0.001, read_bytes=7,
 class FakeComputing:
     """Computes at once, or holds jobs until `release`."""
 
-    def __init__(self, callbacks: Callbacks, *, hold: bool = False, most: int = 1000, batch: int = 1) -> None:
-        self.callbacks, self.hold, self.most, self.batch = callbacks, hold, most, batch
+    def __init__(self, jobs: Jobs, *, hold: bool = False, most: int = 1000, batch: int = 1) -> None:
+        self.jobs, self.hold, self.most, self.batch = jobs, hold, most, batch
         self.held: dict[str, JobSpec] = {}
         self.seen: list[JobSpec] = []
         self.fails: list[tuple[str, bool]] = []
@@ -48,14 +48,14 @@ class FakeComputing:
             failure = self.fails.pop(0) if self.fails else None
         if spec is None:
             return
-        self.callbacks.on_started(job)
+        self.jobs.on_started(job)
         if failure is not None:
-            self.callbacks.on_failed(job, *failure)
+            self.jobs.on_failed(job, *failure)
             return
         content = next(iter(spec.inputs.values())).read_bytes()
         for path in spec.outputs.values():
             write_atomic(path, content, force=True)
-        self.callbacks.on_done(job, FIGURES)
+        self.jobs.on_done(job, FIGURES)
 
     def cancel(self, job: str) -> bool:
         return self.held.pop(job, None) is not None
@@ -86,8 +86,8 @@ if __name__ == "__main__":
     mode = os.environ.get("FAKE_COMPUTING", "instant")
     serve(
         read_config(Path(sys.argv[1])),
-        lambda config, callbacks: FakeComputing(
-            callbacks, hold=mode == "hold", batch=int(mode) if mode.isdigit() else 1, most=10_000
+        make_pool=lambda config, jobs: FakeComputing(
+            jobs, hold=mode == "hold", batch=int(mode) if mode.isdigit() else 1, most=10_000
         ),
         say=lambda line: print(line, flush=True),
     )

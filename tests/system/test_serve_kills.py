@@ -218,7 +218,7 @@ def test_what_has_expired_goes_and_inputs_of_waiting_jobs_stay(tmp_path):
     from penstock.service.http.service import Service
 
     with (tmp_path / "log").open("w") as log:
-        service = Service(read_config(site.config), lambda callbacks: FakeComputing(callbacks, hold=True), Log(log))
+        service = Service(read_config(site.config), Log(log), lambda _, jobs: FakeComputing(jobs, hold=True))
         assert service.start() == 1
         service.sweep()
         inputs = {row["sha256"] for row in service.state.blobs("alice", "input")}
@@ -247,7 +247,7 @@ def test_a_job_is_tried_again_and_fails_with_the_reason(tmp_path):
     from penstock.service.http.service import Service
     from penstock.service.http.tokens import Caller as Who
 
-    service = Service(embedded(tmp_path / "state"), lambda callbacks: FakeComputing(callbacks), Log())
+    service = Service(embedded(tmp_path / "state"), Log(), lambda _, jobs: FakeComputing(jobs))
     who = Who(tenant="a", token="t", scopes=frozenset({"run"}))
     description = {
         "inputs": [{"name": "x"}],

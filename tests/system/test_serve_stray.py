@@ -34,7 +34,7 @@ GONE = Problem(503, "the server's database does not answer", remedy="come again 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service]:
     """A service with a program and an input of the tenant `a`."""
-    found = Service(embedded(tmp_path / "state"), lambda callbacks: FakeComputing(callbacks), Log())
+    found = Service(embedded(tmp_path / "state"), Log(), lambda _, jobs: FakeComputing(jobs))
     description = {
         "inputs": [{"name": "x"}],
         "outputs": [{"name": "y"}],

@@ -15,9 +15,9 @@ from penstock.service.work import isolation
 TRIES = """
 import ctypes, json, os, socket, sys, threading
 from pathlib import Path
-from penstock.service.work.isolation import Bounds, apply
+from penstock.service.work.isolation import apply
 inside, results, outside = map(Path, sys.argv[1:])
-report = apply(Bounds(readable=[inside], writable=[results], memory_bytes=8 << 30))
+report = apply([inside], [results])
 def tried(act):
     try:
         act()
@@ -56,9 +56,9 @@ STORE = """
 import json, sys
 from pathlib import Path
 from penstock.keystore import KeyStore
-from penstock.service.work.isolation import Bounds, apply
+from penstock.service.work.isolation import apply
 store, results = map(Path, sys.argv[1:])
-report = apply(Bounds(readable=[store], writable=[results]))
+report = apply([store], [results])
 def tried(path, mode):
     try:
         path.open(mode).close()
@@ -118,7 +118,7 @@ def test_a_bounded_process_reads_and_writes_its_folders_and_nothing_else(tried: 
 
 def test_a_bounded_process_has_no_network_and_starts_no_process(tried: dict[str, dict[str, object]]) -> None:
     report, tries = tried["report"], tried["tries"]
-    assert str(report["limits"]) == "in force: core files, descriptors, addresses"
+    assert str(report["limits"]) == "in force: core files, descriptors"
     if not str(report["seccomp"]).startswith("in force"):
         pytest.skip(f"seccomp: {report['seccomp']}")
     for refused in ("socket", "fork", "execute", "signal", "io_uring"):
@@ -131,7 +131,7 @@ def test_a_kernel_without_the_measures_is_reported_and_no_error(monkeypatch: pyt
             return -1
 
     library: object = Refusing()
-    assert "no Landlock" in isolation._landlock(library, isolation.Bounds())  # type: ignore[arg-type]
+    assert "no Landlock" in isolation._landlock(library, (), ())  # type: ignore[arg-type]
     assert isolation._seccomp(library).startswith("seccomp: ")  # type: ignore[arg-type]
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
     assert isolation._seccomp(library) == "no filter is written for riscv64"  # type: ignore[arg-type]
@@ -154,7 +154,7 @@ def test_a_kernel_is_asked_for_every_right_that_it_knows_and_no_other(
             asked.append(struct.unpack(f"{size // 8}Q", rules[:size]))
             return -1
 
-    assert "Landlock" in isolation._landlock(Kernel(), isolation.Bounds())  # type: ignore[arg-type]
+    assert "Landlock" in isolation._landlock(Kernel(), (), ())  # type: ignore[arg-type]
     assert asked == [((1 << file_rights) - 1, *network_and_scopes)]
 
 

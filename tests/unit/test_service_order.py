@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +13,8 @@ from hypothesis import strategies as st
 
 from examples import at_most
 from penstock.errors import UsageError
-from penstock.service.work.admission import Limits, Load, admit
-from penstock.service.work.messages import JobFigures, JobSpec, Refused, WorkerSettings
+from penstock.service.work.admission import Limits
+from penstock.service.work.messages import Channel, JobFigures, JobSpec, Message, Refused, WorkerSettings
 from penstock.service.work.order import Candidate, Order, Rule, Shares, choose
 from penstock.service.work.simulated import Arrival, Kind, clairvoyant_s, draw, play
 from penstock.service.work.waiting import Queue
@@ -238,30 +239,41 @@ def test_one_job_on_paper_takes_its_reading_and_computing() -> None:
 
 @given(st.integers(0, 30), st.integers(0, 100).map(float), st.integers(0, 100).map(float))
 def test_a_refusal_says_when_to_come_back(jobs: int, backlog_s: float, job_s: float) -> None:
-    limits, load = Limits(jobs=20, backlog_s=60.0), Load(jobs=jobs, backlog_s=backlog_s if jobs else 0.0)
-    fits = jobs == 0 or (jobs < 20 and load.backlog_s + job_s <= 60.0)
+    limits, backlog_s = Limits(jobs=20, backlog_s=60.0), backlog_s if jobs else 0.0
+    fits = jobs == 0 or (jobs < 20 and backlog_s + job_s <= 60.0)
     if fits:
-        admit(limits, load, job_s, 0)
+        limits.admit(jobs, backlog_s, job_s, 0)
         return
     with pytest.raises(Refused, match="come again in") as refused:
-        admit(limits, load, job_s, 0)
+        limits.admit(jobs, backlog_s, job_s, 0)
     assert refused.value.retry_after_s > 0
     if jobs < 20:
-        later = replace(load, backlog_s=max(0.0, backlog_s - refused.value.retry_after_s))
-        if later.backlog_s:
-            admit(limits, later, job_s, 0)
+        later_s = max(0.0, backlog_s - refused.value.retry_after_s)
+        if later_s:
+            limits.admit(jobs, later_s, job_s, 0)
     with pytest.raises(UsageError, match="take a smaller program"):
-        admit(replace(limits, memory_bytes=10), load, job_s, 11)
+        replace(limits, memory_bytes=10).admit(jobs, backlog_s, job_s, 11)
 
 
-def test_messages_survive_json() -> None:
-    import json
+def test_messages_survive_the_channel() -> None:
+    ends = [Channel(end.detach()) for end in socket.socketpair()]
+
+    def carried(message: Message) -> Message:
+        ends[0].send("run", content=message)
+        kind, content = ends[1].hear()
+        assert kind == "run"
+        return type(message).of(content["content"])
 
     job = spec(3, priority=4, deadline_s=2.5)
     job = replace(job, inputs={"x": Path("/a/x")}, outputs={"y": Path("/b/y")})
-    assert JobSpec.from_dict(json.loads(json.dumps(job.to_dict()))) == job
+    assert carried(job) == job
     told = WorkerSettings(store=Path("s"), budget_bytes=5, readable=(Path("r"),), writable=(Path("w"),))
-    assert WorkerSettings.from_dict(json.loads(json.dumps(told.to_dict()))) == told
+    assert carried(told) == told
+    ends[0].connection.close()
+    with pytest.raises((EOFError, OSError)):
+        ends[1].hear()
+    ends[1].send("done")  # to nobody: the next hearing says so
+    ends[1].connection.close()
 
 
 def test_the_costs_of_a_package_are_known_for_every_tenant_that_has_it():

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from penstock.cli.options import FILE, FOLDER, is_given
 from penstock.errors import CapabilityMissing, UsageError
-
-if TYPE_CHECKING:
-    from penstock.service.http.config import Config
-    from penstock.service.http.jobs import Callbacks
-    from penstock.service.work.messages import Computing
 
 
 @click.command("serve")
@@ -58,37 +51,7 @@ def command(config_path: Path | None, folder: Path, port: int, admin_port: int, 
             raise UsageError(f"{given[0]} stands in the file of --config: leave one of them out")
     config = read_config(config_path) if config_path is not None else embedded(folder, port, admin_port)
     if log_path is None:
-        serve(config, _pool, say=lambda line: click.echo(line))
+        serve(config, say=lambda line: click.echo(line))
         return
     with log_path.open("a", encoding="utf-8") as stream:
-        serve(config, _pool, say=lambda line: click.echo(line), log=Log(stream))
-
-
-def _pool(config: Config, callbacks: Callbacks) -> Computing:
-    """The workers."""
-    from penstock.service.work.admission import Limits
-    from penstock.service.work.messages import WorkerSettings
-    from penstock.service.work.order import Order
-    from penstock.service.work.pool import Isolation, WorkerPool
-
-    work, tenants = config.work, config.folder / "tenants"
-    threads = work.threads or max(1, len(os.sched_getaffinity(0)) // work.abreast)
-    return WorkerPool(
-        WorkerSettings(
-            store=config.folder / "keys",
-            budget_bytes=work.key_bytes,
-            floor_bytes=work.key_floor_bytes,
-            abreast=work.abreast,
-            threads=threads,
-            policy="lru" if work.eviction == "lru" else "future",
-            readable=(tenants,),
-            writable=(tenants,),
-        ),
-        on_started=callbacks.on_started,
-        on_done=callbacks.on_done,
-        on_failed=callbacks.on_failed,
-        limits=Limits(jobs=work.jobs, backlog_s=work.backlog_s, memory_bytes=work.memory_bytes),
-        isolation=Isolation(work.isolation),
-        max_workers=work.workers,
-        order=Order.FCFS if work.order == "arrival" else Order.WEIGHED,
-    )
+        serve(config, say=lambda line: click.echo(line), log=Log(stream))

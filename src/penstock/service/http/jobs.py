@@ -17,7 +17,8 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy.exc import IntegrityError
@@ -32,7 +33,8 @@ from penstock.service.http.programs import Programs
 from penstock.service.http.state import OPEN_STATES, Row, State
 from penstock.service.http.tokens import Caller
 from penstock.service.http.uploads import Files, Uploads
-from penstock.service.work.messages import EXPIRED, Computing, JobFigures, JobSpec, Refused
+from penstock.service.work.messages import EXPIRED, JobFigures, JobSpec, Refused
+from penstock.service.work.pool import WorkerPool
 from penstock.system.files import sync, sync_folder
 
 MOST_ATTEMPTS = 3
@@ -40,16 +42,6 @@ MOST_ATTEMPTS = 3
 _LATER_S = 0.5
 _SYNCED, _BOOT = "results synced", "boot"
 """Words in the state: until when the results of done jobs are on the disk, and which start of the machine that was."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Callbacks:
-    """What a `Computing` says of its jobs, from another thread."""
-
-    on_started: Callable[[str], object]
-    on_done: Callable[[str, JobFigures], object]
-    on_failed: Callable[[str, str, bool], object]
-    """(job, reason, whether another try may succeed)."""
 
 
 class Jobs:
@@ -67,7 +59,7 @@ class Jobs:
     ) -> None:
         self._config, self._state, self._files = config, state, files
         self._keys, self._programs, self._uploads, self._metrics = keys, programs, uploads, metrics
-        self._computing: Computing | None = None
+        self._computing: WorkerPool | None = None
         self._later: list[Callable[[], object]] = []
         self._handed: set[str] = set()
         """Jobs that the workers have, or will be given. Open jobs besides them wait for `submit_stray`."""
@@ -81,17 +73,21 @@ class Jobs:
         self.draining = False
         self.feed = Feed()
 
-    # What the workers say
+    # What the workers say, from another thread
 
-    def callbacks(self) -> Callbacks:
-        """For the constructor of a `Computing`."""
-        return Callbacks(
-            on_started=lambda job: self._surely(lambda: self._started(job, self._state.clock())),
-            on_done=lambda job, figures: self._surely(lambda: self._done(job, figures)),
-            on_failed=lambda job, reason, retry: self._surely(lambda: self._failed(job, reason, retry)),
-        )
+    def on_started(self, job: str) -> None:
+        """A job begins to compute."""
+        self._surely(partial(self._started, job, self._state.clock()))
 
-    def connect(self, computing: Computing) -> None:
+    def on_done(self, job: str, figures: JobFigures) -> None:
+        """The outputs of a job are on the disk."""
+        self._surely(partial(self._done, job, figures))
+
+    def on_failed(self, job: str, reason: str, retry: bool) -> None:
+        """A job failed; `retry`: another try may succeed."""
+        self._surely(partial(self._failed, job, reason, retry))
+
+    def connect(self, computing: WorkerPool) -> None:
         """Begin to submit jobs to `computing`, which has started."""
         self._computing = computing
         self._recover_results()

@@ -11,7 +11,7 @@ from penstock.service.http.metrics import Labels, Metrics, by_tenant, percentile
 from penstock.service.http.problems import Problem
 from penstock.service.http.state import Row, State
 from penstock.service.http.timelines import service_timeline
-from penstock.service.work.messages import Computing
+from penstock.service.work.pool import WorkerPool
 from penstock.service.work.record import JobRecord, Recorded
 
 MOST_ROWS = 1000
@@ -21,7 +21,7 @@ MOST_ROWS = 1000
 class Seeing:
     """Questions only: nothing here changes anything."""
 
-    def __init__(self, state: State, keys: Keys, jobs: Jobs, metrics: Metrics, computing: Computing) -> None:
+    def __init__(self, state: State, keys: Keys, jobs: Jobs, metrics: Metrics, computing: WorkerPool) -> None:
         self._state, self._keys, self._jobs = state, keys, jobs
         self._metrics, self._computing = metrics, computing
 
@@ -67,7 +67,7 @@ class Seeing:
     def trace(self, last: int) -> dict[str, Any]:
         """The timeline of the latest jobs of all tenants."""
         recorded = self._computing.recorded()
-        return service_timeline(recorded, recorded.jobs[-last:], name=lambda each: each.job, counters=True)
+        return service_timeline(recorded, recorded.jobs[-last:], name=lambda each: each.spec.job, counters=True)
 
     def trace_of_job(self, tenant: str, client_job: str) -> dict[str, Any]:
         """The timeline of one job. Nothing in it is another tenant's.
@@ -76,7 +76,7 @@ class Seeing:
         """
         row = self._jobs.row(tenant, client_job)
         recorded = self._computing.recorded()
-        found = [each for each in recorded.jobs if each.job == row["job"] and each.tenant == tenant]
+        found = [each for each in recorded.jobs if each.spec.job == row["job"] and each.spec.tenant == tenant]
         if not found:
             raise Problem(
                 404, f"there is no timeline of job '{client_job}', which is {row['state']}", kind="no-trace",
@@ -95,7 +95,7 @@ def _latencies(recorded: Recorded) -> list[Row]:
     groups: dict[tuple[str, str], list[JobRecord]] = {}
     for each in recorded.jobs:
         if each.times is not None:
-            groups.setdefault((each.tenant, each.program), []).append(each)
+            groups.setdefault((each.spec.tenant, each.spec.program), []).append(each)
     rows = [
         {"tenant": tenant, "program": program, "jobs": len(jobs), **_times(jobs)}
         for (tenant, program), jobs in groups.items()

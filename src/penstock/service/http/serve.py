@@ -16,11 +16,11 @@ from penstock.errors import UsageError
 from penstock.service.http.admin import administration
 from penstock.service.http.app import application
 from penstock.service.http.config import Config
-from penstock.service.http.jobs import Callbacks
+from penstock.service.http.jobs import Jobs
 from penstock.service.http.limits import Application
 from penstock.service.http.logs import Log
 from penstock.service.http.service import Service
-from penstock.service.work.messages import Computing
+from penstock.service.work.pool import WorkerPool
 from penstock.system.connections import BACKLOG, Notices, bounded
 
 DRAIN_S = 30.0
@@ -60,14 +60,14 @@ def bound(address: tuple[str, int]) -> socket.socket:
 
 def serve(
     config: Config,
-    make_computing: Callable[[Config, Callbacks], Computing],
     *,
+    make_pool: Callable[[Config, Jobs], WorkerPool] | None = None,
     say: Callable[[str], None] = print,
     log: Log | None = None,
 ) -> None:
     """Serve until SIGTERM, Ctrl-C or an operator's request; then drain. A second signal stops at once.
 
-    Args:   say: gets addresses, the tokens of a new state, and notes.
+    Args:   make_pool: as of `Service`. say: gets addresses, the tokens of a new state, and notes.
     Raises: UsageError; StateUnusable; StoreUnusable; FileError.
     """
     log = log or Log()
@@ -75,7 +75,7 @@ def serve(
     sockets = [bound(config.listen)]
     try:
         sockets.append(bound(config.admin))
-        service = Service(config, lambda callbacks: make_computing(config, callbacks), log)
+        service = Service(config, log, make_pool)
         try:
             for whose, token in service.first_tokens().items():
                 say(f"token of the {whose}, shown once: {token.text}")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 
 from penstock.errors import PenstockError
 from penstock.keystore import KeyStore, check_tenant
 from penstock.service.http.config import Config
-from penstock.service.http.jobs import Callbacks, Jobs
+from penstock.service.http.jobs import Jobs
 from penstock.service.http.keys import Keys
 from penstock.service.http.logs import Log
 from penstock.service.http.metrics import Metrics
@@ -17,7 +18,10 @@ from penstock.service.http.seeing import Seeing
 from penstock.service.http.state import Row, State
 from penstock.service.http.tokens import ADMIN, SCOPES, Caller, NewToken, new_token
 from penstock.service.http.uploads import Files, Uploads
-from penstock.service.work.messages import Computing
+from penstock.service.work.admission import Limits
+from penstock.service.work.messages import WorkerSettings
+from penstock.service.work.order import Order
+from penstock.service.work.pool import Isolation, WorkerPool
 
 SWEEP_S = 30.0
 SERVER = Caller(tenant="", token="server", scopes=frozenset())
@@ -27,14 +31,38 @@ BACKUPS = (
 )
 
 
+def pool_of(config: Config, jobs: Jobs) -> WorkerPool:
+    """The workers of a configuration, which tell `jobs` what becomes of them."""
+    work, tenants = config.work, config.folder / "tenants"
+    return WorkerPool(
+        WorkerSettings(
+            store=config.folder / "keys",
+            budget_bytes=work.key_bytes,
+            floor_bytes=work.key_floor_bytes,
+            abreast=work.abreast,
+            threads=work.threads or max(1, len(os.sched_getaffinity(0)) // work.abreast),
+            policy="lru" if work.eviction == "lru" else "future",
+            readable=(tenants,),
+            writable=(tenants,),
+        ),
+        on_started=jobs.on_started,
+        on_done=jobs.on_done,
+        on_failed=jobs.on_failed,
+        limits=Limits(jobs=work.jobs, backlog_s=work.backlog_s, memory_bytes=work.memory_bytes),
+        isolation=Isolation(work.isolation),
+        max_workers=work.workers,
+        order=Order.FCFS if work.order == "arrival" else Order.WEIGHED,
+    )
+
+
 class Service:
     """A server without its listeners.
 
-    Args:   make_computing: from the callbacks to what computes.
+    Args:   make_pool: from the configuration and the jobs, which hear of their ends, to the pool.
     Raises: StateUnusable; StoreUnusable; FileError: the folder cannot be used.
     """
 
-    def __init__(self, config: Config, make_computing: Callable[[Callbacks], Computing], log: Log) -> None:
+    def __init__(self, config: Config, log: Log, make_pool: Callable[[Config, Jobs], WorkerPool] | None = None) -> None:
         self.config, self.log, self.metrics = config, log, Metrics()
         config.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.state = State(config.database)
@@ -45,7 +73,7 @@ class Service:
         self.uploads = Uploads(config, self.state, self.files, self.keys, self.metrics)
         self.programs = Programs(config, self.state, self.files)
         self.jobs = Jobs(config, self.state, self.files, self.keys, self.programs, self.uploads, self.metrics)
-        self.computing = make_computing(self.jobs.callbacks())
+        self.computing = (make_pool or pool_of)(config, self.jobs)
         self.seeing = Seeing(self.state, self.keys, self.jobs, self.metrics, self.computing)
         self._ended = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep_often, name="sweeper", daemon=True)

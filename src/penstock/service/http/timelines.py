@@ -94,17 +94,22 @@ class _Drawing:
         waiting = _Lanes(self._timeline, QUEUE, "waits")
         failed: dict[str, _Lanes] = {}
         ordered = sorted(jobs, key=lambda each: each.submitted_s)
-        queued = {each.job: waiting.of(each.submitted_s, each.started_s) for each in ordered}
+        queued = {each.spec.job: waiting.of(each.submitted_s, each.started_s) for each in ordered}
         for each in sorted(ordered, key=lambda each: each.started_s):
-            args = {"job": self._name(each), "tenant": each.tenant, "program": each.program, "state": each.state}
-            queue = queued[each.job]
+            args = {
+                "job": self._name(each),
+                "tenant": each.spec.tenant,
+                "program": each.spec.program,
+                "state": each.state,
+            }
+            queue = queued[each.spec.job]
             if queue is not None:
-                self._slice(queue, f"wait: {each.program}", each.submitted_s, each.started_s, "queue", args)
+                self._slice(queue, f"wait: {each.spec.program}", each.submitted_s, each.started_s, "queue", args)
             if each.times is None:
                 lanes = failed.setdefault(each.worker, _Lanes(self._timeline, each.worker, "failed"))
                 lane = lanes.of(each.started_s, each.ended_s)
                 if lane is not None:
-                    self._slice(lane, each.program, each.started_s, each.ended_s, "failed", args)
+                    self._slice(lane, each.spec.program, each.started_s, each.ended_s, "failed", args)
                 continue
             lane = self._slot(each, args)
             if queue is not None:
@@ -118,7 +123,9 @@ class _Drawing:
         lane = self._timeline.lane(each.worker, f"job slot {times.slot + 1}")
         waits = self._timeline.lane(each.worker, f"job slot {times.slot + 1}: waits for keys")
         self._slice(lane, "prepare", times.begun_s, times.run_s, "compute", args)
-        self._slice(lane, f"compute: {each.program}", times.run_s, times.ran_s, "compute", {**args, **each.figures})
+        self._slice(
+            lane, f"compute: {each.spec.program}", times.run_s, times.ran_s, "compute", {**args, **each.figures}
+        )
         self._slice(lane, "write", times.ran_s, times.ended_s, "write", args)
         for begin_s, end_s in times.key_waits:
             self._slice(waits, "wait for a key", begin_s, end_s, "key wait", {"job": args["job"]})

@@ -18,34 +18,25 @@ class Limits:
     memory_bytes: int | None = None
     """Of the values of all jobs that run at the same time; `None`: no limit."""
 
+    def admit(self, jobs: int, backlog_s: float, job_s: float, memory_bytes: int, *, is_draining: bool = False) -> None:
+        """Let a job in, of `job_s` predicted seconds and so many bytes.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
-    """What there is."""
-
-    jobs: int
-    """Waiting and running."""
-    backlog_s: float
-    is_draining: bool = False
-
-
-def admit(limits: Limits, load: Load, job_s: float, memory_bytes: int) -> None:
-    """Let a job in, of so many predicted seconds and bytes.
-
-    Raises: Refused: come back when there is room again. UsageError: it never fits.
-    """
-    if limits.memory_bytes is not None and memory_bytes > limits.memory_bytes:
-        raise UsageError(
-            f"the job needs {memory_bytes} bytes of memory, and jobs have {limits.memory_bytes}: take a smaller program"
-        )
-    mean_s = load.backlog_s / load.jobs if load.jobs else 0.0
-    if load.is_draining:
-        raise Refused(max(30.0, load.backlog_s), "the service is about to stop and takes no more jobs")
-    if load.jobs >= limits.jobs:
-        raise Refused(max(1.0, (load.jobs - limits.jobs + 1) * mean_s), f"{load.jobs} jobs wait, the most there may be")
-    # The first one is taken, however long it is.
-    if load.jobs and load.backlog_s + job_s > limits.backlog_s:
-        over_s = load.backlog_s + job_s - limits.backlog_s
-        raise Refused(
-            over_s, f"{load.backlog_s:.1f} s of work wait, and with this job they would exceed {limits.backlog_s:.1f} s"
-        )
+        Args:   jobs: waiting and running. backlog_s: their predicted seconds.
+        Raises: Refused: come back when there is room again. UsageError: it never fits.
+        """
+        if self.memory_bytes is not None and memory_bytes > self.memory_bytes:
+            raise UsageError(
+                f"the job needs {memory_bytes} bytes of memory, and jobs have {self.memory_bytes}: take a smaller "
+                "program"
+            )
+        if is_draining:
+            raise Refused(max(30.0, backlog_s), "the service is about to stop and takes no more jobs")
+        if jobs >= self.jobs:
+            over_s = (jobs - self.jobs + 1) * backlog_s / jobs if jobs else 0.0
+            raise Refused(max(1.0, over_s), f"{jobs} jobs wait, the most there may be")
+        # The first one is taken, however long it is.
+        over_s = backlog_s + job_s - self.backlog_s
+        if jobs and over_s > 0:
+            raise Refused(
+                over_s, f"{backlog_s:.1f} s of work wait, and with this job they would exceed {self.backlog_s:.1f} s"
+            )

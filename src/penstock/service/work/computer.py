@@ -9,9 +9,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -20,11 +19,11 @@ from penstock import _engine
 from penstock.errors import BudgetTooSmall, KeyMissing, KeyRefused, PenstockError, StoreUnusable, UsageError
 from penstock.keystore import KeyCache, KeyName, KeyPlan, KeyStore, KeyUse
 from penstock.keystore.stated import check_tag, stated_pair
-from penstock.native.compute import Computed, WholeOptions, compute_compiled
+from penstock.native.compute import WholeOptions, compute_compiled
 from penstock.native.engine import make_context
 from penstock.native.keys import SessionKeys
 from penstock.params.ckks import CkksParameters
-from penstock.service.work.messages import COUNTERS, JobFigures, JobSpec, WorkerSettings, content_of
+from penstock.service.work.messages import COUNTERS, Channel, JobFigures, JobSpec, WorkerSettings, content_of
 from penstock.service.work.programs import Program, compile_planned, lacking_keys, parameter_name, plan_program
 from penstock.service.work.record import SHORTEST_WAIT_S, JobTimes, merged
 from penstock.system.files import FileError, os_errors, write_atomic
@@ -49,10 +48,10 @@ class Cancelled(PenstockError):
 
 
 class Computer:
-    """The worker's side of the messages: one method for each, and threads that compute."""
+    """The worker's side of the messages, and threads that compute."""
 
-    def __init__(self, settings: WorkerSettings, say: Callable[..., None]) -> None:
-        self.settings, self._say = settings, say
+    def __init__(self, settings: WorkerSettings, channel: Channel) -> None:
+        self.settings, self._channel = settings, channel
         # A filter refuses io_uring, where there is one.
         self.store = KeyStore(settings.store, reader="pread", reading=True)
         self.cache = KeyCache(
@@ -79,32 +78,39 @@ class Computer:
         threading.Thread(target=self._tell, daemon=True).start()
 
     # Messages.
-    def do_run(self, job: dict[str, Any]) -> None:
-        spec = JobSpec.from_dict(job)
-        with self._lock:
-            self._running[spec.job] = spec, threading.Event()
-        self._jobs.put(spec)
+    def serve(self) -> None:
+        """Do what the front says. Raises: EOFError, OSError: it is gone."""
+        while True:
+            kind, content = self._channel.hear()
+            if kind == "run":
+                job = JobSpec.of(content["job"])
+                with self._lock:
+                    self._running[job.job] = job, threading.Event()
+                self._jobs.put(job)
+            elif kind == "coming":
+                self._plan_coming([JobSpec.of(fields) for fields in content["jobs"]])
+            elif kind == "cancel":
+                with self._lock:
+                    for job, cancelled in self._running.values():
+                        if job.job == content["job"]:
+                            cancelled.set()
+            elif kind == "forget":
+                self._forget(content["tenant"])
 
-    def do_cancel(self, job: str) -> None:
-        with self._lock:
-            if job in self._running:
-                self._running[job][1].set()
-
-    def do_forget(self, tenant: str) -> None:
+    def _forget(self, tenant: str) -> None:
         with self._lock:
             self._forgotten.add(tenant)
             for known in [known for known in self._names if known[0] == tenant]:
                 del self._names[known]
-            for spec, cancelled in self._running.values():
-                if spec.tenant == tenant:
+            for job, cancelled in self._running.values():
+                if job.tenant == tenant:
                     cancelled.set()
         self._forget_idle()
 
-    def do_coming(self, jobs: list[dict[str, Any]]) -> None:
+    def _plan_coming(self, jobs: Sequence[JobSpec]) -> None:
         """The jobs that run next, in order: their keys are kept, and read ahead, behind the running ones'."""
         uses: list[KeyUse] = []
-        for fields in jobs:
-            spec = JobSpec.from_dict(fields)
+        for spec in jobs:
             # One that fails says so when it runs; one that was never compiled has no known uses yet.
             with suppress(PenstockError, OSError):
                 program = self._programs.get(self._name(spec))
@@ -139,10 +145,10 @@ class Computer:
             now = stats.hits, stats.misses, stats.read_bytes, stats.expanded_bytes, stats.resident_bytes, progress
             if now != before:
                 before = now
-                self._say("figures", cache=self.cache_figures(), progress=progress, reads=self._reads())
+                self._channel.send("figures", cache=self.cache_figures(), progress=progress, reads=self._reads())
 
     def _reads(self) -> list[tuple[Any, ...]]:
-        """The latest reads of keys, as rows of `Record.read`."""
+        """The latest reads of keys, as a `ReadRecord` without its worker."""
         found, now = self.cache.take_reads(), time.monotonic()
         return [
             (name.tenant, name.key, read, expanded, ahead, now - began, now - ended)
@@ -155,23 +161,21 @@ class Computer:
         while True:
             spec = self._jobs.get()
             cancelled = self._running[spec.job][1]
+            kind, answer = "failed", dict[str, Any]()
             try:
                 figures, times = self._compute(spec, cancelled, contexts, number)
-                answer: dict[str, Any] = {"said": "done", "figures": asdict(figures), "times": asdict(times)}
-            except Cancelled:
-                answer = {"said": "failed", "reason": "cancelled", "retry": False}
+                kind, answer = "done", {"figures": figures, "times": times}
             except PenstockError as error:
-                again = isinstance(error, (BudgetTooSmall, StoreUnusable, FileError))
-                answer = {"said": "failed", "reason": str(error), "retry": again}
+                answer = {"reason": str(error), "retry": isinstance(error, BudgetTooSmall | StoreUnusable | FileError)}
             except MemoryError:
-                answer = {"said": "failed", "reason": "out of memory", "retry": True}
+                answer = {"reason": "out of memory", "retry": True}
             except BaseException as error:  # a panic of the engine is not an `Exception`
-                answer = {"said": "failed", "reason": f"{type(error).__name__}: {error}", "retry": False}
+                answer = {"reason": f"{type(error).__name__}: {error}", "retry": False}
             with self._lock:
                 self._running.pop(spec.job)
                 self._progress.pop(spec.job, None)
             self._forget_idle()
-            self._say(**answer, job=spec.job, cache=self.cache_figures(), reads=self._reads())
+            self._channel.send(kind, **answer, job=spec.job, cache=self.cache_figures(), reads=self._reads())
 
     def cache_figures(self) -> dict[str, Any]:
         """Counters of the cache, and the resident bytes: tenant -> key with its digest -> bytes."""
@@ -221,7 +225,12 @@ class Computer:
                 go_on,
             )
             ran_s = time.monotonic()
-            self._write(spec, program, context, done, contents, cancelled)
+            # Each output is whole or not there. The front syncs them.
+            writer = _engine.CkksWriter(contents.first)
+            for name, result in zip(program.outputs, done.outputs, strict=True):
+                _go_on(cancelled)
+                content = context.export_ciphertext(result, writer)
+                write_atomic(spec.outputs[name], content, force=True, mode=0o600, is_synced=False)
         finally:
             with self._lock:
                 self._plans.pop(spec.job, None)
@@ -268,7 +277,7 @@ class Computer:
                 params = planned.params
                 context = self._context(params, parameter_name(params), contexts)
                 known = compile_planned(planned, context, self.settings.threads)
-                self._say(
+                self._channel.send(
                     "program",
                     package=str(spec.package),
                     needs={f"{known.digest}/{key}": size for key, size in known.needs.items()},
@@ -318,22 +327,6 @@ class Computer:
             self._names[known] = names
             while len(self._names) > _NAMES_KEPT:
                 self._names.popitem(last=False)
-
-    def _write(
-        self,
-        spec: JobSpec,
-        program: Program,
-        context: _engine.CkksContext,
-        done: Computed,
-        contents: _Inputs,
-        cancelled: threading.Event,
-    ) -> None:
-        """The outputs, each whole or not at all. The front syncs them."""
-        writer = _engine.CkksWriter(contents.first)
-        for name, result in zip(program.outputs, done.outputs, strict=True):
-            _go_on(cancelled)
-            content = context.export_ciphertext(result, writer)
-            write_atomic(spec.outputs[name], content, force=True, mode=0o600, is_synced=False)
 
 
 class _Inputs:

@@ -13,8 +13,6 @@ import resource
 import struct
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.system.workers import no_core_files
@@ -81,26 +79,18 @@ _DENIED_EVERYWHERE = {
 """`io_uring` opens sockets past the filter; keys are read by `pread` then."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """What one worker needs."""
+def apply(readable: Sequence[Path] = (), writable: Sequence[Path] = ()) -> dict[str, str]:
+    """Take all measures that this kernel has: name -> `in force`, or why not.
 
-    readable: Sequence[Path] = ()
-    """Files and folders with all below them."""
-    writable: Sequence[Path] = ()
-    memory_bytes: int | None = None
-    """Of addresses; `None`: as many as there are."""
-
-
-def apply(bounds: Bounds) -> dict[str, str]:
-    """Take all measures that this kernel has: name -> `in force`, or why not."""
-    found = {"limits": _limits(bounds.memory_bytes)}
+    Args:   readable, writable: files and folders with all below them that the process needs.
+    """
+    found = {"limits": _limits()}
     if not sys.platform.startswith("linux"):
         return {**found, **dict.fromkeys(("no_new_privs", "landlock", "seccomp"), "not on this system")}
     library = ctypes.CDLL(None, use_errno=True)
     privileges = library.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     found["no_new_privs"] = "in force" if privileges == 0 else _why("prctl")
-    found["landlock"] = _landlock(library, bounds)
+    found["landlock"] = _landlock(library, readable, writable)
     found["seccomp"] = _seccomp(library)
     return found
 
@@ -109,20 +99,15 @@ def _why(what: str) -> str:
     return f"{what}: {os.strerror(ctypes.get_errno())}"
 
 
-def _limits(memory_bytes: int | None) -> str:
-    taken = ["core files", "descriptors"]
+def _limits() -> str:
     no_core_files()
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _MOST_FILES if hard == resource.RLIM_INFINITY else min(_MOST_FILES, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    if memory_bytes is not None:
-        with suppress(ValueError, OSError):  # a lower one holds already
-            resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-        taken.append("addresses")
-    return f"in force: {', '.join(taken)}"
+    return "in force: core files, descriptors"
 
 
-def _landlock(library: ctypes.CDLL, bounds: Bounds) -> str:
+def _landlock(library: ctypes.CDLL, readable: Sequence[Path], writable: Sequence[Path]) -> str:
     abi = library.syscall(_CREATE_RULESET, None, 0, _RULESET_VERSION)
     if abi < 1:
         return _why("this kernel has no Landlock")
@@ -134,7 +119,7 @@ def _landlock(library: ctypes.CDLL, bounds: Bounds) -> str:
     if ruleset < 0:
         return _why("Landlock")
     try:
-        for paths, wanted in ((_libraries(), _READ | _EXECUTE), (bounds.readable, _READ), (bounds.writable, _CHANGE)):
+        for paths, wanted in ((_libraries(), _READ | _EXECUTE), (readable, _READ), (writable, _CHANGE)):
             for path in paths:
                 _allow(library, ruleset, path, wanted & rights)
         for device in (Path("/dev/null"), Path("/dev/urandom"), Path("/dev/zero")):

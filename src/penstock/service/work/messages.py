@@ -5,13 +5,16 @@ Nothing here imports an evaluator: the front process has none.
 
 from __future__ import annotations
 
+import json
 import re
+import threading
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeVar
 
 from penstock.errors import PenstockError
-from penstock.service.work.record import Recorded
 
 COUNTERS = (
     "hits", "late_hits", "misses", "requested_bytes", "miss_bytes", "read_bytes", "expanded_bytes", "evictions",
@@ -31,12 +34,56 @@ def content_of(package: Path) -> str:
     return package.name if _SHA256.fullmatch(package.name) else str(package)
 
 
+def _plain(value: Any) -> Any:
+    """For JSON: the text of a path, the fields of a dataclass."""
+    return str(value) if isinstance(value, Path) else asdict(value)
+
+
+def _paths(value: Any) -> Any:
+    """A path, a table of paths, or several, from JSON."""
+    if isinstance(value, dict):
+        return {name: Path(path) for name, path in value.items()}
+    return tuple(map(Path, value)) if isinstance(value, list) else Path(value)
+
+
+class Channel:
+    """One end of the socket between the front and a worker: messages are JSON objects. `send` is thread safe."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.connection, self._lock = Connection(descriptor), threading.Lock()
+
+    def send(self, kind: str, **content: Any) -> None:
+        """Send a message. A dead other end is found out when it is heard."""
+        with self._lock, suppress(OSError):
+            self.connection.send_bytes(json.dumps({"kind": kind, **content}, default=_plain).encode())
+
+    def hear(self) -> tuple[str, dict[str, Any]]:
+        """The kind and the content of the next message. Raises: EOFError, OSError: the other end is gone."""
+        content = json.loads(self.connection.recv_bytes())
+        return content.pop("kind"), content
+
+
+Sent = TypeVar("Sent", bound="Message")
+
+
+class Message:
+    """A dataclass that a `Channel` carries."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls: type[Sent], fields: dict[str, Any]) -> Sent:
+        """The message of its fields in JSON."""
+        kinds = cls.__annotations__
+        return cls(**{name: _paths(value) if "Path" in kinds[name] else value for name, value in fields.items()})
+
+
 EXPIRED = "expired: "
 """The reason of a job that failed by its deadline begins with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobSpec:
+class JobSpec(Message):
     """One job. All its data are files."""
 
     job: str
@@ -67,22 +114,6 @@ class JobSpec:
     """The budget of keys for which the program was planned at its deployment; 0: the worker's own. Another plan could
     need other keys."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        fields = asdict(self)
-        for name in ("package", "store"):
-            fields[name] = str(fields[name])
-        for name in ("inputs", "outputs"):
-            fields[name] = {key: str(path) for key, path in fields[name].items()}
-        return fields
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> JobSpec:
-        """Of `to_dict`."""
-        paths = {name: Path(fields[name]) for name in ("package", "store")}
-        named = {name: {key: Path(path) for key, path in fields[name].items()} for name in ("inputs", "outputs")}
-        return cls(**{**fields, **paths, **named})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFigures:
@@ -110,44 +141,8 @@ class Refused(PenstockError):
         self.retry_after_s, self.why = retry_after_s, why
 
 
-class Computing(Protocol):
-    """Computes jobs. Thread safe.
-
-    Its constructor takes the callbacks `on_started(job)`, `on_done(job, figures)`, `on_failed(job, reason, retry)`.
-    They are called from one thread, one at a time. A job starts again where its worker died; its outputs are on disk
-    when it is done; `retry` says whether the same job may succeed another time.
-    """
-
-    def start(self) -> None:
-        """Start the workers."""
-
-    def submit(self, job: JobSpec) -> None:
-        """Take a job. Raises: Refused, and then nothing of it is kept."""
-
-    def cancel(self, job: str) -> bool:
-        """Whether the job was there; no callback follows. A job that computes ends without results."""
-
-    def forget_tenant(self, tenant: str) -> None:
-        """Cancel the tenant's jobs, and let go of its keys."""
-
-    def snapshot(self, most: int | None = None) -> dict[str, Any]:
-        """Queue (its first `most` jobs), running jobs, key bytes by tenant, hits, misses, budget."""
-
-    def recorded(self) -> Recorded:
-        """The latest jobs that ended, reads of keys, and samples."""
-
-    def pause(self, is_paused: bool) -> None:
-        """Take jobs, and begin none until this is called with `False`, or `drain`."""
-
-    def drain(self, timeout_s: float) -> None:
-        """Take no more; return when all is done, or after the time."""
-
-    def close(self) -> None:
-        """Stop at once. Jobs that did not end are the caller's to submit again."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerSettings:
+class WorkerSettings(Message):
     """The settings of a worker process, sent at its start."""
 
     store: Path
@@ -165,17 +160,3 @@ class WorkerSettings:
     """Folders of packages and inputs. The store is always readable, and never writable."""
     writable: tuple[Path, ...] = ()
     """Folders of outputs."""
-    memory_bytes: int | None = None
-    """Of addresses of the process; `None`: no limit."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        fields = asdict(self)
-        folders = {name: [str(path) for path in fields[name]] for name in ("readable", "writable")}
-        return {**fields, "store": str(self.store), **folders}
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> WorkerSettings:
-        """Of `to_dict`."""
-        folders = {name: tuple(map(Path, fields[name])) for name in ("readable", "writable")}
-        return cls(**{**fields, "store": Path(fields["store"]), **folders})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -14,12 +16,12 @@ from multiprocessing.connection import wait
 from typing import Any
 
 from penstock.errors import UsageError
-from penstock.service.work.admission import Limits, Load, admit
-from penstock.service.work.messages import COUNTERS, EXPIRED, JobFigures, JobSpec, WorkerSettings
+from penstock.service.work.admission import Limits
+from penstock.service.work.messages import COUNTERS, EXPIRED, Channel, JobFigures, JobSpec, WorkerSettings
 from penstock.service.work.order import Order, Rule
-from penstock.service.work.process import WorkerProcess
-from penstock.service.work.record import JobRecord, JobTimes, Record, Recorded, Sample
+from penstock.service.work.record import JobRecord, JobTimes, ReadRecord, Record, Recorded, Sample
 from penstock.service.work.waiting import Entry, Queue
+from penstock.system.workers import interrupts_held, python_module
 
 MOST_DEATHS = 3
 """Workers that one job may take with it."""
@@ -28,6 +30,13 @@ COMING = 4
 _TICK_S = 0.25
 _BACK_OFF_S = (0.0, 0.1, 0.5, 2.0, 5.0)
 """Before a worker is started again that has died that often without a finished job."""
+
+_ENDING_S = 5.0
+_PASSED = (
+    "PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TMPDIR", "TZ", "VIRTUAL_ENV", "PYTHONPATH", "PYTHONHASHSEED",
+    "PENSTOCK_CPU", "MALLOC_ARENA_MAX",
+)  # fmt: skip
+"""Variables that a worker gets: no other one, since secrets may be among them."""
 
 
 class Isolation(str, Enum):
@@ -39,8 +48,69 @@ class Isolation(str, Enum):
     """Each tenant has its own, which is stopped when it has nothing to do; the budget is dealt in equal parts."""
 
 
+class WorkerProcess:
+    """Started at once; messages wait until it can hear.
+
+    Args:   name: of the tenant that it is for; empty: all.
+    """
+
+    def __init__(self, settings: WorkerSettings, name: str) -> None:
+        self.name = name
+        self.jobs: set[str] = set()
+        """That it computes."""
+        self.coming: list[str] = []
+        self.progress: dict[str, list[int]] = {}
+        """Job -> tasks that have ended, and all, as it said last."""
+        self.cache: dict[str, Any] = {}
+        """Its last word on its keys."""
+        self.isolation: dict[str, str] = {}
+        """Which measures are in force; empty: it is not ready yet."""
+        self.idle_since_s = time.monotonic()
+        self.ending = ""
+        here, there = socket.socketpair()
+        environment = {name: os.environ[name] for name in _PASSED if name in os.environ}
+        # OpenBLAS starts threads that nobody uses here.
+        environment["OPENBLAS_NUM_THREADS"] = "1"
+        with there, interrupts_held():
+            self._process = subprocess.Popen(
+                [*python_module("penstock.service.work.worker"), str(there.fileno()), str(os.getpid())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[there.fileno()],
+                env=environment,
+            )
+        self.channel = Channel(here.detach())
+        self.channel.send("open", settings=settings)
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        return f"worker of {self.name}" if self.name else "worker"
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def figures(self) -> dict[str, Any]:
+        """For the snapshot."""
+        return {"pid": self.pid, "tenant": self.name or None, "jobs": sorted(self.jobs), "isolation": self.isolation}
+
+    def end(self) -> None:
+        """Close its socket; a process that does not end by that is killed."""
+        self.channel.connection.close()
+        try:
+            status = self._process.wait(_ENDING_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            status = self._process.wait()
+        self.ending = f"signal {-status}" if status < 0 else f"exit status {status}"
+
+
 class WorkerPool:
-    """Implements `penstock.service.work.messages.Computing`.
+    """Computes jobs in worker processes. Thread safe.
+
+    Callbacks are called from one thread, one at a time. A job starts again where its worker died; its outputs are on
+    disk when it is done; `retry` says whether the same job may succeed another time.
 
     Args:   settings: of a worker; under `process` each gets the budget over `max_workers`. order: `fcfs` for
             comparison. idle_s: after which a tenant's own worker is stopped. coming: jobs whose keys are planned
@@ -82,6 +152,7 @@ class WorkerPool:
 
     # The interface.
     def start(self) -> None:
+        """Start the workers."""
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._serve, name="penstock-pool", daemon=True)
@@ -90,19 +161,22 @@ class WorkerPool:
                 self._thread.start()
 
     def submit(self, job: JobSpec) -> None:
+        """Take a job. Raises: Refused, UsageError; then nothing of it is kept."""
         with self._lock:
             if job.job in self._queue:
                 raise UsageError(f"job {job.job} is here already: each has an identity of its own")
-            load = Load(
-                jobs=len(self._queue),
-                backlog_s=self._queue.backlog_s() / self.settings.abreast,
+            self.limits.admit(
+                len(self._queue),
+                self._queue.backlog_s() / self.settings.abreast,
+                self._queue.service_s(job),
+                job.memory_bytes,
                 is_draining=self._draining or self._closed,
             )
-            admit(self.limits, load, self._queue.service_s(job), job.memory_bytes)
             self._queue.add(job, time.monotonic())
         self._wake()
 
     def cancel(self, job: str) -> bool:
+        """Whether the job was there; no callback follows. A job that computes ends without results."""
         with self._lock:
             entry = self._queue.get(job)
             if entry is None or entry.is_cancelled:
@@ -112,6 +186,7 @@ class WorkerPool:
         return True
 
     def forget_tenant(self, tenant: str) -> None:
+        """Cancel the tenant's jobs, and let go of its keys."""
         with self._lock:
             for entry in self._queue.of_tenant(tenant):
                 if not entry.is_cancelled:
@@ -119,10 +194,11 @@ class WorkerPool:
             self._queue.forget(tenant)
             self._record.forget(tenant)
             for worker in self._workers.values():
-                worker.say("forget", tenant=tenant)
+                worker.channel.send("forget", tenant=tenant)
         self._wake()
 
     def snapshot(self, most: int | None = None) -> dict[str, Any]:
+        """Queue (its first `most` jobs), running jobs, key bytes by tenant, hits, misses, budget."""
         with self._lock:
             now, residents = time.monotonic(), self._residents()
             waiting, running = self._queue.waiting(), self._queue.running()
@@ -150,20 +226,24 @@ class WorkerPool:
             }
 
     def pause(self, is_paused: bool) -> None:
+        """Take jobs, and begin none until this is called with `False`, or `drain`."""
         with self._lock:
             self._paused = is_paused
         self._wake()
 
     def recorded(self) -> Recorded:
+        """The latest jobs that ended, reads of keys, and samples."""
         with self._lock:
             return self._record.copy()
 
     def drain(self, timeout_s: float) -> None:
+        """Take no more; return when all is done, or after the time."""
         with self._lock:
             self._draining, self._paused = True, False
             self._lock.wait_for(lambda: self._closed or not (len(self._queue) or self._calling), timeout_s)
 
     def close(self) -> None:
+        """Stop at once. Jobs that did not end are the caller's to submit again."""
         with self._lock:
             self._closed = True
             self._lock.notify_all()
@@ -185,7 +265,7 @@ class WorkerPool:
             with self._lock:
                 if self._closed:
                     return
-                connections = {worker.connection: name for name, worker in self._workers.items()}
+                connections = {worker.channel.connection: name for name, worker in self._workers.items()}
             ready = wait([self._wake_read, *connections], _TICK_S)
             calls: list[Callable[[], object]] = []
             if self._wake_read in ready:
@@ -206,60 +286,51 @@ class WorkerPool:
                 self._lock.notify_all()
 
     def _heard(self, name: str) -> list[Callable[[], object]]:
-        worker = self._workers[name]
+        """All messages that have come from a worker. A dead one is lost when it has said all."""
+        worker, calls = self._workers[name], list[Callable[[], object]]()
         try:
-            said = worker.hear()
+            while worker.channel.connection.poll():
+                kind, content = worker.channel.hear()
+                self._record.reads.extend(ReadRecord(worker.label, *row) for row in content.get("reads", ()))
+                worker.cache = content.get("cache", worker.cache)
+                if kind == "ready":
+                    worker.isolation = content["isolation"]
+                elif kind == "figures":
+                    worker.progress = content["progress"]
+                elif kind == "program":
+                    self._queue.learn(content["package"], content["needs"])
+                else:
+                    calls += self._ended(worker, content)
         except (EOFError, OSError):
-            return self._died(name)
-        calls: list[Callable[[], object]] = []
-        for each in said:
-            what = each.pop("said")
-            self._record.read(worker.label, each.get("reads", ()))
-            if what == "ready":
-                worker.isolation = each["isolation"]
-            elif what == "figures":
-                worker.cache, worker.progress = each["cache"], each["progress"]
-            elif what == "program":
-                self._queue.learn(each["package"], each["needs"])
-            elif what in ("done", "failed"):
-                calls += self._ended(worker, what, each)
+            calls += self._died(name)
         return calls
 
-    def _ended(self, worker: WorkerProcess, what: str, said: dict[str, Any]) -> list[Callable[[], object]]:
-        worker.cache, worker.idle_since_s = said["cache"], time.monotonic()
-        self._died_in_row = 0
-        job = said["job"]
+    def _ended(self, worker: WorkerProcess, content: dict[str, Any]) -> list[Callable[[], object]]:
+        """A job is done, or has failed: the end of its place in the queue."""
+        now, job = time.monotonic(), content["job"]
+        worker.idle_since_s, self._died_in_row = now, 0
         worker.jobs.discard(job)
         worker.progress.pop(job, None)
         entry = self._queue.remove(job)
         if entry is None or entry.is_cancelled:
             return []
-        self._keep(entry, worker, what, said)
-        if what == "failed":
-            reason, retry = said["reason"], said["retry"]
-            return [lambda: self._on_failed(job, reason, retry)]
-        figures = replace(JobFigures(**said["figures"]), queue_s=entry.queue_s)
-        self._queue.measured(entry, figures)
-        return [lambda: self._on_done(job, figures)]
-
-    def _keep(self, entry: Entry, worker: WorkerProcess, what: str, said: dict[str, Any]) -> None:
-        """Note a job that ended."""
-        spec, now = entry.spec, time.monotonic()
-        times = JobTimes.from_dict(said["times"]) if "times" in said else None
-        self._record.ended(
+        times = JobTimes(**content["times"]) if "times" in content else None
+        self._record.jobs.append(
             JobRecord(
-                job=spec.job,
-                tenant=spec.tenant,
-                program=spec.program,
-                state=what,
+                spec=entry.spec,
                 worker=worker.label,
                 submitted_s=entry.submitted_s,
                 started_s=now if entry.started_s is None else entry.started_s,
                 ended_s=now if times is None else times.ended_s,
                 times=times,
-                figures=dict(said.get("figures", {})),
+                figures=content.get("figures", {}),
             )
         )
+        if times is None:
+            return [partial(self._on_failed, job, content["reason"], content["retry"])]
+        figures = replace(JobFigures(**content["figures"]), queue_s=entry.queue_s)
+        self._queue.measured(entry, figures)
+        return [partial(self._on_done, job, figures)]
 
     def _counters(self) -> dict[str, int]:
         """Of all workers since the pool began."""
@@ -294,7 +365,7 @@ class WorkerPool:
             elif entry.deaths >= MOST_DEATHS:
                 self._queue.remove(job)
                 reason = f"the worker died {entry.deaths} times while it ran this job: {worker.ending}"
-                calls.append(lambda job=job, reason=reason: self._on_failed(job, reason, False))  # type: ignore[misc]
+                calls.append(partial(self._on_failed, job, reason, False))
             else:
                 self._queue.waits_again(entry)
         if self.isolation is Isolation.SHARED and not self._closed and not pause_s:
@@ -309,7 +380,7 @@ class WorkerPool:
         entry.is_cancelled = True
         for worker in self._workers.values():
             if entry.spec.job in worker.jobs:
-                worker.say("cancel", job=entry.spec.job)
+                worker.channel.send("cancel", job=entry.spec.job)
 
     def _expired(self) -> list[Callable[[], object]]:
         """Jobs whose deadline is over. One that computes is told to end, and its worker goes on."""
@@ -322,7 +393,7 @@ class WorkerPool:
             when = "before it began" if entry.started_s is None else "while it computed"
             reason = f"{EXPIRED}its deadline of {entry.spec.deadline_s} s was over {when}"
             self._cancel(entry)
-            calls.append(lambda job=job, reason=reason: self._on_failed(job, reason, False))  # type: ignore[misc]
+            calls.append(partial(self._on_failed, job, reason, False))
         return calls
 
     def _hand_out(self) -> list[Callable[[], object]]:
@@ -338,9 +409,8 @@ class WorkerPool:
             worker = self._worker_of(self._owner(entry.spec.tenant))
             self._queue.started(entry, time.monotonic())
             worker.jobs.add(entry.spec.job)
-            worker.say("run", job=entry.spec.to_dict())
-            job = entry.spec.job
-            calls.append(lambda job=job: self._on_started(job))  # type: ignore[misc]
+            worker.channel.send("run", job=entry.spec)
+            calls.append(partial(self._on_started, entry.spec.job))
         self._tell_coming()
         return calls
 
@@ -352,7 +422,7 @@ class WorkerPool:
             names = [each.spec.job for each in coming]
             if names != worker.coming:
                 worker.coming = names
-                worker.say("coming", jobs=[each.spec.to_dict() for each in coming])
+                worker.channel.send("coming", jobs=[each.spec for each in coming])
 
     def _sample(self) -> None:
         running = len(self._queue.running())

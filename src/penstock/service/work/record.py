@@ -9,7 +9,9 @@ import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+
+from penstock.service.work.messages import JobSpec
 
 MOST_JOBS = 5000
 MOST_READS = 20_000
@@ -34,25 +36,15 @@ class JobTimes:
     ran_s: float
     """When the last operation had ended, and outputs were written."""
     ended_s: float
-    key_waits: tuple[tuple[float, float], ...]
+    key_waits: Sequence[Sequence[float]]
     """Beginning and end of each time in which some lane of the job waited for a key. Overlapping ones are one."""
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> JobTimes:
-        """Of `asdict`, through JSON."""
-        waits = tuple((float(start), float(end)) for start, end in fields["key_waits"])
-        return cls(**{**fields, "key_waits": waits})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRecord:
     """One job that ended."""
 
-    job: str
-    tenant: str
-    program: str
-    state: str
-    """`done` or `failed`."""
+    spec: JobSpec
     worker: str
     """Label of its worker."""
     submitted_s: float
@@ -61,12 +53,16 @@ class JobRecord:
     times: JobTimes | None
     """`None` of a job that failed."""
     figures: dict[str, Any]
-    """As of `JobFigures`; empty of a job that failed."""
+    """As of `JobFigures`, for JSON; empty of a job that failed."""
+
+    @property
+    def state(self) -> str:
+        """`done` or `failed`."""
+        return "failed" if self.times is None else "done"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadRecord:
-    """One load of rows of a key into memory."""
+class ReadRecord(NamedTuple):
+    """One load of rows of a key into memory. Workers tell all but their own label."""
 
     worker: str
     tenant: str
@@ -108,29 +104,10 @@ class Record:
     """Keeps the latest ones of each sort. Not thread safe."""
 
     def __init__(self) -> None:
-        self._jobs: deque[JobRecord] = deque(maxlen=MOST_JOBS)
-        self._reads: deque[ReadRecord] = deque(maxlen=MOST_READS)
+        self.jobs: deque[JobRecord] = deque(maxlen=MOST_JOBS)
+        """In the order in which they ended."""
+        self.reads: deque[ReadRecord] = deque(maxlen=MOST_READS)
         self._samples: deque[Sample] = deque(maxlen=MOST_SAMPLES)
-
-    def ended(self, job: JobRecord) -> None:
-        """Keep a job."""
-        self._jobs.append(job)
-
-    def read(self, worker: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Keep reads: rows of tenant, key, bytes read, bytes expanded, ahead, beginning, end."""
-        for tenant, key, read, expanded, ahead, began_s, ended_s in rows:
-            self._reads.append(
-                ReadRecord(
-                    worker=worker,
-                    tenant=tenant,
-                    key=key,
-                    read_bytes=read,
-                    expanded_bytes=expanded,
-                    ahead=ahead,
-                    began_s=began_s,
-                    ended_s=ended_s,
-                )
-            )
 
     def sample(self, found: Sample) -> None:
         """Keep a sample that says something new, not too soon after the last one."""
@@ -144,14 +121,14 @@ class Record:
 
     def forget(self, tenant: str) -> None:
         """Drop what tells of a tenant."""
-        self._jobs = deque((each for each in self._jobs if each.tenant != tenant), maxlen=MOST_JOBS)
-        self._reads = deque((each for each in self._reads if each.tenant != tenant), maxlen=MOST_READS)
+        self.jobs = deque((each for each in self.jobs if each.spec.tenant != tenant), maxlen=MOST_JOBS)
+        self.reads = deque((each for each in self.reads if each.tenant != tenant), maxlen=MOST_READS)
 
     def copy(self) -> Recorded:
         """All of it now."""
         return Recorded(
-            jobs=tuple(self._jobs),
-            reads=tuple(self._reads),
+            jobs=tuple(self.jobs),
+            reads=tuple(self.reads),
             samples=tuple(self._samples),
             unix_s=time.time() - time.monotonic(),
         )
