@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from penstock.errors import UsageError
 from penstock.system.toml import Strict, checked
@@ -17,57 +19,100 @@ DATABASE_VARIABLE = "PENSTOCK_DATABASE"
 """Overrides `database`: its URL may hold a password."""
 
 
-class TlsSpec(Strict):
+def _quantity(parse: Callable[[str, str], float]) -> BeforeValidator:
+    """Reads a quantity with its unit, as a person writes it."""
+
+    def read(text: object) -> float:
+        if not isinstance(text, str):
+            raise ValueError(f"{text!r}: a quantity is a string with its unit")
+        try:
+            return parse(text, "")
+        except UsageError as error:
+            raise ValueError(str(error).strip()) from error
+
+    return BeforeValidator(read)
+
+
+Size = Annotated[int, _quantity(parse_bytes)]
+Rate = Annotated[float, _quantity(parse_rate)]
+Seconds = Annotated[float, _quantity(parse_seconds)]
+
+
+class Table(Strict):
+    """A table of the file. Defaults are written as a person writes them."""
+
+    model_config = ConfigDict(frozen=True, validate_default=True)
+
+
+class TlsSpec(Table):
     """Files in PEM."""
 
     certificate: str
     key: str
 
 
-class LimitsSpec(Strict):
-    """Bounds for each tenant, and for the server."""
+class Limits(Table):
+    """Bounds for each tenant, and for the server: bytes, seconds and counts."""
 
-    tenant_bytes: str = "100 GB"
-    upload_bytes: str = "64 GB"
-    unfinished_uploads: int = Field(default=32, ge=1)
-    unfinished_jobs: int = Field(default=1000, ge=1)
-    connections: int = Field(default=256, ge=8)
-    tenant_requests: int = Field(default=64, ge=1)
-    requests_per_s: float = Field(default=200.0, gt=0)
-    slowest_upload: str = "1 kB/s"
-    program_seconds: str = "1 h"
-    program_bytes: str = "16 GB"
-    examine_seconds: str = "60 s"
-    examine_bytes: str = "4 GB"
-
-
-class RetentionSpec(Strict):
-    """How long things stay."""
-
-    uploads: str = "24 h"
-    inputs: str = "24 h"
-    results: str = "24 h"
-    jobs: str = "168 h"
+    tenant_bytes: Size = Field("100 GB")
+    upload_bytes: Size = Field("64 GB")
+    unfinished_uploads: int = Field(32, ge=1)
+    unfinished_jobs: int = Field(1000, ge=1)
+    connections: int = Field(256, ge=8)
+    tenant_requests: int = Field(64, ge=1)
+    """Of one tenant at the same time."""
+    requests_per_s: float = Field(200.0, gt=0)
+    """Of one tenant; twice as many may come at once."""
+    slowest_bytes_per_s: Rate = Field("1 kB/s", alias="slowest_upload")
+    program_s: Seconds = Field("1 h", alias="program_seconds")
+    """The most predicted seconds of a program."""
+    program_bytes: Size = Field("16 GB")
+    """The most predicted memory of a program, its keys included."""
+    examine_s: Seconds = Field("60 s", alias="examine_seconds")
+    """The longest time in which a package is examined."""
+    examine_bytes: Size = Field("4 GB")
 
 
-class WorkSpec(Strict):
+class Retention(Table):
+    """How long things stay, in seconds."""
+
+    uploads_s: Seconds = Field("24 h", alias="uploads")
+    inputs_s: Seconds = Field("24 h", alias="inputs")
+    results_s: Seconds = Field("24 h", alias="results")
+    jobs_s: Seconds = Field("168 h", alias="jobs")
+
+
+class Work(Table):
     """The processes that compute."""
 
-    abreast: int = Field(default=1, ge=1)
-    threads: int = Field(default=0, ge=0)
-    key_bytes: str = "2 GB"
-    key_floor: str = "0 B"
-    memory: str = "8 GB"
-    jobs: int = Field(default=10_000, ge=1)
-    backlog: str = "10 min"
-    isolation: str = Field(default="shared", pattern="^(shared|process)$")
-    workers: int = Field(default=4, ge=1)
-    order: str = Field(default="planned", pattern="^(planned|arrival)$")
-    eviction: str = Field(default="planned", pattern="^(planned|lru)$")
+    abreast: int = Field(1, ge=1)
+    """Jobs at the same time."""
+    threads: int = Field(0, ge=0)
+    """Of each job; 0: the cores, shared by the jobs abreast."""
+    key_bytes: Size = Field("2 GB")
+    key_floor_bytes: Size = Field("0 B", alias="key_floor")
+    """Of each tenant, that keys of others do not displace."""
+    memory_bytes: Size = Field("8 GB", alias="memory")
+    """Of the values of all jobs that run at the same time."""
+    jobs: int = Field(10_000, ge=1)
+    backlog_s: Seconds = Field("10 min", alias="backlog")
+    isolation: str = Field("shared", pattern="^(shared|process)$")
+    workers: int = Field(4, ge=1)
+    """Processes at most, under `process`."""
+    order: str = Field("planned", pattern="^(planned|arrival)$")
+    """`planned`: keys to read weighed against waiting; `arrival`."""
+    eviction: str = Field("planned", pattern="^(planned|lru)$")
+    """`planned`: keys that waiting jobs use last leave, and those of the next jobs are read ahead; `lru`."""
     machine: str = ""
+    """A fitted machine for predictions; empty: a nominal core."""
+
+    @property
+    def worker_key_bytes(self) -> int:
+        """The budget of keys of one worker. Under `process` the workers share the whole in equal parts."""
+        return self.key_bytes // (self.workers if self.isolation == "process" else 1)
 
 
-class ServeSpec(Strict):
+class ServeSpec(Table):
     """A serve.toml."""
 
     folder: str
@@ -75,73 +120,9 @@ class ServeSpec(Strict):
     admin: str = "127.0.0.1:8701"
     database: str = ""
     tls: TlsSpec | None = None
-    limits: LimitsSpec = LimitsSpec()
-    retention: RetentionSpec = RetentionSpec()
-    work: WorkSpec = WorkSpec()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Bytes, seconds and counts."""
-
-    tenant_bytes: int
-    upload_bytes: int
-    unfinished_uploads: int
-    unfinished_jobs: int
-    connections: int
-    tenant_requests: int
-    """Of one tenant at the same time."""
-    requests_per_s: float
-    """Of one tenant; twice as many may come at once."""
-    slowest_bytes_per_s: float
-    program_s: float
-    """The most predicted seconds of a program."""
-    program_bytes: int
-    """The most predicted memory of a program, its keys included."""
-    examine_s: float
-    """The longest time in which a package is examined."""
-    examine_bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retention:
-    """Seconds."""
-
-    uploads_s: float
-    inputs_s: float
-    results_s: float
-    jobs_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """The processes that compute."""
-
-    abreast: int
-    """Jobs at the same time."""
-    threads: int
-    """Of each job; 0: the cores, shared by the jobs abreast."""
-    key_bytes: int
-    key_floor_bytes: int
-    """Of each tenant, that keys of others do not displace."""
-    memory_bytes: int
-    """Of the values of all jobs that run at the same time."""
-    jobs: int
-    backlog_s: float
-    isolation: str
-    workers: int
-    """Processes at most, under `process`."""
-    order: str
-    """`planned`: keys to read weighed against waiting; `arrival`."""
-    eviction: str
-    """`planned`: keys that waiting jobs use last leave, and those of the next jobs are read ahead; `lru`."""
-    machine: str
-    """A fitted machine for predictions; empty: a nominal core."""
-
-    @property
-    def worker_key_bytes(self) -> int:
-        """The budget of keys of one worker. Under `process` the workers share the whole in equal parts."""
-        return self.key_bytes // (self.workers if self.isolation == "process" else 1)
+    limits: Limits = Limits()
+    retention: Retention = Retention()
+    work: Work = Work()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +162,6 @@ def embedded(folder: Path, port: int = 8700, admin_port: int = 8701) -> Config:
 def config_of(spec: ServeSpec, base: Path, where: str, first_tenant: str | None = None) -> Config:
     """Check a specification. Raises: UsageError, which names `where` and the field."""
     folder = base / spec.folder
-    limits, kept, work = spec.limits, spec.retention, spec.work
     listen, admin = _address(spec.listen, f"{where}: listen"), _address(spec.admin, f"{where}: admin")
     for name, (host, _) in (("listen", listen), ("admin", admin)):
         if spec.tls is None and not _is_loopback(host):
@@ -204,40 +184,9 @@ def config_of(spec: ServeSpec, base: Path, where: str, first_tenant: str | None 
         database=_database(os.environ.get(DATABASE_VARIABLE) or spec.database, folder, where),
         certificate=certificate,
         key=key,
-        limits=Limits(
-            tenant_bytes=parse_bytes(limits.tenant_bytes, f"{where}: limits.tenant_bytes"),
-            upload_bytes=parse_bytes(limits.upload_bytes, f"{where}: limits.upload_bytes"),
-            unfinished_uploads=limits.unfinished_uploads,
-            unfinished_jobs=limits.unfinished_jobs,
-            connections=limits.connections,
-            tenant_requests=limits.tenant_requests,
-            requests_per_s=limits.requests_per_s,
-            slowest_bytes_per_s=parse_rate(limits.slowest_upload, f"{where}: limits.slowest_upload"),
-            program_s=parse_seconds(limits.program_seconds, f"{where}: limits.program_seconds"),
-            program_bytes=parse_bytes(limits.program_bytes, f"{where}: limits.program_bytes"),
-            examine_s=parse_seconds(limits.examine_seconds, f"{where}: limits.examine_seconds"),
-            examine_bytes=parse_bytes(limits.examine_bytes, f"{where}: limits.examine_bytes"),
-        ),
-        retention=Retention(
-            uploads_s=parse_seconds(kept.uploads, f"{where}: retention.uploads"),
-            inputs_s=parse_seconds(kept.inputs, f"{where}: retention.inputs"),
-            results_s=parse_seconds(kept.results, f"{where}: retention.results"),
-            jobs_s=parse_seconds(kept.jobs, f"{where}: retention.jobs"),
-        ),
-        work=Work(
-            abreast=work.abreast,
-            threads=work.threads,
-            key_bytes=parse_bytes(work.key_bytes, f"{where}: work.key_bytes"),
-            key_floor_bytes=parse_bytes(work.key_floor, f"{where}: work.key_floor"),
-            memory_bytes=parse_bytes(work.memory, f"{where}: work.memory"),
-            jobs=work.jobs,
-            backlog_s=parse_seconds(work.backlog, f"{where}: work.backlog"),
-            isolation=work.isolation,
-            workers=work.workers,
-            order=work.order,
-            eviction=work.eviction,
-            machine=work.machine,
-        ),
+        limits=spec.limits,
+        retention=spec.retention,
+        work=spec.work,
         first_tenant=first_tenant,
     )
 
