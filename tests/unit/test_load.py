@@ -18,7 +18,7 @@ from penstock.package.content import ConstantsInMemory, Input, Output
 from penstock.package.file import write_package
 from penstock.params import catalogue
 from penstock.service.load.arrivals import Arrival, bursts, drawn, poisson, read_arrivals, zipf_shares
-from penstock.service.load.report import JobRow, by_program, by_tenant, percentile, summary
+from penstock.service.load.report import JobRow, by, percentile, summary
 from penstock.service.load.tenants import read_tenants
 
 
@@ -53,8 +53,8 @@ def test_percentiles_are_values_of_jobs_that_computed() -> None:
     assert (found["done"], found["refused"], found["failed"], found["unsent"], found["jobs"]) == (100, 1, 1, 1, 103)
     assert found["goodput_per_s"] == pytest.approx(25 / 50, abs=0.021)
     assert found["done_per_s"] == 2.0
-    (tenant,) = by_tenant(rows, 50.0, 0.25)
-    (program,) = by_program(rows, 50.0, None)
+    (tenant,) = by("tenant", rows, 50.0, 0.25)
+    (program,) = by("program", rows, 50.0, None)
     assert (program["program"], program["goodput_per_s"]) == ("p", 2.0)
     assert tenant["goodput_per_s"] == found["goodput_per_s"]
     assert (tenant["jobs"], tenant["done"], tenant["mean_s"]) == (103, 100, pytest.approx(0.505))
@@ -116,9 +116,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("old", "new", "says"),
     [
         ('"bob"', '"alice"', "twice"),
-        ('program = "echo"\n', "", "nothing else"),
-        ('{x = "x.ct"}', "{}", "table of files"),
-        ("[[tenant]]", "[[tenants]]", r"\[\[tenant\]\]"),
+        ('program = "echo"\n', "", r"'tenant\[0\].program' is missing"),
+        ('{x = "x.ct"}', "{}", r"'tenant\[0\].inputs' is {}: .* at least 1 item"),
+        ("[[tenant]]", "[[tenants]]", "unknown key 'tenants': did you mean 'tenant'"),
         ("=", "", "TOML"),
     ],
 )

@@ -13,13 +13,14 @@ from collections.abc import Callable
 
 import uvicorn
 
-from penstock.errors import PenstockError, UsageError
+from penstock.errors import PenstockError
 from penstock.explorer.app import application
 from penstock.explorer.engine import Engine
 from penstock.explorer.library import Library
 from penstock.explorer.live import Live
 from penstock.explorer.state import State
-from penstock.system.connections import BACKLOG, Notices, bounded, most_connections
+from penstock.system import connections
+from penstock.system.connections import Notices, most_connections
 from penstock.system.limits import shortage
 
 ADDRESS = "127.0.0.1"
@@ -62,19 +63,7 @@ def bound(port: int) -> socket.socket:
 
     Raises: UsageError: the port is taken, or may not be used.
     """
-    # The protocol is named because the event loop looks for it before it sends small packets at once; else each answer
-    # waits 40 ms for the browser to acknowledge its head.
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((ADDRESS, port))
-        listening.listen(128)  # so that whoever reads the address may connect at once
-    except OSError as error:
-        listening.close()
-        raise UsageError(
-            f"port {port} of {ADDRESS} cannot be used ({error.strerror}): name another one with --port, or 0 for any"
-        ) from error
-    return listening
+    return connections.bound((ADDRESS, port), "name another one with --port, or 0 for any")
 
 
 def serve(
@@ -97,18 +86,8 @@ def serve(
     port = listening.getsockname()[1]
     engine, notices = Engine(library), Notices(complain)
     server = _Server(
-        uvicorn.Config(
-            application(engine, port, live),
-            log_level="error",
-            access_log=False,
-            server_header=False,
-            date_header=False,
-            lifespan="off",
-            timeout_graceful_shutdown=GRACE_S,
-            h11_max_incomplete_event_size=65536,
-            http=bounded(notices, most_connections()),
-            ws="none",
-            backlog=BACKLOG,
+        connections.settings(
+            application(engine, port, live), notices, most_connections(), grace_s=GRACE_S, log_level="error"
         ),
         notices,
         alone=stop is None,

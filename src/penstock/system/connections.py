@@ -10,12 +10,16 @@ from __future__ import annotations
 import asyncio
 import errno
 import resource
+import socket
 import time
 from collections.abc import Callable
 from typing import Any
 
 import h11
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from penstock.errors import UsageError
 
 MOST_CONNECTIONS = 128
 SPARE_DESCRIPTORS = 64
@@ -70,6 +74,44 @@ class Notices:
         else:
             kind = type(error).__name__
             self.give(kind, f"{self.who}: {str(context.get('message'))[:100]} ({kind}: {str(error)[:100]})")
+
+
+def bound(address: tuple[str, int], remedy: str) -> socket.socket:
+    """A listening socket; port 0 takes a free one. Raises: UsageError: the port is taken, or may not be used."""
+    host, port = address
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # The protocol is named because the event loop looks for it before it sends small packets at once; else each answer
+    # waits 40 ms for the browser to acknowledge its head.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(1024)  # so that whoever reads the address may connect at once
+    except OSError as error:
+        listening.close()
+        raise UsageError(f"port {port} of {host} cannot be used ({error.strerror}): {remedy}") from error
+    return listening
+
+
+def settings(app: Any, notices: Notices, most: int, *, grace_s: int, log_level: str, **more: Any) -> uvicorn.Config:
+    """A server of `app` with at most so many connections, which says nothing of itself.
+
+    Args:   grace_s: the longest delay of its end by unfinished answers. more: of `uvicorn.Config`.
+    """
+    return uvicorn.Config(
+        app,
+        log_level=log_level,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        lifespan="off",
+        timeout_graceful_shutdown=grace_s,
+        h11_max_incomplete_event_size=65536,
+        http=bounded(notices, most),
+        ws="none",
+        backlog=BACKLOG,
+        **more,
+    )
 
 
 def bounded(notices: Notices, most: int, *, head_s: float = HEAD_S, unread_s: float = UNREAD_S) -> type[H11Protocol]:

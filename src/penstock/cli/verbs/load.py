@@ -83,7 +83,7 @@ def command(
     """
     from penstock.service.load.arrivals import read_arrivals
     from penstock.service.load.drive import Load
-    from penstock.service.load.report import by_program, by_tenant, summary
+    from penstock.service.load.report import by, summary
     from penstock.service.load.tenants import read_tenants
 
     if (rate is None) == (arrivals_file is None):
@@ -124,8 +124,8 @@ def command(
     result = {
         **summary(found, took_s, within_s),
         "seed": seed,
-        "tenants": by_tenant(found, took_s, within_s),
-        "programs": by_program(found, took_s, within_s),
+        "tenants": by("tenant", found, took_s, within_s),
+        "programs": by("program", found, took_s, within_s),
     }
     emit(result, output_format, table=lambda console: _draw(console, result))
 

@@ -39,9 +39,9 @@ Seconds = Annotated[float, _quantity(parse_seconds)]
 
 
 class Table(Strict):
-    """A table of the file. Defaults are written as a person writes them."""
+    """A table of the file."""
 
-    model_config = ConfigDict(frozen=True, validate_default=True)
+    model_config = ConfigDict(frozen=True)
 
 
 class TlsSpec(Table):
@@ -54,54 +54,54 @@ class TlsSpec(Table):
 class Limits(Table):
     """Bounds for each tenant, and for the server: bytes, seconds and counts."""
 
-    tenant_bytes: Size = Field("100 GB")
-    upload_bytes: Size = Field("64 GB")
-    unfinished_uploads: int = Field(32, ge=1)
-    unfinished_jobs: int = Field(1000, ge=1)
-    connections: int = Field(256, ge=8)
-    tenant_requests: int = Field(64, ge=1)
+    tenant_bytes: Size = parse_bytes("100 GB")
+    upload_bytes: Size = parse_bytes("64 GB")
+    unfinished_uploads: int = Field(default=32, ge=1)
+    unfinished_jobs: int = Field(default=1000, ge=1)
+    connections: int = Field(default=256, ge=8)
+    tenant_requests: int = Field(default=64, ge=1)
     """Of one tenant at the same time."""
-    requests_per_s: float = Field(200.0, gt=0)
+    requests_per_s: float = Field(default=200.0, gt=0)
     """Of one tenant; twice as many may come at once."""
-    slowest_bytes_per_s: Rate = Field("1 kB/s", alias="slowest_upload")
-    program_s: Seconds = Field("1 h", alias="program_seconds")
+    slowest_bytes_per_s: Rate = Field(default=parse_rate("1 kB/s"), alias="slowest_upload")
+    program_s: Seconds = Field(default=parse_seconds("1 h"), alias="program_seconds")
     """The most predicted seconds of a program."""
-    program_bytes: Size = Field("16 GB")
+    program_bytes: Size = parse_bytes("16 GB")
     """The most predicted memory of a program, its keys included."""
-    examine_s: Seconds = Field("60 s", alias="examine_seconds")
+    examine_s: Seconds = Field(default=parse_seconds("60 s"), alias="examine_seconds")
     """The longest time in which a package is examined."""
-    examine_bytes: Size = Field("4 GB")
+    examine_bytes: Size = parse_bytes("4 GB")
 
 
 class Retention(Table):
     """How long things stay, in seconds."""
 
-    uploads_s: Seconds = Field("24 h", alias="uploads")
-    inputs_s: Seconds = Field("24 h", alias="inputs")
-    results_s: Seconds = Field("24 h", alias="results")
-    jobs_s: Seconds = Field("168 h", alias="jobs")
+    uploads_s: Seconds = Field(default=parse_seconds("24 h"), alias="uploads")
+    inputs_s: Seconds = Field(default=parse_seconds("24 h"), alias="inputs")
+    results_s: Seconds = Field(default=parse_seconds("24 h"), alias="results")
+    jobs_s: Seconds = Field(default=parse_seconds("168 h"), alias="jobs")
 
 
 class Work(Table):
     """The processes that compute."""
 
-    abreast: int = Field(1, ge=1)
+    abreast: int = Field(default=1, ge=1)
     """Jobs at the same time."""
-    threads: int = Field(0, ge=0)
+    threads: int = Field(default=0, ge=0)
     """Of each job; 0: the cores, shared by the jobs abreast."""
-    key_bytes: Size = Field("2 GB")
-    key_floor_bytes: Size = Field("0 B", alias="key_floor")
+    key_bytes: Size = parse_bytes("2 GB")
+    key_floor_bytes: Size = Field(default=parse_bytes("0 B"), alias="key_floor")
     """Of each tenant, that keys of others do not displace."""
-    memory_bytes: Size = Field("8 GB", alias="memory")
+    memory_bytes: Size = Field(default=parse_bytes("8 GB"), alias="memory")
     """Of the values of all jobs that run at the same time."""
-    jobs: int = Field(10_000, ge=1)
-    backlog_s: Seconds = Field("10 min", alias="backlog")
-    isolation: str = Field("shared", pattern="^(shared|process)$")
-    workers: int = Field(4, ge=1)
+    jobs: int = Field(default=10_000, ge=1)
+    backlog_s: Seconds = Field(default=parse_seconds("10 min"), alias="backlog")
+    isolation: str = Field(default="shared", pattern="^(shared|process)$")
+    workers: int = Field(default=4, ge=1)
     """Processes at most, under `process`."""
-    order: str = Field("planned", pattern="^(planned|arrival)$")
+    order: str = Field(default="planned", pattern="^(planned|arrival)$")
     """`planned`: keys to read weighed against waiting; `arrival`."""
-    eviction: str = Field("planned", pattern="^(planned|lru)$")
+    eviction: str = Field(default="planned", pattern="^(planned|lru)$")
     """`planned`: keys that waiting jobs use last leave, and those of the next jobs are read ahead; `lru`."""
     machine: str = ""
     """A fitted machine for predictions; empty: a nominal core."""

@@ -10,8 +10,9 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, TypeVar
 
 MOST_KEPT = 5000
 """Jobs of a tenant that are remembered."""
@@ -21,6 +22,49 @@ MOST_TOLD = 1000
 """Jobs in one answer."""
 
 Event = dict[str, Any]
+Seen = TypeVar("Seen")
+
+
+class Waiting:
+    """Questions that wait for a change of what has a name. Thread safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._bells: dict[str, list[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
+
+    def changed(self, name: str) -> None:
+        """Let all who wait for it look again."""
+        with self._lock:
+            bells = list(self._bells.get(name, ()))
+        for loop, bell in bells:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(bell.set)
+
+    async def until(
+        self,
+        name: str,
+        is_over: Callable[[Seen], bool],
+        wait_s: float,
+        look: Callable[[], Awaitable[Seen]],
+        every_s: float,
+    ) -> Seen:
+        """What `look` sees, once that is over, or `wait_s` seconds are. It looks at each change, and every so often."""
+        bell, ends = (asyncio.get_running_loop(), asyncio.Event()), time.monotonic() + wait_s
+        with self._lock:
+            self._bells.setdefault(name, []).append(bell)
+        try:
+            while True:
+                bell[1].clear()
+                seen, left_s = await look(), ends - time.monotonic()
+                if left_s <= 0 or is_over(seen):
+                    return seen
+                with suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(bell[1].wait(), min(left_s, every_s))
+        finally:
+            with self._lock:
+                self._bells[name].remove(bell)
+                if not self._bells[name]:
+                    del self._bells[name]
 
 
 class _Tenant:
@@ -29,7 +73,6 @@ class _Tenant:
     def __init__(self) -> None:
         self.count = 0
         self.events: deque[Event] = deque()
-        self.waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
 
 class Feed:
@@ -37,7 +80,7 @@ class Feed:
 
     def __init__(self) -> None:
         self._start = secrets.token_hex(6)
-        self._lock = threading.Lock()
+        self._lock, self._waiting = threading.Lock(), Waiting()
         self._tenants: dict[str, _Tenant] = {}
         self._order: deque[tuple[str, int]] = deque()
         """Tenant and number of each job that is kept, and of some that are not, in the order in which they ended."""
@@ -56,10 +99,7 @@ class Feed:
                 kept = self._tenants[oldest]
                 if kept.count - len(kept.events) < number:
                     kept.events.popleft()
-            waiting = list(found.waiting)
-        for loop, changed in waiting:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(changed.set)
+        self._waiting.changed(tenant)
 
     def forget(self, tenant: str) -> None:
         """Drop all entries of a tenant's jobs. Their numbers go on, so that no cursor means another job."""
@@ -81,20 +121,10 @@ class Feed:
 
     async def wait(self, tenant: str, cursor: str, wait_s: float, is_over: Callable[[], bool]) -> dict[str, Any]:
         """As `after`, once a job has ended, or `wait_s` seconds are over, or `is_over` says so."""
-        watched = (asyncio.get_running_loop(), asyncio.Event())
-        with self._lock:
-            self._tenants.setdefault(tenant, _Tenant()).waiting.append(watched)
-        ends = time.monotonic() + wait_s
-        try:
-            while True:
-                watched[1].clear()
-                found, left = self.after(tenant, cursor), ends - time.monotonic()
-                if found["jobs"] or found["missed"] or left <= 0 or is_over():
-                    return found
-                try:
-                    await asyncio.wait_for(watched[1].wait(), min(left, 1.0))
-                except asyncio.TimeoutError:
-                    continue
-        finally:
-            with self._lock:
-                self._tenants[tenant].waiting.remove(watched)
+
+        async def look() -> dict[str, Any]:
+            return self.after(tenant, cursor)
+
+        return await self._waiting.until(
+            tenant, lambda seen: seen["jobs"] or seen["missed"] or is_over(), wait_s, look, every_s=1.0
+        )

@@ -13,19 +13,19 @@ import json
 import secrets
 import shutil
 import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy.exc import IntegrityError
 
 from penstock.errors import PenstockError, UsageError
 from penstock.service.http.config import Config
-from penstock.service.http.feed import Feed
+from penstock.service.http.feed import Feed, Waiting
 from penstock.service.http.keys import Keys
 from penstock.service.http.metrics import Metrics
 from penstock.service.http.problems import Problem, no_such
@@ -45,7 +45,10 @@ _SYNCED, _BOOT = "results synced", "boot"
 
 
 class Jobs:
-    """The jobs of all tenants. Call `connect` once, then `resume`."""
+    """The jobs of all tenants, and the pool that computes them. Call `start` once.
+
+    Args:   make_pool: from the configuration and these jobs, which hear of their ends, to the pool.
+    """
 
     def __init__(
         self,
@@ -56,15 +59,15 @@ class Jobs:
         programs: Programs,
         uploads: Uploads,
         metrics: Metrics,
+        make_pool: Callable[[Config, Jobs], WorkerPool],
     ) -> None:
         self._config, self._state, self._files = config, state, files
         self._keys, self._programs, self._uploads, self._metrics = keys, programs, uploads, metrics
-        self._computing: WorkerPool | None = None
         self._later: list[Callable[[], object]] = []
         self._handed: set[str] = set()
         """Jobs that the workers have, or will be given. Open jobs besides them wait for `submit_stray`."""
         self._lock, self._ended = threading.Lock(), threading.Event()
-        self._waiting: dict[str, list[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
+        self._waiting = Waiting()
         self._retrying = threading.Thread(target=self._retry, name="jobs-later", daemon=True)
         self._disk = ThreadPoolExecutor(4, thread_name_prefix="inputs")
         """Syncs inputs while the state is synced: the file system makes one of both."""
@@ -72,26 +75,19 @@ class Jobs:
         """Folders of results."""
         self.draining = False
         self.feed = Feed()
+        self.pool = make_pool(config, self)
 
-    # What the workers say, from another thread
-
-    def on_started(self, job: str) -> None:
-        """A job begins to compute."""
-        self._surely(partial(self._started, job, self._state.clock()))
-
-    def on_done(self, job: str, figures: JobFigures) -> None:
-        """The outputs of a job are on the disk."""
-        self._surely(partial(self._done, job, figures))
-
-    def on_failed(self, job: str, reason: str, retry: bool) -> None:
-        """A job failed; `retry`: another try may succeed."""
-        self._surely(partial(self._failed, job, reason, retry))
-
-    def connect(self, computing: WorkerPool) -> None:
-        """Begin to submit jobs to `computing`, which has started."""
-        self._computing = computing
+    def start(self) -> int:
+        """Start the workers, and submit the accepted jobs of an earlier server again; how many."""
+        self.pool.start()
         self._recover_results()
         self._retrying.start()
+        rows = self._state.open_jobs()
+        for row in rows:
+            self._drop_results(row)
+            self._state.move_job(row["job"], "queued", started_s=None)
+            self._submit_again(row["job"])
+        return len(rows)
 
     def close(self) -> None:
         """End the thread that tries again and syncs results."""
@@ -101,17 +97,15 @@ class Jobs:
             self._retrying.join(5)
             with suppress(Problem, OSError):
                 self.sync_results()
+        self.pool.close()
 
     def _surely(self, action: Callable[[], object]) -> None:
         """Do it, or do it again later where the database is away or the disk is full."""
         try:
             action()
         except (PenstockError, OSError):
-            self._do_later(action)
-
-    def _do_later(self, action: Callable[[], object]) -> None:
-        with self._lock:
-            self._later.append(action)
+            with self._lock:
+                self._later.append(action)
 
     def _retry(self) -> None:
         while not self._ended.wait(_LATER_S):
@@ -122,9 +116,20 @@ class Jobs:
             with suppress(Problem, OSError):
                 self.sync_results()
 
-    def _started(self, job: str, at_s: float) -> None:
-        self._state.move_job(job, "running", only=("queued",), started_s=at_s)
-        self._changed(job)
+    # What the workers say, from a thread of the pool
+
+    def on_started(self, job: str) -> None:
+        """A job begins to compute."""
+        now = self._state.clock()
+        self._surely(lambda: self._state.move_job(job, "running", only=("queued",), started_s=now))
+
+    def on_done(self, job: str, figures: JobFigures) -> None:
+        """The outputs of a job are in their files."""
+        self._surely(partial(self._done, job, figures))
+
+    def on_failed(self, job: str, reason: str, retry: bool) -> None:
+        """A job failed; `retry`: another try may succeed."""
+        self._surely(partial(self._failed, job, reason, retry))
 
     def _done(self, job: str, figures: JobFigures) -> None:
         row = self._state.job(job)
@@ -139,25 +144,8 @@ class Jobs:
         if len(outputs) < len(named):
             self._failed(job, "the worker said that the job was done, and results are missing", True)
             return
-        with self._lock:
-            now = self._state.clock()
-            self._unsynced.append(folder)
-        moved = self._state.move_job(
-            job,
-            "done",
-            ended_s=now,
-            figures=asdict(figures),
-            outputs={name: outputs[_file_of(at)] for at, name in enumerate(named)},
-            output_bytes=sum(outputs.values()),
-            expires_s=now + self._config.retention.results_s,
-        )
-        if moved:
-            self._metrics.job_ended(row["program"], "done", now - row["submitted_s"], figures)
-            self._tell(row, "done", now)
-        else:
-            self._drop_results(row)
-        self._let_go(job)
-        self._changed(job)
+        sizes = {name: outputs[_file_of(at)] for at, name in enumerate(named)}
+        self._end(row, "done", figures, figures=asdict(figures), outputs=sizes, output_bytes=sum(outputs.values()))
 
     def _failed(self, job: str, reason: str, retry: bool) -> None:
         row = self._state.job(job)
@@ -169,24 +157,26 @@ class Jobs:
             else:
                 self._let_go(job)
         else:
-            self._end(row, "expired" if reason.startswith(EXPIRED) else "failed", reason)
+            self._end(row, "expired" if reason.startswith(EXPIRED) else "failed", reason=reason[:2000])
 
-    def _end(self, row: Row, state: str, reason: str) -> bool:
-        now = self._state.clock()
-        kept_s = now + self._config.retention.jobs_s
-        moved = self._state.move_job(row["job"], state, ended_s=now, reason=reason[:2000], expires_s=kept_s)
+    def _end(self, row: Row, state: str, took: JobFigures | None = None, /, **values: Any) -> None:
+        """Let a job end, where it has not ended before."""
+        job, tenant, is_done = row["job"], row["tenant"], state == "done"
+        with self._lock:
+            now = self._state.clock()
+            if is_done:
+                self._unsynced.append(self._files.results(tenant, job))
+        kept_s = self._config.retention.results_s if is_done else self._config.retention.jobs_s
+        moved = self._state.move_job(job, state, ended_s=now, expires_s=now + kept_s, **values)
         if moved:
-            self._metrics.job_ended(row["program"], state, now - row["submitted_s"])
+            self._metrics.job_ended(row["program"], state, now - row["submitted_s"], took)
+            event = {"job": row["client_job"], "program": row["program"], "state": state}
+            times = {"submitted_s": row["submitted_s"], "started_s": row["started_s"], "ended_s": now}
+            self.feed.add(tenant, {**event, **times})
+        if moved != is_done:
             self._drop_results(row)
-            self._tell(row, state, now)
-        self._let_go(row["job"])
-        self._changed(row["job"])
-        return moved
-
-    def _tell(self, row: Row, state: str, ended_s: float) -> None:
-        """Put an ended job into the feed of its tenant."""
-        times = {"submitted_s": row["submitted_s"], "started_s": row["started_s"], "ended_s": ended_s}
-        self.feed.add(row["tenant"], {"job": row["client_job"], "program": row["program"], "state": state, **times})
+        self._let_go(job)
+        self._waiting.changed(job)
 
     def _let_go(self, job: str) -> None:
         with self._lock:
@@ -242,15 +232,6 @@ class Jobs:
 
     # Submission
 
-    def resume(self) -> int:
-        """Submit the accepted jobs of an earlier server again; how many."""
-        rows = self._state.open_jobs()
-        for row in rows:
-            self._drop_results(row)
-            self._state.move_job(row["job"], "queued", started_s=None)
-            self._submit_again(row["job"])
-        return len(rows)
-
     def _submit_again(self, job: str) -> None:
         """Submit an accepted job, later where the workers take none now."""
         with self._lock:
@@ -261,34 +242,30 @@ class Jobs:
             return
         deadline_s = row["request"].get("deadline_s")
         if deadline_s is not None and row["submitted_s"] + deadline_s <= self._state.clock():
-            self._end(row, "expired", "its deadline passed while it waited")
+            self._end(row, "expired", reason="its deadline passed while it waited")
             return
         try:
-            spec = self._spec(row)
-            assert self._computing is not None
-            self._computing.submit(spec)
+            self.pool.submit(self._spec(row))
         except Refused:
-            self._do_later(lambda: self._submit_again(job))
-        except Problem as problem:
-            if problem.status >= 500:
+            self._submit_later(job)
+        except (Problem, UsageError) as error:
+            if isinstance(error, Problem) and error.status >= 500:
                 raise
-            self._end(row, "failed", str(problem))
-        except UsageError as error:
-            self._end(row, "failed", str(error))
+            self._end(row, "failed", reason=str(error)[:2000])
+
+    def _submit_later(self, job: str, *, if_stray: bool = False) -> bool:
+        """Whether it will be submitted. `if_stray`: only where the workers neither have it, nor will be given it."""
+        with self._lock:
+            if if_stray and job in self._handed:
+                return False
+            self._handed.add(job)
+            self._later.append(lambda: self._submit_again(job))
+        return True
 
     def submit_stray(self) -> int:
         """Submit open jobs that the workers do not have, and how many: the database took them, and broke before it
         said so."""
-        rows = self._state.open_jobs()
-        return sum(self._submit_if_stray(row) for row in rows)
-
-    def _submit_if_stray(self, row: Row) -> bool:
-        with self._lock:
-            is_stray = row["job"] not in self._handed and self._computing is not None
-            if is_stray:
-                self._handed.add(row["job"])
-                self._later.append(lambda: self._submit_again(row["job"]))
-        return is_stray
+        return sum(self._submit_later(row["job"], if_stray=True) for row in self._state.open_jobs())
 
     def submit(self, caller: Caller, asked: Row) -> tuple[bool, Row]:
         """Whether the job is new, and the job. `asked`: job, program, inputs, priority, deadline_s.
@@ -303,27 +280,14 @@ class Jobs:
         if there is not None:
             self._state.settle()  # the first request may be waiting for the disk still
             return False, there
-        if self.draining or self._computing is None:
-            raise Problem(503, "the server is draining", remedy="come again later", kind="draining", retry_after_s=10)
-        program = self._programs.row(caller.tenant, asked["program"])
-        if request.get("package", program["package"]) != program["package"]:
-            raise Problem(
-                409, f"'{asked['program']}' is another package than the job is for", kind="other-package",
-                remedy="name the package that is deployed, or deploy the one that is named",
-            )  # fmt: skip
-        self._check_inputs(caller.tenant, program["description"], asked["inputs"])
-        needs = self._keys.needs(caller.tenant, program["description"])
-        if needs["lacking"]:
-            raise Problem(
-                424, f"{len(needs['lacking'])} of {len(needs['needed'])} keys are lacking", kind="keys-lacking",
-                remedy='make them and send them with "kind": "key", then submit the job again', more=needs,
-            )  # fmt: skip
+        program, pair = self._checked(caller.tenant, request)
+        most = self._config.limits.unfinished_jobs
         row = {
             "job": secrets.token_hex(16),
             "tenant": caller.tenant,
             "client_job": asked["job"],
             "digest": digest,
-            "request": json.dumps(request),
+            "request": request,
             "program": asked["program"],
             "package": program["package"],
             "state": "queued",
@@ -334,20 +298,31 @@ class Jobs:
         with self._lock:
             self._handed.add(row["job"])
         try:
-            is_new = self._add(row, program["description"])
-        except BaseException:
-            self._let_go(row["job"])  # if the database has it all the same, it is a stray one
-            raise
-        if not is_new:
+            if not self._state.add_job(row, most=most):
+                raise Problem(
+                    429, f"this tenant has {most} jobs that did not end", remedy="wait for some of them",
+                    kind="jobs", retry_after_s=max(1.0, program["description"]["predicted"]["seconds"]),
+                )  # fmt: skip
+        except IntegrityError:  # the same job came twice at once
             self._let_go(row["job"])
-            found = self._same(caller, asked["job"], digest)
-            if found is None:
+            there = self._same(caller, asked["job"], digest)
+            if there is None:
                 raise Problem(
                     503, "the same job was refused a moment ago", remedy="send it again", kind="job-refused",
                     retry_after_s=1,
-                )  # fmt: skip
-            return False, found
-        spec = self._hand_over(row, request, needs["pair"])
+                ) from None  # fmt: skip
+            return False, there
+        except BaseException:
+            self._let_go(row["job"])  # if the database has it all the same, it is a stray one
+            raise
+        try:
+            spec = self._spec(row, pair)
+            self.pool.submit(spec)
+        except (PenstockError, OSError) as error:
+            self._take_back(row)
+            if isinstance(error, Refused | UsageError):
+                raise _refusal(error) from error
+            raise
         # It computes already; the answer waits for the disk.
         self._state.record(caller, "submit", f"{asked['job']} {asked['program']}", soon=True)
         inputs = self._disk.submit(self._files.settle, list(spec.inputs.values()))
@@ -355,46 +330,31 @@ class Jobs:
         inputs.result()
         return True, self.show(caller.tenant, asked["job"])
 
-    def _add(self, row: Row, description: Row) -> bool:
-        """Whether the job is new. Raises: Problem: the tenant has too many."""
-        most = self._config.limits.unfinished_jobs
-        try:
-            if self._state.add_job(row, most=most):
-                return True
-        except IntegrityError:  # the same job came twice at once
-            return False
-        raise Problem(
-            429, f"this tenant has {most} jobs that did not end", remedy="wait for some of them",
-            kind="jobs", retry_after_s=max(1.0, description["predicted"]["seconds"]),
-        )  # fmt: skip
-
-    def _hand_over(self, row: Row, request: Row, pair: str | None) -> JobSpec:
-        """Give a job that was added to the workers; one that they refuse is removed again."""
-        assert self._computing is not None
-        try:
-            spec = self._spec({**row, "request": request}, pair)
-            self._computing.submit(spec)
-            return spec
-        except (PenstockError, OSError) as error:
-            self._take_back(row)
-            if isinstance(error, Refused):
-                raise Problem(
-                    429, error.why, remedy="come again when the answer says", kind="admission",
-                    retry_after_s=error.retry_after_s,
-                ) from error  # fmt: skip
-            if isinstance(error, UsageError):
-                raise Problem(
-                    422, str(error), remedy="submit a smaller program, or ask the operator to raise work.memory",
-                    kind="job-size",
-                ) from error  # fmt: skip
-            raise
+    def _checked(self, tenant: str, request: Row) -> tuple[Row, str | None]:
+        """The program of a request, and the tenant's key pair. Raises: Problem: the request cannot be a job now."""
+        if self.draining:
+            raise Problem(503, "the server is draining", remedy="come again later", kind="draining", retry_after_s=10)
+        program = self._programs.row(tenant, request["program"])
+        if request.get("package", program["package"]) != program["package"]:
+            raise Problem(
+                409, f"'{request['program']}' is another package than the job is for", kind="other-package",
+                remedy="name the package that is deployed, or deploy the one that is named",
+            )  # fmt: skip
+        self._check_inputs(tenant, program["description"], request["inputs"])
+        needs = self._keys.needs(tenant, program["description"])
+        if needs["lacking"]:
+            raise Problem(
+                424, f"{len(needs['lacking'])} of {len(needs['needed'])} keys are lacking", kind="keys-lacking",
+                remedy='make them and send them with "kind": "key", then submit the job again', more=needs,
+            )  # fmt: skip
+        return program, needs["pair"]
 
     def _take_back(self, row: Row) -> None:
-        """Remove a job that was not handed over. Where the database refuses that, it is accepted after all."""
+        """Remove a job that the pool did not take. Where the database refuses that, it is accepted after all."""
         try:
             self._state.remove_job(row["job"])
         except PenstockError:
-            self._do_later(lambda: self._submit_again(row["job"]))
+            self._submit_later(row["job"])
             raise
         self._let_go(row["job"])
         self._drop_results(row)
@@ -409,7 +369,7 @@ class Jobs:
         if there is None:
             return None
         if there["state"] in OPEN_STATES:
-            self._submit_if_stray(there)
+            self._submit_later(there["job"], if_stray=True)
         return _shown(there)
 
     def _check_inputs(self, tenant: str, description: Row, inputs: Mapping[str, str]) -> None:
@@ -471,38 +431,17 @@ class Jobs:
 
     async def wait(self, tenant: str, client_job: str, wait_s: float) -> Row:
         """The job when it ended, or after so many seconds."""
-        row = await asyncio.to_thread(self.row, tenant, client_job)
-        if row["state"] not in OPEN_STATES or wait_s <= 0:
-            return _shown(row)
-        ends = time.monotonic() + wait_s
-        watched = (asyncio.get_running_loop(), asyncio.Event())
-        with self._lock:
-            self._waiting.setdefault(row["job"], []).append(watched)
-        try:
-            while True:
-                watched[1].clear()
-                row = await asyncio.to_thread(self.row, tenant, client_job)
-                left = ends - time.monotonic()
-                if row["state"] not in OPEN_STATES or left <= 0 or self.draining:
-                    return _shown(row)
-                try:
-                    # Another process may have ended it: the state is read again now and then.
-                    await asyncio.wait_for(watched[1].wait(), min(left, 2.0))
-                except asyncio.TimeoutError:
-                    continue
-        finally:
-            with self._lock:
-                others = self._waiting[row["job"]]
-                others.remove(watched)
-                if not others:
-                    del self._waiting[row["job"]]
 
-    def _changed(self, job: str) -> None:
-        with self._lock:
-            waiting = list(self._waiting.get(job, ()))
-        for loop, event in waiting:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(event.set)
+        def look() -> Awaitable[Row]:
+            return asyncio.to_thread(self.row, tenant, client_job)
+
+        row = await look()
+        if wait_s > 0 and row["state"] in OPEN_STATES:
+            # Another process may end it: the state is read again now and then.
+            row = await self._waiting.until(
+                row["job"], lambda row: row["state"] not in OPEN_STATES or self.draining, wait_s, look, every_s=2.0
+            )
+        return _shown(row)
 
     def output(self, tenant: str, client_job: str, name: str) -> Path:
         """The file of a result."""
@@ -529,9 +468,8 @@ class Jobs:
         row = self.row(caller.tenant, client_job)
         if row["state"] in OPEN_STATES:
             # First the state: a database that is away refuses, and then the job goes on.
-            self._end(row, "cancelled", "cancelled by the client")
-            if self._computing is not None:
-                self._computing.cancel(row["job"])
+            self._end(row, "cancelled", reason="cancelled by the client")
+            self.pool.cancel(row["job"])
         elif row["state"] == "done":
             self.expire([row])
         return self.show(caller.tenant, client_job)
@@ -540,11 +478,9 @@ class Jobs:
         """Cancel the jobs of a tenant, and let the workers forget it."""
         for row in self._state.open_jobs():
             if row["tenant"] == tenant:
-                self._end(row, "cancelled", "the tenant was deleted")
-                if self._computing is not None:
-                    self._computing.cancel(row["job"])
-        if self._computing is not None:
-            self._computing.forget_tenant(tenant)
+                self._end(row, "cancelled", reason="the tenant was deleted")
+                self.pool.cancel(row["job"])
+        self.pool.forget_tenant(tenant)
         self.feed.forget(tenant)
 
     # The end of things
@@ -580,6 +516,17 @@ def _boot() -> str:
 def _file_of(number: int) -> str:
     """The name of an output's file: names of outputs are anything."""
     return f"{number:04}.ciphertext"
+
+
+def _refusal(error: Refused | UsageError) -> Problem:
+    """The answer where the pool does not take a job."""
+    if isinstance(error, Refused):
+        return Problem(
+            429, error.why, remedy="come again when the answer says", kind="admission",
+            retry_after_s=error.retry_after_s,
+        )  # fmt: skip
+    remedy = "submit a smaller program, or ask the operator to raise work.memory"
+    return Problem(422, str(error), remedy=remedy, kind="job-size")
 
 
 def _shown(row: Row) -> Row:

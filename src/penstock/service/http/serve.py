@@ -8,60 +8,37 @@ import resource
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import uvicorn
 
-from penstock.errors import UsageError
 from penstock.service.http.admin import administration
 from penstock.service.http.app import application
 from penstock.service.http.config import Config
 from penstock.service.http.jobs import Jobs
-from penstock.service.http.limits import Application
 from penstock.service.http.logs import Log
-from penstock.service.http.service import Service
+from penstock.service.http.service import Service, pool_of
 from penstock.service.work.pool import WorkerPool
-from penstock.system.connections import BACKLOG, Notices, bounded
+from penstock.system.connections import Notices, bound, settings
 
 DRAIN_S = 30.0
 """How long jobs that run may take after SIGTERM."""
 GRACE_S = 5
 """How long answers may take after that."""
+_ANOTHER = "name another one, or 0 for any"
 
 
 class _Server(uvicorn.Server):
     """A server that leaves signals to `serve`."""
-
-    def __init__(self, config: uvicorn.Config, notices: Notices) -> None:
-        super().__init__(config)
-        self._notices = notices
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
 
 
-def bound(address: tuple[str, int]) -> socket.socket:
-    """A listening socket. Raises: UsageError: the port is taken, or the address is none of this machine."""
-    host, port = address
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-        listening.listen(1024)
-    except OSError as error:
-        listening.close()
-        raise UsageError(
-            f"port {port} of {host} cannot be used ({error.strerror}): name another one, or 0 for any"
-        ) from error
-    return listening
-
-
 def serve(
     config: Config,
     *,
-    make_pool: Callable[[Config, Jobs], WorkerPool] | None = None,
+    make_pool: Callable[[Config, Jobs], WorkerPool] = pool_of,
     say: Callable[[str], None] = print,
     log: Log | None = None,
 ) -> None:
@@ -72,9 +49,9 @@ def serve(
     """
     log = log or Log()
     _more_files()
-    sockets = [bound(config.listen)]
+    sockets = [bound(config.listen, _ANOTHER)]
     try:
-        sockets.append(bound(config.admin))
+        sockets.append(bound(config.admin, _ANOTHER))
         service = Service(config, log, make_pool)
         try:
             for whose, token in service.first_tokens().items():
@@ -99,7 +76,11 @@ async def _serve(service: Service, sockets: list[socket.socket], say: Callable[[
     loop, asked = asyncio.get_running_loop(), asyncio.Event()
     loop.set_exception_handler(notices.of_loop)
     apps = (application(service), administration(service))
-    servers = [_Server(_settings(app, service.config, notices), notices) for app in apps]
+    config, tls = service.config, dict[str, str]()
+    if config.certificate is not None and config.key is not None:
+        tls = {"ssl_certfile": str(config.certificate), "ssl_keyfile": str(config.key)}
+    more = {"grace_s": GRACE_S, "log_level": "critical", "proxy_headers": False, **tls}
+    servers = [_Server(settings(app, notices, config.limits.connections, **more)) for app in apps]
     service.drain_asked = lambda: loop.call_soon_threadsafe(asked.set)
 
     def signalled() -> None:
@@ -129,27 +110,6 @@ async def _serve(service: Service, sockets: list[socket.socket], say: Callable[[
         server.should_exit = True
     await asyncio.gather(*running)
     say("stopped")
-
-
-def _settings(app: Application, config: Config, notices: Notices) -> uvicorn.Config:
-    more: dict[str, Any] = {}
-    if config.certificate is not None and config.key is not None:
-        more = {"ssl_certfile": str(config.certificate), "ssl_keyfile": str(config.key)}
-    return uvicorn.Config(
-        app,
-        log_level="critical",
-        access_log=False,
-        server_header=False,
-        date_header=False,
-        lifespan="off",
-        timeout_graceful_shutdown=GRACE_S,
-        h11_max_incomplete_event_size=65536,
-        http=bounded(notices, config.limits.connections),
-        ws="none",
-        backlog=BACKLOG,
-        proxy_headers=False,
-        **more,
-    )
 
 
 def _more_files() -> None:

@@ -58,11 +58,11 @@ def pool_of(config: Config, jobs: Jobs) -> WorkerPool:
 class Service:
     """A server without its listeners.
 
-    Args:   make_pool: from the configuration and the jobs, which hear of their ends, to the pool.
+    Args:   make_pool: as of `Jobs`.
     Raises: StateUnusable; StoreUnusable; FileError: the folder cannot be used.
     """
 
-    def __init__(self, config: Config, log: Log, make_pool: Callable[[Config, Jobs], WorkerPool] | None = None) -> None:
+    def __init__(self, config: Config, log: Log, make_pool: Callable[[Config, Jobs], WorkerPool] = pool_of) -> None:
         self.config, self.log, self.metrics = config, log, Metrics()
         config.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.state = State(config.database)
@@ -72,8 +72,10 @@ class Service:
         self.keys = Keys(KeyStore(self.files.store), self.state)
         self.uploads = Uploads(config, self.state, self.files, self.keys, self.metrics)
         self.programs = Programs(config, self.state, self.files)
-        self.jobs = Jobs(config, self.state, self.files, self.keys, self.programs, self.uploads, self.metrics)
-        self.computing = (make_pool or pool_of)(config, self.jobs)
+        self.jobs = Jobs(
+            config, self.state, self.files, self.keys, self.programs, self.uploads, self.metrics, make_pool
+        )
+        self.computing = self.jobs.pool
         self.seeing = Seeing(self.state, self.keys, self.jobs, self.metrics, self.computing)
         self._ended = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep_often, name="sweeper", daemon=True)
@@ -82,9 +84,7 @@ class Service:
 
     def start(self) -> int:
         """Start the workers and submit the accepted jobs again; how many."""
-        self.computing.start()
-        self.jobs.connect(self.computing)
-        resumed = self.jobs.resume()
+        resumed = self.jobs.start()
         self._sweeper.start()
         return resumed
 
@@ -97,7 +97,6 @@ class Service:
         """Stop. Jobs that did not end are submitted again at the next start."""
         self._ended.set()
         self.jobs.close()
-        self.computing.close()
         self.state.close()
 
     def first_tokens(self) -> dict[str, NewToken]:

@@ -17,7 +17,20 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Select, create_engine, delete, event, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    Table,
+    and_,
+    create_engine,
+    delete,
+    event,
+    func,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from penstock.errors import PenstockError
@@ -139,19 +152,24 @@ class State:
 
     def noted(self, name: str) -> str | None:
         """A word that was kept; `None`: there is none."""
-        rows = self._rows(select(about.c.value).where(about.c.name == name))
-        return rows[0]["value"] if rows else None
+        row = self._row(about, name=name)
+        return None if row is None else row["value"]
 
     def _rows(self, query: Select[Any]) -> list[Row]:
         with self._reading() as connection:
-            return [dict(row) for row in connection.execute(query).mappings()]
+            return [_read(dict(row)) for row in connection.execute(query).mappings()]
 
-    def _kept_row(self, name: Any, query: Select[Any]) -> Row | None:
+    def _row(self, table: Table, **same: Any) -> Row | None:
+        """The row with these values; `None`: there is none."""
+        rows = self._rows(select(table).where(_has(table, same)))
+        return rows[0] if rows else None
+
+    def _kept_row(self, table: Table, **same: Any) -> Row | None:
         """The row of a token or a program, which requests ask for again and again."""
+        name = tuple(same.values())
         found, changes = self._kept.get(name), self._changes
         if found is None:
-            rows = self._rows(query)
-            found = _read(rows[0]) if rows else None
+            found = self._row(table, **same)
             with self._keeping:
                 if found is not None and self._is_sqlite and changes == self._changes and len(self._kept) < _MOST_KEPT:
                     self._kept[name] = found
@@ -167,6 +185,14 @@ class State:
             with self._keeping:
                 self._changes += 1
                 self._kept.clear()
+
+    def _update(self, table: Table, same: Mapping[str, Any], *, soon: bool = False, **values: Any) -> None:
+        with self._writing(soon=soon) as connection:
+            connection.execute(update(table).where(_has(table, same)).values(**values))
+
+    def _delete(self, table: Table, **same: Any) -> None:
+        with self._writing() as connection:
+            connection.execute(delete(table).where(_has(table, same)))
 
     def check(self) -> None:
         """Raises: Problem: the database does not answer."""
@@ -191,16 +217,8 @@ class State:
     ) -> None:
         """Keep a token of a tenant, or of operators (an empty tenant)."""
         with self._writing() as connection:
-            connection.execute(
-                insert(tokens).values(
-                    token=identity,
-                    tenant=tenant,
-                    digest=digest,
-                    scopes=" ".join(sorted(scopes)),
-                    created_s=self.clock(),
-                    expires_s=expires_s,
-                )
-            )
+            row = {"token": identity, "tenant": tenant, "digest": digest, "scopes": " ".join(sorted(scopes))}
+            connection.execute(insert(tokens).values(**row, created_s=self.clock(), expires_s=expires_s))
 
     def tokens(self, tenant: str) -> list[Row]:
         """Without digests."""
@@ -209,7 +227,7 @@ class State:
 
     def end_token(self, tenant: str, identity: str, at_s: float) -> bool:
         """Let a token end at a time, or earlier where it does already; whether there is one."""
-        mine = (tokens.c.tenant == tenant) & (tokens.c.token == identity)
+        mine = _has(tokens, {"tenant": tenant, "token": identity})
         with self._changing() as connection:
             row = connection.execute(select(tokens.c.expires_s).where(mine)).first()
             if row is None:
@@ -223,7 +241,7 @@ class State:
         parsed = parse_token(text)
         if parsed is None:
             return None
-        row = self._kept_row(parsed[0], select(tokens).where(tokens.c.token == parsed[0]))
+        row = self._kept_row(tokens, token=parsed[0])
         if row is None or not is_right(parsed[1], row["digest"]):
             return None
         ends = row["expires_s"]
@@ -268,33 +286,29 @@ class State:
         return True
 
     def upload(self, tenant: str, upload: str) -> Row | None:
-        rows = self._rows(select(uploads).where(uploads.c.tenant == tenant, uploads.c.upload == upload))
-        return rows[0] if rows else None
+        return self._row(uploads, tenant=tenant, upload=upload)
 
     def uploads(self, tenant: str) -> list[Row]:
         return self._rows(select(uploads).where(uploads.c.tenant == tenant).order_by(uploads.c.upload))
 
     def touch_upload(self, tenant: str, upload: str, expires_s: float) -> None:
-        with self._writing(soon=True) as connection:
-            mine = (uploads.c.tenant == tenant) & (uploads.c.upload == upload)
-            connection.execute(update(uploads).where(mine).values(expires_s=expires_s))
+        self._update(uploads, {"tenant": tenant, "upload": upload}, soon=True, expires_s=expires_s)
 
     def end_upload(
         self, tenant: str, upload: str, blob: Mapping[str, Any] | None = None, *, soon: bool = False
     ) -> bool:
         """Remove an upload, and in the same transaction add the blob that it became."""
         with self._writing(soon=soon) as connection:
-            mine = (uploads.c.tenant == tenant) & (uploads.c.upload == upload)
+            mine = _has(uploads, {"tenant": tenant, "upload": upload})
             gone = connection.execute(delete(uploads).where(mine)).rowcount
             if blob is not None:
-                same = (blobs.c.tenant == tenant) & (blobs.c.sha256 == blob["sha256"])
-                connection.execute(delete(blobs).where(same))
+                same = {"tenant": tenant, "sha256": blob["sha256"]}
+                connection.execute(delete(blobs).where(_has(blobs, same)))
                 connection.execute(insert(blobs).values(**blob))
         return bool(gone)
 
     def blob(self, tenant: str, sha256: str) -> Row | None:
-        rows = self._rows(select(blobs).where(blobs.c.tenant == tenant, blobs.c.sha256 == sha256))
-        return rows[0] if rows else None
+        return self._row(blobs, tenant=tenant, sha256=sha256)
 
     def blobs(self, tenant: str, kind: str | None = None) -> list[Row]:
         query = select(blobs).where(blobs.c.tenant == tenant).order_by(blobs.c.sha256)
@@ -302,51 +316,37 @@ class State:
 
     def keep_blob(self, tenant: str, sha256: str, kind: str, expires_s: float | None) -> None:
         """Let a blob stay as one of this kind would."""
-        with self._writing() as connection:
-            same = (blobs.c.tenant == tenant) & (blobs.c.sha256 == sha256)
-            connection.execute(update(blobs).where(same).values(kind=kind, expires_s=expires_s))
+        self._update(blobs, {"tenant": tenant, "sha256": sha256}, kind=kind, expires_s=expires_s)
 
     def remove_blob(self, tenant: str, sha256: str) -> None:
-        with self._writing() as connection:
-            connection.execute(delete(blobs).where((blobs.c.tenant == tenant) & (blobs.c.sha256 == sha256)))
+        self._delete(blobs, tenant=tenant, sha256=sha256)
 
     def expired(self) -> tuple[list[Row], list[Row], list[Row]]:
         """Uploads, blobs and ended jobs whose time is over."""
         now = self.clock()
-        return (
-            self._rows(select(uploads).where(uploads.c.expires_s <= now)),
-            self._rows(select(blobs).where(blobs.c.expires_s <= now)),
-            self._rows(select(jobs).where(jobs.c.expires_s <= now)),
-        )
+        ended = [self._rows(select(table).where(table.c.expires_s <= now)) for table in (uploads, blobs, jobs)]
+        return ended[0], ended[1], ended[2]
 
     # Programs
 
     def put_program(self, tenant: str, program: str, package: str, description: Mapping[str, Any]) -> None:
         """Add a program, or replace it."""
         with self._changing() as connection:
-            mine = (programs.c.tenant == tenant) & (programs.c.program == program)
-            connection.execute(delete(programs).where(mine))
-            connection.execute(
-                insert(programs).values(
-                    tenant=tenant,
-                    program=program,
-                    package=package,
-                    description=json.dumps(description),
-                    created_s=self.clock(),
-                )
-            )
+            same = {"tenant": tenant, "program": program}
+            connection.execute(delete(programs).where(_has(programs, same)))
+            row = {**same, "package": package, "description": json.dumps(description), "created_s": self.clock()}
+            connection.execute(insert(programs).values(**row))
 
     def programs(self, tenant: str) -> list[Row]:
-        return [_read(row) for row in self._rows(select(programs).where(programs.c.tenant == tenant))]
+        return self._rows(select(programs).where(programs.c.tenant == tenant))
 
     def program(self, tenant: str, program: str) -> Row | None:
         """It may be kept for the next call: it is not to be changed."""
-        mine = (programs.c.tenant == tenant) & (programs.c.program == program)
-        return self._kept_row((tenant, program), select(programs).where(mine))
+        return self._kept_row(programs, tenant=tenant, program=program)
 
     def remove_program(self, tenant: str, program: str) -> bool:
         with self._changing() as connection:
-            mine = (programs.c.tenant == tenant) & (programs.c.program == program)
+            mine = _has(programs, {"tenant": tenant, "program": program})
             return bool(connection.execute(delete(programs).where(mine)).rowcount)
 
     # Jobs
@@ -360,48 +360,54 @@ class State:
             unfinished = (jobs.c.tenant == row["tenant"]) & jobs.c.state.in_(OPEN_STATES)
             if int(connection.execute(select(func.count()).select_from(jobs).where(unfinished)).scalar() or 0) >= most:
                 return False
-            connection.execute(insert(jobs).values(**row))
+            connection.execute(insert(jobs).values(**_written(row)))
         return True
 
     def job_of(self, tenant: str, client_job: str) -> Row | None:
-        rows = self._rows(select(jobs).where(jobs.c.tenant == tenant, jobs.c.client_job == client_job))
-        return _read(rows[0]) if rows else None
+        return self._row(jobs, tenant=tenant, client_job=client_job)
 
     def job(self, job: str) -> Row | None:
-        rows = self._rows(select(jobs).where(jobs.c.job == job))
-        return _read(rows[0]) if rows else None
+        return self._row(jobs, job=job)
 
     def jobs(self, tenant: str, most: int = 1000) -> list[Row]:
         """The latest jobs of a tenant, the newest first."""
         query = select(jobs).where(jobs.c.tenant == tenant).order_by(jobs.c.submitted_s.desc()).limit(most)
-        return [_read(row) for row in self._rows(query)]
+        return self._rows(query)
 
     def open_jobs(self) -> list[Row]:
         """Of all tenants, in the order of submission."""
         query = select(jobs).where(jobs.c.state.in_(OPEN_STATES)).order_by(jobs.c.submitted_s)
-        return [_read(row) for row in self._rows(query)]
+        return self._rows(query)
 
     def done_since(self, at_s: float) -> list[Row]:
         """Jobs of all tenants that were done at or after a time."""
         query = select(jobs).where(jobs.c.state == "done", jobs.c.ended_s >= at_s).order_by(jobs.c.ended_s)
-        return [_read(row) for row in self._rows(query)]
+        return self._rows(query)
 
     def move_job(self, job: str, state: str, *, only: Sequence[str] = OPEN_STATES, **values: Any) -> bool:
         """Give a job another state, where it has one of `only` now; whether it had: `soon`."""
-        written = {name: json.dumps(v) if isinstance(v, dict) else v for name, v in values.items()}
         with self._writing(soon=True) as connection:
             mine = (jobs.c.job == job) & jobs.c.state.in_(only)
-            return bool(connection.execute(update(jobs).where(mine).values(state=state, **written)).rowcount)
+            return bool(connection.execute(update(jobs).where(mine).values(state=state, **_written(values))).rowcount)
 
     def remove_job(self, job: str) -> None:
-        with self._writing() as connection:
-            connection.execute(delete(jobs).where(jobs.c.job == job))
+        self._delete(jobs, job=job)
 
     def job_counts(self) -> dict[str, int]:
         """State -> jobs."""
         with self._reading() as connection:
             query = select(jobs.c.state, func.count()).group_by(jobs.c.state)
             return {str(state): int(count) for state, count in connection.execute(query)}
+
+
+def _has(table: Table, same: Mapping[str, Any]) -> ColumnElement[bool]:
+    """Whether a row has these values."""
+    return and_(*(table.c[name] == value for name, value in same.items()))
+
+
+def _written(values: Mapping[str, Any]) -> Row:
+    """Values with the tables among them as JSON."""
+    return {name: json.dumps(value) if isinstance(value, dict) else value for name, value in values.items()}
 
 
 def _read(row: Row) -> Row:

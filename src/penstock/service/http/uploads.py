@@ -9,7 +9,6 @@ import asyncio
 import errno
 import hashlib
 import os
-import re
 import secrets
 import shutil
 import threading
@@ -39,12 +38,6 @@ something is removed."""
 _MOST_DIGESTS = 1024
 """Digests under way that are kept in memory. Others are computed again from the file."""
 _MOST_SYNCED = 4096
-_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
-
-
-def is_sha256(text: str) -> bool:
-    """Whether this is a SHA-256 in small hexadecimal digits."""
-    return _SHA256.fullmatch(text) is not None
 
 
 def _no_upload(upload: str) -> Problem:
@@ -180,14 +173,18 @@ class Uploads:
     def look(self, caller: Caller, upload: str) -> Row:
         """Offset and size of an upload."""
         row = self._row(caller, upload)
-        return {"upload": upload, "offset": self._offset(row), **{k: row[k] for k in ("bytes", "kind", "sha256")}}
+        return self._shown(row)
+
+    def _shown(self, row: Row) -> Row:
+        return {
+            "upload": row["upload"],
+            "offset": self._offset(row),
+            **{k: row[k] for k in ("bytes", "kind", "sha256")},
+        }
 
     def listed(self, caller: Caller) -> list[Row]:
         """All unfinished uploads of a tenant."""
-        return [
-            {"upload": row["upload"], "offset": self._offset(row), **{k: row[k] for k in ("bytes", "kind", "sha256")}}
-            for row in self._state.uploads(caller.tenant)
-        ]
+        return [self._shown(row) for row in self._state.uploads(caller.tenant)]
 
     async def receive(self, caller: Caller, upload: str, offset: int, pieces: AsyncIterator[bytes]) -> Row:
         """Write what arrives, from `offset` on. A broken connection leaves what arrived before."""

@@ -57,10 +57,9 @@ def summary(rows: Sequence[JobRow], duration_s: float, within_s: float | None) -
 
     Args:   duration_s: from the beginning to the last end. within_s: a job counts as good up to this latency.
     """
-    latencies = sorted(each.latency_s for each in rows if each.latency_s is not None)
-    outcomes = Counter(each.outcome for each in rows)
-    good = sum(1 for latency in latencies if within_s is None or latency <= within_s)
-    late = sorted(each.sent_s - each.due_s for each in rows if each.outcome != "unsent")
+    outcomes = Counter(row.outcome for row in rows)
+    latencies = _latencies(rows, duration_s, within_s, (50, 90, 95, 99))
+    late = sorted(row.sent_s - row.due_s for row in rows if row.outcome != "unsent")
     return {
         "jobs": len(rows),
         **{
@@ -69,50 +68,42 @@ def summary(rows: Sequence[JobRow], duration_s: float, within_s: float | None) -
         },
         "duration_s": duration_s,
         "offered_per_s": len(rows) / duration_s if duration_s else None,
-        "done_per_s": len(latencies) / duration_s if duration_s else None,
-        "goodput_per_s": good / duration_s if duration_s else None,
+        "done_per_s": latencies.pop("done") / duration_s if duration_s else None,
+        "goodput_per_s": latencies.pop("goodput_per_s"),
         "within_s": within_s,
-        "mean_s": math.fsum(latencies) / len(latencies) if latencies else None,
-        **_percentiles("", latencies, (50, 90, 95, 99)),
-        "max_s": latencies[-1] if latencies else None,
+        **latencies,
+        "max_s": max((row.latency_s for row in rows if row.latency_s is not None), default=None),
         **_percentiles("server_", _server(rows), (50, 95, 99)),
         "generator_late_p99_s": percentile(late, 0.99),
     }
 
 
-def by_tenant(rows: Sequence[JobRow], duration_s: float, within_s: float | None) -> list[dict[str, Any]]:
-    """Jobs, goodput and latencies of each tenant."""
-    return [
-        {"tenant": tenant, **_group(own, duration_s, within_s)}
-        for tenant, own in sorted(_grouped(rows, "tenant").items())
-    ]
-
-
-def by_program(rows: Sequence[JobRow], duration_s: float, within_s: float | None) -> list[dict[str, Any]]:
-    """The same of each program. Programs of one name are one, whoever deployed them."""
-    return [
-        {"program": program, **_group(own, duration_s, within_s)}
-        for program, own in sorted(_grouped(rows, "program").items())
-    ]
-
-
-def _grouped(rows: Sequence[JobRow], by: str) -> dict[str, list[JobRow]]:
+def by(name: str, rows: Sequence[JobRow], duration_s: float, within_s: float | None) -> list[dict[str, Any]]:
+    """Jobs, goodput and latencies of each `tenant`, or of each `program`, whoever deployed it."""
     groups: dict[str, list[JobRow]] = {}
-    for each in rows:
-        groups.setdefault(getattr(each, by), []).append(each)
-    return groups
+    for row in rows:
+        groups.setdefault(getattr(row, name), []).append(row)
+    return [
+        {
+            name: group,
+            "jobs": len(own),
+            **_latencies(own, duration_s, within_s, (50, 95, 99)),
+            **_percentiles("server_", _server(own), (50, 99)),
+        }
+        for group, own in sorted(groups.items())
+    ]
 
 
-def _group(own: Sequence[JobRow], duration_s: float, within_s: float | None) -> dict[str, Any]:
-    latencies = sorted(each.latency_s for each in own if each.latency_s is not None)
+def _latencies(
+    rows: Sequence[JobRow], duration_s: float, within_s: float | None, which: Sequence[int]
+) -> dict[str, Any]:
+    latencies = sorted(row.latency_s for row in rows if row.latency_s is not None)
     good = sum(1 for latency in latencies if within_s is None or latency <= within_s)
     return {
-        "jobs": len(own),
         "done": len(latencies),
         "goodput_per_s": good / duration_s if duration_s else None,
         "mean_s": math.fsum(latencies) / len(latencies) if latencies else None,
-        **_percentiles("", latencies, (50, 95, 99)),
-        **_percentiles("server_", _server(own), (50, 99)),
+        **_percentiles("", latencies, which),
     }
 
 
