@@ -17,7 +17,7 @@ from penstock.native.engine import make_context
 from penstock.native.keys import SessionKeys
 from penstock.native.store import DEFAULT_TENANT
 from penstock.params.ckks import CkksParameters
-from penstock.service.work.programs import compile_planned, lacking_keys, plan_program
+from penstock.service.work.programs import compile_planned, names_of, plan_program
 from penstock.units import format_bytes, parse_bytes
 
 _KEPT_CIPHERTEXTS = 16
@@ -138,12 +138,8 @@ class PackageServer:
         known = self._names.get(pair)
         if known is not None:
             return known
-        store, digest = self._store, self.program.digest
-        names = {
-            key: store.name_for(self.tenant, digest, key, secret_tag=pair)
-            for key in {*self.program.compiled.keys, *self.keys}
-        }
-        lacking = lacking_keys(store, names, self.keys, pair)
+        store = self._store
+        names, lacking = names_of(store, self.tenant, self.program, pair)
         if not lacking:
             self._names[pair] = names
         else:

@@ -116,27 +116,21 @@ class Metrics:
 
 
 def work_gauges(snapshot: Mapping[str, Any]) -> Gauges:
-    """Of `Computing.snapshot`: what the workers have said. A figure that it lacks is left out."""
-    found: Gauges = {}
-
-    def one(name: str, member: str) -> None:
-        if member in snapshot:
-            found[name] = {(): float(snapshot[member])}
-
-    for name, member in (
-        ("penstock_queue_jobs", "waiting"),
-        ("penstock_backlog_seconds", "backlog_s"),
-        ("penstock_worker_deaths_total", "worker_deaths"),
-        ("penstock_key_evictions_total", "evictions"),
-        ("penstock_key_evicted_bytes_total", "evicted_bytes"),
-        ("penstock_key_budget_bytes", "budget_bytes"),
-        ("penstock_key_floor_bytes", "floor_bytes"),
-        ("penstock_key_resident_bytes", "resident_bytes"),
-    ):
-        one(name, member)
-    for name, member in (("penstock_running_jobs", "running"), ("penstock_workers", "workers")):
-        if member in snapshot:
-            found[name] = {(): float(len(snapshot[member]))}
+    """Of `WorkerPool.snapshot`: what the workers have said. A figure that it lacks is left out."""
+    plain = {
+        "penstock_queue_jobs": "waiting",
+        "penstock_running_jobs": "running",
+        "penstock_workers": "workers",
+        "penstock_backlog_seconds": "backlog_s",
+        "penstock_worker_deaths_total": "worker_deaths",
+        "penstock_key_evictions_total": "evictions",
+        "penstock_key_evicted_bytes_total": "evicted_bytes",
+        "penstock_key_budget_bytes": "budget_bytes",
+        "penstock_key_floor_bytes": "floor_bytes",
+        "penstock_key_resident_bytes": "resident_bytes",
+    }
+    values = {name: snapshot[member] for name, member in plain.items() if member in snapshot}
+    found: Gauges = {name: {(): float(len(v) if isinstance(v, list) else v)} for name, v in values.items()}
     if "requested_bytes" in snapshot:
         cached = snapshot["requested_bytes"] - snapshot["miss_bytes"]
         sources = {"cache": cached, "disk": snapshot["read_bytes"], "seed": snapshot["expanded_bytes"]}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import BigInteger, Column, Float, Index, Integer, MetaData, String, Table, Text
+from sqlalchemy.types import TypeEngine
 
 VERSION = 1
 """Of the tables. A state of another version is refused."""
@@ -10,18 +13,20 @@ VERSION = 1
 metadata = MetaData()
 NAME = String(200)
 
-about = Table("about", metadata, Column("name", NAME, primary_key=True), Column("value", Text, nullable=False))
-tenants = Table(
-    "tenants", metadata, Column("tenant", NAME, primary_key=True), Column("created_s", Float, nullable=False)
-)
+
+def _needed(kind: type[TypeEngine[Any]] | TypeEngine[Any], *names: str) -> list[Column[Any]]:
+    return [Column(name, kind, nullable=False) for name in names]
+
+
+about = Table("about", metadata, Column("name", NAME, primary_key=True), *_needed(Text, "value"))
+tenants = Table("tenants", metadata, Column("tenant", NAME, primary_key=True), *_needed(Float, "created_s"))
 tokens = Table(
     "tokens",
     metadata,
     Column("token", NAME, primary_key=True),
     Column("tenant", NAME, nullable=False, index=True),
-    Column("digest", NAME, nullable=False),
-    Column("scopes", NAME, nullable=False),
-    Column("created_s", Float, nullable=False),
+    *_needed(NAME, "digest", "scopes"),
+    *_needed(Float, "created_s"),
     Column("expires_s", Float),
 )
 uploads = Table(
@@ -29,49 +34,40 @@ uploads = Table(
     metadata,
     Column("upload", NAME, primary_key=True),
     Column("tenant", NAME, nullable=False, index=True),
-    Column("kind", NAME, nullable=False),
-    Column("bytes", BigInteger, nullable=False),
-    Column("sha256", NAME, nullable=False),
-    Column("name", NAME),
-    Column("params", NAME),
-    Column("expires_s", Float, nullable=False),
+    *_needed(NAME, "kind"),
+    *_needed(BigInteger, "bytes"),
+    *_needed(NAME, "sha256"),
+    *(Column(name, NAME) for name in ("name", "params")),
+    *_needed(Float, "expires_s"),
 )
 blobs = Table(
     "blobs",
     metadata,
-    Column("tenant", NAME, primary_key=True),
-    Column("sha256", NAME, primary_key=True),
-    Column("kind", NAME, nullable=False),
-    Column("bytes", BigInteger, nullable=False),
+    *(Column(name, NAME, primary_key=True) for name in ("tenant", "sha256")),
+    *_needed(NAME, "kind"),
+    *_needed(BigInteger, "bytes"),
     Column("expires_s", Float),
 )
 programs = Table(
     "programs",
     metadata,
-    Column("tenant", NAME, primary_key=True),
-    Column("program", NAME, primary_key=True),
-    Column("package", NAME, nullable=False),
-    Column("description", Text, nullable=False),
-    Column("created_s", Float, nullable=False),
+    *(Column(name, NAME, primary_key=True) for name in ("tenant", "program")),
+    *_needed(NAME, "package"),
+    *_needed(Text, "description"),
+    *_needed(Float, "created_s"),
 )
 jobs = Table(
     "jobs",
     metadata,
     Column("job", NAME, primary_key=True),
-    Column("tenant", NAME, nullable=False),
-    Column("client_job", NAME, nullable=False),
-    Column("digest", NAME, nullable=False),
-    Column("request", Text, nullable=False),
-    Column("program", NAME, nullable=False),
-    Column("package", NAME, nullable=False),
-    Column("state", NAME, nullable=False),
-    Column("attempts", Integer, nullable=False),
-    Column("submitted_s", Float, nullable=False),
-    Column("started_s", Float),
-    Column("ended_s", Float),
-    Column("figures", Text),
-    Column("outputs", Text),
-    Column("output_bytes", BigInteger, nullable=False),
+    *_needed(NAME, "tenant", "client_job", "digest"),
+    *_needed(Text, "request"),
+    *_needed(NAME, "program", "package", "state"),
+    *_needed(Integer, "attempts"),
+    *_needed(Float, "submitted_s"),
+    *(Column(name, Float) for name in ("started_s", "ended_s")),
+    *(Column(name, Text) for name in ("figures", "outputs")),
+    *_needed(BigInteger, "output_bytes"),
     Column("reason", Text),
     Column("expires_s", Float),
     Index("jobs_of_tenant", "tenant", "client_job", unique=True),
@@ -81,9 +77,7 @@ audit = Table(
     "audit",
     metadata,
     Column("entry", Integer, primary_key=True, autoincrement=True),
-    Column("at_s", Float, nullable=False),
-    Column("tenant", NAME, nullable=False),
-    Column("token", NAME, nullable=False),
-    Column("action", NAME, nullable=False),
-    Column("subject", Text, nullable=False),
+    *_needed(Float, "at_s"),
+    *_needed(NAME, "tenant", "token", "action"),
+    *_needed(Text, "subject"),
 )

@@ -79,7 +79,7 @@ async def _serve(service: Service, sockets: list[socket.socket], say: Callable[[
     config, tls = service.config, dict[str, str]()
     if config.certificate is not None and config.key is not None:
         tls = {"ssl_certfile": str(config.certificate), "ssl_keyfile": str(config.key)}
-    more = {"grace_s": GRACE_S, "log_level": "critical", "proxy_headers": False, **tls}
+    more: dict[str, Any] = {"grace_s": GRACE_S, "log_level": "critical", "proxy_headers": False, **tls}
     servers = [_Server(settings(app, notices, config.limits.connections, **more)) for app in apps]
     service.drain_asked = lambda: loop.call_soon_threadsafe(asked.set)
 

@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -33,12 +33,10 @@ _FIRST_CURSOR = "start"
 class _Job:
     """A job in flight."""
 
-    arrival: Arrival
-    job: str
-    sent_s: float | None = None
-    accepted_s: float | None = None
-    told: Mapping[str, Any] | None = None
-    """What the service said of its end."""
+    tenant: int
+    row: JobRow
+    end: Mapping[str, Any] | None = None
+    """As the service described it."""
 
 
 class Load:
@@ -113,11 +111,13 @@ class Load:
                 time.sleep(pause_s)
             with self._mutex:
                 full = sum(map(len, self._open)) >= self._most_open
-                job = _Job(each, "" if full else uuid.uuid4().hex)
+                tenant, name = self._tenants[each.tenant], "" if full else uuid.uuid4().hex
+                row = JobRow(tenant=tenant.name, program=tenant.program, job=name, due_s=each.at_s)
+                job = _Job(each.tenant, row)
                 if not full:
-                    self._open[each.tenant][job.job] = job
+                    self._open[each.tenant][name] = job
             if full:
-                job.sent_s = self._now()
+                row.sent_s = self._now()
                 self._ended(job, "unsent")
             else:
                 self._work.put(lambda job=job: self._submit(job))  # type: ignore[misc]
@@ -145,14 +145,9 @@ class Load:
         return time.monotonic() - self._begun
 
     def _submit(self, job: _Job) -> None:
-        tenant = job.arrival.tenant
-        job.sent_s = self._now()
-        request: dict[str, Any] = {
-            "job": job.job,
-            "program": self._tenants[tenant].program,
-            "inputs": self._blobs[tenant],
-            "priority": 0,
-        }
+        tenant, row = job.tenant, job.row
+        row.sent_s = self._now()
+        request = {"job": row.job, "program": row.program, "inputs": self._blobs[tenant], "priority": 0}
         if self._deadline_s is not None:
             request["deadline_s"] = self._deadline_s
         try:
@@ -163,28 +158,28 @@ class Load:
             self._failed(job, error, "refused")
             return
         with self._mutex:
-            job.accepted_s = self._now()
-            told = job.told
+            row.accepted_s = self._now()
+            end = job.end
             self._listen(tenant)
-        if told is not None:
-            self._fetch(job, told)
+        if end is not None:
+            self._fetch(job, end)
 
     def _failed(self, job: _Job, error: ServiceError, refused: str) -> None:
         status = error.status if isinstance(error, ServiceRefused) else None
         self._ended(job, refused if status in _REFUSED else "error", status=status)
 
-    def _fetch(self, job: _Job, told: Mapping[str, Any]) -> None:
+    def _fetch(self, job: _Job, end: Mapping[str, Any]) -> None:
         """The results of a job that has ended."""
-        tenant, size, state = job.arrival.tenant, 0, str(told["state"])
+        tenant, size, state = job.tenant, 0, str(end["state"])
         try:
             if state == "done" and self._results:
                 with self._web(tenant) as web:
                     for name in self._outputs[tenant]:
-                        size += web.swallow(f"/v1/jobs/{job.job}/outputs/{quote(name, safe='')}")
+                        size += web.swallow(f"/v1/jobs/{job.row.job}/outputs/{quote(name, safe='')}")
         except ServiceError as error:
             self._failed(job, error, "error")
             return
-        submitted, started, ended = (told.get(name) for name in ("submitted_s", "started_s", "ended_s"))
+        submitted, started, ended = (end.get(name) for name in ("submitted_s", "started_s", "ended_s"))
         times: dict[str, Any] = {"ended_s": self._now(), "result_bytes": size}
         if submitted is not None and ended is not None:
             times["server_s"] = ended - submitted
@@ -219,7 +214,7 @@ class Load:
                 lost = list(self._open[tenant].values())
                 self._listening[tenant] = None
             for each in lost:
-                if each.accepted_s is not None and each.told is None:
+                if each.row.accepted_s is not None and each.end is None:
                     self._failed(each, error, "error")
         finally:
             web.close()
@@ -234,7 +229,8 @@ class Load:
     def _look_at_each(self, tenant: int, web: Web) -> None:
         """Ask for each job that was sent, answered or not: it may have ended before the feed's cursor."""
         with self._mutex:
-            sent = [each.job for each in self._open[tenant].values() if each.sent_s is not None and each.told is None]
+            unheard = [job.row for job in self._open[tenant].values() if job.end is None]
+            sent = [row.job for row in unheard if row.sent_s is not None]
         for job in sent:
             try:
                 found = web.ask("GET", f"/v1/jobs/{job}").content
@@ -249,28 +245,18 @@ class Load:
             return
         with self._mutex:
             job = self._open[tenant].get(str(told.get("job")))
-            if job is None or job.told is not None:
+            if job is None or job.end is not None:
                 return
-            job.told = told
-            accepted = job.accepted_s is not None
+            job.end = told
+            accepted = job.row.accepted_s is not None
         if accepted:
             self._work.put(lambda: self._fetch(job, told))
 
     # Rows.
     def _ended(self, job: _Job, outcome: str, **times: Any) -> None:
-        tenant = self._tenants[job.arrival.tenant]
-        row = JobRow(
-            tenant=tenant.name,
-            program=tenant.program,
-            job=job.job,
-            due_s=job.arrival.at_s,
-            sent_s=job.sent_s or 0.0,
-            accepted_s=job.accepted_s,
-            outcome=outcome,
-            **{"ended_s": None, **times},
-        )
+        row = replace(job.row, outcome=outcome, sent_s=job.row.sent_s or 0.0, **times)
         with self._mutex:
-            if job.job and self._open[job.arrival.tenant].pop(job.job, None) is None:
+            if row.job and self._open[job.tenant].pop(row.job, None) is None:
                 return  # it has a row
             self.rows.append(row)
             count = len(self.rows)

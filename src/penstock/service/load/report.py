@@ -9,21 +9,21 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class JobRow:
-    """One job of a load. Times are seconds from the beginning of the load."""
+    """One job of a load, in flight or ended. Times are seconds from the beginning of the load."""
 
     tenant: str
     program: str
     job: str
     due_s: float
     """When it arrived, by the plan."""
-    sent_s: float
+    sent_s: float | None = None
     """When its request left: later where the generator is behind."""
-    accepted_s: float | None
-    ended_s: float | None
+    accepted_s: float | None = None
+    ended_s: float | None = None
     """When the last byte of its results was here."""
-    outcome: str
+    outcome: str = ""
     """`done`, `failed`, `cancelled`, `expired`, `refused` (429, 503), `error`, `unsent`."""
     status: int | None = None
     """Of HTTP, of a refusal or an error."""
@@ -59,7 +59,7 @@ def summary(rows: Sequence[JobRow], duration_s: float, within_s: float | None) -
     """
     outcomes = Counter(row.outcome for row in rows)
     latencies = _latencies(rows, duration_s, within_s, (50, 90, 95, 99))
-    late = sorted(row.sent_s - row.due_s for row in rows if row.outcome != "unsent")
+    late = sorted(row.sent_s - row.due_s for row in rows if row.sent_s is not None and row.outcome != "unsent")
     return {
         "jobs": len(rows),
         **{

@@ -24,7 +24,7 @@ from penstock.native.engine import make_context
 from penstock.native.keys import SessionKeys
 from penstock.params.ckks import CkksParameters
 from penstock.service.work.messages import COUNTERS, Channel, JobFigures, JobSpec, WorkerSettings, content_of
-from penstock.service.work.programs import Program, compile_planned, lacking_keys, parameter_name, plan_program
+from penstock.service.work.programs import Program, compile_planned, names_of, parameter_name, plan_program
 from penstock.service.work.record import SHORTEST_WAIT_S, JobTimes, merged
 from penstock.system.files import FileError, os_errors, write_atomic
 
@@ -201,8 +201,13 @@ class Computer:
         begun_s = time.monotonic()
         program = self._program(spec, contexts)
         context = self._context(program.package.params, program.context_name, contexts)
-        self._check(spec, program)
-        plan = self.cache.plan(self._uses(spec, program)) if self.settings.policy == "future" else None
+        if spec.store.resolve() != self.store.folder.resolve():
+            raise UsageError(f"job {spec.job} names another key store ({spec.store}) than its worker's")
+        # Ahead of all work: every input and output by its name, every key.
+        _same_names("inputs", program.package.name, spec.inputs, program.inputs)
+        _same_names("outputs", program.package.name, spec.outputs, program.outputs)
+        uses = self._uses(spec, program)
+        plan = self.cache.plan(uses) if self.settings.policy == "future" else None
         keys = SessionKeys(self.cache.session(spec.tenant, program.digest, plan, secret_tag=spec.secret_tag))
         try:
             if plan is not None:
@@ -289,44 +294,27 @@ class Computer:
             return known
 
     def _uses(self, spec: JobSpec, program: Program) -> list[KeyUse]:
-        """The job's key uses, with names of the tenant's pair."""
-        names = self._names.get((spec.tenant, spec.secret_tag, self._name(spec)))
-        if names is None:
-            names = {
-                key: self.store.name_for(spec.tenant, program.digest, key, secret_tag=spec.secret_tag)
-                for key in program.compiled.keys
-            }
-        return [KeyUse(names[key], limbs) for key, limbs in program.compiled.key_uses]
-
-    def _check(self, spec: JobSpec, program: Program) -> None:
-        """Ahead of all work: every input and output by its name, every key with enough limbs.
+        """The job's key uses, with names of the tenant's pair; every key is there with enough limbs.
 
         Keys that were all there for an earlier job of the tenant are not looked up again: a session refuses one that is
         gone or of another pair since.
 
-        Raises: UsageError, KeyMissing, KeyRefused, FileError.
+        Raises: KeyMissing, KeyRefused.
         """
-        if spec.store.resolve() != self.store.folder.resolve():
-            raise UsageError(f"job {spec.job} names another key store ({spec.store}) than its worker's")
-        _same_names("inputs", program.package.name, spec.inputs, program.inputs)
-        _same_names("outputs", program.package.name, spec.outputs, program.outputs)
         known = spec.tenant, spec.secret_tag, self._name(spec)
-        if known in self._names:
-            return
-        names = {
-            key: self.store.name_for(spec.tenant, program.digest, key, secret_tag=spec.secret_tag)
-            for key in {*program.keys, *program.compiled.keys}
-        }
-        lacking = lacking_keys(self.store, names, program.keys, spec.secret_tag)
-        if lacking:
-            raise KeyMissing(
-                f"tenant '{spec.tenant}' lacks {len(lacking)} keys of '{program.package.name}': {', '.join(lacking)}; "
-                "make and upload them"
-            )
-        with self._lock:
-            self._names[known] = names
-            while len(self._names) > _NAMES_KEPT:
-                self._names.popitem(last=False)
+        names = self._names.get(known)
+        if names is None:
+            names, lacking = names_of(self.store, spec.tenant, program, spec.secret_tag)
+            if lacking:
+                raise KeyMissing(
+                    f"tenant '{spec.tenant}' lacks {len(lacking)} keys of '{program.package.name}': "
+                    f"{', '.join(lacking)}; make and upload them"
+                )
+            with self._lock:
+                self._names[known] = names
+                while len(self._names) > _NAMES_KEPT:
+                    self._names.popitem(last=False)
+        return [KeyUse(names[key], limbs) for key, limbs in program.compiled.key_uses]
 
 
 class _Inputs:

@@ -5,7 +5,7 @@ The front examines packages with `plan_program` too, so that clients make the ke
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -127,16 +127,17 @@ def compile_planned(planned: Planned, context: _engine.CkksContext, threads: int
     )
 
 
-def lacking_keys(
-    store: KeyStore, names: Mapping[str, KeyName], limbs: Mapping[str, int], secret_tag: str | None
-) -> list[str]:
-    """The keys that a store lacks, or has with too few limbs, in words.
+def names_of(
+    store: KeyStore, tenant: str, program: Program, secret_tag: str | None
+) -> tuple[dict[str, KeyName], list[str]]:
+    """The names of a program's keys in a store, and in words those that it lacks, or has with too few limbs.
 
-    Args:   names: key -> its name in the store. limbs: key -> those of its highest use.
     Raises: KeyRefused: a key is of another secret key than `secret_tag`.
     """
+    keys = {*program.keys, *program.compiled.keys}
+    names = {key: store.name_for(tenant, program.digest, key, secret_tag=secret_tag) for key in keys}
     lacking = []
-    for key, wanted in sorted(limbs.items()):
+    for key, wanted in sorted(program.keys.items()):
         try:
             stored = store.key(names[key])
         except KeyMissing:
@@ -144,12 +145,12 @@ def lacking_keys(
             continue
         if secret_tag is not None and stored.secret_tag != secret_tag:
             raise KeyRefused(
-                f"key {key} of tenant '{names[key].tenant}' is of another secret key ({stored.secret_tag}) than the "
+                f"key {key} of tenant '{tenant}' is of another secret key ({stored.secret_tag}) than the "
                 f"job ({secret_tag}): upload the keys of that pair, or encrypt with the other one"
             )
         if stored.limbs < wanted:
             lacking.append(f"{key} (it has {stored.limbs} limbs, and {wanted} are needed)")
-    return lacking
+    return names, lacking
 
 
 def _named(package: Package, verb: Verb, names: list[str]) -> tuple[str, ...]:
