@@ -13,7 +13,7 @@ from pathlib import Path
 
 from penstock.service.http.jobs import Jobs
 from penstock.service.work.messages import JobFigures, JobSpec, Refused
-from penstock.service.work.record import Recorded
+from penstock.service.work.record import Record
 from penstock.system.files import write_atomic
 
 FIGURES = JobFigures(queue_s=0.0, key_wait_s=0.0, compute_s=0.001, read_bytes=7, hits=1, misses=2, peak_bytes=9)
@@ -65,8 +65,8 @@ class FakeComputing:
     def snapshot(self, most: int | None = None) -> dict[str, object]:
         return {"waiting": len(self.held), "hits": 3, "late_hits": 1, "misses": 1}
 
-    def recorded(self) -> Recorded:
-        return Recorded()
+    def recorded(self) -> Record:
+        return Record()
 
     def pause(self, is_paused: bool) -> None: ...
 

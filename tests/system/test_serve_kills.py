@@ -227,7 +227,7 @@ def test_what_has_expired_goes_and_inputs_of_waiting_jobs_stay(tmp_path):
         assert service.state.upload("alice", begun) is None
         assert not service.files.blob("alice", blob).exists()
         job = service.state.jobs("alice")[0]["job"]
-        service.computing.release(job)
+        service.jobs.pool.release(job)
         eventually(lambda: service.state.job(job)["state"] == "done")
         assert list(service.files.results("alice", job).iterdir())
         time.sleep(0.01)
@@ -264,7 +264,7 @@ def test_a_job_is_tried_again_and_fails_with_the_reason(tmp_path):
     service.files.make(path)
     path.write_bytes(b"x")
     service.start()
-    fake = service.computing
+    fake = service.jobs.pool
     form = {"program": "p", "inputs": {"x": "s"}, "priority": 0, "deadline_s": None}
     for fails, state in (
         ([("worker died", True)] * 2, "done"),

@@ -91,16 +91,16 @@ def test_a_job_that_the_database_took_and_did_not_confirm_runs_without_another_w
     service.sweep()
     ends(service, "doubt")
     service.sweep()
-    assert len(service.computing.seen) == 1
+    assert len(service.jobs.pool.seen) == 1
 
 
 def test_a_refused_job_that_cannot_be_removed_is_accepted_after_all(service, monkeypatch):
-    service.computing.most = 0
+    service.jobs.pool.most = 0
     monkeypatch.setattr(service.state, "remove_job", breaking(service.state.remove_job, GONE, before=True))
     with pytest.raises(Problem) as refused:
         service.jobs.submit(WHO, {"job": "kept", **FORM})
     assert refused.value.status == 503
-    service.computing.most = 1000
+    service.jobs.pool.most = 1000
     ends(service, "kept")
 
 
@@ -123,12 +123,12 @@ def test_what_a_worker_says_is_kept_until_the_database_and_the_disk_take_it(serv
 
 
 def test_a_cancellation_that_the_database_refuses_leaves_the_job_running(service, monkeypatch):
-    service.computing.hold = True
+    service.jobs.pool.hold = True
     service.jobs.submit(WHO, {"job": "stays", **FORM})
     monkeypatch.setattr(service.state, "move_job", breaking(service.state.move_job, GONE, before=True))
     with pytest.raises(Problem):
         service.jobs.cancel(WHO, "stays")
-    service.computing.release(service.computing.seen[0].job)
+    service.jobs.pool.release(service.jobs.pool.seen[0].job)
     ends(service, "stays")
 
 
@@ -137,7 +137,7 @@ def test_a_job_that_fails_by_its_deadline_has_expired_and_another_has_not(servic
         ("over", f"{EXPIRED}its deadline of 1 s was over while it computed", "expired"),
         ("bad", "program 'deadline' has no such input", "failed"),
     ):
-        service.computing.fails = [(reason, False)]
+        service.jobs.pool.fails = [(reason, False)]
         service.jobs.submit(WHO, {"job": job, **FORM})
         ends(service, job, state)
 

@@ -15,7 +15,7 @@ from penstock.errors import UsageError
 from penstock.service.http import limits
 from penstock.service.http.config import ServeSpec, config_of, embedded, read_config
 from penstock.service.http.feed import MOST_KEPT, Feed
-from penstock.service.http.limits import Body, Bucket, Buckets, Gate
+from penstock.service.http.limits import Body, Buckets, Gate
 from penstock.service.http.metrics import Metrics, by_tenant, work_gauges
 from penstock.service.http.tokens import Caller, is_right, new_token, parse_token
 
@@ -97,12 +97,17 @@ def test_tokens_have_256_random_bits_and_nothing_else_passes():
 
 def test_a_bucket_gives_its_burst_then_its_rate():
     now = [0.0]
-    bucket = Bucket(2.0, 3.0, clock=lambda: now[0])
-    assert [bucket.take() for _ in range(4)] == [0, 0, 0, 0.5]
+    buckets = Buckets(2.0, 3.0, clock=lambda: now[0])
+
+    def taken(count: int) -> list[float]:
+        return [buckets.take("a") for _ in range(count)]
+
+    assert taken(4) == [0, 0, 0, 0.5]
+    assert buckets.take("b") == 0
     now[0] = 0.5
-    assert [bucket.take(), bucket.take()] == [0, 0.5]
+    assert taken(2) == [0, 0.5]
     now[0] = 100.0
-    assert [bucket.take() for _ in range(4)] == [0, 0, 0, 0.5]
+    assert taken(4) == [0, 0, 0, 0.5]
 
 
 def test_buckets_of_many_names_are_bounded():

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import Depends, FastAPI, Path, Query
 from fastapi.responses import Response
 
+from penstock.service.http import seeing
 from penstock.service.http.app import PathName, bare, needs
 from penstock.service.http.forms import RotationForm, TenantForm, TokenForm, WorkForm
 from penstock.service.http.limits import Application, Gate
@@ -38,22 +39,22 @@ def _of_server(app: FastAPI, service: Service) -> None:
     @app.get("/metrics")
     def metrics(_: Operates) -> Response:
         """Figures in Prometheus' text format."""
-        return Response(service.seeing.metrics_text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(seeing.metrics_text(service), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/v1/work")
     def work(_: Operates, most: Annotated[int, Query(ge=0, le=10_000)] = 100) -> dict[str, Any]:
         """The first waiting jobs, running ones, keys by tenant, latencies by program, and counters of the cache."""
-        return service.seeing.work(most)
+        return seeing.work(service, most)
 
     @app.get("/v1/trace")
     def trace(_: Operates, last: Annotated[int, Query(ge=1, le=MOST_JOBS)] = 200) -> dict[str, Any]:
         """The latest jobs as a timeline, which Perfetto (ui.perfetto.dev) and chrome://tracing open."""
-        return service.seeing.trace(last)
+        return seeing.trace(service, last)
 
     @app.post("/v1/work")
     def pause(form: WorkForm, caller: Operates) -> dict[str, Any]:
         """Begin no job until the opposite is asked for, or a drain. Jobs are taken all the while."""
-        service.computing.pause(form.paused)
+        service.jobs.pool.pause(form.paused)
         service.state.record(caller, "pause" if form.paused else "resume")
         return {"paused": form.paused}
 

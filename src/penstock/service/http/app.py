@@ -13,6 +13,7 @@ from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
 from penstock.errors import PenstockError
+from penstock.service.http import seeing
 from penstock.service.http.forms import NAME, JobForm, ProgramForm, UploadForm
 from penstock.service.http.limits import Application, Gate
 from penstock.service.http.problems import MEDIA_TYPE, Problem, problem_of
@@ -223,7 +224,7 @@ def _of_keys(app: FastAPI, service: Service) -> None:
         """Remove all evaluation keys of the tenant."""
         if any(job["tenant"] == caller.tenant for job in service.state.open_jobs()):
             raise Problem(409, "jobs wait or run", remedy="cancel them, or wait", kind="keys-busy")
-        service.computing.forget_tenant(caller.tenant)
+        service.jobs.pool.forget_tenant(caller.tenant)
         removed = service.keys.forget(caller.tenant)
         service.state.record(caller, "remove keys", str(removed))
         return {"removed": removed}
@@ -266,7 +267,7 @@ def _of_jobs(app: FastAPI, service: Service) -> None:
     @app.get("/v1/jobs/{job}/trace")
     def trace(job: PathName, caller: Reads) -> dict[str, Any]:
         """A job that ended lately as a timeline, which Perfetto (ui.perfetto.dev) and chrome://tracing open."""
-        return service.seeing.trace_of_job(caller.tenant, job)
+        return seeing.trace_of_job(service, caller.tenant, job)
 
     @app.delete("/v1/jobs/{job}")
     def cancel(job: PathName, caller: Runs) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -45,40 +46,28 @@ _HEADERS = (
 )
 
 
-class Bucket:
-    """Tokens that refill: a rate with bursts."""
-
-    def __init__(self, per_s: float, at_once: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._per_s, self._most, self._left, self._clock = per_s, at_once, at_once, clock
-        self._at = clock()
-
-    def take(self) -> float:
-        """Take one; 0, or the seconds until there is one."""
-        now = self._clock()
-        self._left = min(self._most, self._left + (now - self._at) * self._per_s)
-        self._at = now
-        if self._left >= 1:
-            self._left -= 1
-            return 0.0
-        return (1 - self._left) / self._per_s
-
-
 class Buckets:
-    """A bucket for each name; the ones used longest ago are forgotten, which only refills them."""
+    """For each name a bucket of tokens that refill: a rate with bursts.
 
-    def __init__(self, per_s: float, at_once: float, most: int = 10_000) -> None:
-        self._per_s, self._at_once, self._most = per_s, at_once, most
-        self._buckets: OrderedDict[str, Bucket] = OrderedDict()
+    The ones used longest ago are forgotten, which only refills them.
+    """
+
+    def __init__(
+        self, per_s: float, at_once: float, most: int = 10_000, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._per_s, self._at_once, self._most, self._clock = per_s, at_once, most, clock
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        """Name -> tokens that were left, and when."""
 
     def take(self, name: str) -> float:
-        """As of `Bucket`."""
-        bucket = self._buckets.get(name)
-        if bucket is None:
-            bucket = self._buckets[name] = Bucket(self._per_s, self._at_once)
-            if len(self._buckets) > self._most:
-                self._buckets.popitem(last=False)
-        self._buckets.move_to_end(name)
-        return bucket.take()
+        """Take one; 0, or the seconds until there is one."""
+        now = self._clock()
+        left, at_s = self._buckets.pop(name, (self._at_once, now))
+        left = min(self._at_once, left + (now - at_s) * self._per_s)
+        self._buckets[name] = (left - 1 if left >= 1 else left), now
+        if len(self._buckets) > self._most:
+            self._buckets.popitem(last=False)
+        return 0.0 if left >= 1 else (1 - left) / self._per_s
 
 
 class Body:
@@ -86,35 +75,29 @@ class Body:
 
     def __init__(self, receive: Receive, most: int, slowest_bytes_per_s: float) -> None:
         self._receive, self._most, self._slowest = receive, most, slowest_bytes_per_s
-        self._whole, self._window_s, self._window_bytes = False, 0.0, 0
+        self.whole, self._window_s, self._window_bytes = False, 0.0, 0
+        """Whether all of it was read; seconds and bytes of the present window."""
         self.received_bytes = 0
         self.refusal: Problem | None = None
         """Why the rest was not taken."""
 
     async def receive(self) -> Message:
         """The next message; a refused body looks like a broken connection."""
-        if self._whole:
-            return await self._receive()
-        begun = time.monotonic()
-        while True:
-            try:
-                message = await asyncio.wait_for(self._receive(), max(0.01, _WINDOW_S - self._window_s))
-            except asyncio.TimeoutError:
-                message = None
-            self._window_s += time.monotonic() - begun
+        message: Message | None = await self._receive() if self.whole else None
+        while message is None:
             begun = time.monotonic()
+            with suppress(asyncio.TimeoutError):
+                message = await asyncio.wait_for(self._receive(), max(0.01, _WINDOW_S - self._window_s))
+            self._window_s += time.monotonic() - begun
             if message is not None:
-                break
-            if self._is_slow():
+                piece = len(message.get("body", b""))
+                self.received_bytes += piece
+                self._window_bytes += piece
+                self.whole = not message.get("more_body", False)
+            if self.received_bytes > self._most:
+                return self._refused(413, f"the body has more than {self._most} bytes", "body-size")
+            if not self.whole and self._is_slow():
                 return self._refused(408, f"fewer than {self._slowest:g} bytes arrived a second", "slow")
-        piece = len(message.get("body", b""))
-        self.received_bytes += piece
-        self._window_bytes += piece
-        self._whole = not message.get("more_body", False)
-        if self.received_bytes > self._most:
-            return self._refused(413, f"the body has more than {self._most} bytes", "body-size")
-        if not self._whole and self._is_slow():
-            return self._refused(408, f"fewer than {self._slowest:g} bytes arrived a second", "slow")
         return message
 
     def _is_slow(self) -> bool:
@@ -132,7 +115,7 @@ class Body:
 
     async def drain(self) -> None:
         """Read a little of the rest, so that the sender gets to the answer."""
-        if self._whole or self.refusal is not None:
+        if self.whole or self.refusal is not None:
             return
         left, ends = _DRAINED_BYTES, time.monotonic() + _DRAINED_S
         while left > 0 and time.monotonic() < ends:
@@ -142,13 +125,8 @@ class Body:
                 return
             left -= len(message.get("body", b""))
             if not message.get("more_body", False):
-                self._whole = True
+                self.whole = True
                 return
-
-    @property
-    def whole(self) -> bool:
-        """Whether all of it was read."""
-        return self._whole
 
 
 class Gate:

@@ -14,7 +14,6 @@ from penstock.service.http.keys import Keys
 from penstock.service.http.logs import Log
 from penstock.service.http.metrics import Metrics
 from penstock.service.http.programs import Programs
-from penstock.service.http.seeing import Seeing
 from penstock.service.http.state import Row, State
 from penstock.service.http.tokens import ADMIN, SCOPES, Caller, NewToken, new_token
 from penstock.service.http.uploads import Files, Uploads
@@ -75,8 +74,6 @@ class Service:
         self.jobs = Jobs(
             config, self.state, self.files, self.keys, self.programs, self.uploads, self.metrics, make_pool
         )
-        self.computing = self.jobs.pool
-        self.seeing = Seeing(self.state, self.keys, self.jobs, self.metrics, self.computing)
         self._ended = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep_often, name="sweeper", daemon=True)
         self.drain_asked: Callable[[], object] = lambda: None
@@ -91,7 +88,7 @@ class Service:
     def drain(self, timeout_s: float) -> None:
         """Take no more jobs, and wait for the running ones."""
         self.jobs.draining = True
-        self.computing.drain(timeout_s)
+        self.jobs.pool.drain(timeout_s)
 
     def close(self) -> None:
         """Stop. Jobs that did not end are submitted again at the next start."""

@@ -6,10 +6,11 @@ memory, jobs that wait and run, bytes read.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from penstock.service.work.record import JobRecord, ReadRecord, Recorded, Sample
+from penstock.service.work.record import JobRecord, ReadRecord, Record, Sample
 from penstock.traces.perfetto import DEFAULT_EVENTS, Lane, Timeline
 
 MOST_LANES = 64
@@ -39,7 +40,7 @@ class _Lanes:
 
 
 def service_timeline(
-    recorded: Recorded, jobs: Sequence[JobRecord], *, name: Callable[[JobRecord], str], counters: bool
+    recorded: Record, jobs: Sequence[JobRecord], *, name: Callable[[JobRecord], str], counters: bool
 ) -> dict[str, Any]:
     """The timeline of some recorded jobs, and of what was read from the first one's submission to the last one's end.
 
@@ -60,7 +61,7 @@ def service_timeline(
     draw.samples(samples[-_OF_READS // 4 :])
     return timeline.to_dict(
         provenance="measured",
-        begins_unix_s=recorded.unix_s + begin_s,
+        begins_unix_s=time.time() - time.monotonic() + begin_s,
         jobs=len(shown),
         jobs_left_out=len(jobs) - len(shown),
         waits_left_out=draw.left_out,

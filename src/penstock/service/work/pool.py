@@ -19,7 +19,7 @@ from penstock.errors import UsageError
 from penstock.service.work.admission import Limits
 from penstock.service.work.messages import COUNTERS, EXPIRED, Channel, JobFigures, JobSpec, WorkerSettings
 from penstock.service.work.order import Order, Rule
-from penstock.service.work.record import JobRecord, JobTimes, ReadRecord, Record, Recorded, Sample
+from penstock.service.work.record import JobRecord, JobTimes, ReadRecord, Record, Sample
 from penstock.service.work.waiting import Entry, Queue
 from penstock.system.workers import interrupts_held, python_module
 
@@ -231,7 +231,7 @@ class WorkerPool:
             self._paused = is_paused
         self._wake()
 
-    def recorded(self) -> Recorded:
+    def recorded(self) -> Record:
         """The latest jobs that ended, reads of keys, and samples."""
         with self._lock:
             return self._record.copy()

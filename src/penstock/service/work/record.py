@@ -5,10 +5,10 @@ All times are seconds of the machine's monotonic clock, which its processes shar
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from penstock.service.work.messages import JobSpec
@@ -76,8 +76,7 @@ class ReadRecord(NamedTuple):
     ended_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class Sample(NamedTuple):
     """Figures of a moment. Bytes are as the workers said last."""
 
     at_s: float
@@ -88,50 +87,29 @@ class Sample:
     """Since the pool began."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
-    """A copy of a record."""
-
-    jobs: Sequence[JobRecord] = ()
-    """In the order in which they ended."""
-    reads: Sequence[ReadRecord] = ()
-    samples: Sequence[Sample] = ()
-    unix_s: float = 0.0
-    """Seconds since 1970 at second 0 of the clock."""
-
-
+@dataclass(slots=True)
 class Record:
-    """Keeps the latest ones of each sort. Not thread safe."""
+    """The latest ones of each sort. Not thread safe."""
 
-    def __init__(self) -> None:
-        self.jobs: deque[JobRecord] = deque(maxlen=MOST_JOBS)
-        """In the order in which they ended."""
-        self.reads: deque[ReadRecord] = deque(maxlen=MOST_READS)
-        self._samples: deque[Sample] = deque(maxlen=MOST_SAMPLES)
+    jobs: deque[JobRecord] = field(default_factory=partial(deque, maxlen=MOST_JOBS))
+    """In the order in which they ended."""
+    reads: deque[ReadRecord] = field(default_factory=partial(deque, maxlen=MOST_READS))
+    samples: deque[Sample] = field(default_factory=partial(deque, maxlen=MOST_SAMPLES))
 
-    def sample(self, found: Sample) -> None:
+    def sample(self, now: Sample) -> None:
         """Keep a sample that says something new, not too soon after the last one."""
-        last = self._samples[-1] if self._samples else None
-        if last is not None:
-            same = (last.waiting, last.running, last.resident_bytes, last.read_bytes)
-            now = (found.waiting, found.running, found.resident_bytes, found.read_bytes)
-            if same == now or found.at_s - last.at_s < SAMPLE_S:
-                return
-        self._samples.append(found)
+        last = self.samples[-1] if self.samples else None
+        if last is None or (last[1:] != now[1:] and now.at_s - last.at_s >= SAMPLE_S):
+            self.samples.append(now)
 
     def forget(self, tenant: str) -> None:
         """Drop what tells of a tenant."""
-        self.jobs = deque((each for each in self.jobs if each.spec.tenant != tenant), maxlen=MOST_JOBS)
-        self.reads = deque((each for each in self.reads if each.tenant != tenant), maxlen=MOST_READS)
+        self.jobs = deque((job for job in self.jobs if job.spec.tenant != tenant), maxlen=MOST_JOBS)
+        self.reads = deque((read for read in self.reads if read.tenant != tenant), maxlen=MOST_READS)
 
-    def copy(self) -> Recorded:
+    def copy(self) -> Record:
         """All of it now."""
-        return Recorded(
-            jobs=tuple(self.jobs),
-            reads=tuple(self.reads),
-            samples=tuple(self._samples),
-            unix_s=time.time() - time.monotonic(),
-        )
+        return Record(self.jobs.copy(), self.reads.copy(), self.samples.copy())
 
 
 def merged(waits: Iterable[tuple[float, float]], begin: float, end: float) -> tuple[tuple[float, float], ...]:
