@@ -80,6 +80,7 @@ class FakeComputing:
 if __name__ == "__main__":
     from penstock.service.http import limits
     from penstock.service.http.config import read_config
+    from penstock.service.http.logs import Log
     from penstock.service.http.serve import serve
 
     limits._WINDOW_S = float(os.environ.get("FAKE_WINDOW_S", limits._WINDOW_S))
@@ -90,4 +91,5 @@ if __name__ == "__main__":
             jobs, hold=mode == "hold", batch=int(mode) if mode.isdigit() else 1, most=10_000
         ),
         say=lambda line: print(line, flush=True),
+        log=Log(),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
@@ -50,8 +51,5 @@ def command(config_path: Path | None, folder: Path, port: int, admin_port: int, 
         if given:
             raise UsageError(f"{given[0]} stands in the file of --config: leave one of them out")
     config = read_config(config_path) if config_path is not None else embedded(folder, port, admin_port)
-    if log_path is None:
-        serve(config, say=lambda line: click.echo(line))
-        return
-    with log_path.open("a", encoding="utf-8") as stream:
+    with nullcontext() if log_path is None else log_path.open("a", encoding="utf-8") as stream:
         serve(config, say=lambda line: click.echo(line), log=Log(stream))

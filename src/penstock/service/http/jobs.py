@@ -13,7 +13,7 @@ import json
 import secrets
 import shutil
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict
@@ -134,7 +134,8 @@ class Jobs:
     def _done(self, job: str, figures: JobFigures) -> None:
         row = self._state.job(job)
         if row is None or row["state"] not in OPEN_STATES:
-            self._drop_results(row)
+            if row is not None:
+                self._drop_results(row)
             self._let_go(job)
             return
         folder = self._files.results(row["tenant"], job)
@@ -182,9 +183,8 @@ class Jobs:
         with self._lock:
             self._handed.discard(job)
 
-    def _drop_results(self, row: Row | None) -> None:
-        if row is not None:
-            shutil.rmtree(self._files.results(row["tenant"], row["job"]), ignore_errors=True)
+    def _drop_results(self, row: Row) -> None:
+        shutil.rmtree(self._files.results(row["tenant"], row["job"]), ignore_errors=True)
 
     # Results on the disk
 
@@ -340,7 +340,19 @@ class Jobs:
                 409, f"'{request['program']}' is another package than the job is for", kind="other-package",
                 remedy="name the package that is deployed, or deploy the one that is named",
             )  # fmt: skip
-        self._check_inputs(tenant, program["description"], request["inputs"])
+        inputs, wanted = request["inputs"], {each["name"] for each in program["description"]["inputs"]}
+        if set(inputs) != wanted:
+            raise Problem(
+                422, f"the inputs are {sorted(inputs)}, and the program takes {sorted(wanted)}",
+                remedy="name each input once, with the SHA-256 of its upload", kind="inputs",
+            )  # fmt: skip
+        for name, sha256 in inputs.items():
+            blob = self._state.blob(tenant, sha256)
+            if blob is None or blob["kind"] not in ("input", "ciphertext"):
+                raise Problem(
+                    422, f"input '{name}': this tenant has no ciphertext {sha256}", kind="inputs",
+                    remedy='send it with POST /v1/uploads and "kind": "input"; inputs expire', more={"input": name},
+                )  # fmt: skip
         needs = self._keys.needs(tenant, program["description"])
         if needs["lacking"]:
             raise Problem(
@@ -361,31 +373,16 @@ class Jobs:
 
     def _same(self, caller: Caller, client_job: str, digest: str) -> Row | None:
         there = self._state.job_of(caller.tenant, client_job)
-        if there is not None and there["digest"] != digest:
+        if there is None:
+            return None
+        if there["digest"] != digest:
             raise Problem(
                 409, f"job '{client_job}' is there with another content", remedy="give each job its own identity",
                 rule="the same identity is the same job", kind="job-differs",
             )  # fmt: skip
-        if there is None:
-            return None
         if there["state"] in OPEN_STATES:
             self._submit_later(there["job"], if_stray=True)
         return _shown(there)
-
-    def _check_inputs(self, tenant: str, description: Row, inputs: Mapping[str, str]) -> None:
-        wanted = {each["name"] for each in description["inputs"]}
-        if set(inputs) != wanted:
-            raise Problem(
-                422, f"the inputs are {sorted(inputs)}, and the program takes {sorted(wanted)}",
-                remedy="name each input once, with the SHA-256 of its upload", kind="inputs",
-            )  # fmt: skip
-        for name, sha256 in inputs.items():
-            blob = self._state.blob(tenant, sha256)
-            if blob is None or blob["kind"] not in ("input", "ciphertext"):
-                raise Problem(
-                    422, f"input '{name}': this tenant has no ciphertext {sha256}", kind="inputs",
-                    remedy='send it with POST /v1/uploads and "kind": "input"; inputs expire', more={"input": name},
-                )  # fmt: skip
 
     def _spec(self, row: Row, pair: str | None = None) -> JobSpec:
         """A job for the workers. Raises: Problem: its program is gone."""

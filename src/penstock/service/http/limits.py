@@ -267,10 +267,12 @@ class _Request:
         if self.body.refusal is not None and not self.started:
             self._replaced = True
             await self.refuse(self.body.refusal)
-        if self._replaced:
-            return
+        if not self._replaced:
+            await self._pass(message)
+
+    async def _pass(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            if not self.body.whole and message["status"] >= 400:
+            if message["status"] >= 400:
                 await self.body.drain()
             self.started, self.status = True, message["status"]
             more = [*_HEADERS, (b"x-request-id", self.identity.encode())]
@@ -289,16 +291,12 @@ class _Request:
 
     async def refuse(self, problem: Problem) -> None:
         """Answer with a refusal."""
-        await self.body.drain()
-        self.started, self.status, self.refused = True, problem.status, problem.reason
+        self.refused = problem.reason
         content = json.dumps({**problem.body(), "request": self.identity}).encode()
-        said = {"content-type": MEDIA_TYPE, "content-length": str(len(content)), "x-request-id": self.identity}
-        if not self.body.whole:
-            said["connection"] = "close"
-        headers = [(name.encode(), value.encode()) for name, value in (said | problem.headers()).items()]
-        await self._send({"type": "http.response.start", "status": problem.status, "headers": [*headers, *_HEADERS]})
-        await self._send({"type": "http.response.body", "body": content})
-        self.answered()
+        named = {"content-type": MEDIA_TYPE, "content-length": str(len(content)), **problem.headers()}
+        headers = [(name.encode(), value.encode()) for name, value in named.items()]
+        await self._pass({"type": "http.response.start", "status": problem.status, "headers": headers})
+        await self._pass({"type": "http.response.body", "body": content})
 
 
 def _bearer(scope: Scope) -> str:

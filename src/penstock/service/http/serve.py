@@ -41,14 +41,13 @@ def serve(
     *,
     make_pool: Callable[[Config, Jobs], WorkerPool] = pool_of,
     say: Callable[[str], None] = print,
-    log: Log | None = None,
+    log: Log,
 ) -> None:
     """Serve until SIGTERM, Ctrl-C or an operator's request; then drain. A second signal stops at once.
 
     Args:   make_pool: as of `Service`. say: gets addresses, the tokens of a new state, and notes.
     Raises: UsageError; StateUnusable; StoreUnusable; FileError.
     """
-    log = log or Log()
     _more_files()
     sockets = [bound(config.listen, _ANOTHER)]
     try:

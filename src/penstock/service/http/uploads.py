@@ -13,8 +13,8 @@ import secrets
 import shutil
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -188,10 +188,7 @@ class Uploads:
 
     async def receive(self, caller: Caller, upload: str, offset: int, pieces: AsyncIterator[bytes]) -> Row:
         """Write what arrives, from `offset` on. A broken connection leaves what arrived before."""
-        if upload in self._busy:
-            raise Problem(409, "another piece of this upload is arriving", remedy="send one at a time", kind="busy")
-        self._busy.add(upload)
-        try:
+        with self._alone(upload, "another piece of this upload is arriving", "send one at a time"):
             row = await asyncio.to_thread(self._row, caller, upload)
             have = self._offset(row)
             if offset != have:
@@ -204,6 +201,15 @@ class Uploads:
                 self._state.touch_upload, caller.tenant, upload, self._state.clock() + self._kept.uploads_s
             )
             return {"upload": upload, "offset": have}
+
+    @contextmanager
+    def _alone(self, upload: str, detail: str, remedy: str) -> Iterator[None]:
+        """Keep others from an upload. Raises: Problem: one is there."""
+        if upload in self._busy:
+            raise Problem(409, detail, remedy=remedy, kind="busy")
+        self._busy.add(upload)
+        try:
+            yield
         finally:
             self._busy.discard(upload)
 
@@ -278,12 +284,7 @@ class Uploads:
 
     def commit(self, caller: Caller, upload: str) -> Row:
         """Check the whole content, and take it: a blob, or keys of the tenant. Idempotent only through its content."""
-        if upload in self._busy:
-            raise Problem(
-                409, "a piece of this upload is arriving", remedy="commit it after the last piece", kind="busy"
-            )
-        self._busy.add(upload)
-        try:
+        with self._alone(upload, "a piece of this upload is arriving", "commit it after the last piece"):
             row = self._row(caller, upload)
             have = self._offset(row)
             if have != row["bytes"]:
@@ -291,17 +292,16 @@ class Uploads:
                     409, f"{have} of {row['bytes']} bytes are there", remedy=f"send the rest with ?offset={have}",
                     rule="an upload is committed when it is whole", kind="incomplete", more={"offset": have},
                 )  # fmt: skip
-            if self._digest(row, have).hexdigest() != row["sha256"]:
-                self._drop(row)
-                raise Problem(
-                    422, "the content has another SHA-256 than stated: it was damaged on its way",
-                    remedy="begin the upload again", kind="digest",
-                )  # fmt: skip
-            return self._taken(row)
-        except FileNotFoundError as error:
-            raise _no_upload(upload) from error
-        finally:
-            self._busy.discard(upload)
+            try:
+                if self._digest(row, have).hexdigest() == row["sha256"]:
+                    return self._taken(row)
+            except FileNotFoundError as error:
+                raise _no_upload(upload) from error
+            self._drop(row)
+            raise Problem(
+                422, "the content has another SHA-256 than stated: it was damaged on its way",
+                remedy="begin the upload again", kind="digest",
+            )  # fmt: skip
 
     def _taken(self, row: Row) -> Row:
         tenant, path = row["tenant"], self._files.upload(row["tenant"], row["upload"])
@@ -338,9 +338,8 @@ class Uploads:
 
     def drop(self, caller: Caller, upload: str) -> None:
         """Give an upload up."""
-        if upload in self._busy:
-            raise Problem(409, "a piece of this upload is arriving", remedy="delete it after that", kind="busy")
-        self._drop(self._row(caller, upload))
+        with self._alone(upload, "a piece of this upload is arriving", "delete it after that"):
+            self._drop(self._row(caller, upload))
 
     def _drop(self, row: Row) -> None:
         self._state.end_upload(row["tenant"], row["upload"])
