@@ -84,7 +84,7 @@ class PackageServer:
         names = self._names_of(pair)
         plan = cache.plan([KeyUse(names[key], limbs) for key, limbs in compiled.key_uses])
         try:
-            keys = SessionKeys(cache.session(self.tenant, self.program.digest, plan, secret_tag=pair))
+            keys = SessionKeys(cache.session(self.tenant, self.program.planned.digest, plan, secret_tag=pair))
             done = compute_compiled(
                 compiled,
                 self._context,
@@ -123,7 +123,7 @@ class PackageServer:
         found = common_pair(named)
         if found is None or found in self._names or not self.keys:
             return found if found in self._names else None
-        there = self._store.list_keys(tenant=self.tenant, digest=self.program.digest)
+        there = self._store.list_keys(tenant=self.tenant, digest=self.program.planned.digest)
         tags = {key.secret_tag for key in there}
         if "" in tags and found not in tags:
             return None

@@ -32,7 +32,7 @@ from penstock.service.http.problems import Problem, no_such
 from penstock.service.http.programs import Programs
 from penstock.service.http.state import OPEN_STATES, Row, State
 from penstock.service.http.tokens import Caller
-from penstock.service.http.uploads import Files, Uploads
+from penstock.service.http.uploads import Files
 from penstock.service.work.messages import EXPIRED, JobFigures, JobSpec, Refused
 from penstock.service.work.pool import WorkerPool
 from penstock.system.files import sync, sync_folder
@@ -57,12 +57,11 @@ class Jobs:
         files: Files,
         keys: Keys,
         programs: Programs,
-        uploads: Uploads,
         metrics: Metrics,
         make_pool: Callable[[Config, Jobs], WorkerPool],
     ) -> None:
         self._config, self._state, self._files = config, state, files
-        self._keys, self._programs, self._uploads, self._metrics = keys, programs, uploads, metrics
+        self._keys, self._programs, self._metrics = keys, programs, metrics
         self._later: list[Callable[[], object]] = []
         self._handed: set[str] = set()
         """Jobs that the workers have, or will be given. Open jobs besides them wait for `submit_stray`."""

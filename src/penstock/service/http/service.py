@@ -71,9 +71,7 @@ class Service:
         self.keys = Keys(KeyStore(self.files.store), self.state)
         self.uploads = Uploads(config, self.state, self.files, self.keys, self.metrics)
         self.programs = Programs(config, self.state, self.files)
-        self.jobs = Jobs(
-            config, self.state, self.files, self.keys, self.programs, self.uploads, self.metrics, make_pool
-        )
+        self.jobs = Jobs(config, self.state, self.files, self.keys, self.programs, self.metrics, make_pool)
         self._ended = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep_often, name="sweeper", daemon=True)
         self.drain_asked: Callable[[], object] = lambda: None

@@ -200,15 +200,15 @@ class Computer:
     ) -> tuple[JobFigures, JobTimes]:
         begun_s = time.monotonic()
         program = self._program(spec, contexts)
-        context = self._context(program.package.params, program.context_name, contexts)
+        context = self._context(program.planned.params, contexts)
         if spec.store.resolve() != self.store.folder.resolve():
             raise UsageError(f"job {spec.job} names another key store ({spec.store}) than its worker's")
         # Ahead of all work: every input and output by its name, every key.
-        _same_names("inputs", program.package.name, spec.inputs, program.inputs)
-        _same_names("outputs", program.package.name, spec.outputs, program.outputs)
+        _same_names("inputs", program.planned.package.name, spec.inputs, program.inputs)
+        _same_names("outputs", program.planned.package.name, spec.outputs, program.outputs)
         uses = self._uses(spec, program)
         plan = self.cache.plan(uses) if self.settings.policy == "future" else None
-        keys = SessionKeys(self.cache.session(spec.tenant, program.digest, plan, secret_tag=spec.secret_tag))
+        keys = SessionKeys(self.cache.session(spec.tenant, program.planned.digest, plan, secret_tag=spec.secret_tag))
         try:
             if plan is not None:
                 with self._lock:
@@ -262,8 +262,9 @@ class Computer:
         return figures, times
 
     def _context(
-        self, params: CkksParameters, name: Hashable, contexts: dict[Hashable, _engine.CkksContext]
+        self, params: CkksParameters, contexts: dict[Hashable, _engine.CkksContext]
     ) -> _engine.CkksContext:
+        name = parameter_name(params)
         if name not in contexts:
             contexts[name] = make_context(params, self.settings.threads, kept_ciphertexts=_KEPT_CIPHERTEXTS)
         return contexts[name]
@@ -279,13 +280,11 @@ class Computer:
             known = self._programs.get(state)
             if known is None:
                 planned = plan_program(spec.package, state[1])
-                params = planned.params
-                context = self._context(params, parameter_name(params), contexts)
-                known = compile_planned(planned, context, self.settings.threads)
+                known = compile_planned(planned, self._context(planned.params, contexts), self.settings.threads)
                 self._channel.send(
                     "program",
                     package=str(spec.package),
-                    needs={f"{known.digest}/{key}": size for key, size in known.needs.items()},
+                    needs={f"{planned.digest}/{key}": size for key, size in planned.needs.items()},
                     compute_s=planned.compute_s,
                 )
                 self._programs[state] = known
@@ -307,7 +306,7 @@ class Computer:
             names, lacking = names_of(self.store, spec.tenant, program, spec.secret_tag)
             if lacking:
                 raise KeyMissing(
-                    f"tenant '{spec.tenant}' lacks {len(lacking)} keys of '{program.package.name}': "
+                    f"tenant '{spec.tenant}' lacks {len(lacking)} keys of '{program.planned.package.name}': "
                     f"{', '.join(lacking)}; make and upload them"
                 )
             with self._lock:
@@ -321,12 +320,12 @@ class _Inputs:
     """The inputs of a job, read when they are used."""
 
     def __init__(self, spec: JobSpec, program: Program) -> None:
-        params = program.package.params
+        params = program.planned.package.params
         self._paths = [spec.inputs[name] for name in program.inputs]
         self._names, self._tag = program.inputs, spec.secret_tag
         self._most_bytes = params.ciphertext_bytes(params.num_q) + _MORE_INPUT
         if not self._paths:
-            raise UsageError(f"'{program.package.name}' takes no input, so that nothing says how results are written")
+            raise UsageError(f"'{program.planned.package.name}' takes no input, so that nothing says how results are written")
         self.first = self.take(0)
 
     def take(self, number: int) -> bytes:

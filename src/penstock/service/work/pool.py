@@ -144,6 +144,8 @@ class WorkerPool:
         self._past = dict.fromkeys(COUNTERS, 0)
         """Counters of workers that have ended."""
         self._record = Record()
+        self._calls: list[Callable[[], object]] = []
+        """Callbacks that are due."""
         self._deaths, self._died_in_row, self._not_before_s = 0, 0, 0.0
         self._draining = self._closed = self._calling = self._paused = False
         self._wake_read, self._wake_write = os.pipe()
@@ -267,17 +269,17 @@ class WorkerPool:
                     return
                 connections = {worker.channel.connection: name for name, worker in self._workers.items()}
             ready = wait([self._wake_read, *connections], _TICK_S)
-            calls: list[Callable[[], object]] = []
             if self._wake_read in ready:
                 os.read(self._wake_read, 65536)
             with self._lock:
                 for connection in ready:
                     if connection in connections:
-                        calls += self._heard(connections[connection])
-                calls += self._expired()
-                calls += self._hand_out()
+                        self._heard(connections[connection])
+                self._expire()
+                self._hand_out()
                 self._stop_idle()
                 self._sample()
+                calls, self._calls = self._calls, []
                 self._calling = bool(calls)
             for call in calls:
                 call()
@@ -285,9 +287,9 @@ class WorkerPool:
                 self._calling = False
                 self._lock.notify_all()
 
-    def _heard(self, name: str) -> list[Callable[[], object]]:
+    def _heard(self, name: str) -> None:
         """All messages that have come from a worker. A dead one is lost when it has said all."""
-        worker, calls = self._workers[name], list[Callable[[], object]]()
+        worker = self._workers[name]
         try:
             while worker.channel.connection.poll():
                 kind, content = worker.channel.hear()
@@ -300,12 +302,11 @@ class WorkerPool:
                 elif kind == "program":
                     self._queue.learn(content["package"], content["needs"])
                 else:
-                    calls += self._ended(worker, content)
+                    self._ended(worker, content)
         except (EOFError, OSError):
-            calls += self._died(name)
-        return calls
+            self._died(name)
 
-    def _ended(self, worker: WorkerProcess, content: dict[str, Any]) -> list[Callable[[], object]]:
+    def _ended(self, worker: WorkerProcess, content: dict[str, Any]) -> None:
         """A job is done, or has failed: the end of its place in the queue."""
         now, job = time.monotonic(), content["job"]
         worker.idle_since_s, self._died_in_row = now, 0
@@ -313,7 +314,7 @@ class WorkerPool:
         worker.progress.pop(job, None)
         entry = self._queue.remove(job)
         if entry is None or entry.is_cancelled:
-            return []
+            return
         times = JobTimes(**content["times"]) if "times" in content else None
         self._record.jobs.append(
             JobRecord(
@@ -327,10 +328,11 @@ class WorkerPool:
             )
         )
         if times is None:
-            return [partial(self._on_failed, job, content["reason"], content["retry"])]
+            self._calls.append(partial(self._on_failed, job, content["reason"], content["retry"]))
+            return
         figures = replace(JobFigures(**content["figures"]), queue_s=entry.queue_s)
         self._queue.measured(entry, figures)
-        return [partial(self._on_done, job, figures)]
+        self._calls.append(partial(self._on_done, job, figures))
 
     def _counters(self) -> dict[str, int]:
         """Of all workers since the pool began."""
@@ -347,14 +349,13 @@ class WorkerPool:
         worker.end()
         return worker
 
-    def _died(self, name: str) -> list[Callable[[], object]]:
+    def _died(self, name: str) -> None:
         """The worker is gone: its jobs wait again, in their places, or have taken too many workers with them."""
         worker = self._gone(name)
         self._deaths += 1
         self._died_in_row += 1
         pause_s = _BACK_OFF_S[min(self._died_in_row, len(_BACK_OFF_S)) - 1]
         self._not_before_s = time.monotonic() + pause_s
-        calls: list[Callable[[], object]] = []
         for job in sorted(worker.jobs):
             entry = self._queue.get(job)
             if entry is None:
@@ -365,12 +366,11 @@ class WorkerPool:
             elif entry.deaths >= MOST_DEATHS:
                 self._queue.remove(job)
                 reason = f"the worker died {entry.deaths} times while it ran this job: {worker.ending}"
-                calls.append(partial(self._on_failed, job, reason, False))
+                self._calls.append(partial(self._on_failed, job, reason, False))
             else:
                 self._queue.waits_again(entry)
         if self.isolation is Isolation.SHARED and not self._closed and not pause_s:
             self._worker_of("")
-        return calls
 
     def _cancel(self, entry: Entry) -> None:
         """No callback follows. A job that runs is told to end."""
@@ -382,10 +382,9 @@ class WorkerPool:
             if entry.spec.job in worker.jobs:
                 worker.channel.send("cancel", job=entry.spec.job)
 
-    def _expired(self) -> list[Callable[[], object]]:
+    def _expire(self) -> None:
         """Jobs whose deadline is over. One that computes is told to end, and its worker goes on."""
         now = time.monotonic()
-        calls: list[Callable[[], object]] = []
         for entry in [*self._queue.waiting(), *self._queue.running()]:
             if entry.deadline_at_s is None or now <= entry.deadline_at_s or entry.is_cancelled:
                 continue
@@ -393,12 +392,10 @@ class WorkerPool:
             when = "before it began" if entry.started_s is None else "while it computed"
             reason = f"{EXPIRED}its deadline of {entry.spec.deadline_s} s was over {when}"
             self._cancel(entry)
-            calls.append(partial(self._on_failed, job, reason, False))
-        return calls
+            self._calls.append(partial(self._on_failed, job, reason, False))
 
-    def _hand_out(self) -> list[Callable[[], object]]:
+    def _hand_out(self) -> None:
         """Give jobs to workers that have room."""
-        calls: list[Callable[[], object]] = []
         while not self._paused and time.monotonic() >= self._not_before_s:
             running = self._queue.running()
             if len(running) >= self.settings.abreast:
@@ -410,9 +407,8 @@ class WorkerPool:
             self._queue.started(entry, time.monotonic())
             worker.jobs.add(entry.spec.job)
             worker.channel.send("run", job=entry.spec)
-            calls.append(partial(self._on_started, entry.spec.job))
+            self._calls.append(partial(self._on_started, entry.spec.job))
         self._tell_coming()
-        return calls
 
     def _tell_coming(self) -> None:
         """The plan of the next jobs, where it has changed: after arrivals, starts and ends."""

@@ -40,6 +40,11 @@ class Planned:
         return self.package.params
 
     @cached_property
+    def digest(self) -> str:
+        """Of its parameters, as the key store names keys."""
+        return parameter_digest(self.params)
+
+    @cached_property
     def keys(self) -> dict[str, int]:
         """Evaluation key -> limbs of its highest use."""
         return dict(self.trace.view().key_limbs())
@@ -78,24 +83,12 @@ def plan_program(path: Path, key_budget_bytes: int) -> Planned:
 class Program:
     """A compiled package. Many jobs may run it at once."""
 
-    package: Package
-    digest: str
-    """Of its parameters, as the key store names keys."""
+    planned: Planned
     compiled: Compiled
     lanes: Lanes
     inputs: tuple[str, ...]
     """The name of each compiled input."""
     outputs: tuple[str, ...]
-    value_bytes: int
-    """Of values, scratch and inputs at the peak."""
-    keys: dict[str, int]
-    needs: dict[str, int]
-    """Both as of `Planned`."""
-
-    @property
-    def context_name(self) -> Hashable:
-        """As `parameter_name`."""
-        return parameter_name(self.package.params)
 
 
 def parameter_name(params: CkksParameters) -> Hashable:
@@ -115,15 +108,11 @@ def compile_planned(planned: Planned, context: _engine.CkksContext, threads: int
     if len(set(outputs)) < len(outputs):
         raise UsageError(f"'{package.name}' makes an output twice: a service gives each once")
     return Program(
-        package=package,
-        digest=parameter_digest(params),
+        planned=planned,
         compiled=compiled,
         lanes=choose_lanes(compiled, trace, threads, keys_in_order=True),
         inputs=inputs,
         outputs=outputs,
-        value_bytes=compiled.held_bytes(context.keep_bytes)[2],
-        keys=planned.keys,
-        needs=planned.needs,
     )
 
 
@@ -134,10 +123,11 @@ def names_of(
 
     Raises: KeyRefused: a key is of another secret key than `secret_tag`.
     """
-    keys = {*program.keys, *program.compiled.keys}
-    names = {key: store.name_for(tenant, program.digest, key, secret_tag=secret_tag) for key in keys}
+    planned = program.planned
+    keys = {*planned.keys, *program.compiled.keys}
+    names = {key: store.name_for(tenant, planned.digest, key, secret_tag=secret_tag) for key in keys}
     lacking = []
-    for key, wanted in sorted(program.keys.items()):
+    for key, wanted in sorted(planned.keys.items()):
         try:
             stored = store.key(names[key])
         except KeyMissing:
