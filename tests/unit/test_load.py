@@ -18,8 +18,9 @@ from penstock.package.content import ConstantsInMemory, Input, Output
 from penstock.package.file import write_package
 from penstock.params import catalogue
 from penstock.service.load.arrivals import Arrival, bursts, drawn, poisson, read_arrivals, zipf_shares
-from penstock.service.load.report import JobRow, by, percentile, summary
+from penstock.service.load.report import JobRow, by, summary
 from penstock.service.load.tenants import read_tenants
+from penstock.service.work.record import percentiles
 
 
 def test_gaps_of_poisson_arrivals_are_exponential() -> None:
@@ -60,7 +61,7 @@ def test_percentiles_are_values_of_jobs_that_computed() -> None:
     assert (tenant["jobs"], tenant["done"], tenant["mean_s"]) == (103, 100, pytest.approx(0.505))
     nothing = summary([_row(0, "refused", status=429)], 1.0, None)
     assert nothing["p99_s"] is None
-    assert percentile([], 0.5) is None
+    assert percentiles([], (50,)) == {"p50_s": None}
 
 
 def test_a_late_generator_does_not_hide_waiting() -> None:

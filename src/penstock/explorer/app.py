@@ -10,6 +10,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import Response, StreamingResponse
+from starlette.types import ASGIApp
 
 from penstock.errors import CapabilityMissing, PenstockError, UnknownName, UsageError
 from penstock.explorer import drives
@@ -17,7 +18,7 @@ from penstock.explorer.advice import advice
 from penstock.explorer.bounds import Busy
 from penstock.explorer.designs import queries
 from penstock.explorer.engine import Engine
-from penstock.explorer.guard import REPORT_POLICY, Application, Guard
+from penstock.explorer.guard import REPORT_POLICY, Guard
 from penstock.explorer.live import Live
 from penstock.explorer.state import HOLDS, PATTERNS, SCAN_ENDS, State
 from penstock.explorer.view import View
@@ -42,7 +43,7 @@ PART_BYTES = 2**16
 FORMATS = {"json": "application/json", "csv": "text/csv; charset=utf-8"}
 
 
-def application(engine: Engine, port: int, live: Live | None = None) -> Application:
+def application(engine: Engine, port: int, live: Live | None = None) -> ASGIApp:
     """The guarded application, to be served on `port` of this machine. `live`: the service that it also shows."""
     app = FastAPI(title="penstock explore", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
     files = _files()

@@ -8,14 +8,7 @@ and to show the page inside another.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HOSTS = ("127.0.0.1", "localhost", "[::1]")
 POLICY = (
@@ -40,7 +33,7 @@ SAME_SITE = (b"same-origin", b"none")
 class Guard:
     """Middleware (ASGI) around the application."""
 
-    def __init__(self, app: Application, port: int) -> None:
+    def __init__(self, app: ASGIApp, port: int) -> None:
         self._app = app
         self._hosts = {name.encode() for name in HOSTS} | {f"{name}:{port}".encode() for name in HOSTS}
 

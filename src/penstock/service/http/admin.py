@@ -6,11 +6,12 @@ from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Path, Query
 from fastapi.responses import Response
+from starlette.types import ASGIApp
 
 from penstock.service.http import seeing
 from penstock.service.http.app import PathName, bare, needs
 from penstock.service.http.forms import RotationForm, TenantForm, TokenForm, WorkForm
-from penstock.service.http.limits import Application, Gate
+from penstock.service.http.limits import Gate
 from penstock.service.http.problems import Problem
 from penstock.service.http.service import Service
 from penstock.service.http.tokens import ADMIN, Caller
@@ -21,7 +22,7 @@ Operates = Annotated[Caller, Depends(needs(ADMIN))]
 TokenName = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")]
 
 
-def administration(service: Service) -> Application:
+def administration(service: Service) -> ASGIApp:
     """The guarded application of operators."""
     app = bare("penstock serve: administration")
     _of_server(app, service)

@@ -11,11 +11,12 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
 
 from penstock.errors import PenstockError
 from penstock.service.http import seeing
 from penstock.service.http.forms import NAME, JobForm, ProgramForm, UploadForm
-from penstock.service.http.limits import Application, Gate
+from penstock.service.http.limits import Gate
 from penstock.service.http.problems import MEDIA_TYPE, Problem, problem_of
 from penstock.service.http.service import Service
 from penstock.service.http.tokens import Caller
@@ -57,7 +58,7 @@ Sends = Annotated[Caller, Depends(needs(""))]
 """Of uploads: each kind has a scope, which they check."""
 
 
-def application(service: Service) -> Application:
+def application(service: Service) -> ASGIApp:
     """The guarded application of tenants."""
     app = bare("penstock serve")
     _of_health(app, service)

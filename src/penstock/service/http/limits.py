@@ -10,10 +10,11 @@ import json
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.service.http.config import Limits
 from penstock.service.http.logs import Log
@@ -21,12 +22,6 @@ from penstock.service.http.metrics import Metrics
 from penstock.service.http.problems import MEDIA_TYPE, Problem, problem_of
 from penstock.service.http.state import State
 from penstock.service.http.tokens import ADMIN, Caller
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 OPEN_PATHS = ("/v1/health", "/v1/ready", "/openapi.json")
 """Answered without a token: they tell nothing of a tenant."""
@@ -136,7 +131,7 @@ class Gate:
     """
 
     def __init__(
-        self, app: Application, state: State, limits: Limits, metrics: Metrics, log: Log, *, admin: bool = False
+        self, app: ASGIApp, state: State, limits: Limits, metrics: Metrics, log: Log, *, admin: bool = False
     ) -> None:
         self._app, self._state, self._limits = app, state, limits
         self._metrics, self._log, self._admin = metrics, log, admin

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from penstock.service.work.messages import JobFigures
@@ -155,17 +155,6 @@ def by_tenant(memory: Mapping[str, float], disk: Mapping[str, float]) -> dict[La
             # A tenant's name has no space.
             found[("place", place), ("tenant", f"all {OTHERS}")] = float(sum(held.get(each, 0) for each in rest))
     return found
-
-
-def percentiles(seconds: Iterable[float]) -> dict[str, float]:
-    """The smallest values that at least 50, 95 and 99 % do not exceed.
-
-    >>> percentiles([1.0, 2.0, 3.0])
-    {'p50_s': 2.0, 'p95_s': 3.0, 'p99_s': 3.0}
-    """
-    ordered = sorted(seconds)
-    # In whole numbers: 0.95 has no binary fraction.
-    return {f"p{n}_s": ordered[max(0, (n * len(ordered) + 99) // 100 - 1)] for n in (50, 95, 99)}
 
 
 def _labels(labels: Labels) -> str:

@@ -59,29 +59,27 @@ class Programs:
         return True, self.show(caller.tenant, name)
 
     def _examine(self, path: Path) -> Row:
-        numbers = [str(self._limits.examine_bytes), str(self._key_bytes)]
-        command = [*python_module("penstock.service.http.examine"), str(path), *numbers]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        remedy = "deploy a smaller program, or ask the operator to raise limits.examine_seconds and examine_bytes"
+        words = [str(path), str(self._limits.examine_bytes), str(self._key_bytes), self._machine]
         try:
             ended = subprocess.run(
-                [*command, self._machine],
+                [*python_module("penstock.service.http.examine"), *words],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                env=environment,
+                env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
                 timeout=self._limits.examine_s,
                 check=False,
             )
-        except subprocess.TimeoutExpired as error:
-            raise Problem(
-                422, f"the package was not examined within {self._limits.examine_s:g} s", remedy=remedy,
-                kind="package-size",
-            ) from error  # fmt: skip
-        try:
             said: dict[str, Any] = json.loads(ended.stdout)
-        except ValueError as error:
+        except (subprocess.TimeoutExpired, ValueError) as error:
+            is_late = isinstance(error, subprocess.TimeoutExpired)
             raise Problem(
-                422, "the package could not be examined in the memory given", remedy=remedy, kind="package-size"
+                422,
+                f"the package was not examined within {self._limits.examine_s:g} s"
+                if is_late
+                else "the package could not be examined in the memory given",
+                remedy="deploy a smaller program, or ask the operator to raise limits.examine_seconds and "
+                "examine_bytes",
+                kind="package-size",
             ) from error
         if "refused" in said:
             raise Problem(

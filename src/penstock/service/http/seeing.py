@@ -6,15 +6,16 @@ import time
 from collections import deque
 from typing import Any
 
-from penstock.service.http.metrics import Labels, by_tenant, percentiles, work_gauges
+from penstock.service.http.metrics import Labels, by_tenant, work_gauges
 from penstock.service.http.problems import Problem
 from penstock.service.http.service import Service
 from penstock.service.http.state import Row
 from penstock.service.http.timelines import service_timeline
-from penstock.service.work.record import JobRecord, Record
+from penstock.service.work.record import JobRecord, Record, percentiles
 
 MOST_ROWS = 1000
 """Tenants and programs in one answer: those with the most."""
+_SHARES = (50, 95, 99)
 
 
 def metrics_text(service: Service) -> str:
@@ -89,16 +90,14 @@ def _latencies(recorded: Record) -> list[Row]:
         if each.times is not None:
             groups.setdefault((each.spec.tenant, each.spec.program), []).append(each)
     rows = [
-        {"tenant": tenant, "program": program, "jobs": len(jobs), **_times(jobs)}
+        {
+            "tenant": tenant,
+            "program": program,
+            "jobs": len(jobs),
+            **percentiles((job.ended_s - job.submitted_s for job in jobs), _SHARES),
+            **percentiles((job.started_s - job.submitted_s for job in jobs), _SHARES, "queue_"),
+            **percentiles((float(job.figures["compute_s"]) for job in jobs), _SHARES, "compute_"),
+        }
         for (tenant, program), jobs in groups.items()
     ]
-    return sorted(rows, key=lambda each: -each["jobs"])
-
-
-def _times(jobs: list[JobRecord]) -> Row:
-    parts = {
-        "": [each.ended_s - each.submitted_s for each in jobs],
-        "queue_": [each.started_s - each.submitted_s for each in jobs],
-        "compute_": [float(each.figures["compute_s"]) for each in jobs],
-    }
-    return {f"{part}{name}": value for part, times in parts.items() for name, value in percentiles(times).items()}
+    return sorted(rows, key=lambda row: -row["jobs"])

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from penstock.service.work.record import percentiles
+
 
 @dataclass(slots=True, kw_only=True)
 class JobRow:
@@ -43,15 +45,6 @@ class JobRow:
         return {**asdict(self), "latency_s": self.latency_s}
 
 
-def percentile(ordered: Sequence[float], share: float) -> float | None:
-    """The smallest value that at least `share` of the values do not exceed; `None` of none.
-
-    >>> [percentile([1.0, 2.0, 3.0, 4.0], share) for share in (0.5, 0.51, 1.0)]
-    [2.0, 3.0, 4.0]
-    """
-    return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else None
-
-
 def summary(rows: Sequence[JobRow], duration_s: float, within_s: float | None) -> dict[str, Any]:
     """A load in one object.
 
@@ -73,8 +66,8 @@ def summary(rows: Sequence[JobRow], duration_s: float, within_s: float | None) -
         "within_s": within_s,
         **latencies,
         "max_s": max((row.latency_s for row in rows if row.latency_s is not None), default=None),
-        **_percentiles("server_", _server(rows), (50, 95, 99)),
-        "generator_late_p99_s": percentile(late, 0.99),
+        **percentiles(_server(rows), (50, 95, 99), "server_"),
+        **percentiles(late, (99,), "generator_late_"),
     }
 
 
@@ -88,7 +81,7 @@ def by(name: str, rows: Sequence[JobRow], duration_s: float, within_s: float | N
             name: group,
             "jobs": len(own),
             **_latencies(own, duration_s, within_s, (50, 95, 99)),
-            **_percentiles("server_", _server(own), (50, 99)),
+            **percentiles(_server(own), (50, 99), "server_"),
         }
         for group, own in sorted(groups.items())
     ]
@@ -103,14 +96,10 @@ def _latencies(
         "done": len(latencies),
         "goodput_per_s": good / duration_s if duration_s else None,
         "mean_s": math.fsum(latencies) / len(latencies) if latencies else None,
-        **_percentiles("", latencies, which),
+        **percentiles(latencies, which),
     }
 
 
 def _server(rows: Sequence[JobRow]) -> list[float]:
     """Latencies of jobs that computed, by the service's clock."""
     return sorted(each.server_s for each in rows if each.server_s is not None and each.outcome == "done")
-
-
-def _percentiles(prefix: str, ordered: Sequence[float], which: Sequence[int]) -> dict[str, float | None]:
-    return {f"{prefix}p{each}_s": percentile(ordered, each / 100) for each in which}

@@ -128,3 +128,15 @@ def merged(waits: Iterable[tuple[float, float]], begin: float, end: float) -> tu
             found.append((start, stop))
     kept = sorted(found, key=lambda each: each[0] - each[1])[:MOST_WAITS]
     return tuple(sorted(kept))
+
+
+def percentiles(seconds: Iterable[float], which: Sequence[int], prefix: str = "") -> dict[str, float | None]:
+    """For each of `which` the smallest value that at least so many per cent do not exceed; `None` of no values.
+
+    >>> percentiles([4.0, 2.0, 3.0, 1.0], (50, 51, 100))
+    {'p50_s': 2.0, 'p51_s': 3.0, 'p100_s': 4.0}
+    """
+    ordered = sorted(seconds)
+    # In whole numbers: 0.95 has no binary fraction.
+    places = {n: max(0, (n * len(ordered) + 99) // 100 - 1) for n in which}
+    return {f"{prefix}p{n}_s": ordered[at] if ordered else None for n, at in places.items()}
