@@ -18,6 +18,8 @@ from penstock.package.file import FIRST_SET
 from penstock.running.trace import trace_workload
 from penstock.studies.cryptoracle import counts as study
 from penstock.studies.cryptoracle import figures as drawings
+from penstock.studies.cryptoracle.drawings import draw_measured
+from penstock.system.files import UnfinishedFile
 from penstock.traces.schema import CLIENT_KINDS
 
 QUICK = ["matrix-multiplication", "logistic-function", "sign-evaluation", "chi-square"]
@@ -160,20 +162,18 @@ def test_figures_take_the_median_of_warm_runs_on_fresh_operands() -> None:
 def test_a_figure_is_the_same_each_time_and_an_interrupted_one_leaves_the_one_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    matplotlib = pytest.importorskip("matplotlib.figure")
     found = [point for point in drawings.points(table_of(bench_rows())) if point.figure == "figure5"]
-    (path,) = drawings.draw(found, tmp_path)
+    (path,) = draw_measured(found, tmp_path)
     first = path.read_bytes()
-    drawings.draw(found, tmp_path)
+    draw_measured(found, tmp_path)
     assert path.read_bytes() == first
 
-    def interrupted(_: Any, target: Path, **__: Any) -> None:
-        target.write_text("<svg>half")
+    def interrupted(_: UnfinishedFile, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(matplotlib.Figure, "savefig", interrupted)
+    monkeypatch.setattr(UnfinishedFile, "publish", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        drawings.draw(found, tmp_path)
+        draw_measured(found, tmp_path)
     assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == {"figure5.svg": first}
 
 
@@ -204,7 +204,6 @@ def test_results_that_hold_nothing_of_a_figure_say_what_to_measure() -> None:
 
 
 def test_figures_are_drawn_from_a_run_folder(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     pq.write_table(table_of(bench_rows()), tmp_path / FILE)
     out = tmp_path / "figures"
     done = CliRunner().invoke(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -49,14 +48,6 @@ def test_a_contradiction_says_so_and_keeps_its_error() -> None:
     made = _row(Printed("5130"), 4452.0, None, contradicts="another row")
     assert made["error_calibrated"] == pytest.approx(-0.132, abs=1e-3)
     assert made["note"] == "contradiction within the study: another row"
-
-
-def test_figures_without_matplotlib_end_before_anything_is_traced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert main(["reproduce", "io-study", "--figures", str(tmp_path / "figures")]) == 3
-    assert not (tmp_path / "figures").exists()
 
 
 @pytest.mark.parametrize(("study", "module"), [("io-study", "io_study"), ("fheins", "fheins")])

@@ -200,7 +200,6 @@ def _fields(m: Measurement) -> dict:
 
 
 def test_plots_are_written_where_they_are_asked_for(results, tmp_path):
-    pytest.importorskip("matplotlib")
     few = ["--protocol", "unseen-depth", "--protocol", "unseen-application"]
     assert main(["predict", "validate", str(results), *few, "--figures", str(tmp_path / "figures"), "-q"]) == 0
     names = {path.name for path in (tmp_path / "figures").iterdir()}

@@ -11,7 +11,7 @@ README = (ROOT / "README.md").read_text()
 
 def pictured() -> str:
     """The numbers of the picture, which it carries as text."""
-    found = re.search("<dc:description>(.*?)</dc:description>", (ROOT / "docs/images/report-overview.svg").read_text())
+    found = re.search("(?:<desc>|<dc:description>)(.*?)</", (ROOT / "docs/images/report-overview.svg").read_text())
     assert found is not None
     return found[1]
 

@@ -15,12 +15,9 @@ from penstock.cli.main import main
 from penstock.errors import UsageError
 from penstock.reports.compare import build_comparison, named_runs, render_comparison
 from penstock.reports.data import load
-from penstock.reports.figures import FORMATS, write_figures
-from penstock.reports.overview import PANELS
+from penstock.reports.figures import write_figures
 from penstock.runs.folder import RunFolder
 from penstock.system.palette import COLOURS, tier_colours
-
-pytest.importorskip("matplotlib")
 
 EVIL = """<script>alert(1)</script><img src=x onerror=alert(2)>"""
 
@@ -102,7 +99,8 @@ def test_the_command_line_writes_comparisons_and_figures(
     assert "it is not overwritten" in capsys.readouterr().err
     assert main(["report", folders[0], "--figures", "figures", "--width", "two-column", "--style", "serif"]) == 0
     shown = capsys.readouterr().out.split()
-    assert sorted(shown) == sorted(["figures/captions.txt", *(f"figures/{n}.{s}" for n in PANELS for s in FORMATS)])
+    names = ("captions.txt", "hit-ratio.svg", "keys.svg", "slowdown.svg", "time.svg")
+    assert sorted(shown) == [f"figures/{name}" for name in names]
     assert width_mm(tmp_path / "figures" / "keys.svg") == pytest.approx(178, abs=0.5)
     assert main(["report", *folders, "--figures", "more"]) == 2
 
@@ -114,7 +112,6 @@ def test_the_same_run_gives_the_same_bytes(tmp_path: Path, runs: list[RunFolder]
     for path in sorted((tmp_path / "a").iterdir()):
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes(), path.name
     assert width_mm(tmp_path / "a" / "slowdown.svg") == pytest.approx(85, abs=0.5)
-    assert (tmp_path / "a" / "time.pdf").read_bytes().startswith(b"%PDF")
     assert "(simulated)" in (tmp_path / "a" / "captions.txt").read_text()
 
 

@@ -15,10 +15,8 @@ from penstock.reports.data import load
 from penstock.reports.numbers import ratio
 from penstock.runs.folder import RunFolder
 from penstock.studies.io_study import figures
-from penstock.system.palette import COLOURS, tier_colours
+from penstock.system.palette import DARK, LIGHT, NAMES, tier_colours
 from report_pages import Page
-
-pytest.importorskip("matplotlib")
 
 
 @pytest.fixture(scope="module")
@@ -49,17 +47,17 @@ def test_every_figure_is_drawn_in_the_page_itself(fake, page):
 
 def test_a_bar_is_as_long_as_its_value_says(fake, page):
     svg = drawings(fake.report_path.read_text())["figure-1-time-by-kind"]
-    values = page.figures["figure-1-time-by-kind"]["data"][0]["x"]
+    values = page.figures["figure-1-time-by-kind"]["panels"][0]["series"][0]["x"]
     wide = [float(node.get("width")) for node in svg.findall(".//rect") if node.find("title") is not None]
     assert len(wide) == len(values)
-    assert wide[-1] == pytest.approx(wide[-2] * values[-1] / values[-2], abs=0.2)
-    assert wide == sorted(wide)
+    assert wide[0] == pytest.approx(wide[1] * values[0] / values[1], abs=0.2)
+    assert wide == sorted(wide, reverse=True)
 
 
 def test_points_of_a_logarithmic_axis_stand_where_their_logarithm_does(fake, page):
     svg = drawings(fake.report_path.read_text())["figure-4-slowdown"]
     figure = page.figures["figure-4-slowdown"]
-    (first, *_) = figure["data"]
+    (first, *_) = figure["panels"][0]["series"]
     circles = [float(node.get("cx")) for node in svg.findall(".//circle") if node.find("title") is not None]
     assert len(circles) == len(first["x"])
     logs = [np.log10(value) for value in first["x"]]
@@ -81,15 +79,17 @@ def test_a_figure_in_which_nothing_differs_is_a_sentence(tmp_path):
 def test_a_tier_has_the_same_colour_in_every_picture(page):
     lines = [f for n, f in page.figures.items() if n.endswith(("hit-ratio", "cache"))]
     for figure in lines:
-        for trace in figure["data"]:
-            assert trace["marker"]["color"] == f"@@c{tier_colours(TIERS)[trace['name']]}"
+        for series in figure["panels"][0]["series"]:
+            assert series["colour"] == f"c{tier_colours(TIERS)[series['name']]}"
     assert len(lines) >= 4
-    assert {tier: COLOURS[index] for tier, index in tier_colours(TIERS).items()} == figures.TIER_COLOUR
+    assert {tier: NAMES[index] for tier, index in tier_colours(TIERS).items()} == figures.TIER_COLOUR
     style = (Path(build.__file__).parent / "report.css").read_text()
     explorer = (Path(build.__file__).parents[1] / "explorer" / "static" / "page.css").read_text()
-    for i, colour in enumerate(COLOURS):
-        assert f"--c{i}: {colour};" in style.split("@media")[0]
-        assert f"--c{i}: {colour};" in explorer.split("data-theme")[0]
+    for name, colour in LIGHT.items():
+        assert f"--{name}: {colour};" in style.split("@media")[0]
+        assert f"--{name}: {DARK[name]};" in style.split("@media")[1]
+    for name in NAMES:
+        assert f"--{name}: {LIGHT[name]};" in explorer.split("data-theme")[0]
 
 
 def test_the_headline_is_the_middle_of_the_tiers_and_not_the_worst(page, fake):

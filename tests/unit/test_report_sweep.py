@@ -162,10 +162,10 @@ def test_the_command_writes_it(run: RunFolder, capsys: Any, tmp_path: Path) -> N
 
 def test_values_with_the_same_beginning_are_places_of_their_own() -> None:
     long = "on-chip.buffer+on-chip.register_file+hbm+nvme-gen5"
-    figure = spread("Tier", [(long, 1.0, 2.0, 3.0, 4), (f"{long} (exclusive)", 2.0, 3.0, 5.0, 4)])
-    assert figure["data"][0]["x"] == [0, 1]
-    assert [each[0] for each in figure["data"][0]["customdata"]] == [long, f"{long} (exclusive)"]
-    assert figure["data"][0]["error_y"]["array"] == [1.0, 2.0]
+    (dots,) = spread("Tier", [(long, 1.0, 2.0, 3.0, 4), (f"{long} (exclusive)", 2.0, 3.0, 5.0, 4)]).series
+    assert dots.x == (0, 1)
+    assert list(dots.texts) == [long, f"{long} (exclusive)"]
+    assert (dots.low, dots.high) == ((1.0, 2.0), (3.0, 5.0))
 
 
 ENDED = ".complete"

@@ -214,7 +214,6 @@ def test_tables_name_the_bottleneck(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_reproduce_prints_claims_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("matplotlib")
     assert main(["reproduce", "fheins", "--figures", str(tmp_path)]) == 0
     assert {path.name for path in tmp_path.iterdir()} == {
         "fheins-figure3.svg",

@@ -407,12 +407,9 @@ def test_composites_are_held_out_as_their_operations_are():
 
 
 def test_the_pictures_are_drawn_for_what_was_scored_and_again_the_same(tmp_path):
-    pytest.importorskip("matplotlib")
     found = scored(GIVEN, "unseen-ring-dim", Knowing(off=1.02, width=0.05))
     written = draw(found, tmp_path / "a")
     assert [path.name for path in written] == ["predicted-measured.svg", "errors.svg", "coverage.svg"]
-    text = written[0].read_text()
-    assert "measured [s]" not in text or "<svg" in text
     again = draw(found, tmp_path / "b")
     assert [a.read_bytes() for a in written] == [b.read_bytes() for b in again]
     assert draw(Validation(), tmp_path / "c") == []

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
-from penstock.cli.output import folding_table
+from penstock.cli.output import folding_table, progress_console
+from penstock.errors import UsageError
 from penstock.studies.headlines import neighbours_text
 from penstock.system.files import os_errors
 
@@ -53,13 +54,21 @@ def headline_table(found: Iterable[Mapping[str, Any]]) -> Table:
 def make_folder(folder: Path) -> None:
     """Make the folder for figures before the figures are computed.
 
-    Raises: FileError: it cannot be made, or not be written.
+    Raises: UsageError: it is a file; FileError: it cannot be made, or not be written.
     """
+    if folder.is_file():
+        raise UsageError(f"--figures {folder} is a file; name a folder")
     with os_errors(folder, "create"):
         folder.mkdir(parents=True, exist_ok=True)
     with os_errors(folder, "write into"):
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+
+
+def tell_written(figures: Sequence[Path]) -> None:
+    """Say where each figure is."""
+    for path in figures:
+        progress_console.print(f"figure written to {path}", markup=False)
 
 
 def number(value: float | None) -> str:

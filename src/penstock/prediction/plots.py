@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,10 @@ from penstock.prediction.compared import models
 from penstock.prediction.models import LEVEL
 from penstock.prediction.protocols import ALL
 from penstock.prediction.validation import Scored, Validation
-from penstock.system.figures import drawing, readable, write_svg
-from penstock.system.palette import COLOURS, MUTED
+from penstock.system.drawing import Axis, Figure, Panel, Rule, Series, write_figures
+from penstock.system.palette import NAMES
 
-MARKERS = ("o", "^", "s", "D")
+MARKS = ("circle", "triangle-up", "square", "diamond")
 BAND = 0.1
 """Half width of the shaded band around equality."""
 LEAST = 1e-4
@@ -24,130 +24,75 @@ COVERAGE = (0.85, 0.95)
 
 
 def draw(validation: Validation, folder: Path) -> list[Path]:
-    """One SVG each; a picture without points is not written.
-
-    Raises: CapabilityMissing: matplotlib is not installed.
-    """
-    pyplot = drawing()
-    folder.mkdir(parents=True, exist_ok=True)
-    drawings: dict[str, Callable[[Validation, Any], Any]] = {
-        "predicted-measured.svg": _predicted_measured,
-        "errors.svg": _errors,
-        "coverage.svg": _coverage,
+    """One SVG each; a picture without points is not written. Raises: FileError: the disk."""
+    rows = [row for row in validation.rows() if row["application"] == ALL]
+    drawn = {
+        "predicted-measured": _predicted_measured(validation.points),
+        "errors": _errors(rows),
+        "coverage": _coverage([row for row in rows if row["coverage90"] is not None]),
     }
-    written = []
-    for name, make in drawings.items():
-        drawn = make(validation, pyplot)
-        if drawn is not None:
-            written.append(write_svg(drawn, folder / name))
-    return written
+    return write_figures({name: figure for name, figure in drawn.items() if figure is not None}, folder)
 
 
-def _style(model: str) -> tuple[str, str]:
-    """Colour and marker: the same for a model in all pictures."""
+def _series(model: str, x: Sequence[float], y: Sequence[float], size: float, *, outlined: bool = False) -> Series:
+    """Points with the colour and mark that a model has in all pictures."""
     i = list(models()).index(model)
-    return COLOURS[i], MARKERS[i]
+    return Series(x, y, model, NAMES[i], MARKS[i] + ("-open" if outlined else ""), size=size)
 
 
-def _present(points: Sequence[Scored]) -> tuple[list[str], list[str]]:
-    """Protocols and models that have points, in their own order."""
-    scored = {point.model for point in points}
-    return list(dict.fromkeys(p.protocol for p in points)), [name for name in models() if name in scored]
-
-
-def _predicted_measured(validation: Validation, pyplot: Any) -> Any:
+def _predicted_measured(points: Sequence[Scored]) -> Figure | None:
     """One panel a protocol, logarithmic on both axes, with the line of equality and a band of 10 % around it."""
-    points = validation.points
-    if not points:
-        return None
-    protocols, names = _present(points)
-    columns = min(3, len(protocols))
-    rows = math.ceil(len(protocols) / columns)
-    drawn, panels = pyplot.subplots(
-        rows, columns, figsize=(4.2 * columns, 4.2 * rows), layout="constrained", squeeze=False
-    )
-    for panel, protocol in zip(panels.flat, protocols, strict=False):
-        here = [p for p in points if p.protocol == protocol]
+    scored = {point.model for point in points}
+    names = [name for name in models() if name in scored]
+    panels = []
+    for protocol in dict.fromkeys(point.protocol for point in points):
+        here = [point for point in points if point.protocol == protocol]
         values = [v for p in here for v in (p.measurement.seconds, p.estimate.seconds) if v > 0]
         ends = [min(values) / 1.3, max(values) * 1.3]
-        panel.fill_between(
-            ends, [e * (1 - BAND) for e in ends], [e * (1 + BAND) for e in ends], color="0.85", label=f"±{BAND:.0%}"
-        )
-        panel.plot(ends, ends, color=MUTED, linewidth=1, linestyle="--")
+        low, high = ([end * side for end in ends] for side in (1 - BAND, 1 + BAND))
+        series = [Series(ends, ends, f"±{BAND:.0%}", "muted", "area", "dash", low=low, high=high)]
         for name in reversed(names):  # ours on top
-            colour, marker = _style(name)
-            own = [p for p in here if p.model == name]
-            if own:
-                panel.scatter(
-                    [p.measurement.seconds for p in own],
-                    [p.estimate.seconds for p in own],
-                    s=14,
-                    marker=marker,
-                    facecolors="none" if name != names[0] else colour,
-                    edgecolors=colour,
-                    linewidths=0.8,
-                    label=name,
-                )
-        panel.set_xscale("log")
-        panel.set_yscale("log")
-        panel.set_xlim(ends)
-        panel.set_ylim(ends)
-        panel.set_title(protocol)
-        readable(panel.xaxis, "s")
-        readable(panel.yaxis, "s")
-        panel.set_xlabel("measured")
-        panel.set_ylabel("predicted")
-    for panel in list(panels.flat)[len(protocols) :]:
-        panel.set_axis_off()
-    handles, labels = panels.flat[0].get_legend_handles_labels()
-    drawn.legend(handles, labels, loc="outside lower center", ncols=len(labels))
-    return drawn
+            pairs = [(p.measurement.seconds, p.estimate.seconds) for p in here if p.model == name]
+            series.append(_series(name, [x for x, _ in pairs], [y for _, y in pairs], 5, outlined=name != names[0]))
+        x, y = (Axis(title, "s", True, (ends[0], ends[1])) for title in ("measured", "predicted"))
+        panels.append(Panel(series, x, y, protocol))
+    return Figure(panels, columns=3, width=400, height=360) if panels else None
 
 
-def _errors(validation: Validation, pyplot: Any) -> Any:
-    """Mean absolute error by protocol and model, logarithmic; a line reaches from the median to the 90th percentile."""
-    rows = [row for row in validation.rows() if row["application"] == ALL]
-    if not rows:
-        return None
-    protocols, names = _present(validation.points)
-    drawn, axes = pyplot.subplots(figsize=(1.4 * len(protocols) + 3, 4.5), layout="constrained")
-    for i, name in enumerate(names):
-        colour, marker = _style(name)
-        own = [row for row in rows if row["model"] == name]
-        at = [protocols.index(row["protocol"]) + (i - (len(names) - 1) / 2) * 0.22 for row in own]
-        low, high = ([max(row[f"{which}_abs_error"], LEAST) for row in own] for which in ("median", "p90"))
-        axes.vlines(at, low, high, color=colour, linewidth=2, alpha=0.6)
-        means = [max(row["mean_abs_error"], LEAST) for row in own]
-        axes.scatter(at, means, color=colour, marker=marker, s=45, label=name, zorder=3)
-    axes.axhline(BAND, color=MUTED, linewidth=1, linestyle="--")
-    axes.set_yscale("log")
-    axes.set_xticks(range(len(protocols)), protocols, rotation=20, ha="right")
-    readable(axes.yaxis)
-    axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
-    axes.grid(visible=False, axis="x")
-    axes.set_ylabel("mean |error| (line: median to 90th percentile)")
-    axes.set_title("Predicted against measured, by hold-out")
-    axes.legend()
-    return drawn
-
-
-def _coverage(validation: Validation, pyplot: Any) -> Any:
-    """Share of held-out measurements inside the 90 % interval, for the models that state one."""
-    rows = [r for r in validation.rows() if r["application"] == ALL and r["coverage90"] is not None]
-    if not rows:
-        return None
+def _by_protocol(rows: Sequence[dict[str, Any]], column: str, ends: tuple[str, str] | None = None) -> list[Series]:
+    """A series for each model: its values of a column near the place of each protocol, with its ends."""
     protocols = list(dict.fromkeys(row["protocol"] for row in rows))
-    drawn, axes = pyplot.subplots(figsize=(1.3 * len(protocols) + 3, 4), layout="constrained")
-    axes.axhspan(*COVERAGE, color="0.88", label=f"{COVERAGE[0]:.0%} to {COVERAGE[1]:.0%}")
-    axes.axhline(LEVEL, color=MUTED, linewidth=1, linestyle="--")
-    for i, name in enumerate(name for name in models() if any(row["model"] == name for row in rows)):
-        colour, marker = _style(name)
+    names = [name for name in models() if any(row["model"] == name for row in rows)]
+    series = []
+    for i, name in enumerate(names):
         own = [row for row in rows if row["model"] == name]
-        at = [protocols.index(row["protocol"]) + 0.12 * (i - 0.5) for row in own]
-        axes.scatter(at, [row["coverage90"] for row in own], color=colour, marker=marker, s=50, label=name, zorder=3)
-    axes.set_xticks(range(len(protocols)), protocols, rotation=20, ha="right")
-    axes.set_ylim(0, 1.03)
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    axes.set_ylabel("measurements inside the 90 % interval")
-    axes.legend(loc="lower right")
-    return drawn
+        aside = (i - (len(names) - 1) / 2) * 0.2
+        sides = [[max(row[side], LEAST) for row in own] for side in (column, *(ends or ()))]
+        points = _series(name, [protocols.index(row["protocol"]) + aside for row in own], sides[0], 9)
+        series.append(replace(points, low=sides[1], high=sides[2]) if ends else points)
+    return series
+
+
+def _errors(rows: Sequence[dict[str, Any]]) -> Figure | None:
+    """Mean absolute error by protocol and model, logarithmic; a line reaches from the median to the 90th percentile."""
+    series = _by_protocol(rows, "mean_abs_error", ("median_abs_error", "p90_abs_error"))
+    y = Axis("mean |error| (line: median to 90th percentile)", "%", True)
+    return _figure(rows, series, y, BAND, "Predicted against measured, by hold-out")
+
+
+def _coverage(rows: Sequence[dict[str, Any]]) -> Figure | None:
+    """Share of held-out measurements inside the 90 % interval, for the models that state one."""
+    ends, (low, high) = [-0.5, len({row["protocol"] for row in rows}) - 0.5], ([share] * 2 for share in COVERAGE)
+    name = f"{COVERAGE[0]:.0%} to {COVERAGE[1]:.0%}"
+    band = Series(ends, [None, None], name, "muted", "area", low=low, high=high)
+    y = Axis("measurements inside the 90 % interval", "%", ends=(0, 1.03))
+    return _figure(rows, [band, *_by_protocol(rows, "coverage90")], y, LEVEL, "Coverage of the intervals, by hold-out")
+
+
+def _figure(
+    rows: Sequence[dict[str, Any]], series: Sequence[Series], y: Axis, line: float, title: str
+) -> Figure | None:
+    """A figure over the protocols of the rows; `None` without rows. `line`: a value of `y` to look for."""
+    x = Axis(names=list(dict.fromkeys(row["protocol"] for row in rows)))
+    panel = Panel(series, x, y, title, rules=[Rule("y", line)])
+    return Figure([panel], width=max(520, 120 * len(x.names)), height=400) if rows else None

@@ -11,9 +11,9 @@ from penstock.reports.facts import host, parameters, reproduce
 from penstock.reports.markup import Content, Markup, columns_of, tag
 from penstock.reports.numbers import UNKNOWN, percent, seconds, short_size, significant
 from penstock.reports.page import Plots, Section
-from penstock.reports.plots import Figure, colour
 from penstock.reports.sections import warnings
 from penstock.runs.folder import RunFolder
+from penstock.system.drawing import Axis, Panel, Series
 
 KIND = "budgets"
 """What `kind` says in the configuration of such a run folder."""
@@ -195,14 +195,12 @@ def _told(data: ReportData) -> Section:
     return section.table("The disk around each budget", columns, lines, provenance=["measured"])
 
 
-def _figure(data: ReportData, budgets: Sequence[int]) -> Figure:
+def _figure(data: ReportData, budgets: Sequence[int]) -> Panel:
     """Lines over the budgets, the largest on the left."""
-    names = [_named(data, budget) for budget in budgets]
-    drawn: list[Figure] = []
-    names_of, symbols = ("measured", "simulated", "Belady's rule"), ("circle", "diamond", "square")
-    for i, (name, symbol, which) in enumerate(zip(names_of, symbols, SHOWN, strict=True)):
-        marker: Figure = {"color": colour(i), "symbol": symbol, "size": 9}
-        line = {"color": colour(i), "dash": "solid" if which == SHOWN[0] else "dot"}
+    lines = []
+    for i, (name, which) in enumerate(zip(("measured", "simulated", "Belady's rule"), SHOWN, strict=True)):
         values = [_value(data, "total_s", budget, *which) for budget in budgets]
-        drawn.append(plots.spots(names, values, name, marker, line=line))
-    return {"data": drawn, "layout": plots.layout("Key budget", "Time (s)")}
+        dash = "dot" if i else "solid"
+        lines.append(Series(range(len(values)), values, name, plots.colour(i), plots.symbol(i), dash, size=9))
+    x = Axis("Key budget", names=[_named(data, budget) for budget in budgets])
+    return Panel(lines, x, Axis("Time (s)", "s"))

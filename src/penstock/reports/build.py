@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from penstock.reports.bench import bench_headline, bench_sections
 from penstock.reports.budgets import budget_sections, is_budgets
 from penstock.reports.budgets import headline as budgets_headline
 from penstock.reports.data import ReportData, load
+from penstock.reports.figures import overview
 from penstock.reports.head import headline, legend, tiles, title
 from penstock.reports.markup import Content, Markup, badges, join, tag
 from penstock.reports.page import Plots, Section
@@ -159,7 +161,10 @@ def whole_page(
     Args:   space: points to explore; `before` has their place (`space_section`).
     """
     scripts = [_resource("report.js"), *([] if space is None else [space_script(), _resource("space_page.js")])]
-    held = {ident: json.dumps(figure, separators=(",", ":"), allow_nan=False) for ident, figure in page.figures.items()}
+    held = {
+        ident: json.dumps(asdict(figure), separators=(",", ":"), allow_nan=False)
+        for ident, figure in page.figures.items()
+    }
     if space is not None:
         held["space-data"] = space.to_json()
     main = tag("main", before, [_section(part) for part in parts])
@@ -210,21 +215,11 @@ def _resource(name: str) -> str:
 
 
 def _overview(run: RunFolder, data: ReportData) -> None:
-    """Write the still picture into the run folder; a warning where matplotlib is missing."""
-    from penstock.reports.overview import write_overview
-
+    """Write the still picture into the run folder."""
     path = run.overview_path
     with os_errors(path.parent, "create"):
         path.parent.mkdir(exist_ok=True)
-    try:
-        write_atomic(path, lambda target: write_overview(data, target), force=True)
-    except ImportError:
-        data.record.setdefault("warnings", []).append(
-            {
-                "what": "matplotlib is not installed: the still picture report/overview.svg is missing",
-                "remedy": "pip install matplotlib, then 'penstock report' on this folder",
-            }
-        )
+    write_atomic(path, overview(data), force=True)
 
 
 def _state(data: ReportData) -> Content:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import UsageError
-from penstock.reports import build, compare_plots
+from penstock.reports import build, plots
 from penstock.reports.budgets import is_budgets
 from penstock.reports.data import ReportData, is_streamed, last_by, load, ordered, provenances, sum_by
 from penstock.reports.facts import ASSUMED, assumed
@@ -122,7 +122,7 @@ def overview(runs: Sequence[Compared], page: Plots) -> Section:
     section.table("The runs", _columns("", runs), rows, provenance=dict.fromkeys(where))
     walls = [(run.name, row["value"]) for run in runs if (row := run.data.one("wall_s"))]
     if len(walls) > 1:
-        figure = compare_plots.bars(walls, "Encrypted run (s)")
+        figure = plots.runs_bars(walls, "Encrypted run (s)")
         section.add(page.add("wall", "Time of the encrypted run", figure, ["measured"], height=120 + 34 * len(walls)))
     return section
 
@@ -172,9 +172,15 @@ def times(runs: Sequence[Compared], page: Plots) -> Section:
     calls = [sum_by((r for r in run.data.of("op_count") if r["kind"]), lambda r: r["kind"]) for run in runs]
     kinds = sorted({k for each in totals for k in each}, key=lambda k: -max(each.get(k, 0.0) for each in totals))
     where = provenances(r for each in rows for r in each)
-    figure = compare_plots.grouped(kinds, [(run.name, each) for run, each in zip(runs, totals, strict=True)])
+    bars = [(run.name, [of.get(kind) for kind in kinds]) for run, of in zip(runs, totals, strict=True)]
     section.add(
-        page.add("time-by-kind", "Time by operation kind", figure, where, height=140 + 18 * len(kinds) * len(runs))
+        page.add(
+            "time-by-kind",
+            "Time by operation kind",
+            plots.flat_bars(kinds, bars),
+            where,
+            height=90 + 18 * len(kinds) * len(runs),
+        )
     )
     section.table(
         "Time by operation kind",
@@ -210,7 +216,7 @@ def slowdowns(runs: Sequence[Compared], page: Plots) -> Section:
     if not points:
         return section.leave_out("none of these runs holds a simulation in which every key access goes to a tier")
     where = provenances(r for run in runs for r in run.data.slowdowns())
-    figure = compare_plots.dots(points, [(run.name, each["slowdown"]) for run, each in zip(runs, found, strict=True)])
+    figure = plots.runs_dots(points, [(run.name, each["slowdown"]) for run, each in zip(runs, found, strict=True)])
     section.add(
         page.add("slowdown", "Slowdown, every key access from the tier", figure, where, height=160 + 30 * len(points))
     )

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from penstock.reports import plots
-from penstock.reports.drawing import svg_of
 from penstock.reports.markup import Column, Content, Markup, badges, table, tag
+from penstock.system.drawing import Figure, Panel, described, inline
 
 TEXT, PROSE = "text", "prose"
 
@@ -57,24 +56,26 @@ class Section:
 class Plots:
     """The figures of a page, in their order."""
 
-    figures: dict[str, plots.Figure] = field(default_factory=dict)
+    figures: dict[str, Figure] = field(default_factory=dict)
 
     def add(
-        self, name: str, caption: str, figure: plots.Figure, provenance: Sequence[str], height: int = 340
+        self, name: str, caption: str, panels: Panel | Sequence[Panel], provenance: Sequence[str], height: int = 340
     ) -> Markup:
-        """A drawn figure. Args: provenance: of the rows that it shows."""
+        """A drawn figure. Args: provenance: of the rows that it shows; height: of a panel."""
         ident = f"figure-{len(self.figures) + 1}-{name}"
+        figure = Figure(panels=[panels] if isinstance(panels, Panel) else panels, height=height)
         self.figures[ident] = figure
+        series = described(figure)
         return tag(
             "figure",
             tag("figcaption", caption, badges(provenance)),
             tag(
                 "div",
-                svg_of(figure, ident, height),
+                Markup(inline(figure, ident)),
                 class_="plot",
                 data_figure=ident,
                 role="img",
-                aria_label=plots.describe(caption, figure),
+                aria_label=f"Plot: {caption}.{series and f' {series}.'} The table has the numbers.",
             ),
             class_="drawn",
         )

@@ -21,6 +21,7 @@ from penstock.reports.head import hit_ratio_text, main_mode
 from penstock.reports.markup import Column, Content, Markup, columns_of, join, table, tag
 from penstock.reports.numbers import UNKNOWN, count, free, percent, ratio, seconds, short_size, size, words
 from penstock.reports.page import TEXT, Plots, Section, remedies
+from penstock.system.drawing import Panel
 
 
 def sections(data: ReportData, page: Plots) -> list[Section]:
@@ -305,7 +306,7 @@ def hit_ratio_section(data: ReportData, page: Plots) -> Section:
     return section
 
 
-def _panels(page: Plots, name: str, drawn: Sequence[tuple[str, plots.Figure | None]], where: Sequence[str]) -> Markup:
+def _panels(page: Plots, name: str, drawn: Sequence[tuple[str, Panel | None]], where: Sequence[str]) -> Markup:
     """Plots side by side, if they have a figure; one in which nothing differs is a sentence."""
     known = [(caption, figure) for caption, figure in drawn if figure]
     shown = [page.add(name, caption, figure, where, height=380) for caption, figure in known if plots.differs(figure)]
@@ -375,7 +376,7 @@ def working_set_section(data: ReportData, page: Plots) -> Section:
         f"{note}",
     )
     section.add(
-        page.add("keys", "Evaluation keys over the program, by window", plots.key_working_set(data), where, height=480)
+        page.add("keys", "Evaluation keys over the program, by window", plots.key_working_set(data), where, height=200)
     )
     return section.table(
         "Evaluation keys by window of operations",

@@ -12,22 +12,24 @@ colour in all of them.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b5609a", "#c98700", "#3f9fd6", "#6b7280")
 """Blue, vermilion, green, purple, amber, sky, grey."""
-BLUE, RED, GREEN, PINK, ORANGE, SKY, GREY = COLOURS
-BLACK = "#1b1f24"
+BLUE, RED, GREEN, PINK, ORANGE, SKY, GREY = NAMES = tuple(f"c{index}" for index in range(len(COLOURS)))
+"""Of the colours, as `LIGHT`, `DARK` and the style sheets of pages have them."""
 MARKERS = ("o", "D", "s", "^", "P", "X", "*")
-GRID, MUTED, LINE = "#e4e7eb", "#59636e", "#c9ced6"
-
-STYLE: dict[str, Any] = {
-    "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 10,
-    "axes.titleweight": "bold", "axes.titlelocation": "left", "axes.grid": True, "grid.color": GRID,
-    "axes.axisbelow": True, "svg.hashsalt": "penstock", "svg.fonttype": "path", "text.parse_math": False,
-    "figure.facecolor": "white",
-}  # fmt: skip
 """Of matplotlib."""
+GRID = "#e4e7eb"
+LIGHT = {
+    "bg": "#ffffff", "fg": "#1b1f24", "muted": "#59636e", "line": "#c9ced6", "grid": GRID,
+    **dict(zip(NAMES, COLOURS, strict=True)),
+}  # fmt: skip
+DARK = {
+    "bg": "#14181d", "fg": "#e8ebef", "muted": "#a3adb8", "line": "#4a545f", "grid": "#2c343d",
+    "c0": "#56b4e9", "c1": "#ff8a3d", "c2": "#2bc496", "c3": "#e39ccb", "c4": "#f0d442", "c5": "#8f9bff",
+    "c6": "#a3adb8",
+}  # fmt: skip
+"""Name of a colour -> the colour on a dark page."""
 
 _FAMILIES = (
     ("hbm", 0), ("scratchpad", 5), ("on-chip", 5), ("ddr", 2), ("dram", 2), ("cxl", 4), ("pcie", 3), ("nvme", 3),

@@ -20,9 +20,7 @@ from penstock.runs.folder import RunFolder
     help="Write to this file, in no run folder. Default: the run's report.html; of several, comparison.html or, of "
     "benchmarks, benchmarks.html.",
 )
-@click.option(
-    "--figures", type=PATH, metavar="DIR", help="Draw figures for a paper into this folder instead, as PDF and SVG."
-)
+@click.option("--figures", type=PATH, metavar="DIR", help="Draw figures for a paper into this folder instead, as SVG.")
 @click.option(
     "--width",
     type=click.Choice(["one-column", "two-column"]),

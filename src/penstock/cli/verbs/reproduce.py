@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.cli.options import FOLDER, PATH
-from penstock.cli.output import draw_verdict, emit, folding_table, format_option, progress_console
-from penstock.cli.study_rows import headline_table, make_folder, study_table
+from penstock.cli.output import draw_verdict, emit, folding_table, format_option
+from penstock.cli.study_rows import headline_table, make_folder, study_table, tell_written
 from penstock.cli.verbs.reproduce_fheins import fheins
 from penstock.system.collector import collector_paused
 from penstock.units import format_bytes, format_seconds
@@ -64,19 +64,16 @@ def io_study(figures: Path | None, client: str, prices: str, output_format: str)
     from penstock.studies.headlines import headlines, readings_of
     from penstock.studies.io_study import reproduction as study
     from penstock.studies.verdict import verdict_of
-    from penstock.system.figures import drawing
 
     place, listed = load_client_place(client), load_prices(prices)
     if figures is not None:
-        drawing()  # a missing library is named before anything is traced
         make_folder(figures)
     rows = study.rows(client=place, prices=listed)
     shown = headlines(readings_of("io_study"), rows)
     if figures is not None:
         from penstock.studies.io_study.figures import draw
 
-        for path in draw(rows, figures):
-            progress_console.print(f"figure written to {path}")
+        tell_written(draw(rows, figures))
 
     def table(console: Console) -> None:
         draw_verdict(console, verdict_of(rows))
@@ -148,7 +145,7 @@ def cryptoracle(
     """
     from penstock.errors import UnknownName, UsageError
     from penstock.studies.cryptoracle import counts as study
-    from penstock.studies.cryptoracle import figures as drawings
+    from penstock.studies.cryptoracle import figures as measurements
 
     known = [column.workload for column in study.TABLE3]
     for name in names:
@@ -167,10 +164,12 @@ def cryptoracle(
         from penstock.measure.bench.results import load_results
 
         loaded = load_results(results)
-        points = drawings.points(loaded) + drawings.event_points(loaded, drawings.load_events(results))
+        points = measurements.points(loaded) + measurements.event_points(loaded, measurements.load_events(results))
         measured = study.figure_rows(points)
-        for path in drawings.draw(points, figures) if figures is not None else []:
-            progress_console.print(f"figure written to {path}")
+        if figures is not None:
+            from penstock.studies.cryptoracle.drawings import draw_measured
+
+            tell_written(draw_measured(points, figures))
     counts = study.rows(names or None)
     rows = counts + measured + predicted
 
@@ -231,18 +230,12 @@ def _predictions(data: Path | None, skip_bad: bool, results: Path | None, figure
         return own_rows(results)
     from penstock.studies.cryptoracle import artifact_rows as beside
     from penstock.studies.cryptoracle.artifact import breakdowns, estimates, event_counts
-    from penstock.studies.cryptoracle.sweep_drawings import draw_sweeps
     from penstock.studies.cryptoracle.tables import DEPTH, LOG_N, table_rows
 
     log = ImportLog(skip_bad=skip_bad)
     sets = load_data(data, log)
     tell_imported(log)
     found = [point for each in sets.values() for point in points(each)]
-    if figures is not None:
-        from penstock.studies.cryptoracle.drawings import draw_predictions
-
-        for path in draw_predictions(found, figures):
-            progress_console.print(f"figure written to {path}")
     rows = [
         *table_rows(sets, found),
         *study.figure_rows(found, breakdowns(data, log)),
@@ -251,8 +244,10 @@ def _predictions(data: Path | None, skip_bad: bool, results: Path | None, figure
         *beside.figure11_rows(estimates(data, log), sets),
         *beside.build_rows(data),
     ]
-    for path in draw_sweeps(rows, figures) if figures is not None else []:
-        progress_console.print(f"figure written to {path}")
+    if figures is not None:
+        from penstock.studies.cryptoracle.drawings import draw_predictions, draw_sweeps
+
+        tell_written([*draw_predictions(found, figures), *draw_sweeps(rows, figures)])
     return rows
 
 

@@ -9,8 +9,8 @@ import click
 from rich.console import Console
 
 from penstock.cli.options import FOLDER
-from penstock.cli.output import draw_verdict, emit, folding_table, format_option, progress_console
-from penstock.cli.study_rows import headline_table, make_folder, study_table
+from penstock.cli.output import draw_verdict, emit, folding_table, format_option
+from penstock.cli.study_rows import headline_table, make_folder, study_table, tell_written
 from penstock.system.collector import collector_paused
 
 
@@ -34,17 +34,14 @@ def fheins(figures: Path | None, output_format: str) -> None:
     from penstock.studies.fheins import reproduction as study
     from penstock.studies.headlines import headlines, readings_of
     from penstock.studies.verdict import verdict_of
-    from penstock.system.figures import drawing
 
     if figures is not None:
-        drawing()  # a missing library is named before anything is simulated
         make_folder(figures)
     rows = study.rows()
     if figures is not None:
         from penstock.studies.fheins.figures import draw
 
-        for path in draw(rows, figures):
-            progress_console.print(f"figure written to {path}")
+        tell_written(draw(rows, figures))
 
     def table(console: Console) -> None:
         draw_verdict(console, verdict_of(rows))

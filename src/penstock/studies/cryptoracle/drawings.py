@@ -1,119 +1,158 @@
-"""CryptOracle's figures 9 and 10, drawn from its data: errors, correlation and contributions of all models.
+"""CryptOracle's figures 5 to 11 as pictures: of this machine's `bench run`, of the models' errors, of the artifact.
 
-Figure 11 is not drawn: it cannot be reproduced, and its rows say why.
+Published medians have marks, and predictions are dashed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from penstock.studies.cryptoracle.data import PredictedApplication, Priced
 from penstock.studies.cryptoracle.errors import errors
+from penstock.studies.cryptoracle.figures import PRIMITIVES, FigurePoint
 from penstock.studies.cryptoracle.predictions import of_additive, of_ours, of_regression, pairs
 from penstock.studies.cryptoracle.tables import is_default
-from penstock.system.figures import drawing, readable, write_svg
-from penstock.system.palette import GREY
+from penstock.system.drawing import SYMBOLS, Axis, Figure, Panel, Series, bars, write_figures
+from penstock.system.palette import NAMES
 
 MODELS = {"additive": of_additive, "penstock": of_ours, "log-quadratic": of_regression}
-MARKERS = ("o", "s", "^", "D", "v")
+_SWEEP = re.compile(r"^(figure[578])\.(\w+)\.(.+)\.threads(\d+)\.runtime$")
+_GAIN = re.compile(r"^figure11\.gain\.(\w+)\.d(\d+)-over-d(\d+)\.t(\d+)\.runtime$")
+TITLES = {
+    "figure5": "Primitives, N = 2^16, depth 10",
+    "figure7": "Microbenchmarks, N = 2^16, depth 10",
+    "figure8": "Matrix products, depth 10",
+    "figure11": "Rectangular product over algorithm 5",
+}
+MEASURED_TITLES = {
+    "figure5": "Primitives", "figure6": "Primitives", "figure7": "Microbenchmarks", "figure8": "Matrix product",
+}  # fmt: skip
+THREADS = "threads inside one operation"
 
 
-def draw_predictions(found: Sequence[PredictedApplication], folder: Path) -> list[Path]:
+def draw_measured(points: Sequence[FigurePoint], folder: Path) -> list[Path]:
+    """One SVG for each figure, and for each of its quantities, that has points. Raises: FileError: the disk."""
+    figures: dict[str, Figure] = {}
+    for figure, quantity in sorted({(p.figure, p.quantity) for p in points}):
+        own = [p for p in points if (p.figure, p.quantity) == (figure, quantity)]
+        names = sorted({p.line for p in own}, key=_order)
+        lines = [_line(i, name, sorted((p.x, p.value) for p in own if p.line == name)) for i, name in enumerate(names)]
+        ticks = sorted({p.x for p in own})
+        texts = [f"2^{x.bit_length() - 1}" if figure == "figure8" else str(x) for x in ticks]
+        is_time = quantity == "runtime"
+        shown = "time of a call, median" if is_time else f"{quantity} a call [{own[0].unit}]"
+        x = Axis("ring dimension N" if figure == "figure8" else THREADS, log=True, ticks=ticks, names=texts)
+        y = Axis(f"{shown} (measured here)", "s" if is_time else "", log=all(p.value > 0 for p in own))
+        title = f"{MEASURED_TITLES[figure]}: CryptOracle's figure {figure[-1]} on this machine"
+        name = figure if is_time else f"{figure}-{re.sub('[^0-9A-Za-z]', '-', quantity)}"
+        figures[name] = Figure([Panel(lines, x, y, title)], width=640, height=400)
+    return write_figures(figures, folder)
+
+
+def _line(number: int, name: str, points: Iterable[tuple[float, float]], dash: str | None = "solid") -> Series:
+    """Points, with a mark and joined; with marks only without a dash; with a line only where it is not solid."""
+    x, y = ([*side] for side in zip(*points, strict=True))
+    mark = SYMBOLS[number % len(SYMBOLS)] if dash in (None, "solid") else ""
+    return Series(x, y, name, NAMES[number % len(NAMES)], mark, dash)
+
+
+def _order(name: str) -> tuple[int, str]:
+    return (PRIMITIVES.index(name) if name in PRIMITIVES else len(PRIMITIVES), name)
+
+
+def draw_predictions(points: Sequence[PredictedApplication], folder: Path) -> list[Path]:
     """SVG files: errors against threads, predicted against measured time, and shares of operations.
 
-    Raises: CapabilityMissing: matplotlib is not installed.
+    Raises: FileError: the disk.
     """
-    pyplot = drawing()
-    folder.mkdir(parents=True, exist_ok=True)
     drawn = {
-        "figure9-errors": _errors(pyplot, found),
-        "figure9-correlation": _correlation(pyplot, found),
-        "figure10": _shares(pyplot, [p for p in found if is_default(p)]),
+        "figure9-errors": _errors(points),
+        "figure9-correlation": _correlation(points),
+        "figure10": _shares([p for p in points if is_default(p)]),
     }
-    written = []
-    for name, figure in drawn.items():
-        if figure is not None:
-            written.append(write_svg(figure, folder / f"{name}.svg"))
-    return written
+    return write_figures({name: figure for name, figure in drawn.items() if figure is not None}, folder)
 
 
-def _names(found: Sequence[PredictedApplication]) -> list[str]:
-    return sorted({p.name for p in found})
-
-
-def _errors(pyplot: Any, found: Sequence[PredictedApplication]) -> Any:
+def _errors(points: Sequence[PredictedApplication]) -> Figure | None:
     """Figure 9(a): mean |error| against threads, a panel for each model."""
-    threads = sorted({p.threads for p in found})
-    if not threads:
-        return None
-    figure, panels = pyplot.subplots(1, len(MODELS), figsize=(12, 4), sharey=True, layout="constrained")
-    for panel, (model, which) in zip(panels, MODELS.items(), strict=True):
-        for name, marker in zip(_names(found), MARKERS, strict=False):
-            each = [
-                errors(pairs([p for p in found if (p.name, p.threads) == (name, t)], which, "runtime")) for t in threads
-            ]
-            known = [(t, 100 * e.mean_abs_error) for t, e in zip(threads, each, strict=True) if e is not None]
-            if known:
-                panel.plot([str(t) for t, _ in known], [e for _, e in known], marker=marker, label=name)
-        panel.set_title(model)
-        panel.set_xlabel("threads inside one operation")
-        panel.grid(visible=False, axis="x")
-    panels[0].set_ylim(bottom=0)
-    panels[0].set_ylabel("mean |error| of the runtime [%]")
-    panels[0].legend(fontsize="small")
-    figure.suptitle("CryptOracle's figure 9(a), from its data")
-    return figure
+    threads = sorted({p.threads for p in points})
+    x, y = Axis(THREADS, names=[str(count) for count in threads]), Axis("mean |error| of the runtime [%]")
+    panels = []
+    for model, which in MODELS.items():
+        lines = []
+        for i, name in enumerate(sorted({p.name for p in points})):
+            own = [[p for p in points if (p.name, p.threads) == (name, count)] for count in threads]
+            of_all = [errors(pairs(each, which, "runtime")) for each in own]
+            known = [(at, 100 * error.mean_abs_error) for at, error in enumerate(of_all) if error is not None]
+            lines += [_line(i, name, known)] if known else []
+        panels.append(Panel(lines, x, y, model))
+    title = "CryptOracle's figure 9(a), from its data"
+    return Figure(panels, title, columns=3, width=420, same="y") if threads else None
 
 
-def _correlation(pyplot: Any, found: Sequence[PredictedApplication]) -> Any:
+def _correlation(points: Sequence[PredictedApplication]) -> Figure | None:
     """Figure 9(b) as points: predicted against measured."""
-    figure, panels = pyplot.subplots(1, len(MODELS), figsize=(12, 4), sharex=True, sharey=True, layout="constrained")
-    everything: list[float] = []
-    for panel, (model, which) in zip(panels, MODELS.items(), strict=True):
-        for name, marker in zip(_names(found), MARKERS, strict=False):
-            both = pairs([p for p in found if p.name == name], which, "runtime")
-            everything += [value for pair in both for value in pair]
-            panel.scatter([m for _, m in both], [p for p, _ in both], marker=marker, s=18, label=name)
-        panel.set_title(model)
-        panel.set_xlabel("measured (the paper's data)")
-        panel.set_xscale("log")
-        panel.set_yscale("log")
-    if not everything:
-        pyplot.close(figure)
-        return None
-    for panel in panels:
-        ends = (min(everything), max(everything))
-        panel.plot(ends, ends, color=GREY, linewidth=0.8)
-        readable(panel.xaxis, "s")
-        readable(panel.yaxis, "s")
-    panels[0].set_ylabel("predicted")
-    panels[0].legend(fontsize="small")
-    figure.suptitle("CryptOracle's figure 9(b), from its data")
-    return figure
+    panels, ends = [], [math.inf, 0.0]
+    x, y = Axis("measured (the paper's data)", "s", True), Axis("predicted", "s", True)
+    for model, which in MODELS.items():
+        dots = []
+        for i, name in enumerate(sorted({p.name for p in points})):
+            both = pairs([p for p in points if p.name == name], which, "runtime")
+            if both:
+                ends = [min(ends[0], *map(min, both)), max(ends[1], *map(max, both))]
+                dots.append(_line(i, name, both, None))
+        panels.append(Panel(dots, x, y, model))
+    equal = Series(ends, ends, "", "muted", dash="solid")
+    panels = [replace(panel, series=[equal, *panel.series]) for panel in panels]
+    title = "CryptOracle's figure 9(b), from its data"
+    return Figure(panels, title, columns=3, width=420, same="xy") if ends[1] else None
 
 
-def _shares(pyplot: Any, found: Sequence[PredictedApplication]) -> Any:
+def _shares(points: Sequence[PredictedApplication]) -> Figure | None:
     """Figure 10: the contribution of each operation to the predicted time."""
-    bars: dict[str, Mapping[str, float]] = {}
-    for p in found:
-        for model, which in MODELS.items():
-            priced = which(p)
-            if isinstance(priced, Priced):
-                label = p.name.replace("-", "\n", 1)
-                bars[f"{label}\n{model}"] = priced.by_operation
-    if not bars:
+    priced = {f"{p.name} {model}": which(p) for p in points for model, which in MODELS.items()}
+    parts = {name: each.by_operation for name, each in priced.items() if isinstance(each, Priced)}
+    if not parts:
         return None
-    figure, axes = pyplot.subplots(figsize=(9, 5), layout="constrained")
-    bottom = dict.fromkeys(bars, 0.0)
-    for operation in dict.fromkeys(name for parts in bars.values() for name in parts):
-        shares = {label: 100 * parts.get(operation, 0.0) / sum(parts.values()) for label, parts in bars.items()}
-        axes.bar(list(bars), list(shares.values()), bottom=[bottom[label] for label in bars], label=operation)
-        for label, share in shares.items():
-            bottom[label] += share
-    axes.set_ylabel("share of the predicted time [%]")
-    axes.set_title("CryptOracle's figure 10, 8 threads, N = 2^16, depth 10")
-    axes.tick_params(axis="x", labelsize="small")
-    axes.legend(fontsize="small", bbox_to_anchor=(1.0, 1.0), loc="upper left")
-    return figure
+    series = []
+    for i, operation in enumerate(dict.fromkeys(name for each in parts.values() for name in each)):
+        shares = [100 * each.get(operation, 0.0) / sum(each.values()) for each in parts.values()]
+        series.append(bars(shares, operation, NAMES[i % len(NAMES)]))
+    title = "CryptOracle's figure 10, 8 threads, N = 2^16, depth 10"
+    x, y = Axis(names=list(parts)), Axis("share of the predicted time [%]")
+    return Figure([Panel(series, x, y, title, stack=True)], width=760, height=440)
+
+
+def draw_sweeps(rows: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
+    """SVG files of the artifact's rows, one for each figure and CPU that has rows. Raises: FileError: the disk."""
+    curves: dict[str, dict[str, list[tuple[int, Mapping[str, Any]]]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        if match := _SWEEP.match(row["id"]):
+            figure, vendor, line, threads = match.groups()
+            if figure != "figure5" or line in PRIMITIVES:
+                curves[f"{figure}-{vendor}"][line].append((int(threads), row))
+        elif match := _GAIN.match(row["id"]):
+            vendor, many, few, threads = match.groups()
+            curves["figure11"][f"{vendor}: depth {many} over depth {few}"].append((int(threads), row))
+    return write_figures({name: _curves(name, lines) for name, lines in sorted(curves.items())}, folder)
+
+
+def _curves(name: str, lines: Mapping[str, Sequence[tuple[int, Mapping[str, Any]]]]) -> Figure:
+    """Published medians with marks, and our predictions dashed in the same colour."""
+    figure, _, vendor = name.partition("-")
+    series = []
+    for number, (line, points) in enumerate(sorted(lines.items())):
+        for column, dash in (("published", "solid"), ("first_principles", "dash")):
+            known = sorted((threads, row[column]) for threads, row in points if row[column] is not None)
+            series += [_line(number, line, known, dash)] if known else []
+    what, unit = ("times as long", "x") if figure == "figure11" else ("time", "s")
+    x = Axis(THREADS, log=True, ticks=sorted({threads for points in lines.values() for threads, _ in points}))
+    y = Axis(f"{what} (markers: published; dashed: penstock)", unit, True)
+    title = ", ".join(filter(None, (TITLES[figure], vendor)))
+    return Figure([Panel(series, x, y, title)], width=640, height=400)

@@ -1,4 +1,4 @@
-"""CryptOracle's figures 5 to 8 from this machine's own `bench run`: rows, and still pictures.
+"""CryptOracle's figures 5 to 8 from this machine's own `bench run`: its points and rows.
 
 The paper prints these figures only as drawings, so no row has a published value. A quantity that the results lack
 (energy, counters, a thread count, a ring dimension) is a row without a value; its note names the missing part.
@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from penstock.runs.folder import check_written
 from penstock.runs.tables import RESULTS_BOUNDS
-from penstock.system.figures import drawing, readable, write_svg
 from penstock.system.parquet import read_table
 
 MICRO = ("matrix-multiplication", "logistic-function", "sign-evaluation")
@@ -149,48 +148,3 @@ def missing(found: Sequence[FigurePoint]) -> list[tuple[str, str]]:
     if not any(p.figure == "figure6" for p in found):
         gaps.append(("figure6", EVENTS_MISSING))
     return gaps
-
-
-def draw(found: Sequence[FigurePoint], folder: Path) -> list[Path]:
-    """One SVG for each figure, and for each of its quantities, that has points.
-
-    Raises: CapabilityMissing: matplotlib is not installed.
-    """
-    pyplot = drawing()
-    titles = {
-        "figure5": "Primitives",
-        "figure6": "Primitives",
-        "figure7": "Microbenchmarks",
-        "figure8": "Matrix product",
-    }
-    folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    for figure, quantity in sorted({(p.figure, p.quantity) for p in found}):
-        of_figure = [p for p in found if (p.figure, p.quantity) == (figure, quantity)]
-        drawn, axes = pyplot.subplots(figsize=(8, 5), layout="constrained")
-        for name in sorted({p.line for p in of_figure}, key=_order):
-            curve = sorted((p.x, p.value) for p in of_figure if p.line == name)
-            axes.plot([x for x, _ in curve], [value for _, value in curve], marker="o", label=name)
-        axes.set_xscale("log", base=2)
-        if all(p.value > 0 for p in of_figure):
-            axes.set_yscale("log")
-            readable(axes.yaxis, "s" if quantity == "runtime" else "")
-        ticks = sorted({p.x for p in of_figure})
-        axes.set_xticks(ticks, [f"2^{x.bit_length() - 1}" if figure == "figure8" else str(x) for x in ticks])
-        axes.minorticks_off()
-        axes.set_xlabel("ring dimension N" if figure == "figure8" else "threads inside one operation")
-        shown = "time of a call, median" if quantity == "runtime" else f"{quantity} a call [{of_figure[0].unit}]"
-        axes.set_ylabel(f"{shown} (measured here)")
-        axes.set_title(f"{titles[figure]}: CryptOracle's figure {figure[-1]} on this machine")
-        axes.legend(fontsize="small", ncols=2)
-        name = figure if quantity == "runtime" else f"{figure}-{_safe(quantity)}"
-        written.append(write_svg(drawn, folder / f"{name}.svg"))
-    return written
-
-
-def _safe(name: str) -> str:
-    return "".join(c if c.isalnum() else "-" for c in name)
-
-
-def _order(name: str) -> tuple[int, str]:
-    return (PRIMITIVES.index(name) if name in PRIMITIVES else len(PRIMITIVES), name)

@@ -1,130 +1,134 @@
-"""Figures 3, 4 and 5 of FHEIns drawn again, under the headline's assumption and others, and the power of Table II.
-
-Style and colours are the reports'; lines differ in style as well.
-"""
+"""Figures 3, 4 and 5 of FHEIns drawn again, under the headline's assumption and others; Table II; a design space."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from penstock.studies.fheins import data
-from penstock.studies.io_study.data import Printed
-from penstock.system.figures import draw_all, readable
-from penstock.system.palette import BLACK, BLUE, GREEN, ORANGE, PINK, RED, SKY
+import numpy as np
+import numpy.typing as npt
 
-Rows = Mapping[str, Mapping[str, Any]]
+from penstock.simulation.instorage.front import Mask
+from penstock.simulation.instorage.space import Space
+from penstock.studies.fheins import data
+from penstock.studies.fheins.space import Own
+from penstock.studies.io_study.data import Printed
+from penstock.studies.io_study.figures import Rows, computed, draw_all
+from penstock.system.drawing import Axis, Figure, Panel, Rule, Series, bars, write_figure
+from penstock.system.palette import BLUE, GREEN, ORANGE, PINK, RED, SKY
+
 DRIVE_NAME = {"ssd-s": "SSD-S", "ssd-l": "SSD-L"}
-PIR_LINES = (
-    ("", "host re-reads for each query (headline)", BLUE, "-"),
-    ("restream-overlap-cached-64GB", "the same, 64 GB cached on the host", SKY, "--"),
-    ("restream-overlap-spill", "headline's host, scratchpads spill", PINK, "-."),
-    ("batch-overlap-dram", "both read once a batch", ORANGE, "-"),
-    ("batch-overlap-dram-encode-once", "the same, encoded once a batch", GREEN, "--"),
-)
-SSC_LINES = (
-    ("", "DRAM free (headline)", BLUE, "-"),
-    ("restream-serial", "host reads, then computes", SKY, "--"),
-    ("batch-overlap-dram", "keys over the DRAM", ORANGE, "-"),
-    ("batch-overlap-spill", "scratchpads spill", RED, "-."),
-)
-ABLATION = (
-    ("base", "one key and twiddles"), ("keys-from-flash", "one key"), ("seeded-keys-from-flash", "one seeded key"),
-    ("twiddles-from-flash", "twiddles"),
-)  # fmt: skip
+LINES = {"pir": (
+    ("", "host re-reads for each query (headline)", BLUE, "solid"),
+    ("restream-overlap-cached-64GB", "the same, 64 GB cached on the host", SKY, "dash"),
+    ("restream-overlap-spill", "headline's host, scratchpads spill", PINK, "dashdot"),
+    ("batch-overlap-dram", "both read once a batch", ORANGE, "solid"),
+    ("batch-overlap-dram-encode-once", "the same, encoded once a batch", GREEN, "dash"),
+), "ssc": (
+    ("", "DRAM free (headline)", BLUE, "solid"),
+    ("restream-serial", "host reads, then computes", SKY, "dash"),
+    ("batch-overlap-dram", "keys over the DRAM", ORANGE, "solid"),
+    ("batch-overlap-spill", "scratchpads spill", RED, "dashdot"),
+)}  # fmt: skip
+"""Of each query: policy, name, colour and dash of a line."""
+ABLATION = {
+    "base": "one key and twiddles", "keys-from-flash": "one key", "seeded-keys-from-flash": "one seeded key",
+    "twiddles-from-flash": "twiddles",
+}  # fmt: skip
+
+COLOURS = (BLUE, ORANGE, GREEN)
 
 
 def draw(rows: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
-    """One SVG for each figure.
-
-    Raises: CapabilityMissing: matplotlib is not installed.
-    """
-    figures: dict[str, Callable[[Any, Rows], Any]] = {
-        "figure3": _pir,
-        "figure4": _ssc,
-        "figure5": _ablation,
-        "table2": _power,
-    }
-    return draw_all(figures, rows, folder, "fheins-")
+    """One SVG for each figure. Raises: FileError: the disk."""
+    figures = {"figure3": _pir, "figure4": _ssc, "figure5": _ablation, "table2": _power}
+    return draw_all({f"fheins-{name}": make for name, make in figures.items()}, rows, folder)
 
 
-def _speedups(
-    pyplot: Any, rows: Rows, query: str, lines: tuple[tuple[str, str, str, str], ...], batches: tuple[int, ...]
-) -> tuple[Any, Any]:
+def _speedups(rows: Rows, query: str, x: Axis, published: Mapping[str, Printed], inspire: str = "") -> list[Panel]:
     """A panel for each drive, with a line for each policy, over the size of a batch."""
-    drawn, axes = pyplot.subplots(1, 2, figsize=(11, 5), layout="constrained", sharey=True)
-    for panel, drive in zip(axes, data.DRIVES, strict=True):
-        for policy, label, colour, style in lines:
+    panels = []
+    y = Axis("speedup over SHARP behind PCIe 4.0 x4", "x", True)
+    for drive in data.DRIVES:
+        lines = []
+        for policy, name, colour, dash in LINES[query]:
             middle = f".{policy}" if policy else ""
-            values = [rows[f"{query}.{drive}.batch{b}{middle}.speedup"]["first_principles"] for b in batches]
-            panel.plot(batches, values, style, color=colour, marker="o", markersize=3, label=label)
-    return drawn, axes
+            values = computed(rows, (f"{query}.{drive}.batch{batch}{middle}.speedup" for batch in x.ticks))
+            lines.append(Series(x.ticks, values, name, colour, "circle", dash, size=5))
+        rules = [Rule("y", published[drive].value, "published maximum", "dot")]
+        if inspire:
+            rules += [Rule("y", computed(rows, [inspire.format(drive)])[0], "INSPIRE, headline's host")]
+        panels.append(Panel(lines, x, y, DRIVE_NAME[drive], rules=rules))
+    return panels
 
 
-def _finish(axes: Any, published: Mapping[str, Printed], x: str) -> None:
-    for panel, drive in zip(axes, data.DRIVES, strict=True):
-        panel.axhline(published[drive].value, color=BLACK, linewidth=0.8, linestyle=":", label="published maximum")
-        _axes(panel, drive, x)
-        panel.set_yscale("log")
-        readable(panel.yaxis, "x")
-    axes[0].set_ylabel("speedup over SHARP behind PCIe 4.0 x4")
-    axes[0].legend(fontsize="x-small")
-
-
-def _pir(pyplot: Any, rows: Rows) -> Any:
+def _pir(rows: Rows) -> Figure:
     """Speedup against queries together."""
-    drawn, axes = _speedups(pyplot, rows, "pir", PIR_LINES, data.BATCHES)
-    for panel, drive in zip(axes, data.DRIVES, strict=True):
-        inspire = rows[f"inspire.{drive}.restream-overlap.batch{data.BATCHES[-1]}.speedup"]["first_principles"]
-        panel.axhline(inspire, color=BLACK, linewidth=0.8, linestyle="--", label="INSPIRE, headline's host")
-    _finish(axes, data.PIR_MAX, "queries together")
-    drawn.suptitle("Private retrieval over 288 GiB")
-    return drawn
+    x = Axis("queries together", log=True, ticks=data.BATCHES)
+    inspire = f"inspire.{{}}.restream-overlap.batch{data.BATCHES[-1]}.speedup"
+    panels = _speedups(rows, "pir", x, data.PIR_MAX, inspire)
+    return Figure(panels, "Private retrieval over 288 GiB", columns=2, same="y")
 
 
-def _ssc(pyplot: Any, rows: Rows) -> Any:
+def _ssc(rows: Rows) -> Figure:
     """Speedup against vectors in a ciphertext."""
-    drawn, axes = _speedups(pyplot, rows, "ssc", SSC_LINES, data.SSC_BATCHES)
-    _finish(axes, data.SSC_MAX, "vectors in a ciphertext")
-    drawn.suptitle("Similarity scores over 128 GB of ciphertexts")
-    return drawn
+    x = Axis("vectors in a ciphertext", log=True, ticks=data.SSC_BATCHES)
+    panels = _speedups(rows, "ssc", x, data.SSC_MAX)
+    return Figure(panels, "Similarity scores over 128 GB of ciphertexts", columns=2, same="y")
 
 
-def _ablation(pyplot: Any, rows: Rows) -> Any:
+def _ablation(rows: Rows) -> Figure:
     """Time without an optimisation over the time with all."""
-    drawn, axes = pyplot.subplots(1, 2, figsize=(11, 4.5), layout="constrained", sharey=True)
-    for panel, drive in zip(axes, data.DRIVES, strict=True):
-        values = [rows[f"ablation.{drive}.{name}.speedup"]["first_principles"] for name, _ in ABLATION]
-        panel.bar(range(len(values)), values, 0.6, color=[BLUE, ORANGE, GREEN, PINK])
-        panel.axhline(data.ABLATION[drive].value, color=BLACK, linestyle=":", label="published")
-        panel.set_xticks(range(len(values)), [label for _, label in ABLATION], fontsize="small")
-        panel.set_title(DRIVE_NAME[drive])
-        panel.set_xlabel("read from flash again for each ciphertext")
-        panel.grid(visible=False, axis="x")
-    axes[0].set_ylabel("slowdown against all optimisations")
-    axes[0].legend(fontsize="small")
-    return drawn
+    x = Axis("read from flash again for each ciphertext", names=list(ABLATION.values()))
+    y = Axis("slowdown against all optimisations", "x")
+    panels = []
+    for drive in data.DRIVES:
+        values = computed(rows, (f"ablation.{drive}.{name}.speedup" for name in ABLATION))
+        rules = [Rule("y", data.ABLATION[drive].value, "published", "dot")]
+        series = [bars(values, colour=(BLUE, ORANGE, GREEN, PINK))]
+        panels.append(Panel(series, x, y, DRIVE_NAME[drive], rules=rules))
+    return Figure(panels, columns=2, same="y")
 
 
-def _power(pyplot: Any, rows: Rows) -> Any:
+def _power(rows: Rows) -> Figure:
     """Watts of the accelerators under each reading of Table II."""
-    drawn, panel = pyplot.subplots(figsize=(7, 4.5), layout="constrained")
-    readings = ("per-engine", "per-accelerator", "per-drive")
-    for i, (drive, colour) in enumerate(zip(data.DRIVES, (BLUE, ORANGE), strict=True)):
-        values = [rows[f"table2.{drive}.{reading}.power"]["first_principles"] for reading in readings]
-        panel.bar([x + 0.35 * (i - 0.5) for x in range(3)], values, 0.33, color=colour, label=DRIVE_NAME[drive])
-    panel.axhline(data.BUDGET_W.value, color=BLACK, linestyle=":", label="budget")
-    panel.set_xticks(range(3), ["a row is one engine", "a row is an accelerator", "a row is the drive"])
-    panel.set_ylabel("power of the accelerators [W]")
-    panel.legend(fontsize="small")
-    panel.grid(visible=False, axis="x")
-    return drawn
+    readings = {"engine": "one engine", "accelerator": "an accelerator", "drive": "the drive"}
+    series = [
+        bars(computed(rows, (f"table2.{drive}.per-{name}.power" for name in readings)), DRIVE_NAME[drive], colour)
+        for drive, colour in zip(data.DRIVES, (BLUE, ORANGE), strict=True)
+    ]
+    x, y = Axis(names=[f"a row is {text}" for text in readings.values()]), Axis("power of the accelerators [W]", "W")
+    panel = Panel(series, x, y, rules=[Rule("y", data.BUDGET_W.value, "budget", "dot")])
+    return Figure([panel], "Power of the accelerators, Table II", width=640, height=400)
 
 
-def _axes(panel: Any, drive: str, label: str) -> None:
-    panel.set_xscale("log", base=2)
-    panel.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    panel.xaxis.minorticks_off()
-    panel.set_title(DRIVE_NAME[drive])
-    panel.set_xlabel(label)
+def draw_space(
+    space: Space, chosen: Mask, front: npt.NDArray[np.int64], own: Sequence[Own], watts: float, path: Path
+) -> Path:
+    """Write one SVG of a design space: a dot for each design, grey where it breaks a budget.
+
+    Args:   chosen: points within the budgets; front: the Pareto front; watts: the budget of power.
+    Raises: FileError: the disk.
+    """
+    drives = space.columns["drive"]
+
+    def dots(points: Mask | npt.NDArray[np.int64], name: str, colour: str, mark: str, size: float) -> Series:
+        x, y = (space.columns[column][points].tolist() for column in ("watts", "query_s"))
+        return Series(x, y, name, colour, mark, size=size)
+
+    names = list(dict.fromkeys(drives.tolist()))
+    masks = [(~chosen, "over a budget", "line")]
+    masks += [(chosen & (drives == name), str(name), COLOURS[i % len(COLOURS)]) for i, name in enumerate(names)]
+    series = [dots(mask, name, colour, "circle", 3) for mask, name, colour in masks if mask.any()]
+    series.append(replace(dots(front, "Pareto front", "fg", "circle", 5), dash="solid"))
+    if own:
+        numbers = np.array([design.number for design in own])
+        series.append(dots(numbers, "FHEIns as published", RED, "star", 14))
+    together = "one query" if space.batch == 1 else f"{space.batch} queries together"
+    x = Axis("power of the accelerators' logic", "W", True)
+    y = Axis("time of a query (simulated)", "s", True)
+    rules = [Rule("x", watts, f"budget, {watts:g} W", "dot")]
+    panel = Panel(series, x, y, f"{len(space):,} designs: {space.query.workload}, {together}", rules=rules)
+    return write_figure(Figure([panel], width=760, height=520), path)

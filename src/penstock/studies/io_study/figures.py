@@ -5,6 +5,7 @@ Style and colours are the reports'; a tier has the same colour in all pictures, 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,10 @@ from typing import Any
 from penstock.studies.io_study import data
 from penstock.studies.io_study.history import BARS
 from penstock.studies.io_study.workflow import STEPS
-from penstock.system.figures import draw_all, not_published, readable
-from penstock.system.palette import BLACK, BLUE, COLOURS, GREEN, GREY, ORANGE, RED, tier_colours
+from penstock.system.drawing import Axis, Figure, Panel, Rule, Series, bars, write_figures
+from penstock.system.palette import BLUE, GREEN, GREY, NAMES, ORANGE, RED, tier_colours
 
-TIER_COLOUR = {tier: COLOURS[index] for tier, index in tier_colours(data.TIERS).items()}
+TIER_COLOUR = {tier: NAMES[index] for tier, index in tier_colours(data.TIERS).items()}
 TIER_NAME = {"hbm": "HBM", "ddr5": "DDR5", "pcie5": "PCIe disk", "rdma": "RDMA disk"}
 APPLICATION_NAME = {"resnet20": "ResNet-20", "helr": "HELR"}
 ACCELERATOR_NAME = {"sharp": "SHARP", "tensorfhe": "TensorFHE"}
@@ -35,205 +36,141 @@ Rows = Mapping[str, Mapping[str, Any]]
 
 
 def draw(rows: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
-    """One SVG for each figure.
-
-    Raises: CapabilityMissing: matplotlib is not installed.
-    """
-    figures: dict[str, Callable[[Any, Rows], Any]] = {
-        "figure1": _history,
-        "figure2": _workflow,
-        "figure4": _slowdowns,
-        "figure5": _hit_ratios,
-        "figure6": _hosts,
-        "figure7": _breakdown,
-        "tornado": _tornado,
-    }
+    """One SVG for each figure. Raises: FileError: the disk."""
+    figures = {
+        "figure1": _history, "figure2": _workflow, "figure4": _slowdowns, "figure5": _hit_ratios, "figure6": _hosts,
+        "figure7": _breakdown, "tornado": _tornado,
+    }  # fmt: skip
     return draw_all(figures, rows, folder)
 
 
-def _history(pyplot: Any, rows: Rows) -> Any:
+def draw_all(
+    figures: Mapping[str, Callable[[Rows], Figure]], rows: Iterable[Mapping[str, Any]], folder: Path
+) -> list[Path]:
+    """Write each figure, which is drawn of the rows by their ids."""
+    by_id = {str(row["id"]): row for row in rows}
+    return write_figures({name: make(by_id) for name, make in figures.items()}, folder)
+
+
+def computed(rows: Rows, ids: Iterable[str]) -> list[float]:
+    """The values from first principles."""
+    return [rows[row]["first_principles"] for row in ids]
+
+
+def _history(rows: Rows) -> Figure:
     """A bar for each machine with a file: speedup of a refresh over a measured CPU."""
-    drawn, panel = pyplot.subplots(figsize=(9, 5), layout="constrained")
-    names = [name for name in (*BARS, "cpu-native") if rows[f"history.{name}.speedup_over_cpu"]["first_principles"]]
-    for x, name in enumerate(names):
-        found = rows[f"history.{name}.speedup_over_cpu"]
-        on_cpu = name == "cpu-native"
-        panel.bar(x, found["first_principles"], 0.6, color=GREEN if on_cpu else BLUE)
-        if found["published"]:
-            panel.plot(x, found["published"], "D", color=BLACK, label="published claim")
-    panel.set_yscale("log")
-    readable(panel.yaxis, "x")
-    panel.set_xticks(range(len(names)), [BAR_NAME[name] for name in names])
-    panel.set_ylabel("speedup over OpenFHE on two threads")
-    panel.set_title("Figure 1: a refresh, by slot and level: priced from machine files (blue), measured (green)")
-    panel.grid(visible=False, axis="x")
-    bare = [BAR_NAME[n] for n in names if not rows[f"history.{n}.speedup_over_cpu"]["published"] and n != "cpu-native"]
-    if bare:
-        panel.set_xlabel(f"No diamond: no number is printed for {', '.join(bare)}.", fontsize="small")
-    if panel.get_legend_handles_labels()[0]:
-        panel.legend(*_once(panel), fontsize="small")
-    return drawn
+    speedups = {name: rows[f"history.{name}.speedup_over_cpu"] for name in (*BARS, "cpu-native")}
+    shown = {name: row for name, row in speedups.items() if row["first_principles"]}
+    colours = [GREEN if name == "cpu-native" else BLUE for name in shown]
+    series = [bars([row["first_principles"] for row in shown.values()], colour=colours)]
+    claims = [row["published"] or None for row in shown.values()]
+    if any(claims):
+        series.append(Series(range(len(shown)), claims, "published claim", "fg", "diamond", size=9))
+    bare = [BAR_NAME[name] for name, row in shown.items() if not row["published"] and name != "cpu-native"]
+    note = f"No diamond: no number is printed for {', '.join(bare)}." if bare else ""
+    x, y = Axis(note, names=[BAR_NAME[name] for name in shown]), Axis("speedup over OpenFHE on two threads", "x", True)
+    title = "Figure 1: a refresh, by slot and level: priced from machine files (blue), measured (green)"
+    return Figure([Panel(series, x, y, title)], width=840, height=440)
 
 
-def _once(panel: Any) -> tuple[list[Any], list[str]]:
-    """What a legend names, each label once."""
-    handles, labels = panel.get_legend_handles_labels()
-    found = dict(zip(labels, handles, strict=True))
-    return list(found.values()), list(found)
-
-
-def _workflow(pyplot: Any, rows: Rows) -> Any:
+def _workflow(rows: Rows) -> Figure:
     """Seconds of the five steps of each run, keys from the tier of figure 7."""
-    drawn, axes = pyplot.subplots(1, 2, figsize=(11, 5), layout="constrained", sharey=True)
-    for panel, application in zip(axes, data.APPLICATIONS, strict=True):
-        for i, (accelerator, colour) in enumerate(zip(ACCELERATOR_NAME, (BLUE, ORANGE), strict=True)):
-            values = [rows[f"workflow.{accelerator}.{application}.{s}.time"]["first_principles"] for s in STEPS]
-            places = [x + 0.4 * (i - 0.5) for x in range(len(STEPS))]
-            panel.bar(places, values, 0.38, color=colour, label=ACCELERATOR_NAME[accelerator])
-        panel.set_yscale("log")
-        readable(panel.yaxis, "s")
-        panel.set_xticks(range(len(STEPS)), [step.replace("-", "\n") for step in STEPS], fontsize="small")
-        panel.set_title(f"{APPLICATION_NAME[application]}, keys from {TIER_NAME[data.SHOWN_TIER]}")
-        panel.grid(visible=False, axis="x")
-    axes[0].set_ylabel("time")
-    axes[0].legend(fontsize="small")
-    return drawn
+    panels = []
+    for application in data.APPLICATIONS:
+        series = [
+            bars(computed(rows, (f"workflow.{machine}.{application}.{step}.time" for step in STEPS)), name, colour)
+            for (machine, name), colour in zip(ACCELERATOR_NAME.items(), (BLUE, ORANGE), strict=True)
+        ]
+        title = f"{APPLICATION_NAME[application]}, keys from {TIER_NAME[data.SHOWN_TIER]}"
+        panels.append(Panel(series, Axis(names=STEPS), Axis("time, first principles", "s", True), title))
+    return Figure(panels, columns=2, same="y")
 
 
-def _slowdowns(pyplot: Any, rows: Rows) -> Any:
+def _slowdowns(rows: Rows) -> Figure:
     """Bars a tier: published, calibrated, first principles."""
-    drawn, axes = pyplot.subplots(2, 2, figsize=(10, 7), layout="constrained", sharex=True, squeeze=False)
-    for line, accelerator in zip(axes, ACCELERATOR_NAME, strict=True):
-        for panel, application in zip(line, data.APPLICATIONS, strict=True):
-            for i, (column, colour, label) in enumerate(
-                (
-                    ("published", GREY, "published"),
-                    ("calibrated", ORANGE, "the study's rules"),
-                    ("first_principles", BLUE, "first principles"),
-                )
-            ):
-                values = [rows[f"{accelerator}.{application}.{tier}.slowdown"][column] for tier in data.TIERS]
-                shown = [(x, value) for x, value in enumerate(values) if value is not None]
-                panel.bar(
-                    [x + 0.27 * (i - 1) for x, _ in shown], [v for _, v in shown], 0.25, color=colour, label=label
-                )
-            panel.set_yscale("log")
-            readable(panel.yaxis, "x")
-            for x, tier in enumerate(data.TIERS):
-                if rows[f"{accelerator}.{application}.{tier}.slowdown"]["published"] is None:
-                    not_published(panel, x - 0.27, panel.get_ylim()[0])
-            panel.set_xticks(range(len(data.TIERS)), [TIER_NAME[tier] for tier in data.TIERS])
-            panel.set_title(f"{ACCELERATOR_NAME[accelerator]}, {APPLICATION_NAME[application]}")
-            panel.set_ylabel("slowdown, every key from the tier")
-            panel.grid(visible=False, axis="x")
-    axes[0][0].legend(fontsize="small")
-    return drawn
+    panels = []
+    x, y = Axis(names=list(TIER_NAME.values())), Axis("slowdown, every key from the tier", "x", True)
+    for (accelerator, name), application in itertools.product(ACCELERATOR_NAME.items(), data.APPLICATIONS):
+        at = [rows[f"{accelerator}.{application}.{tier}.slowdown"] for tier in TIER_NAME]
+        series = [
+            bars([row["published"] for row in at], "published", GREY, absent="not published"),
+            bars([row["calibrated"] for row in at], "the study's rules", ORANGE),
+            bars([row["first_principles"] for row in at], "first principles", BLUE),
+        ]
+        panels.append(Panel(series, x, y, f"{name}, {APPLICATION_NAME[application]}"))
+    return Figure(panels, columns=2)
 
 
-def _hit_ratios(pyplot: Any, rows: Rows) -> Any:
+def _by_tier(rows: Rows, ids: str, steps: Sequence[int], of: Callable[[float], float], mark: str = "") -> list[Series]:
+    """Lines of each tier, dashed by the study's rules. `ids`: of the rows, with places for tier and step."""
+    series = []
+    for tier, (column, dash) in itertools.product(TIER_NAME, (("first_principles", "solid"), ("calibrated", "dash"))):
+        values = [of(rows[ids.format(tier=tier, step=step)][column]) for step in steps]
+        series.append(Series(steps, values, TIER_NAME[tier], TIER_COLOUR[tier], mark, dash, size=5))
+    return series
+
+
+def _hit_ratios(rows: Rows) -> Figure:
     """Share of the ideal speed against the hit ratio."""
-    drawn, axes = pyplot.subplots(1, 2, figsize=(10, 4.5), layout="constrained", sharey=True)
-    steps = range(0, 101, 10)
-    for panel, application in zip(axes, data.APPLICATIONS, strict=True):
-        for tier in data.TIERS:
-            at = [rows[f"sharp.{application}.{tier}.speed_at_hit_ratio_{step}"] for step in steps]
-            panel.plot(steps, [100 * r["first_principles"] for r in at], color=TIER_COLOUR[tier], label=TIER_NAME[tier])
-            panel.plot(steps, [100 * r["calibrated"] for r in at], color=TIER_COLOUR[tier], linestyle="--")
-        panel.axhline(100 * data.IDEAL_SHARE, color=BLACK, linewidth=0.8, linestyle=":")
-        panel.set_title(f"SHARP, {APPLICATION_NAME[application]} (dashed: the study's rules)")
-        panel.set_xlabel("hit ratio of the on-chip memory [%]")
-    axes[0].set_ylabel("share of the ideal speed [%]")
-    axes[0].legend(fontsize="small")
-    return drawn
+    x, y = Axis("hit ratio of the on-chip memory [%]"), Axis("share of the ideal speed [%]")
+    rules = [Rule("y", 100 * data.IDEAL_SHARE, dash="dot")]
+    panels = []
+    for application in data.APPLICATIONS:
+        ids = f"sharp.{application}.{{tier}}.speed_at_hit_ratio_{{step}}"
+        series = _by_tier(rows, ids, range(0, 101, 10), lambda value: 100 * value)
+        title = f"SHARP, {APPLICATION_NAME[application]} (dashed: the study's rules)"
+        panels.append(Panel(series, x, y, title, rules=rules))
+    return Figure(panels, columns=2, same="y")
 
 
-def _hosts(pyplot: Any, rows: Rows) -> Any:
+def _hosts(rows: Rows) -> Figure:
     """Execution time against hosts, relative to one host over the same tier."""
-    lines = [(accelerator, application) for accelerator in ACCELERATOR_NAME for application in data.APPLICATIONS]
-    drawn, axes = pyplot.subplots(4, 2, figsize=(10, 14), layout="constrained", sharex=True)
-    for line, (accelerator, application) in zip(axes, lines, strict=True):
-        for panel, network in zip(line, data.NETWORKS, strict=True):
-            for tier in data.TIERS:
-                at = [rows[f"{accelerator}.{application}.{tier}.{network}.hosts{h}.speedup"] for h in data.HOST_COUNTS]
-                for column, style in (("first_principles", "-"), ("calibrated", "--")):
-                    panel.plot(
-                        data.HOST_COUNTS,
-                        [1 / r[column] for r in at],
-                        style,
-                        color=TIER_COLOUR[tier],
-                        marker="o",
-                        markersize=3,
-                        label=TIER_NAME[tier] if style == "-" else None,
-                    )
-            panel.set_xscale("log", base=2)
-            panel.set_yscale("log")
-            readable(panel.yaxis, "x")
-            panel.set_xticks(data.HOST_COUNTS, [str(h) for h in data.HOST_COUNTS])
-            panel.xaxis.minorticks_off()
-            panel.set_title(f"{ACCELERATOR_NAME[accelerator]}, {APPLICATION_NAME[application]}, {network}")
-            panel.set_xlabel("hosts (dashed: the study's rules)")
-            panel.set_ylabel("time / time of one host")
-    axes[0][0].legend(fontsize="small")
-    return drawn
+    x = Axis("hosts (dashed: the study's rules)", log=True, ticks=data.HOST_COUNTS)
+    y = Axis("time / time of one host", "x", True)
+    panels = []
+    for accelerator, application, network in itertools.product(ACCELERATOR_NAME, data.APPLICATIONS, data.NETWORKS):
+        ids = f"{accelerator}.{application}.{{tier}}.{network}.hosts{{step}}.speedup"
+        series = _by_tier(rows, ids, data.HOST_COUNTS, lambda value: 1 / value, "circle")
+        title = f"{ACCELERATOR_NAME[accelerator]}, {APPLICATION_NAME[application]}, {network}"
+        panels.append(Panel(series, x, y, title))
+    return Figure(panels, columns=2, height=300)
 
 
-def _breakdown(pyplot: Any, rows: Rows) -> Any:
+def _breakdown(rows: Rows) -> Figure:
     """Shares of the time; published values as marks at the boundaries of the parts."""
-    drawn, axes = pyplot.subplots(1, 2, figsize=(10, 4.5), layout="constrained", sharey=True)
-    for panel, accelerator in zip(axes, ACCELERATOR_NAME, strict=True):
-        low, marked = [0.0] * len(data.HOST_COUNTS), [0.0] * len(data.HOST_COUNTS)
+    panels = []
+    for accelerator, name in ACCELERATOR_NAME.items():
+        series, marks, marked = [], [], [0.0] * len(data.HOST_COUNTS)
         for part, colour in zip(data.PARTS, (BLUE, RED, GREEN), strict=True):
-            at = [rows[f"{accelerator}.resnet20.pcie5.ethernet-400.hosts{h}.{part}_share"] for h in data.HOST_COUNTS]
-            values = [100 * r["first_principles"] for r in at]
-            panel.bar(range(len(at)), values, 0.7, bottom=low, color=colour, label="I/O" if part == "io" else part)
-            low = [a + b for a, b in zip(low, values, strict=True)]
-            for i, each in enumerate(at):
-                if each["published"] is not None and part != data.PARTS[-1]:
-                    marked[i] += 100 * each["published"]
-                    panel.plot([i - 0.42, i + 0.42], [marked[i]] * 2, color=BLACK, linewidth=2)
-        panel.set_xticks(range(len(data.HOST_COUNTS)), [str(h) for h in data.HOST_COUNTS])
-        panel.grid(visible=False, axis="x")
+            ids = [f"{accelerator}.resnet20.pcie5.ethernet-400.hosts{h}.{part}_share" for h in data.HOST_COUNTS]
+            shares = [100 * value for value in computed(rows, ids)]
+            series.append(bars(shares, "I/O" if part == "io" else part, colour))
+            published = [None if part == data.PARTS[-1] else rows[row]["published"] for row in ids]
+            marked = [total + 100 * (share or 0.0) for total, share in zip(marked, published, strict=True)]
+            ends = [total if share is not None else None for total, share in zip(marked, published, strict=True)]
+            marks.append(Series(range(len(ends)), ends, "published", "fg", "level", size=9))
         printed = [str(h) for h, share in zip(data.HOST_COUNTS, marked, strict=True) if share]
         where = "" if len(printed) == len(data.HOST_COUNTS) else f", printed for {' and '.join(printed) or 'none'} only"
-        panel.set_xlabel(f"hosts (black: published{where})")
-        panel.set_title(f"{ACCELERATOR_NAME[accelerator]}, ResNet-20, PCIe disk, Ethernet")
-    axes[0].set_ylabel("share of the time, first principles [%]")
-    drawn.legend(*axes[0].get_legend_handles_labels(), fontsize="small", loc="outside upper center", ncols=3)
-    return drawn
+        x = Axis(f"hosts (black: published{where})", names=[str(h) for h in data.HOST_COUNTS])
+        y, title = Axis("share of the time, first principles [%]"), f"{name}, ResNet-20, PCIe disk, Ethernet"
+        panels.append(Panel([*series, *marks], x, y, title, stack=True))
+    return Figure(panels, columns=2, same="y")
 
 
-def _tornado(pyplot: Any, rows: Rows) -> Any:
+def _tornado(rows: Rows) -> Figure:
     """By how much each assumption moves each main quantity."""
-    drawn, axes = pyplot.subplots(3, 2, figsize=(12, 12), layout="constrained")
-    for panel, (name, title) in zip(axes.flat, SHOWN_IN_TORNADO, strict=True):
+    panels = []
+    for name, title in SHOWN_IN_TORNADO:
         prefix = f"sensitivity.{name}."
         base = rows[prefix + "base"]
-        moved = sorted(
-            (
-                (row["first_principles"] / base["first_principles"], row["policy"])
-                for row_id, row in rows.items()
-                if row_id.startswith(prefix) and row is not base
-            ),
-            key=lambda each: abs(each[0] - 1),
-        )
-        _bars(panel, moved)
+        moved = [row for row_id, row in rows.items() if row_id.startswith(prefix) and row is not base]
+        times = [(row["first_principles"] / base["first_principles"], row["policy"]) for row in moved]
+        times.sort(key=lambda pair: -abs(pair[0] - 1))
+        colours = [ORANGE if value > 1 else BLUE for value, _ in times]
+        series = [Series([value for value, _ in times], range(len(times)), "", colours, "bar", start=1)]
+        rules = [Rule("x", 1, dash="solid")]
         if base["calibrated"] is not None:
-            panel.axvline(
-                base["calibrated"] / base["first_principles"], color=BLACK, linestyle="--", label="the study's"
-            )
-            panel.legend(fontsize="small", loc="lower right")
-        panel.axvline(1, color=BLACK, linewidth=0.8)
-        panel.set_title(title)
-        panel.set_xlabel("times what is computed")
-    return drawn
-
-
-def _bars(panel: Any, moved: Sequence[tuple[float, str]]) -> None:
-    panel.barh(
-        range(len(moved)),
-        [value - 1 for value, _ in moved],
-        left=1,
-        color=[ORANGE if value > 1 else BLUE for value, _ in moved],
-    )
-    panel.set_yticks(range(len(moved)), [policy.replace("-", " ") for _, policy in moved], fontsize="small")
-    panel.grid(visible=False, axis="y")
+            rules.append(Rule("x", base["calibrated"] / base["first_principles"], "the study's"))
+        y = Axis(names=[policy.replace("-", " ") for _, policy in times])
+        panels.append(Panel(series, Axis("times what is computed"), y, title, rules=rules))
+    return Figure(panels, columns=2, width=620)

@@ -90,11 +90,8 @@ def command(workload: str, **options: Any) -> None:
     """
     from penstock.simulation.instorage.front import pareto, within
     from penstock.studies.fheins.space import own_designs
-    from penstock.system.figures import drawing
 
     _check_files(options)
-    if options["figure"] is not None:
-        drawing()  # a missing library is named before anything is computed
     accelerator = _accelerator(options["architecture"])
     axes, budgets = _axes(options), _budgets(options, accelerator)
     space = _explored(workload, axes, accelerator, options)
@@ -111,7 +108,7 @@ def command(workload: str, **options: Any) -> None:
         ]
         _keep(every, workload, options)
     if options["figure"] is not None:
-        from penstock.studies.fheins.space_figure import draw_space
+        from penstock.studies.fheins.figures import draw_space
 
         draw_space(space, chosen, front, own, budgets[0].most, options["figure"])
     if not options["quiet"]:
