@@ -12,6 +12,7 @@ from rich.console import Console
 from penstock.cli.imported import tell_imported
 from penstock.cli.options import PATH, quiet_option
 from penstock.cli.output import emit, format_option, progress_console, table_of
+from penstock.cli.study_rows import make_folder, tell_written
 from penstock.errors import CapabilityMissing, ThresholdMissed, UsageError
 from penstock.fit.measurements import Measurement
 from penstock.prediction.compared import models_named
@@ -19,7 +20,6 @@ from penstock.prediction.importers import ImportLog, load_all, newest_results
 from penstock.prediction.protocols import ALL, Given, protocols_named
 from penstock.prediction.statistics import AUTO, STATISTICS, WHY
 from penstock.prediction.validation import Validation, validate
-from penstock.system.files import os_errors
 from penstock.system.progress import Progress
 
 OURS = "penstock"
@@ -97,7 +97,7 @@ def command(
     chosen, fits = protocols_named(protocols), models_named(models)
     allowed = _limits(limits, list(chosen))
     if figures is not None:
-        _make_folder(figures)
+        make_folder(figures)
     if measure and (results or data):
         raise UsageError("--measure makes new results: leave RESULTS and --data out")
     log = ImportLog(skip_bad=skip_bad)
@@ -115,19 +115,10 @@ def command(
     if figures is not None:
         from penstock.prediction.plots import draw
 
-        for path in draw(found, figures):
-            progress_console.print(f"figure written to {path}", markup=False)
+        tell_written(draw(found, figures))
     rows = found.rows()
     emit(rows, output_format, table=lambda console: _draw(console, rows, details))
     _check(found, allowed, {*protocols, *(text.rpartition("=")[0] for text in limits)})
-
-
-def _make_folder(figures: Path) -> None:
-    """Before minutes of fitting, not after. Raises: UsageError: it is a file; FileError: it cannot be made."""
-    if figures.exists() and not figures.is_dir():
-        raise UsageError(f"--figures {figures} is a file; name a folder for the plots")
-    with os_errors(figures, "create"):
-        figures.mkdir(parents=True, exist_ok=True)
 
 
 def _measurements(
