@@ -7,13 +7,12 @@ on it, the order from left to right is the alphabet's and means nothing.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from xml.sax.saxutils import escape, quoteattr
 
 from penstock.measure.perf_script import Frame
 from penstock.measure.stacks import module_name, short_name
+from penstock.system.drawing import escaped
 from penstock.units import format_seconds
 
 WIDTH = 1200
@@ -26,7 +25,6 @@ MIN_SHARE = 0.0005
 """Boxes below this share are narrower than a pixel: they are left out, and the subtitle says how many."""
 
 _HUES = {"operation": (258, 18), "openfhe": (28, 14), "kernel": (205, 12), "python": (130, 10), "other": (50, 8)}
-_ILLEGAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 @dataclass(slots=True)
@@ -58,13 +56,13 @@ def flame_graph(stacks: Mapping[tuple[Frame, ...], float], *, title: str, subtit
         notes.append(f"{hidden} boxes below {MIN_SHARE:.2%} left out")
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" version="1.1" width="{WIDTH}" height="{height}" '
-        f'viewBox="0 0 {WIDTH} {height}" role="img" aria-label={quoteattr(_text(title))}>\n'
+        f'viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escaped(title)}">\n'
         "<style>text{font:11px ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace;fill:#111}"
         "g:hover>rect{stroke:#000;stroke-width:1}.title{font-size:16px;font-weight:bold}.note{fill:#555}"
         "rect{stroke:#fff;stroke-width:.5}</style>\n"
         f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>\n'
-        f'<text class="title" x="{MARGIN}" y="24">{escape(_text(title))}</text>\n'
-        f'<text class="note" x="{MARGIN}" y="42">{escape(_text("; ".join(notes)))}</text>\n'
+        f'<text class="title" x="{MARGIN}" y="24">{escaped(title)}</text>\n'
+        f'<text class="note" x="{MARGIN}" y="42">{escaped("; ".join(notes))}</text>\n'
     )
     return head + "".join(boxes) + "</svg>\n"
 
@@ -121,9 +119,9 @@ def _box(node: _Node, total: float, x: float, width: float, y: float, level: int
         hover += f"\n{full}"
     room = int((width - 6) / CHARACTER)
     label = name if len(name) <= room else name[: room - 1] + "…" if room >= 4 else ""
-    text = f'<text x="{x + 3:.1f}" y="{y + 13:.1f}">{escape(_text(label))}</text>' if label else ""
+    text = f'<text x="{x + 3:.1f}" y="{y + 13:.1f}">{escaped(label)}</text>' if label else ""
     return (
-        f"<g><title>{escape(_text(hover))}</title>"
+        f"<g><title>{escaped(hover)}</title>"
         f'<rect x="{x:.2f}" y="{y:.1f}" width="{max(width, 0.1):.2f}" height="{ROW - 1}" rx="1" '
         f'fill="{_colour(node.frame, name, level)}"/>{text}</g>\n'
     )
@@ -132,24 +130,13 @@ def _box(node: _Node, total: float, x: float, width: float, y: float, level: int
 def _colour(frame: Frame, name: str, level: int) -> str:
     """One hue for each kind of code, with a shade that belongs to the name: the same in every graph."""
     module = module_name(frame.module)
-    kind = (
-        "operation"
-        if module == "penstock"
-        else "openfhe"
-        if "openfhe" in module.lower()
-        else "kernel"
-        if module.startswith("[kernel")
-        else "python"
-        if "python" in module
-        else "other"
-    )
+    kinds = {
+        "operation": module == "penstock", "openfhe": "openfhe" in module.lower(),
+        "kernel": module.startswith("[kernel"), "python": "python" in module, "other": True,
+    }  # fmt: skip
+    kind = next(name for name, is_so in kinds.items() if is_so)
     hue, spread = _HUES[kind]
     digest = hashlib.sha256(name.encode(errors="replace")).digest()
     if level == 0:
         return "#dddddd"
     return f"hsl({hue + digest[0] % (2 * spread) - spread},{60 + digest[1] % 25}%,{70 + digest[2] % 12}%)"
-
-
-def _text(text: str) -> str:
-    """`text` without what XML forbids."""
-    return _ILLEGAL.sub("\ufffd", text)
