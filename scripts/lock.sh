@@ -14,6 +14,6 @@ compile() {
     "$tool/bin/uv" pip compile --quiet --universal --fork-strategy fewest --python-version 3.10 --generate-hashes \
         --no-emit-index-url --no-header --no-annotate "$@"
 }
-compile "$@" --extra data --extra report --extra notebook --extra dask --extra explore --extra serve --extra dev pyproject.toml -o requirements/dev.txt
+compile "$@" --extra data --extra notebook --extra dask --extra explore --extra serve --extra dev pyproject.toml -o requirements/dev.txt
 compile "$@" --constraint requirements/dev.txt requirements/docs.in -o requirements/docs.txt
 compile "$@" --no-deps --constraint requirements/dev.txt requirements/openfhe.in -o requirements/openfhe.txt

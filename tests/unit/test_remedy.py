@@ -83,11 +83,10 @@ def test_a_folder_with_only_one_of_the_two_files_is_no_source_tree(wheel, tmp_pa
 def test_from_a_wheel_the_doctor_names_no_makefile():
     findings = doctor.examine(Bare())
     missing = {finding.check for finding in findings if finding.status is doctor.Status.MISSING}
-    assert missing >= {"packages", "engine", "openfhe", "digits", "report", "simgrid"}
+    assert missing >= {"packages", "engine", "openfhe", "digits", "simgrid"}
     assert [finding.remedy for finding in findings if MAKE.search(finding.remedy)] == []
     remedies = {finding.check: finding.remedy for finding in findings}
     assert "pip install 'penstock[data]'" in remedies["digits"]
-    assert "pip install 'penstock[report]'" in remedies["report"]
     assert "pip install 'penstock[openfhe]'" in remedies["openfhe"]
 
 

@@ -271,18 +271,6 @@ def check_digits(host: Host) -> Finding:
 
 
 @_check
-def check_report(host: Host) -> Finding:
-    version = host.version("matplotlib")
-    if version is not None:
-        return _ok(f"matplotlib {version}")
-    return _missing(
-        "not installed: matplotlib",
-        "figures as files; report.html and results as Parquet, CSV and JSON are written all the same",
-        f"{remedy.install('report')}, or: pip install matplotlib",
-    )
-
-
-@_check
 def check_simgrid(host: Host) -> Finding:
     """SimGrid, which runs in a worker process of another interpreter."""
     chosen = host.environ.get(SIMGRID_PYTHON)
