@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from penstock import _engine, workloads
-from penstock.fit.fit import fit_cpu, samples_from_trace
+from penstock.fit.fit import fit_machine, trace_measurements
 from penstock.keystore import KeyCache, KeyStore, parameter_digest
 from penstock.machines.schema import Machine
 from penstock.native.ends import PreparedEnds
@@ -95,11 +95,11 @@ def run(engine: Engine, job: PreparedJob, waits_s: Sequence[float] = ()) -> tupl
 def fitted(name: str, context: _engine.CkksContext, store: KeyStore, job: PreparedJob) -> Machine:
     """A machine of the native evaluator, from the timed operations of a job with its keys in memory."""
     keys = HeldKeys(store, job)
-    samples = []
+    timed = []
     for _ in range(3):
-        samples += samples_from_trace(run(EngineHere(job.program.params, context, keys), job)[0])
+        timed += trace_measurements(run(EngineHere(job.program.params, context, keys), job)[0])
     keys.close()
-    return fit_cpu(samples, job.program.params, name=name)
+    return fit_machine(timed, name=name, fewest=1)
 
 
 def least(call: Any, times: int = 5) -> float:

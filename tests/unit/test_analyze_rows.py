@@ -144,8 +144,7 @@ def test_a_file_of_an_earlier_stage_that_was_changed_is_refused_on_resume(
 ) -> None:
     request, trace = asked("inner-product", "sharp"), trace_workload("inner-product", "sharp", "ci")
     fitted = replace(load_machine("sharp"), name="this-cpu")
-    monkeypatch.setattr(analysis, "samples_from_trace", lambda _: [])
-    monkeypatch.setattr(analysis, "fit_cpu", lambda *_, **__: fitted)
+    monkeypatch.setattr(analysis, "fit_machine", lambda *_, **__: fitted)
 
     def resumed() -> Machine:
         with RunFolder.open_or_resume(tmp_path / "run", request.config("test")) as run:
@@ -155,7 +154,7 @@ def test_a_file_of_an_earlier_stage_that_was_changed_is_refused_on_resume(
                 row = {"quantity": "wall_s", "value": 1.0, "unit": "s", "provenance": "measured"}
                 run.append_rows("measured", [row])
             _encrypted(run, request, Progress(quiet=True))
-            return _fit(run, trace)
+            return _fit(run, trace, 1)
 
     first, path = resumed(), tmp_path / "run" / name
     assert resumed() == first

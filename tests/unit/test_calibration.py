@@ -13,7 +13,7 @@ import pytest
 from imagined_cpu import params_of, ran, sweep
 from penstock.errors import MachineError
 from penstock.fit.calibration import LEVEL_PRIOR, Labels, fit_calibration
-from penstock.fit.configurations import fit_machine
+from penstock.fit.fit import fit_machine
 from penstock.fit.heldout import conformal
 from penstock.fit.measurements import Measurement
 from penstock.machines import Machine, assumptions, load_machine

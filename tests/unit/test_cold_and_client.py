@@ -12,7 +12,7 @@ import pytest
 
 from imagined_cpu import params_of, sweep
 from penstock.errors import MachineError
-from penstock.fit.configurations import fit_machine
+from penstock.fit.fit import fit_machine
 from penstock.fit.measurements import Measurement, primitive_shape
 from penstock.machines import assumptions, load_machine
 from penstock.machines.client import DECRYPT, ENCODE, ENCRYPT, ClientModel, task_work

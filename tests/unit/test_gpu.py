@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock.errors import MachineError, UsageError
-from penstock.fit.fit import utilisation_for
+from penstock.errors import MachineError
 from penstock.machines import Evidence, Machine, load_machine
 from penstock.machines.figure import Figure
 from penstock.machines.gpu.launches import FUSIONS, KERNELS, launches_of
@@ -144,16 +143,6 @@ def test_without_fusions_every_pass_is_a_launch_and_moves_its_words(kind: OpKind
     elements = work.elementwise_mults + work.elementwise_adds + work.automorphism_coefficients
     done = sum(each.count * each.points for each in apart if each.kernel not in ("transforms", "base_conversion"))
     assert done == pytest.approx(elements + work.key_mults)
-
-
-def test_a_utilisation_meets_a_time_that_launches_do_not_fill() -> None:
-    machine, works = at_peak(), [kernel_work(OpKind.ROTATE, CHEDDAR, limbs) for limbs in (12, 48)]
-    share = utilisation_for(machine, works, 2e-3)
-    assert machine.utilisation is not None
-    slower = replace(machine, utilisation=replace(machine.utilisation, value=share))
-    assert sum(slower.price(work).seconds for work in works) == pytest.approx(2e-3, rel=1e-6)
-    with pytest.raises(UsageError, match="launches and latencies alone take"):
-        utilisation_for(machine, works, 1e-6)
 
 
 def test_depths_are_the_longest_chains() -> None:

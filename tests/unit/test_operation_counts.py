@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from imagined_cpu import sweep
 from penstock.errors import UnknownName, UsageError
-from penstock.fit.configurations import fit_machine
+from penstock.fit.fit import fit_machine
 from penstock.machines import load_machine, machine_names
 from penstock.machines.schema import Machine
 from penstock.operations import SMALL_KINDS, OpKind

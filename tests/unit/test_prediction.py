@@ -11,7 +11,7 @@ from scipy.stats import t as student
 
 from imagined_cpu import params_of, sweep, true_seconds
 from penstock.errors import MachineError, UsageError
-from penstock.fit.configurations import fit_machine
+from penstock.fit.fit import fit_machine
 from penstock.fit.measurements import primitive_shape
 from penstock.fit.power import fit_power
 from penstock.machines import load_machine

@@ -10,7 +10,7 @@ import pytest
 
 from imagined_cpu import params_of, ran, sweep
 from penstock.errors import MachineError
-from penstock.fit.configurations import fit_machine
+from penstock.fit.fit import fit_machine
 from penstock.fit.measurements import Measurement
 from penstock.fit.record_cost import UNIFORM, fit_recording
 from penstock.machines import assumptions, load_machine

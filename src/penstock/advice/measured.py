@@ -14,7 +14,7 @@ from typing import Any
 from penstock.advice.families import MIB, as_secure, is_named
 from penstock.advice.remedy import Advice, Remedy, best, ranked, steps
 from penstock.errors import PenstockError
-from penstock.fit.fit import fit_cpu, samples_from_trace
+from penstock.fit.fit import fit_machine, trace_measurements
 from penstock.native.budgets import computing, key_uses_of
 from penstock.native.play import ReadRates, play_reads
 from penstock.native.prepared import NativeRun
@@ -113,7 +113,7 @@ def _digits(asked: Measured, tried: list[str], not_tried: list[str]) -> list[Rem
         not_tried.append("parameters: other digits change the keys that the budget must hold; run without one")
         return []
     try:
-        fitted = fit_cpu(samples_from_trace(done.trace), base)
+        fitted = fit_machine(trace_measurements(done.trace, asked.words.get("threads") or 1), fewest=1)
         axes = Axes(dnum=tuple(range(max(1, base.dnum - MOST_AWAY), base.dnum + MOST_AWAY + 1)))
         rows = what_if(Workload(name=asked.program, size=asked.size, params=base), axes, fitted)
     except PenstockError as error:

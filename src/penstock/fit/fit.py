@@ -1,175 +1,288 @@
-"""Fits a CPU to timings of primitives, and finds the utilisation that meets a published time.
+"""Fits a CPU to timed primitives: of one run's trace, or at many ring dimensions, depths, limbs and thread counts.
 
-A CPU is priced like an accelerator: kernel work times a rate, one kernel after another. `fit_cpu` fits the rates to
-the timings of one run, at its parameters and threads; `fit_machine` fits rates, threads and cache to measurements at
-many configurations, and says how far off it is on configurations that it does not know. Both are the non-negative
+A CPU is priced like an accelerator: kernel work times a rate, one kernel after another. The rates are the non-negative
 least-squares solution on relative errors, with Huber weights (`penstock.fit.regression`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from penstock.errors import MachineError, UsageError
-from penstock.fit.configurations import fit_machine
-from penstock.fit.cpu import MEASURES, NOMINAL_COST, Structure, exclusive_amounts, fit_costs, not_told_apart, rows_of
+from penstock.errors import MachineError
+from penstock.fit.calibration import Labels, factors_of, fit_calibration
+from penstock.fit.client import fit_client
+from penstock.fit.cold import fit_cold
+from penstock.fit.cpu import (
+    UNITS,
+    Composition,
+    CpuCosts,
+    Structure,
+    exclusive_amounts,
+    fit_costs,
+    not_told_apart,
+    rows_of,
+    with_cache,
+)
 from penstock.fit.fitted import errors_of, machine_of, need_transforms, rounded
+from penstock.fit.heldout import Timed, Uncertainty, uncertainty
+from penstock.fit.measurements import Measurement
+from penstock.fit.power import fit_power
+from penstock.fit.record_cost import PREFIX, fit_recording
+from penstock.fit.regression import Floats
 from penstock.machines.catalogue import FITTED_MACHINE
-from penstock.machines.report import FitReport
+from penstock.machines.report import Coefficient, FitReport
 from penstock.machines.schema import Machine
-from penstock.machines.transferred import donor_utilisation
 from penstock.operations import TRAITS, OpKind
-from penstock.params.ckks import CkksParameters
 from penstock.traces.schema import ORIGIN_CALLED, Trace
-from penstock.work.kernels import KernelWork
 from penstock.work.shapes import Objects, Shape, server_rows, shape_work, shapes_of
 
-__all__ = [
-    "MEASURES",
-    "NOMINAL_COST",
-    "Sample",
-    "fit_cpu",
-    "fit_machine",
-    "samples_from_trace",
-    "utilisation_for",
-    "utilisation_meeting",
-]
+FEWEST = 8
+"""Distinct operations and configurations that the machine of a benchmark is fitted to."""
+EQUAL_SHARE = 0.1
+"""Of the weight that every timing has alike; the rest goes by its share of its configuration's time."""
+TYPICAL_ERROR = 0.1
+"""The error of the model for exact timings; timings with more scatter count less."""
+
+Expand = Callable[[Measurement], Mapping[Shape, int]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
-    """One timed primitive."""
+def trace_measurements(trace: Trace, threads: int = 1) -> list[Measurement]:
+    """The timed primitives of the server in a measured trace: one measurement a shape, the median of its calls.
 
-    params: str
-    """Name of the parameter set that it ran at."""
-    shape: Shape
-    seconds: float
+    Composites, and rows without times, are left out. A spread is the interquartile range of four calls or more, since
+    the slowest of a program's calls says nothing of the others.
 
-
-def samples_from_trace(trace: Trace) -> list[Sample]:
-    """The timed primitives of a measured trace.
-
-    Client operations, composites and rows without times are left out.
+    Args:   threads: inside one operation of the run, which a trace does not state.
     """
-    table = server_rows(trace.operations)
-    params = trace.parameters()
+    table, params = server_rows(trace.operations), trace.parameters()
     shapes = shapes_of(table, Objects(trace, params))
-    origins = table["origin"].to_pylist()
-    starts, ends = table["start_s"].to_pylist(), table["end_s"].to_pylist()
-    samples = []
-    for row, index in enumerate(shapes.of_row.tolist()):
+    columns = (table[name].to_pylist() for name in ("origin", "start_s", "end_s"))
+    calls: dict[Shape, list[float]] = {}
+    for index, origin, start, end in zip(shapes.of_row.tolist(), *columns, strict=True):
         shape = shapes.distinct[index]
-        start, end = starts[row], ends[row]
-        if origins[row] != ORIGIN_CALLED or TRAITS[OpKind(shape.kind)].composite or start is None or end is None:
+        if origin != ORIGIN_CALLED or TRAITS[OpKind(shape.kind)].composite or start is None or end is None:
             continue
         if end > start:
-            samples.append(Sample(params=params.name, shape=shape, seconds=end - start))
-    return samples
+            calls.setdefault(shape, []).append(end - start)
+    found = []
+    for shape, seconds in calls.items():
+        low, middle, high = np.percentile(seconds, (25, 50, 75)).tolist()
+        found.append(
+            Measurement(
+                item=shape.kind,
+                group="primitives",
+                params=params,
+                shape=shape,
+                limbs=shape.limbs_in,
+                threads=threads,
+                seconds=middle,
+                spread=(high - low) / middle if len(seconds) >= 4 else None,
+                runs=len(seconds),
+                source=f"trace of '{trace.meta.workload}'",
+            )
+        )
+    return found
 
 
-def fit_cpu(
-    samples: Iterable[Sample],
-    params: CkksParameters | Mapping[str, CkksParameters],
+def fit_machine(
+    measurements: Iterable[Measurement],
     *,
     name: str = FITTED_MACHINE,
     fitted_to: str | None = None,
+    expand: Expand | None = None,
+    fewest: int = FEWEST,
 ) -> Machine:
-    """The CPU whose rates meet the samples best.
+    """The CPU that meets the measured primitives best, with its threads, its cache and its uncertainty.
 
-    Each distinct shape counts by its median; half of its weight is the same for all, half is its share of the time, so
-    that short operations are met and the sum is too. Units that the samples cannot tell apart are priced at nominal
-    ratios to the others; `machine.fit.merged` says which.
+    Its rates are fitted to warm calls of the server's operations. Cold calls give the extra cost of operations in a
+    program (`cold`), `encode`, `encrypt` and `decrypt` the client's cost (`client`), recorded calls the cost of the
+    record (`recording`). A machine without such measurements has none of these. Programs are left out. With one number
+    of threads the machine is one for that number. `machine.fit.merged` names the effects that the measurements cannot
+    tell apart, and the measurements that would.
 
-    Args:   params: the set, or the sets by name, of the samples; fitted_to: the name of the timings, for the machine
-            file.
-    Raises: MachineError: no samples; a time that is not positive; an unknown set; no operation with a transform in it.
+    Args:   expand: the operations that a composite (a measurement of a primitive without a shape) is made of, so that
+            it counts too; an empty mapping leaves it out; fewest: distinct timed primitives without which the fit is
+            refused; one of them fixes one scale, with all units at nominal ratios.
+    Raises: MachineError: too few timed primitives, or none with a transform.
     """
-    by_name = {params.name: params} if isinstance(params, CkksParameters) else dict(params)
-    times: dict[tuple[str, Shape], list[float]] = {}
-    for sample in samples:
-        if sample.params not in by_name:
-            raise MachineError(
-                f"{name}: a sample ran at parameter set '{sample.params}', which is not among those given "
-                f"({', '.join(sorted(by_name))}); pass that set too"
-            )
-        if not sample.seconds > 0:
-            raise MachineError(
-                f"{name}: '{sample.shape.kind}' at {sample.shape.limbs_in} limbs was timed at {sample.seconds} s; "
-                "a time is positive"
-            )
-        times.setdefault((sample.params, sample.shape), []).append(sample.seconds)
-    works = {key: shape_work(key[1], by_name[key[0]]) for key in times}
-    keys = [key for key in times if any(exclusive_amounts(works[key]))]
-    if not keys:
-        raise MachineError(f"{name}: there are no timed primitives to fit to; run a workload encrypted first")
-    seconds = np.asarray([float(np.median(times[key])) for key in keys])
-    repeats = np.asarray([len(times[key]) for key in keys])
-    share = seconds * repeats / (seconds @ repeats)
-    rows = rows_of([((works[key], 1.0),) for key in keys], [1] * len(keys), seconds, (1 / len(keys) + share) / 2)
+    measurements = list(measurements)
+    timed, compositions = _usable(measurements, expand)
+    different = len({(m.configuration, m.params.digit_limbs, m.item, m.shape) for m in timed})
+    if different < fewest:
+        raise MachineError(
+            f"{name}: {different} timed primitives cannot tell the rates of {', '.join(UNITS)} apart; at least "
+            f"{fewest} are needed: measure add, mult_plain, rescale, decompose, rotate and mult at several limbs "
+            "and ring dimensions ('penstock bench run --only primitives')"
+        )
+    counts = sorted({m.threads for m in timed})
+    several = len(counts) > 1
+    seconds = np.asarray([m.seconds for m in timed])
+    rows = rows_of(compositions, [m.threads if several else 1 for m in timed], seconds, _weights(timed))
     need_transforms(name, rows)
-    found = fit_costs(rows, Structure(groups=(), overhead=len(keys) > 2))
+    wanted = Structure(groups=(), threads=several, overhead=different > 2)
+    found = with_cache(rows, fit_costs(rows, wanted))
     nominal = not_told_apart(rows, found)
-    predicted = found.seconds(rows)
-    measured_total = sum(sum(times[key]) for key in keys)
-    description = fitted_to or (
-        f"{int(repeats.sum())} timed operations of {len(keys)} shapes at {', '.join(sorted({key[0] for key in keys}))}"
+    description = fitted_to or _described(timed)
+    labels = Labels.of(timed)
+    residuals = np.log(seconds / np.maximum(found.seconds(rows), 1e-12))
+    calibrated = fit_calibration(residuals, labels, f"what the kernel work leaves of {description}")
+    groupings = [[m.params.ring_dim for m in timed], [m.params.num_q for m in timed], [m.threads for m in timed]]
+    axes = [[m.params.ring_dim, m.params.depth, m.params.dnum, m.threads] for m in timed]
+    known = uncertainty(
+        rows,
+        found,
+        Timed(
+            labels=labels,
+            configurations=[m.configuration for m in timed],
+            axes=np.column_stack([np.asarray(axes, dtype=np.float64), labels.limbs]),
+            reliability=_reliability(timed),
+        ),
+        groupings,
     )
+    calls = np.asarray([m.runs for m in timed])
+    predicted = found.seconds(rows) * (1.0 if calibrated is None else factors_of(calibrated, labels))
+    spreads = [m.spread for m in timed if m.spread is not None]
     report = FitReport(
         fitted_to=description,
-        shapes=len(keys),
-        total_error=rounded(float(predicted @ repeats) / measured_total - 1),
-        spread=_spread([times[key] for key in keys]),
-        merged=list(nominal.values()),
-        errors=errors_of([key[1].kind for key in keys], predicted / seconds - 1, repeats),
+        shapes=different,
+        total_error=rounded(predicted @ calls / (seconds @ calls) - 1),
+        spread=rounded(np.median(spreads)) if spreads else None,
+        merged=[*nominal.values(), *_unidentified(timed, found)],
+        errors=errors_of(labels.kinds.tolist(), predicted / seconds - 1, calls),
+        ranges=_ranges(timed),
+        **_stated(known, found),
     )
-    return machine_of(name, found, nominal, description, report)
+    machine = machine_of(name, found, nominal, description, report, threads=counts[0] if several else None)
+    return replace(
+        machine,
+        thread_power=fit_power(timed, description),
+        cold=fit_cold(measurements),
+        client=fit_client(measurements, machine),
+        recording=fit_recording(measurements, _expanded_rows(expand)),
+        calibrated=calibrated,
+    )
 
 
-def utilisation_for(machine: Machine, works: Iterable[KernelWork], seconds: float) -> float:
-    """The utilisation at which `works`, one after another, take `seconds` on `machine`.
+def _expanded_rows(expand: Expand | None) -> Callable[[Measurement], float]:
+    """Rows that the expansion of a recorded composite has."""
 
-    Every kernel's time is inversely proportional to the utilisation, so this is exact. Launches of a GPU and latencies
-    are not: there it is searched for.
+    def rows(recorded: Measurement) -> float:
+        called = replace(recorded, item=recorded.item.removeprefix(PREFIX))
+        return float(sum(expand(called).values())) if expand is not None else 0.0
 
-    Raises: UsageError: the overheads alone take longer.
+    return rows
+
+
+def _usable(measurements: Iterable[Measurement], expand: Expand | None) -> tuple[list[Measurement], list[Composition]]:
+    """The rows that a machine is fitted to, and the work of each."""
+    timed: list[Measurement] = []
+    compositions: list[Composition] = []
+    for m in measurements:
+        if m.group != "primitives" or m.condition != "warm":
+            continue
+        if m.shape is not None:
+            counts: Mapping[Shape, int] = {} if TRAITS[OpKind(m.shape.kind)].client else {m.shape: 1}
+        else:
+            counts = expand(m) if expand is not None else {}
+        composition = [(shape_work(shape, m.params), float(count)) for shape, count in counts.items()]
+        if any(any(exclusive_amounts(work)) for work, _ in composition):
+            timed.append(m)
+            compositions.append(composition)
+    return timed, compositions
+
+
+def _weights(timed: Sequence[Measurement]) -> Floats:
+    """(n,) a part the same for all, the rest by the share of the configuration's time; less where the runs scatter.
+
+    A composite counts as much as the heaviest operation of its configuration, not as all that are in it.
     """
-    if machine.gpu is not None:
-        every, stated = list(works), machine.utilisation or donor_utilisation()
-
-        def seconds_at(share: float) -> float:
-            at = replace(machine, utilisation=replace(stated, value=share))
-            return sum(at.price(work).seconds for work in every)
-
-        return utilisation_meeting(seconds_at, seconds)
-    overhead = machine.overhead.value if machine.overhead else 0.0
-    kernels = total = 0.0
-    for work in works:
-        cost = machine.price(work).seconds
-        kernels += cost - overhead
-        total += overhead
-    if seconds <= total:
-        raise UsageError(f"{machine.name}: overheads alone take {total} s, more than the {seconds} s to be met")
-    return (machine.utilisation.value if machine.utilisation else 1.0) * kernels / (seconds - total)
+    heaviest: dict[Any, float] = {}
+    for m in timed:
+        if m.shape is not None:
+            heaviest[m.configuration] = max(heaviest.get(m.configuration, 0.0), m.seconds)
+    counted = [min(m.seconds, heaviest.get(m.configuration, m.seconds)) for m in timed]
+    total: dict[Any, float] = {}
+    for m, seconds in zip(timed, counted, strict=True):
+        total[m.configuration] = total.get(m.configuration, 0.0) + seconds
+    share = np.asarray([each / total[m.configuration] / len(total) for m, each in zip(timed, counted, strict=True)])
+    return (EQUAL_SHARE / len(timed) + (1 - EQUAL_SHARE) * share) * _reliability(timed)
 
 
-def utilisation_meeting(seconds_at: Callable[[float], float], seconds: float) -> float:
-    """The utilisation at which a program takes so long, by bisection; above 1 where peak rates are too slow.
-
-    Args:   seconds_at: seconds of the program at a utilisation; more of it never takes longer.
-    Raises: UsageError: it takes longer at any utilisation.
-    """
-    low, high = 1e-6, 1e6
-    if seconds_at(high) > seconds:
-        raise UsageError(f"launches and latencies alone take {seconds_at(high)} s, more than the {seconds} s to be met")
-    while high / low > 1 + 1e-9:
-        middle = (low * high) ** 0.5
-        low, high = (middle, high) if seconds_at(middle) > seconds else (low, middle)
-    return high
+def _reliability(timed: Sequence[Measurement]) -> Floats:
+    """(n,) 1 where the runs agree, less where they scatter."""
+    # The median of n runs is off by about 1.2/n of their range (n = 3 to 10).
+    scatter = np.asarray([1.2 / m.runs * m.spread if m.spread is not None and m.runs > 1 else 0.0 for m in timed])
+    return np.asarray(1 / (1 + (scatter / TYPICAL_ERROR) ** 2))
 
 
-def _spread(times: Sequence[Sequence[float]]) -> float | None:
-    quartiles = [np.percentile(each, (25, 50, 75)) for each in times if len(each) >= 4]
-    return rounded(np.median([(high - low) / middle for low, middle, high in quartiles])) if quartiles else None
+def _described(timed: Sequence[Measurement]) -> str:
+    rings = ", ".join(f"2^{n.bit_length() - 1}" for n in sorted({m.params.ring_dim for m in timed}))
+    counts = ", ".join(str(n) for n in sorted({m.threads for m in timed}))
+    return f"{len(timed)} timed primitives at N = {rings} and {counts} thread{'' if counts == '1' else 's'}"
+
+
+def _ranges(timed: Sequence[Measurement]) -> dict[str, list[int]]:
+    columns = {
+        "ring_dim": [m.params.ring_dim for m in timed],
+        "depth": [m.params.depth for m in timed],
+        "limbs": [m.shape.limbs_in for m in timed if m.shape is not None],
+        "dnum": [m.params.dnum for m in timed],
+        "threads": [m.threads for m in timed],
+    }
+    return {name: [min(values), max(values)] for name, values in columns.items() if values}
+
+
+def _unidentified(timed: Sequence[Measurement], found: CpuCosts) -> list[str]:
+    """The questions that the chosen configurations leave open, with the runs that would settle them."""
+    texts = []
+    dims = sorted({m.params.ring_dim for m in timed})
+    if len(dims) == 1:
+        texts.append(
+            f"transforms: all timings are at ring dimension {dims[0]}, so that what grows faster than it (butterflies, "
+            "data beyond the cache) is not told from what grows with it; measure at two ring dimensions more"
+        )
+    counts = sorted({m.threads for m in timed})
+    if len(counts) == 1:
+        texts.append(
+            f"threads: all timings are at {counts[0]} thread{'s' if counts[0] > 1 else ''}; measure at another number "
+            "of threads too ('penstock bench run --threads 1,2')"
+        )
+    limbs = {m.shape.limbs_in for m in timed if m.shape is not None}
+    if len(limbs) == 1:
+        texts.append(
+            f"base_conversion: all timings are at {limbs.pop()} limbs, so that what grows with their square is not "
+            "told from what grows with them; measure at fewer limbs, or at another depth"
+        )
+    texts += [
+        f"{unit}: its cost came out as nothing: it is in the cost of kernels that go with it"
+        for unit, cost in zip(UNITS, found.cost.tolist(), strict=True)
+        if cost == 0
+    ]
+    if found.overhead == 0:
+        texts.append("overhead: it came out as nothing; measure at a smaller ring dimension to find it")
+    return texts
+
+
+def _stated(known: Uncertainty | None, found: CpuCosts) -> dict[str, Any]:
+    """The report's uncertainty: nothing where it is not known."""
+    errors = known.standard_errors if known else {}
+    coefficients = [
+        Coefficient(name=name, value=rounded(value), standard_error=rounded(errors[name]))
+        for name, value in zip(found.structure.names, found.coefficients.tolist(), strict=True)
+        if name in errors and value > 0
+    ]
+    if known is None:
+        return {"coefficients": coefficients}
+    return {
+        "common_sd": rounded(known.common_sd),
+        "kinds": {kind: rounded(sd) for kind, sd in known.kinds.items()},
+        "interval_scale": rounded(known.interval_scale),
+        "scales": {name: rounded(scale) for name, scale in sorted(known.scales.items())},
+        "unknown_kinds": {name: rounded(sd) for name, sd in sorted(known.unknown_kinds.items())},
+        "degrees_of_freedom": known.degrees_of_freedom,
+        "coefficients": coefficients,
+    }

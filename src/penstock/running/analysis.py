@@ -6,6 +6,7 @@ Each stage is stored when it is done; an interrupted analysis resumes at the fir
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import resource
 from collections import defaultdict
@@ -16,7 +17,7 @@ from typing import Any
 
 from penstock import workloads
 from penstock.errors import ParamsError, PenstockError, UsageError
-from penstock.fit.fit import fit_cpu, samples_from_trace
+from penstock.fit.fit import fit_machine, trace_measurements
 from penstock.machines.catalogue import load_machine, load_machines, load_tiers
 from penstock.machines.missing import assumptions
 from penstock.machines.schema import Machine, Tier
@@ -114,7 +115,7 @@ def analyze(run: RunFolder, request: Request, progress: Progress) -> dict[str, A
     """
     trace = _encrypted(run, request, progress)
     with progress.stage("fit this CPU"):
-        cpu = _fit(run, trace)
+        cpu = _fit(run, trace, request.threads or len(os.sched_getaffinity(0)))
     with progress.stage("simulate", total=len(request.machines)) as stage:
         _simulate(run, request, trace, cpu, stage.advance)
     return headline(run, trace)
@@ -179,14 +180,13 @@ def _encrypted(run: RunFolder, request: Request, progress: Progress) -> Trace:
 # This CPU.
 
 
-def _fit(run: RunFolder, trace: Trace) -> Machine:
+def _fit(run: RunFolder, trace: Trace, threads: int) -> Machine:
     """`this-cpu`, fitted to the primitives that the run timed; stored in the run folder as a machine file."""
     path = run.path / "this-cpu.toml"
     if run.has_stage("fit") and path.is_file():
         run.check_artifact(path.name)
         return load_machine(str(path))
-    samples = samples_from_trace(trace)
-    cpu = fit_cpu(samples, trace.parameters(), name=THIS_CPU)
+    cpu = fit_machine(trace_measurements(trace, threads), name=THIS_CPU, fewest=1)
     write_machine(cpu, path, force=True)
     run.note_artifact(path.name)
     if run.has_stage("fit"):  # only the file was gone; it is the same again
