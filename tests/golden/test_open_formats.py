@@ -117,7 +117,7 @@ def test_a_sweeps_folder_has_a_row_a_point(tmp_path: Path) -> None:
 # Benchmark results.
 
 
-@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("number", [1, 2, 3])
 def test_benchmark_results_of_each_number_are_read(tmp_path: Path, number: int) -> None:
     found = load_results(copied("bench", number, tmp_path / "bench") / "bench.parquet")
     unknown = dict.fromkeys(make.SINCE_2) if number == 1 else {}
@@ -130,7 +130,7 @@ def test_benchmark_results_of_each_number_are_read(tmp_path: Path, number: int) 
 
 
 def test_a_changed_byte_of_benchmark_results_is_found(tmp_path: Path) -> None:
-    path = copied("bench", 2, tmp_path / "bench") / "bench.parquet"
+    path = copied("bench", 3, tmp_path / "bench") / "bench.parquet"
     change(path, flipped(300))
     with pytest.raises(PenstockError, match=r"bench\.parquet is truncated, corrupt or no Parquet file"):
         load_results(path)

@@ -112,7 +112,7 @@ def test_points_are_matched_by_what_was_measured_and_the_others_are_named() -> N
     second = table_of(rows("mult", draws(1, 3), point="another-key", params="renamed") + rows("rotate", draws(1, 4)))
     found = compare(first, second)
     assert [row["item"] for row in found.rows] == ["mult"]
-    assert found.only_first == ["add, toy-insecure, 5, 1, warm"]
+    assert found.only_first == ["add, toy-insecure, 5, 1, warm, openfhe"]
     assert found.only_second[0].startswith("rotate")
 
 

@@ -9,9 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from penstock.errors import MachineError
+from penstock.errors import MachineError, UnknownName
 from penstock.fit.fit import fit_machine
 from penstock.fit.measurements import Measurement, primitive_shape
+from penstock.hall.fitting import chosen
 from penstock.machines import Evidence, load_machine
 from penstock.machines.figure import Figure
 from penstock.machines.parallel import CacheModel, ThreadModel
@@ -207,6 +208,31 @@ def test_a_machine_file_whose_uncertainty_cannot_be_is_refused(field, value, sai
     wrong = spec.model_copy(update={"fit": fit.model_copy(update={field: value})})
     with pytest.raises(MachineError, match=rf"mine\.toml: .*{said}"):
         machine_from_spec(wrong, "mine.toml")
+
+
+def test_the_file_names_the_reading_and_one_without_it_is_of_openfhe(tmp_path):
+    timed = [replace(m, reading="native") for m in measured(cpu(), sets=SETS[:3], threads=(1,))]
+    machine = fit_machine(timed, name="mine")
+    write_machine(machine, tmp_path / "mine.toml")
+    text = (tmp_path / "mine.toml").read_text()
+    assert load_machine(tmp_path / "mine.toml").fit.reading == "native"
+    assert "effective ones of the native reading" in machine.description
+    older = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("reading"))
+    assert older != text
+    (tmp_path / "older.toml").write_text(older)
+    assert load_machine(tmp_path / "older.toml").fit.reading == "openfhe"
+
+
+def test_measurements_of_two_readings_are_refused_with_the_remedy():
+    timed = list(measured(cpu(), sets=SETS[:2], threads=(1,)))
+    mixed = [replace(m, reading="native" if i % 2 else "openfhe") for i, m in enumerate(timed)]
+    with pytest.raises(MachineError, match="of the readings native and openfhe.*name it with --reading native"):
+        fit_machine(mixed)
+    with pytest.raises(MachineError, match="the results are of the readings native and openfhe"):
+        chosen(mixed, None, None)
+    assert {m.reading for m in chosen(mixed, None, None, "native")} == {"native"}
+    with pytest.raises(UnknownName, match="measured reading"):
+        chosen(timed, None, None, "native")
 
 
 def test_without_any_transform_the_rate_that_matters_is_named():

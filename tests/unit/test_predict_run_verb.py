@@ -20,7 +20,7 @@ KEYS = {
     "predicted_s", "low_s", "high_s", "predicted_j", "low_j", "high_j", "idle_j", "energy_kind", "peak_bytes",
     "low_peak_bytes", "high_peak_bytes", "key_bytes", "key_bytes_touched", "num_keys", "num_operations", "server_s",
     "client_s", "encode_s", "recording_s", "warnings", "contributions", "provenance", "workload", "params", "size",
-    "machine", "threads", "assumptions", "unpriced", "at_least",
+    "machine", "threads", "assumptions", "unpriced", "at_least", "reading",
 }  # fmt: skip
 BASE = ["predict", "run"]
 INNER = [*BASE, "inner-product", "--params", "sharp", "--machine", "sharp"]

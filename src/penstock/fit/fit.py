@@ -29,7 +29,7 @@ from penstock.fit.cpu import (
 )
 from penstock.fit.fitted import errors_of, machine_of, need_transforms, rounded
 from penstock.fit.heldout import Timed, Uncertainty, uncertainty
-from penstock.fit.measurements import Measurement
+from penstock.fit.measurements import Measurement, reading_of
 from penstock.fit.power import fit_power
 from penstock.fit.record_cost import PREFIX, fit_recording
 from penstock.fit.regression import Floats
@@ -79,6 +79,7 @@ def trace_measurements(trace: Trace, threads: int = 1) -> list[Measurement]:
                 shape=shape,
                 limbs=shape.limbs_in,
                 threads=threads,
+                reading=trace.meta.reading,
                 seconds=middle,
                 spread=(high - low) / middle if len(seconds) >= 4 else None,
                 runs=len(seconds),
@@ -107,9 +108,10 @@ def fit_machine(
     Args:   expand: the operations that a composite (a measurement of a primitive without a shape) is made of, so that
             it counts too; an empty mapping leaves it out; fewest: distinct timed primitives without which the fit is
             refused; one of them fixes one scale, with all units at nominal ratios.
-    Raises: MachineError: too few timed primitives, or none with a transform.
+    Raises: MachineError: too few timed primitives, none with a transform, or measurements of several readings.
     """
     measurements = list(measurements)
+    reading = reading_of(measurements, f"{name}: the measurements")
     timed, compositions = _usable(measurements, expand)
     different = len({(m.configuration, m.params.digit_limbs, m.item, m.shape) for m in timed})
     if different < fewest:
@@ -148,6 +150,7 @@ def fit_machine(
     spreads = [m.spread for m in timed if m.spread is not None]
     report = FitReport(
         fitted_to=description,
+        reading=reading,
         shapes=different,
         total_error=rounded(predicted @ calls / (seconds @ calls) - 1),
         spread=rounded(np.median(spreads)) if spreads else None,

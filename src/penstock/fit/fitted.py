@@ -85,7 +85,7 @@ def machine_of(
     spec = MachineSpec(
         name=name,
         title="this CPU, fitted to measured primitives",
-        description="Rates are effective ones of the library that was timed, "
+        description=f"Rates are effective ones of the {report.reading} reading, "
         + ("of one thread." if threads is not None else "at its number of threads."),
         overlap=Overlap.IN_TURN.value,
         overlap_source="one kernel after another; parallelism inside a kernel is "

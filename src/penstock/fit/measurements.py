@@ -9,13 +9,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from penstock.errors import MachineError
+from penstock.errors import MachineError, check_known
 from penstock.operations import OpKind
 from penstock.params.ckks import CkksParameters
 from penstock.work.shapes import Shape
 
 GROUPS = ("primitives", "micro", "workloads")
 """What a measurement can be of: one operation, a small program, an application."""
+NATIVE, OPENFHE = "native", "openfhe"
+READINGS = (NATIVE, OPENFHE)
+"""Who computed what was timed. Results and machine files that do not say are of OpenFHE."""
 WARM, COLD = "warm", "cold"
 CONDITIONS = (WARM, COLD)
 """The state of the caches before a call: the data of a loop's last call, or nothing."""
@@ -50,6 +53,8 @@ class Measurement:
     """One of `CONDITIONS`. Only `penstock.machines.cold` looks at cold ones."""
     threads: int = 1
     """Inside one operation."""
+    reading: str = OPENFHE
+    """One of `READINGS`."""
     release: str | None = None
     """Of the timed OpenFHE, where its composites and its scaling take other steps than ours; `None`: the same."""
     seconds: float
@@ -78,6 +83,7 @@ class Measurement:
         def refuse(what: str, value: object, rule: str) -> None:
             raise MachineError(f"{self.source}: {what} of '{self.item}' is {value}; {rule}")
 
+        check_known("reading", self.reading, READINGS)
         if self.group not in GROUPS:
             refuse("the group", repr(self.group), f"it is one of {', '.join(GROUPS)}")
         for seconds in (self.seconds, self.wall_s, self.quiet_s):
@@ -130,6 +136,20 @@ def quiet_seconds(calls: npt.ArrayLike) -> float:
     """
     ordered = np.sort(np.asarray(calls, dtype=np.float64))
     return float(ordered[int(QUIET_SHARE * len(ordered))])
+
+
+def reading_of(measurements: Iterable[Measurement], where: str) -> str:
+    """The reading of these; `OPENFHE` of none.
+
+    Raises: MachineError: they are of several; `where` names them.
+    """
+    readings = sorted({m.reading for m in measurements}) or [OPENFHE]
+    if len(readings) > 1:
+        raise MachineError(
+            f"{where} are of the readings {' and '.join(readings)}, and a machine computes by one of them: name it with "
+            f"--reading {readings[0]}"
+        )
+    return readings[0]
 
 
 def statistic_of(measurements: Iterable[Measurement]) -> str:

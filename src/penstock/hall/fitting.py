@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from penstock.errors import UnknownName, UsageError
+from penstock.errors import UnknownName, UsageError, check_known
 from penstock.fit.fit import fit_machine as fitted_to
-from penstock.fit.measurements import MEDIAN, QUIET, WARM, Measurement, statistic_of
+from penstock.fit.measurements import MEDIAN, QUIET, WARM, Measurement, reading_of, statistic_of
 from penstock.hall.arguments import names_arguments
 from penstock.hall.result import listed
 from penstock.machines import Machine
@@ -29,6 +29,7 @@ def fit_machine(
     threads: int | Sequence[int] | None = None,
     only: str | Sequence[str] | None = None,
     cpu: str | None = None,
+    reading: str | None = None,
     statistic: str = AUTO,
     idle_power: str | None = None,
     skip_bad: bool = False,
@@ -37,7 +38,7 @@ def fit_machine(
 
     Args:   results: run folders of `penstock bench run`, Google Benchmark JSON, or CryptOracle's CSV or YAML files
             (default: the newest run below runs/); threads: only measurements at these numbers of threads; only: these
-            primitives; cpu: of CryptOracle's files; statistic: auto, quiet or median; idle_power: "20 W", or "measure".
+            primitives; cpu: of CryptOracle's files; reading: native or openfhe, where the results are of both; statistic: auto, quiet or median; idle_power: "20 W", or "measure".
     Returns: a machine, for `machine=` of every function; `penstock.machines.written.write_machine` writes its file.
     Raises: UsageError: no primitives among the results; UnknownName: a primitive that was not measured.
     """
@@ -46,21 +47,30 @@ def fit_machine(
     log = ImportLog(skip_bad=skip_bad)
     found = load_all(paths, log=log, cpu=cpu)
     counts, names = listed(threads) or None, listed(only) or None
-    machine = fitted(measured_as(chosen(found, counts, names), statistic), name, paths)
+    machine = fitted(measured_as(chosen(found, counts, names, reading), statistic), name, paths)
     if idle_power is not None:
         machine = replace(machine, idle_power=idle_power_of(idle_power))
     return replace(machine, description=described(machine.description, log))
 
 
 def chosen(
-    found: Sequence[Measurement], threads: Sequence[int] | None, only: Sequence[str] | None, word: str = "threads"
+    found: Sequence[Measurement],
+    threads: Sequence[int] | None,
+    only: Sequence[str] | None,
+    reading: str | None = None,
+    word: str = "threads",
 ) -> list[Measurement]:
-    """The primitives that are fitted to.
+    """The primitives that are fitted to, all of one reading.
 
     Args:   word: how the front end writes `threads`.
-    Raises: UsageError: there are none; UnknownName: a primitive that was not measured.
+    Raises: UsageError: there are none; UnknownName: a primitive or a reading that was not measured; MachineError: they
+            are of several readings, and none is asked for.
     """
     kept = [each for each in found if each.group == "primitives"]
+    if reading is not None:
+        check_known("measured reading", reading, {each.reading for each in kept})
+        kept = [each for each in kept if each.reading == reading]
+    reading_of(kept, "the results")
     if not kept:
         raise UsageError(
             f"the results hold {counted(found)} and no primitives, and a machine is fitted to primitives: measure "

@@ -75,6 +75,8 @@ class FitReport(Strict):
     """The errors of a fitted machine on its own timings, and its reliability beyond them."""
 
     fitted_to: str
+    reading: str = "openfhe"
+    """Who computed what was timed: the name of a reading."""
     shapes: int
     """Distinct (kind, limbs, …) among the samples."""
     total_error: float

@@ -185,7 +185,8 @@ def _describe(planned: SuitePlan, output_format: str) -> None:
 
 def _draw(console: Console, rows: list[dict[str, Any]]) -> None:
     table = table_of(
-        "item | params | >limbs | >threads | condition | >measured | >spread | >runs | check", header_style="bold"
+        "item | params | >limbs | >threads | condition | reading | >measured | >spread | >runs | check",
+        header_style="bold",
     )
     for row in rows:
         across = f" x {row['across']}" if row["across"] > 1 else ""
@@ -196,6 +197,7 @@ def _draw(console: Console, rows: list[dict[str, Any]]) -> None:
             str(row["limbs"] or "-"),
             f"{row['threads']}{across}",
             row["condition"],
+            row["reading"],
             format_seconds(row["median_s"]),
             "-" if row["spread"] is None else f"{row['spread']:.1%}",
             str(row["runs"]),
@@ -275,7 +277,8 @@ def _interval(low: float, high: float) -> str:
 def _draw_comparison(console: Console, found: Comparison) -> None:
     draw_verdict(console, verdict_of(found))
     table = table_of(
-        "item | params | >limbs | >threads | >first | >second | >ratio | >95 % | >p | verdict", header_style="bold"
+        "item | params | >limbs | >threads | reading | >first | >second | >ratio | >95 % | >p | verdict",
+        header_style="bold",
     )
     for row in found.rows:
         interval = "-" if row["low"] is None else _interval(row["low"], row["high"])
@@ -285,6 +288,7 @@ def _draw_comparison(console: Console, found: Comparison) -> None:
             row["params"] or "-",
             str(row["limbs"] or "-"),
             str(row["threads"]),
+            row["reading"],
             format_seconds(row["first_s"]),
             format_seconds(row["second_s"]),
             f"{row['ratio']:.3f}",

@@ -13,6 +13,7 @@ import pyarrow as pa
 from penstock.errors import UsageError, cut
 from penstock.measure.bench.results import by_point, check_row, run_median_s, spread
 
+_SHOWN = ("item", "size", "params", "limbs", "threads", "across", "condition", "reading")
 ALPHA = 0.05
 RESAMPLES = 2000
 SEED = 20
@@ -54,7 +55,8 @@ def compare(first: pa.Table, second: pa.Table) -> Comparison:
     common = [key for key in a if key in b]
     if not common:
         raise UsageError(
-            "the two results have no point in common: compare runs of the same suite, items, parameters and threads"
+            "the two results have no point in common: compare runs of the same suite, items, parameters, threads and "
+            "reading"
         )
     rows = []
     for key in common:
@@ -65,8 +67,7 @@ def compare(first: pa.Table, second: pa.Table) -> Comparison:
         after = [run_median_s(run) for run in b[key]]
         shown = a[key][0]
         rows.append(
-            {name: shown[name] for name in ("item", "size", "params", "limbs", "threads", "across", "condition")}
-            | statistics_of(before, after, noise_between(a[key], b[key]))
+            {name: shown[name] for name in _SHOWN} | statistics_of(before, after, noise_between(a[key], b[key]))
         )
     return Comparison(
         rows=rows,
@@ -141,5 +142,5 @@ def _waited(runs: Sequence[dict[str, Any]]) -> float | None:
 
 
 def _label(run: dict[str, Any]) -> str:
-    names = ("item", "size", "params", "limbs", "threads", "condition")
+    names = ("item", "size", "params", "limbs", "threads", "condition", "reading")
     return ", ".join(cut(str(run[name])) for name in names if run[name] is not None)

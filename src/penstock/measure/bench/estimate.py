@@ -102,7 +102,8 @@ def plan_rows(plan: SuitePlan, available: int | None) -> list[dict[str, Any]]:
             {
                 "point": point.key, "group": point.group, "item": point.item, "size": point.size,
                 "params": point.params.name, "ring_dim": point.params.ring_dim, "limbs": point.limbs,
-                "threads": point.threads, "across": point.across, "condition": point.condition, "runs": point.runs,
+                "threads": point.threads, "across": point.across, "condition": point.condition,
+                "reading": point.reading, "runs": point.runs,
                 "predicted_s": found.total_s + setup,
                 "predicted_call_s": found.call_s, "predicted_peak_bytes": found.memory_bytes,
                 "fits": None if available is None else found.memory_bytes <= available, "provenance": "predicted",

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.fit.measurements import OPENFHE
 from penstock.measure.bench.compare import noise_between, statistics_of
 from penstock.measure.bench.results import by_point, check_row, run_median_s, spread
 
@@ -91,7 +92,7 @@ def where_of(row: Mapping[str, Any]) -> str:
     """The dimensions of a point in words, without digests.
 
     >>> where_of({"params": "bench-n13-d6-k3-0c1f", "ring_dim": 8192, "depth": 6, "dnum": 3, "limbs": 7, "threads": 2,
-    ...           "across": 1, "condition": "warm"})
+    ...           "across": 1, "condition": "warm", "reading": "openfhe"})
     'N = 2^13, depth 6, dnum 3, 7 limbs, 2 threads'
     """
     parts = [set_of(row)]
@@ -102,6 +103,8 @@ def where_of(row: Mapping[str, Any]) -> str:
         parts.append(f"{row['across']} operations at a time")
     if row["condition"] != "warm":
         parts.append(row["condition"])
+    if row["reading"] != OPENFHE:
+        parts.append(row["reading"])
     return ", ".join(part for part in parts if part)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
+from penstock.fit.measurements import OPENFHE
 from penstock.measure.bench.spec import params_identity
 from penstock.params.ckks import CkksParameters
 from penstock.runs.folder import RunFolder, check_written
@@ -23,8 +24,9 @@ from penstock.system.parquet import Bounds, checked_columns, read_table
 from penstock.system.parquet_seal import SealBroken
 from penstock.traces import fhe_benchmarking
 
-SCHEMA_VERSION = 2
-"""2: the whole parameter set, energy and start of each run. Files of 1 are read, with those columns null."""
+SCHEMA_VERSION = 3
+"""2: the whole parameter set, energy and start of each run. 3: the reading. Files of 1 and 2 are read, with columns of 2
+null where they lack them; they are of OpenFHE."""
 _VERSION_KEY = b"penstock_bench_schema"
 
 BENCH_SCHEMA = pa.schema(
@@ -57,6 +59,7 @@ BENCH_SCHEMA = pa.schema(
         pa.field("threads", pa.int32(), nullable=False),  # inside one operation
         pa.field("across", pa.int32(), nullable=False),  # independent operations at the same time
         pa.field("condition", pa.string(), nullable=False),  # warm | cold | cold-keys
+        pa.field("reading", pa.string()),  # native | openfhe: who computed
         pa.field("run", pa.int32(), nullable=False),
         pa.field("calls", pa.int64(), nullable=False),
         pa.field("seconds_per_call", pa.float64(), nullable=False),  # mean of the run
@@ -86,7 +89,7 @@ BENCH_SCHEMA = pa.schema(
 
 IDENTITY = (
     "group", "item", "size", "ring_dim", "slots", "num_q", "num_p", "dnum", "scale_bits", "scaling", "secret",
-    "security_asked", "limbs", "degree", "threads", "across", "condition",
+    "security_asked", "limbs", "degree", "threads", "across", "condition", "reading",
 )  # fmt: skip
 """Columns that two rows must share to be measurements of the same thing: neither names nor how long it was repeated.
 `identity` has the whole parameter set besides."""
@@ -102,8 +105,8 @@ _BOUNDS = Bounds(
 
 
 def table_of(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """Rows as a table; a column that a row leaves out is null."""
-    listed = list(rows)
+    """Rows as a table; a column that a row leaves out is null, and its reading OpenFHE's."""
+    listed = [row if row.get("reading") else {**row, "reading": OPENFHE} for row in rows]
     unknown = sorted({name for row in listed for name in row} - set(BENCH_SCHEMA.names))
     if unknown:
         raise ValueError(f"unknown columns {unknown} in benchmark rows")
@@ -171,7 +174,9 @@ def _read(path: Path) -> pa.Table:
         if name not in BENCH_SCHEMA.names:
             unknown = UnknownName("column", name, BENCH_SCHEMA.names)
             raise PenstockError(f"{path}: {unknown}; rename it, or leave it out")
-    return read_table(path, _BOUNDS)
+    table = read_table(path, _BOUNDS)
+    place = table.schema.get_field_index("reading")
+    return table.set_column(place, table.schema.field(place), table["reading"].fill_null(OPENFHE))
 
 
 def summary_rows(table: pa.Table) -> list[dict[str, Any]]:
@@ -183,7 +188,8 @@ def summary_rows(table: pa.Table) -> list[dict[str, Any]]:
             {
                 "item": first["item"], "size": first["size"], "params": first["params"],
                 "ring_dim": first["ring_dim"], "limbs": first["limbs"], "threads": first["threads"],
-                "across": first["across"], "condition": first["condition"], "runs": len(runs),
+                "across": first["across"], "condition": first["condition"], "reading": first["reading"],
+                "runs": len(runs),
                 "calls": sum(run["calls"] for run in runs), "median_s": statistics.median(times),
                 "spread": spread(times),
                 "calls_per_s": _median([run["calls_per_s"] for run in runs]),
@@ -398,4 +404,4 @@ def _name(run: Mapping[str, Any]) -> str:
     parts = [run["item"]]
     parts += [run[name] for name in ("size", "params") if run[name] is not None]
     parts += [f"{name}:{run[name]}" for name in ("limbs", "degree", "threads", "across") if run[name] is not None]
-    return "/".join([*parts, run["condition"]])
+    return "/".join([*parts, run["condition"], *([] if run["reading"] == OPENFHE else [run["reading"]])])

@@ -25,7 +25,7 @@ def dimensions(suite: str, point: BenchPoint) -> dict[str, Any]:
         "security_bits": params.security_bits, "first_mod_bits": params.first_mod_bits, "q_bits": params.q_bits,
         "p_bits": params.p_bits, "digit_limbs": params.digit_limbs, "parameters": json.dumps(params.to_dict()),
         "limbs": point.limbs, "degree": point.degree, "threads": point.threads,
-        "across": point.across, "condition": point.condition, "provenance": "measured",
+        "across": point.across, "condition": point.condition, "reading": point.reading, "provenance": "measured",
     }  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def _where(point: BenchPoint) -> dict[str, Any]:
     return {
         "group": point.group, "item": point.item, "size": point.size, "ring_dim": point.params.ring_dim,
         "depth": point.params.depth, "dnum": point.params.dnum, "threads": point.threads, "across": point.across,
-        "condition": point.condition,
+        "condition": point.condition, "reading": point.reading,
     }  # fmt: skip
 
 

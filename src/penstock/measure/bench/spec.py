@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from penstock.errors import ParamsError, UnknownName, UsageError
+from penstock.fit.measurements import OPENFHE
 from penstock.measure.bench.catalogue import PRIMITIVES, Primitive
 from penstock.params import catalogue
 from penstock.params.ckks import BootstrapPlan, CkksParameters
@@ -130,6 +131,8 @@ class BenchPoint:
     item: str
     params: CkksParameters
     threads: int
+    reading: str = OPENFHE
+    """Who computes: one of `penstock.fit.measurements.READINGS`."""
     across: int = 1
     condition: str = "warm"
     size: str | None = None
@@ -141,8 +144,10 @@ class BenchPoint:
     max_samples: int = 0
 
     def identity(self) -> dict[str, Any]:
-        """Plain types; the parameter set without its texts."""
+        """Plain types; the parameter set without its texts. OpenFHE, which older results do not name, is left out."""
         plain = {each.name: getattr(self, each.name) for each in fields(self)}
+        if self.reading == OPENFHE:
+            del plain["reading"]
         return plain | {"params": params_identity(self.params)}
 
     @property
@@ -163,6 +168,8 @@ class BenchPoint:
             parts.append(f"x {self.across} operations")
         if self.condition != "warm":
             parts.append(self.condition)
+        if self.reading != OPENFHE:
+            parts.append(self.reading)
         return ", ".join(parts)
 
 

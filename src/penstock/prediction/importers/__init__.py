@@ -71,7 +71,16 @@ def load_all(
     for path in paths:
         here: dict[tuple[object, ...], str] = {}
         for each in load(path, log=log, cpu=cpu, build=build):
-            same = (each.item, each.params, each.shape, each.size, each.degree, each.threads, each.seconds)
+            same = (
+                each.item,
+                each.params,
+                each.shape,
+                each.size,
+                each.degree,
+                each.threads,
+                each.reading,
+                each.seconds,
+            )
             if same in seen:
                 log.refuse(f"{each.source}: the timing of '{each.item}' is in {seen[same]} already: duplicated")
                 continue

@@ -235,6 +235,7 @@ def _measurement(runs: Sequence[_Run], where: str) -> Measurement:
         condition=row["condition"],
         wall_s=statistics.median(walls) if walls else None,
         threads=row["threads"],
+        reading=row["reading"],
         seconds=middle,
         spread=spread(seconds, middle),
         joules=statistics.median(joules) if joules else None,

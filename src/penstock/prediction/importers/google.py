@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from penstock.errors import ParamsError, PenstockError, UnknownName
-from penstock.fit.measurements import Measurement, primitive_shape
+from penstock.fit.measurements import OPENFHE, READINGS, Measurement, primitive_shape
 from penstock.measure.bench.catalogue import PRIMITIVES
 from penstock.measure.bench.results import BENCH_SCHEMA, SCHEMA_VERSION, table_of
 from penstock.operations import TRAITS
@@ -95,11 +95,13 @@ def load(text: str, where: str, log: ImportLog) -> list[Measurement]:
         )
     if not entries:
         raise BadTiming(f"{where}: the list 'benchmarks' is empty: nothing was timed; measure again")
-    log.origins[where] = _origin(data.get("context"))
+    context = data.get("context")
+    log.origins[where] = _origin(context)
     own = [entry["penstock"] for index, entry in enumerate(entries, 1) if _is_own(index, entry, where, log)]
     found = bench.measurements(_own_table(own, where), where, log) if own else []
     foreign = [(i, e) for i, e in enumerate(entries, 1) if e.get("penstock") is None]
-    return found + _foreign(foreign, where, log)
+    stated = context.get("reading") if isinstance(context, dict) else None
+    return found + _foreign(foreign, where, log, stated if stated in READINGS else OPENFHE)
 
 
 def _origin(context: Any) -> Origin:
@@ -147,7 +149,9 @@ def _own_table(rows: Sequence[Any], where: str) -> Any:
         raise BadTiming(f"{where}: a value is of another type than its column: {error}; export again") from error
 
 
-def _foreign(entries: Iterable[tuple[int, Mapping[str, Any]]], where: str, log: ImportLog) -> list[Measurement]:
+def _foreign(
+    entries: Iterable[tuple[int, Mapping[str, Any]]], where: str, log: ImportLog, reading: str
+) -> list[Measurement]:
     groups: dict[str, list[tuple[int, float, _Named]]] = {}
     seen: dict[tuple[str, int], int] = {}
     for index, entry in entries:
@@ -169,7 +173,7 @@ def _foreign(entries: Iterable[tuple[int, Mapping[str, Any]]], where: str, log: 
             groups.setdefault(name, []).append((index, seconds, named))
         except (ValueError, PenstockError) as error:
             log.refuse(f"{where}: entry {index}, '{name}': {error}")
-    return [_measurement(runs, where) for runs in groups.values()]
+    return [replace(_measurement(runs, where), reading=reading) for runs in groups.values()]
 
 
 def _seconds(entry: Mapping[str, Any]) -> float:

@@ -88,13 +88,13 @@ def nominal_seconds(m: Measurement) -> float:
     return CALL_S + SECONDS_PER_MULTIPLICATION * work
 
 
-_OWN = 3
+_OWN = 4
 """Length of the name of the narrowest group."""
 
 
 def _groups(m: Measurement) -> Iterator[tuple[Any, ...]]:
     """Names of the groups that a timing is compared with, the narrowest first."""
     assert m.shape is not None
-    yield m.shape.kind, m.condition, m.threads
-    yield m.shape.kind, m.condition
-    yield (m.condition,)
+    yield m.reading, m.shape.kind, m.condition, m.threads
+    yield m.reading, m.shape.kind, m.condition
+    yield m.reading, m.condition

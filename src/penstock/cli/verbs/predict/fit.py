@@ -24,7 +24,7 @@ from penstock.cli.measured_fit import (
 from penstock.cli.options import PATH, counts_of, quiet_option
 from penstock.cli.output import emit, format_option, progress_console, table_of, toml_target
 from penstock.errors import UsageError
-from penstock.fit.measurements import Measurement, few_calls, statistic_of
+from penstock.fit.measurements import READINGS, Measurement, few_calls, statistic_of
 from penstock.hall.fitting import chosen as chosen_of
 from penstock.hall.fitting import counted, described, fitted
 from penstock.machines import Machine
@@ -49,6 +49,11 @@ from penstock.system.progress import Progress
 )
 @click.option("--dry-run", is_flag=True, help="With --measure: print what would be measured; measure nothing.")
 @click.option("--store", type=PATH, help="With --measure: folder for contexts and keys.")
+@click.option(
+    "--reading",
+    type=click.Choice(READINGS),
+    help="Who computed. Default: the one reading of RESULTS; with --measure: native, as in 'penstock run'.",
+)
 @click.option("--name", help="Name of the machine. Default: the file's.")
 @click.option(
     "--threads",
@@ -84,6 +89,7 @@ def command(
     target: str | None,
     dry_run: bool,
     store: Path | None,
+    reading: str | None,
     name: str | None,
     threads: str | None,
     only: str | None,
@@ -130,7 +136,7 @@ def command(
     progress = Progress(quiet=quiet)
     with progress.stage("reading"):
         found = load_all(paths, log=log, cpu=cpu, build=build)
-    chosen = measured_as(chosen_of(found, counts, _names(only), "--threads"), statistic)
+    chosen = measured_as(chosen_of(found, counts, _names(only), reading, "--threads"), statistic)
     if not quiet:
         _notes(paths, log, found, chosen)
     with progress.stage("fitting"):
@@ -186,7 +192,7 @@ def _result(
     return {
         "machine": machine.name, "output": str(output), "results": [str(path) for path in paths],
         "origins": [{"results": path, **asdict(origin)} for path, origin in log.origins.items()],
-        "fitted_to": fit.fitted_to, "measurements": len(chosen), "statistic": statistic_of(chosen),
+        "fitted_to": fit.fitted_to, "reading": fit.reading, "measurements": len(chosen), "statistic": statistic_of(chosen),
         "shapes": fit.shapes,
         "total_error": fit.total_error, "spread": fit.spread, "common_sd": fit.common_sd,
         "interval_scale": fit.interval_scale, "ranges": {name: list(span) for name, span in fit.ranges.items()},
@@ -226,7 +232,9 @@ def _coefficient_of(path: str) -> str | None:
 
 def _draw(console: Console, machine: Machine, result: Mapping[str, Any]) -> None:
     overall = machine.fit.overall if machine.fit else None
-    console.print(f"{result['machine']}: fitted to {result['fitted_to']}", markup=False, highlight=False)
+    console.print(
+        f"{result['machine']}, {result['reading']}: fitted to {result['fitted_to']}", markup=False, highlight=False
+    )
     table = table_of("coefficient | >value | >+/- | kind", no_wrap=True, header_style="bold")
     for row in result["coefficients"]:
         error = row["relative_standard_error"]

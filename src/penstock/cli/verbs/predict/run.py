@@ -212,6 +212,7 @@ def _emit_one(
             for c in found.contributions[:shown]
         ],
         "provenance": "predicted", "workload": workload, "params": params.name, "size": size, "machine": machine.name,
+        "reading": None if machine.fit is None else machine.fit.reading,
         "threads": found.threads, "assumptions": assumptions(machine),
     }  # fmt: skip
     if advice is not None:
@@ -234,7 +235,8 @@ def _factor(machine: Machine, kind: str, ring_dim: int, limbs: int, threads: int
 
 
 def _draw_one(console: Console, row: dict[str, Any], machine: Machine) -> None:
-    where = f"{row['workload']} at {row['params']} on {row['machine']}"
+    fitted = "" if row["reading"] is None else f" (fitted to the {row['reading']} reading)"
+    where = f"{row['workload']} at {row['params']} on {row['machine']}{fitted}"
     threads = "" if row["threads"] is None else f", {row['threads']} thread{'s' if row['threads'] > 1 else ''}"
     console.print(f"{where}{threads}: predicted, 90 % intervals", highlight=False)
     table = Table(box=None, pad_edge=False, show_header=False)
