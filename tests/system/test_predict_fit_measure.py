@@ -67,9 +67,9 @@ def test_a_wrong_request_is_one_error_and_measures_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def few(threads: tuple[int, ...], fits: Any) -> Candidates:
+def few(threads: tuple[int, ...], fits: Any, reading: str) -> Candidates:
     """The first visit alone, without series, with one short run of each point."""
-    found = candidates(threads, fits)
+    found = candidates(threads, fits, reading)
     start = [i for i in found.start if found.points[i].item != SERIES]
     first = {i: n for n, i in enumerate(start)}
     return Candidates(

@@ -267,7 +267,7 @@ def test_in_turns_a_program_has_a_context_a_turn_whose_first_run_does_not_count(
 
         yield run
 
-    monkeypatch.setattr(openfhe, "prepared_openfhe", prepared)
+    monkeypatch.setattr(openfhe, "READING", replace(openfhe.READING, prepared=prepared))
     run, _ = in_turns(tmp_path, '[[workloads]]\nworkload = "inner-product"\nthreads = 1\nruns = 3\n')
     rows = load_results(run.path).to_pylist()
     assert contexts == [2, 2, 2]

@@ -52,7 +52,7 @@ class Fakes:
 def fakes(monkeypatch: pytest.MonkeyPatch) -> Fakes:
     made = Fakes()
     monkeypatch.setattr(suite_module, "prepare", made.prepare)
-    monkeypatch.setattr(visits_module, "StoredSet", FakeStore)
+    monkeypatch.setattr(suite_module, "StoredSet", FakeStore)
     monkeypatch.setattr(suite_module, "set_threads", lambda n: None)
     monkeypatch.setattr(suite_module, "PROBE_BEFORE_S", 0.0)
     monkeypatch.setattr(suite_module, "PROBE_POINT_S", 0.0)

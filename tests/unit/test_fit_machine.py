@@ -12,7 +12,7 @@ import pytest
 from penstock.errors import MachineError, UnknownName
 from penstock.fit.fit import fit_machine
 from penstock.fit.measurements import Measurement, primitive_shape
-from penstock.hall.fitting import chosen
+from penstock.hall.fitting import Chosen, chosen
 from penstock.machines import Evidence, load_machine
 from penstock.machines.figure import Figure
 from penstock.machines.parallel import CacheModel, ThreadModel
@@ -226,13 +226,13 @@ def test_the_file_names_the_reading_and_one_without_it_is_of_openfhe(tmp_path):
 def test_measurements_of_two_readings_are_refused_with_the_remedy():
     timed = list(measured(cpu(), sets=SETS[:2], threads=(1,)))
     mixed = [replace(m, reading="native" if i % 2 else "openfhe") for i, m in enumerate(timed)]
-    with pytest.raises(MachineError, match="of the readings native and openfhe.*name it with --reading native"):
+    with pytest.raises(MachineError, match=r"of the readings native and openfhe.*name it with --reading native"):
         fit_machine(mixed)
     with pytest.raises(MachineError, match="the results are of the readings native and openfhe"):
-        chosen(mixed, None, None)
-    assert {m.reading for m in chosen(mixed, None, None, "native")} == {"native"}
+        chosen(mixed, Chosen())
+    assert {m.reading for m in chosen(mixed, Chosen(reading="native"))} == {"native"}
     with pytest.raises(UnknownName, match="measured reading"):
-        chosen(timed, None, None, "native")
+        chosen(timed, Chosen(reading="native"))
 
 
 def test_without_any_transform_the_rate_that_matters_is_named():

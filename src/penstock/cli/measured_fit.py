@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,48 +10,16 @@ from rich.console import Console
 
 from penstock.cli.output import emit, progress_console, table_of
 from penstock.errors import UsageError
+from penstock.hall.fitting import Wanted, step_row
 from penstock.system.progress import Progress
-from penstock.units import format_seconds, parse_seconds
+from penstock.units import format_seconds
 
 if TYPE_CHECKING:
-    from penstock.fit.measurements import Measurement
-    from penstock.machines import Machine
-    from penstock.prediction.experiments.loop import Asked, Report
-    from penstock.prediction.experiments.outlook import Expected, Outlook, Step
+    from penstock.prediction.experiments.loop import Report
+    from penstock.prediction.experiments.outlook import Expected, Step
 
-BUDGET, TARGET = "10 min", "5%"
 WORSE = 1.5
 """Times the expected error from which the check earns a warning."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """The given options of a measurement."""
-
-    threads: tuple[int, ...] | None
-    budget: str | None
-    target: str | None
-    store: Path | None
-
-    def asked(self) -> Asked:
-        """Raises: UsageError: no time, or no share."""
-        from penstock.prediction.experiments.loop import Asked
-
-        budget_s = parse_seconds(self.budget or BUDGET, "--budget")
-        if not budget_s > 0:
-            raise UsageError(f"--budget {self.budget}: ask for more than no time")
-        return Asked(budget_s=budget_s, target=_share(self.target or TARGET))
-
-
-def _share(text: str) -> float:
-    number, percent, rest = text.strip().partition("%")
-    try:
-        share = float(number) / 100 if percent and not rest else -1.0
-    except ValueError:
-        share = -1.0
-    if not 0 < share < 1:
-        raise UsageError(f"--target {text!r}: write a share between 0 and 100 %, for example 5%")
-    return share
 
 
 def check_options(measure: bool, results: Sequence[Path], only: str | None, **given: object) -> None:
@@ -68,11 +35,11 @@ def check_options(measure: bool, results: Sequence[Path], only: str | None, **gi
 
 def describe(wanted: Wanted, output_format: str) -> None:
     """Print the planned visits and the error to expect; measure nothing."""
-    asked, outlook = wanted.asked(), _session(wanted).outlook()
+    asked, outlook = wanted.asked(), wanted.session().outlook()
     from penstock.prediction.experiments.loop import CHECK_SHARE
 
     steps = outlook.plan((1 - CHECK_SHARE) * asked.budget_s, asked.target)
-    rows = [_step_row(step, outlook) for step in steps]
+    rows = [step_row(step, outlook) for step in steps]
 
     def draw(console: Console) -> None:
         table = table_of("ring dim | >limbs | >dnum | >points | >threads | >time | >error after", header_style="bold")
@@ -95,7 +62,7 @@ def measure(wanted: Wanted, quiet: bool) -> tuple[Path, Report]:
     """
     from penstock.prediction.experiments.loop import Told
 
-    asked, session = wanted.asked(), _session(wanted)
+    asked, session = wanted.asked(), wanted.session()
     path = session.folder()
 
     def note(text: str) -> None:
@@ -120,21 +87,6 @@ def measure(wanted: Wanted, quiet: bool) -> tuple[Path, Report]:
         f"expected error of programs {_errors_text(report.expected)}"
     )
     return path, report
-
-
-def experiment_of(report: Report, found: Sequence[Measurement], machine: Machine) -> dict[str, Any]:
-    """What the measurement expected, and the programs that checked it."""
-    from penstock.prediction.experiments.check import checked, mean_error
-
-    rows = checked(found, machine)
-    return {
-        "spent_s": report.spent_s, "visits": report.visits, "points": report.points,
-        "target_reached": report.reached, "expected_error": report.expected.mean,
-        "expected_by_threads": [
-            {"threads": count, "error": error} for count, error in report.expected.by_threads.items()
-        ],
-        "check_error": mean_error(rows), "check": rows,
-    }  # fmt: skip
 
 
 def draw_check(console: Console, experiment: dict[str, Any]) -> None:
@@ -165,25 +117,6 @@ def draw_check(console: Console, experiment: dict[str, Any]) -> None:
             "(--budget 20min)",
             highlight=False,
         )
-
-
-def _session(wanted: Wanted) -> Any:
-    from penstock.measure.bench.spec import default_threads
-    from penstock.measure.bench.store import default_store
-    from penstock.prediction.experiments.session import Session, default_counts
-
-    threads = wanted.threads or default_counts(default_threads())
-    return Session(threads=tuple(sorted(set(threads))), store=wanted.store or default_store())
-
-
-def _step_row(step: Step, outlook: Outlook) -> dict[str, Any]:
-    points = [outlook.candidates.points[number] for number in step.choice.at]
-    return {
-        "params": step.params.name, "ring_dim": step.params.ring_dim, "num_q": step.params.num_q,
-        "dnum": step.params.dnum, "points": len(points), "threads": sorted({point.threads for point in points}),
-        "items": sorted({point.item for point in points}), "predicted_s": step.choice.seconds,
-        "expected_error": step.expected.mean, "provenance": "predicted",
-    }  # fmt: skip
 
 
 def _outlook_text(steps: Sequence[Step], expected: Expected) -> str:

@@ -18,6 +18,8 @@ from penstock.machines.schema import Machine
 ONE_SD = 68.27
 """Percentage of a normal distribution within one standard deviation."""
 MIN_SD = 0.005
+UNCHECKED_SD = 0.2
+"""Of a task with a single timing, which one cost meets exactly."""
 
 
 def fit_client(measurements: Iterable[Measurement], machine: Machine) -> ClientModel | None:
@@ -56,13 +58,20 @@ def _fit_task(task: str, timed: list[Measurement], machine: Machine) -> tuple[di
         rows.append([term.amount(m.params, limbs, m.threads) for term in terms.values()])
         seconds.append(m.seconds)
         rings.append(m.params.ring_dim)
-    used = [any(row[i] for row in rows) for i in range(len(terms))]
-    if len(rows) <= sum(used):
+    if not rows:
         return None
     columns, measured, kernels = np.asarray(rows), np.asarray(seconds), np.asarray(known)
-    found = robust_nnls(columns, measured, np.ones(len(rows)), known=kernels).coefficients
-    errors = np.log((kernels + columns @ found) / measured) * math.sqrt(len(rows) / (len(rows) - sum(used)))
-    unseen = _held_out(columns, measured, kernels, np.asarray(rings), sum(used))
+    while True:
+        used = np.flatnonzero(columns.any(axis=0))
+        found = robust_nnls(columns, measured, np.ones(len(rows)), known=kernels).coefficients
+        if len(used) < max(len(rows), 2):
+            break
+        # As many terms as timings meet any times; the term that counts least goes.
+        columns[:, used[np.argmin((columns * found).sum(axis=0)[used])]] = 0.0
+    errors = np.log((kernels + columns @ found) / measured) * math.sqrt(len(rows) / max(len(rows) - len(used), 1))
+    if len(rows) == 1:
+        errors = np.full(1, UNCHECKED_SD)
+    unseen = _held_out(columns, measured, kernels, np.asarray(rings), len(used))
     source = f"fitted to {len(rows)} timings of '{task}', in addition to its kernel work at the fitted rates"
     figures = {
         name: Figure(

@@ -29,7 +29,7 @@ from penstock.fit.cpu import (
 )
 from penstock.fit.fitted import errors_of, machine_of, need_transforms, rounded
 from penstock.fit.heldout import Timed, Uncertainty, uncertainty
-from penstock.fit.measurements import Measurement, reading_of
+from penstock.fit.measurements import Measurement, of_reading
 from penstock.fit.power import fit_power
 from penstock.fit.record_cost import PREFIX, fit_recording
 from penstock.fit.regression import Floats
@@ -110,8 +110,7 @@ def fit_machine(
             refused; one of them fixes one scale, with all units at nominal ratios.
     Raises: MachineError: too few timed primitives, none with a transform, or measurements of several readings.
     """
-    measurements = list(measurements)
-    reading = reading_of(measurements, f"{name}: the measurements")
+    measurements = of_reading(list(measurements), None, f"{name}: the measurements")
     timed, compositions = _usable(measurements, expand)
     different = len({(m.configuration, m.params.digit_limbs, m.item, m.shape) for m in timed})
     if different < fewest:
@@ -150,7 +149,7 @@ def fit_machine(
     spreads = [m.spread for m in timed if m.spread is not None]
     report = FitReport(
         fitted_to=description,
-        reading=reading,
+        reading=timed[0].reading,
         shapes=different,
         total_error=rounded(predicted @ calls / (seconds @ calls) - 1),
         spread=rounded(np.median(spreads)) if spreads else None,

@@ -138,18 +138,21 @@ def quiet_seconds(calls: npt.ArrayLike) -> float:
     return float(ordered[int(QUIET_SHARE * len(ordered))])
 
 
-def reading_of(measurements: Iterable[Measurement], where: str) -> str:
-    """The reading of these; `OPENFHE` of none.
+def of_reading(measurements: Sequence[Measurement], reading: str | None, where: str) -> list[Measurement]:
+    """Those of one reading; `None`: the only one there is.
 
-    Raises: MachineError: they are of several; `where` names them.
+    Raises: UnknownName: no measurement is of it. MachineError: they are of several, and none is asked for; `where`
+            names them.
     """
-    readings = sorted({m.reading for m in measurements}) or [OPENFHE]
-    if len(readings) > 1:
+    readings = sorted({m.reading for m in measurements})
+    if reading is not None and readings:
+        check_known("measured reading", reading, readings)
+    elif len(readings) > 1:
         raise MachineError(
-            f"{where} are of the readings {' and '.join(readings)}, and a machine computes by one of them: name it with "
-            f"--reading {readings[0]}"
+            f"{where} are of the readings {' and '.join(readings)}, and a machine computes by one of them: name it "
+            f"with --reading {readings[0]}"
         )
-    return readings[0]
+    return [m for m in measurements if reading in (None, m.reading)]
 
 
 def statistic_of(measurements: Iterable[Measurement]) -> str:

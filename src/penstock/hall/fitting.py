@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from penstock.errors import UnknownName, UsageError, check_known
-from penstock.fit.fit import fit_machine as fitted_to
-from penstock.fit.measurements import MEDIAN, QUIET, WARM, Measurement, reading_of, statistic_of
+from penstock.errors import UnknownName, UsageError
+from penstock.fit.fit import fit_machine as fit_to
+from penstock.fit.measurements import MEDIAN, QUIET, WARM, Measurement, of_reading, statistic_of
 from penstock.hall.arguments import names_arguments
 from penstock.hall.result import listed
 from penstock.machines import Machine
@@ -18,7 +19,14 @@ from penstock.prediction.composites import expanded
 from penstock.prediction.idle import idle_power as idle_power_of
 from penstock.prediction.importers import ImportLog, load_all, newest_results
 from penstock.prediction.statistics import AUTO, STATISTICS, measured_as
+from penstock.running.readings import DEFAULT_READING
 from penstock.simulation.names import one_of
+from penstock.units import parse_seconds
+
+if TYPE_CHECKING:
+    from penstock.prediction.experiments.loop import Asked, Report
+    from penstock.prediction.experiments.outlook import Outlook, Step
+    from penstock.prediction.experiments.session import Session
 
 
 @names_arguments
@@ -38,39 +46,68 @@ def fit_machine(
 
     Args:   results: run folders of `penstock bench run`, Google Benchmark JSON, or CryptOracle's CSV or YAML files
             (default: the newest run below runs/); threads: only measurements at these numbers of threads; only: these
-            primitives; cpu: of CryptOracle's files; reading: native or openfhe, where the results are of both; statistic: auto, quiet or median; idle_power: "20 W", or "measure".
+            primitives; cpu: of CryptOracle's files; reading: native or openfhe, where the results are of both;
+            statistic: auto, quiet or median; idle_power: "20 W", or "measure".
     Returns: a machine, for `machine=` of every function; `penstock.machines.written.write_machine` writes its file.
     Raises: UsageError: no primitives among the results; UnknownName: a primitive that was not measured.
     """
     one_of("statistic", statistic, STATISTICS)
     paths = [Path(each) for each in listed(results)] or [newest_results()]
+    wanted = Chosen(threads=listed(threads) or None, only=listed(only) or None, reading=reading, statistic=statistic)
     log = ImportLog(skip_bad=skip_bad)
-    found = load_all(paths, log=log, cpu=cpu)
-    counts, names = listed(threads) or None, listed(only) or None
-    machine = fitted(measured_as(chosen(found, counts, names, reading), statistic), name, paths)
-    if idle_power is not None:
-        machine = replace(machine, idle_power=idle_power_of(idle_power))
-    return replace(machine, description=described(machine.description, log))
+    machine, _ = fitted(load_all(paths, log=log, cpu=cpu), wanted, name, log)
+    return machine if idle_power is None else replace(machine, idle_power=idle_power_of(idle_power))
 
 
-def chosen(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """The measurements that a machine is fitted to; `None`: all."""
+
+    threads: Sequence[int] | None = None
+    only: Sequence[str] | None = None
+    """Primitives."""
+    reading: str | None = None
+    """Who computed; `None`: the only one there is."""
+    statistic: str = AUTO
+    word: str = "threads"
+    """How the front end writes `threads`."""
+
+
+def fitted(
     found: Sequence[Measurement],
-    threads: Sequence[int] | None,
-    only: Sequence[str] | None,
-    reading: str | None = None,
-    word: str = "threads",
-) -> list[Measurement]:
+    wanted: Chosen,
+    name: str,
+    log: ImportLog,
+    told: Callable[[Sequence[Measurement]], None] = lambda kept: None,
+) -> tuple[Machine, Sequence[Measurement]]:
+    """The machine of the wanted measurements, and these. Its file names their files, and where and when they were made.
+
+    Args:   log: of reading `found`; told: hears of the measurements before the fit.
+    Raises: as `fit_machine`.
+    """
+    kept = measured_as(chosen(found, wanted), wanted.statistic)
+    told(kept)
+    rings = sorted({each.params.ring_dim.bit_length() - 1 for each in kept})
+    counts = sorted({each.threads for each in kept})
+    at = f"N = {', '.join(f'2^{ring}' for ring in rings)}, {', '.join(map(str, counts))} threads"
+    timed = sum(each.shape is not None and each.condition == WARM for each in kept)
+    names = ", ".join(Path(path).name or path for path in log.origins)
+    of = {MEDIAN: "medians", QUIET: "quiet times"}.get(times := statistic_of(kept), f"{times} times")
+    machine = fit_to(kept, name=name, fitted_to=f"{timed} timed primitives of {names} ({at}; {of})", expand=expanded)
+    origins = [f"{Path(path).name or path} ({origin})" for path, origin in log.origins.items() if str(origin)]
+    if not origins:
+        return machine, kept
+    return replace(machine, description=f"{machine.description} Measured: {'; '.join(origins)}."), kept
+
+
+def chosen(found: Sequence[Measurement], wanted: Chosen) -> list[Measurement]:
     """The primitives that are fitted to, all of one reading.
 
-    Args:   word: how the front end writes `threads`.
     Raises: UsageError: there are none; UnknownName: a primitive or a reading that was not measured; MachineError: they
             are of several readings, and none is asked for.
     """
-    kept = [each for each in found if each.group == "primitives"]
-    if reading is not None:
-        check_known("measured reading", reading, {each.reading for each in kept})
-        kept = [each for each in kept if each.reading == reading]
-    reading_of(kept, "the results")
+    threads, only, word = wanted.threads, wanted.only, wanted.word
+    kept = of_reading([each for each in found if each.group == "primitives"], wanted.reading, "the results")
     if not kept:
         raise UsageError(
             f"the results hold {counted(found)} and no primitives, and a machine is fitted to primitives: measure "
@@ -94,26 +131,82 @@ def chosen(
     return kept
 
 
-def fitted(measurements: Sequence[Measurement], name: str, paths: Sequence[Path]) -> Machine:
-    """Return the machine of these measurements; its file names them."""
-    rings = sorted({each.params.ring_dim.bit_length() - 1 for each in measurements})
-    counts = sorted({each.threads for each in measurements})
-    at = f"N = {', '.join(f'2^{ring}' for ring in rings)}, {', '.join(map(str, counts))} threads"
-    timed = sum(each.shape is not None and each.condition == WARM for each in measurements)
-    names = ", ".join(path.name or str(path) for path in paths)
-    of = {MEDIAN: "medians", QUIET: "quiet times"}.get(times := statistic_of(measurements), f"{times} times")
-    return fitted_to(
-        measurements, name=name, fitted_to=f"{timed} timed primitives of {names} ({at}; {of})", expand=expanded
-    )
-
-
-def described(description: str, log: ImportLog) -> str:
-    """The machine's own description, and where and when it was measured, as far as the results say."""
-    origins = [f"{Path(path).name or path} ({origin})" for path, origin in log.origins.items() if str(origin)]
-    return f"{description} Measured: {'; '.join(origins)}." if origins else description
-
-
 def counted(found: Sequence[Measurement]) -> str:
     """The number of measurements of each group, in words."""
     of_group = Counter(each.group for each in found)
     return ", ".join(f"{of_group[group]} {group}" for group in GROUPS if of_group[group]) or "nothing"
+
+
+# `penstock predict fit --measure`.
+
+BUDGET, TARGET = "10 min", "5%"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The given options of a measurement of this machine; `None`: not given."""
+
+    threads: tuple[int, ...] | None
+    budget: str | None
+    target: str | None
+    store: Path | None
+    reading: str | None
+
+    def asked(self) -> Asked:
+        """When to stop. Raises: UsageError: no time, or no share."""
+        from penstock.prediction.experiments.loop import Asked
+
+        budget_s = parse_seconds(self.budget or BUDGET, "--budget")
+        if not budget_s > 0:
+            raise UsageError(f"--budget {self.budget}: ask for more than no time")
+        return Asked(budget_s=budget_s, target=_share(self.target or TARGET))
+
+    def session(self) -> Session:
+        """What is measured."""
+        from penstock.measure.bench.spec import default_threads
+        from penstock.measure.bench.store import default_store
+        from penstock.prediction.experiments.session import Session, default_counts
+
+        threads = self.threads or default_counts(default_threads())
+        return Session(
+            threads=tuple(sorted(set(threads))),
+            store=self.store or default_store(),
+            reading=self.reading or DEFAULT_READING,
+        )
+
+
+def _share(text: str) -> float:
+    number, percent, rest = text.strip().partition("%")
+    try:
+        share = float(number) / 100 if percent and not rest else -1.0
+    except ValueError:
+        share = -1.0
+    if not 0 < share < 1:
+        raise UsageError(f"--target {text!r}: write a share between 0 and 100 %, for example 5%")
+    return share
+
+
+def step_row(step: Step, outlook: Outlook) -> dict[str, Any]:
+    """A visit of a plan as a row."""
+    points = [outlook.candidates.points[number] for number in step.choice.at]
+    return {
+        "params": step.params.name, "ring_dim": step.params.ring_dim, "num_q": step.params.num_q,
+        "dnum": step.params.dnum, "points": len(points), "threads": sorted({point.threads for point in points}),
+        "items": sorted({point.item for point in points}), "reading": points[0].reading,
+        "predicted_s": step.choice.seconds, "expected_error": step.expected.mean, "provenance": "predicted",
+    }  # fmt: skip
+
+
+def experiment_of(report: Report, found: Sequence[Measurement], machine: Machine) -> dict[str, Any]:
+    """The error that a measurement expected, and the programs that checked it."""
+    from penstock.prediction.experiments.check import checked, mean_error
+
+    rows = checked(found, machine)
+    return {
+        "spent_s": report.spent_s, "visits": report.visits, "points": report.points,
+        "target_reached": report.reached, "expected_error": report.expected.mean,
+        "expected_by_threads": [
+            {"threads": count, "error": error} for count, error in report.expected.by_threads.items()
+        ],
+        "check_error": mean_error(rows), "check": rows,
+    }  # fmt: skip

@@ -1,4 +1,6 @@
-"""One rotation three ways, paired in one run: OpenFHE, the native evaluator with its key in memory, and from disk.
+"""Times native kernels: sets of `penstock bench run`, and for `penstock keys bench` one rotation three ways.
+
+The three ways, paired in one run, are OpenFHE, the native evaluator with its key in memory, and from disk.
 
 Every rotation of a stream uses another key, and a stream from disk reads each of them once, past the page cache. The
 first read without any computation is part of the time: short streams are slower. Memory for rows is taken from the
@@ -13,7 +15,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -23,17 +25,26 @@ import numpy as np
 
 from penstock import _engine
 from penstock.errors import PenstockError, UsageError
+from penstock.fit.measurements import NATIVE
 from penstock.keystore import KeyStore
 from penstock.keystore.export import ROTATIONS, export_openfhe
+from penstock.measure.bench.estimate import bootstrap_trace
+from penstock.measure.bench.store import ROTATION_STEP, BenchSet
 from penstock.native.client import open_client
-from penstock.native.engine import make_context
-from penstock.native.keys import KeysInMemory, KeysOnDisk
+from penstock.native.client_process import ClientProcess
+from penstock.native.engine import EngineHere, make_context
+from penstock.native.evaluator import NativeEvaluator
+from penstock.native.keys import KeysHeld, KeysInMemory, KeysOnDisk
 from penstock.native.openfhe_client import make_keys
+from penstock.native.prepared import highest_limbs
+from penstock.native.store import add_missing_keys, kept_folder
 from penstock.openfhe.evaluator import OpenFheContext, load_openfhe, set_threads
 from penstock.openfhe.turn import TURN
-from penstock.operations import rotation_key
+from penstock.operations import RELIN_KEY, rotation_key
 from penstock.params.ckks import CkksParameters
 from penstock.params.rlwe import KeyForm
+from penstock.program.call import Cipher
+from penstock.program.evaluator import Values
 from penstock.system.files import os_errors
 from penstock.system.temporary import temporary_folder
 
@@ -43,6 +54,65 @@ _READERS = 2
 """Reads in flight of the measured bandwidth."""
 _RESIDENT_KEYS = 4
 """Keys in memory while a stream runs from disk: the one in use, and the ones read ahead."""
+
+
+class NativeSet(BenchSet):
+    """A set on the native evaluator: a context and a client for each number of threads, and the keys in memory.
+
+    Evaluation keys lie in a key store in the set's folder, and the key pair next to it. They protect nothing. Clients
+    have processes of their own, as in a run.
+    """
+
+    reading = NATIVE
+
+    def __enter__(self) -> NativeSet:
+        self._stack = ExitStack()
+        self._sides: dict[int, tuple[_engine.CkksContext, ClientProcess]] = {}
+        self._keys: dict[bool, KeysHeld] = {}
+        with self._timed():
+            self._make_folder()
+            self._store = KeyStore(self.folder / "keys")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._sides.clear()
+        self._keys.clear()
+        self._stack.close()
+
+    def _side(self, threads: int) -> tuple[_engine.CkksContext, ClientProcess]:
+        if threads not in self._sides:
+            with self._alone():
+                pair = kept_folder(self.params, self._store, _TENANT)
+                client = ClientProcess(self.params, pair, threads=threads)
+            self._stack.callback(client.release)
+            self._sides[threads] = make_context(self.params, threads), client
+        return self._sides[threads]
+
+    def encoding(self, values: Values, limbs: int, threads: int) -> tuple[Callable[[], Any], None]:
+        with self._timed():
+            context, _ = self._side(threads)
+        vector = np.ascontiguousarray(values, dtype=np.complex128)
+        return lambda: context.encode_many([vector], limbs, 1, len(vector)), None
+
+    def evaluator(self, threads: int, *, bootstraps: bool = False) -> NativeEvaluator:
+        with self._timed():
+            context, client = self._side(threads)
+            if bootstraps not in self._keys:
+                self._keys[bootstraps] = self._held(client, bootstraps)
+        return NativeEvaluator(EngineHere(self.params, context, self._keys[bootstraps]), client)
+
+    def cipher(self, ev: NativeEvaluator, name: str, limbs: int) -> Cipher:
+        with self._timed():
+            return ev.mod_drop(ev.encrypt(self.values(name)), limbs)
+
+    def _held(self, client: ClientProcess, bootstraps: bool) -> KeysHeld:
+        params = self.params
+        needed = dict.fromkeys((RELIN_KEY, rotation_key(ROTATION_STEP, params.ring_dim)), params.num_q)
+        if bootstraps:
+            needed = highest_limbs(bootstrap_trace(params)) | needed
+        with self._alone():
+            add_missing_keys(client, self._store, _TENANT, needed)
+        return KeysHeld(params, self._store, _TENANT, needed, secret_tag=client.key_tag)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -194,5 +194,6 @@ READING = Reading(
     expands=True,
     verb="run",
     read=run_native,
+    prepared=prepared_native,
     evaluator=_evaluator,
 )

@@ -12,6 +12,7 @@ from penstock.measure.bench.spec import SuitePlan, load_suite, plan
 from penstock.measure.bench.store import default_store
 from penstock.measure.bench.suite import Options, config_of, raise_problems, run_plan
 from penstock.prediction.importers.bench import SUITE
+from penstock.running.readings import DEFAULT_READING
 from penstock.runs.folder import RunFolder
 
 ATTEMPTS = 3
@@ -25,6 +26,7 @@ def measure_quietly(
     root: Path = Path("runs"),
     *,
     suite: str = SUITE,
+    reading: str = DEFAULT_READING,
     attempts: int = ATTEMPTS,
     measure: Measure | None = None,
     told: Callable[[str], None] = lambda text: None,
@@ -34,7 +36,7 @@ def measure_quietly(
     The folders of noisier attempts are deleted; none of them existed before.
     Raises: as `penstock bench run`.
     """
-    planned = plan(load_suite(suite))
+    planned = plan(load_suite(suite), reading=reading)
     measure = measure or _measured
     best, least = None, math.inf
     for attempt in range(1, attempts + 1):

@@ -132,5 +132,6 @@ READING = Reading(
     keys=True,
     verb="run",
     read=record_openfhe,
+    prepared=prepared_openfhe,
     evaluator=_evaluator,
 )

@@ -44,6 +44,10 @@ class Reading:
     evaluator: Callable[[CkksParameters, Trace], AbstractContextManager[Evaluator]]
     """An evaluator for one run of a program with the keys that its trace, by the `trace` reading, uses."""
 
+    prepared: Callable[..., AbstractContextManager[Callable[..., Run]]] | None = None
+    """`prepared(name, params, size, seed, data, threads=None)`: a program with its keys made, which each call runs.
+    `None`: it encrypts nothing."""
+
     @property
     def options(self) -> frozenset[str]:
         """The keyword arguments of `read`."""

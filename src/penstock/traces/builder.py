@@ -66,6 +66,10 @@ class TraceBuilder:
             self._modelled -= modelled
             self._scope_path = parent
 
+    def seconds_since(self, first: int) -> float:
+        """Seconds of the timed operations from a number on."""
+        return sum(row[14] - row[13] for row in self._ops[first:] if row[13] is not None)
+
     @property
     def is_modelled(self) -> bool:
         """Whether operations of now are steps inside a composite."""

@@ -16,6 +16,7 @@ from rich.console import Console
 from penstock.cli.options import PATH, counts_of, quiet_option, seed_option
 from penstock.cli.output import draw_verdict, emit, format_option, plain, progress_console, table_of, write_csv
 from penstock.errors import ThresholdMissed, UsageError, cut
+from penstock.fit.measurements import READINGS
 from penstock.measure.bench import timing
 from penstock.measure.bench.compare import Comparison
 from penstock.measure.bench.compare import compare as compare_results
@@ -25,6 +26,7 @@ from penstock.measure.bench.spec import BenchPoint, SuitePlan, load_suite, plan
 from penstock.measure.bench.store import default_store
 from penstock.measure.bench.suite import Options, config_of, raise_problems, run_plan
 from penstock.measure.bench.verdict import verdict_of, verdict_of_run
+from penstock.running.readings import DEFAULT_READING
 from penstock.runs.folder import RunFolder
 from penstock.system.files import write_atomic
 from penstock.system.progress import Progress
@@ -35,7 +37,7 @@ EXPORTS = ("google-benchmark", "csv", "json")
 
 @click.group("bench")
 def command() -> None:
-    """The benchmark suite: primitives, microbenchmarks and workloads, measured with OpenFHE.
+    """The benchmark suite: primitives, microbenchmarks and workloads, measured natively or with OpenFHE.
 
     \b
     Examples:
@@ -52,6 +54,12 @@ def _numbers(context: click.Context, parameter: click.Parameter, value: str | No
 @command.command("run")
 @click.option("--suite", "suite_name", default="quick", help="quick, full, fit, or a file of yours (.toml).")
 @click.option("--only", help="Groups or items to keep: primitives,micro,workloads or rotate,mult.")
+@click.option(
+    "--reading",
+    type=click.Choice(READINGS),
+    default=DEFAULT_READING,
+    help="Who computes: penstock's own evaluator, as in 'penstock run', or OpenFHE.",
+)
 @click.option("--threads", callback=_numbers, help="Threads inside an operation, instead of the suite's: 1,2.")
 @click.option(
     "--across-operations",
@@ -70,6 +78,7 @@ def _numbers(context: click.Context, parameter: click.Parameter, value: str | No
 def run_command(
     suite_name: str,
     only: str | None,
+    reading: str,
     threads: tuple[int, ...] | None,
     across: tuple[int, ...] | None,
     events: str | None,
@@ -93,7 +102,7 @@ def run_command(
     """
     suite = load_suite(suite_name)
     kept = tuple(part.strip() for part in only.split(",") if part.strip()) if only else ()
-    planned = plan(suite, only=kept, threads=threads, across=across)
+    planned = plan(suite, only=kept, threads=threads, across=across, reading=reading)
     timing.check_affinity(max(max(p.threads, p.across) for p in planned.points))
     if dry_run:
         _describe(planned, output_format)

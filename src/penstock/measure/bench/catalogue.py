@@ -36,6 +36,16 @@ class Primitive:
             return chebyshev_depth(degree) + 1, params.num_q
         return self.lowest, params.num_q
 
+    def not_native(self, params: CkksParameters, limbs: int | None, across: int, condition: str) -> str | None:
+        """Why the native reading does not time it so, or `None`."""
+        if self.name == "key_load" or condition == "cold-keys":
+            return "a native run reads keys by rows from its store, which 'penstock keys bench' times"
+        if across > 1:
+            return "native operations are timed one at a time; take --reading openfhe"
+        if self.name == "encrypt" and limbs != params.num_q:
+            return "the client of a native run encrypts with all limbs"
+        return None
+
     def unsuitable(self, params: CkksParameters) -> str | None:
         """Why it is not measured at sets such as `params`, however many limbs they have, or `None`."""
         if self.name == "bootstrap":

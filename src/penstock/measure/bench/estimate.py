@@ -115,7 +115,7 @@ def plan_rows(plan: SuitePlan, available: int | None) -> list[dict[str, Any]]:
 
 def bootstrap_key_count(params: CkksParameters) -> int:
     """Rotation keys that bootstrapping uses, as our circuit has it."""
-    return len(_bootstrap_trace(params).key_ids())
+    return len(bootstrap_trace(params).key_ids())
 
 
 def _primitive(point: BenchPoint) -> tuple[float, int, int]:
@@ -130,7 +130,7 @@ def _primitive(point: BenchPoint) -> tuple[float, int, int]:
     memory += (4 + 3 * side_by_side) * params.ciphertext_bytes(limbs)
     kind = primitive.kind
     if primitive.name == "bootstrap":
-        trace = _bootstrap_trace(params)
+        trace = bootstrap_trace(params)
         count = len(trace.key_ids())
         memory += count * params.key_bytes() + _plaintext_bytes(trace)
         return _seconds_of(trace, params), memory, count
@@ -186,7 +186,7 @@ def _memory_of(trace: Trace, point: BenchPoint) -> int:
     params = point.params
     keys = len(trace.key_ids()) * params.key_bytes()
     bootstraps = OpKind.BOOTSTRAP.value in set(trace.operations["kind"].to_pylist())
-    fixed = _plaintext_bytes(_bootstrap_trace(params)) if bootstraps else 0
+    fixed = _plaintext_bytes(bootstrap_trace(params)) if bootstraps else 0
     budget = getattr(workloads.get(point.item).SIZES[point.size], "key_budget_bytes", None)
     if budget is not None:
         # Paged: the keys of bootstrapping stay, if there are any.
@@ -226,7 +226,8 @@ def _program_trace(point: BenchPoint) -> Trace:
 
 
 @lru_cache(maxsize=64)
-def _bootstrap_trace(params: CkksParameters) -> Trace:
+def bootstrap_trace(params: CkksParameters) -> Trace:
+    """One bootstrapping at a set that has a plan of it."""
     return _traced(params, lambda ev, a: ev.bootstrap(a))
 
 

@@ -1,8 +1,14 @@
-"""The calls: each primitive prepared on stored keys and inputs, with the answer that it must decrypt to."""
+"""The calls: each primitive prepared on stored keys and inputs, with the answer that it must decrypt to.
+
+With OpenFHE a primitive is the library's call. In the native reading, and where the record of a call is timed, it is a
+call of the evaluator, as a program makes it: it works out the scaling, computes, appends a row, and releases a
+ciphertext that the program no longer needs. The row says how long the computing took, and the rest is the record.
+"""
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -13,9 +19,8 @@ import numpy as np
 
 from penstock.errors import PenstockError
 from penstock.measure.bench.catalogue import PRIMITIVES
-from penstock.measure.bench.recorded import RecordedCall
 from penstock.measure.bench.spec import BenchPoint
-from penstock.measure.bench.store import ROTATION_STEP, StoredSet
+from penstock.measure.bench.store import ROTATION_STEP, BenchSet, StoredSet
 from penstock.program.evaluator import Values, chebyshev_coefficients
 
 TOLERANCE = 1e-3
@@ -48,130 +53,191 @@ class Prepared:
         return float(np.max(np.abs(self.decrypted(self.call()) - self.expected)))
 
 
+class EvaluatorCall:
+    """A call of an evaluator that writes rows; the result of the call before is released in it."""
+
+    def __init__(self, ev: Any, call: Callable[[], Any]) -> None:
+        self.ev, self._call = ev, call
+        self._held: Any = None
+        self._first, self._wall_s = 0, 0.0
+
+    def __call__(self) -> Any:
+        self._first, started = self.ev.builder.num_operations, time.perf_counter()
+        self._held = self._call()
+        self._wall_s = time.perf_counter() - started
+        return self._held
+
+    def computed_s(self) -> float:
+        """What the operations of the last call took, as its rows state it."""
+        return float(self.ev.builder.seconds_since(self._first))
+
+    def record_s(self) -> float:
+        """The rest of the last call."""
+        return self._wall_s - self.computed_s()
+
+    def decrypted(self, result: Any) -> Values:
+        """(slots,) the contents of a result."""
+        return result if isinstance(result, np.ndarray) else self.ev.decrypt(result)
+
+
 def logistic(x: Any) -> Any:
     """1 / (1 + e^-x), for numbers and for arrays."""
     return 1.0 / (1.0 + (math.exp(-x) if isinstance(x, float) else np.exp(-x)))
 
 
-def prepare(point: BenchPoint, stored: StoredSet, inputs: tuple[str, str] = INPUTS) -> Prepared:
+def prepare(point: BenchPoint, stored: BenchSet, inputs: tuple[str, str] = INPUTS) -> Prepared:
     """The primitive of `point`, its inputs encrypted and its keys registered.
 
     Args:   inputs: names of its operands; other names are other ciphertexts.
     """
-    primitive, params, cc = PRIMITIVES[point.item], point.params, stored.context
-    limbs = point.limbs or params.num_q
-    if primitive.relinearizes:
-        stored.relinearization_key()
-    if primitive.rotates and primitive.name != "key_load":
-        stored.rotation_key()
-    if primitive.records is not None:
-        return _recorded(primitive.records, point, stored, inputs)
-
-    def ready(call: Callable[[], Any], expected: Values, **more: Any) -> Prepared:
-        return Prepared(call=call, decrypted=partial(_read, stored), expected=expected, **more)
-
-    first, second = inputs
-    va, vb = stored.values(first), stored.values(second)
-    if primitive.name == "key_load":
-        return _key_load(stored)
-    if primitive.name == "encode":
-        level = params.num_q - limbs  # from an array to a plaintext, as programs do it: the list is a part of the call
-        return ready(lambda: cc.MakeCKKSPackedPlaintext(va.tolist(), 1, level, None, params.slots), va)
-    if primitive.name == "bootstrap":
-        stored.bootstrapping()
-        a = stored.ciphertext(first, limbs)
-        return ready(lambda: cc.EvalBootstrap(a), va)
-    a = stored.ciphertext(first, limbs)
-    of_two = {
-        "add": (cc.EvalAdd, va + vb),
-        "add_plain": (cc.EvalAdd, va + vb),
-        "sub": (cc.EvalSub, va - vb),
-        "sub_scalar": (cc.EvalSub, va - SCALAR),
-        "mult": (cc.EvalMult, va * vb),
-        "mult_plain": (cc.EvalMult, va * vb),
-        "mult_scalar": (cc.EvalMult, va * SCALAR),
-        "mult_no_relin": (cc.EvalMultNoRelin, va * vb),
-    }
-    if primitive.name in of_two:
-        call, expected = of_two[primitive.name]
-        b = _second(primitive.name, stored, second, limbs)
-        return ready(lambda: call(a, b), expected)
-    match primitive.name:
-        case "relinearize":
-            product = cc.EvalMultNoRelin(a, stored.ciphertext(second, limbs))
-            return ready(lambda: cc.Relinearize(product), va * vb)
-        case "square":
-            return ready(lambda: cc.EvalSquare(a), va * va)
-        case "rescale":
-            scaled = cc.EvalMult(a, stored.encode(vb, limbs))
-            return ready(lambda: cc.Rescale(scaled), va * vb)
-        case "encrypt":
-            plain = stored.encode(va, limbs)
-            return ready(lambda: cc.Encrypt(stored.public_key, plain), va)
-        case "decrypt":
-            return ready(lambda: cc.Decrypt(a, stored.secret_key), va)
-        case "decompose":
-            return Prepared(call=lambda: cc.EvalFastRotationPrecompute(a), decrypted=None, expected=None)
-        case "rotate_hoisted":
-            digits, order = cc.EvalFastRotationPrecompute(a), 2 * params.ring_dim
-            return ready(lambda: cc.EvalFastRotation(a, ROTATION_STEP, order, digits), np.roll(va, -ROTATION_STEP))
-        case "rotate":
-            turned = np.roll(va, -ROTATION_STEP)
-            if point.condition != "cold-keys":
-                return ready(lambda: cc.EvalRotate(a, ROTATION_STEP), turned)
-            path, index = stored.rotation_key_path(), cc.FindAutomorphismIndex(ROTATION_STEP)
-            return ready(
-                lambda: cc.EvalAutomorphism(a, index, stored.load_rotation_key(path)),
-                turned,
+    primitive, path = PRIMITIVES[point.item], None
+    if point.item == "encode":
+        call, read = stored.encoding(stored.values(inputs[0]), point.limbs or point.params.num_q, point.threads)
+        return Prepared(call=call, decrypted=read, expected=stored.values(inputs[0]))
+    expected = _expected(primitive.records or point.item, point, *map(stored.values, inputs))
+    if isinstance(stored, StoredSet):
+        if primitive.relinearizes:
+            stored.relinearization_key()
+        if primitive.rotates and point.item != "key_load":
+            stored.rotation_key()
+        if primitive.records is None:
+            if point.item == "key_load" or point.condition == "cold-keys":
+                path = stored.rotation_key_path()
+            return Prepared(
+                call=_library_call(point, stored, inputs, path),
+                decrypted=None if expected is None else stored.decrypted,
+                expected=expected,
                 key_path=path,
-                key_bytes=path.stat().st_size,
+                key_bytes=path.stat().st_size if path is not None else 0,
             )
-        case "chebyshev_series":
-            coefficients = chebyshev_coefficients(logistic, *RANGE, point.degree or 1)
-            return ready(lambda: cc.EvalChebyshevSeries(a, coefficients, *RANGE), _approximated(va, point))
-        case "chebyshev_function":
-            degree = point.degree or 1
-            return ready(lambda: cc.EvalChebyshevFunction(logistic, a, *RANGE, degree), _approximated(va, point))
-    raise PenstockError(f"primitive '{primitive.name}' has no call")
-
-
-def _read(stored: StoredSet, result: Any) -> Values:
-    plain = result if hasattr(result, "SetLength") else stored.context.Decrypt(result, stored.secret_key)
-    plain.SetLength(stored.params.slots)
-    return np.asarray(plain.GetCKKSPackedValue(), dtype=np.complex128)
-
-
-def _second(name: str, stored: StoredSet, operand: str, limbs: int) -> Any:
-    """The second operand of a primitive: a scalar, a plaintext or a ciphertext."""
-    if name.endswith("_scalar"):
-        return SCALAR
-    if name.endswith("_plain"):
-        return stored.encode(stored.values(operand), limbs)
-    return stored.ciphertext(operand, limbs)
-
-
-def _key_load(stored: StoredSet) -> Prepared:
-    path = stored.rotation_key_path()
+    ev = stored.evaluator(point.threads, bootstraps=point.item == "bootstrap")
+    called = EvaluatorCall(ev, _evaluator_call(primitive.records or point.item, point, stored, ev, inputs))
     return Prepared(
-        call=lambda: stored.load_rotation_key(path),
-        decrypted=None,
-        expected=None,
-        key_path=path,
-        key_bytes=path.stat().st_size,
+        call=called,
+        decrypted=None if expected is None else called.decrypted,
+        expected=expected,
+        less_s=called.record_s if primitive.records is None else called.computed_s,
     )
 
 
-def _recorded(item: str, point: BenchPoint, stored: StoredSet, inputs: tuple[str, str]) -> Prepared:
-    coefficients = chebyshev_coefficients(logistic, *RANGE, point.degree or 1) if item == "chebyshev_series" else []
-    call = RecordedCall(item, point, stored, inputs, coefficients, RANGE)
-    expected = call.expected
-    if item == "chebyshev_series":
-        expected = _approximated(stored.values(inputs[0]), point)
-    return Prepared(call=call, decrypted=call.decrypted, expected=expected, less_s=call.library_s)
+def _expected(item: str, point: BenchPoint, a: Values, b: Values) -> Values | None:
+    """(slots,) what the result decrypts to; `None` where it is no ciphertext."""
+    match item:
+        case "add" | "add_plain":
+            return a + b
+        case "sub":
+            return a - b
+        case "sub_scalar":
+            return a - SCALAR
+        case "mult_scalar":
+            return a * SCALAR
+        case "square":
+            return a * a
+        case "mult" | "mult_plain" | "mult_no_relin" | "relinearize" | "rescale":
+            return a * b
+        case "rotate" | "rotate_hoisted":
+            return np.roll(a, -ROTATION_STEP)
+        case "chebyshev_series" | "chebyshev_function":
+            # The series itself is evaluated in the clear; its fit to the function is not checked.
+            coefficients = np.asarray(chebyshev_coefficients(logistic, *RANGE, point.degree or 1))
+            coefficients[0] /= 2
+            return np.polynomial.chebyshev.chebval(a / RANGE[1], coefficients)
+        case "decompose" | "key_load":
+            return None
+    return a
 
 
-def _approximated(values: Values, point: BenchPoint) -> Values:
-    """The Chebyshev series itself is evaluated in the clear; its fit to the function is not checked."""
-    coefficients = np.asarray(chebyshev_coefficients(logistic, *RANGE, point.degree or 1))
-    coefficients[0] /= 2
-    return np.polynomial.chebyshev.chebval(values / RANGE[1], coefficients)
+def _library_call(
+    point: BenchPoint, stored: StoredSet, inputs: tuple[str, str], path: Path | None
+) -> Callable[[], Any]:
+    """OpenFHE's own call."""
+    params, cc, item = point.params, stored.context, point.item
+    limbs = point.limbs or params.num_q
+    values, others = map(stored.values, inputs)
+    if item == "key_load":
+        assert path is not None
+        return partial(stored.load_rotation_key, path)
+    if item == "bootstrap":
+        stored.bootstrapping()
+    a = stored.ciphertext(inputs[0], limbs)
+    if item in ("add", "sub", "mult", "mult_no_relin", "relinearize"):
+        b = stored.ciphertext(inputs[1], limbs)
+    elif item.endswith("_scalar"):
+        b = SCALAR
+    elif item.endswith("_plain") or item == "rescale":
+        b = stored.encode(others, limbs)
+    match item:
+        case "add" | "add_plain":
+            return lambda: cc.EvalAdd(a, b)
+        case "sub" | "sub_scalar":
+            return lambda: cc.EvalSub(a, b)
+        case "mult" | "mult_plain" | "mult_scalar":
+            return lambda: cc.EvalMult(a, b)
+        case "mult_no_relin":
+            return lambda: cc.EvalMultNoRelin(a, b)
+        case "relinearize":
+            product = cc.EvalMultNoRelin(a, b)
+            return lambda: cc.Relinearize(product)
+        case "square":
+            return lambda: cc.EvalSquare(a)
+        case "rescale":
+            scaled = cc.EvalMult(a, b)
+            return lambda: cc.Rescale(scaled)
+        case "encrypt":
+            plain = stored.encode(values, limbs)
+            return lambda: cc.Encrypt(stored.public_key, plain)
+        case "decrypt":
+            return lambda: cc.Decrypt(a, stored.secret_key)
+        case "decompose":
+            return lambda: cc.EvalFastRotationPrecompute(a)
+        case "rotate_hoisted":
+            digits, order = cc.EvalFastRotationPrecompute(a), 2 * params.ring_dim
+            return lambda: cc.EvalFastRotation(a, ROTATION_STEP, order, digits)
+        case "rotate":
+            if path is None:
+                return lambda: cc.EvalRotate(a, ROTATION_STEP)
+            index = cc.FindAutomorphismIndex(ROTATION_STEP)
+            return lambda: cc.EvalAutomorphism(a, index, stored.load_rotation_key(path))
+        case "bootstrap":
+            return lambda: cc.EvalBootstrap(a)
+        case "chebyshev_series":
+            coefficients = chebyshev_coefficients(logistic, *RANGE, point.degree or 1)
+            return lambda: cc.EvalChebyshevSeries(a, coefficients, *RANGE)
+        case "chebyshev_function":
+            degree = point.degree or 1
+            return lambda: cc.EvalChebyshevFunction(logistic, a, *RANGE, degree)
+    raise PenstockError(f"primitive '{item}' has no call")
+
+
+def _evaluator_call(
+    item: str, point: BenchPoint, stored: BenchSet, ev: Any, inputs: tuple[str, str]
+) -> Callable[[], Any]:
+    """The evaluator's call."""
+    limbs = point.limbs or point.params.num_q
+    values, others = map(stored.values, inputs)
+    if item == "encrypt":
+        return lambda: ev.encrypt(values)
+    a, b = (stored.cipher(ev, name, limbs) for name in inputs)
+    plain = ev.encode(others)
+    match item:
+        case "add" | "sub" | "mult" | "mult_no_relin":
+            return partial(getattr(ev, item), a, b)
+        case "add_plain" | "mult_plain":
+            return partial(getattr(ev, item.removesuffix("_plain")), a, plain)
+        case "sub_scalar" | "mult_scalar":
+            return partial(getattr(ev, item.removesuffix("_scalar")), a, SCALAR)
+        case "square" | "decrypt" | "decompose" | "bootstrap":
+            return partial(getattr(ev, item), a)
+        case "relinearize":
+            return partial(ev.relinearize, ev.mult_no_relin(a, b))
+        case "rescale":
+            return partial(ev.rescale, ev.mult(a, plain))
+        case "rotate":
+            return partial(ev.rotate, a, ROTATION_STEP)
+        case "rotate_hoisted":
+            return partial(ev.rotate_hoisted, a, ev.decompose(a), ROTATION_STEP)
+        case "chebyshev_series":
+            return partial(ev.chebyshev_series, a, chebyshev_coefficients(logistic, *RANGE, point.degree or 1), *RANGE)
+        case "chebyshev_function":
+            return partial(ev.chebyshev_function, a, logistic, *RANGE, point.degree or 1)
+    raise PenstockError(f"primitive '{item}' has no call of an evaluator")

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
-from penstock.fit.measurements import OPENFHE
+from penstock.fit.measurements import NATIVE, OPENFHE
 from penstock.measure.bench.spec import params_identity
 from penstock.params.ckks import CkksParameters
 from penstock.runs.folder import RunFolder, check_written
@@ -25,8 +25,8 @@ from penstock.system.parquet_seal import SealBroken
 from penstock.traces import fhe_benchmarking
 
 SCHEMA_VERSION = 3
-"""2: the whole parameter set, energy and start of each run. 3: the reading. Files of 1 and 2 are read, with columns of 2
-null where they lack them; they are of OpenFHE."""
+"""2: the whole parameter set, energy and start of each run. 3: the reading. Files of 1 and 2 are read, those of 1 with
+the columns of 2 null; both are of OpenFHE."""
 _VERSION_KEY = b"penstock_bench_schema"
 
 BENCH_SCHEMA = pa.schema(
@@ -287,7 +287,8 @@ def google_context(record: Mapping[str, Any]) -> dict[str, Any]:
         "date": record.get("started"), "executable": "penstock bench", "num_cpus": host.get("cores"),
         "mhz_per_cpu": None, "cpu_scaling_enabled": host.get("governor") not in (None, "performance"), "caches": [],
         "library_build_type": "release", "penstock_version": record.get("penstock_version"),
-        "openfhe_version": record.get("openfhe_version"), "cpu_model": host.get("cpu_model"),
+        "openfhe_version": None if record["config"].get("reading") == [NATIVE] else record.get("openfhe_version"),
+        "cpu_model": host.get("cpu_model"),
         "governor": host.get("governor"),
     }  # fmt: skip
 

@@ -18,8 +18,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from penstock.errors import ParamsError, UnknownName, UsageError
-from penstock.fit.measurements import OPENFHE
+from penstock.errors import ParamsError, UnknownName, UsageError, check_known
+from penstock.fit.measurements import OPENFHE, READINGS
 from penstock.measure.bench.catalogue import PRIMITIVES, Primitive
 from penstock.params import catalogue
 from penstock.params.ckks import BootstrapPlan, CkksParameters
@@ -237,16 +237,19 @@ def plan(
     only: Sequence[str] = (),
     threads: Sequence[int] | None = None,
     across: Sequence[int] | None = None,
+    reading: str = OPENFHE,
 ) -> SuitePlan:
     """The points of a suite in ascending complexity, and the omitted ones.
 
-    Args:   only: groups or items to keep; threads, across: replacements for the suite's values.
-    Raises: UnknownName: an item, workload, size or parameter set that does not exist; UsageError: nothing is left.
+    Args:   only: groups or items to keep; threads, across: replacements for the suite's values; reading: who computes.
+    Raises: UnknownName: an item, workload, size, reading or parameter set that does not exist; UsageError: nothing is
+            left.
     """
+    check_known("reading", reading, READINGS)
     points: list[BenchPoint] = []
     skipped: list[dict[str, str]] = []
     for table in suite.primitives:
-        _primitive_points(suite, table, threads, across, points, skipped)
+        _primitive_points(suite, table, threads, across, reading, points, skipped)
     for group, programs in (("micro", suite.micro), ("workloads", suite.workloads)):
         for program in programs:
             _program_points(group, program, threads, points, skipped)
@@ -256,7 +259,8 @@ def plan(
             if name not in known:
                 raise UnknownName("group or item", name, known)
         points = [p for p in points if p.group in only or p.item in only]
-        skipped = []
+        skipped = [each for each in skipped if each["what"].partition(" ")[0] in only]
+    points = [replace(p, reading=reading) for p in points]
     unique = list({p.key: p for p in points}.values())
     if not unique:
         why = f": {skipped[0]['what']}: {skipped[0]['why']}" if skipped else ""
@@ -287,6 +291,7 @@ def _primitive_points(
     table: PrimitivesSpec,
     threads: Sequence[int] | None,
     across: Sequence[int] | None,
+    reading: str,
     points: list[BenchPoint],
     skipped: list[dict[str, str]],
 ) -> None:
@@ -311,6 +316,11 @@ def _primitive_points(
             ):
                 # Independent operations side by side have one thread each; the interpreter records one at a time.
                 if parallel > 1 and (count > 1 or condition != "warm" or primitive.records is not None):
+                    continue
+                lacks = None if reading == OPENFHE else primitive.not_native(params, left, parallel, condition)
+                if lacks is not None:
+                    what = {"what": f"{primitive.name} ({condition}) at {params.name}", "why": lacks}
+                    skipped += [] if what in skipped else [what]
                     continue
                 points.append(
                     BenchPoint(

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import metadata
@@ -23,17 +24,21 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import PenstockError
+from penstock.fit.measurements import OPENFHE
 from penstock.measure.bench.spec import bootstrap_plan, params_identity
-from penstock.openfhe.evaluator import OpenFheContext, load_openfhe
+from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator, load_openfhe
 from penstock.openfhe.paging import check_folder
 from penstock.openfhe.turn import TURN, Held
 from penstock.params.ckks import CkksParameters
+from penstock.program.call import Cipher
 from penstock.program.evaluator import Values
+from penstock.program.scaling import ScaleState
 from penstock.system.files import os_errors, remove_leftovers, write_atomic
 from penstock.system.outside import content_of, json_of
 
 MANIFEST = "manifest.json"
 _BASE = ("context", "public", "secret")
+Reader = Callable[[Any], Values]
 MAX_BOOTSTRAP_BYTES = 1 << 30
 """Keys of bootstrapping are stored up to this size; larger sets are made again, which is faster than to read them."""
 ROTATION_STEP = 1
@@ -45,11 +50,13 @@ def default_store() -> Path:
     return (Path(root) if root else Path.home() / ".cache") / "penstock" / "bench"
 
 
-class StoredSet:
-    """One parameter set's context, keys and inputs. Use as a context manager: leaving it frees OpenFHE's registry.
+class BenchSet(ABC):
+    """One parameter set's context, keys and inputs, as a context manager.
 
     Args:   warn: told of damaged files that were made again.
     """
+
+    reading: str
 
     def __init__(
         self, root: Path, params: CkksParameters, *, warn: Callable[[str, str], None] = lambda what, remedy: None
@@ -59,8 +66,62 @@ class StoredSet:
         self.setup_s = 0.0
         """Seconds spent on making and loading, so far."""
         self._warn = warn
+        self.folder = set_folder(root, params, self.reading)
+
+    @abstractmethod
+    def evaluator(self, threads: int, *, bootstraps: bool = False) -> Any:
+        """An evaluator of the reading, with the keys for relinearization, for a rotation by `ROTATION_STEP`, and those
+        of bootstrapping where it `bootstraps`."""
+
+    @abstractmethod
+    def encoding(self, values: Values, limbs: int, threads: int) -> tuple[Callable[[], Any], Reader | None]:
+        """The call that encodes a vector as programs do, and what reads its result, if anything does."""
+
+    @abstractmethod
+    def cipher(self, ev: Any, name: str, limbs: int) -> Cipher:
+        """The encryption of `values(name)` with `limbs` limbs left, for this evaluator."""
+
+    def values(self, name: str) -> Values:
+        """(slots,) the vector that the inputs named `name` hold, in [-1, 1]."""
+        generator = np.random.default_rng([ord(c) for c in name])
+        return generator.uniform(-1.0, 1.0, self.params.slots)
+
+    def _make_folder(self) -> None:
+        with os_errors(self.folder, "create"):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            # It holds a secret key.
+            self.folder.chmod(0o700)
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        start, inner = time.perf_counter(), self.setup_s
+        try:
+            yield
+        finally:
+            # The time of a nested block belongs to it alone.
+            self.setup_s = inner + time.perf_counter() - start
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One process at a time makes files in a set's folder."""
+        descriptor = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+class StoredSet(BenchSet):
+    """A set with OpenFHE: leaving it frees OpenFHE's registry."""
+
+    reading = OPENFHE
+
+    def __init__(
+        self, root: Path, params: CkksParameters, *, warn: Callable[[str, str], None] = lambda what, remedy: None
+    ) -> None:
+        super().__init__(root, params, warn=warn)
         self._fhe: ModuleType = load_openfhe()
-        self.folder = root / f"{params.name}-{_digest(params)}"
         self._manifest: dict[str, Any] = {}
         self._inputs: dict[tuple[int, str], Any] = {}
         self._checked: set[str] = set()
@@ -77,10 +138,8 @@ class StoredSet:
             return self._entered()
 
     def _entered(self) -> StoredSet:
-        with self._timed(), os_errors(self.folder, "create"):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            # It holds a secret key.
-            self.folder.chmod(0o700)
+        with self._timed():
+            self._make_folder()
         with self._timed(), self._locked():
             remove_leftovers(self.folder)
             self._open()
@@ -98,10 +157,23 @@ class StoredSet:
 
     # What is stored.
 
-    def values(self, name: str) -> Values:
-        """(slots,) the vector that the inputs named `name` hold, in [-1, 1]."""
-        generator = np.random.default_rng([ord(c) for c in name])
-        return generator.uniform(-1.0, 1.0, self.params.slots)
+    def evaluator(self, threads: int, *, bootstraps: bool = False) -> OpenFheEvaluator:
+        """Its keys are those that are registered."""
+        return OpenFheEvaluator(OpenFheContext(self.params, self.context, self.public_key, self.secret_key))
+
+    def cipher(self, ev: OpenFheEvaluator, name: str, limbs: int) -> Cipher:
+        state = ScaleState.encrypted(self.params, limbs)
+        return Cipher(ev.builder.ciphertext(limbs), state, value=self.ciphertext(name, limbs))
+
+    def encoding(self, values: Values, limbs: int, threads: int) -> tuple[Callable[[], Any], Reader | None]:
+        # From an array to a plaintext: the list is a part of the call.
+        return lambda: self.encode(values, limbs), self.decrypted
+
+    def decrypted(self, result: Any) -> Values:
+        """(slots,) the contents of a ciphertext or a plaintext."""
+        plain = result if hasattr(result, "SetLength") else self.context.Decrypt(result, self.secret_key)
+        plain.SetLength(self.params.slots)
+        return np.asarray(plain.GetCKKSPackedValue(), dtype=np.complex128)
 
     def encode(self, values: Values, limbs: int) -> Any:
         """A plaintext for ciphertexts with `limbs` limbs."""
@@ -292,29 +364,17 @@ class StoredSet:
         )
 
     @contextmanager
-    def _timed(self) -> Iterator[None]:
-        start, inner = time.perf_counter(), self.setup_s
-        try:
-            yield
-        finally:
-            # The time of a nested block belongs to it alone.
-            self.setup_s = inner + time.perf_counter() - start
-
-    @contextmanager
     def _locked(self) -> Iterator[None]:
-        """One process at a time makes files in a set's folder."""
         if self._holds:
             yield
             return
-        descriptor = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with self._alone():
             self._holds = True
-            self._reload()
-            yield
-        finally:
-            self._holds = False
-            os.close(descriptor)
+            try:
+                self._reload()
+                yield
+            finally:
+                self._holds = False
 
     def _reload(self) -> None:
         """Take over what another process made since; a new key pair would make ours useless."""
@@ -326,14 +386,16 @@ class StoredSet:
         self._manifest = found
 
 
-def is_stored(root: Path, params: CkksParameters) -> bool:
+def set_folder(root: Path, params: CkksParameters, reading: str) -> Path:
+    """The folder of a set's context and keys."""
+    made_by = _openfhe_version() if reading == OPENFHE else reading
+    text = json.dumps([params_identity(params), made_by], sort_keys=True)
+    return root / f"{params.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def is_stored(root: Path, params: CkksParameters, reading: str) -> bool:
     """Whether a set has been opened before: its context and most of its keys are read then, not made."""
-    return (root / f"{params.name}-{_digest(params)}" / MANIFEST).is_file()
-
-
-def _digest(params: CkksParameters) -> str:
-    text = json.dumps([params_identity(params), _openfhe_version()], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return set_folder(root, params, reading).is_dir()
 
 
 def _openfhe_version() -> str | None:

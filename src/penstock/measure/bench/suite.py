@@ -8,11 +8,13 @@ the runs of unfinished points are stored as well.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import itertools
 import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import CheckFailed, PenstockError
+from penstock.fit.measurements import OPENFHE
 from penstock.measure.bench import timing
 from penstock.measure.bench.catalogue import PRIMITIVES
 from penstock.measure.bench.cores import one_core_each
@@ -29,7 +32,7 @@ from penstock.measure.bench.primitives import OTHER_INPUTS, TOLERANCE, Prepared,
 from penstock.measure.bench.results import BENCH_SCHEMA, FILE, read_part, table_of
 from penstock.measure.bench.rows import Rows, dimensions, event_rows, tidy, timed, uncounted_events
 from penstock.measure.bench.spec import IN_TURNS, BenchPoint, SuitePlan
-from penstock.measure.bench.store import StoredSet
+from penstock.measure.bench.store import BenchSet, StoredSet
 from penstock.measure.energy import metered
 from penstock.openfhe.evaluator import set_threads
 from penstock.operations import TRAITS
@@ -85,7 +88,8 @@ def config_of(plan: SuitePlan, options: Options) -> dict[str, Any]:
     keys = hashlib.sha256("\n".join(p.key for p in plan.points).encode()).hexdigest()
     return {
         "verb": "bench", "suite": plan.suite, "num_points": len(plan.points), "points_sha256": keys,
-        "threads": sorted({p.threads for p in plan.points}), "events": list(options.events), "seed": options.seed,
+        "threads": sorted({p.threads for p in plan.points}),
+        "reading": sorted({p.reading for p in plan.points}), "events": list(options.events), "seed": options.seed,
     }  # fmt: skip
 
 
@@ -160,7 +164,7 @@ class Runner:
     def _turn(self, batch: Sequence[BenchPoint], found: Mapping[str, Rows]) -> Iterator[tuple[BenchPoint, Rows, Rows]]:
         """One run of each point of a batch: its row, and its events after the last."""
         if batch and batch[0].group == "primitives":
-            with StoredSet(self.options.store, batch[0].params, warn=self.run.warn) as stored:
+            with open_set(batch[0], self.options.store, self.run.warn) as stored:
                 for point in batch:
                     self.options.on_start(point)
                     number, each = len(found[point.key]), PrimitiveRuns(point, stored)
@@ -193,11 +197,11 @@ class Runner:
         if not fitting:
             return
         timing.reset_peak_memory()
-        with StoredSet(self.options.store, fitting[0].params, warn=self.run.warn) as stored:
+        with open_set(fitting[0], self.options.store, self.run.warn) as stored:
             for block in blocks(fitting, self.options.predict):
                 self._block(block, stored)
 
-    def _block(self, points: Sequence[BenchPoint], stored: StoredSet) -> None:
+    def _block(self, points: Sequence[BenchPoint], stored: BenchSet) -> None:
         """Rounds over the points, one run of each a round, so that a disturbance of a few seconds spoils few runs of
         any; then more rounds over those whose runs disagree."""
         wanting = [PrimitiveRuns(point, stored) for point in points]
@@ -215,7 +219,7 @@ class Runner:
         """Runs of a program in one context. The first run of a context has fresh memory to make."""
         from penstock import workloads
         from penstock.running.clear import run_clear
-        from penstock.running.openfhe import prepared_openfhe
+        from penstock.running.readings import READINGS
         from penstock.traces.io import write_trace
 
         self.options.on_start(point)
@@ -227,13 +231,15 @@ class Runner:
         clear = run_clear(point.item, point.params, point.size, seed, data)
         runs, checks, notes, events, setup, loaded = [], [], [], [], 0.0, 0.0
         started = time.perf_counter()
-        with prepared_openfhe(point.item, point.params, point.size, seed, data, threads=point.threads) as encrypted:
+        prepared = READINGS[point.reading].prepared
+        assert prepared is not None
+        with prepared(point.item, point.params, point.size, seed, data, threads=point.threads) as encrypted:
             setup = time.perf_counter() - started
             for _ in range(uncounted):
                 loaded = encrypted().key_load_s
             for _ in numbers:
                 began = time.time()
-                with one_core_each(point.threads), metered() as joules:
+                with one_core_each(point.threads if point.reading == OPENFHE else 1), metered() as joules:
                     cpu = time.process_time()
                     done = encrypted()
                     cpu = time.process_time() - cpu
@@ -389,7 +395,7 @@ class Runner:
 class PrimitiveRuns:
     """One primitive point while its runs are gathered."""
 
-    def __init__(self, point: BenchPoint, stored: StoredSet) -> None:
+    def __init__(self, point: BenchPoint, stored: BenchSet) -> None:
         self.point, self.stored = point, stored
         self.runs: list[timing.Run] = []
         self._once: dict[str, Any] = {}
@@ -404,7 +410,8 @@ class PrimitiveRuns:
 
     def prepare(self) -> list[Prepared]:
         """Inputs and keys, made or found, for each of the operations that run side by side."""
-        set_threads(self.point.threads)
+        if self.point.reading == OPENFHE:
+            set_threads(self.point.threads)
         return [prepare(self.point, self.stored) for _ in range(self.point.across)]
 
     def run(self, noise: Callable[[timing.Probe], timing.Probe], probed: timing.Probe | None = None) -> None:
@@ -418,7 +425,7 @@ class PrimitiveRuns:
         before, setup = probed or timing.probe(PROBE_POINT_S), self.stored.setup_s
         prepared = self.prepare()
         setup = self.stored.setup_s - setup
-        with one_core_each(point.threads if point.across == 1 else 1):
+        with one_core_each(point.threads if point.across == 1 and point.reading == OPENFHE else 1):
             first = timing.measure(prepared[0].call, min_time_s=0.0, max_samples=0)
             if point.across == 1:
                 run = timing.measure(
@@ -542,6 +549,14 @@ def raise_problems(outcome: Outcome) -> None:
         )
 
 
+def open_set(point: BenchPoint, root: Path, warn: Callable[[str, str], None]) -> AbstractContextManager[BenchSet]:
+    """The stored context and keys of a primitive's parameter set and reading."""
+    made = StoredSet
+    if point.reading != OPENFHE:
+        made = importlib.import_module("penstock.native.bench").NativeSet
+    return made(root, point.params, warn=warn)
+
+
 def _batch(point: BenchPoint) -> tuple[Any, ...]:
     """Points that share a context: primitives of one parameter set."""
-    return (point.group, point.params if point.group == "primitives" else point.key)
+    return (point.group, point.reading, point.params if point.group == "primitives" else point.key)

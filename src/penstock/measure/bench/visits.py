@@ -15,8 +15,7 @@ from penstock.measure.bench import timing
 from penstock.measure.bench.results import BENCH_SCHEMA, read_part, table_of
 from penstock.measure.bench.rows import Rows, tidy
 from penstock.measure.bench.spec import BenchPoint, SuitePlan
-from penstock.measure.bench.store import StoredSet
-from penstock.measure.bench.suite import PROBE_POINT_S, Options, PrimitiveRuns, Runner
+from penstock.measure.bench.suite import PROBE_POINT_S, Options, PrimitiveRuns, Runner, open_set
 from penstock.runs.folder import RunFolder
 from penstock.system.files import os_errors
 
@@ -50,7 +49,7 @@ class Visits:
         number = self._next()
         taken = self._taken()
         timing.reset_peak_memory()
-        with StoredSet(self.options.store, points[0].params, warn=self.run.warn) as stored:
+        with open_set(points[0], self.options.store, self.run.warn) as stored:
             measured = [PrimitiveRuns(point, stored) for point in points]
             for round_ in range(max(point.runs for point in points)):
                 before = timing.probe(PROBE_POINT_S)

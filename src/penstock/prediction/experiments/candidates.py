@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from penstock.fit.measurements import OPENFHE
 from penstock.measure.bench.catalogue import PRIMITIVES
 from penstock.measure.bench.estimate import FLUSH_BYTES_PER_S, KEY_GENERATION_KEY_SWITCHES, KEY_LOAD_BYTES_PER_S
 from penstock.measure.bench.spec import BenchPoint, PrimitivesSpec, SuiteSpec, TimingSpec, plan
@@ -54,13 +55,15 @@ class Candidates:
         return {point.key: i for i, point in enumerate(self.points)}
 
 
-def candidates(threads: Sequence[int], fits: Callable[[BenchPoint], bool] = lambda point: True) -> Candidates:
+def candidates(
+    threads: Sequence[int], fits: Callable[[BenchPoint], bool] = lambda point: True, reading: str = OPENFHE
+) -> Candidates:
     """Every point that may be timed, and that fits into memory.
 
-    Args:   threads: inside an operation; fits: whether there is memory for a point.
+    Args:   threads: inside an operation; fits: whether there is memory for a point; reading: who computes.
     """
     suite = SuiteSpec(name=SUITE, primitives=_tables(tuple(threads)))
-    points = [_repeated(point) for point in plan(suite).points if fits(point)]
+    points = [_repeated(point) for point in plan(suite, reading=reading).points if fits(point)]
     place = {_identity(point): i for i, point in enumerate(points)}
     twins = tuple(
         place.get(_identity(replace(point, condition="warm"))) if point.condition == "cold" else None

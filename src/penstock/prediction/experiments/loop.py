@@ -29,7 +29,7 @@ Seconds = Mapping[str, float]
 
 
 class Lab(Protocol):
-    """Whatever measures: OpenFHE on this machine, or an imagined machine in tests."""
+    """Whatever measures: a reading on this machine, or an imagined machine in tests."""
 
     def stored(self) -> dict[int, Seconds]:
         """The visits of an interrupted measurement, by their numbers."""
@@ -45,7 +45,7 @@ class Lab(Protocol):
 
 
 class Bench:
-    """OpenFHE on this machine."""
+    """A reading on this machine."""
 
     def __init__(self, visits: Visits) -> None:
         self._visits = visits
@@ -201,13 +201,15 @@ class Measurement:
             for each in self._outlook.foreseen()
         }
         threads = sorted({count for _, _, count in foreseen})
-        of_point = {(p.item, p.size, p.threads): p for p in program_points(threads)}
+        of_point = {
+            (p.item, p.size, p.threads): p for p in program_points(threads, self._outlook.candidates.points[0].reading)
+        }
         order = [(name, size, count) for name, size in CHECKED for count in threads]
         return [(foreseen[each], of_point[each]) for each in order if each in foreseen and each in of_point]
 
 
-def program_points(threads: Sequence[int]) -> list[BenchPoint]:
-    """The points of the programs that check a fit."""
+def program_points(threads: Sequence[int], reading: str) -> list[BenchPoint]:
+    """The points of the programs that check a fit; `reading` computes them."""
 
     def specs(micro: bool) -> tuple[ProgramSpec, ...]:
         return tuple(
@@ -216,7 +218,7 @@ def program_points(threads: Sequence[int]) -> list[BenchPoint]:
             if (name in _MICRO) == micro
         )
 
-    return plan(SuiteSpec(name=SUITE, micro=specs(True), workloads=specs(False))).points
+    return plan(SuiteSpec(name=SUITE, micro=specs(True), workloads=specs(False)), reading=reading).points
 
 
 def _label(points: Sequence[BenchPoint]) -> str:

@@ -29,10 +29,12 @@ class Session:
 
     threads: tuple[int, ...]
     store: Path
+    reading: str
+    """Who computes."""
 
     def config(self) -> dict[str, Any]:
         """What makes two measurements the same: neither the budget nor the target, so that either may grow."""
-        return {"verb": "bench", "suite": SUITE, "threads": list(self.threads)}
+        return {"verb": "bench", "suite": SUITE, "threads": list(self.threads), "reading": self.reading}
 
     def outlook(self) -> Outlook:
         """Before anything is timed.
@@ -46,7 +48,9 @@ class Session:
             return free is None or estimate(point).memory_bytes <= free
 
         return Outlook(
-            candidates(self.threads, fits), programs(self.threads), lambda params: is_stored(self.store, params)
+            candidates(self.threads, fits, self.reading),
+            programs(self.threads),
+            lambda params: is_stored(self.store, params, self.reading),
         )
 
     def folder(self) -> Path:
@@ -59,7 +63,7 @@ class Session:
         Raises: UsageError: the budget is too small; CheckFailed: a result differs from clear; as `RunFolder`.
         """
         outlook = self.outlook()
-        known = [*outlook.candidates.points, *program_points(self.threads)]
+        known = [*outlook.candidates.points, *program_points(self.threads, self.reading)]
         with RunFolder.open_or_resume(path, self.config()) as run:
             visits = Visits(SUITE, known, run, Options(store=self.store))
             before = float(run.record.get(SECTION, {}).get("spent_s", 0.0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock import workloads
 from penstock.errors import CapabilityMissing, ParamsError, PenstockError, check_known
-from penstock.fit.measurements import CONDITIONS, Measurement, primitive_shape, quiet_seconds
+from penstock.fit.measurements import CONDITIONS, OPENFHE, Measurement, primitive_shape, quiet_seconds
 from penstock.measure.bench.catalogue import PRIMITIVES
 from penstock.measure.bench.results import BENCH_SCHEMA, FILE, IDENTITY, load_results, stored_parameters
 from penstock.measure.bench.spec import CONDITIONS as MEASURED
@@ -61,17 +61,18 @@ def load(path: Path, log: ImportLog) -> list[Measurement]:
 
     Raises: as `load_results` and `measurements`.
     """
-    log.origins[str(path)] = _origin(path)
-    return measurements(load_results(path), str(path), log)
+    table = load_results(path)
+    log.origins[str(path)] = _origin(path, set(table["reading"].to_pylist()))
+    return measurements(table, str(path), log)
 
 
-def _origin(path: Path) -> Origin:
+def _origin(path: Path, readings: Collection[str]) -> Origin:
     """What the `run.json` of a run folder says; a table alone says nothing."""
     try:
         record = RunFolder.open(path).record
     except PenstockError:
         return Origin()
-    version = record.get("openfhe_version")
+    version = record.get("openfhe_version") if OPENFHE in readings else None
     return Origin(
         cpu=record.get("host", {}).get("cpu_model"),
         library=None if version is None else f"OpenFHE {version}",

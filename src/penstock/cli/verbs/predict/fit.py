@@ -11,27 +11,17 @@ import click
 from rich.console import Console
 
 from penstock.cli.imported import tell_imported
-from penstock.cli.measured_fit import (
-    BUDGET,
-    TARGET,
-    Wanted,
-    check_options,
-    describe,
-    draw_check,
-    experiment_of,
-    measure,
-)
+from penstock.cli.measured_fit import check_options, describe, draw_check, measure
 from penstock.cli.options import PATH, counts_of, quiet_option
 from penstock.cli.output import emit, format_option, progress_console, table_of, toml_target
 from penstock.errors import UsageError
 from penstock.fit.measurements import READINGS, Measurement, few_calls, statistic_of
-from penstock.hall.fitting import chosen as chosen_of
-from penstock.hall.fitting import counted, described, fitted
+from penstock.hall.fitting import BUDGET, TARGET, Chosen, Wanted, counted, experiment_of, fitted
 from penstock.machines import Machine
 from penstock.machines.figure import Figure
 from penstock.machines.written import write_machine
 from penstock.prediction.importers import BUILDS, ImportLog, load_all, newest_results
-from penstock.prediction.statistics import AUTO, STATISTICS, measured_as
+from penstock.prediction.statistics import AUTO, STATISTICS
 from penstock.system.progress import Progress
 
 
@@ -122,7 +112,7 @@ def command(
     """
     check_options(measures, results, only, budget=budget, target=target, dry_run=dry_run, store=store)
     counts = counts_of(threads, "--threads", "1,2")
-    wanted = Wanted(threads=counts, budget=budget, target=target, store=store)
+    wanted = Wanted(threads=counts, budget=budget, target=target, store=store, reading=reading)
     if dry_run:
         describe(wanted, output_format)
         return
@@ -136,12 +126,15 @@ def command(
     progress = Progress(quiet=quiet)
     with progress.stage("reading"):
         found = load_all(paths, log=log, cpu=cpu, build=build)
-    chosen = measured_as(chosen_of(found, counts, _names(only), reading, "--threads"), statistic)
-    if not quiet:
-        _notes(paths, log, found, chosen)
     with progress.stage("fitting"):
-        machine = fitted(chosen, name or output.stem, paths)
-    machine = replace(machine, idle_power=idle or machine.idle_power, description=described(machine.description, log))
+        machine, chosen = fitted(
+            found,
+            Chosen(threads=counts, only=_names(only), reading=reading, statistic=statistic, word="--threads"),
+            name or output.stem,
+            log,
+            lambda kept: None if quiet else _notes(paths, log, found, kept),
+        )
+    machine = replace(machine, idle_power=idle or machine.idle_power)
     write_machine(machine, output, force=force)
     result = _result(machine, output, paths, chosen, log)
     if report is not None:
@@ -192,8 +185,8 @@ def _result(
     return {
         "machine": machine.name, "output": str(output), "results": [str(path) for path in paths],
         "origins": [{"results": path, **asdict(origin)} for path, origin in log.origins.items()],
-        "fitted_to": fit.fitted_to, "reading": fit.reading, "measurements": len(chosen), "statistic": statistic_of(chosen),
-        "shapes": fit.shapes,
+        "fitted_to": fit.fitted_to, "reading": fit.reading, "measurements": len(chosen),
+        "statistic": statistic_of(chosen), "shapes": fit.shapes,
         "total_error": fit.total_error, "spread": fit.spread, "common_sd": fit.common_sd,
         "interval_scale": fit.interval_scale, "ranges": {name: list(span) for name, span in fit.ranges.items()},
         "coefficients": [
@@ -232,9 +225,8 @@ def _coefficient_of(path: str) -> str | None:
 
 def _draw(console: Console, machine: Machine, result: Mapping[str, Any]) -> None:
     overall = machine.fit.overall if machine.fit else None
-    console.print(
-        f"{result['machine']}, {result['reading']}: fitted to {result['fitted_to']}", markup=False, highlight=False
-    )
+    of = f"{result['machine']}, {result['reading']}"
+    console.print(f"{of}: fitted to {result['fitted_to']}", markup=False, highlight=False)
     table = table_of("coefficient | >value | >+/- | kind", no_wrap=True, header_style="bold")
     for row in result["coefficients"]:
         error = row["relative_standard_error"]

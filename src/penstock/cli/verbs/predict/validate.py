@@ -14,12 +14,13 @@ from penstock.cli.options import PATH, quiet_option
 from penstock.cli.output import emit, format_option, progress_console, table_of
 from penstock.cli.study_rows import make_folder, tell_written
 from penstock.errors import CapabilityMissing, ThresholdMissed, UsageError
-from penstock.fit.measurements import Measurement
+from penstock.fit.measurements import READINGS, Measurement, of_reading
 from penstock.prediction.compared import models_named
 from penstock.prediction.importers import ImportLog, load_all, newest_results
 from penstock.prediction.protocols import ALL, Given, protocols_named
 from penstock.prediction.statistics import AUTO, STATISTICS, WHY
 from penstock.prediction.validation import Validation, validate
+from penstock.running.readings import DEFAULT_READING
 from penstock.system.progress import Progress
 
 OURS = "penstock"
@@ -44,6 +45,11 @@ OURS = "penstock"
 @click.option("--other", type=PATH, help="Another machine's results, for unseen-machine.")
 @click.option("--cpu", help="Of CryptOracle's files, those of the CPU with this in its name.")
 @click.option("--other-cpu", help="The same for --other. Default: as --cpu.")
+@click.option(
+    "--reading",
+    type=click.Choice(READINGS),
+    help="Who computed. Default: the one reading of the results; with --measure: native, as in 'penstock run'.",
+)
 @click.option("--measure", is_flag=True, help="First measure what is needed, again while the machine is noisy.")
 @click.option(
     "--statistic",
@@ -73,6 +79,7 @@ def command(
     other: Path | None,
     cpu: str | None,
     other_cpu: str | None,
+    reading: str | None,
     measure: bool,
     statistic: str,
     figures: Path | None,
@@ -102,7 +109,7 @@ def command(
         raise UsageError("--measure makes new results: leave RESULTS and --data out")
     log = ImportLog(skip_bad=skip_bad)
     given = Given(
-        measurements=tuple(_measurements(results, data, cpu, measure, log, quiet)),
+        measurements=tuple(_measurements(results, data, cpu, reading, measure, log, quiet)),
         other=tuple(load_all([other], log=log, cpu=other_cpu or cpu)) if other else (),
     )
     with Progress(quiet=quiet).stage("fitting and predicting", total=len(chosen) * len(fits)) as stage:
@@ -122,18 +129,28 @@ def command(
 
 
 def _measurements(
-    results: Sequence[Path], data: Path | None, cpu: str | None, measure: bool, log: ImportLog, quiet: bool
+    results: Sequence[Path],
+    data: Path | None,
+    cpu: str | None,
+    reading: str | None,
+    measure: bool,
+    log: ImportLog,
+    quiet: bool,
 ) -> list[Measurement]:
     paths = [*results, *([data] if data else [])]
     if measure:
         from penstock.prediction.measuring import measure_quietly
 
-        paths = [measure_quietly(told=lambda text: progress_console.print(text, markup=False))]
+        paths = [
+            measure_quietly(
+                reading=reading or DEFAULT_READING, told=lambda text: progress_console.print(text, markup=False)
+            )
+        ]
     elif not paths:
         paths = [newest_results()]
     if not quiet:
         progress_console.print(f"results: {', '.join(str(path) for path in paths)}", markup=False)
-    return load_all(paths, log=log, cpu=cpu)
+    return of_reading(load_all(paths, log=log, cpu=cpu), reading, "the results")
 
 
 def _limits(texts: Sequence[str], protocols: Sequence[str]) -> dict[str, float]:
