@@ -94,9 +94,15 @@ _FLUSHED = Unavailable(
 )
 
 
+_RECORDED = Unavailable(
+    "the record of each native call would be counted with it", "take --reading openfhe, or count a program's events"
+)
+
+
 def uncounted_events(point: BenchPoint, events: Sequence[str]) -> Rows:
-    """The rows of a cold point's events: without values, and why."""
-    return [_event_row(point, _FLUSHED.row(event), 0) for event in events]
+    """The rows of events of a cold point or a native call: without values, and why."""
+    why = _FLUSHED if point.condition != "warm" else _RECORDED
+    return [_event_row(point, why.row(event), 0) for event in events]
 
 
 def _event_row(point: BenchPoint, row: EventRow, calls: int) -> dict[str, Any]:

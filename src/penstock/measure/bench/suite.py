@@ -282,7 +282,7 @@ class Runner:
         point = measured.point
         if not self.options.events or point.across > 1:
             return []
-        if point.condition != "warm":
+        if point.condition != "warm" or point.reading != OPENFHE:
             return uncounted_events(point, self.options.events)
         prepared = measured.prepare()[0]
         return event_rows(
