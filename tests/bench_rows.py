@@ -9,8 +9,7 @@ from typing import Any
 
 from penstock.measure.bench import timing
 from penstock.measure.bench.catalogue import PRIMITIVES
-from penstock.measure.bench.results import table_of
-from penstock.measure.bench.rows import dimensions, timed
+from penstock.measure.bench.results import dimensions, table_of, timed
 from penstock.measure.bench.spec import BenchPoint, parse_suite, plan
 from penstock.runs.folder import RunFolder
 from penstock.system import parquet

@@ -44,7 +44,7 @@ def fit_client(measurements: Iterable[Measurement], machine: Machine) -> ClientM
 
 def _fit_task(task: str, timed: list[Measurement], machine: Machine) -> tuple[dict[str, Figure], Floats] | None:
     """Term -> cost, and (n,) residuals of the logarithm. The residuals are held out by ring dimension if there are
-    three; else they are those of the fit, widened by the degrees of freedom of the terms."""
+    three; else they come from the fit, widened by the degrees of freedom of the terms."""
     terms = TERMS[task]
     known, rows, seconds, rings = [], [], [], []
     for m in timed:

@@ -18,7 +18,7 @@ GROUPS = ("primitives", "micro", "workloads")
 """What a measurement can be of: one operation, a small program, an application."""
 NATIVE, OPENFHE = "native", "openfhe"
 READINGS = (NATIVE, OPENFHE)
-"""Who computed what was timed. Results and machine files that do not say are of OpenFHE."""
+"""The readings that are timed. Results and machine files that do not say are of OpenFHE."""
 WARM, COLD = "warm", "cold"
 CONDITIONS = (WARM, COLD)
 """The state of the caches before a call: the data of a loop's last call, or nothing."""
@@ -175,7 +175,7 @@ def few_calls(measurements: Sequence[Measurement]) -> str | None:
 def primitive_shape(kind: OpKind, params: CkksParameters, limbs: int) -> Shape:
     """The shape of a primitive that runs by itself on operands of `limbs` limbs, with nothing pending.
 
-    The result of a rescale has one limb fewer and that of a mod-raise the full chain. All others keep their number. The
+    A rescale's result has one limb fewer, a mod-raise's the full chain. All others keep their number. The
     operand of a relinearization has three polynomials, any other two.
     """
     limbs_out = {OpKind.RESCALE: limbs - 1, OpKind.MOD_RAISE: params.num_q}.get(kind, limbs)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Protocol
 
 import numpy as np
 
+from penstock.fit.measurements import Measurement
 from penstock.machines.figure import Evidence, Figure
 from penstock.machines.power import PowerModel
 
@@ -16,16 +16,7 @@ NORMAL_QUARTILES = 1.349
 """Interquartile range of a normal distribution, in standard deviations."""
 
 
-class _Timed(Protocol):
-    @property
-    def threads(self) -> int: ...
-    @property
-    def seconds(self) -> float: ...
-    @property
-    def joules(self) -> float | None: ...
-
-
-def fit_power(measurements: Iterable[_Timed], fitted_to: str) -> PowerModel | None:
+def fit_power(measurements: Iterable[Measurement], fitted_to: str) -> PowerModel | None:
     """The median power at each number of threads; `None` where no energy was measured.
 
     Energy counters are coarse, and a few short operations give absurd powers: medians and quartiles do not see them.

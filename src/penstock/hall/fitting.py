@@ -162,7 +162,7 @@ class Wanted:
         return Asked(budget_s=budget_s, target=_share(self.target or TARGET))
 
     def session(self) -> Session:
-        """What is measured."""
+        """The session of these options."""
         from penstock.measure.bench.spec import default_threads
         from penstock.measure.bench.store import default_store
         from penstock.prediction.experiments.session import Session, default_counts

@@ -76,7 +76,7 @@ class FitReport(Strict):
 
     fitted_to: str
     reading: str = "openfhe"
-    """Who computed what was timed: the name of a reading."""
+    """The name of the timed reading."""
     shapes: int
     """Distinct (kind, limbs, …) among the samples."""
     total_error: float

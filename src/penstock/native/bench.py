@@ -59,8 +59,8 @@ _RESIDENT_KEYS = 4
 class NativeSet(BenchSet):
     """A set on the native evaluator: a context and a client for each number of threads, and the keys in memory.
 
-    Evaluation keys lie in a key store in the set's folder, and the key pair next to it. They protect nothing. Clients
-    have processes of their own, as in a run.
+    Evaluation keys lie in a key store in the set's folder, and the key pair next to it. They protect nothing. Each
+    client has a separate process, as in a run.
     """
 
     reading = NATIVE

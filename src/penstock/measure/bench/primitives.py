@@ -1,8 +1,8 @@
 """The calls: each primitive prepared on stored keys and inputs, with the answer that it must decrypt to.
 
 With OpenFHE a primitive is the library's call. In the native reading, and where the record of a call is timed, it is a
-call of the evaluator, as a program makes it: it works out the scaling, computes, appends a row, and releases a
-ciphertext that the program no longer needs. The row says how long the computing took, and the rest is the record.
+call of the evaluator. That call works out the scaling, computes, appends a row, and releases a ciphertext that the
+program no longer needs. The row says how long the computing took, and the rest is the record.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def prepare(point: BenchPoint, stored: BenchSet, inputs: tuple[str, str] = INPUT
 
 
 def _expected(item: str, point: BenchPoint, a: Values, b: Values) -> Values | None:
-    """(slots,) what the result decrypts to; `None` where it is no ciphertext."""
+    """(slots,) the clear result; `None` of a result without a ciphertext."""
     match item:
         case "add" | "add_plain":
             return a + b

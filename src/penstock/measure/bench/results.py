@@ -1,11 +1,12 @@
-"""`bench.parquet`: one row a run of a point, with all that it depends on; and Google Benchmark's JSON, both ways."""
+"""`bench.parquet`: one row a run of a point, with all that it depends on; the run folder's tidy rows; and Google
+Benchmark's JSON, both ways."""
 
 from __future__ import annotations
 
 import json
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,10 @@ import pyarrow as pa
 
 from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
 from penstock.fit.measurements import NATIVE, OPENFHE
-from penstock.measure.bench.spec import params_identity
+from penstock.measure.bench import timing
+from penstock.measure.bench.catalogue import PRIMITIVES
+from penstock.measure.bench.spec import BenchPoint, params_identity
+from penstock.measure.events import EventRow, Unavailable
 from penstock.params.ckks import CkksParameters
 from penstock.runs.folder import RunFolder, check_written
 from penstock.runs.tables import check_signed
@@ -25,13 +29,13 @@ from penstock.system.parquet_seal import SealBroken
 from penstock.traces import fhe_benchmarking
 
 SCHEMA_VERSION = 3
-"""2: the whole parameter set, energy and start of each run. 3: the reading. Files of 1 and 2 are read, those of 1 with
-the columns of 2 null; both are of OpenFHE."""
+"""2: the whole parameter set, energy and start of each run. 3: the reading. Files of 1 and 2 are
+read as OpenFHE's; in files of 1 the columns of 2 are null."""
 _VERSION_KEY = b"penstock_bench_schema"
 
 BENCH_SCHEMA = pa.schema(
     [
-        pa.field("point", pa.string(), nullable=False),  # stable name of what was measured
+        pa.field("point", pa.string(), nullable=False),  # stable name of the measured point
         pa.field("suite", pa.string()),
         pa.field("group", pa.string(), nullable=False),  # primitives | micro | workloads
         pa.field("item", pa.string(), nullable=False),
@@ -59,7 +63,7 @@ BENCH_SCHEMA = pa.schema(
         pa.field("threads", pa.int32(), nullable=False),  # inside one operation
         pa.field("across", pa.int32(), nullable=False),  # independent operations at the same time
         pa.field("condition", pa.string(), nullable=False),  # warm | cold | cold-keys
-        pa.field("reading", pa.string()),  # native | openfhe: who computed
+        pa.field("reading", pa.string()),  # native | openfhe
         pa.field("run", pa.int32(), nullable=False),
         pa.field("calls", pa.int64(), nullable=False),
         pa.field("seconds_per_call", pa.float64(), nullable=False),  # mean of the run
@@ -95,6 +99,7 @@ IDENTITY = (
 `identity` has the whole parameter set besides."""
 
 FILE = "bench.parquet"
+Rows = list[dict[str, Any]]
 _BOUNDS = Bounds(
     schema=BENCH_SCHEMA,
     what="table of benchmark results",
@@ -112,6 +117,112 @@ def table_of(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
         raise ValueError(f"unknown columns {unknown} in benchmark rows")
     columns = {f.name: pa.array([row.get(f.name) for row in listed], f.type) for f in BENCH_SCHEMA}
     return pa.table(columns, schema=BENCH_SCHEMA)
+
+
+def dimensions(suite: str, point: BenchPoint) -> dict[str, Any]:
+    """The identity of a point: the columns that its rows of `BENCH_SCHEMA` share."""
+    params = point.params
+    return {
+        "point": point.key, "suite": suite, "group": point.group, "item": point.item, "size": point.size,
+        "params": params.name, "ring_dim": params.ring_dim, "slots": params.slots, "depth": params.depth,
+        "num_q": params.num_q, "num_p": params.num_p, "dnum": params.dnum, "scale_bits": params.scale_bits,
+        "scaling": str(params.scaling), "secret": params.secret, "security_asked": params.security_asked,
+        "security_bits": params.security_bits, "first_mod_bits": params.first_mod_bits, "q_bits": params.q_bits,
+        "p_bits": params.p_bits, "digit_limbs": params.digit_limbs, "parameters": json.dumps(params.to_dict()),
+        "limbs": point.limbs, "degree": point.degree, "threads": point.threads,
+        "across": point.across, "condition": point.condition, "reading": point.reading, "provenance": "measured",
+    }  # fmt: skip
+
+
+def timed(number: int, run: timing.Run) -> dict[str, Any]:
+    """What one run of a point took (`number` from 0): its columns of `BENCH_SCHEMA`."""
+    return {
+        "run": number, "calls": run.calls, "seconds_per_call": run.seconds_per_call,
+        "joules_per_call": None if run.joules is None else run.joules / run.calls, "started_s": run.started_s,
+        "total_s": run.total_s,
+        "wall_s": run.wall_s, "cpu_s": run.cpu_s, "samples_s": list(run.samples_s),
+        "calls_per_s": run.calls / run.wall_s if run.wall_s > 0 else None,
+    }  # fmt: skip
+
+
+def tidy(point: BenchPoint, rows: Rows) -> Iterable[dict[str, Any]]:
+    """Rows of the run folder's own results: one measurement each."""
+    first, common, where = rows[0], _common(point), _where(point)
+    for row in rows:
+        note = _note(where | {"run": row["run"], "calls": row["calls"]})
+        yield common | {"quantity": "seconds_per_call", "value": row["seconds_per_call"], "unit": "s", "note": note}
+    for quantity, unit in (("setup_s", "s"), ("peak_rss_bytes", "B"), ("max_abs_error", "1")):
+        if first.get(quantity) is not None:
+            yield common | {"quantity": quantity, "value": first[quantity], "unit": unit, "note": _note(where)}
+
+
+def _common(point: BenchPoint) -> dict[str, Any]:
+    kind = PRIMITIVES[point.item].kind if point.item in PRIMITIVES else None
+    return {
+        "provenance": "measured",
+        "params": point.params.name,
+        "kind": None if kind is None else str(kind),
+        "limbs": point.limbs,
+        "workload": None if point.group == "primitives" else point.item,
+    }
+
+
+def _where(point: BenchPoint) -> dict[str, Any]:
+    """The dimensions that the run folder's table has no column for."""
+    return {
+        "group": point.group, "item": point.item, "size": point.size, "ring_dim": point.params.ring_dim,
+        "depth": point.params.depth, "dnum": point.params.dnum, "threads": point.threads, "across": point.across,
+        "condition": point.condition, "reading": point.reading,
+    }  # fmt: skip
+
+
+def _note(values: dict[str, Any]) -> str:
+    return json.dumps(values, separators=(",", ":"))
+
+
+def event_rows(point: BenchPoint, events: Sequence[str], region: Callable[[], Any], calls: int | None) -> Rows:
+    """Events a call, counted in a separate pass. An event that the machine cannot count has no value, and a reason."""
+    from penstock.measure.perf import Counters
+
+    with Counters(list(events)) as counters:
+        counters.on()
+        done = region()
+        counters.off()
+    count = calls if calls is not None else int(done)
+    return [_event_row(point, row, count) for row in counters.rows()]
+
+
+_FLUSHED = Unavailable(
+    "what runs ahead of each cold call, the flush of the caches, would be counted with it: the counters cannot be "
+    "switched within microseconds",
+    "take the events of the same point with condition 'warm'",
+)
+
+
+_RECORDED = Unavailable(
+    "the record of each native call would be counted with it", "take --reading openfhe, or count a program's events"
+)
+
+
+def uncounted_events(point: BenchPoint, events: Sequence[str]) -> Rows:
+    """The rows of events of a cold point or a native call: without values, and why."""
+    why = _FLUSHED if point.condition != "warm" else _RECORDED
+    return [_event_row(point, why.row(event), 0) for event in events]
+
+
+def _event_row(point: BenchPoint, row: EventRow, calls: int) -> dict[str, Any]:
+    return _common(point) | {
+        "quantity": f"{row.event}_per_call",
+        "value": None if row.value is None else row.value / calls,
+        "unit": row.unit,
+        "note": _note(
+            _where(point)
+            | {"calls": calls, "status": row.status, "source": row.source, "reason": row.reason, "remedy": row.remedy}
+        ),
+    }
+
+
+# Reading.
 
 
 def load_results(path: str | Path) -> pa.Table:
@@ -287,7 +398,7 @@ def google_context(record: Mapping[str, Any]) -> dict[str, Any]:
         "date": record.get("started"), "executable": "penstock bench", "num_cpus": host.get("cores"),
         "mhz_per_cpu": None, "cpu_scaling_enabled": host.get("governor") not in (None, "performance"), "caches": [],
         "library_build_type": "release", "penstock_version": record.get("penstock_version"),
-        "openfhe_version": None if record["config"].get("reading") == [NATIVE] else record.get("openfhe_version"),
+        "openfhe_version": None if record.get("config", {}).get("reading") == [NATIVE] else record.get("openfhe_version"),
         "cpu_model": host.get("cpu_model"),
         "governor": host.get("governor"),
     }  # fmt: skip
@@ -347,7 +458,7 @@ def _from_google_benchmark(data: Any, where: str) -> pa.Table:
 
 
 def _imported(rows: Sequence[Mapping[str, Any]], where: str) -> pa.Table:
-    """Raises: UsageError: there are no rows, or their contents are not those of a measurement."""
+    """Raises: UsageError: there are no rows, or contents that no measurement has."""
     if not rows:
         raise UsageError(f"{where} holds no times of single runs: name another file")
     try:

@@ -70,8 +70,8 @@ class BenchSet(ABC):
 
     @abstractmethod
     def evaluator(self, threads: int, *, bootstraps: bool = False) -> Any:
-        """An evaluator of the reading, with the keys for relinearization, for a rotation by `ROTATION_STEP`, and those
-        of bootstrapping where it `bootstraps`."""
+        """An evaluator of the reading, with the keys for relinearization, for a rotation by `ROTATION_STEP`, and for
+        bootstrapping where it `bootstraps`."""
 
     @abstractmethod
     def encoding(self, values: Values, limbs: int, threads: int) -> tuple[Callable[[], Any], Reader | None]:
@@ -158,7 +158,7 @@ class StoredSet(BenchSet):
     # What is stored.
 
     def evaluator(self, threads: int, *, bootstraps: bool = False) -> OpenFheEvaluator:
-        """Its keys are those that are registered."""
+        """It uses the registered keys."""
         return OpenFheEvaluator(OpenFheContext(self.params, self.context, self.public_key, self.secret_key))
 
     def cipher(self, ev: OpenFheEvaluator, name: str, limbs: int) -> Cipher:

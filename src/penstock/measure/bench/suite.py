@@ -29,8 +29,18 @@ from penstock.measure.bench.catalogue import PRIMITIVES
 from penstock.measure.bench.cores import one_core_each
 from penstock.measure.bench.estimate import Estimate, estimate
 from penstock.measure.bench.primitives import OTHER_INPUTS, TOLERANCE, Prepared, prepare
-from penstock.measure.bench.results import BENCH_SCHEMA, FILE, read_part, table_of
-from penstock.measure.bench.rows import Rows, dimensions, event_rows, tidy, timed, uncounted_events
+from penstock.measure.bench.results import (
+    BENCH_SCHEMA,
+    FILE,
+    Rows,
+    dimensions,
+    event_rows,
+    read_part,
+    table_of,
+    tidy,
+    timed,
+    uncounted_events,
+)  # fmt: skip
 from penstock.measure.bench.spec import IN_TURNS, BenchPoint, SuitePlan
 from penstock.measure.bench.store import BenchSet, StoredSet
 from penstock.measure.energy import metered

@@ -12,8 +12,7 @@ from typing import Any
 
 from penstock.errors import CheckFailed, PenstockError
 from penstock.measure.bench import timing
-from penstock.measure.bench.results import BENCH_SCHEMA, read_part, table_of
-from penstock.measure.bench.rows import Rows, tidy
+from penstock.measure.bench.results import BENCH_SCHEMA, Rows, read_part, table_of, tidy
 from penstock.measure.bench.spec import BenchPoint, SuitePlan
 from penstock.measure.bench.suite import PROBE_POINT_S, Options, PrimitiveRuns, Runner, open_set
 from penstock.runs.folder import RunFolder

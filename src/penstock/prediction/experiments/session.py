@@ -25,7 +25,7 @@ SECTION = "experiment"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """What is measured, and where keys are kept."""
+    """The threads and the reading that are measured, and the place of keys."""
 
     threads: tuple[int, ...]
     store: Path

@@ -51,12 +51,12 @@ from penstock.system.progress import Progress
     "default: 1, 2 and all cores.",
 )
 @click.option("--only", help="Only these primitives: rotate,mult,add.")
-@click.option("--cpu", help="Of CryptOracle's files, those of the CPU with this in its name: AMD.")
+@click.option("--cpu", help="CryptOracle's files of the CPU with this in its name: AMD.")
 @click.option(
     "--build",
     type=click.Choice(BUILDS),
     default=BUILDS[0],
-    help="Of CryptOracle's files, those of this build of OpenFHE: hexl and without-hexl are of its comparison with "
+    help="CryptOracle's files of this build of OpenFHE: hexl and without-hexl belong to its comparison with "
     "Intel's HEXL.",
 )
 @click.option(

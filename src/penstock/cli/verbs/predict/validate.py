@@ -40,10 +40,10 @@ OURS = "penstock"
 @click.option(
     "--data",
     type=PATH,
-    help="A folder of CryptOracle's CSV files, in place of own results or beside those of the same CPU.",
+    help="A folder of CryptOracle's CSV files, instead of own results, or with results of the same CPU.",
 )
 @click.option("--other", type=PATH, help="Another machine's results, for unseen-machine.")
-@click.option("--cpu", help="Of CryptOracle's files, those of the CPU with this in its name.")
+@click.option("--cpu", help="CryptOracle's files of the CPU with this in its name.")
 @click.option("--other-cpu", help="The same for --other. Default: as --cpu.")
 @click.option(
     "--reading",
