@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.cli.output import progress_console
+from penstock.cli.output import say
 from penstock.prediction.importers import ImportLog
 
 _SHOWN_BAD = 5
@@ -11,18 +11,14 @@ _SHOWN_BAD = 5
 def tell_imported(log: ImportLog) -> None:
     """One line for each file that was used, each reason for leaving timings out, each warning and each bad row."""
     for path, timings in log.used.items():
-        _note(f"used: {timings} timings of {path}")
+        say(f"used: {timings} timings of {path}")
     for reason, timings in log.left_out.items():
-        _note(f"left out: {timings} timings: {reason}")
+        say(f"left out: {timings} timings: {reason}")
     for text in log.warnings:
-        _note(f"warning: {text}", "yellow")
+        say(f"warning: {text}", style="yellow")
     if log.bad:
-        _note(f"warning: {len(log.bad)} bad rows were left out", "yellow")
+        say(f"warning: {len(log.bad)} bad rows were left out", style="yellow")
         for text in log.bad[:_SHOWN_BAD]:
-            _note(f"  {text}", "yellow")
+            say(f"  {text}", style="yellow")
         if len(log.bad) > _SHOWN_BAD:
-            _note(f"  and {len(log.bad) - _SHOWN_BAD} more; --format json lists all", "yellow")
-
-
-def _note(text: str, style: str | None = None) -> None:
-    progress_console.print(text, markup=False, highlight=False, style=style)
+            say(f"  and {len(log.bad) - _SHOWN_BAD} more; --format json lists all", style="yellow")

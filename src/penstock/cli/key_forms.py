@@ -8,19 +8,14 @@ from typing import Any
 
 from rich.console import Console
 
-from penstock.cli.output import table_of
-from penstock.units import format_bytes
-from penstock.unpriced import shown_total
+from penstock.cli.output import draw_rows
 
 
 def draw_forms(console: Console, rows: Sequence[dict[str, Any]], key_limbs: Mapping[str, int]) -> None:
     """Draw the bytes of a program's keys in each form, and the limbs at which truncated keys end."""
-    table = table_of("form of all keys | >stored | >of full", no_wrap=True)
-    for row in rows:
-        ratio = "-" if row["ratio_to_full"] is None else f"{row['ratio_to_full']:.3f}"
-        table.add_row(row["key_form"], shown_total(row, "stored_key_bytes", format_bytes), ratio)
+    columns = "form of all keys=key_form | >stored=stored_key_bytes:bytes | >of full=ratio_to_full:{:.3f}"
     console.print()
-    console.print(table)
+    draw_rows(console, rows, columns, no_wrap=True)
     ends = ", ".join(
         f"{count} at {limbs}" for limbs, count in sorted(Counter(key_limbs.values()).items(), reverse=True)
     )

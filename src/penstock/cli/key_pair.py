@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from penstock.cli.options import FILE
-from penstock.cli.output import progress_console
+from penstock.cli.output import say
 from penstock.keystore.pairs import pair_in
 from penstock.params.ckks import CkksParameters
 
@@ -43,4 +43,4 @@ def open_pair(folder: Path, params: CkksParameters, passphrase_file: Path | None
 
 def warn(message: str) -> None:
     """A line on stderr."""
-    progress_console.print(f"warning: {message}", highlight=False, soft_wrap=True)
+    say(f"warning: {message}")

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TextIO, TypeVar
+from typing import Any, Literal, NamedTuple, TextIO, TypeVar
 
 import click
 from rich.console import Console
 from rich.table import Table
 
-from penstock.cli.terminal import PlainConsole
+from penstock.cli.options import quiet_option
+from penstock.cli.terminal import PlainConsole, print_wide
 from penstock.errors import UsageError
-from penstock.system.files import check_target
+from penstock.system.files import check_target, write_atomic
 from penstock.system.plain import plain as plain
-from penstock.units import format_named
+from penstock.units import format_bytes, format_named, format_rate, format_seconds
 from penstock.unpriced import shown_total
 
 FORMATS = ("table", "json", "csv")
@@ -26,6 +28,8 @@ PIPE_WIDTH = 200
 WIDEST = 100_000
 """Characters of a line that a table of rows may take in a file or a pipe."""
 F = TypeVar("F", bound=Callable[..., Any])
+Own = Mapping[str, Callable[[Mapping[str, Any]], str]]
+"""Name of a column -> the cell of a row."""
 
 progress_console = PlainConsole(stderr=True)
 """Progress and warnings go to stderr, and progress only to a terminal."""
@@ -42,11 +46,21 @@ def format_option(command: F) -> F:
     )(command)
 
 
-def say_choice(note: str | None) -> None:
+def output_options(command: F) -> F:
+    """`--quiet` and `--format`."""
+    return quiet_option(format_option(command))
+
+
+def say(text: str, *, quiet: bool = False, style: str | None = None) -> None:
+    """A line on stderr, which a pipe gets whole; none if `quiet`."""
+    if not quiet:
+        progress_console.print(text, markup=False, highlight=False, soft_wrap=True, style=style)
+
+
+def say_choice(note: str | None, *, quiet: bool = False) -> None:
     """Name the parameter set that was chosen for the user, and why."""
     if note is not None:
-        said = note if note.startswith("warning: ") else f"note: {note}"
-        progress_console.print(said, markup=False, highlight=False, soft_wrap=True)
+        say(note if note.startswith("warning: ") else f"note: {note}", quiet=quiet)
 
 
 def slot_rows(values: Any, *, is_complex: bool) -> list[dict[str, Any]]:
@@ -108,24 +122,99 @@ def draw_verdict(console: Console, verdict: str) -> None:
     console.print(f"verdict: {verdict}", highlight=False, markup=False, soft_wrap=True)
 
 
-def table_of(headings: str, *, no_wrap: bool = False, **options: Any) -> Table:
-    """A table without a frame. `headings` are parted by ` | `; one that starts with `>` is of a column flush right."""
-    drawn = Table(**({"box": None, "pad_edge": False} | options))
+def table_of(headings: str, *, no_wrap: bool | str = False, fold: bool = False, **options: Any) -> Table:
+    """A table without a frame.
+
+    Args:   headings: parted by ` | `; one that starts with `>` is of a column flush right, and `*3` behind one is its
+            share of the width; no_wrap: all columns, or all but this; fold: long cells go on in the next line;
+            options: of `rich.table.Table`.
+    """
+    drawn = Table(**({"box": None, "pad_edge": fold} | options))
     for heading in headings.split(" | "):
+        title, _, ratio = heading.removeprefix(">").partition("*")
         justify: Literal["left", "right"] = "right" if heading.startswith(">") else "left"
-        drawn.add_column(heading.removeprefix(">"), justify=justify, no_wrap=no_wrap)
+        overflow: Literal["fold", "ellipsis"] = "fold" if fold else "ellipsis"
+        share = int(ratio) if ratio else None
+        drawn.add_column(
+            title,
+            justify=justify,
+            no_wrap=no_wrap is True or no_wrap not in (False, title),
+            overflow=overflow,
+            ratio=share,
+        )
     return drawn
 
 
-def folding_table(title: str, headings: str) -> Table:
-    """A table whose cells fold. Headings are as in `table_of`; `*3` behind one is its share of the width."""
-    drawn = Table(title=title, box=None)
-    for each in headings.split(" | "):
-        heading, _, ratio = each.partition("*")
-        justify: Literal["left", "right"] = "right" if heading.startswith(">") else "left"
-        shared = int(ratio) if ratio else None
-        drawn.add_column(heading.removeprefix(">"), justify=justify, overflow="fold", ratio=shared)
+def rows_table(
+    rows: Iterable[Mapping[str, Any]],
+    columns: str,
+    own: Own | None = None,
+    *,
+    section: str = "",
+    once: str = "",
+    **options: Any,
+) -> Table:
+    """A table with a line for each row, whose cells are read by the names of columns.
+
+    Args:   columns: parted by ` | `, each `HEADING=NAME:TEXT`. HEADING is as in `table_of`. NAME is the row's column,
+            HEADING itself if omitted. TEXT is a format (`{:.1%}`), `bytes` (in decimal and binary units), `GB`,
+            `GB/s`, `rate` or `seconds`; if omitted, the value has the unit that NAME ends in. An unknown value is a
+            dash, or what `shown_total` says. own: NAME -> the cell of a row, for cells that are made of several
+            columns; section: a line apart where this column changes; once: a column whose cell is empty where it is
+            that of the row above; options: as of `table_of`.
+    """
+    read = [_Column.read(text, own or {}) for text in columns.split(" | ")]
+    drawn = table_of(" | ".join(column.heading for column in read), **options)
+    above: Mapping[str, Any] = {}
+    for row in rows:
+        if section and above and above[section] != row[section]:
+            drawn.add_section()
+        repeated = once and above and above[once] == row[once]
+        drawn.add_row(*("" if repeated and column.name == once else column.cell(row) for column in read))
+        above = row
     return drawn
+
+
+def draw_rows(
+    console: Console,
+    rows: Iterable[Mapping[str, Any]],
+    columns: str,
+    own: Own | None = None,
+    *,
+    wide: bool = False,
+    **options: Any,
+) -> None:
+    """Print the table of `rows_table`; `wide`: whole, however narrow the terminal is."""
+    drawn = rows_table(rows, columns, own, **options)
+    if wide:
+        print_wide(console, drawn)
+    else:
+        console.print(drawn)
+
+
+_WRITTEN: Mapping[str, Callable[[Any], str]] = {
+    "bytes": format_bytes, "seconds": format_seconds, "rate": format_rate, "GB": lambda value: f"{value / 1e9:.4g} GB",
+    "GB/s": lambda value: f"{value / 1e9:.4g} GB/s",
+}  # fmt: skip
+"""Texts of values that are named in place of a format."""
+
+
+class _Column(NamedTuple):
+    """A column of `rows_table`."""
+
+    heading: str
+    name: str
+    cell: Callable[[Mapping[str, Any]], str]
+
+    @classmethod
+    def read(cls, text: str, own: Own) -> _Column:
+        heading, _, source = text.partition("=")
+        name, _, form = source.partition(":")
+        name = name or heading.removeprefix(">").partition("*")[0]
+        if name in own:
+            return cls(heading, name, own[name])
+        written = _WRITTEN.get(form) or (form.format if form else partial(shown, name))
+        return cls(heading, name, lambda row: shown_total(row, name, written))
 
 
 def write_csv(file: TextIO, rows: Sequence[Mapping[str, Any]], names: Sequence[str] = ()) -> None:
@@ -139,6 +228,23 @@ def write_csv(file: TextIO, rows: Sequence[Mapping[str, Any]], names: Sequence[s
         writer.writeheader()
         for row in rows:
             writer.writerow({k: _cell(v) for k, v in row.items()})
+
+
+def write_rows(path: Path, result: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, force: bool) -> None:
+    """Write rows, or one object, to a .json or .csv file. Raises: WouldOverwrite: it exists, and not `force`."""
+    text = io.StringIO()
+    if path.suffix == ".csv":
+        write_csv(text, [] if isinstance(result, Mapping) else result)
+    else:
+        text.write(json.dumps(plain(result), indent=2, allow_nan=False) + "\n")
+    write_atomic(path, text.getvalue().encode(errors="backslashreplace"), force=force)
+
+
+def rows_target(path: Path, *, force: bool) -> None:
+    """Before rows are made. Raises: UsageError: a file that is not .json or .csv; WouldOverwrite: not `force`."""
+    if path.suffix not in (".json", ".csv"):
+        raise UsageError(f"-o {path}: rows are written as .json or .csv; name the file so")
+    check_target(path, force=force)
 
 
 def _cell(value: Any) -> Any:

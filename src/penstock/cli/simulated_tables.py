@@ -7,13 +7,12 @@ from typing import Any
 
 from rich.console import Console
 
-from penstock.cli.output import table_of
-from penstock.cli.terminal import print_wide
+from penstock.cli.output import Own, draw_rows
 from penstock.simulation.crowd import Crowd, verdict
 from penstock.simulation.inside.schedule import Schedule
 from penstock.simulation.rows import each_once
 from penstock.units import format_bytes, format_seconds
-from penstock.unpriced import UNKNOWN, bounded, reason, shown_total
+from penstock.unpriced import AT_LEAST, UNKNOWN, bounded, reason, shown_total
 
 
 def draw_points(
@@ -31,29 +30,21 @@ def draw_points(
     console.print(f"{each_once(first['workload'])} at {_sets(rows)}, simulated", highlight=False)
     written, shared = "written_bytes" in first, first.get("tenants") is not None
     several = len(rows) > 1 and bool(first["total_s"])
-    headings = "machine | tier | mode | on chip | >compute | >I/O | >total | >slowdown | >80 % needs"
-    if several:
-        headings = headings.replace(">total |", ">total | >of first |")
-    if shared:
-        headings = headings.replace(">slowdown", ">total/compute | >worst tenant")
-    table = table_of(headings + " | >written back" * written, no_wrap=True)
+    columns = "machine=marked | tier | mode=paced | on chip=held | >compute=compute_s | >I/O=io_s | >total=total_s"
+    columns += " | >of first=of_first" * several
+    columns += f" | >{'total/compute' if shared else 'slowdown'}=slowdown:{{:.4g}}x"
+    columns += " | >worst tenant=tenant_slowdown:{:.4g}x" * shared + " | >80 % needs=needs"
     ratio = {(machine, tier): value for machine, tier, value in needed}
-    for row in rows:
-        table.add_row(
-            row["machine"] + " *" * (row["machine"] in uncalibrated),
-            row["tier"],
-            _mode_of(row),
-            _on_chip_of(row),
-            *(_t(row, name) for name in ("compute_s", "io_s", "total_s")),
-            *([_x(row["total_s"] and row["total_s"] / first["total_s"], 3)] if several else []),
-            _x(row["slowdown"]),
-            *([_x(row["tenant_slowdown"])] if shared else []),
-            f"{needs:.2%} hits"
-            if (needs := ratio.get((row["machine"], row["tier"]))) is not None and row["mode"] == "serial"
-            else "-",
-            *([_b(row["written_bytes"])] if written else []),
-        )
-    print_wide(console, table)
+
+    def needs(row: Mapping[str, Any]) -> str:
+        share = ratio.get((row["machine"], row["tier"])) if row["mode"] == "serial" else None
+        return "-" if share is None else f"{share:.2%} hits"
+
+    own: Own = {
+        **_HELD, "marked": lambda row: row["machine"] + " *" * (row["machine"] in uncalibrated), "needs": needs,
+        "of_first": lambda row: _x(row["total_s"] and row["total_s"] / first["total_s"], 3),
+    }  # fmt: skip
+    draw_rows(console, rows, columns + " | >written back=written_bytes" * written, own, wide=True, no_wrap=True)
     if any(row["machine"] in uncalibrated for row in rows):
         console.print("*: no published run of this machine was used; its share of the peak rates is assumed")
     if several:
@@ -73,24 +64,18 @@ def draw_crowd(console: Console, rows: Sequence[Mapping[str, Any]], crowd: Crowd
     first = rows[0]
     program = first["workload"].split("+")[0]
     console.print(f"{program} at {_sets(rows)}, simulated; each tenant has its own keys", highlight=False)
-    table = table_of(
-        "machine | memory | mode | on chip | >tenants | >compute | >I/O | >last end | >times its compute "
-        "| >times alone",
-        no_wrap=True,
-    )
     points: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for row in rows:
         points.setdefault((row["machine"], row["tier"], _mode_of(row), _held(row)), []).append(row)
-    for point, mine in points.items():
-        for row in mine:
-            table.add_row(
-                *point,
-                str(row["num_tenants"]),
-                *(_t(row, name) for name in ("compute_s", "io_s", "total_s")),
-                _x(row["tenant_slowdown"]),
-                _x(row["times_alone"]),
-            )
-    print_wide(console, table)
+    draw_rows(
+        console,
+        [row for mine in points.values() for row in mine],
+        "machine | memory=tier | mode=paced | on chip=held | >tenants=num_tenants | >compute=compute_s | >I/O=io_s "
+        "| >last end=total_s | >times its compute=tenant_slowdown:{:.4g}x | >times alone=times_alone:{:.4g}x",
+        {**_HELD, "held": _held},
+        wide=True,
+        no_wrap=True,
+    )
     console.print("'times its compute': last end over a tenant's own compute time, every key at hand", highlight=False)
     console.print("'times alone': last end over the end of a tenant alone in the same memory", highlight=False)
     for point, mine in points.items():
@@ -109,23 +94,12 @@ def draw_hosts(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     """A table of cluster rows."""
     first = rows[0]
     console.print(f"{first['workload']} at {_sets(rows)}, simulated, {first['topology'].split(':')[0]}")
-    # Only where it tells rows apart.
-    kept = len({_on_chip_of(row) for row in rows}) > 1
-    left = f"machine | tier | mode{' | on chip' * kept} | network | partition"
-    table = table_of(f"{left} | >hosts | >compute | >I/O | >communication | >total | >speedup", no_wrap=True)
-    for row in rows:
-        table.add_row(
-            row["machine"],
-            row["tier"],
-            _mode_of(row),
-            *((_on_chip_of(row),) if kept else ()),
-            row["network"] or "-",
-            row["partition"],
-            str(row["hosts"]),
-            *(_t(row, name) for name in ("compute_s", "io_s", "communication_s", "total_s")),
-            _x(row["speedup"], 3),
-        )
-    print_wide(console, table)
+    apart = len({_on_chip_of(row) for row in rows}) > 1
+    columns = (
+        f"machine | tier | mode=paced{' | on chip=held' * apart} | network | partition | >hosts | >compute=compute_s"
+    )
+    columns += " | >I/O=io_s | >communication=communication_s | >total=total_s | >speedup=speedup:{:.3g}x"
+    draw_rows(console, rows, columns, _HELD, wide=True, no_wrap=True)
     if any(row["programs"] > 1 for row in rows):
         console.print("by-tenant: a program on every host; 'speedup' is programs a second")
 
@@ -157,38 +131,25 @@ def draw_levels(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     console.print(f"{each_once(first['workload'])} at {first['params']}, simulated", highlight=False)
     for row in rows:
         ahead = "" if row["prefetch"] is None else f", prefetch {row['prefetch']}"
-        slower = "" if row["slowdown"] is None else f", {_x(row['slowdown'])} {_whose(row)} {_s(row['compute_s'])}"
+        slower = (
+            ""
+            if row["slowdown"] is None
+            else f", {_x(row['slowdown'])} {_whose(row)} {format_seconds(row['compute_s'])}"
+        )
         if row.get("tenant_slowdown") is not None:
             slower += f"; the worst tenant ends at {_x(row['tenant_slowdown'])} its own"
         console.print(
             f"\n{row['machine']}, {row['mode']}{ahead}: {_t(row, 'total_s')}{slower}", highlight=False, markup=False
         )
-        table = table_of(
-            "level | holds | policy | >taken | >accesses hit | >served | >channel | >written | >busy | >decoding "
-            "| >energy",
+        draw_rows(
+            console,
+            [_level(level, written="written_bytes" in row) for level in row["levels"]],
+            "level | holds | policy | >taken=taken_bytes | >accesses hit=hit:{:.2%} | >served=served_bytes "
+            "| >channel=channel_bytes | >written=written_bytes | >busy=busy_s | >decoding=decode_s "
+            "| >energy=energy_j:{:.4g} J",
+            wide=True,
             no_wrap=True,
         )
-        for level in row["levels"]:
-            if level["hits"] is None:  # an operation without a price may read and write there
-                held = "everything" if level["policy"] is None else _b(level["capacity_bytes"])
-                table.add_row(level["level"], held, level["policy"] or "-", *[UNKNOWN] * 8)
-                continue
-            taken = level["reserved_bytes"] + level["pinned_bytes"]
-            found = level["hits"] + level["misses"]
-            table.add_row(
-                level["level"],
-                "everything" if level["policy"] is None else _b(level["capacity_bytes"]),
-                level["policy"] or "-",
-                _b(taken) if taken else "-",
-                f"{level['hits'] / found:.2%}" if found else "-",
-                _b(level["served_bytes"]),
-                _b(level["channel_bytes"]),
-                _b(level["written_bytes"]) if "written_bytes" in row else "-",
-                _s(level["busy_s"]),
-                _s(level["decode_s"]) if level["decode_s"] else "-",
-                "-" if level["energy_j"] is None else f"{level['energy_j']:.4g} J",
-            )
-        print_wide(console, table)
     draw_tenants(console, rows)
 
 
@@ -196,24 +157,31 @@ def draw_tenants(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     """The end of each program that shares the machine, and the time that it waited for others."""
     if not any(row.get("tenants") for row in rows):
         return
-    table = table_of(
-        "machine | tier | mode | program | >operations | >compute | >loaded | >ends | >slowdown", no_wrap=True
-    )
-    for row in rows:
-        for tenant in row["tenants"]:
-            table.add_row(
-                row["machine"],
-                row["tier"],
-                row["mode"],
-                tenant["tenant"],
-                str(tenant["num_operations"]),
-                _t(tenant, "compute_s"),
-                shown_total(tenant, "io_bytes", _b),
-                _t(tenant, "finish_s"),
-                _x(tenant["slowdown"]),
-            )
+    tenants = [{**tenant, **{name: row[name] for name in _WHERE}} for row in rows for tenant in row["tenants"]]
     console.print()
-    print_wide(console, table)
+    draw_rows(
+        console,
+        tenants,
+        "machine | tier | mode | program=tenant | >operations=num_operations | >compute=compute_s | >loaded=io_bytes "
+        "| >ends=finish_s | >slowdown=slowdown:{:.4g}x",
+        wide=True,
+        no_wrap=True,
+    )
+
+
+def _level(level: Mapping[str, Any], *, written: bool) -> dict[str, Any]:
+    """A level of memory as a row; an operation without a price may read and write there."""
+    row = {**level, "holds": "everything" if level["policy"] is None else _b(level["capacity_bytes"])}
+    if level["hits"] is None:
+        unknown = ["hit", "taken_bytes", "written_bytes", *_SUMS]
+        return row | dict.fromkeys(unknown) | {AT_LEAST: dict.fromkeys(unknown)}
+    asked = level["hits"] + level["misses"]
+    return row | {
+        "taken_bytes": level["reserved_bytes"] + level["pinned_bytes"] or None,
+        "hit": level["hits"] / asked if asked else None,
+        "written_bytes": level["written_bytes"] if written else None,
+        "decode_s": level["decode_s"] or None,
+    }
 
 
 def draw_locality(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -223,33 +191,19 @@ def draw_locality(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
         f"{first['workload']} at {first['params']}, simulated; prefetching takes its buffer from the same memory",
         highlight=False,
     )
-    table = table_of(
-        "machine | tier | runtime | >memory | >buffer | >bytes hit | >loaded | >saved | >total | >saved  | >slowdown",
+    draw_rows(
+        console,
+        rows,
+        "machine | tier | runtime | >memory=memory_bytes | >buffer=prefetch_buffer_bytes | >bytes hit=hit_ratio:{:.2%} "
+        "| >loaded=io_bytes | >saved=saved_bytes_share:{:.1%} | >total=total_s | >saved =saved_s_share:{:.1%} "
+        "| >slowdown=slowdown:{:.4g}x",
+        wide=True,
         no_wrap=True,
     )
-    for row in rows:
-        table.add_row(
-            row["machine"],
-            row["tier"],
-            row["runtime"],
-            _b(row["memory_bytes"]),
-            _b(row["prefetch_buffer_bytes"]),
-            "-" if row["hit_ratio"] is None else f"{row['hit_ratio']:.2%}",
-            _b(row["io_bytes"]),
-            _share(row["saved_bytes_share"]),
-            _s(row["total_s"]),
-            _share(row["saved_s_share"]),
-            _x(row["slowdown"]),
-        )
-    print_wide(console, table)
 
 
 def _b(value: float | None) -> str:
     return "-" if value is None else format_bytes(value).split(" (")[0]
-
-
-def _s(value: float) -> str:
-    return format_seconds(value)
 
 
 def _t(row: Mapping[str, Any], name: str) -> str:
@@ -266,8 +220,11 @@ def _whose(row: Mapping[str, Any]) -> str:
     return "its compute" if row.get("tenants") is None else "the compute of all programs,"
 
 
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1%}"
+_HELD: Own = {"paced": _mode_of, "held": _on_chip_of}
+"""Columns of simulated rows that are made of several."""
+_WHERE = ("machine", "tier", "mode")
+_SUMS = ("served_bytes", "channel_bytes", "busy_s", "decode_s", "energy_j")
+"""Of a level of memory."""
 
 
 def schedule_facts(schedule: Schedule, off_chip_s: float | None, unpriced: Mapping[str, int]) -> dict[str, Any]:

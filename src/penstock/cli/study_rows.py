@@ -4,51 +4,38 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
-from penstock.cli.output import folding_table, progress_console
-from penstock.errors import UsageError
+from penstock.cli.output import rows_table, say
 from penstock.studies.headlines import neighbours_text
 from penstock.system.files import os_errors
 
 
 def study_table(title: str, rows: Iterable[Mapping[str, Any]]) -> Table:
     """One line a row, the groups apart."""
-    drawn = folding_table(title, "row | >published | >calibrated | > | >first principles | >error | note*3")
-    last = None
-    for row in rows:
-        if last not in (None, row["group"]):
-            drawn.add_section()
-        last = row["group"]
-        drawn.add_row(
-            row["id"],
-            number(row["published"]),
-            number(row["calibrated"]),
-            percent(row["error_calibrated"]),
-            number(row["first_principles"]),
-            percent(row["error_first_principles"]),
-            row["note"],
-        )
-    return drawn
+    columns = "row=id | >published=published:{:.4g} | >calibrated=calibrated:{:.4g} | >=error_calibrated "
+    columns += "| >first principles=first_principles:{:.4g} | >error=error_first_principles | note*3"
+    own = {name: partial(_percent, name) for name in ("error_calibrated", "error_first_principles")}
+    return rows_table(rows, columns, own, section="group", title=title, fold=True)
 
 
-def headline_table(found: Iterable[Mapping[str, Any]]) -> Table:
+def headline_table(headlines: Iterable[Mapping[str, Any]]) -> Table:
     """A line for each headline: the reading behind it and the values of its neighbours."""
-    headings = "headline*3 | >published*1 | >ours*1 | rests on*4 | neighbours*4"
-    drawn = folding_table("What each headline rests on", headings)
-    for each in found:
-        drawn.add_row(
-            each["id"],
-            number(each["published"]),
-            number(each["first_principles"]),
-            each["rests_on"],
-            neighbours_text(each),
-        )
-    return drawn
+    columns = "headline*3=id | >published*1=published:{:.4g} | >ours*1=first_principles:{:.4g} "
+    columns += "| rests on*4=rests_on | neighbours*4"
+    title = "What each headline rests on"
+    return rows_table(headlines, columns, {"neighbours": neighbours_text}, title=title, fold=True)
+
+
+def say_figures(paths: Iterable[Path]) -> None:
+    """Name the figures that are written, each when it is."""
+    for path in paths:
+        say(f"figure written to {path}")
 
 
 def make_folder(folder: Path) -> None:
@@ -65,15 +52,5 @@ def make_folder(folder: Path) -> None:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
 
 
-def tell_written(figures: Sequence[Path]) -> None:
-    """Say where each figure is."""
-    for path in figures:
-        progress_console.print(f"figure written to {path}", markup=False)
-
-
-def number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
-
-
-def percent(value: float | None) -> str:
-    return "" if value is None else f"{value:+.1%}"
+def _percent(name: str, row: Mapping[str, Any]) -> str:
+    return "" if row[name] is None else f"{row[name]:+.1%}"

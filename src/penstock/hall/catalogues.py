@@ -17,8 +17,7 @@ from penstock.machines.drives import drive_names, load_drive
 from penstock.params import catalogue as sets
 from penstock.params.ckks import CkksParameters
 from penstock.params.rlwe import KeyForm, form_of
-from penstock.params.sizes import size_report
-from penstock.params.spec import modulus_bits
+from penstock.params.sizes import set_row, size_report
 from penstock.simulation.caches import POLICIES
 from penstock.simulation.names import one_of
 from penstock.traces import is_trace_file
@@ -177,17 +176,9 @@ def _drives() -> list[Row]:
 def _parameters() -> list[Row]:
     rows = []
     for each in map(sets.get, sets.names()):
-        found = size_report(each)
-        rows.append(
-            {
-                "name": each.name,
-                "description": f"N = 2^{each.ring_dim.bit_length() - 1}, {each.num_q}+{each.num_p} limbs",
-                "library": each.library, "ring_dim": each.ring_dim, "slots": each.slots, "depth": each.depth,
-                "dnum": each.dnum, "scale_bits": each.scale_bits, "log_qp": modulus_bits(each)[1],
-                "security_bits": each.security_bits, "rotation_key_bytes": found["rotation_key_bytes"],
-                "ciphertext_bytes": found["ciphertext_bytes"],
-            }
-        )  # fmt: skip
+        row = set_row(each)
+        size = f"N = 2^{each.ring_dim.bit_length() - 1}, {each.num_q}+{each.num_p} limbs"
+        rows.append({"name": row.pop("name"), "description": size, **row})
     return rows
 
 

@@ -23,11 +23,6 @@ _Task: TypeAlias = "Chunk | int"
 """A chunk to play, or the number of a program to price."""
 
 
-def available_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def play_here(plan: Plan, chunks: Sequence[Chunk], on_played: OnPlayed) -> None:
     """One chunk after another, in this process."""
     index, priced = -1, None

@@ -11,12 +11,13 @@ from typing import Any
 from penstock.machines import assumptions
 from penstock.runs.folder import RunFolder
 from penstock.simulation.cluster.simgrid import find_python
-from penstock.sweeps.local import available_cores, play_here, play_in_processes
+from penstock.sweeps.local import play_here, play_in_processes
 from penstock.sweeps.play import Played
 from penstock.sweeps.points import Plan
 from penstock.sweeps.scheduler import play_on_cluster
 from penstock.sweeps.spec import SweepSpec
 from penstock.sweeps.store import ChunkStore
+from penstock.system.host import available_cores
 from penstock.system.progress import Progress
 
 MOST_WARNINGS = 50

@@ -40,12 +40,17 @@ def source_commit() -> str | None:
     return f"{commit}+changes" if commit and git("status", "--porcelain", "--", ".") else commit
 
 
+def available_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def host_description() -> dict[str, Any]:
     """What the measurements depend on; `None` where this system does not say. Names neither host nor user."""
     frequency = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
     return {
         "cpu_model": _field(Path("/proc/cpuinfo"), "model name") or platform.processor() or None,
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": available_cores(),
         "memory_bytes": installed_memory_bytes(),
         "kernel": f"{platform.system()} {platform.release()}",
         "architecture": platform.machine(),

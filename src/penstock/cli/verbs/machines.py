@@ -8,11 +8,10 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from penstock.cli.lazy import NamedVerbs
-from penstock.cli.options import PATH, quiet_option
-from penstock.cli.output import emit, format_option, progress_console, table_of
+from penstock.cli.options import PATH
+from penstock.cli.output import Own, draw_rows, emit, format_option, output_options, say
 from penstock.errors import UsageError
 from penstock.fit.kernel_rates import WORDS, kernel_machine, line_rows, read_kernels
 from penstock.machines import Machine, Overlap, load_machine, machine_names
@@ -31,7 +30,7 @@ from penstock.prediction.machine_tables import (
     value_rows,
 )
 from penstock.system.files import check_target
-from penstock.units import format_bytes, format_seconds
+from penstock.units import format_named
 from penstock.unpriced import shown_total
 
 
@@ -139,8 +138,7 @@ def check(name: str, output_format: str) -> None:
     help="Take the timings on words of this width. Needed where FILE has both.",
 )
 @click.option("--force", is_flag=True, help="Replace an existing file.")
-@quiet_option
-@format_option
+@output_options
 def import_kernels(
     file: Path, output: Path, name: str | None, word_bits: str | None, force: bool, quiet: bool, output_format: str
 ) -> None:
@@ -163,44 +161,33 @@ def import_kernels(
     write_machine(machine, output, force=force)
     rows = line_rows(lines)
     emit(rows, output_format, table=lambda console: _draw_kernels(console, rows))
-    if not quiet:
-        for each in missing(machine):
-            if each.field.startswith("gpu."):
-                text = f"note: {each.field.rpartition('.')[2]} was not measured: {each.taken}"
-                progress_console.print(text, markup=False, highlight=False)
-        progress_console.print(f"machine written to {output}", markup=False, highlight=False)
+    for absent in missing(machine):
+        if absent.field.startswith("gpu."):
+            say(f"note: {absent.field.rpartition('.')[2]} was not measured: {absent.taken}", quiet=quiet)
+    say(f"machine written to {output}", quiet=quiet)
 
 
 def _draw_kernels(console: Console, rows: list[dict[str, Any]]) -> None:
-    drawn = table_of("measured | >timings | >limbs | >rate a second | of | >start | >worst error", no_wrap=True)
-    for row in rows:
-        first, last = row["limbs_from"], row["limbs_to"]
-        drawn.add_row(
-            row["kernel"],
-            str(row["timings"]),
-            str(first) if first == last else f"{first}-{last}",
-            f"{row['rate_per_s']:.4g}",
-            row["measure"],
-            format_seconds(row["start_s"]),
-            f"{row['worst_error']:.1%}",
-        )
-    console.print(drawn)
+    draw_rows(
+        console,
+        rows,
+        "measured=kernel | >timings | >limbs | >rate a second=rate_per_s:{:.4g} | of=measure | >start=start_s "
+        "| >worst error=worst_error:{:.1%}",
+        {"limbs": lambda row: "-".join(dict.fromkeys(map(str, (row["limbs_from"], row["limbs_to"]))))},
+        no_wrap=True,
+    )
 
 
 def _draw_check(console: Console, found: dict[str, Any]) -> None:
     console.print(f"{found['name']}: {found['title']}", highlight=False, markup=False)
     if found["missing"]:
-        drawn = table_of("missing | taken instead | in results | source")
-        for row in found["missing"]:
-            drawn.add_row(row["field"], row["taken"], "yes" if row["in_results"] else "no", row["source"])
-        console.print(drawn)
+        in_results = {"in_results": lambda row: "yes" if row["in_results"] else "no"}
+        columns = "missing=field | taken instead=taken | in results=in_results | source"
+        draw_rows(console, found["missing"], columns, in_results)
     for kind in ("assumed", "calibrated"):
         if found[kind]:
-            drawn = table_of(f"{kind} | value | source")
-            for row in found[kind]:
-                drawn.add_row(row["field"], row["text"], row["source"])
             console.print()
-            console.print(drawn)
+            draw_rows(console, found[kind], f"{kind}=field | value=text | source")
     for text in found["disputed"]:
         console.print(f"\ndisputed: {text}", highlight=False, markup=False)
     missing, assumed, calibrated = (len(found[kind]) for kind in ("missing", "assumed", "calibrated"))
@@ -211,23 +198,19 @@ def _draw_check(console: Console, found: dict[str, Any]) -> None:
 
 
 def _draw_list(console: Console, rows: list[dict[str, Any]]) -> None:
-    drawn = table_of(
-        "name | word | clusters x lanes | on chip | area | power | utilisation | params | assumed", no_wrap=True
+    kinds = ("datasheet", "measured", "calibrated", "assumed")
+    own: Own = {
+        "units": lambda row: "-" if row["lanes"] is None else f"{row['clusters']} x {row['lanes']}",
+        "utilisation": lambda row: (
+            "-" if row["utilisation"] is None else f"{row['utilisation']:.1%} {row['utilisation_kind']}"
+        ),
+        "assumed": lambda row: f"{row['num_assumed']} of {sum(row[f'num_{kind}'] for kind in kinds)}",
+    }
+    columns = (
+        "name | word=word_bits:{:g} bit | clusters x lanes=units | on chip=on_chip_bytes | area=area_mm2:{:g} mm2 "
     )
-    for row in rows:
-        values = sum(row[f"num_{kind}"] for kind in ("datasheet", "measured", "calibrated", "assumed"))
-        drawn.add_row(
-            row["name"],
-            _shown(row["word_bits"], " bit"),
-            "-" if row["lanes"] is None else f"{row['clusters']} x {row['lanes']}",
-            "-" if row["on_chip_bytes"] is None else format_bytes(row["on_chip_bytes"]).split(" (")[0],
-            _shown(row["area_mm2"], " mm2"),
-            _shown(row["power_w"], " W"),
-            "-" if row["utilisation"] is None else f"{row['utilisation']:.1%} {row['utilisation_kind']}",
-            row["native_params"] or "-",
-            f"{row['num_assumed']} of {values}",
-        )
-    console.print(drawn)
+    columns += "| power=power_w:{:g} W | utilisation | params=native_params | assumed"
+    draw_rows(console, rows, columns, own, no_wrap=True)
     console.print(
         "\nassumed: values that no source at hand states; 'penstock machines show NAME' has every value and source.",
         highlight=False,
@@ -239,12 +222,9 @@ def _draw_machine(console: Console, machine: Machine, found: dict[str, Any]) -> 
     if machine.description:
         console.print(machine.description, highlight=False)
     console.print(f"units {machine.overlap}: {machine.overlap_source}\n", highlight=False)
-    drawn = Table(box=None, pad_edge=False)
-    for column in ("value", "", "kind", "source"):
-        drawn.add_column(column, no_wrap=column != "source", overflow="fold")
-    for row in found["values"]:
-        drawn.add_row(row["field"], row["text"], row["kind"], row["source"])
-    console.print(drawn)
+    draw_rows(
+        console, found["values"], "value=field | =text | kind | source", no_wrap="source", fold=True, pad_edge=False
+    )
     if found["operations"]:
         _draw_operations(console, found, on_chip=machine.gpu is None)
     if found["schedule"]:
@@ -263,17 +243,12 @@ def _draw_operations(console: Console, found: dict[str, Any], *, on_chip: bool) 
         f"{row['word_bits']}-bit words, {levels}, {level}; every byte {'on chip' if on_chip else 'in device memory'}",
         highlight=False,
     )
-    drawn = table_of("operation | time | at peak | energy | bound by | key", no_wrap=True)
-    for each in found["operations"]:
-        drawn.add_row(
-            each["operation"],
-            shown_total(each, "seconds", format_seconds),
-            shown_total(each, "peak_seconds", format_seconds),
-            shown_total(each, "joules", lambda joules: f"{joules * 1e3:.3g} mJ"),
-            each["bound_by"] or "-",
-            format_bytes(each["key_bytes"]).split(" (")[0] if each["key_bytes"] else "-",
-        )
-    console.print(drawn)
+    columns = "operation | time=seconds:seconds | at peak=peak_seconds:seconds | energy | bound by=bound_by | key"
+    own: Own = {
+        "energy": lambda row: shown_total(row, "joules", lambda joules: f"{joules * 1e3:.3g} mJ"),
+        "key": lambda row: format_named("key_bytes", row["key_bytes"] or None),
+    }
+    draw_rows(console, found["operations"], columns, own, no_wrap=True)
 
 
 def _draw_schedule(console: Console, found: dict[str, Any]) -> None:
@@ -283,13 +258,14 @@ def _draw_schedule(console: Console, found: dict[str, Any]) -> None:
         "the share of the time in which each unit works",
         highlight=False,
     )
-    drawn = table_of(" | ".join(("operation", "keys", "time", "bound", "by", *units)), no_wrap=True)
-    for row in found["schedule"]:
-        busy = (f"{row['busy'][unit]:.0%}" if unit in row["busy"] else "-" for unit in units)
-        bound = format_seconds(row["bounds_s"][row["bound"]])
-        drawn.add_row(row["operation"], row["keys"], format_seconds(row["seconds"]), bound, row["bound"], *busy)
-    console.print(drawn)
-
-
-def _shown(value: float | None, unit: str) -> str:
-    return "-" if value is None else f"{value:g}{unit}"
+    rows = [
+        {
+            **row,
+            **{f"{unit} busy": share for unit, share in row["busy"].items()},
+            "bound_s": row["bounds_s"][row["bound"]],
+        }
+        for row in found["schedule"]
+    ]
+    busy = "".join(f" | {unit}={unit} busy:{{:.0%}}" for unit in units)
+    columns = f"operation | keys | time=seconds:seconds | bound=bound_s | by=bound{busy}"
+    draw_rows(console, rows, columns, no_wrap=True)

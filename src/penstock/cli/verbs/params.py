@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from penstock.cli.key_forms import draw_forms
 from penstock.cli.lazy import NamedVerbs
 from penstock.cli.options import key_form_option, seed_option, size_option
-from penstock.cli.output import emit, format_option, table_of
+from penstock.cli.output import Own, draw_rows, emit, format_option, table_of
 from penstock.errors import UsageError
+from penstock.hall.catalogues import sizes
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
-from penstock.params.rlwe import KeyForm, form_of
-from penstock.params.sizes import size_report
+from penstock.params.rlwe import KeyForm
+from penstock.params.sizes import set_row
 from penstock.params.spec import modulus_bits
 from penstock.units import format_bytes
 from penstock.unpriced import shown_total
@@ -48,7 +50,8 @@ def list_sets(output_format: str) -> None:
       penstock params list --format json
     """
     sets = [catalogue.get(name) for name in catalogue.names()]
-    emit([_row(params) for params in sets], output_format, table=lambda console: _draw_list(console, sets))
+    rows = [set_row(params) for params in sets]
+    emit(rows, output_format, table=lambda console: _draw_list(console, rows, {each.name: each for each in sets}))
 
 
 @command.command()
@@ -110,13 +113,8 @@ def size(
         params = catalogue.get(name)
     if size is not None and workload is None:
         raise UsageError("--size names the size of a workload: add --workload")
-    trace = None
-    if workload is not None:
-        from penstock.running import trace_workload
-
-        trace = trace_workload(workload, params, size=size, seed=seed)
-    form = form_of(key_form)
-    report = size_report(params, None if rotations is None else _steps(rotations), trace, form)
+    steps = None if rotations is None else _steps(rotations)
+    report = sizes(params, rotations=steps, program=workload, size=size, seed=seed, key_form=key_form).report
     emit(report, output_format, table=lambda console: _draw_sizes(console, params, report))
 
 
@@ -125,26 +123,6 @@ def _steps(text: str) -> list[int]:
         return [int(part) for part in text.split(",")]
     except ValueError as error:
         raise UsageError(f"rotations '{text}' are not whole numbers with commas; write for example 1,2,4") from error
-
-
-def _row(params: CkksParameters) -> dict[str, Any]:
-    sizes = size_report(params)
-    return {
-        "name": params.name,
-        "library": params.library,
-        "ring_dim": params.ring_dim,
-        "slots": params.slots,
-        "depth": params.depth,
-        "num_q": params.num_q,
-        "num_p": params.num_p,
-        "dnum": params.dnum,
-        "scale_bits": params.scale_bits,
-        "scaling": params.scaling.value,
-        "log_qp": modulus_bits(params)[1],
-        "security_bits": params.security_bits,
-        "rotation_key_bytes": sizes["rotation_key_bytes"],
-        "ciphertext_bytes": sizes["ciphertext_bytes"],
-    }
 
 
 def _values(params: CkksParameters) -> dict[str, Any]:
@@ -166,32 +144,26 @@ def _level(params: CkksParameters) -> str:
     return "insecure" if params.security_note.startswith("insecure") else "not stated"
 
 
-def _draw_list(console: Console, sets: list[CkksParameters]) -> None:
-    drawn = table_of("name | runs | N | Q+P | dnum | security | >one key, full", no_wrap=True)
-    for params in sets:
-        drawn.add_row(
-            params.name,
-            "yes" if params.library == "openfhe" else "-",
-            _power(params.ring_dim),
-            f"{params.num_q}+{params.num_p}",
-            str(params.dnum),
-            _level(params),
-            format_bytes(size_report(params)["rotation_key_bytes"]),
-        )
-    console.print(drawn)
+def _draw_list(console: Console, rows: Sequence[Mapping[str, Any]], sets: Mapping[str, CkksParameters]) -> None:
+    own: Own = {
+        "runs": lambda row: "yes" if row["library"] == "openfhe" else "-",
+        "N": lambda row: _power(row["ring_dim"]),
+        "limbs": lambda row: f"{row['num_q']}+{row['num_p']}",
+        "security": lambda row: _level(sets[row["name"]]),
+    }
+    columns = "name | runs | N | Q+P=limbs | dnum | security | >one key, full=rotation_key_bytes:bytes"
+    draw_rows(console, rows, columns, own, no_wrap=True)
     console.print("\nruns: can be run here with OpenFHE; the others are for traces and simulation. Q+P: limbs.")
 
 
 def _draw_values(console: Console, params: CkksParameters) -> None:
-    drawn = Table(box=None, pad_edge=False, show_header=False)
-    drawn.add_column(no_wrap=True)
-    drawn.add_column(overflow="fold")
-    drawn.add_column()
-    for name, value in _values(params).items():
-        if name in ("source", "assumed", "security_note", "security_bits", "security_asked"):
-            continue
-        drawn.add_row(name, _shown(name, value), "assumed" if name in params.assumed else "")
-    console.print(drawn)
+    hidden = ("source", "assumed", "security_note", "security_bits", "security_asked")
+    rows = [
+        {"name": name, "value": _shown(name, value), "": "assumed" if name in params.assumed else ""}
+        for name, value in _values(params).items()
+        if name not in hidden
+    ]
+    draw_rows(console, rows, "name | value | ", fold=True, pad_edge=False, show_header=False)
     asked = f"{params.security_asked} bit" if params.security_asked else "none"
     console.print(f"security: {params.security_note}; asked for: {asked}", highlight=False)
     if params.source:
@@ -212,13 +184,7 @@ def _shown(name: str, value: Any) -> str:
 
 def _runs(sizes: tuple[int, ...]) -> str:
     """Prime sizes as runs of equal ones: `1 x 60, 10 x 50`."""
-    runs: list[tuple[int, int]] = []
-    for bits in sizes:
-        if runs and runs[-1][1] == bits:
-            runs[-1] = (runs[-1][0] + 1, bits)
-        else:
-            runs.append((1, bits))
-    return ", ".join(f"{count} x {bits}" for count, bits in runs)
+    return ", ".join(f"{len(list(run))} x {bits}" for bits, run in itertools.groupby(sizes))
 
 
 def _power(value: int) -> str:
@@ -235,14 +201,11 @@ _SHOWN_SIZES = {
 }
 
 
-def _draw_sizes(console: Console, params: CkksParameters, report: dict[str, Any]) -> None:
+def _draw_sizes(console: Console, params: CkksParameters, report: Mapping[str, Any]) -> None:
     exactness = report["exactness"]
     chain = f"{params.num_q}+{params.num_p} limbs, dnum {params.dnum}, {params.word_bits}-bit words"
     console.print(f"{params.name}: N={_power(params.ring_dim)}, {chain}; {_level(params)}", highlight=False)
-    drawn = Table(box=None, pad_edge=False, show_header=False)
-    drawn.add_column(no_wrap=True)
-    drawn.add_column(no_wrap=True, justify="right")
-    drawn.add_column(no_wrap=True)
+    drawn = table_of(" | > | ", no_wrap=True, show_header=False)
     for name, label in _SHOWN_SIZES.items():
         size = shown_total(report, name, format_bytes, "")
         if not size:
@@ -257,13 +220,9 @@ def _draw_sizes(console: Console, params: CkksParameters, report: dict[str, Any]
     if report["key_forms"] is not None:
         draw_forms(console, report["key_forms"], report["key_limbs"])
     console.print(f"\nBy limbs left: one key as stored ({report['key_form']}), and a ciphertext (coefficients)")
-    levels = table_of(">limbs | >digits | >key | >ciphertext", no_wrap=True)
-    for row in _steps_of_digits(report["key_bytes_by_limbs"]):
-        key = row["seeded_key_bytes" if KeyForm(report["key_form"]).is_seeded else "full_key_bytes"]
-        levels.add_row(
-            str(row["limbs"]), str(row["active_digits"]), format_bytes(key), format_bytes(row["ciphertext_bytes"])
-        )
-    console.print(levels)
+    key = "seeded_key_bytes" if KeyForm(report["key_form"]).is_seeded else "full_key_bytes"
+    columns = f">limbs | >digits=active_digits | >key={key}:bytes | >ciphertext=ciphertext_bytes:bytes"
+    draw_rows(console, _steps_of_digits(report["key_bytes_by_limbs"]), columns, no_wrap=True)
     console.print(f"\nsecurity: {report['security_note']}", highlight=False)
     if params.assumed:
         console.print(f"assumed, no source states them: {', '.join(params.assumed)}", highlight=False)

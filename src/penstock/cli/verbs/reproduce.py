@@ -9,14 +9,12 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from penstock.cli.options import FOLDER, PATH
-from penstock.cli.output import draw_verdict, emit, folding_table, format_option
-from penstock.cli.study_rows import headline_table, make_folder, study_table, tell_written
+from penstock.cli.output import draw_rows, draw_verdict, emit, format_option
+from penstock.cli.study_rows import headline_table, make_folder, say_figures, study_table
 from penstock.cli.verbs.reproduce_fheins import fheins
 from penstock.system.collector import collector_paused
-from penstock.units import format_bytes, format_seconds
 
 _PART = re.compile(r"^figure9\.(micro|workload)\.[ndt]\d+\.")
 """Errors of one ring dimension, depth or number of threads."""
@@ -73,14 +71,17 @@ def io_study(figures: Path | None, client: str, prices: str, output_format: str)
     if figures is not None:
         from penstock.studies.io_study.figures import draw
 
-        tell_written(draw(rows, figures))
+        say_figures(draw(rows, figures))
 
     def table(console: Console) -> None:
         draw_verdict(console, verdict_of(rows))
         title = "The storage-I/O study: published | by its own rules | first principles"
         console.print(study_table(title, study.table_rows(rows)))
         console.print(headline_table(shown))
-        console.print(_step_table(study.step_rows(rows)))
+        columns = "program | step | >seconds=time:seconds | >bytes | >joules=energy:{:.3g} J | note"
+        title = "Figure 2: the steps of a run, keys from the PCIe disk (predicted)"
+        steps = ({**step, "bytes": step.get("bytes") or None} for step in study.step_rows(rows))
+        draw_rows(console, steps, columns, section="program", title=title, fold=True)
         for group, (count, middle, worst) in study.summary(rows).items():
             console.print(
                 f"{group}: first principles, {count} rows, |error| median {middle:.1%}, worst {worst:.1%}",
@@ -93,21 +94,6 @@ def io_study(figures: Path | None, client: str, prices: str, output_format: str)
 
     every = {"study": study.STUDY, "rows": rows, "headlines": shown}
     emit(every if output_format == "json" else rows, output_format, table=table)
-
-
-def _step_table(steps: Sequence[dict[str, Any]]) -> Table:
-    """Figure 2: the steps of a run."""
-    title = "Figure 2: the steps of a run, keys from the PCIe disk (predicted)"
-    drawn = folding_table(title, "program | step | >seconds | >bytes | >joules | note")
-    last = None
-    for step in steps:
-        if last not in (None, step["program"]):
-            drawn.add_section()
-        last = step["program"]
-        values = (format_seconds(step["time"]), step.get("bytes"), f"{step['energy']:.3g} J")
-        size = "-" if not values[1] else format_bytes(values[1]).split(" (")[0]
-        drawn.add_row(step["program"], step["step"], values[0], size, values[2], step["note"])
-    return drawn
 
 
 @command.command("cryptoracle")
@@ -169,7 +155,7 @@ def cryptoracle(
         if figures is not None:
             from penstock.studies.cryptoracle.drawings import draw_measured
 
-            tell_written(draw_measured(points, figures))
+            say_figures(draw_measured(points, figures))
     counts = study.rows(names or None)
     rows = counts + measured + predicted
 
@@ -191,30 +177,20 @@ def _draw_counts(
 
     draw_verdict(console, verdict_of([*counts, *predicted]))
     title = "CryptOracle, Table 3: operations of each workload (published | ours)"
-    headings = "workload | operation | >published | >calls | >expanded | limbs:count | why*3"
-    shown: list[dict[str, Any]] = table_rows(counts)
-    drawn = folding_table(title, headings)
-    last = None
-    for row in shown:
-        if last not in (None, row["workload"]):
-            drawn.add_section()
-        drawn.add_row(*(_cell(value) for value in {**row, "workload": _once(row["workload"], last)}.values()))
-        last = row["workload"]
-    console.print(drawn)
+    counted = table_rows(counts)
+    columns = "workload | operation | >published | >calls | >expanded | limbs:count=limbs | why*3"
+    draw_rows(console, counted, columns, section="workload", once="workload", title=title, fold=True)
     console.print(
         "calls: a composite is one, as the paper counts; expanded: what the library does inside. Provenance: "
         "'published' is the paper's, all else is predicted from traces."
     )
     if predicted:
-        console.print(_prediction_table(predicted))
+        _draw_predictions(console, predicted)
     if not measured:
         console.print("Figures 5 to 8 are drawn from this machine's own results: add --results and --figures.")
         return
-    timed = folding_table("Figures 5 to 8, measured on this machine", "row | >measured | unit | note")
-    for row in measured:
-        value = None if row["measured"] is None else f"{row['measured']:.4g}"
-        timed.add_row(row["id"], _cell(value), row["unit"], row["note"])
-    console.print(timed)
+    columns = "row=id | >measured=measured:{:.4g} | unit | note"
+    draw_rows(console, measured, columns, title="Figures 5 to 8, measured on this machine", fold=True)
 
 
 def _predictions(data: Path | None, skip_bad: bool, results: Path | None, figures: Path | None) -> list[dict[str, Any]]:
@@ -247,25 +223,15 @@ def _predictions(data: Path | None, skip_bad: bool, results: Path | None, figure
     if figures is not None:
         from penstock.studies.cryptoracle.drawings import draw_predictions, draw_sweeps
 
-        tell_written([*draw_predictions(found, figures), *draw_sweeps(rows, figures)])
+        say_figures([*draw_predictions(found, figures), *draw_sweeps(rows, figures)])
     return rows
 
 
-def _prediction_table(rows: list[dict[str, Any]]) -> Table:
+def _draw_predictions(console: Console, rows: Sequence[dict[str, Any]]) -> None:
     """Tables 7 and 8 and the errors over all points; points, parts and shares are in the JSON and CSV."""
+    columns = "row=id | >published=published:{:.4g} | >additive=calibrated:{:.4g} | >penstock=first_principles:{:.4g} "
+    columns += "| >regression=regression:{:.4g} | unit | note*3"
     title = "Predictions: published | additive model | penstock | log-quadratic regression"
-    drawn = folding_table(title, "row | >published | >additive | >penstock | >regression | unit | note*3")
-    for row in rows:
-        if row["group"] in ("figure9", "figure10", "figure9-correlation") or _PART.search(row["id"]):
-            continue
-        values = (row[column] for column in ("published", "calibrated", "first_principles", "regression"))
-        drawn.add_row(row["id"], *("-" if v is None else f"{v:.4g}" for v in values), row["unit"], row["note"])
-    return drawn
-
-
-def _once(name: str, last: str | None) -> str:
-    return "" if name == last else name
-
-
-def _cell(value: Any) -> str:
-    return "-" if value is None else str(value)
+    apart = ("figure9", "figure10", "figure9-correlation")
+    summed = [row for row in rows if row["group"] not in apart and not _PART.search(row["id"])]
+    draw_rows(console, summed, columns, title=title, fold=True)

@@ -9,8 +9,8 @@ import click
 from rich.console import Console
 
 from penstock.cli.options import FOLDER
-from penstock.cli.output import draw_verdict, emit, folding_table, format_option
-from penstock.cli.study_rows import headline_table, make_folder, study_table, tell_written
+from penstock.cli.output import draw_rows, draw_verdict, emit, format_option
+from penstock.cli.study_rows import headline_table, make_folder, say_figures, study_table
 from penstock.system.collector import collector_paused
 
 
@@ -41,18 +41,16 @@ def fheins(figures: Path | None, output_format: str) -> None:
     if figures is not None:
         from penstock.studies.fheins.figures import draw
 
-        tell_written(draw(rows, figures))
+        say_figures(draw(rows, figures))
 
     def table(console: Console) -> None:
         draw_verdict(console, verdict_of(rows))
         title = "FHEIns: published | calibrated | first principles"
         console.print(study_table(title, study.table_rows(rows)))
         console.print(headline_table(headlines(readings_of("fheins"), rows)))
-        survive = folding_table("Which claims survive", "claim*2 | needs*2 | here*2 | survives*2")
-        for claim in study.claims(rows):
-            survive.add_row(claim.claim, claim.needs, claim.value, claim.survives)
-            survive.add_section()
-        console.print(survive)
+        columns = "claim*2 | needs*2 | here*2=value | survives*2"
+        title = "Which claims survive"
+        draw_rows(console, map(asdict, study.claims(rows)), columns, section="claim", title=title, fold=True)
         console.print(
             "'published' is FHEIns'; all else is computed or simulated. Errors belong to the headline's policy, "
             "restream-overlap. Every batch, energies and sensitivities: --format json, --figures."

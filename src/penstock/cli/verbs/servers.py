@@ -11,7 +11,7 @@ from rich.console import Console
 from penstock.cli.assumed import draw_assumed
 from penstock.cli.grouped import GroupedCommand
 from penstock.cli.options import is_given, key_form_option, params_on_machine_option, seed_option, size_option
-from penstock.cli.output import emit, format_option, say_choice, table_of
+from penstock.cli.output import draw_rows, emit, format_option, say_choice
 from penstock.errors import UsageError
 from penstock.machines import load_machine, load_tier, load_tiers
 from penstock.units import format_bytes, format_seconds, parse_bytes, parse_quantity, parse_seconds
@@ -178,27 +178,16 @@ def _draw(
         keys = format_bytes(each.key_bytes).split(" (")[0]
         console.print(f"{each.name}: a run of {format_seconds(each.run_s)}, {keys} of keys a user", highlight=False)
     console.print(f"{len(stream)} runs of {len(stream.users)} users on {machine.name}, simulated", highlight=False)
-    table = table_of(
-        "tier | arrangement | loading | >servers | >rate | >computing | >stalled | >median | >95 % | >99 % | >loaded "
-        "| >runs that load | >energy | >$ of 1000 runs",
+    draw_rows(
+        console,
+        rows,
+        "tier | arrangement | loading | >servers | >rate=rate_per_s:{:.4g}/s | >computing=utilisation:{:.1%} "
+        "| >stalled=stalled_share:{:.1%} | >median=latency_p50_s | >95 %=latency_p95_s | >99 %=latency_p99_s "
+        "| >loaded=loaded_bytes | >runs that load=loads_share:{:.1%} | >energy=energy_j:{:.4g} J "
+        "| >$ of 1000 runs=cost_usd:{:.3g}",
+        {"loading": lambda row: "-" if row["arrangement"] == ARRANGEMENTS[0] else row["loading"]},
         no_wrap=True,
     )
-    for row in rows:
-        table.add_row(
-            row["tier"],
-            row["arrangement"],
-            "-" if row["arrangement"] == ARRANGEMENTS[0] else row["loading"],
-            str(row["servers"]),
-            f"{row['rate_per_s']:.4g}/s",
-            f"{row['utilisation']:.1%}",
-            f"{row['stalled_share']:.1%}",
-            *(format_seconds(row[f"latency_{name}_s"]) for name in ("p50", "p95", "p99")),
-            format_bytes(row["loaded_bytes"]).split(" (")[0],
-            f"{row['loads_share']:.1%}",
-            "-" if row["energy_j"] is None else f"{row['energy_j']:.4g} J",
-            f"{row['cost_usd']:.3g}",
-        )
-    console.print(table)
     over = sorted({row["servers"] for row in rows if row["offered_load"] >= 1})
     if over:
         said = ", ".join(map(str, over))

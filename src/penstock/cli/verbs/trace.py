@@ -11,8 +11,8 @@ import click
 from rich.console import Console
 
 from penstock.cli.key_forms import draw_forms
-from penstock.cli.options import PATH, params_option, quiet_option, seed_option, size_option
-from penstock.cli.output import emit, format_option, progress_console, table_of
+from penstock.cli.options import PATH, params_option, seed_option, size_option
+from penstock.cli.output import emit, format_option, output_options, rows_table, say
 from penstock.cli.verbs.trace_import import broken_format, expand_command, import_command
 from penstock.cli.verbs.trace_rewrite import command as rewrite_command
 from penstock.errors import CheckFailed, UsageError
@@ -75,18 +75,8 @@ def command() -> None:
     "-o", "--output", type=trace_file, help="The trace file (.parquet). Without it only a summary is printed."
 )
 @click.option("--force", is_flag=True, help="Replace an existing file.")
-@quiet_option
-@format_option
-def make(
-    workload: str,
-    params: str | None,
-    size: str | None,
-    seed: int,
-    output: Path | None,
-    force: bool,
-    quiet: bool,
-    output_format: str,
-) -> None:
+@output_options
+def make(workload: str, params: str | None, output: Path | None, quiet: bool, output_format: str, **asked: Any) -> None:
     """Trace WORKLOAD by the `trace` reading: nothing is encrypted, any parameters, seconds at most.
 
     WORKLOAD may be a recorded trace (.parquet), which is taken to other parameters: levels, rescales and composites are
@@ -94,6 +84,7 @@ def make(
     """
     from penstock.hall.programs import trace as trace_program
 
+    force = asked.pop("force")
     if output is not None:
         check_target(output, force=force)
     if is_trace_file(workload) and params is None:
@@ -102,16 +93,14 @@ def make(
             f"'penstock trace info {workload}'"
         )
     started = time.perf_counter()
-    traced = trace_program(workload, params, size=size, seed=seed)
+    traced = trace_program(workload, params, **asked)
     trace = traced.trace
-    if not quiet:
-        for warning in traced.warnings:
-            progress_console.print(f"note: {warning}", highlight=False)
+    for warning in traced.warnings:
+        say(f"note: {warning}", quiet=quiet)
     if output is not None:
         write_trace(trace, output, force=force)
-        if not quiet:
-            took = format_seconds(time.perf_counter() - started)
-            progress_console.print(f"{len(trace)} operations written to {output} in {took}")
+        took = format_seconds(time.perf_counter() - started)
+        say(f"{len(trace)} operations written to {output} in {took}", quiet=quiet)
     found = summary(trace)
     emit(found, output_format, table=lambda console: _draw(console, found))
 
@@ -187,7 +176,7 @@ def export_command(file: Path, exporter: str, output: Path, max_events: int, for
     for path in files:
         click.echo(path)
     for note in notes:
-        progress_console.print(f"note: {note}", highlight=False)
+        say(f"note: {note}")
 
 
 command.add_command(rewrite_command)
@@ -201,17 +190,8 @@ command.add_command(expand_command)
 @click.option("--workload", "names", multiple=True, help="A workload; repeat it. Default: all.")
 @click.option("--check", type=trace_file, help="Check the pack in this folder instead.")
 @click.option("--force", is_flag=True, help="Make existing traces again: after a change to a program or a set.")
-@quiet_option
-@format_option
-def pack(
-    output: Path | None,
-    params: tuple[str, ...],
-    names: tuple[str, ...],
-    check: Path | None,
-    force: bool,
-    quiet: bool,
-    output_format: str,
-) -> None:
+@output_options
+def pack(output: Path | None, check: Path | None, quiet: bool, output_format: str, **asked: Any) -> None:
     """Write every workload at every accelerator's parameters: traces, checksums, and a description of the format.
 
     \b
@@ -236,11 +216,7 @@ def pack(
     started = time.perf_counter()
     with Progress(quiet=quiet).stage("traces") as stage:
         made = write_pack(
-            output,
-            params,
-            names,
-            force=force,
-            on_trace=lambda done, total, file: stage.update(done, total=total, name=file),
+            output, **asked, on_trace=lambda done, total, file: stage.update(done, total=total, name=file)
         )
     took = time.perf_counter() - started
     result = {
@@ -265,9 +241,9 @@ def _draw(console: Console, found: dict[str, Any]) -> None:
         f"{found['workload']} ({found['size'] or 'recorded'}) on {found['params']}: N={found['ring_dim']}, "
         f"{f'{security} bit' if security else 'insecure'}; reading {found['reading']}"
     )
-    table = table_of("operation | >count")
-    for kind, count in by_kind.items():
-        table.add_row(kind, f"{count:,}")
+    table = rows_table(
+        ({"operation": kind, "count": n} for kind, n in by_kind.items()), "operation | >count=count:{:,}"
+    )
     table.add_row("all on the server", shown_total(found, "num_operations", "{:,}".format), style="bold")
     console.print(table)
     client = found["client_operations"]

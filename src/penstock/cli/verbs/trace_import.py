@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from penstock.cli.options import PATH
-from penstock.cli.output import progress_console
+from penstock.cli.output import say
 from penstock.errors import CheckFailed, TraceError, UsageError
 from penstock.params import catalogue
 from penstock.system.files import check_target, os_errors
@@ -52,7 +52,7 @@ def import_command(file: Path, importer: str, params: str | None, output: Path, 
         raise broken_format(file, broken, SHOWN)
     write_trace(trace, output, force=force)
     for note in trace.meta.notes:
-        progress_console.print(f"note: {note}", highlight=False)
+        say(f"note: {note}")
     click.echo(output)
 
 
@@ -102,5 +102,5 @@ def expand_command(file: Path, output: Path, force: bool) -> None:
     whole, kept = expanded(trace)
     write_trace(whole, output, force=force)
     for name, count in kept.items():
-        progress_console.print(f"note: {count} {name} without an expansion stay composites", highlight=False)
+        say(f"note: {count} {name} without an expansion stay composites")
     click.echo(output)

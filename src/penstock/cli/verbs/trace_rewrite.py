@@ -9,17 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from penstock.cli.options import PATH, params_option, quiet_option, seed_option, size_option
-from penstock.cli.output import emit, format_option, progress_console, table_of
+from penstock.cli.options import PATH, params_option, seed_option, size_option
+from penstock.cli.output import draw_rows, emit, output_options, say
 from penstock.errors import CheckFailed, UsageError
 from penstock.system.files import check_target
-from penstock.traces import is_trace_file
-from penstock.units import format_bytes, format_seconds, parse_bytes, parse_rate
-from penstock.unpriced import shown_total
+from penstock.units import parse_bytes, parse_rate
 
 if TYPE_CHECKING:
     from penstock.machines.schema import Machine
-    from penstock.traces.schema import Trace
 
 PASS_NAMES = "hoist, min-ks, reorder, additions, seeded, truncated"
 ON_CHIP = "on-chip"
@@ -50,28 +47,9 @@ ON_CHIP = "on-chip"
 @click.option("--stretch", type=float, default=2.0, help="min-ks: a group may become so many times as many rotations.")
 @click.option("--repeats", type=int, default=2, help="min-ks: a lone rotation may become so many; 1: it stays.")
 @click.option("--window", type=int, default=1024, help="reorder: operations looked ahead.")
-@quiet_option
-@format_option
+@output_options
 def command(
-    target: str,
-    passes: tuple[str, ...],
-    params: str | None,
-    size: str | None,
-    seed: int,
-    output: Path | None,
-    force: bool,
-    each: bool,
-    check: bool,
-    machine: str | None,
-    tiers: tuple[str, ...],
-    cache: str | None,
-    expand: str | None,
-    unroll: bool,
-    stretch: float,
-    repeats: int,
-    window: int,
-    quiet: bool,
-    output_format: str,
+    target: str, machine: str | None, output: Path | None, quiet: bool, output_format: str, **asked: Any
 ) -> None:
     """Rewrite a trace, or a workload's, so that it moves fewer bytes of keys; the result stays the same.
 
@@ -84,37 +62,37 @@ def command(
       penstock trace rewrite resnet20-multiplexed --params sharp --pass additions,reorder,min-ks --each \\
           --machine sharp --tier hbm --tier pcie5 --cache "180 MB" --format json
     """
+    from penstock.hall.programs import trace_of
     from penstock.machines import STUDY_TIERS, load_machines, load_tiers
     from penstock.rewriting import RewriteOptions, passes_named, rewrite
     from penstock.rewriting.compare import Version, compare, counted
+    from penstock.simulation.spelling import OPTIONS
+    from penstock.traces.io import write_trace
 
-    names = [name.strip() for text in passes for name in text.split(",") if name.strip()]
+    names = [name.strip() for text in asked["passes"] for name in text.split(",") if name.strip()]
     passes_named(names)
     if output is not None:
-        check_target(output, force=force)
-    if machine is None and (tiers or expand is not None):
+        check_target(output, force=asked["force"])
+    if machine is None and (asked["tiers"] or asked["expand"] is not None):
         raise UsageError("--tier and --expand say where and how keys come: name a machine with --machine too")
     on = load_machines([machine])[0] if machine is not None else None
-    capacity = _capacity(cache, on) if cache is not None else None
-    behind = load_tiers(tiers or STUDY_TIERS)
-    rate = parse_rate(expand, "--expand") if expand is not None else None
-    options = RewriteOptions(unroll=unroll, stretch=stretch, repeats=repeats, window=window, cache_bytes=capacity)
-    trace = _trace(target, params, size, seed)
+    capacity = _capacity(asked["cache"], on) if asked["cache"] is not None else None
+    behind = load_tiers(asked["tiers"] or STUDY_TIERS)
+    rate = parse_rate(asked["expand"], "--expand") if asked["expand"] is not None else None
+    tuned = {name: asked[name] for name in ("unroll", "stretch", "repeats", "window")}
+    options = RewriteOptions(cache_bytes=capacity, **tuned)
+    trace = trace_of(target, asked["params"], asked["size"], asked["seed"], OPTIONS)
     versions = [Version(passes=(), trace=trace)]
-    if each and len(names) > 1:
+    if asked["each"] and len(names) > 1:
         versions += [Version(passes=(name,), trace=rewrite(trace, [name], options)) for name in dict.fromkeys(names)]
     versions.append(Version(passes=tuple(names), trace=rewrite(trace, names, options)))
-    if check:
+    if asked["check"]:
         _check(versions)
-    if not quiet:
-        for note in versions[-1].trace.meta.notes[len(trace.meta.notes) :]:
-            progress_console.print(note, highlight=False, soft_wrap=True)
+    for note in versions[-1].trace.meta.notes[len(trace.meta.notes) :]:
+        say(note, quiet=quiet)
     if output is not None:
-        from penstock.traces.io import write_trace
-
-        write_trace(versions[-1].trace, output, force=force)
-        if not quiet:
-            progress_console.print(f"{len(versions[-1].trace)} operations written to {output}", highlight=False)
+        write_trace(versions[-1].trace, output, force=asked["force"])
+        say(f"{len(versions[-1].trace)} operations written to {output}", quiet=quiet)
     if on is None:
         rows = counted(versions)
     else:
@@ -127,27 +105,14 @@ def _check(versions: Sequence[Any]) -> None:
 
     before = versions[0].trace
     if not len(before):
-        progress_console.print("nothing to compare: the trace has no operations", highlight=False)
+        say("nothing to compare: the trace has no operations")
         return
     for version in versions[1:]:
         found = differing_results(before, version.trace)
         if found:
             raise CheckFailed(f"{version.name} changes the results in objects {', '.join(map(str, found[:20]))}")
     what = "result" if "decrypt" in before.count_by_kind() else "object that no operation reads"
-    progress_console.print(f"every {what} is the same in the clear", highlight=False)
-
-
-def _trace(target: str, params: str | None, size: str | None, seed: int) -> Trace:
-    """The trace in a file, or of a workload."""
-    if is_trace_file(target):
-        from penstock.traces.io import read_trace
-
-        if params is not None or size is not None:
-            raise UsageError(f"{target} is a trace and has its parameters and size: leave --params and --size out")
-        return read_trace(Path(target))
-    from penstock.running import trace_workload
-
-    return trace_workload(target, params, size, seed)
+    say(f"every {what} is the same in the clear")
 
 
 def _capacity(text: str, machine: Machine | None) -> int:
@@ -164,30 +129,12 @@ def _draw(console: Console, rows: Sequence[dict[str, Any]]) -> None:
     first = rows[0]
     on = f" on {first['machine']}, simulated" if timed else ""
     console.print(f"{first['workload']} at {first['params']}{on}", highlight=False)
-    table = table_of("passes | >operations | >keys | >unique | >touched", no_wrap=True)
+    columns = "passes | >operations=num_operations:{:,} | >keys=num_keys:{:,} | >unique=key_bytes_unique:bytes "
     once = {row["passes"]: row for row in rows}
-    for name, row in once.items():
-        table.add_row(
-            name,
-            *(shown_total(row, name, "{:,}".format) for name in ("num_operations", "num_keys")),
-            *(shown_total(row, name, format_bytes) for name in ("key_bytes_unique", "key_bytes_touched")),
+    draw_rows(console, once.values(), columns + "| >touched=key_bytes_touched:bytes", no_wrap=True)
+    if timed:
+        columns = (
+            "tier | cache=cache_bytes:bytes | passes | >loaded=key_bytes_loaded:bytes | >compute=compute_s | >I/O=io_s "
         )
-    console.print(table)
-    if not timed:
-        return
-    table = table_of(
-        "tier | cache | passes | >loaded | >compute | >I/O | >expand | >total | >before / after", no_wrap=True
-    )
-    for row in rows:
-        table.add_row(
-            row["tier"],
-            "-" if row["cache_bytes"] is None else format_bytes(row["cache_bytes"]),
-            row["passes"],
-            format_bytes(row["key_bytes_loaded"]),
-            format_seconds(row["compute_s"]),
-            format_seconds(row["io_s"]),
-            format_seconds(row["expand_s"]),
-            format_seconds(row["total_s"]),
-            "-" if row["speedup"] is None else f"{row['speedup']:.3f}x",
-        )
-    console.print(table)
+        columns += "| >expand=expand_s | >total=total_s | >before / after=speedup:{:.3f}x"
+        draw_rows(console, rows, columns, no_wrap=True)

@@ -265,7 +265,7 @@ def table_rows(made: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
             {
                 "workload": workload, "operation": operation, "published": row["published"],
                 "calls": row["first_principles"], "expanded": expanded.get(row["id"], row["first_principles"]),
-                "limbs:count": _short(limbs.get(str(row["id"]), [])), "why": row["note"],
+                "limbs": _short(limbs.get(str(row["id"]), [])), "why": row["note"],
             }
         )  # fmt: skip
     for before, row in zip(reversed(shown[:-1]), reversed(shown[1:]), strict=True):

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.cli.key_pair import open_pair, passphrase_option
-from penstock.cli.options import PATH, quiet_option, size_option, threads_option
-from penstock.cli.output import emit, format_option, progress_console
+from penstock.cli.options import PATH, size_option, threads_option
+from penstock.cli.output import emit, output_options, say
 from penstock.errors import KeyDamaged, KeyRefused, UsageError
 from penstock.keystore import KeyStore, StoredKey, check_tenant, parameter_digest
 from penstock.operations import TO_SPARSE_KEY
@@ -47,23 +47,9 @@ EVERYTHING = "seeded+truncated"
 @click.option("--force", is_flag=True, help="Make whole keys that are there again, too.")
 @passphrase_option
 @threads_option
-@quiet_option
-@format_option
+@output_options
 def keys(
-    folder: Path,
-    name: str | None,
-    workload: str | None,
-    size: str | None,
-    named: tuple[str, ...],
-    limbs: int | None,
-    tenant: str,
-    output: Path,
-    form_name: str | None,
-    force: bool,
-    passphrase_file: Path | None,
-    threads: int | None,
-    quiet: bool,
-    output_format: str,
+    folder: Path, tenant: str, output: Path, limbs: int | None, quiet: bool, output_format: str, **asked: Any
 ) -> None:
     """Make evaluation keys, one .pkey file each, which 'penstock keys import' takes.
 
@@ -77,7 +63,8 @@ def keys(
       penstock client keys alice --params openfhe-bench --key conj --form full --tenant alice -o upload
     """
     check_tenant(tenant, "--tenant")
-    params, used = _wanted(name, workload, size, named, limbs)
+    workload, form_name = asked["workload"], asked["form_name"]
+    params, used = _wanted(asked["name"], workload, asked["size"], asked["named"], limbs)
     truncated = workload is not None or limbs is not None
     form = KeyForm.named(form_name or (EVERYTHING if truncated else "seeded"))
     if form.is_truncated and not truncated:
@@ -85,7 +72,7 @@ def keys(
     if limbs is not None and not form.is_truncated:
         raise UsageError(f"--limbs {limbs}: keys of form {form.value} have every limb; leave --limbs out")
     wanted = used if form.is_truncated else dict.fromkeys(used, params.num_q)
-    pair = open_pair(folder, params, passphrase_file, threads)
+    pair = open_pair(folder, params, asked["passphrase_file"], asked["threads"])
     with os_errors(output):
         output.mkdir(parents=True, exist_ok=True)
         remove_dead(output)
@@ -93,7 +80,7 @@ def keys(
     rows = []
     with unfinished_folder(output) as making, Progress(quiet=quiet).stage("keys", total=len(wanted)) as stage:
         for key, most in wanted.items():
-            rows.append(work.row(key, most, making, force=force))
+            rows.append(work.row(key, most, making, force=asked["force"]))
             stage.advance()
     emit(rows, output_format)
 
@@ -152,14 +139,8 @@ class _Output:
                 fresh.replace(path)
         # A key that is used on its whole chain is not cut.
         form = KeyForm.of(seeded=self.form.is_seeded, truncated=limbs < whole)
-        return {
-            "key": key,
-            "limbs": limbs,
-            "form": form.value,
-            "bytes": path.stat().st_size,
-            "made": made,
-            "path": str(path),
-        }
+        size = path.stat().st_size
+        return {"key": key, "limbs": limbs, "form": form.value, "bytes": size, "made": made, "path": str(path)}
 
     def _is_there(self, path: Path, key: str, limbs: int, making: Path) -> bool:
         """Whether a file holds this whole key, with rows for as many limbs.
@@ -171,8 +152,7 @@ class _Output:
         try:
             found = _whole_key(path, making / "checked")
         except (KeyDamaged, KeyRefused) as error:
-            if not self._quiet:
-                progress_console.print(f"note: made again: {error}", highlight=False, soft_wrap=True)
+            say(f"note: made again: {error}", quiet=self._quiet)
             return False
         expected = (self.tenant, parameter_digest(self.params), key, self.pair.tag)
         if (found.name.tenant, found.name.digest, found.name.key, found.secret_tag) != expected:

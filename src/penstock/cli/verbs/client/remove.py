@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from penstock.cli.options import quiet_option
-from penstock.cli.output import emit, format_option
+from penstock.cli.output import emit, output_options
 from penstock.cli.service_options import access_options
 from penstock.cli.verbs.client.service import opened
 from penstock.errors import UsageError
@@ -18,8 +17,7 @@ KEYS, EVERYTHING = "keys", "everything"
 
 @click.command()
 @access_options
-@quiet_option
-@format_option
+@output_options
 def uploaded(access: dict[str, Any], quiet: bool, output_format: str) -> None:
     """List the evaluation keys that a service has of you. The token needs the scope `read`.
 
@@ -35,8 +33,7 @@ def uploaded(access: dict[str, Any], quiet: bool, output_format: str) -> None:
 @click.argument("what", type=click.Choice([KEYS, EVERYTHING]))
 @click.option("--yes", is_flag=True, help="Remove it. Without this, nothing is removed.")
 @access_options
-@quiet_option
-@format_option
+@output_options
 def remove(what: str, yes: bool, access: dict[str, Any], quiet: bool, output_format: str) -> None:
     """Remove your evaluation keys, or everything, from a service. The token needs the scope `keys`.
 

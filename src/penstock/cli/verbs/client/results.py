@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.cli.options import FILE, together
-from penstock.cli.output import progress_console
+from penstock.cli.output import say
 
 if TYPE_CHECKING:
     from penstock.client import KeyPair, Service
@@ -82,6 +82,4 @@ def tell_shared(holder: KeyPair | Service, asked: Mapping[str, Any], *, quiet: b
         if asked["inputs"]
         else "Whoever evaluated is trusted to have run the program (--input compares)."
     )
-    progress_console.print(
-        f"shared results of this pair: {count.results}; {told}. {trust}", highlight=False, markup=False, soft_wrap=True
-    )
+    say(f"shared results of this pair: {count.results}; {told}. {trust}")

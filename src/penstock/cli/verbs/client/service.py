@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.cli.key_pair import passphrase_from, passphrase_option, warn
-from penstock.cli.options import FILE, FOLDER, quiet_option, threads_option, together
-from penstock.cli.output import emit, format_option, slot_rows
+from penstock.cli.options import FILE, FOLDER, threads_option, together
+from penstock.cli.output import emit, output_options, slot_rows
 from penstock.cli.service_options import ACCESS, access_options, insecure_option
 from penstock.cli.verbs.client.results import asked_of, results_options, tell_shared
 from penstock.errors import CheckFailed
@@ -81,8 +81,7 @@ def made_for_program(folder: Path, program: str, *, quiet: bool, **access: Any) 
 @click.argument("package", type=FILE)
 @click.option("--name", required=True, help="Name of the program at the service.")
 @access_options
-@quiet_option
-@format_option
+@output_options
 def deploy(package: Path, name: str, access: dict[str, Any], quiet: bool, output_format: str) -> None:
     """Deploy a program package at a service. The token needs the scope `deploy`.
 
@@ -99,8 +98,7 @@ def deploy(package: Path, name: str, access: dict[str, Any], quiet: bool, output
 @program_option
 @tenant_option
 @keyed_access_options
-@quiet_option
-@format_option
+@output_options
 def upload(
     folder: Path, program: str, tenant: str | None, access: dict[str, Any], quiet: bool, output_format: str
 ) -> None:
@@ -154,22 +152,20 @@ def upload(
 @insecure_option
 @keyed_access_options
 @threads_option
-@quiet_option
-@format_option
+@output_options
 def submit(
     folder: Path,
     program: str,
     inputs: tuple[str, ...],
-    package: Path | None,
-    job: str | None,
-    priority: int,
     deadline: str | None,
     prepare: Path | None,
-    allow_insecure: bool,
     access: dict[str, Any],
-    threads: int | None,
     quiet: bool,
     output_format: str,
+    job: str | None,
+    allow_insecure: bool,
+    threads: int | None,
+    **chosen: Any,
 ) -> None:
     """Encrypt inputs with the pair in FOLDER, upload them and submit a job. It prints the job's identity.
 
@@ -194,8 +190,7 @@ def submit(
             emit([{"input": name, "path": str(path)} for name, path in files.items()], output_format)
             return
         deadline_s = None if deadline is None else parse_seconds(deadline, "--deadline")
-        chosen: dict[str, Any] = {"priority": priority, "deadline_s": deadline_s, "package": package}
-        job = found.submit(program, values, job, on_bytes=shown, **chosen)
+        job = found.submit(program, values, job, on_bytes=shown, deadline_s=deadline_s, **chosen)
     row = {"job": job, "program": program}
     emit(row, output_format, table=lambda console: console.print(job, highlight=False, soft_wrap=True))
 
@@ -205,8 +200,7 @@ def submit(
 @click.argument("job")
 @click.option("--timeout", metavar="TIME", help="Give up after this time. Default: never.")
 @access_options
-@quiet_option
-@format_option
+@output_options
 def wait(folder: Path, job: str, timeout: str | None, access: dict[str, Any], quiet: bool, output_format: str) -> None:
     """Wait until a job has ended. Exit code 1 where it has not computed.
 
@@ -229,8 +223,7 @@ def wait(folder: Path, job: str, timeout: str | None, access: dict[str, Any], qu
 @results_options
 @keyed_access_options
 @threads_option
-@quiet_option
-@format_option
+@output_options
 def result(
     folder: Path,
     job: str,

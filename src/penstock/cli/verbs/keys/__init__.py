@@ -11,19 +11,11 @@ from rich.console import Console
 
 from penstock.cli.lazy import NamedVerbs
 from penstock.cli.options import PATH
-from penstock.cli.output import emit, format_option, progress_console, table_of
+from penstock.cli.output import Own, draw_rows, emit, format_option, say
 from penstock.cli.verbs.keys import bench, node, pairs
 from penstock.cli.verbs.keys.store import open_store, removed_row, store_options
 from penstock.errors import PenstockError, UnknownName, UsageError
-from penstock.keystore import (
-    KeyDamaged,
-    KeyName,
-    KeyStore,
-    StoredKey,
-    VerifiedKey,
-    is_segment,
-    parameter_digest,
-)
+from penstock.keystore import KeyDamaged, KeyName, KeyStore, StoredKey, is_segment, parameter_digest
 from penstock.keystore.store import GONE
 from penstock.params import catalogue
 from penstock.system.progress import Progress
@@ -138,9 +130,9 @@ def ls(tenant: str | None, params: str | None, place: dict[str, Any], output_for
     Example:
       penstock keys ls --tenant alice --format json
     """
-    keys = _keys(open_store(**place), tenant, params)
-    rows = [_row(key) for key in keys]
-    emit(rows, output_format, table=lambda console: _draw_keys(console, keys))
+    names = _set_names()
+    rows = [_row(key, names) for key in _keys(open_store(**place), tenant, params)]
+    emit(rows, output_format, table=lambda console: _draw_keys(console, rows))
 
 
 @command.command()
@@ -196,21 +188,13 @@ def verify(tenant: str | None, params: str | None, place: dict[str, Any], output
     store = open_store(**place)
     unlisted = _unlisted(store)
     keys = _keys(store, tenant, params, also={row["tenant"] for row in unlisted})
-    checked: list[VerifiedKey] = []
+    rows: list[dict[str, Any]] = []
     with Progress(quiet=place["quiet"]).stage("verify", total=len(keys)) as stage:
         for key in keys:
-            checked.append(store.verify(key.name))
+            state = store.verify(key.name)
+            row = {"bytes": state.file_bytes, "ok": state.fault is None, "damaged_rows": state.damaged_rows}
+            rows.append({**state.name._asdict(), **row, "fault": state.fault})
             stage.advance()
-    rows = [
-        {
-            **each.name._asdict(),
-            "bytes": each.file_bytes,
-            "ok": each.fault is None,
-            "damaged_rows": each.damaged_rows,
-            "fault": each.fault,
-        }
-        for each in checked
-    ]
     rows += [row for row in unlisted if _chosen(row, tenant, params)]
     emit(rows, output_format)
     bad = [row for row in rows if not row["ok"]]
@@ -251,8 +235,8 @@ def gc(tenant: str | None, dry_run: bool, place: dict[str, Any], output_format: 
       penstock keys gc --tenant alice
     """
     found = open_store(**place).gc(tenant=tenant, dry_run=dry_run)
-    if not found and not place["quiet"]:
-        progress_console.print("nothing to remove")
+    if not found:
+        say("nothing to remove", quiet=place["quiet"])
     emit([removed_row(each, dry_run) for each in found], output_format)
 
 
@@ -270,13 +254,11 @@ def _chosen(name: Mapping[str, Any], tenant: str | None, params: str | None) -> 
     return tenant in (None, name["tenant"]) and digest in (None, name["digest"])
 
 
-def _row(key: StoredKey) -> dict[str, Any]:
+def _row(key: StoredKey, names: Mapping[str, str]) -> dict[str, Any]:
     return {
         **key.name._asdict(),
-        "params": _set_names().get(key.name.digest),
-        "form": key.form,
-        "limbs": key.limbs,
-        "ring_dim": key.ring_dim,
+        "params": names.get(key.name.digest),
+        **{name: getattr(key, name) for name in ("form", "limbs", "ring_dim")},
         "num_q": len(key.moduli_q),
         "num_p": len(key.moduli_p),
         "dnum": key.dnum,
@@ -317,24 +299,13 @@ def _set_names() -> dict[str, str]:
     return {digest: ", ".join(sharing) for digest, sharing in names.items()}
 
 
-def _draw_keys(console: Console, keys: list[StoredKey]) -> None:
-    drawn = table_of(
-        "tenant | parameters | key | pair | form | limbs | N | Q+P | dnum | >in memory | >file", no_wrap=True
+def _draw_keys(console: Console, rows: list[dict[str, Any]]) -> None:
+    own: Own = {
+        "parameters": lambda row: row["params"] or row["digest"][:12],
+        "limbs of": lambda row: f"{row['num_q']}+{row['num_p']}",
+    }
+    columns = (
+        "tenant | parameters | key | pair | form | limbs | N=ring_dim | Q+P=limbs of | dnum | >in memory=key_bytes "
     )
-    names = _set_names()
-    for key in keys:
-        drawn.add_row(
-            key.name.tenant,
-            names.get(key.name.digest, key.name.digest[:12]),
-            key.name.key,
-            str(key.name.pair),
-            key.form,
-            str(key.limbs),
-            str(key.ring_dim),
-            f"{len(key.moduli_q)}+{len(key.moduli_p)}",
-            str(key.dnum),
-            format_bytes(key.bytes_needed[-1]).partition(" (")[0],
-            format_bytes(key.file_bytes).partition(" (")[0],
-        )
-    console.print(drawn)
-    console.print(f"\n{len(keys)} keys, {format_bytes(sum(key.file_bytes for key in keys))}", highlight=False)
+    draw_rows(console, rows, columns + "| >file=file_bytes", own, no_wrap=True)
+    console.print(f"\n{len(rows)} keys, {format_bytes(sum(row['file_bytes'] for row in rows))}", highlight=False)

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from penstock.cli.options import FOLDER, THREADS, quiet_option, size_option
-from penstock.cli.output import emit, format_option, table_of
+from penstock.cli.options import FOLDER, THREADS, size_option
+from penstock.cli.output import Own, draw_rows, emit, output_options, shown
 from penstock.errors import UsageError
 from penstock.params import catalogue
 from penstock.system.progress import Progress
 from penstock.system.temporary import temporary_folder
-from penstock.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from penstock.runs.folder import RunFolder
@@ -42,20 +41,8 @@ if TYPE_CHECKING:
 )
 @click.option("-o", "--output", type=FOLDER, help="Write a run folder with the report here.")
 @click.option("--force", is_flag=True, help="Replace the run in that folder.")
-@quiet_option
-@format_option
-def study(
-    workload: str,
-    size: str | None,
-    threads: int,
-    budgets: str,
-    folder: Path | None,
-    machine_name: str | None,
-    output: Path | None,
-    force: bool,
-    quiet: bool,
-    output_format: str,
-) -> None:
+@output_options
+def study(workload: str, size: str | None, output: Path | None, quiet: bool, output_format: str, **asked: Any) -> None:
     """Run WORKLOAD natively under several key budgets and simulate the same trace at each.
 
     The simulator takes three measured inputs. Runs before and after give the time of the computation; with --machine, a
@@ -77,16 +64,16 @@ def study(
     from penstock.runs.folder import RunFolder
     from penstock.traces.io import write_trace
 
-    shares = _shares(budgets)
-    machine = None if machine_name is None else load_machine(machine_name)
+    shares, threads = _shares(asked["budgets"]), asked["threads"]
+    machine = None if asked["machine_name"] is None else load_machine(asked["machine_name"])
     module, size_name, params = resolve(workload, None, size)
     config = {
         "kind": KIND, "workload": module.NAME, "size": size_name, "params": params.name, "threads": threads,
         "budgets": shares, "machine": None if machine is None else machine.name, "seed": 0, "command": sys.argv,
     }  # fmt: skip
     with ExitStack() as stack:
-        run = None if output is None else stack.enter_context(RunFolder.create(output, config, force=force))
-        place = stack.enter_context(temporary_folder("penstock-keys-", folder))
+        run = None if output is None else stack.enter_context(RunFolder.create(output, config, force=asked["force"]))
+        place = stack.enter_context(temporary_folder("penstock-keys-", asked["folder"]))
         stage = stack.enter_context(Progress(quiet=quiet).stage("budgets", total=len(shares) + 4))
 
         def keep(trace: Trace) -> None:
@@ -124,19 +111,10 @@ def _report(run: RunFolder, rows: list[dict[str, Any]]) -> None:
 
 def _draw(console: Console, rows: list[dict[str, Any]]) -> None:
     """One line for each budget: measured and simulated."""
-    drawn = table_of(
-        "budget | >measured | >simulated | >error | >Belady's rule | >waits | >simulated | >read | >simulated",
-        no_wrap=True,
-    )
-    for row in rows:
-        drawn.add_row(
-            f"{row['budget_share']:.0%}, {format_bytes(row['budget_bytes']).partition(' (')[0]}",
-            *(format_seconds(row[name]) for name in ("measured_s", "simulated_s")),
-            f"{row['error']:+.1%}",
-            *(format_seconds(row[name]) for name in ("belady_s", "measured_wait_s", "simulated_wait_s")),
-            *(format_bytes(row[name]).partition(" (")[0] for name in ("measured_read_bytes", "simulated_read_bytes")),
-        )
-    console.print(drawn)
+    own: Own = {"budget": lambda row: f"{row['budget_share']:.0%}, {shown('budget_bytes', row['budget_bytes'])}"}
+    columns = "budget | >measured=measured_s | >simulated=simulated_s | >error=error:{:+.1%} | >Belady's rule=belady_s "
+    columns += "| >waits=measured_wait_s | >simulated=simulated_wait_s | >read=measured_read_bytes "
+    draw_rows(console, rows, columns + "| >simulated=simulated_read_bytes", own, no_wrap=True)
 
 
 def _shares(text: str) -> list[float]:
@@ -171,11 +149,8 @@ def _shares(text: str) -> list[float]:
     show_default=True,
     help="Form of the keys on disk; penstock's client makes seeded ones.",
 )
-@quiet_option
-@format_option
-def command(
-    name: str, threads: int, num_keys: int, rounds: int, folder: Path | None, form: str, quiet: bool, output_format: str
-) -> None:
+@output_options
+def command(name: str, rounds: int, form: str, quiet: bool, output_format: str, **asked: Any) -> None:
     """Rotations at the full chain, paired in one run: by OpenFHE, natively with keys in memory, and natively with each
     key read from disk past the page cache.
 
@@ -191,11 +166,9 @@ def command(
     with Progress(quiet=quiet).stage("rotations", total=rounds) as stage:
         found = bench_keys(
             params,
-            threads,
-            num_keys=num_keys,
             rounds=rounds,
-            folder=folder,
             form=KeyForm.named(form),
             on_round=lambda done, total: stage.update(done, total=total),
+            **asked,
         )
     emit(asdict(found), output_format)

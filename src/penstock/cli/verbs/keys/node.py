@@ -5,16 +5,17 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import click
 
-from penstock.cli.options import FILE, FOLDER, THREADS, quiet_option
-from penstock.cli.output import emit, format_option, progress_console
+from penstock.cli.options import FILE, FOLDER, THREADS
+from penstock.cli.output import emit, format_option, output_options, say
 from penstock.errors import UnknownName, UsageError
 from penstock.params import catalogue
+from penstock.system.host import available_cores
 from penstock.units import parse_bytes, parse_rate
 
 store_option = click.option(
@@ -48,21 +49,8 @@ secret_option = click.option(
     "--max-per-tenant", type=click.IntRange(min=1), help="Clients of one tenant at once. Default: half of all."
 )
 @click.option("--link", metavar="RATE", help="Send no faster than this ('10 Gb/s'): a slower network, for measuring.")
-@quiet_option
-@format_option
-def node(
-    folder: Path,
-    params: str,
-    address: str,
-    secret_file: Path | None,
-    budget: str,
-    threads: int | None,
-    max_clients: int,
-    max_per_tenant: int | None,
-    link: str | None,
-    quiet: bool,
-    output_format: str,
-) -> None:
+@output_options
+def node(folder: Path, params: str, address: str, quiet: bool, output_format: str, **asked: Any) -> None:
     """Serve the keys of a store: clients send ciphertexts, rotations and relinearizations run here.
 
     Frames are not encrypted, so the node listens on this machine only. Ctrl-C ends it and prints a summary.
@@ -80,29 +68,18 @@ def node(
 
     require_store(folder)
     options = NodeOptions(
-        budget_bytes=parse_bytes(budget, "--budget"),
-        threads=threads or len(os.sched_getaffinity(0)),
-        max_clients=max_clients,
-        max_per_tenant=max_per_tenant,
-        bytes_per_s=None if link is None else parse_rate(link, "--link"),
+        budget_bytes=parse_bytes(asked["budget"], "--budget"),
+        threads=asked["threads"] or available_cores(),
+        bytes_per_s=None if asked["link"] is None else parse_rate(asked["link"], "--link"),
+        **{name: asked[name] for name in ("max_clients", "max_per_tenant")},
     )
-    with KeyNode(catalogue.get(params), KeyStore(folder), read_secret(secret_file), address, options) as there:
-        if not quiet:
-            progress_console.print(f"serving '{params}' from {folder} at {there.address}", highlight=False)
+    with KeyNode(catalogue.get(params), KeyStore(folder), read_secret(asked["secret_file"]), address, options) as there:
+        say(f"serving '{params}' from {folder} at {there.address}", quiet=quiet)
         with suppress(KeyboardInterrupt):
             there.serve()
         done = there.served
-    emit(
-        {
-            "address": there.address,
-            "clients": done.clients,
-            "refused": done.refused,
-            "operations": done.operations,
-            "pulls": done.pulls,
-            "failures": done.failures,
-        },
-        output_format,
-    )
+    counts = ("clients", "refused", "operations", "pulls", "failures")
+    emit({"address": there.address, **{name: getattr(done, name) for name in counts}}, output_format)
 
 
 @click.command("token")
@@ -113,12 +90,7 @@ def node(
 @secret_option
 @format_option
 def token(
-    folder: Path,
-    tenant: str,
-    params: str,
-    key_tag: str | None,
-    secret_file: Path | None,
-    output_format: str,
+    folder: Path, tenant: str, params: str, key_tag: str | None, secret_file: Path | None, output_format: str
 ) -> None:
     """Print the token that one tenant shows a node, for one key pair of the store.
 

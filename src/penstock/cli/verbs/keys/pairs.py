@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -64,7 +63,7 @@ def retire(tenant: str, params: str, place: dict[str, Any], output_format: str) 
 @click.option(
     "--key-tag", metavar="TAG", help="Tag of the key pair, where the tenant has several ('penstock keys ls')."
 )
-@click.option("-o", "--output", required=True, type=FOLDER, help="Folder of the files.")
+@click.option("-o", "--output", "folder", required=True, type=FOLDER, help="Folder of the files.")
 @click.option(
     "--layout",
     type=click.Choice(tuple(LAYOUTS)),
@@ -80,11 +79,9 @@ def export(
     params: str,
     keys: tuple[str, ...],
     key_tag: str | None,
-    output: Path,
-    layout: str,
-    force: bool,
     place: dict[str, Any],
     output_format: str,
+    **asked: Any,
 ) -> None:
     """Write stored keys as OpenFHE does (binary format): rotations.bin, the automorphism keys, and relin.bin.
 
@@ -113,7 +110,7 @@ def export(
         if key not in of_pair:
             raise UnknownName("key", key, of_pair)
     names = [of_pair[key].name for key in (keys or of_pair)]
-    written = export_openfhe(store, names, chosen, output, layout=layout, force=force)
+    written = export_openfhe(store, names, chosen, **asked)
     rows = [
         {**each._asdict(), "path": str(path), "form": of_pair[each.key].form}
         for path, exported in written.items()

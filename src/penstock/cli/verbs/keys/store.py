@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from penstock.cli.options import quiet_option, together
-from penstock.cli.output import progress_console
+from penstock.cli.output import say
 from penstock.errors import UsageError
 from penstock.keystore import KeyStore, Place, require_store
 from penstock.keystore.store import Garbage
@@ -43,9 +43,8 @@ def open_store(name: str, objects: str | None, quiet: bool, *, make: bool = Fals
     if not make and place.objects is None and objects is None:
         require_store(place.folder)
     store = KeyStore(place.folder, objects=place.objects or objects)
-    if not quiet:
-        for note in [*store.opening.notes(), *store.notes]:
-            progress_console.print(f"note: {note}", highlight=False, soft_wrap=True)
+    for note in [*store.opening.notes(), *store.notes]:
+        say(f"note: {note}", quiet=quiet)
     return store
 
 

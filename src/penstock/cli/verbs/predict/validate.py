@@ -10,9 +10,9 @@ import click
 from rich.console import Console
 
 from penstock.cli.imported import tell_imported
-from penstock.cli.options import PATH, quiet_option
-from penstock.cli.output import emit, format_option, progress_console, table_of
-from penstock.cli.study_rows import make_folder, tell_written
+from penstock.cli.options import PATH
+from penstock.cli.output import draw_rows, emit, output_options, say
+from penstock.cli.study_rows import make_folder, say_figures
 from penstock.errors import CapabilityMissing, ThresholdMissed, UsageError
 from penstock.fit.measurements import READINGS, Measurement, of_reading
 from penstock.prediction.compared import models_named
@@ -69,26 +69,8 @@ OURS = "penstock"
     help="Exit with 4 where the mean |error| of model penstock is above it: 8%, or unseen-ring-dim=5%. A protocol that "
     "the results do not allow counts where it is named, here or by --protocol.",
 )
-@quiet_option
-@format_option
-def command(
-    results: tuple[Path, ...],
-    protocols: tuple[str, ...],
-    models: tuple[str, ...],
-    data: Path | None,
-    other: Path | None,
-    cpu: str | None,
-    other_cpu: str | None,
-    reading: str | None,
-    measure: bool,
-    statistic: str,
-    figures: Path | None,
-    details: bool,
-    skip_bad: bool,
-    limits: tuple[str, ...],
-    quiet: bool,
-    output_format: str,
-) -> None:
+@output_options
+def command(results: tuple[Path, ...], figures: Path | None, quiet: bool, output_format: str, **asked: Any) -> None:
     """Predict each measurement from the others, and print the error of each model.
 
     RESULTS are run folders of 'penstock bench run' or files that 'penstock predict fit' reads; without any, the newest
@@ -101,19 +83,18 @@ def command(
       penstock predict validate runs/mine --protocol unseen-ring-dim --format json
       penstock predict validate runs/mine --other runs/theirs --figures figures/
     """
-    chosen, fits = protocols_named(protocols), models_named(models)
-    allowed = _limits(limits, list(chosen))
+    chosen, fits = protocols_named(asked["protocols"]), models_named(asked["models"])
+    allowed = _limits(asked["limits"], list(chosen))
     if figures is not None:
         make_folder(figures)
-    if measure and (results or data):
+    if asked["measure"] and (results or asked["data"]):
         raise UsageError("--measure makes new results: leave RESULTS and --data out")
-    log = ImportLog(skip_bad=skip_bad)
-    given = Given(
-        measurements=tuple(_measurements(results, data, cpu, reading, measure, log, quiet)),
-        other=tuple(load_all([other], log=log, cpu=other_cpu or cpu)) if other else (),
-    )
+    log, other = ImportLog(skip_bad=asked["skip_bad"]), asked["other"]
+    measured = _measurements([*results, *([asked["data"]] if asked["data"] else [])], asked, log, quiet)
+    beside = load_all([other], log=log, cpu=asked["other_cpu"] or asked["cpu"]) if other else ()
+    given = Given(measurements=tuple(measured), other=tuple(beside))
     with Progress(quiet=quiet).stage("fitting and predicting", total=len(chosen) * len(fits)) as stage:
-        found = validate(given, chosen, fits, on_step=stage.advance, statistic=statistic)
+        found = validate(given, chosen, fits, on_step=stage.advance, statistic=asked["statistic"])
     if not quiet:
         _notes(log, found)
     if not found.points:
@@ -122,35 +103,21 @@ def command(
     if figures is not None:
         from penstock.prediction.plots import draw
 
-        tell_written(draw(found, figures))
+        say_figures(draw(found, figures))
     rows = found.rows()
-    emit(rows, output_format, table=lambda console: _draw(console, rows, details))
-    _check(found, allowed, {*protocols, *(text.rpartition("=")[0] for text in limits)})
+    emit(rows, output_format, table=lambda console: _draw(console, rows, asked["details"]))
+    _check(found, allowed, {*asked["protocols"], *(text.rpartition("=")[0] for text in asked["limits"])})
 
 
-def _measurements(
-    results: Sequence[Path],
-    data: Path | None,
-    cpu: str | None,
-    reading: str | None,
-    measure: bool,
-    log: ImportLog,
-    quiet: bool,
-) -> list[Measurement]:
-    paths = [*results, *([data] if data else [])]
-    if measure:
+def _measurements(paths: Sequence[Path], asked: Mapping[str, Any], log: ImportLog, quiet: bool) -> list[Measurement]:
+    if asked["measure"]:
         from penstock.prediction.measuring import measure_quietly
 
-        paths = [
-            measure_quietly(
-                reading=reading or DEFAULT_READING, told=lambda text: progress_console.print(text, markup=False)
-            )
-        ]
+        paths = [measure_quietly(reading=asked["reading"] or DEFAULT_READING, told=say)]
     elif not paths:
         paths = [newest_results()]
-    if not quiet:
-        progress_console.print(f"results: {', '.join(str(path) for path in paths)}", markup=False)
-    return of_reading(load_all(paths, log=log, cpu=cpu), reading, "the results")
+    say(f"results: {', '.join(str(path) for path in paths)}", quiet=quiet)
+    return of_reading(load_all(paths, log=log, cpu=asked["cpu"]), asked["reading"], "the results")
 
 
 def _limits(texts: Sequence[str], protocols: Sequence[str]) -> dict[str, float]:
@@ -201,7 +168,7 @@ def _check(found: Validation, allowed: Mapping[str, float], named: Container[str
 def _notes(log: ImportLog, found: Validation) -> None:
     tell_imported(log)
     for text in found.warnings:
-        progress_console.print(f"warning: {text}", markup=False, style="yellow")
+        say(f"warning: {text}", style="yellow")
 
 
 def _shown(row: Mapping[str, Any], details: bool) -> bool:
@@ -213,24 +180,16 @@ def _shown(row: Mapping[str, Any], details: bool) -> bool:
 
 
 def _draw(console: Console, rows: Sequence[Mapping[str, Any]], details: bool) -> None:
+    columns = "application | model | >n | >mean=mean_abs_error:{:.1%} | >median=median_abs_error:{:.1%} "
+    columns += (
+        "| >p90=p90_abs_error:{:.1%} | >worst=worst_abs_error:{:.1%} | >bias=bias:{:+.1%} | >in 90 %=coverage90:{:.0%}"
+    )
     for protocol in dict.fromkeys(row["protocol"] for row in rows):
-        times = " and ".join(dict.fromkeys(row["statistic"] for row in rows if row["protocol"] == protocol))
-        table = table_of(
-            "application | model | >n | >mean | >median | >p90 | >worst | >bias | >in 90 %",
-            no_wrap=True,
-            title=f"{protocol}: predicted / measured - 1, {times} times",
-            title_justify="left",
-        )
-        last = None
-        for row in rows:
-            if row["protocol"] != protocol or not _shown(row, details):
-                continue
-            name = "" if row["application"] == last else row["application"]
-            last = row["application"]
-            sizes = [f"{row[f'{which}_abs_error']:.1%}" for which in ("mean", "median", "p90", "worst")]
-            covered = "-" if row["coverage90"] is None else f"{row['coverage90']:.0%}"
-            table.add_row(name, row["model"], str(row["n"]), *sizes, f"{row['bias']:+.1%}", covered)
-        console.print(table)
+        mine = [row for row in rows if row["protocol"] == protocol]
+        times = " and ".join(dict.fromkeys(row["statistic"] for row in mine))
+        title = f"{protocol}: predicted / measured - 1, {times} times"
+        kept = [row for row in mine if _shown(row, details)]
+        draw_rows(console, kept, columns, once="application", no_wrap=True, title=title, title_justify="left")
         console.print()
     console.print("mean, median, p90, worst: of |error|. in 90 %: share inside the model's own 90 % interval.")
     for name, why in WHY.items():
