@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import MachineError, UnitError, UnknownName
+from penstock.errors import MachineError, UnitError, UnknownName, UsageError
 from penstock.machines.figure import Evidence, Figure
 from penstock.machines.files import choice, figure, named_or_file, parse_spec, shipped
 from penstock.machines.instorage import (
@@ -235,3 +235,16 @@ def _whole(figure: Figure, where: str, what: str) -> int:
     if figure.value != int(figure.value):
         raise MachineError(f"{where}: {what} '{figure.text}' is not a whole number")
     return int(figure.value)
+
+
+def load_units(text: str) -> UnitAccelerator:
+    """An accelerator with functional units, by name or from a .toml file.
+
+    Raises: UsageError: it is known by one rate; as `load_instorage`.
+    """
+    accelerator = load_instorage(text)
+    if not isinstance(accelerator, UnitAccelerator):
+        raise UsageError(
+            f"'{text}' is known by one rate, and this needs functional units: use 'fheins', or a file of kind 'units'"
+        )
+    return accelerator

@@ -18,6 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from penstock.machines.drives import Drive
 from penstock.simulation.drive.input import engine_input
@@ -114,6 +115,33 @@ class ScanResult:
     mapping_reads: int
     """Pages of the logical-to-physical table read from NAND."""
     wear: WearResult
+
+    def row(self) -> dict[str, Any]:
+        """Rate, latencies and size of the scan, in SI units."""
+        late = self.latency
+        latencies = {"mean_latency_s": late.mean_s, "p50_latency_s": late.p50_s, "p99_latency_s": late.p99_s}
+        own = {name: getattr(self, name) for name in ("pages", "events", "simulated_s", "cpu_s")}
+        return {"bytes_per_s": self.bytes_per_s, **latencies, **own}
+
+    def details(self) -> dict[str, Any]:
+        """Busy units, other traffic, retries and wear."""
+        wear, reads, writes = self.wear, self.read_latency, self.write_latency
+        busy = ("bus_busy", "channel_busy", "array_busy", "dram_busy", "pcie_up_busy", "pcie_down_busy")
+        counts = ("retries", "mapping_reads", "played_events", "period_pages")
+        return {
+            **{name: getattr(self, name) for name in busy},
+            "channel_busy": list(self.channel_busy),
+            "max_latency_s": self.latency.max_s,
+            **{name: getattr(self, name) for name in counts},
+            "background_reads": reads.count,
+            "background_read_mean_latency_s": reads.mean_s,
+            "background_read_p99_latency_s": reads.p99_s,
+            "background_writes": wear.host_pages,
+            "buffered_writes": writes.count - wear.host_pages,
+            "background_write_mean_latency_s": writes.mean_s,
+            "background_write_p99_latency_s": writes.p99_s,
+            **{name: getattr(wear, name) for name in ("moved_pages", "erases", "write_amplification")},
+        }
 
 
 def scan_drive(

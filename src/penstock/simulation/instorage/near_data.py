@@ -15,6 +15,7 @@ A link faster than r speeds near alone, which may be sooner again far above b*.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,10 +24,12 @@ import numpy.typing as npt
 
 from penstock.errors import UsageError
 from penstock.machines.instorage import UnitAccelerator
-from penstock.machines.schema import Machine
+from penstock.machines.schema import Machine, Tier
 from penstock.operations import TRAITS, OpKind, Word
 from penstock.params.rlwe import KeyForm
+from penstock.simulation.instorage.drive import drive_rates
 from penstock.traces.schema import Trace
+from penstock.units import format_bytes
 from penstock.unpriced import refuse
 from penstock.work.shapes import Objects, server_rows, shape_work, shapes_of
 
@@ -175,6 +178,44 @@ def near_data(
         crossings=count,
         key_bytes_per_s=key_bytes_per_s,
     )
+
+
+def near_rows(
+    trace: Trace,
+    host: Machine,
+    accelerator: UnitAccelerator,
+    links: Sequence[Tier],
+    *,
+    drive: str,
+    partitions: Sequence[str],
+    keys_in: str,
+    hit_ratio: float,
+    key_form: KeyForm | None,
+    name: str,
+) -> list[dict[str, Any]]:
+    """A row for each partition and link, over the accelerators of a drive; the columns of `NearData.row` and `drive`.
+
+    Args:   drive: a name or a .toml file; keys_in: `dram` or `flash` of the drive; name: of the program, for the error.
+    Raises: UsageError: the drive's DRAM does not hold the keys.
+    """
+    rates = drive_rates(drive)
+    stored = trace.parameters().total_key_bytes(trace.view().key_limbs(), key_form)
+    if keys_in == "dram" and stored > rates.dram_capacity_bytes:
+        raise UsageError(
+            f"the DRAM of drive '{rates.name}' ({format_bytes(rates.dram_capacity_bytes)}) does not hold the keys of "
+            f"'{name}' ({format_bytes(stored)}): take --keys-in flash, --key-form seeded+truncated, or a larger drive"
+        )
+    rate = rates.dram_bytes_per_s if keys_in == "dram" else rates.flash_bytes_per_s
+    common: dict[str, Any] = {
+        "accelerators": accelerator.on(rates.channels),
+        "key_bytes_per_s": rate,
+        "hit_ratio": hit_ratio,
+    }
+    made = [
+        near_data(trace, host, accelerator, partition=Partition(each), key_form=key_form, **common)
+        for each in dict.fromkeys(partitions)
+    ]
+    return [{**each.row(link.name, link.bandwidth_bytes_per_s), "drive": rates.name} for each in made for link in links]
 
 
 def _crossings(

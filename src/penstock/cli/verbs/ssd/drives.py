@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli.output import emit, format_option, progress_console
+from penstock.cli.output import emit, format_option, say
+
+if TYPE_CHECKING:
+    from penstock.machines.drives import Drive
 
 
 @click.command("drives")
@@ -29,7 +32,7 @@ def command(drives: tuple[str, ...], output_format: str) -> None:
     for name in drives:
         drive = load_drive(name)
         for note in drive.notes():
-            progress_console.print(note, highlight=False, soft_wrap=True)
+            say(note)
         rows += [
             {"drive": drive.name, "value": field, "is": each.text, "kind": each.kind.value, "source": each.source}
             for field, each in drive.figures.items()
@@ -37,15 +40,11 @@ def command(drives: tuple[str, ...], output_format: str) -> None:
     emit(rows, output_format)
 
 
-def _summary(drive: Any) -> dict[str, Any]:
+def _summary(drive: Drive) -> dict[str, Any]:
+    names = ("title", "channels", "dies", "planes", "page_bytes", "capacity_bytes")
     return {
         "drive": drive.name,
-        "title": drive.title,
-        "channels": drive.channels,
-        "dies": drive.dies,
-        "planes": drive.planes,
-        "page_bytes": drive.page_bytes,
-        "capacity_bytes": drive.capacity_bytes,
+        **{name: getattr(drive, name) for name in names},
         "channels_bytes_per_s": drive.channels * drive.channel_bytes_per_s,
         "host_link_bytes_per_s": drive.host_link_bytes_per_s,
     }

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from penstock.cli.verbs.ssd.queries import Options, answer, batches_option, sized_query, with_options
+from penstock.cli.verbs.ssd.queries import answer, batches_option, sized_query, with_options
 
 
 @click.command("top-k")
@@ -24,18 +24,7 @@ from penstock.cli.verbs.ssd.queries import Options, answer, batches_option, size
 )
 @batches_option(1, "Queries together")
 @with_options
-def top_k(
-    params: str,
-    database: str,
-    scores: int,
-    top: int,
-    lower_bits: int,
-    degrees: str,
-    rank_degrees: str,
-    limbs: int,
-    batches: tuple[int, ...],
-    **options: Any,
-) -> None:
+def top_k(**options: Any) -> None:
     """The largest encrypted scores of every record with their indices, as the workload 'top-k' computes them.
 
     \b
@@ -45,6 +34,5 @@ def top_k(
     """
     from penstock.simulation.instorage.query import rank_query
 
-    compared = {"lower_bits": lower_bits, "degrees": degrees, "rank_degrees": rank_degrees}
-    query = sized_query(rank_query, params, database, scores=scores, top=top, limbs=limbs, **compared)
-    answer(query, Options(batches=batches, **options))
+    own = ("scores", "top", "limbs", "lower_bits", "degrees", "rank_degrees")
+    answer(sized_query(rank_query, options, *own), options)

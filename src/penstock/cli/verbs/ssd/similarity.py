@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from penstock.cli.verbs.ssd.queries import Options, answer, batches_option, with_options
+from penstock.cli.verbs.ssd.queries import answer, batches_option, with_options
 
 
 @click.command("similarity")
@@ -20,9 +20,7 @@ from penstock.cli.verbs.ssd.queries import Options, answer, batches_option, with
 @click.option("--dim", type=click.IntRange(min=2), help="Coordinates of a record, a power of two.")
 @batches_option(1, "Queries together")
 @with_options
-def similarity(
-    params: str, size: str, records: int | None, dim: int | None, batches: tuple[int, ...], **options: Any
-) -> None:
+def similarity(params: str, size: str, records: int | None, dim: int | None, **options: Any) -> None:
     """Payloads of the records near an encrypted query: inner products where the records lie, the rest at the end.
 
     The machines in drives are of narrower words than the set's primes: their times are those of units as wide.
@@ -38,4 +36,4 @@ def similarity(
 
     task = instance(size)
     query = similarity_query(catalogue.get(params), records=records or task.records, dim=dim or task.dim)
-    answer(query, Options(batches=batches, **options))
+    answer(query, options)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 
-from penstock.cli.options import PATH, all_of, quiet_option
-from penstock.cli.output import emit, format_option, plain, progress_console, table_of, write_csv
+from penstock.cli.options import PATH, all_of
+from penstock.cli.output import Own, draw_rows, emit, output_options, say, shown, write_rows
 from penstock.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
@@ -70,8 +69,7 @@ _BUDGETS: tuple[Callable[[Any], Any], ...] = (
 @click.option("--figure", type=PATH, help="Draw all points and the front: an .svg file.")
 @click.option("--page", type=PATH, help="Write a page that explores the points: an .html file.")
 @click.option("--force", is_flag=True, help="Replace existing files.")
-@quiet_option
-@format_option
+@output_options
 def command(workload: str, **options: Any) -> None:
     """Time, area and power of thousands of designs of accelerators in a drive, and the Pareto front within budgets.
 
@@ -88,11 +86,12 @@ def command(workload: str, **options: Any) -> None:
       penstock ssd space hdc-classify --max-power "30 W" --play
       penstock ssd space ssc --drive ssd-s --lanes 128 --scratchpad "7 MB" --scratchpad "42 MB" --contention dram
     """
+    from penstock.machines.instorage_spec import load_units
     from penstock.simulation.instorage.front import pareto, within
     from penstock.studies.fheins.space import own_designs
 
     _check_files(options)
-    accelerator = _accelerator(options["architecture"])
+    accelerator = load_units(options["architecture"])
     axes, budgets = _axes(options), _budgets(options, accelerator)
     space = _explored(workload, axes, accelerator, options)
     chosen = within(space, budgets)
@@ -111,10 +110,9 @@ def command(workload: str, **options: Any) -> None:
         from penstock.studies.fheins.figures import draw_space
 
         draw_space(space, chosen, front, own, budgets[0].most, options["figure"])
-    if not options["quiet"]:
-        for name, what in (("output", "points"), ("figure", "picture"), ("page", "page")):
-            if options[name] is not None:
-                _say(f"{what} written to {options[name]}")
+    for name, what in (("output", "points"), ("figure", "picture"), ("page", "page")):
+        if options[name] is not None:
+            say(f"{what} written to {options[name]}", quiet=options["quiet"])
 
     def table(console: Console) -> None:
         _draw(console, space, rows, int(chosen.sum()), budgets)
@@ -131,7 +129,7 @@ def _keep(every: Sequence[dict[str, Any]], workload: str, options: dict[str, Any
     from penstock.system.files import write_atomic
 
     if options["output"] is not None:
-        _write(options["output"], every, options["force"])
+        write_rows(options["output"], every, force=options["force"])
     if options["page"] is not None:
         text = designs_page(every, _command(workload, options))
         write_atomic(options["page"], page_bytes(text), force=options["force"])
@@ -174,10 +172,6 @@ def _inside(options: dict[str, Any]) -> Inside:
     return Inside(contention=Contention(options["contention"]), multiplicity=Multiplicity(options["power"]))
 
 
-def _say(text: str) -> None:
-    progress_console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
 def _check_files(options: dict[str, Any]) -> None:
     from penstock.system.files import check_target
 
@@ -193,19 +187,6 @@ def _check_files(options: dict[str, Any]) -> None:
     for path in (output, figure, page):
         if path is not None:
             check_target(path, force=options["force"])
-
-
-def _accelerator(name: str) -> UnitAccelerator:
-    from penstock.machines.instorage import UnitAccelerator
-    from penstock.machines.instorage_spec import load_instorage
-
-    found = load_instorage(name)
-    if not isinstance(found, UnitAccelerator):
-        raise UsageError(
-            f"--architecture {name} is known by one rate, and a design space needs functional units: use 'fheins', or "
-            "a file of kind 'units'"
-        )
-    return found
 
 
 def _axes(options: dict[str, Any]) -> Axes:
@@ -272,68 +253,34 @@ def _explored(workload: str, axes: Axes, accelerator: UnitAccelerator, options: 
         space = explore(
             query, axes, accelerator, baseline, batch=options["batch"], inside=inside, progress=stage.advance
         )
-    if not options["quiet"]:
-        for why, count in space.left_out.most_common(SHOWN):
-            _say(f"left out: {count:,} designs: {why}")
+    for why, count in space.left_out.most_common(SHOWN):
+        say(f"left out: {count:,} designs: {why}", quiet=options["quiet"])
     return space
-
-
-def _write(path: Path, rows: Sequence[dict[str, Any]], force: bool) -> None:
-    import json
-
-    from penstock.system.files import write_atomic
-
-    def write(target: Path) -> None:
-        with target.open("w", encoding="utf-8", newline="") as file:
-            if path.suffix == ".csv":
-                write_csv(file, rows)
-            else:
-                json.dump(plain(rows), file, indent=1, allow_nan=False)
-
-    write_atomic(path, write, force=force)
 
 
 def _draw(
     console: Console, space: Space, rows: Sequence[dict[str, Any]], num_within: int, budgets: Sequence[Budget]
 ) -> None:
-    from penstock.units import format_bytes, format_rate, format_seconds
-
-    headings = (
-        "drive | >accelerators | >lanes | >scratchpad | >DRAM | >PCIe | >area | >power | >a query | >speedup | "
-        "bottleneck | area, power"
-    ) + (" | >played" if rows and "played_query_s" in rows[0] else "")
-    table = table_of(headings, no_wrap=True, header_style="bold")
-    table.title = f"{space.query.workload}: the Pareto front of {num_within:,} designs within budgets (simulated)"
-    for row in rows:
-        table.add_row(
-            row["drive"],
-            str(row["accelerators"]),
-            str(row["lanes"]),
-            format_bytes(row["scratchpad_bytes"]).split(" (")[0],
-            f"{format_rate(row['dram_bytes_per_s'])}, {format_bytes(row['dram_capacity_bytes']).split(' (')[0]}",
-            format_rate(row["pcie_bytes_per_s"]),
-            f"{row['area_mm2']:.4g} mm2",
-            f"{row['watts']:.4g} W",
-            format_seconds(row["query_s"]),
-            f"{row['speedup']:.3g}x",
-            row["bottleneck"],
-            row["area_and_power"],
-            *([format_seconds(row["played_query_s"])] if "played_query_s" in row else []),
-        )
-    console.print(table)
+    columns = "drive | >accelerators | >lanes | >scratchpad=scratchpad_bytes | >DRAM=dram | >PCIe=pcie_bytes_per_s "
+    columns += "| >area=area_mm2:{:.4g} mm2 | >power=watts:{:.4g} W | >a query=query_s | >speedup=speedup:{:.3g}x "
+    columns += "| bottleneck | area, power=area_and_power"
+    columns += " | >played=played_query_s" * bool(rows and "played_query_s" in rows[0])
+    names = ("dram_bytes_per_s", "dram_capacity_bytes")
+    dram: Own = {"dram": lambda row: ", ".join(shown(name, row[name]) for name in names)}
+    title = f"{space.query.workload}: the Pareto front of {num_within:,} designs within budgets (simulated)"
+    draw_rows(console, rows, columns, dram, title=title, no_wrap=True, header_style="bold")
     asked = ", ".join(f"{each.option} {each.text(each.most)}" for each in budgets)
     console.print(f"{len(space):,} designs, of which {num_within:,} meet {asked}.", highlight=False)
 
 
 def _draw_own(console: Console, space: Space, own: Sequence[Any]) -> None:
     """The published designs, each with a faster one at its power."""
-    from penstock.units import format_bytes, format_seconds
 
     def text(number: int) -> str:
         (row,) = space.rows([number])
         return (
             f"{row['accelerators']} accelerators of {row['lanes']} lanes and "
-            f"{format_bytes(row['scratchpad_bytes']).split(' (')[0]}: {format_seconds(row['query_s'])} a query, "
+            f"{shown('scratchpad_bytes', row['scratchpad_bytes'])}: {shown('query_s', row['query_s'])} a query, "
             f"{row['watts']:.4g} W"
         )
 
