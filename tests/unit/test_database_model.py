@@ -85,7 +85,7 @@ def test_raw_records_are_not_decoded_and_queries_multiply_the_work(machine: Mach
 
 
 def test_a_thread_that_was_kept_from_the_processor_is_noted() -> None:
-    from penstock.cli.database_query import disturbed
+    from penstock.hall.databases import disturbed
 
     result = {"wall_s": 10.0, "wait_s": 2.0, "own_cpu_s": 7.9}
     assert disturbed(result) == []

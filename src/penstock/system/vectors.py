@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
-import warnings
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +19,8 @@ from penstock.system.files import os_errors, write_atomic
 Vector = npt.NDArray[Any]
 FORMS = (".npy", ".npz", ".csv", ".json")
 _OF_ONE = (".npy", ".csv")
+_MOST_TEXT_BYTES = 1 << 28
+"""Of a file of one vector: more than the slots of any set take."""
 _read_array: Callable[..., Vector] = np.lib.format.read_array
 _write_array: Callable[..., None] = np.lib.format.write_array
 
@@ -49,8 +51,39 @@ def read_vectors(path: Path) -> dict[str | None, Vector]:
     try:
         with os_errors(path, "read"):
             return _READERS[path.suffix.lower()](path)
-    except (ValueError, TypeError, EOFError, KeyError, AttributeError, MemoryError, zipfile.BadZipFile) as error:
+    except (
+        ValueError,
+        TypeError,
+        EOFError,
+        KeyError,
+        AttributeError,
+        MemoryError,
+        RecursionError,
+        zipfile.BadZipFile,
+    ) as error:
         raise UsageError(f"{path}: it holds no vectors of numbers: {error}") from error
+
+
+def read_real(path: Path, most: int) -> npt.NDArray[np.float64]:
+    """The real numbers of a file of one vector, (n,) with n from 1 to `most`.
+
+    Raises: UsageError: complex or infinite numbers, none, too many, or several vectors; as `read_vectors`.
+    """
+    with os_errors(path, "read"):
+        size = path.stat().st_size
+    if size > _MOST_TEXT_BYTES:
+        raise UsageError(f"{path}: {size} bytes, and a ciphertext takes {most} values: split them")
+    vectors = read_vectors(path)
+    values = next(iter(vectors.values()), np.empty(0))
+    if len(vectors) != 1 or values.dtype.kind not in "fiub":
+        raise UsageError(f"{path}: it holds something else than one list of real numbers; the client encrypts such")
+    if values.ndim != 1 or not 1 <= len(values) <= most:
+        shape = " x ".join(map(str, values.shape))
+        raise UsageError(f"{path}: {shape or 'one'} values; a ciphertext takes one list of 1 to {most}: split them")
+    real = values.astype(np.float64)
+    if not np.isfinite(real).all():
+        raise UsageError(f"{path}: value {int(np.argmin(np.isfinite(real)))} is not finite; replace it")
+    return real
 
 
 def write_vectors(vectors: Mapping[str, Vector], path: Path, *, force: bool = False) -> None:
@@ -105,9 +138,9 @@ def _read_npy(path: Path) -> dict[str | None, Vector]:
 
 
 def _read_csv(path: Path) -> dict[str | None, Vector]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # a file without numbers has a vector of no values
-        return {None: np.loadtxt(path, delimiter=",", ndmin=1).ravel()}
+    with path.open(newline="", encoding="utf-8") as opened:
+        rows = csv.reader(line.partition("#")[0] for line in opened)
+        return {None: np.array([float(cell) for row in rows for cell in row if cell.strip()])}
 
 
 def _read_json(path: Path) -> dict[str | None, Vector]:

@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from rich.console import Console
 
 from penstock.cli.client_library import client_library_option
-from penstock.cli.options import PATH, THREADS, is_given, quiet_option, seed_option
-from penstock.cli.output import emit, format_option, progress_console, toml_target
-from penstock.database.description import CIPHERTEXTS, KINDS, MATCH, PIR, RECORDS, SSC, Description
+from penstock.cli.options import PATH, THREADS, is_given, seed_option
+from penstock.cli.output import emit, format_option, output_options, say, toml_target
+from penstock.database.description import KINDS
 from penstock.errors import CheckFailed, UsageError
 from penstock.system.progress import Progress
 from penstock.units import format_bytes, format_seconds, parse_bytes
 
-if TYPE_CHECKING:
-    from penstock.database.store import Database
-    from penstock.native.sharing import MemoryPlan
-    from penstock.prediction.database import Simulated
-
-DEFAULT_PARAMS = {PIR: "openfhe-pir", SSC: "openfhe-ssc", MATCH: "openfhe-pir"}
 DEFAULT_BITS = 16
-_MAKES = {
-    "record_bytes": (PIR, MATCH),
-    "bits_per_slot": (PIR, MATCH),
-    "features": (SSC,),
-    "batch": (SSC,),
-    "encrypted": (PIR,),
-}
-"""Options of `make` that some kinds alone have."""
-_ASKS = {"folds": (PIR,), "summation": (SSC,), "top": (SSC,)}
-"""And of `query`."""
 
 reading_option = click.option(
     "--reading",
@@ -79,7 +63,7 @@ def _folds(context: click.Context, parameter: click.Parameter, value: str | None
 @click.option("--features", type=click.IntRange(min=1), default=128, help="ssc: a power of two.")
 @click.option("--batch", type=click.IntRange(min=1), help="ssc: vectors in one ciphertext. Default: as many as fit.")
 @click.option("--encrypted", is_flag=True, help="pir: store ciphertexts, where the server must not know the records.")
-@click.option("--data", "data_path", type=PATH, help="Your records: lines of text, or .npy (ssc).")
+@click.option("--data", type=PATH, help="Your records: lines of text, or .npy (ssc).")
 @click.option(
     "--segment",
     callback=_bytes,
@@ -91,29 +75,8 @@ def _folds(context: click.Context, parameter: click.Parameter, value: str | None
 @click.option("--dry-run", is_flag=True, help="Print how large it would be; make nothing.")
 @click.option("--force", is_flag=True, help="Replace the database that is there.")
 @seed_option
-@quiet_option
-@format_option
-def make_command(
-    folder: Path,
-    kind: str,
-    params: str | None,
-    records: int | None,
-    size: int | None,
-    record_bytes: int,
-    bits_per_slot: int,
-    features: int,
-    batch: int | None,
-    encrypted: bool,
-    data_path: Path | None,
-    segment: int,
-    memory: int | None,
-    client_library: str | None,
-    dry_run: bool,
-    force: bool,
-    seed: int,
-    quiet: bool,
-    output_format: str,
-) -> None:
+@output_options
+def make_command(folder: Path, quiet: bool, output_format: str, **asked: Any) -> None:
     """Make a database in FOLDER, from --seed or from your --data; a load that was killed goes on.
 
     \b
@@ -122,114 +85,16 @@ def make_command(
       penstock database make faces --kind ssc --size "1 GiB" --memory "256 MiB" --dry-run
       penstock database make notes --kind string-match --data notes.txt --record-bytes 64
     """
-    from dataclasses import asdict, replace
+    from penstock.hall.databases import made
 
-    from penstock.database.content import Content, FromFile, Generated
-    from penstock.database.store import Layout
-    from penstock.params import catalogue
-    from penstock.scanning.load import check_vectors, make, planned_entry_bytes
-
-    _refuse_of_other_kinds(kind, _MAKES)
-    checked = catalogue.get(params or DEFAULT_PARAMS[kind])
-    _check_size(records, size, data_path)
-    width = features if kind == SSC else record_bytes
-    file = FromFile(data_path, kind, width) if data_path is not None else None
-    one = Description(
-        kind=kind,
-        params=checked,
-        stored=CIPHERTEXTS if kind != PIR or encrypted else RECORDS,
-        records=file.records if file else records or 1,
-        record_bytes=0 if kind == SSC else record_bytes,
-        bits_per_slot=0 if kind == SSC else bits_per_slot,
-        features=features if kind == SSC else 0,
-        batch=(batch or 0) if kind == SSC else 0,
-    )
-    count = one.records if size is None else _records_in(one, size, planned_entry_bytes(one, client_library))
-    content: Content = file if file is not None else Generated(kind, count, width, seed)
-    description = replace(one, records=count, source=content.identity)
-    segment, planned = _segment_of(description, client_library, segment, memory)
-    layout = Layout.of(description, segment, planned_entry_bytes(description, client_library))
-    result: dict[str, Any] = {
-        "folder": str(folder), "kind": kind, "params": checked.name, "security_bits": checked.security_bits,
-        "stored": description.stored, "records": count, "entries": layout.num_entries,
-        "entry_bytes": layout.entry_bytes, "segments": layout.num_segments, "database_bytes": layout.total_bytes,
-        "raw_bytes": count * (width * 4 if kind == SSC else width),
-    }  # fmt: skip
-    if dry_run:
-        check_vectors(description, content)
-    else:
-        with Progress(quiet=quiet).stage(f"loading {folder.name}") as stage:
-            database, times = make(
-                folder,
-                description,
-                content,
-                segment_bytes=segment,
-                force=force,
-                library=client_library,
-                on_segment=lambda done, total: stage.update(done, total=total),
-            )
-        # Of the folder: a ciphertext's size is the library's, and a load that goes on keeps its segments.
-        result |= {name: value for name, value in _described(database).items() if name in result}
-        result |= {"provenance": "measured", **asdict(times)}
-    result |= _of_load(planned, dry_run)
+    with Progress(quiet=quiet).stage(f"loading {folder.name}") as stage:
+        result = made(folder, _given(asked), **asked, on_segment=lambda done, total: stage.update(done, total=total))
     emit(result, output_format, table=lambda console: _draw(console, result))
 
 
-def _check_size(*given: object) -> None:
-    """Raises: UsageError: none of the options that say how large, or several."""
-    if sum(each is not None for each in given) != 1:
-        raise UsageError("say how large: one of --records, --size or --data")
-
-
-def _segment_of(
-    description: Description, library: str | None, segment: int, memory: int | None
-) -> tuple[int, MemoryPlan | None]:
-    """The bytes of a segment, and the plan of a budget that decides them. Raises: UsageError: both are stated."""
-    from penstock.scanning.load import planned_memory
-
-    if memory is None:
-        return segment, None
-    if is_given("segment"):
-        raise UsageError("--memory decides --segment: leave one of them out")
-    planned = planned_memory(description, library, memory)
-    return planned.given("segment"), planned
-
-
-def _of_load(planned: MemoryPlan | None, dry_run: bool) -> dict[str, Any]:
-    """The columns of a budget of memory."""
-    from penstock.native.memory import peak_resident_bytes
-
-    if planned is None:
-        return {}
-    return {
-        "memory_bytes": planned.memory_bytes,
-        "predicted_peak_bytes": planned.total_bytes,
-        "memory_plan": planned.words(),
-        **({} if dry_run else {"peak_bytes": peak_resident_bytes()}),
-    }
-
-
-def _refuse_of_other_kinds(kind: str, options: Mapping[str, tuple[str, ...]]) -> None:
-    """Raises: UsageError: an option stands on the command line that this kind of database does not have."""
-    for name, kinds in options.items():
-        if is_given(name) and kind not in kinds:
-            raise UsageError(
-                f"--{name.replace('_', '-')} is for {' and '.join(kinds)} databases, and this is for {kind}: leave it "
-                "out"
-            )
-
-
-def _records_in(one: Description, size: int, entry_bytes: int) -> int:
-    """Records of a database of about `size` bytes: whole entries."""
-    from penstock.database.store import Layout
-
-    plan = one.plan()
-    stride = Layout.of(one, size, entry_bytes).stride
-    if one.kind == PIR:
-        of_block = 1 if one.stored == RECORDS else one.packing.columns
-        return max(1, size // (stride * of_block)) * one.params.slots
-    assert not hasattr(plan, "blocks")
-    return max(1, size // stride) * int(plan.per_object)
+def _given(names: Iterable[str]) -> set[str]:
+    """Those of the options that stand on the command line."""
+    return {name for name in names if is_given(name)}
 
 
 @command.command("info")
@@ -243,9 +108,10 @@ def info_command(folder: Path, output_format: str) -> None:
       penstock database info people
     """
     from penstock.database.store import Database
+    from penstock.hall.databases import described
 
     found = Database.open(folder)
-    result = _described(found) | {
+    result = described(found) | {
         "complete": found.complete,
         "params_digest": found.description.params_digest(),
         "identity": found.identity,
@@ -256,8 +122,7 @@ def info_command(folder: Path, output_format: str) -> None:
 
 @command.command("verify")
 @click.argument("folder", type=PATH)
-@quiet_option
-@format_option
+@output_options
 def verify_command(folder: Path, quiet: bool, output_format: str) -> None:
     """Check a database's keys and read every entry; the first that is damaged is named, with exit code 1.
 
@@ -269,6 +134,7 @@ def verify_command(folder: Path, quiet: bool, output_format: str) -> None:
 
     from penstock.database.store import Database
     from penstock.database.stream import verify_segment
+    from penstock.hall.databases import described
 
     found = Database.open(folder)
     found.require_complete()
@@ -278,7 +144,7 @@ def verify_command(folder: Path, quiet: bool, output_format: str) -> None:
         for segment in range(found.layout.num_segments):
             entries += verify_segment(found, segment)
             stage.advance()
-    result = _described(found) | {"verified_entries": entries, "wall_s": time.perf_counter() - began}
+    result = described(found) | {"verified_entries": entries, "wall_s": time.perf_counter() - began}
     emit(result, output_format, table=lambda console: _draw(console, result))
 
 
@@ -305,32 +171,11 @@ def verify_command(folder: Path, quiet: bool, output_format: str) -> None:
 @reading_option
 @client_library_option
 @click.option("--check", is_flag=True, help="Compare with the answer in the clear (generated databases).")
-@click.option("--compare", "machine_path", help="Also simulate it on this machine file ('penstock predict fit').")
-@click.option("--disk", "disk_path", type=PATH, help="Disk file ('penstock database probe').")
+@click.option("--compare", "machine", help="Also simulate it on this machine file ('penstock predict fit').")
+@click.option("--disk", type=PATH, help="Disk file ('penstock database probe').")
 @seed_option
-@quiet_option
-@format_option
-def query_command(
-    folder: Path,
-    indices: tuple[int, ...],
-    folds: tuple[int, ...],
-    vector: Path | None,
-    summation: str,
-    top: int,
-    pattern: str | None,
-    prefetch: int,
-    memory: int | None,
-    cached: bool,
-    threads: int,
-    reading: str,
-    client_library: str | None,
-    check: bool,
-    machine_path: str | None,
-    disk_path: Path | None,
-    seed: int,
-    quiet: bool,
-    output_format: str,
-) -> None:
+@output_options
+def query_command(folder: Path, quiet: bool, output_format: str, **asked: Any) -> None:
     """Answer a query by reading the database once, from front to back; print the time of each stage.
 
     With --compare and --disk the same query is simulated on those files, without reading the database.
@@ -343,83 +188,17 @@ def query_command(
       penstock database query notes --pattern "Lattigo "
       penstock database query faces --memory "2 GiB"
     """
-    from penstock.cli.database_query import ask, compared, disturbed, question_of
-    from penstock.database.matching import MatchPlan
-    from penstock.database.store import Database
+    from penstock.hall.databases import queried
 
-    database = Database.open(folder)
-    database.require_complete()
-    _refuse_of_other_kinds(database.description.kind, _ASKS)
-    if memory is not None:
-        _check_budgeted(reading)
-    if (machine_path is None) != (disk_path is None):
-        raise UsageError("a simulation needs both: --compare MACHINE.toml and --disk DISK.toml")
-    question = question_of(database, indices, vector, pattern, seed)
-    plan = database.description.plan(
-        folds=folds, summation=summation, pattern_bytes=len(question) if isinstance(question, bytes) else None
-    )
-    simulated = None
-    if machine_path is not None and disk_path is not None:
-        simulated = compared(database, plan, question, machine_path, disk_path, prefetch, threads)
     with Progress(quiet=quiet).stage(f"scanning {folder.name}") as stage:
-        result, right = ask(
-            database,
-            plan,
-            question,
-            prefetch=prefetch,
-            direct=not cached,
-            threads=threads,
-            top=top,
-            check=check,
-            reading=reading,
-            library=client_library,
-            memory_bytes=memory,
-            on_entry=lambda done, total: stage.update(done, total=total),
+        result, notes, right = queried(
+            folder, _given(asked), **asked, on_entry=lambda done, total: stage.update(done, total=total)
         )
-    if isinstance(plan, MatchPlan) and not quiet:
-        _note_of_words(plan.packing.chunk_bytes)
-    if simulated is not None:
-        result |= _beside(simulated, result)
-        if not quiet:
-            for warning in (*simulated.warnings, *disturbed(result)):
-                progress_console.print(f"note: {warning}", markup=False, highlight=False)
+    for note in notes:
+        say(f"note: {note}", quiet=quiet)
     emit(result, output_format, table=lambda console: _draw(console, result))
     if right is False:
         raise CheckFailed(f"{folder}: the answer differs from the one in the clear")
-
-
-def _note_of_words(length: int) -> None:
-    """A note where a pattern may be missed between two words."""
-    if length > 1:
-        progress_console.print(
-            f"note: a pattern is looked for at every {length} bytes of a record, where a word begins; a database made "
-            "with --bits-per-slot 8 is looked at everywhere",
-            highlight=False,
-            soft_wrap=True,
-        )
-
-
-def _check_budgeted(reading: str) -> None:
-    """Raises: UsageError: an option that --memory decides, or a reading that a budget does not reach."""
-    if is_given("prefetch"):
-        raise UsageError("--memory decides --prefetch: leave one of them out")
-    if reading != "native":
-        raise UsageError(f"--memory is of penstock's own evaluator: leave --reading {reading} out, or --memory")
-
-
-def _beside(simulated: Simulated, result: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of the simulation of a query that was measured."""
-    return {
-        "simulated_s": simulated.total_s,
-        "simulated_error": simulated.total_s / result["total_s"] - 1,
-        "simulated_cpu_s": simulated.cpu_s,
-        "simulated_cpu_error": simulated.cpu_s / result["cpu_s"] - 1,
-        **{
-            f"simulated_{stage}_s": getattr(simulated, f"{stage}_s")
-            for stage in ("read", "checksum", "decode", "encode", "compute", "client")
-        },
-        "simulated_bottleneck": simulated.bottleneck,
-    }
 
 
 @command.command("probe")
@@ -429,8 +208,7 @@ def _beside(simulated: Simulated, result: Mapping[str, Any]) -> dict[str, Any]:
 @reading_option
 @click.option("-o", "--output", required=True, type=PATH, help="Disk file (.toml) to write.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
-@quiet_option
-@format_option
+@output_options
 def probe_command(
     folder: Path, params: str, size: int, reading: str, output: Path, force: bool, quiet: bool, output_format: str
 ) -> None:
@@ -451,17 +229,6 @@ def probe_command(
     disk.write_toml(output, force=force)
     result = {**asdict(disk), "provenance": "measured"}
     emit(result, output_format, table=lambda console: _draw(console, result))
-
-
-def _described(database: Database) -> dict[str, Any]:
-    of, layout = database.description, database.layout
-    return {
-        "folder": str(database.path), "kind": of.kind, "params": of.params.name,
-        "security_bits": of.params.security_bits, "stored": of.stored, "records": of.records,
-        "record_bytes": of.record_bytes or None, "bits_per_slot": of.bits_per_slot or None,
-        "features": of.features or None, "entries": layout.num_entries, "entry_bytes": layout.entry_bytes,
-        "segments": layout.num_segments, "database_bytes": layout.total_bytes,
-    }  # fmt: skip
 
 
 def _draw(console: Console, result: dict[str, Any]) -> None:

@@ -2,43 +2,32 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import stat
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
 from penstock.cli.key_pair import open_pair, passphrase_from, passphrase_option, warn
 from penstock.cli.lazy import NamedVerbs
 from penstock.cli.options import FILE, PATH, all_of, quiet_option, threads_option, together
-from penstock.cli.output import emit, format_option, slot_rows
+from penstock.cli.output import emit, format_option, output_options, slot_rows
 from penstock.cli.service_options import ca_option, insecure_option, patience_option, service_option, token_option
 from penstock.cli.verbs.client.keys import keys
 from penstock.cli.verbs.client.remove import remove, uploaded
 from penstock.cli.verbs.client.results import asked_of, results_options, tell_shared
-from penstock.cli.verbs.client.service import (
-    deploy,
-    made_for_program,
-    result,
-    submit,
-    tenant_option,
-    upload,
-    wait,
-)
+from penstock.cli.verbs.client.service import deploy, made_for_program, result, submit, tenant_option, upload, wait
 from penstock.errors import KeyPairDamaged, UsageError
 from penstock.keystore import parameter_digest
 from penstock.keystore.pairs import PAIRS, pair_in
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
-from penstock.program.evaluator import Values
 from penstock.system.files import WouldOverwrite, check_target, os_errors, write_atomic
+from penstock.system.vectors import read_real
 from penstock.system.workers import no_core_files
 
-_MOST_TEXT_BYTES = 1 << 28
-"""Of a file of values in text: more than the slots of any set take."""
+if TYPE_CHECKING:
+    from penstock.client import KeyPair
 
 folder_argument = click.argument("folder", type=PATH)
 params_option = click.option(
@@ -46,8 +35,10 @@ params_option = click.option(
 )
 
 
-pair_options = all_of(folder_argument, params_option, passphrase_option, threads_option, quiet_option)
-"""The pair, and how it is opened."""
+pair_options = all_of(
+    folder_argument, together("opening", params_option, passphrase_option, threads_option), quiet_option
+)
+"""The pair, and how it is opened: the command gets `folder`, `opening` and `quiet`."""
 
 
 @click.group(cls=NamedVerbs)
@@ -80,8 +71,7 @@ for _each in (keys, deploy, upload, submit, wait, result, uploaded, remove):
 @together("access", service_option(required=False), token_option, ca_option, patience_option)
 @passphrase_option
 @threads_option
-@quiet_option
-@format_option
+@output_options
 def keygen(
     folder: Path,
     name: str | None,
@@ -129,14 +119,7 @@ def keygen(
 @command.command()
 @pair_options
 @format_option
-def show(
-    folder: Path,
-    name: str,
-    passphrase_file: Path | None,
-    threads: int | None,
-    quiet: bool,
-    output_format: str,
-) -> None:
+def show(folder: Path, opening: dict[str, Any], quiet: bool, output_format: str) -> None:
     """What lies in a folder: whose library, the pair's tag, sealed or not, modes of the files. The pair is checked.
 
     A sealed pair is checked with its passphrase; without one only its public key is (`checked` is `false`).
@@ -148,14 +131,13 @@ def show(
     from penstock.client import PublicKey
     from penstock.client.pair import is_sealed
 
-    params = catalogue.get(name)
-    kept = pair_in(folder)
+    params, kept = catalogue.get(opening["name"]), pair_in(folder)
     if kept is None:
         raise UsageError(f"{folder} holds no key pair: name its folder, or make one with 'penstock client keygen'")
-    if kept.library == "penstock" and passphrase_file is None and is_sealed(folder):
-        row = _facts(folder, params, PublicKey.load(folder, params, threads=threads))
+    if kept.library == "penstock" and opening["passphrase_file"] is None and is_sealed(folder):
+        row = _facts(folder, params, PublicKey.load(folder, params, threads=opening["threads"]))
     else:
-        row = _facts(folder, params, open_pair(folder, params, passphrase_file, threads))
+        row = _facts(folder, params, _opened(folder, **opening))
     if not quiet:
         for what in ("folder_mode", "secret_mode"):
             if int(row[what], 8) & 0o077:
@@ -178,9 +160,7 @@ def show(
 def encrypt(
     folder: Path,
     values: Path,
-    name: str,
-    passphrase_file: Path | None,
-    threads: int | None,
+    opening: dict[str, Any],
     output: Path,
     seeded: bool,
     limbs: int | None,
@@ -199,14 +179,14 @@ def encrypt(
     """
     from penstock.client import PublicKey
 
-    params = catalogue.get(name)
+    params = catalogue.get(opening["name"])
     check_target(output, force=force)
-    given = read_values(values, params.slots)
+    given = read_real(values, params.slots)
     if seeded:
-        pair = open_pair(folder, params, passphrase_file, threads)
+        pair = _opened(folder, **opening)
         tag, content = pair.tag, pair.encrypt_seeded(given, limbs=limbs)
     else:
-        public = PublicKey.load(folder, params, threads=threads)
+        public = PublicKey.load(folder, params, threads=opening["threads"])
         tag, content = public.tag, public.encrypt(given, limbs=limbs)
     write_atomic(output, content, force=force)
     row = {
@@ -231,9 +211,7 @@ def encrypt(
 def decrypt(
     folder: Path,
     ciphertext: Path,
-    name: str,
-    passphrase_file: Path | None,
-    threads: int | None,
+    opening: dict[str, Any],
     asked: dict[str, Any],
     output: str | None,
     is_complex: bool,
@@ -256,8 +234,7 @@ def decrypt(
     """
     if output is not None and asked["package"] is None:
         raise UsageError("--result names a result of a package: add --package FILE")
-    params = catalogue.get(name)
-    pair = open_pair(folder, params, passphrase_file, threads)
+    pair = _opened(folder, **opening)
     with os_errors(ciphertext, "read"):
         content = ciphertext.read_bytes()
     found = (pair.decrypt_complex if is_complex else pair.decrypt)(content, result=output, **asked_of(**asked))
@@ -270,8 +247,7 @@ def decrypt(
 @click.argument("target", metavar="OUT", type=PATH)
 @params_option
 @passphrase_option
-@quiet_option
-@format_option
+@output_options
 def from_openfhe(
     source: Path, target: Path, name: str, passphrase_file: Path | None, quiet: bool, output_format: str
 ) -> None:
@@ -300,8 +276,7 @@ def from_openfhe(
 @click.argument("target", metavar="OUT", type=PATH)
 @params_option
 @passphrase_option
-@quiet_option
-@format_option
+@output_options
 def to_openfhe(
     source: Path, target: Path, name: str, passphrase_file: Path | None, quiet: bool, output_format: str
 ) -> None:
@@ -320,45 +295,9 @@ def to_openfhe(
     emit(_facts(target, params, pair), output_format)
 
 
-def read_values(file: Path, slots: int) -> Values:
-    """Real numbers of a file, (n,) float64, n from 1 to `slots`.
-
-    Raises: UsageError: another ending, something else than finite real numbers, none, or too many. FileError.
-    """
-    reader = {".npy": _npy, ".json": _json, ".csv": _csv}.get(file.suffix)
-    if reader is None:
-        raise UsageError(f"{file}: values are in a .npy, .json or .csv file; rename it, or write one of these")
-    with os_errors(file, "read"):
-        size = file.stat().st_size
-        if size > _MOST_TEXT_BYTES:
-            raise UsageError(f"{file}: {size} bytes, and the set has {slots} slots: split the values")
-        try:
-            found = np.asarray(reader(file), dtype=np.float64)
-        except (ValueError, TypeError, OverflowError, EOFError, RecursionError) as error:
-            why = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise UsageError(f"{file}: it holds something else than real numbers ({why})") from error
-    if found.ndim != 1 or not 1 <= len(found) <= slots:
-        shape = " x ".join(map(str, found.shape))
-        raise UsageError(f"{file}: {shape or 'one'} values; a ciphertext takes one list of 1 to {slots}: split them")
-    if not np.isfinite(found).all():
-        raise UsageError(f"{file}: value {int(np.argmin(np.isfinite(found)))} is not finite; replace it")
-    return found
-
-
-def _npy(file: Path) -> Any:
-    found = np.load(file, allow_pickle=False)
-    if np.iscomplexobj(found):
-        raise ValueError("complex values: the client encrypts real ones")
-    return found
-
-
-def _json(file: Path) -> Any:
-    return json.loads(file.read_bytes())
-
-
-def _csv(file: Path) -> list[float]:
-    with file.open(newline="", encoding="utf-8") as opened:
-        return [float(cell) for row in csv.reader(opened) for cell in row if cell.strip()]
+def _opened(folder: Path, name: str, passphrase_file: Path | None, threads: int | None) -> KeyPair:
+    """The pair that the options name."""
+    return open_pair(folder, catalogue.get(name), passphrase_file, threads)
 
 
 def _require_new(folder: Path) -> None:
