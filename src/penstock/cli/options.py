@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import click
@@ -29,9 +28,7 @@ params_on_machine_option = click.option(
 size_option = click.option(
     "--size", help="Named size of the workload. Default: the one that the parameters imply ('penstock workloads')."
 )
-data_option = click.option(
-    "--data", "data_path", type=PATH, help="Your data: a folder (MNIST, CIFAR-10) or a file (genotypes)."
-)
+data_option = click.option("--data", type=PATH, help="Your data: a folder (MNIST, CIFAR-10) or a file (genotypes).")
 seed_option = click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of the data.")
 key_form_option = click.option(
     "--key-form",
@@ -53,6 +50,10 @@ def all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return command
 
     return decorate
+
+
+program_options = all_of(params_option, size_option, data_option)
+"""A program's set, size and data."""
 
 
 def together(
@@ -94,8 +95,3 @@ def counts_of(text: str | None, option: str, example: str) -> tuple[int, ...] | 
 def is_given(name: str) -> bool:
     """Whether the option of this parameter stands on the command line."""
     return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
-
-
-def load_data(workload: ModuleType, size: Any, slots: int, seed: int, path: Path | None) -> Any:
-    """The workload's real input: bundled, or from the user's folder."""
-    return workload.data(size, slots, seed, path)

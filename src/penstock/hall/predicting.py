@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from penstock.advice.predicted import Predicts, advise
-from penstock.errors import UsageError
+from penstock.errors import PenstockError, UsageError
 from penstock.hall.advising import Advised, advised_as
 from penstock.hall.arguments import names_arguments
 from penstock.hall.programs import Program, at_home, name_of, set_of, trace_of
@@ -63,7 +63,14 @@ class Predicted(Result):
     machine: Machine
     asked: Predicts | None = None
     """The question, for `advice`."""
+    note: str | None = None
+    """Name the parameter set that was taken by default, and why."""
     DRAWN: ClassVar = ("operation", "predicted_s")
+
+    @property
+    def program(self) -> tuple[str, str | None]:
+        """The program's title and the name of its size, as far as it has them."""
+        return ("", None) if self.asked is None else (self.asked.program.title, self.asked.program.size)
 
     def advice(self) -> Advised:
         """What would help most: a ranked list of changes, each predicted as this result was.
@@ -156,18 +163,20 @@ def predict(
     size: str | None = None,
     threads: int | None = None,
     key_form: str | KeyForm | None = None,
+    spelled: Callable[[str], str] = str,
 ) -> Predicted:
     """Time, energy, memory and keys of a program on a machine before it runs. Nothing is executed.
 
     Args:   program: as of `penstock.trace`; machine: a name, a .toml file (`penstock.fit_machine` writes one), or a
             machine; params, size: of a workload; threads: inside one operation (default: the machine's own);
-            key_form: "full", "seeded", "truncated" or "seeded+truncated" (default: as the set says).
+            key_form: "full", "seeded", "truncated" or "seeded+truncated" (default: as the set says); spelled: a front
+            end's spelling of a word.
     Returns: `.seconds`, `.seconds_range` (90 %), `.joules`, `.peak_bytes`, `.key_bytes`; rows are contributions.
     Raises: UnknownName; MachineError: no times at so many threads; ParamsError: the program is deeper than the set.
     """
     chosen = load_machine(machine) if not isinstance(machine, Machine) else machine
     taken, note = at_home(program, params, size, [chosen])
-    counted = counted_of(program, taken, size)
+    counted = counted_of(program, taken, size, spelled)
     form = form_of(key_form)
     found = predicted_by(counted.count([counted.params])[0], chosen, threads=threads, key_form=form)
     own = isinstance(program, str | Path)
@@ -179,7 +188,46 @@ def predict(
         trace=None if isinstance(counted, Workload) else lambda: trace_of(program, None, None),
     )  # fmt: skip
     result = replace(predicted_as(found, counted.title, counted.params, chosen), asked=asked)
-    return result if note is None else replace(result, warnings=(note, *result.warnings))
+    return result if note is None else replace(result, note=note, warnings=(note, *result.warnings))
+
+
+def prediction_row(
+    found: Prediction, params: CkksParameters, machine: Machine, shown: int, program: tuple[str, str | None]
+) -> Row:
+    """A prediction as the one row of `penstock predict run`, in SI units.
+
+    Args:   shown: number of contributions; program: its title, and the name of its size.
+    """
+    memory = found.memory if found.peak_bytes is not None else None
+    names = (
+        "key_bytes", "key_bytes_touched", "num_keys", "num_operations", "server_s", "client_s", "encode_s",
+        "recording_s", "unpriced", "at_least",
+    )  # fmt: skip
+    return {
+        **{name: getattr(found, name) for name in ("predicted_s", "low_s", "high_s", "predicted_j", "low_j", "high_j")},
+        "idle_j": found.energy.idle_j, "energy_kind": None if found.energy.kind is None else found.energy.kind.value,
+        "peak_bytes": found.peak_bytes,
+        "low_peak_bytes": None if memory is None else memory.low_bytes,
+        "high_peak_bytes": None if memory is None else memory.high_bytes,
+        **{name: getattr(found, name) for name in names},
+        "warnings": list(found.warnings),
+        "contributions": [
+            {"kind": c.kind, "limbs": c.limbs, "count": c.count, "seconds": c.seconds, "share": c.share,
+             "factor": _factor(machine, c.kind, params.ring_dim, c.limbs, found.threads)}
+            for c in found.contributions[:shown]
+        ],
+        "provenance": "predicted", "workload": program[0], "params": params.name, "size": program[1],
+        "machine": machine.name, "reading": None if machine.fit is None else machine.fit.reading,
+        "threads": found.threads, "assumptions": assumptions(machine),
+    }  # fmt: skip
+
+
+def _factor(machine: Machine, kind: str, ring_dim: int, limbs: int, threads: int | None) -> float | None:
+    """The calibrated factor on the kernel work of an operation; `None` without a calibration for its kind."""
+    known = machine.calibrated
+    if known is None or kind not in known.factors:
+        return None
+    return known.factor(kind, ring_dim, limbs, threads or 1)
 
 
 def predicted_as(found: Prediction, title: str, params: CkksParameters, machine: Machine) -> Predicted:
@@ -257,6 +305,7 @@ def precision(
     params: str | Path | CkksParameters | None = None,
     size: str | None = None,
     seed: int = 0,
+    data: str | Path | None = None,
     scale_bits: int | Sequence[int] | None = None,
     reading: str = "openfhe",
     draws: int = DRAWS,
@@ -264,40 +313,54 @@ def precision(
     shared: bool = False,
     queries: int = 1,
     statistical_bits: int = STATISTICAL_BITS,
+    on_draw: Callable[[int, int], None] = lambda done, total: None,
 ) -> Table:
     """How precise a program's result will be: bits behind the binary point, against the clear result.
 
-    Args:   program: a workload's name or a .py file; scale_bits: sizes of the scale to try (default: the set's own);
-            reading: "openfhe" or "native"; draws: how often noise is drawn; measure: also run it encrypted, so many
-            times; shared: also for others than the owner of the key, after noise that hides the key; queries: runs
-            under one key pair whose results they learn; statistical_bits: security of that noise.
-    Returns: a row for each scale, `predicted` or `measured`.
-    Raises: UsageError: a trace, which has no values; ParamsError: the set is not for OpenFHE, or values drown in noise.
+    Args:   program: a workload's name, a .py file or a package; data: a folder or file of the user's own (default: the
+            workload's); scale_bits: sizes of the scale to try (default: the set's own); reading: "openfhe" or
+            "native"; draws: how often noise is drawn; measure: also run it encrypted, so many times; shared: also for
+            others than the owner of the key, after noise that hides the key; queries: runs under one key pair whose
+            results they learn; statistical_bits: security of that noise; on_draw(done, total): called after each draw
+            and run.
+    Returns: a row for each scale, `predicted` or `measured`; `warnings` has the reason of a scale that cannot be.
+    Raises: UsageError: a trace, which has no values; ParamsError: no scale can be: the set is not for OpenFHE, or
+            values drown in noise.
     """
     from penstock.running.reading import resolve
 
     name = name_of(program, "precision")
     workload, size_name, checked = resolve(name, set_of(params), size)
-    scales = listed(scale_bits)
+    tried = [varied(checked, scale_bits=bits) for bits in listed(scale_bits)] or [checked]
+    noise = {"queries": queries, "statistical_bits": statistical_bits} if shared else {}
+    predicted: Callable[..., Precision | Shared] = predict_shared if shared else predict_precision
     rows: list[Row] = []
-    for each in [varied(checked, scale_bits=bits) for bits in scales] or [checked]:
-        data = workload.data(workload.SIZES[size_name], each.slots, seed)
-        program_at = (name, each, size_name, seed, data)
-        found: list[Precision | Shared] = [
-            predict_shared(
-                *program_at, reading=reading, draws=draws, queries=queries, statistical_bits=statistical_bits
-            )
-            if shared
-            else predict_precision(*program_at, reading=reading, draws=draws)
-        ]
-        if measure:
-            found.append(measure_precision(*program_at, reading=reading, runs=measure))
-        rows += [one.to_row() for one in found]
+    refused: dict[int, PenstockError] = {}
+    total = len(tried) * (draws + measure)
+    for index, each in enumerate(tried):
+
+        def drawn(done: int, _: int, before: int = index * (draws + measure)) -> None:
+            on_draw(before + done, total)
+
+        def ran(done: int, _: int, before: int = index * (draws + measure) + draws) -> None:
+            on_draw(before + done, total)
+
+        own = workload.data(workload.SIZES[size_name], each.slots, seed, None if data is None else Path(data))
+        at = (name, each, size_name, seed, own)
+        try:
+            rows.append(predicted(*at, reading=reading, draws=draws, on_draw=drawn, **noise).to_row())
+            if measure:
+                rows.append(measure_precision(*at, reading=reading, runs=measure, on_run=ran).to_row())
+        except PenstockError as error:
+            refused[each.scale_bits] = error
+    if not rows:
+        raise next(iter(refused.values()))
+    left_out = [f"none at a scale of {scale} bits: {why}" for scale, why in refused.items()]
     return Table(
         rows=tuple(rows),
         title=f"{workload.NAME} ({size_name}) at {checked.name}",
         provenance="predicted and measured" if measure else "predicted",
-        warnings=tuple(dict.fromkeys(text for row in rows for text in row["warnings"])),
+        warnings=tuple(dict.fromkeys([*left_out, *(text for row in rows for text in row["warnings"])])),
         shown=_SHOWN_PRECISION + (_SHOWN_SHARED if shared else ()),
         x="scale_bits",
         y="precision_bits",

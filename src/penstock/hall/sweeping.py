@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from penstock.hall.arguments import names_arguments
 from penstock.hall.simulating import Simulation, shown_of
 from penstock.runs.folder import RunFolder
 from penstock.sweeps.plan import plan
-from penstock.sweeps.points import no_point
+from penstock.sweeps.points import Plan, no_point
 from penstock.sweeps.run import config_of, run_sweep
 from penstock.sweeps.spec import SweepSpec, load_sweep, sweep_of
 from penstock.sweeps.store import read_results, unpacked
 from penstock.system.progress import Progress
+
+SHOWN = 10
+"""Reasons for skipped points, and programs, that are named."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -64,18 +69,16 @@ def swept(
 ) -> Swept:
     """A checked sweep, played or read back."""
     planned = plan(spec)
-    config = config_of(spec, planned)
-    name = f"sweep-{planned.name}"
-    unfinished = None if force or output is not None else RunFolder.find_unfinished(name, config)
-    path = Path(output) if output is not None else unfinished or RunFolder.default_path(name)
-    folder = RunFolder.open_or_resume(path, config, force=force)
-    if not (folder.complete and folder.has_results):
-        with folder:
-            run_sweep(planned, folder, workers=workers, scheduler=scheduler, progress=Progress(quiet=quiet))
-    table = read_results(path)
+    kept: dict[str, Any] = {
+        "output": output,
+        "workers": workers,
+        "scheduler": scheduler,
+        "force": force,
+        "quiet": quiet,
+    }
+    path, table = played(spec, planned, **kept)
+    folder = RunFolder.open(path)
     skipped = folder.record.get("skipped", [])
-    if not table.num_rows:
-        raise no_point(planned.name, Counter({(each["what"], each["why"]): each["points"] for each in skipped}))
     rows = unpacked(path, table)
     return Swept(
         rows=tuple(rows),
@@ -86,3 +89,60 @@ def swept(
         folder=path,
         skipped=tuple(f"{each['what']} ({each['points']} points): {each['why']}" for each in skipped),
     )
+
+
+def played(
+    spec: SweepSpec,
+    planned: Plan,
+    *,
+    output: str | Path | None,
+    workers: int | None,
+    scheduler: str | None,
+    force: bool,
+    quiet: bool,
+    tell: Callable[[str], None] = lambda text: None,
+) -> tuple[Path, pa.Table]:
+    """Play a plan in its run folder, or go on with it, or read it back. Returns: the folder and its results.
+
+    Args:   tell: gets a line on the folder, on stored and skipped points, and each warning.
+    Raises: UsageError: no point can be.
+    """
+    config, name = config_of(spec, planned), f"sweep-{planned.name}"
+    unfinished = None if force or output is not None else RunFolder.find_unfinished(name, config)
+    path = Path(output) if output is not None else unfinished or RunFolder.default_path(name)
+    folder = RunFolder.open_or_resume(path, config, force=force)
+    tell(f"run folder: {path}")
+    if folder.complete and folder.has_results:
+        tell(f"complete: {planned.num_points} points are there already and were not repeated")
+        skipped = Counter({(each["what"], each["why"]): each["points"] for each in folder.record.get("skipped", [])})
+    else:
+        with folder:
+            try:
+                outcome = run_sweep(
+                    planned, folder, workers=workers, scheduler=scheduler, progress=Progress(quiet=quiet)
+                )
+            except KeyboardInterrupt:
+                # None where a second interrupt came while they were written.
+                stored = folder.has_results
+                kept = f"{read_results(path).num_rows} of {planned.num_points} points are" if stored else None
+                tell(f"interrupted: {kept or 'what is finished is'} kept; the same command goes on")
+                raise
+        skipped = outcome.skipped
+        if outcome.resumed:
+            tell(f"{outcome.resumed} points were stored already and were not repeated")
+    for text in skipped_lines(skipped):
+        tell(text)
+    for warning in folder.warnings:
+        tell(f"warning: {warning['what']}; {warning['remedy']}")
+    results = read_results(path)
+    if not results.num_rows:
+        raise no_point(planned.name, skipped)
+    return path, results
+
+
+def skipped_lines(skipped: Counter[tuple[str, str]]) -> list[str]:
+    """The reasons of skipped points, the most frequent first."""
+    lines = [f"skipped: {what} ({count} points): {why}" for (what, why), count in skipped.most_common(SHOWN)]
+    if len(skipped) > SHOWN:
+        lines.append(f"skipped: {len(skipped) - SHOWN} more reasons, in run.json")
+    return lines

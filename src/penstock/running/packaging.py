@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from penstock import workloads
-from penstock.errors import CheckFailed
+from penstock.errors import CheckFailed, UsageError
 from penstock.package.capture import CaptureEvaluator, Course, DigestSink, Kept, capture, run_captured
 from penstock.package.content import ConstantsInMemory, Package
-from penstock.package.file import ConstantsInFile
+from penstock.package.file import ConstantsInFile, PackageFile, open_package
+from penstock.package.heracles import package_of_heracles
+from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.running.reading import resolve
+from penstock.system.files import os_errors
+from penstock.system.progress import Progress
 from penstock.version import __version__
 
 SHOWN_CONSTANTS = 5
@@ -189,3 +194,71 @@ def describe_package(package: Package) -> dict[str, Any]:
         "noise": None if package.noise is None else package.noise._asdict(),
         "provenance": dict(package.provenance),
     }
+
+
+def make_package(
+    workload: str,
+    output: Path | None,
+    *,
+    params: str | None,
+    size: str | None,
+    data: Path | None,
+    seed: int,
+    values: Path | None,
+    verify: bool,
+    force: bool,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Write a program's package, and describe it as `penstock package --format json` does.
+
+    Args:   workload: as of `package_workload`, or a HERACLES program trace with its file of `values`; output: the file
+            (default: none, it is only described); data: a folder or file of the user's own; verify: capture again with
+            other inputs.
+    Raises: UsageError: values without an output; WouldOverwrite; as `package_workload` and `verify_inputs`.
+    """
+    if values is not None:
+        return _from_heracles(Path(workload), values, params, output, force=force)
+    module, size_name, checked = resolve(workload, params, size)
+    own = None
+    if data is not None and not hasattr(module, "PACKAGE"):
+        own = module.data(module.SIZES[size_name], checked.slots, seed, data)
+    swapped: list[Swapped] | None = None
+    if verify:
+        with progress.stage("compare with other inputs"):
+            swapped = verify_inputs(workload, params, size, seed, own)
+    with progress.stage(f"calls of {workload}") as stage:
+
+        def on_call(count: int) -> None:
+            if not count % 256:
+                stage.update(count)
+
+        if output is None:
+            row = describe_package(package_workload(workload, params, size, seed, own, on_call=on_call))
+        else:
+            with PackageFile(output, force=force) as file:
+                file.finish(package_workload(workload, params, size, seed, own, sink=file, on_call=on_call))
+            row = _described(output)
+    if swapped is not None:
+        row["verified"] = True
+        row["from_data"] = [{"part": each.part, "calls": list(each.changed)} for each in swapped]
+    return row
+
+
+def _from_heracles(
+    trace: Path, values: Path, params: str | None, output: Path | None, *, force: bool
+) -> dict[str, Any]:
+    """The package of another tool's trace and values, written and described."""
+    if output is None:
+        raise UsageError("--values: name the package with -o; constants are not kept in memory")
+    with os_errors(trace, "read"):
+        content = trace.read_bytes()
+    with os_errors(values, "read"):
+        given = values.read_bytes()
+    chosen = None if params is None else catalogue.get(params)
+    with PackageFile(output, force=force) as file:
+        file.finish(package_of_heracles(content, given, file, chosen, name=trace.stem))
+    return _described(output)
+
+
+def _described(path: Path) -> dict[str, Any]:
+    return {"file": str(path), "file_bytes": path.stat().st_size, **describe_package(open_package(path))}

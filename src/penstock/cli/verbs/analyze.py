@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,43 +13,19 @@ import click
 from rich.console import Console
 
 from penstock.cli.client_library import client_library_option
-from penstock.cli.options import (
-    PATH,
-    data_option,
-    params_option,
-    quiet_option,
-    seed_option,
-    size_option,
-    threads_option,
-)
-from penstock.cli.output import emit, format_option, progress_console, table_of
+from penstock.cli.options import PATH, program_options, seed_option, threads_option
+from penstock.cli.output import Own, draw_rows, emit, output_options, say
 from penstock.errors import CheckFailed
-from penstock.native.client import require_library
-from penstock.reports.build import build_report
-from penstock.running.analysis import (
-    ACCELERATORS,
-    READINGS_OFFERED,
-    THIS_CPU,
-    TIERS,
-    analyze,
-    describe,
-    headline,
-    request_of,
-)
+from penstock.hall.analyzing import analyzed
+from penstock.running.analysis import ACCELERATORS, READINGS_OFFERED, THIS_CPU, TIERS, describe, request_of
 from penstock.running.readings import DEFAULT_READING
-from penstock.runs.folder import RunFolder
-from penstock.runs.record import DamagedRun
-from penstock.system.progress import Progress
-from penstock.traces.io import read_trace
 from penstock.units import format_bytes, format_seconds
 from penstock.unpriced import UNKNOWN
 
 
 @click.command("analyze")
 @click.argument("workload")
-@params_option
-@size_option
-@data_option
+@program_options
 @seed_option
 @threads_option
 @click.option(
@@ -74,24 +52,9 @@ from penstock.unpriced import UNKNOWN
 @click.option("-o", "--output", type=PATH, help="Run folder. Default: runs/<time>-<workload>.")
 @click.option("--force", is_flag=True, help="Start again in a run folder that is in use.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and how big it is.")
-@quiet_option
-@format_option
+@output_options
 def command(
-    workload: str,
-    params: str | None,
-    size: str | None,
-    data_path: Path | None,
-    seed: int,
-    threads: int | None,
-    reading: str,
-    client_library: str | None,
-    machines: tuple[str, ...],
-    tiers: tuple[str, ...],
-    output: Path | None,
-    force: bool,
-    dry_run: bool,
-    quiet: bool,
-    output_format: str,
+    workload: str, output: Path | None, force: bool, dry_run: bool, quiet: bool, output_format: str, **asked: Any
 ) -> None:
     """Run WORKLOAD encrypted, check it against clear, record it, and simulate it where its keys do not fit.
 
@@ -102,52 +65,11 @@ def command(
       penstock analyze logistic-regression
       penstock analyze matrix-multiplication --size ci --tier pcie5 --tier "3.5 GB/s" -o runs/mine
     """
-    request = request_of(
-        workload,
-        params=params,
-        size=size,
-        seed=seed,
-        threads=threads,
-        data=data_path,
-        machines=machines,
-        tiers=tiers,
-        reading=reading,
-        client_library=client_library,
-    )
+    request = request_of(workload, **asked)
     if dry_run:
         emit(describe(request), output_format)
         return
-    config = request.config(shlex.join(["penstock", *sys.argv[1:]]))
-    path = output or RunFolder.find_unfinished(request.name, config) or RunFolder.default_path(request.name)
-    if not path.exists():
-        # A run that cannot start leaves no folder behind.
-        require_library(reading, client_library)
-        describe(request)
-    progress = Progress(quiet=quiet)
-    with RunFolder.open_or_resume(path, config, force=force) as run:
-        if run.complete:
-            if not run.has_stage("measured"):
-                raise DamagedRun(
-                    f"{path}/stages/measured.parquet, what was measured, is damaged or gone; run the same command "
-                    "again with --force, or name another folder"
-                )
-            run.check_artifact(run.trace_path.name)
-            found = headline(run, read_trace(run.trace_path))
-            if not quiet:
-                progress_console.print(f"{path} is complete already; --force runs it again")
-            for text in run.damage():
-                progress_console.print(text, soft_wrap=True, markup=False)
-        else:
-            try:
-                found = analyze(run, request, progress)
-            except KeyboardInterrupt:
-                if not quiet:
-                    progress_console.print(f"interrupted; {path} keeps what is done, and the same command resumes")
-                raise
-            run.write_results()
-            with progress.stage("report"):
-                build_report(run)
-            run.finish()
+    found = analyzed(request, shlex.join(["penstock", *sys.argv[1:]]), output, force=force, quiet=quiet, tell=say)
     emit(found, output_format, table=lambda console: _draw(console, found))
     if found["passed"] is False:
         rules = "; ".join(found["rules"])
@@ -182,13 +104,19 @@ def _draw(console: Console, found: dict[str, Any]) -> None:
             f"this-cpu is fitted to medians; its error against them is {found['fit_mean_abs_error']:.1%} on average",
         )
     line("simulated", "every key comes from the tier, none is cached; compute and transfer follow each other")
-    table = table_of("machine | params | tier | >keys on chip | >keys on tier | >slowdown | >hit ratio for 80 %")
-    for row in found["simulated"]:
-        needed = row["hit_ratio_for_80_percent"]
-        texts = (("compute_s", format_seconds), ("total_s", format_seconds), ("slowdown", "{:.3g}x".format))
-        times = (UNKNOWN if row[name] is None else text(row[name]) for name, text in texts)
-        table.add_row(row["machine"], row["params"], row["tier"], *times, "-" if needed is None else f"{needed:.2%}")
-    console.print(table)
+    own: Own = {name: partial(_known, name, text) for name, text in _KNOWN.items()}
+    columns = "machine | params | tier | >keys on chip=compute_s | >keys on tier=total_s | >slowdown "
+    columns += "| >hit ratio for 80 %=hit_ratio_for_80_percent:{:.2%}"
+    draw_rows(console, found["simulated"], columns, own)
     for warning in found["warnings"]:
         console.print(f"  warning: {warning['what']}; {warning['remedy']}", highlight=False)
     console.print(f"report: {found['report']}", highlight=False)
+
+
+_KNOWN: dict[str, Callable[[float], str]] = {
+    "compute_s": format_seconds, "total_s": format_seconds, "slowdown": "{:.3g}x".format,
+}  # fmt: skip
+
+
+def _known(name: str, text: Callable[[float], str], row: Mapping[str, Any]) -> str:
+    return UNKNOWN if row[name] is None else text(row[name])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import click
@@ -67,18 +67,11 @@ if TYPE_CHECKING:
 @format_option
 def command(
     words: tuple[str, ...],
-    runs: Path,
-    machines: tuple[Path, ...],
-    traces: tuple[Path, ...],
-    policies: tuple[Path, ...],
-    predictions: tuple[Path, ...],
     service: str | None,
     token_file: Path | None,
     ca: Path | None,
-    port: int,
-    no_browser: bool,
-    printing: bool,
     output_format: str,
+    **asked: Any,
 ) -> None:
     """Open the explorer: the runs, and what-if questions answered while a slider moves.
 
@@ -108,11 +101,12 @@ def command(
     from penstock.explorer.views import show
 
     program, view, settings = _read(words)
-    library = Library.of(runs, machines, (*traces, *([program] if program is not None else [])), predictions, policies)
+    traces = (*asked["traces"], *([program] if program is not None else []))
+    library = Library.of(asked["runs"], asked["machines"], traces, asked["predictions"], asked["policies"])
     state = _state(settings, library, program)
     if service is None and token_file is not None:
         raise UsageError("--token-file is for --service: name the service, or leave it out")
-    if printing:
+    if asked["printing"]:
         if service is not None:
             raise UsageError("--print prints a view without a server: leave --service out, or ask GET /v1/work")
         if view is None:
@@ -140,8 +134,8 @@ def command(
     query = urlencode({"view": opened, **state.to_query()}) if words else ""
     live = None if service is None else Live(service, read_token(token_file), ca=ca)
     path = f"/?{query}" if query else "/" if live is None else "/service"
-    say, listening = click.echo, bound(port)
-    serve(library, listening, state, path=path, browser=not no_browser, say=lambda line: say(line), live=live)
+    say, listening = click.echo, bound(asked["port"])
+    serve(library, listening, state, path=path, browser=not asked["no_browser"], say=lambda line: say(line), live=live)
 
 
 def _read(words: Sequence[str]) -> tuple[Path | None, str | None, list[tuple[str, str]]]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from penstock.cli.options import FILE, PATH, quiet_option, seed_option
-from penstock.cli.output import emit, format_option, plain, progress_console, table_of
+from penstock.cli.options import FILE, PATH, seed_option
+from penstock.cli.output import draw_rows, emit, output_options, plain, say
 from penstock.cli.service_options import ca_option, service_option
 from penstock.errors import UsageError
 from penstock.system.files import check_target, write_atomic
@@ -18,8 +18,10 @@ from penstock.system.progress import Progress
 from penstock.units import format_named, parse_seconds
 
 if TYPE_CHECKING:
-    from penstock.service.load.arrivals import Arrival
     from penstock.system.web import Web
+
+_GROUPS = ("tenants", "programs")
+"""Lists of the report."""
 
 
 @click.command()
@@ -47,27 +49,15 @@ if TYPE_CHECKING:
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @ca_option
 @seed_option
-@quiet_option
-@format_option
+@output_options
 def command(
     service: str,
-    tenants_file: Path,
-    rate: float | None,
-    duration: str,
-    burst: int,
-    arrivals_file: Path | None,
-    zipf: float,
-    within: str | None,
-    deadline: str | None,
-    results: bool,
-    most_open: int,
-    senders: int,
     rows: Path | None,
-    force: bool,
+    arrivals_file: Path | None,
     ca: Path | None,
-    seed: int,
     quiet: bool,
     output_format: str,
+    **asked: Any,
 ) -> None:
     """Send jobs to a service, and report percentiles of their latency and the goodput.
 
@@ -81,65 +71,51 @@ def command(
       penstock load --service http://127.0.0.1:8700 --tenants tenants.toml --rate 5 --duration "20 min" --zipf 1
       penstock load --service http://127.0.0.1:8700 --tenants tenants.toml --arrivals arrivals.csv --rows jobs.jsonl
     """
-    from penstock.service.load.arrivals import read_arrivals
+    from penstock.service.load.arrivals import arrivals_at, read_arrivals
     from penstock.service.load.drive import Load
     from penstock.service.load.report import by, summary
     from penstock.service.load.tenants import read_tenants
 
-    if (rate is None) == (arrivals_file is None):
+    if (asked["rate"] is None) == (arrivals_file is None):
         raise UsageError("say when jobs arrive in one way: --rate, or --arrivals FILE")
-    within_s = None if within is None else parse_seconds(within, "--within")
+    within_s, deadline_s = (_seconds(asked[name], f"--{name}") for name in ("within", "deadline"))
     if rows is not None:
-        check_target(rows, force=force)
-    tenants = read_tenants(tenants_file)
+        check_target(rows, force=asked["force"])
+    tenants = read_tenants(asked["tenants_file"])
     if arrivals_file is not None:
         arrivals = read_arrivals(arrivals_file, [each.name for each in tenants])
     else:
-        arrivals = _drawn(rate or 0.0, parse_seconds(duration, "--duration"), burst, len(tenants), zipf, seed)
-    deadline_s = None if deadline is None else parse_seconds(deadline, "--deadline")
-    load = Load(
-        service,
-        tenants,
-        ca=ca,
-        most_open=most_open,
-        results=results,
-        deadline_s=deadline_s,
-        senders=senders,
-    )
+        duration_s = parse_seconds(asked["duration"], "--duration")
+        arrivals = arrivals_at(
+            asked["rate"], duration_s, asked["burst"], tenants=len(tenants), zipf=asked["zipf"], seed=asked["seed"]
+        )
+    how = {name: asked[name] for name in ("most_open", "results", "senders")}
+    load = Load(service, tenants, ca=ca, deadline_s=deadline_s, **how)
     try:
         with Progress(quiet=quiet).stage("inputs") as stage:
             load.prepare(_upload, stage.update)
         with Progress(quiet=quiet).stage("jobs", total=len(arrivals)) as stage:
             took_s = load.play(arrivals, stage.update)
     except KeyboardInterrupt:
-        if not quiet:
-            progress_console.print(f"interrupted: {len(load.rows)} jobs had ended")
+        say(f"interrupted: {len(load.rows)} jobs had ended", quiet=quiet)
         raise
     finally:
         load.close()
     found = sorted(load.rows, key=lambda each: each.due_s)
     if rows is not None:
         lines = "".join(json.dumps(plain(each.as_row())) + "\n" for each in found)
-        write_atomic(rows, lines.encode(), force=force)
+        write_atomic(rows, lines.encode(), force=asked["force"])
     result = {
         **summary(found, took_s, within_s),
-        "seed": seed,
+        "seed": asked["seed"],
         "tenants": by("tenant", found, took_s, within_s),
         "programs": by("program", found, took_s, within_s),
     }
     emit(result, output_format, table=lambda console: _draw(console, result))
 
 
-def _drawn(rate: float, duration_s: float, burst: int, tenants: int, zipf: float, seed: int) -> list[Arrival]:
-    import numpy as np
-
-    from penstock.service.load.arrivals import bursts, drawn, poisson
-
-    rng = np.random.default_rng(seed)
-    times = poisson(rate, duration_s, rng) if burst == 1 else bursts(rate, duration_s, burst, rng)
-    if not times:
-        raise UsageError(f"no job arrives in {duration_s:g} s at {rate:g} a second: raise --rate or --duration")
-    return drawn(times, tenants, zipf, rng)
+def _seconds(text: str | None, option: str) -> float | None:
+    return None if text is None else parse_seconds(text, option)
 
 
 def _upload(web: Web, path: Path) -> str:
@@ -150,16 +126,11 @@ def _upload(web: Web, path: Path) -> str:
 
 
 def _draw(console: Console, result: dict[str, Any]) -> None:
-    drawn = table_of("what | >value", show_header=False)
-    for name, value in result.items():
-        if name not in ("tenants", "programs"):
-            drawn.add_row(name, format_named(name, value))
-    console.print(drawn)
-    for member in ("tenants", "programs"):
+    values = ({"what": name, "value": format_named(name, value)} for name, value in result.items())
+    draw_rows(console, (row for row in values if row["what"] not in _GROUPS), "what | >value", show_header=False)
+    for member in _GROUPS:
         if len(result[member]) > 1:
-            rows = table_of(f"{member[:-1]} | >jobs | >done | >mean | >p50 | >p99")
-            for each in result[member]:
-                times = [format_named(name, each[name]) for name in ("mean_s", "p50_s", "p99_s")]
-                rows.add_row(each[member[:-1]], str(each["jobs"]), str(each["done"]), *times)
             console.print()
-            console.print(rows)
+            draw_rows(
+                console, result[member], f"{member[:-1]} | >jobs | >done | >mean=mean_s | >p50=p50_s | >p99=p99_s"
+            )

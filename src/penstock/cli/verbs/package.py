@@ -8,11 +8,11 @@ from typing import Any
 import click
 from rich.console import Console
 
-from penstock.cli.options import FILE, PATH, data_option, params_option, quiet_option, seed_option, size_option
-from penstock.cli.output import emit, format_option, progress_console, table_of
+from penstock.cli.options import FILE, PATH, program_options, seed_option
+from penstock.cli.output import emit, output_options, rows_table, say
 from penstock.errors import UsageError
-from penstock.running.packaging import Swapped, describe_package, package_workload, verify_inputs
-from penstock.system.files import check_target, os_errors
+from penstock.running.packaging import make_package
+from penstock.system.files import check_target
 from penstock.system.progress import Progress
 from penstock.units import format_bytes
 from penstock.workloads.packaged import SUFFIX
@@ -24,30 +24,13 @@ SHOWN = 12
 @click.command("package")
 @click.argument("workload")
 @click.option("-o", "--output", type=PATH, help="The package (.pkg). Without it only a summary is printed.")
-@params_option
-@size_option
-@data_option
+@program_options
 @seed_option
-@click.option(
-    "--values", "values_path", type=FILE, help="WORKLOAD is a HERACLES program trace, and this its file of values."
-)
+@click.option("--values", type=FILE, help="WORKLOAD is a HERACLES program trace, and this its file of values.")
 @click.option("--verify", is_flag=True, help="Capture again with other inputs: constants that change are refused.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
-@quiet_option
-@format_option
-def command(
-    workload: str,
-    output: Path | None,
-    params: str | None,
-    size: str | None,
-    data_path: Path | None,
-    seed: int,
-    values_path: Path | None,
-    verify: bool,
-    force: bool,
-    quiet: bool,
-    output_format: str,
-) -> None:
+@output_options
+def command(workload: str, output: Path | None, quiet: bool, output_format: str, **asked: Any) -> None:
     """Make a package of WORKLOAD: a program of your own (.py), one of penstock's, or a package at another set.
 
     A package holds calls, constants, names and lengths of inputs and outputs, and the parameter set. It holds no key,
@@ -62,70 +45,15 @@ def command(
       penstock package score.pkg --params sharp -o score-sharp.pkg
       penstock package program.heracles --values testvec.bin -o program.pkg
     """
-    from penstock.package.file import PackageFile, open_package
-    from penstock.running.reading import resolve
-
     if output is not None:
         if output.suffix != SUFFIX:
             raise UsageError(f"{output}: the name of a package ends in {SUFFIX}")
-        check_target(output, force=force)
-    if values_path is not None:
-        said = _from_heracles(Path(workload), values_path, params, output, force=force)
-        emit(said, output_format, table=lambda console: _draw(console, said))
-        return
-    found, size_name, checked = resolve(workload, params, size)
-    data = None
-    if data_path is not None and not hasattr(found, "PACKAGE"):
-        data = found.data(found.SIZES[size_name], checked.slots, seed, data_path)
-    progress = Progress(quiet=quiet)
-    swapped: list[Swapped] | None = None
-    if verify:
-        with progress.stage("compare with other inputs"):
-            swapped = verify_inputs(workload, params, size, seed, data)
-    with progress.stage(f"calls of {workload}") as stage:
-
-        def on_call(count: int) -> None:
-            if not count % 256:
-                stage.update(count)
-
-        if output is None:
-            said = describe_package(package_workload(workload, params, size, seed, data, on_call=on_call))
-        else:
-            with PackageFile(output, force=force) as file:
-                package = package_workload(workload, params, size, seed, data, sink=file, on_call=on_call)
-                file.finish(package)
-            said = describe_package(open_package(output))
-            said = {"file": str(output), "file_bytes": output.stat().st_size, **said}
-    if swapped is not None:
-        said["verified"] = True
-        said["from_data"] = [{"part": each.part, "calls": list(each.changed)} for each in swapped]
-    if output is not None and not quiet:
-        progress_console.print(f"package written to {output}", highlight=False)
-    emit(said, output_format, table=lambda console: _draw(console, said))
-
-
-def _from_heracles(
-    trace: Path, values: Path, params: str | None, output: Path | None, *, force: bool
-) -> dict[str, Any]:
-    """The package of another tool's trace and values, written and described."""
-    from penstock.package.file import PackageFile, open_package
-    from penstock.package.heracles import package_of_heracles
-    from penstock.params import catalogue
-
-    if output is None:
-        raise UsageError("--values: name the package with -o; constants are not kept in memory")
-    with os_errors(trace, "read"):
-        content = trace.read_bytes()
-    with os_errors(values, "read"):
-        given = values.read_bytes()
-    chosen = None if params is None else catalogue.get(params)
-    with PackageFile(output, force=force) as file:
-        file.finish(package_of_heracles(content, given, file, chosen, name=trace.stem))
-    return {
-        "file": str(output),
-        "file_bytes": output.stat().st_size,
-        **describe_package(open_package(output)),
-    }
+        check_target(output, force=asked["force"])
+    from_heracles = asked["values"] is not None
+    row = make_package(workload, output, progress=Progress(quiet=quiet), **asked)
+    if output is not None and not from_heracles:
+        say(f"package written to {output}", quiet=quiet)
+    emit(row, output_format, table=lambda console: _draw(console, row))
 
 
 def _draw(console: Console, said: dict[str, Any]) -> None:
@@ -138,9 +66,8 @@ def _draw(console: Console, said: dict[str, Any]) -> None:
         f"{security}",
         highlight=False,
     )
-    table = table_of("instruction | >count")
-    for verb, count in said["instructions"].items():
-        table.add_row(verb, f"{count:,}")
+    counts = ({"instruction": verb, "count": count} for verb, count in said["instructions"].items())
+    table = rows_table(counts, "instruction | >count=count:{:,}")
     table.add_row("all", f"{said['num_instructions']:,}", style="bold")
     console.print(table)
     for what in ("inputs", "outputs"):

@@ -20,11 +20,9 @@ from penstock.cli.client_library import client_library_option
 from penstock.cli.options import (
     FILE,
     PATH,
-    data_option,
-    params_option,
+    program_options,
     quiet_option,
     seed_option,
-    size_option,
     threads_option,
 )
 from penstock.cli.output import emit, format_option, plain, progress_console, table_of
@@ -53,9 +51,7 @@ _OF_A_QUEUE = {"tenants_path", "jobs_path", "scheduling", "client_library", "thr
 @click.command("run")
 @click.argument("workload", required=False)
 @click.option("--reading", type=click.Choice(OFFERED), default=DEFAULT_READING, help="What it means.")
-@params_option
-@size_option
-@data_option
+@program_options
 @click.option(
     "--input",
     "inputs",
@@ -124,7 +120,7 @@ def command(
     reading: str,
     params: str | None,
     size: str | None,
-    data_path: Path | None,
+    data: Path | None,
     inputs: tuple[str, ...],
     outputs: tuple[str, ...],
     seed: int,
@@ -180,7 +176,7 @@ def command(
     _check_files(reading, [trace_path, timings_path], force=force)
     _check_outputs(workload, targets, force=force)
     options: dict[str, Any] = {
-        "data": data_path, "inputs": inputs or None, "seed": seed, "threads": threads, "key_budget": key_budget,
+        "data": data, "inputs": inputs or None, "seed": seed, "threads": threads, "key_budget": key_budget,
         "keys": store, "tenant": tenant, "input_budget": input_budget, "memory": memory, "client": client,
         "client_library": client_library,
     }  # fmt: skip

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import click
 from rich.console import Console
@@ -17,8 +16,8 @@ from penstock.advice.simulated import Asks, advise
 from penstock.cli.advice import advice_option, draw_advice, wants_advice
 from penstock.cli.assumed import draw_assumed, with_assumptions
 from penstock.cli.options import PATH, params_on_machine_option, seed_option, size_option
-from penstock.cli.output import emit, format_option, plain, progress_console, say_choice, write_csv
-from penstock.cli.question_options import QUESTION_GROUPS, QuestionCommand, question_options
+from penstock.cli.output import emit, format_option, rows_target, say, say_choice, write_rows
+from penstock.cli.question_options import QUESTION_GROUPS, question_options
 from penstock.cli.simulated_tables import (
     draw_crowd,
     draw_hosts,
@@ -42,7 +41,6 @@ from penstock.simulation.play import Ready, ready_for
 from penstock.simulation.question import Levels, Question
 from penstock.simulation.rows import Row
 from penstock.simulation.words import OPTIONS
-from penstock.system.files import check_target, write_atomic
 from penstock.traces.schema import Trace
 
 Scheduled = tuple[Schedule, float | None, Mapping[str, int]]
@@ -70,15 +68,13 @@ Scheduled = tuple[Schedule, float | None, Mapping[str, int]]
 @format_option
 def command(
     target: str,
-    params: str | None,
-    size: str | None,
-    seed: int,
     asked: Asked,
     output: Path | None,
     timeline: Wanted | None,
     force: bool,
     advice: bool | None,
     output_format: str,
+    **program: Any,
 ) -> None:
     """Play a trace, or a workload's, on a machine and over tiers: one row for each machine, cache, tier and mode.
 
@@ -99,9 +95,7 @@ def command(
       penstock simulate logistic-regression --params sharp --machine sharp --inside schedule
     """
     if output is not None:
-        if output.suffix not in (".json", ".csv"):
-            raise UsageError(f"-o {output}: rows are written as .json or .csv; name the file so")
-        check_target(output, force=force)
+        rows_target(output, force=force)
     advised = wants_advice(advice, output_format if output is None else output.suffix[1:])
     question = asked.question
     if timeline is not None:
@@ -117,14 +111,14 @@ def command(
     schedules: dict[str, Scheduled] = {}
     asks = list[Asks]()
     simgrid = SimGrid(python=find_python()) if asked.simgrid else None
-    for home in homes(target, params, size, seed, question.machines, asked.beside, OPTIONS):
+    for home in homes(target, **program, machines=question.machines, beside=asked.beside, spelled=OPTIONS):
         if home.note is not None and home.note not in said:
             said.add(home.note)
             say_choice(home.note)
         if asked.comparison is not None:
             rows += _compared(asked.comparison, on_machine(question, home.machine), home.trace, home.beside)
             continue
-        for each in asks_of(asked, target, home, size, seed, simgrid):
+        for each in asks_of(asked, target, home, program["size"], program["seed"], simgrid):
             found = each.found
             if timeline is not None:
                 draw_point(timeline, home.trace, found.ready, found.points[0], found.machine, question.key_forms[0])
@@ -202,7 +196,7 @@ def _needed(question: Question, machine: Machine, ready: Ready) -> list[tuple[st
 
 def _warn(warnings: Iterable[str]) -> None:
     for warning in warnings:
-        progress_console.print(f"warning: {warning}", highlight=False)
+        say(f"warning: {warning}")
 
 
 def _show(
@@ -227,8 +221,8 @@ def _show(
         rows = with_assumptions(rows, rests_on(asked.question, tiers, asked.networks))
     result = rows if advice is None else {"rows": list(rows), "advice": advice.to_dict()}
     if output is not None:
-        write_atomic(output, _encoded(result, output.suffix), force=force)
-        progress_console.print(f"{len(rows)} rows written to {output}", highlight=False)
+        write_rows(output, result, force=force)
+        say(f"{len(rows)} rows written to {output}")
         return
 
     def drawn(console: Console) -> None:
@@ -246,11 +240,3 @@ def _with_schedule(row: Row, scheduled: Scheduled | None) -> Row:
     if scheduled is None:
         return row
     return {**row, "schedule": schedule_facts(*scheduled)}
-
-
-def _encoded(result: Mapping[str, object] | Sequence[Row], suffix: str) -> bytes:
-    if suffix == ".json":
-        return (json.dumps(plain(result), indent=2, allow_nan=False) + "\n").encode()
-    text = io.StringIO()
-    write_csv(text, [] if isinstance(result, Mapping) else result)
-    return text.getvalue().encode(errors="backslashreplace")

@@ -66,7 +66,7 @@ def command(
     from penstock.machines import STUDY_TIERS, load_machines, load_tiers
     from penstock.rewriting import RewriteOptions, passes_named, rewrite
     from penstock.rewriting.compare import Version, compare, counted
-    from penstock.simulation.spelling import OPTIONS
+    from penstock.simulation.words import OPTIONS
     from penstock.traces.io import write_trace
 
     names = [name.strip() for text in asked["passes"] for name in text.split(",") if name.strip()]

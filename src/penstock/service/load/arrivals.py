@@ -62,6 +62,18 @@ def drawn(times: Sequence[float], tenants: int, exponent: float, rng: np.random.
     return [Arrival(at, int(tenant)) for at, tenant in zip(times, chosen, strict=True)]
 
 
+def arrivals_at(rate: float, duration_s: float, burst: int, *, tenants: int, zipf: float, seed: int) -> list[Arrival]:
+    """Arrivals by a seed: a Poisson process, or bursts of so many jobs; `rate` jobs a second in the mean.
+
+    Raises: UsageError: none in that time, or too many.
+    """
+    rng = np.random.default_rng(seed)
+    times = poisson(rate, duration_s, rng) if burst == 1 else bursts(rate, duration_s, burst, rng)
+    if not times:
+        raise UsageError(f"no job arrives in {duration_s:g} s at {rate:g} a second: raise --rate or --duration")
+    return drawn(times, tenants, zipf, rng)
+
+
 def read_arrivals(path: Path, tenants: Sequence[str]) -> list[Arrival]:
     """Arrivals of a CSV file with the columns `at_s` and `tenant`, in order of time.
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 
-from penstock.cli.options import PATH, THREADS, key_form_option, params_on_machine_option, quiet_option, size_option
-from penstock.cli.output import emit, format_option, progress_console, say_choice, table_of, toml_target
-from penstock.cli.terminal import print_wide
-from penstock.cli.verbs.predict.run import processes
+from penstock.cli.options import PATH, THREADS, key_form_option, params_on_machine_option, size_option
+from penstock.cli.output import draw_rows, emit, output_options, say, say_choice, toml_target
 from penstock.errors import UsageError
 from penstock.machines import machine_names
 from penstock.simulation.words import OPTIONS
+from penstock.system.host import available_cores
 from penstock.system.progress import Progress
-from penstock.units import format_bytes, format_seconds
-from penstock.unpriced import shown_total
 
 if TYPE_CHECKING:
     from penstock.hall.predicting import Suggested
@@ -26,6 +22,8 @@ if TYPE_CHECKING:
 
 ORDERS = ("time", "time-per-slot", "keys", "memory")
 SECURITY = ("128", "192", "256", "none")
+_LISTS = {"ring_dims": "--ring-dim", "digits": "--dnum"}
+"""Lists of numbers -> their options."""
 
 
 @click.command("suggest")
@@ -42,31 +40,23 @@ SECURITY = ("128", "192", "256", "none")
     metavar="BITS",
     help="Bits behind the binary point that results must have: sets take the least scale that gives them.",
 )
-@click.option("--by", "order", type=click.Choice(ORDERS), default="time", help="What is least first.")
+@click.option("--by", "by", type=click.Choice(ORDERS), default="time", help="What is least first.")
 @click.option("--top", type=click.IntRange(min=1), default=10, help="How many are printed.")
 @click.option("--threads", type=THREADS, help="Threads inside one operation. Default: the machine's own.")
 @key_form_option
 @click.option("-o", "--output", type=PATH, help="Write the first one to this file, for --params.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
-@quiet_option
-@format_option
+@output_options
 def command(
     workload: str,
     machine: str | None,
-    params: str | None,
-    size: str | None,
     security: str,
-    ring_dims: str | None,
-    digits: str | None,
-    precision: float | None,
-    order: str,
     top: int,
-    threads: int | None,
-    key_form: str | None,
     output: Path | None,
     force: bool,
     quiet: bool,
     output_format: str,
+    **asked: Any,
 ) -> None:
     """Parameter sets for WORKLOAD, a program of your own (a .py file), a package (.pkg) or a trace, the best first.
     Nothing is encrypted.
@@ -85,7 +75,6 @@ def command(
       penstock predict suggest resnet20 --size full --machine mine.toml --threads 2 --ring-dim 2^15,2^16 --dnum 2..4
     """
     from penstock.hall.predicting import suggest
-    from penstock.prediction.whatif_axes import whole_numbers
 
     if machine is None:
         raise UsageError(f"name a machine: --machine {'|'.join(machine_names())}, or a .toml file of your own")
@@ -95,21 +84,14 @@ def command(
         found = suggest(
             workload,
             machine,
-            params=params,
-            size=size,
             security=0 if security == "none" else int(security),
-            ring_dims=None if ring_dims is None else whole_numbers(ring_dims.split(","), "--ring-dim"),
-            digits=None if digits is None else whole_numbers(digits.split(","), "--dnum"),
-            by=order,
-            threads=threads,
-            key_form=key_form,
-            workers=processes(),
-            precision=precision,
+            workers=available_cores(),
+            **{**asked, **{name: _numbers(asked[name], option) for name, option in _LISTS.items()}},
             on_ring=lambda n, total: stage.update(n, total=total),
             spelled=OPTIONS,
         )
-    for note in () if quiet else found.notes:
-        say_choice(note)
+    for note in found.notes:
+        say_choice(note, quiet=quiet)
     rows = list(found.rows[:top])
     like = f"{found.base.name} ({found.base.word_bits}-bit words)"
     emit(rows, output_format, table=lambda console: _draw(console, found.suggestions, rows, like))
@@ -117,34 +99,29 @@ def command(
         _write(output, found, force=force, quiet=quiet)
 
 
+def _numbers(text: str | None, option: str) -> tuple[int, ...] | None:
+    from penstock.prediction.whatif_axes import whole_numbers
+
+    return None if text is None else whole_numbers(text.split(","), option)
+
+
 def _write(output: Path, found: Suggested, *, force: bool, quiet: bool) -> None:
     """Write the first parameter set to a file."""
     found.save(output, force=force)
-    if not quiet:
-        progress_console.print(f"the first one is written to {output}: --params {output}", highlight=False)
+    say(f"the first one is written to {output}: --params {output}", quiet=quiet)
 
 
 def _draw(console: Console, found: Suggestions, rows: list[dict[str, Any]], base: str) -> None:
-    columns: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
-        ("ring dim", "ring_dim", str), ("depth", "depth", str), ("dnum", "dnum", str),
-        ("scale bits", "scale_bits", str), ("precision", "precision_bits", lambda value: f"{value:.1f}"),
-        ("security", "security_bits", str), ("slots", "slots", str), ("time", "predicted_s", format_seconds),
-        ("from", "low_s", format_seconds), ("to", "high_s", format_seconds),
-        ("a slot", "s_per_slot", format_seconds), ("keys", "num_keys", str),
-        ("key bytes", "key_bytes", lambda n: format_bytes(n).split(" (")[0]),
-        ("peak memory", "peak_bytes", lambda n: format_bytes(n).split(" (")[0]), ("bootstraps", "bootstraps", str),
-    )  # fmt: skip
     first = rows[0]
-    if first["precision_bits"] is None:
-        columns = tuple(each for each in columns if each[1] not in ("scale_bits", "precision_bits"))
+    precise = "| >scale bits=scale_bits | >precision=precision_bits:{:.1f} " * (first["precision_bits"] is not None)
+    columns = f">ring dim=ring_dim | >depth | >dnum {precise}| >security=security_bits | >slots | >time=predicted_s "
+    columns += "| >from=low_s | >to=high_s | >a slot=s_per_slot:seconds | >keys=num_keys | >key bytes=key_bytes "
+    columns += "| >peak memory=peak_bytes | >bootstraps"
     console.print(
         f"{first['workload']} ({first['size']}) on {first['machine']}, sets like {base}: predicted, 90 % intervals",
         highlight=False,
     )
-    table = table_of(" | ".join(f">{title}" for title, _, _ in columns), no_wrap=True)
-    for row in rows:
-        table.add_row(*(shown_total(row, name, text) for _, name, text in columns))
-    print_wide(console, table)
+    draw_rows(console, rows, columns, wide=True, no_wrap=True)
     if len(found.rows) > len(rows):
         console.print(f"{len(found.rows) - len(rows)} more: --top", highlight=False)
     for why, at in _left_out(found).items():
