@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock import workloads
+from penstock.errors import UsageError
 from penstock.hall.programs import set_of
 from penstock.hall.running import Ran, checked_numbers
 from penstock.running.measured import byte_rows, measured_rows, number_rows
@@ -89,3 +90,57 @@ def kept_numbers(folder: RunFolder) -> dict[str, Any]:
     if not isinstance(numbers, dict) or not folder.has_stage(MEASURED):
         raise DamagedRun(f"{folder.path}: its measurements are damaged or gone; {_AGAIN}")
     return {**numbers, "run_folder": str(folder.path), "report": str(folder.report_path)}
+
+
+class Keeper:
+    """The folder of one run, checked before the run; nothing is written until it has run.
+
+    Args:   command: stored with the run; program, params, size, reading: as of `penstock.run`; options: what else tells
+            this run from others.
+    Raises: DifferentRun: the folder holds another run, and not `force`; as `config_of`.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        command: str,
+        program: str,
+        options: Mapping[str, Any],
+        *,
+        params: object,
+        size: str | None,
+        reading: str,
+        force: bool,
+    ) -> None:
+        self._path, self._force = path, force
+        self._config = config_of(program, params, size, reading, command, options)
+        self._opened: RunFolder | None = None
+        if path.exists():
+            self._opened = RunFolder.open_or_resume(path, self._config, force=force)
+
+    def done_before(self, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The numbers of this run where its folder is complete; `None`: it has to run.
+
+        Args:   wanted: option -> its file, which a run would write.
+        Raises: UsageError: such a file is asked for; DamagedRun: the folder's numbers are gone.
+        """
+        if self._opened is None or not self._opened.complete:
+            return None
+        asked = [option for option, value in wanted.items() if value]
+        if asked:
+            raise UsageError(
+                f"{self._path} holds this run already, complete, and {asked[0]} asks for what only a run writes: add "
+                "--force to run again, or name another folder"
+            )
+        return kept_numbers(self._opened)
+
+    def keep(self, found: Ran) -> dict[str, Any]:
+        """Store a run. Returns: the numbers to print."""
+        folder = self._opened or RunFolder.open_or_resume(self._path, self._config, force=self._force)
+        with folder:
+            return keep(folder, found)
+
+    def close(self) -> None:
+        """Give the folder free, where nothing was kept."""
+        if self._opened is not None:
+            self._opened.close()

@@ -107,19 +107,6 @@ def estimate(ring_dim: int, log_q: float, weight: int, model: str = LISTS) -> Sp
     return SparseEstimate(ring_dim, log_q, weight, model, attacks)
 
 
-@lru_cache(maxsize=64)
-def max_log_q(ring_dim: int, weight: int, level: int, model: str = LISTS) -> int:
-    """Return the most whole bits of modulus at which a secret of this weight keeps the level; 0: none."""
-    low, high = 0, 4 * ring_dim // 64  # bits at the level for uniform secrets are below N / 37
-    while high - low > 1:
-        middle = (low + high) // 2
-        if estimate(ring_dim, float(middle), weight, model).bits >= level:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
 def reduction_log2(block: Array, dim: Array, model: str) -> Array:
     """log2 of the cost of reducing a basis of `dim` vectors with this block size."""
     if model == BDGL16:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import KW_ONLY, dataclass
+from contextlib import AbstractContextManager, ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +17,15 @@ from click.core import ParameterSource
 from rich.console import Console
 
 from penstock import workloads
+from penstock.advice.remedy import Advice
 from penstock.cli.advice import advice_option, draw_advice, wants_advice
 from penstock.cli.client_library import client_library_option
-from penstock.cli.options import (
-    FILE,
-    PATH,
-    program_options,
-    quiet_option,
-    seed_option,
-    threads_option,
-)
-from penstock.cli.output import emit, format_option, plain, progress_console, table_of
-from penstock.cli.run_folder import folder_option, in_folder, keeper_of
+from penstock.cli.options import FILE, FOLDER, PATH, program_options, seed_option, threads_option
+from penstock.cli.output import emit, output_options, plain, say, table_of
 from penstock.cli.run_tables import draw_run
 from penstock.cli.terminal import PlainConsole
 from penstock.errors import CheckFailed, UnknownName, UsageError
+from penstock.hall.keeping import Keeper
 from penstock.hall.running import Ran, RunDiffers, run
 from penstock.measure.timings import benchmark_of
 from penstock.native.prepared import ClientPlace
@@ -73,7 +69,6 @@ _OF_A_QUEUE = {"tenants_path", "jobs_path", "scheduling", "client_library", "thr
 )
 @click.option(
     "--keys",
-    "store",
     type=click.Path(file_okay=False),
     help="Key store of the native reading, kept for other runs; the secret key goes to KEYS.client next to it. "
     "'node:ADDRESS': operations with keys run at that key node.",
@@ -110,28 +105,15 @@ _OF_A_QUEUE = {"tenants_path", "jobs_path", "scheduling", "client_library", "thr
     type=FILE,
     help="Write the times of its primitives here, for 'penstock predict fit' (Google Benchmark JSON).",
 )
-@folder_option
+@click.option(
+    "-o", "--folder", type=FOLDER, help="Keep the run in this folder: its numbers, trace, timeline and report."
+)
 @click.option("--force", is_flag=True, help="Replace existing files, and the run in the folder of -o.")
 @advice_option
-@quiet_option
-@format_option
+@output_options
 def command(
     workload: str | None,
-    reading: str,
-    params: str | None,
-    size: str | None,
-    data: Path | None,
-    inputs: tuple[str, ...],
     outputs: tuple[str, ...],
-    seed: int,
-    threads: int | None,
-    key_budget: str | None,
-    store: str | None,
-    tenant: str | None,
-    input_budget: str | None,
-    memory: str | None,
-    client: str | None,
-    client_library: str | None,
     tenants_path: Path | None,
     jobs_path: Path | None,
     scheduling: str | None,
@@ -142,6 +124,7 @@ def command(
     advice: bool | None,
     quiet: bool,
     output_format: str,
+    **asked: Any,
 ) -> None:
     """Run WORKLOAD, a program of your own (a .py file) or a package (.pkg): in the clear, or encrypted and checked
     against the clear result.
@@ -163,112 +146,58 @@ def command(
       penstock run inner-product --keys node:unix:node.sock --tenant alice
       penstock run --tenants tenants.toml --jobs jobs.toml --scheduling locality
     """
+    threads, client_library = asked["threads"], asked["client_library"]
     if tenants_path is not None or jobs_path is not None:
         _refuse_beside_a_queue(workload)
         if tenants_path is None or jobs_path is None:
             raise UsageError("a queue needs both files: --tenants FILE and --jobs FILE")
-        asked = {"scheduling": scheduling, "threads": threads, "client_library": client_library}
-        _run_queue(tenants_path, jobs_path, asked, output_format, quiet=quiet)
+        chosen = {"scheduling": scheduling, "threads": threads, "client_library": client_library}
+        _run_queue(tenants_path, jobs_path, chosen, output_format, quiet=quiet)
         return
     workload = _named(workload, scheduling)
-    told = Told(output_format, advised=wants_advice(advice, output_format), asked=bool(advice))
-    targets = output_files(outputs)
-    _check_files(reading, [trace_path, timings_path], force=force)
+    advised, targets = wants_advice(advice, output_format), output_files(outputs)
+    _check_files(asked["reading"], [trace_path, timings_path], force=force)
     _check_outputs(workload, targets, force=force)
-    options: dict[str, Any] = {
-        "data": data, "inputs": inputs or None, "seed": seed, "threads": threads, "key_budget": key_budget,
-        "keys": store, "tenant": tenant, "input_budget": input_budget, "memory": memory, "client": client,
-        "client_library": client_library,
-    }  # fmt: skip
-    files = Files(trace=trace_path, timings=timings_path, outputs=targets)
-    words = (workload, params, size, reading)
-    _run_once(words, options, files, folder, told, force=force, quiet=quiet)
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """How a run is shown."""
-
-    output_format: str
-    _: KW_ONLY
-    advised: bool
-    """With what would help most, where the reading has times."""
-    asked: bool
-    """By name: a reading without times is then refused."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Files:
-    """The files that a run writes next to its folder."""
-
-    trace: Path | None
-    timings: Path | None
-    outputs: Mapping[str | None, Path]
-
-    def named(self) -> dict[str, Any]:
-        """Option -> what it names."""
-        return {"--trace": self.trace, "--timings": self.timings, "--output": self.outputs}
-
-
-def _run_once(
-    words: tuple[str, str | None, str | None, str],
-    options: dict[str, Any],
-    files: Files,
-    folder: Path | None,
-    told: Told,
-    *,
-    force: bool,
-    quiet: bool,
-) -> None:
-    """One run with its files; of a folder that has it already, what it came to."""
-    workload, params, size, reading = words
+    wanted = {"--trace": trace_path, "--timings": timings_path, "--output": targets}
+    program = {name: asked.pop(name) for name in ("params", "size", "reading")}
+    options = {**asked, "inputs": asked["inputs"] or None}
     with ExitStack() as stack:
-        keeper = keeper_of(folder, words, options, force=force)
-        if keeper is not None:
-            stack.callback(keeper.close)
-            if (stored := keeper.done_before(files.named(), quiet=quiet)) is not None:
-                emit(stored, told.output_format, table=lambda console: draw_run(console, stored))
+        keeper = None
+        if folder is not None:
+            line = shlex.join(["penstock", *sys.argv[1:]])
+            keeper = stack.enter_context(closing(Keeper(folder, line, workload, options, force=force, **program)))
+            if (stored := keeper.done_before(wanted)) is not None:
+                say(f"{folder} is complete, and its numbers are shown; --force runs it again", quiet=quiet)
+                emit(stored, output_format, table=lambda console: draw_run(console, stored))
                 return
         done, differs = _done(
-            lambda on_operation: run(
-                workload,
-                reading=reading,
-                params=params,
-                size=size,
-                **options,
-                on_operation=on_operation,
-                spelled=OPTIONS,
-            ),
+            partial(run, workload, **program, **options, spelled=OPTIONS),
             Progress(quiet=quiet).stage(f"{workload} encrypted"),
         )
-        _write(done.trace, files.trace, files.timings, options["threads"], force=force, quiet=quiet)
-        write_outputs(done.outputs, files.outputs, force=force, quiet=quiet)
-        numbers = in_folder(keeper, done)
-        _show(numbers, done, told)
+        _write(done.trace, trace_path, timings_path, threads, force=force, quiet=quiet)
+        write_outputs(done.outputs, targets, force=force, quiet=quiet)
+        numbers = dict(done.numbers) if keeper is None else keeper.keep(done)
+        _show(numbers, done.advice().advice if advised and (advice or done.asked is not None) else None, output_format)
         if differs is not None:
             raise differs
 
 
-def _show(numbers: Mapping[str, Any], done: Ran, told: Told) -> None:
+def _show(numbers: Mapping[str, Any], remedies: Advice | None, output_format: str) -> None:
     """The numbers of a run, and what would help it most."""
-    remedies = done.advice().advice if told.advised and (told.asked or done.asked is not None) else None
-    shown = dict(numbers) | ({} if remedies is None else {"advice": remedies.to_dict()})
 
     def drawn(console: Console) -> None:
         draw_run(console, numbers)
         if remedies is not None:
             draw_advice(console, remedies)
 
-    emit(shown, told.output_format, table=drawn)
+    emit(dict(numbers) | ({} if remedies is None else {"advice": remedies.to_dict()}), output_format, table=drawn)
 
 
-def _done(
-    start: Callable[[Callable[[int, int], None]], Ran], progress: AbstractContextManager[StageProgress]
-) -> tuple[Ran, RunDiffers | None]:
+def _done(start: Callable[..., Ran], progress: AbstractContextManager[StageProgress]) -> tuple[Ran, RunDiffers | None]:
     """A run with its progress, and the error of a result that differs."""
     with progress as stage:
         try:
-            return start(lambda n, total: stage.update(n, total=total)), None
+            return start(on_operation=lambda n, total: stage.update(n, total=total)), None
         except RunDiffers as error:
             return error.run, error
 
@@ -307,8 +236,7 @@ def write_outputs(outputs: Mapping[str, Any], targets: Mapping[str | None, Path]
     """Write the outputs of a run. Raises: UsageError: numbers that the file does not hold; WouldOverwrite."""
     for name, path in targets.items():
         write_vectors(outputs if name is None else {name: outputs[name]}, path, force=force)
-        if not quiet:
-            progress_console.print(f"output written to {path}", highlight=False)
+        say(f"output written to {path}", quiet=quiet)
 
 
 def _write(
@@ -325,17 +253,16 @@ def _write(
         return
     if trace_path is not None:
         write_trace(trace, trace_path, force=force)
-        if not quiet:
-            progress_console.print(f"trace written to {trace_path}")
+        say(f"trace written to {trace_path}", quiet=quiet)
     if timings_path is not None:
         timed = benchmark_of(trace, threads or len(os.sched_getaffinity(0)))
         write_atomic(timings_path, json.dumps(timed, indent=1).encode() + b"\n", force=force)
         left_out = len(trace.server_operations()) - len(timed["benchmarks"])
-        if left_out and not quiet:
-            progress_console.print(
+        if left_out:
+            say(
                 f"times of {len(timed['benchmarks'])} operations written to {timings_path}; {left_out} are left out: "
                 "what the benchmark suite has no name for, and what did pending work of another operation too",
-                highlight=False,
+                quiet=quiet,
             )
 
 
@@ -385,9 +312,7 @@ def _run_queue(tenants: Path, jobs: Path, asked: Mapping[str, Any], output_forma
         PlainConsole(width=200).print()
         emit(done.queue, output_format, table=drawn)
     if done.interrupted:
-        if not quiet:
-            ended = f"{len(done)} of {done.queue['jobs']} jobs had ended"
-            progress_console.print(f"interrupted: {ended}; their results are above")
+        say(f"interrupted: {len(done)} of {done.queue['jobs']} jobs had ended; their results are above", quiet=quiet)
         raise KeyboardInterrupt
     bad = [row for row in done if not row["passed"]]
     if bad:
