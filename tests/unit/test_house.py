@@ -187,6 +187,40 @@ def test_imports_and_functions_are_found_however_deep_they_stand(tmp_path):
     assert found.functions == (("f", 15), ("g", 2))
 
 
+COMPUTING = ("numpy", "pyarrow", "scipy", ENGINE)
+"""Modules that a verb has no use for: it takes options, calls a function of the hall or of a room, and prints."""
+
+
+def computing(source: Path) -> list[str]:
+    """Modules of `cli/` that import what computes, at the top or inside a function."""
+    found = []
+    for module, path in modules(source).items():
+        if room(module) != "cli":
+            continue
+        for node in facts(path).imports:
+            names = {alias.name for alias in node.names}
+            if isinstance(node, ast.ImportFrom):
+                names = {f"{node.module}.{name}" for name in names}
+            found += [f"{module} imports {name}" for name in sorted(names) if f"{name}.".startswith(_COMPUTING)]
+    return found
+
+
+_COMPUTING = tuple(f"{name}." for name in COMPUTING)
+
+
+def test_no_verb_computes():
+    assert computing(SOURCE) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["import numpy as np", "def late():\n    import pyarrow.compute as pc", "from penstock import _engine"]
+)
+def test_a_verb_that_computes_is_found_wherever_it_does(tmp_path, text):
+    source = written(tmp_path, {"__init__.py": "", "cli/verbs/params.py": text, "hall/running.py": text})
+    (found,) = computing(source)
+    assert found.startswith("penstock.cli.verbs.params imports ")
+
+
 def test_no_folder_is_crowded():
     counts = {path.parent: 0 for path in SOURCE.rglob("*.py")}
     for path in SOURCE.rglob("*.py"):

@@ -216,3 +216,21 @@ def test_what_is_no_result_or_no_number_of_bits_is_refused(capsys, tmp_path):
     assert "returns what cannot be compared" in capsys.readouterr().err
     assert main(["predict", "suggest", "inner-product", "--machine", "sharp", "--precision", "nan"]) == 2
     assert "--precision nan: bits are a number" in capsys.readouterr().err
+
+
+def test_a_scale_that_cannot_be_is_left_out_with_its_reason():
+    import penstock as ps
+
+    counted: list[tuple[int, int]] = []
+    found = ps.precision(
+        "inner-product",
+        params="openfhe-demo",
+        scale_bits=[5, 40],
+        draws=2,
+        on_draw=lambda done, total: counted.append((done, total)),
+    )
+    assert [row["scale_bits"] for row in found] == [40]
+    assert found.warnings[0].startswith("none at a scale of 5 bits: ")
+    assert counted[-1] == (4, 4)
+    with pytest.raises(ParamsError):
+        ps.precision("inner-product", params="openfhe-demo", scale_bits=5, draws=2)

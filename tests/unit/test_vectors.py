@@ -7,7 +7,7 @@ import pytest
 
 from penstock.errors import UsageError
 from penstock.system.files import FileError, WouldOverwrite
-from penstock.system.vectors import read_vectors, write_vectors
+from penstock.system.vectors import read_real, read_vectors, write_vectors
 
 HUGE = b"\x93NUMPY\x01\x00v\x00{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999,), }" + b" " * 43
 """A file that says it has more numbers than it holds."""
@@ -73,6 +73,38 @@ def test_a_file_that_holds_no_vectors_is_refused(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UsageError, match="no vectors of numbers"):
         read_vectors(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("x.csv", b"1,2\n# a remark\n3\n"), ("x.csv", b"1, 2 # two\n\n3,\n"), ("x.json", b"[1, 2, 3]")],
+)
+def test_the_values_of_a_ciphertext_are_one_list_of_real_numbers(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    found = read_real(tmp_path / name, 3)
+    assert (found.tolist(), found.dtype) == ([1.0, 2.0, 3.0], np.float64)
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        (np.zeros(4), "4 values; a ciphertext takes one list of 1 to 3"),
+        (np.zeros(0), "0 values"),
+        (np.zeros((2, 1)), "2 x 1 values"),
+        (np.array([1.0, np.inf]), "value 1 is not finite"),
+        (np.array([1j]), "something else than one list of real numbers"),
+    ],
+)
+def test_values_that_are_no_ciphertext_are_refused(tmp_path, values, why):
+    np.save(tmp_path / "x.npy", values)
+    with pytest.raises(UsageError, match=why):
+        read_real(tmp_path / "x.npy", 3)
+
+
+def test_several_vectors_are_no_ciphertext(tmp_path):
+    (tmp_path / "x.json").write_text('{"a": [1], "b": [2]}')
+    with pytest.raises(UsageError, match="something else than one list"):
+        read_real(tmp_path / "x.json", 3)
 
 
 def test_pickled_objects_are_not_loaded(tmp_path):

@@ -268,26 +268,30 @@ def queried(
         on_entry=on_entry,
     )
     right = _is_right(database, content, question, found) if check and content is not None else None
-    stream = found.stream
-    result: dict[str, Any] = {
-        "folder": str(folder), "kind": of.kind, "params": of.params.name, "records": of.records,
-        "database_bytes": database.layout.total_bytes, "reading": reading, "provenance": "measured",
-        **_shown(of.kind, question, found, top), "checked": right, "num_threads": threads,
+    result = _row(database, found, _shown(of.kind, question, found, top), right, reading, threads)
+    words = plan.packing.chunk_bytes if isinstance(plan, MatchPlan) else 1
+    notes = [_MISSED.format(words)] if words > 1 else []
+    if simulated is not None:
+        result |= _beside(simulated, result)
+        notes += [*simulated.warnings, *disturbed(result)]
+    return result, notes, right
+
+
+def _row(
+    database: Database, found: Answer, shown: Mapping[str, Any], right: bool | None, reading: str, threads: int
+) -> dict[str, Any]:
+    """A database, the answer of a query as it is shown, and its measured times."""
+    of, stream = database.description, found.stream
+    return {
+        "folder": str(database.path), "kind": of.kind, "params": of.params.name, "records": of.records,
+        "database_bytes": database.layout.total_bytes, "reading": reading, "provenance": "measured", **shown,
+        "checked": right, "num_threads": threads,
         "total_s": found.seconds["query_s"] + found.seconds["wall_s"], **found.seconds,
         "read_s": stream.read_s, "checksum_s": stream.checksum_s, "deserialize_s": stream.decode_s,
         "wait_s": stream.wait_s, "read_bytes": stream.read_bytes, "direct": stream.direct,
         "scan_bytes_per_s": stream.read_bytes / found.seconds["wall_s"],
         "num_operations": len(found.trace.view().server_operations()), **_of_memory(found),
     }  # fmt: skip
-    notes = (
-        [_MISSED.format(plan.packing.chunk_bytes)]
-        if isinstance(plan, MatchPlan) and plan.packing.chunk_bytes > 1
-        else []
-    )
-    if simulated is not None:
-        result |= _beside(simulated, result)
-        notes += [*simulated.warnings, *disturbed(result)]
-    return result, notes, right
 
 
 def _of_memory(found: Answer) -> dict[str, Any]:
