@@ -12,6 +12,7 @@ from typing import Any
 from rich.table import Table
 
 from penstock.cli.output import rows_table, say
+from penstock.errors import UsageError
 from penstock.studies.headlines import neighbours_text
 from penstock.system.files import os_errors
 

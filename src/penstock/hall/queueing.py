@@ -21,7 +21,7 @@ from penstock.service.work.admission import Limits
 from penstock.service.work.messages import WorkerSettings
 from penstock.service.work.order import Order, Rule
 from penstock.service.work.pool import WorkerPool
-from penstock.service.work.record import JobRecord, Recorded
+from penstock.service.work.record import JobRecord, Record
 from penstock.service.work.simulated import Arrival, Kind, play, time_of
 from penstock.system.progress import Progress
 from penstock.workloads import Check
@@ -194,7 +194,7 @@ class QueueRun:
             self.recorded, self.figures = pool.recorded(), pool.snapshot(0)
             pool.close()
         places = {each.spec.job: (at, each) for at, each in enumerate(jobs)}
-        records = {each.job: each for each in self.recorded.jobs}
+        records = {each.spec.job: each for each in self.recorded.jobs}
         before = dict.fromkeys(("read_bytes", "evictions"), 0)
         for job, error, now, figures in heard:
             position, prepared = places[job]
@@ -287,7 +287,7 @@ def queue_row(run: QueueRun, stated: Tenants, num_jobs: int) -> Row:
     }  # fmt: skip
 
 
-def _reads(recorded: Recorded) -> tuple[float, int, int]:
+def _reads(recorded: Record) -> tuple[float, int, int]:
     """Seconds, bytes read and bytes expanded of the latest loads of keys."""
     reads = recorded.reads
     return (

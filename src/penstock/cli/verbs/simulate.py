@@ -17,7 +17,7 @@ from penstock.cli.advice import advice_option, draw_advice, wants_advice
 from penstock.cli.assumed import draw_assumed, with_assumptions
 from penstock.cli.options import PATH, params_on_machine_option, seed_option, size_option
 from penstock.cli.output import emit, format_option, rows_target, say, say_choice, write_rows
-from penstock.cli.question_options import QUESTION_GROUPS, question_options
+from penstock.cli.question_options import QUESTION_GROUPS, QuestionCommand, question_options
 from penstock.cli.simulated_tables import (
     draw_crowd,
     draw_hosts,

@@ -393,12 +393,12 @@ def to_google_benchmark(table: pa.Table, context: Mapping[str, Any]) -> dict[str
 
 def google_context(record: Mapping[str, Any]) -> dict[str, Any]:
     """The `context` object from the `run.json` of a run folder."""
-    host = record.get("host", {})
+    host, readings = record.get("host", {}), record.get("config", {}).get("reading")
     return {
         "date": record.get("started"), "executable": "penstock bench", "num_cpus": host.get("cores"),
         "mhz_per_cpu": None, "cpu_scaling_enabled": host.get("governor") not in (None, "performance"), "caches": [],
         "library_build_type": "release", "penstock_version": record.get("penstock_version"),
-        "openfhe_version": None if record.get("config", {}).get("reading") == [NATIVE] else record.get("openfhe_version"),
+        "openfhe_version": record.get("openfhe_version") if readings != [NATIVE] else None,
         "cpu_model": host.get("cpu_model"),
         "governor": host.get("governor"),
     }  # fmt: skip
