@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from node_forecast import NodeForecast, NodeProcessor
 from penstock import _engine, workloads
 from penstock.fit.fit import fit_machine, trace_measurements
 from penstock.keystore import KeyCache, KeyStore, parameter_digest
@@ -40,7 +41,6 @@ from penstock.running.trace import trace_workload
 from penstock.service.near.frames import Kind
 from penstock.service.near.link import Link
 from penstock.service.near.remote import NodeEngine, PulledKeys, RemoteNode
-from penstock.service.near.simulated import NodeForecast, NodeProcessor
 from penstock.service.near.tokens import token_of
 from penstock.service.near.words import ciphertext_of, header_of, rows_of
 from penstock.service.owners import Owners, PreparedJob

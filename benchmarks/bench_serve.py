@@ -35,6 +35,7 @@ from typing import Any
 
 import numpy as np
 
+from drawn_jobs import draw
 from penstock.client.pair import KeyPair
 from penstock.keystore import KeyStore, parameter_digest
 from penstock.package.content import Package
@@ -43,7 +44,7 @@ from penstock.params.ckks import CkksParameters
 from penstock.params.spec import CkksSpec
 from penstock.service.http.state import State
 from penstock.service.http.uploads import Files
-from penstock.service.work.simulated import Arrival, draw
+from penstock.service.work.simulated import Arrival
 from penstock.system.files import write_atomic
 from serving import Caller, Often, Refused, Results, Server, progress, rotations, served
 

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from drawn_jobs import clairvoyant_s, draw
 from penstock.service.work.order import Order, Rule
-from penstock.service.work.simulated import Arrival, Kind, Played, clairvoyant_s, draw, play
+from penstock.service.work.simulated import Arrival, Kind, Played, play
 
 MB = 10**6
 TENANTS, TENANT_BYTES = 100, 200 * MB

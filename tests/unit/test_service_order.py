@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import socket
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from penstock.errors import UsageError
 from penstock.service.work.admission import Limits
 from penstock.service.work.messages import Channel, JobFigures, JobSpec, Message, Refused, WorkerSettings
 from penstock.service.work.order import Candidate, Order, Rule, Shares, choose
-from penstock.service.work.simulated import Arrival, Kind, clairvoyant_s, draw, play
+from penstock.service.work.simulated import Arrival, Kind, play
 from penstock.service.work.waiting import Queue
 
 RULE = Rule()
@@ -189,19 +191,26 @@ KINDS = {
 }
 
 
+@pytest.fixture
+def drawn_jobs(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The draws of the benchmarks."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    return importlib.import_module("drawn_jobs")
+
+
 @pytest.mark.parametrize("seed", [1, 2])
-def test_simulated_backlogs_and_arrivals_gain_by_the_order_and_the_plan(seed: int) -> None:
+def test_simulated_backlogs_and_arrivals_gain_by_the_order_and_the_plan(seed: int, drawn_jobs: ModuleType) -> None:
     rng = np.random.default_rng(seed)
     budget = 800 * MB
-    backlog = draw(rng, 400, 30, 1.0, list(KINDS), None)
+    backlog = drawn_jobs.draw(rng, 400, 30, 1.0, list(KINDS), None)
     ours = play(backlog, KINDS, budget, order=Order.WEIGHED, known_plan=True, rule=RULE)
     lru = play(backlog, KINDS, budget, order=Order.FCFS, known_plan=False, rule=RULE)
     assert sorted(ours.order) == sorted(lru.order) == list(range(400))
     assert lru.order == list(range(400))
-    assert ours.total_s >= clairvoyant_s(backlog, KINDS, RULE)
+    assert ours.total_s >= drawn_jobs.clairvoyant_s(backlog, KINDS, RULE)
     assert lru.total_s > 1.3 * ours.total_s
     assert ours.read_bytes < lru.read_bytes
-    poisson = draw(rng, 1500, 30, 1.0, list(KINDS), 0.8 * 400 / ours.total_s)
+    poisson = drawn_jobs.draw(rng, 1500, 30, 1.0, list(KINDS), 0.8 * 400 / ours.total_s)
     ours, lru = (
         play(poisson, KINDS, budget, order=order, known_plan=known, rule=RULE)
         for order, known in ((Order.WEIGHED, True), (Order.FCFS, False))
@@ -209,8 +218,8 @@ def test_simulated_backlogs_and_arrivals_gain_by_the_order_and_the_plan(seed: in
     assert np.percentile(ours.latencies_s, 99) < 0.5 * np.percentile(lru.latencies_s, 99)
 
 
-def test_a_busy_tenant_waits_a_few_times_as_long_as_the_median_one() -> None:
-    arrivals = draw(np.random.default_rng(2), 1500, 30, 1.0, list(KINDS), 21.0)
+def test_a_busy_tenant_waits_a_few_times_as_long_as_the_median_one(drawn_jobs: ModuleType) -> None:
+    arrivals = drawn_jobs.draw(np.random.default_rng(2), 1500, 30, 1.0, list(KINDS), 21.0)
 
     def worst(rule: Rule) -> float:
         played = play(arrivals, KINDS, 800 * MB, order=Order.WEIGHED, known_plan=True, rule=rule)
