@@ -326,3 +326,14 @@ def test_a_job_that_bootstraps_takes_the_keys_of_the_native_reading(tmp_path: Pa
     # Its keys serve a run of the tenant alone.
     place = KeyPlace(store=folder, tenant="alice")
     assert record_native(name, size="ci", threads=1, keys=place, client=ClientPlace.INSIDE).made_keys == 0
+
+
+def test_the_known_future_does_not_read_keys_for_coming_jobs_in_the_place_of_the_next_ones(made: Any) -> None:
+    folder, _, jobs = made
+    # Memory holds the keys of one tenant, and jobs of both follow each other.
+    alternating = [in_store(folder, jobs[at % 2], job=f"again-{at}") for at in range(8)]
+    read = {
+        policy: QueueRun(settings_of(folder, alternating, policy, 9), alternating).figures["read_bytes"]
+        for policy in ("lru", "future")
+    }
+    assert read["future"] <= 1.15 * read["lru"]

@@ -20,7 +20,7 @@ from penstock.service.tenants import Tenants, parse_jobs, parse_tenants
 from penstock.service.work.admission import Limits
 from penstock.service.work.messages import WorkerSettings
 from penstock.service.work.order import Order, Rule
-from penstock.service.work.pool import WorkerPool
+from penstock.service.work.pool import MOST_DEATHS, WorkerPool
 from penstock.service.work.record import JobRecord, Record
 from penstock.service.work.simulated import Arrival, Kind, play, time_of
 from penstock.system.progress import Progress
@@ -181,8 +181,11 @@ class QueueRun:
         try:
             pool.start()
             while not any(each["isolation"] for each in pool.snapshot(0)["workers"]):
+                if pool.snapshot(0)["worker_deaths"] >= MOST_DEATHS:
+                    raise PenstockError(
+                        "the worker of the queue dies as it starts; its own words are above: give it what they ask for"
+                    )
                 time.sleep(_READY_S)
-            self.begun_s = time.monotonic()
             for each in jobs:
                 pool.submit(each.spec)
             for _ in jobs:
