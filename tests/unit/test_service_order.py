@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import socket
 from dataclasses import replace
 from pathlib import Path
@@ -268,9 +269,9 @@ def test_messages_survive_the_channel() -> None:
     ends = [Channel(end.detach()) for end in socket.socketpair()]
 
     def carried(message: Message) -> Message:
-        ends[0].send("run", content=message)
-        kind, content = ends[1].hear()
-        assert kind == "run"
+        ends[0].tell("run", content=message)
+        content = json.loads(ends[1].recv_bytes())
+        assert content["kind"] == "run"
         return type(message).of(content["content"])
 
     job = spec(3, priority=4, deadline_s=2.5)
@@ -278,11 +279,11 @@ def test_messages_survive_the_channel() -> None:
     assert carried(job) == job
     told = WorkerSettings(store=Path("s"), budget_bytes=5, readable=(Path("r"),), writable=(Path("w"),))
     assert carried(told) == told
-    ends[0].connection.close()
+    ends[0].close()
     with pytest.raises((EOFError, OSError)):
-        ends[1].hear()
-    ends[1].send("done")  # to nobody: the next hearing says so
-    ends[1].connection.close()
+        ends[1].recv_bytes()
+    ends[1].tell("done")  # to nobody: who hears next finds out
+    ends[1].close()
 
 
 def test_the_costs_of_a_package_are_known_for_every_tenant_that_has_it():

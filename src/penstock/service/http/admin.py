@@ -9,8 +9,7 @@ from fastapi.responses import Response
 from starlette.types import ASGIApp
 
 from penstock.service.http import seeing
-from penstock.service.http.app import PathName, bare, needs
-from penstock.service.http.forms import RotationForm, TenantForm, TokenForm, WorkForm
+from penstock.service.http.app import PathName, RotationForm, TenantForm, TokenForm, WorkForm, bare, needs
 from penstock.service.http.limits import Gate
 from penstock.service.http.problems import Problem
 from penstock.service.http.service import Service

@@ -17,9 +17,9 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict
-from functools import partial
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from sqlalchemy.exc import IntegrityError
 
@@ -42,6 +42,22 @@ MOST_ATTEMPTS = 3
 _LATER_S = 0.5
 _SYNCED, _BOOT = "results synced", "boot"
 """Words in the state: until when the results of done jobs are on the disk, and which start of the machine that was."""
+
+
+Action = TypeVar("Action", bound=Callable[..., None])
+
+
+def _surely(action: Action) -> Action:
+    """A method that is done again later where the database is away or the disk is full."""
+
+    @wraps(action)
+    def tried(jobs: Jobs, *args: Any) -> None:
+        try:
+            action(jobs, *args)
+        except (PenstockError, OSError):
+            jobs.do_later(lambda: tried(jobs, *args))
+
+    return cast(Action, tried)
 
 
 class Jobs:
@@ -98,20 +114,17 @@ class Jobs:
                 self.sync_results()
         self.pool.close()
 
-    def _surely(self, action: Callable[[], object]) -> None:
-        """Do it, or do it again later where the database is away or the disk is full."""
-        try:
-            action()
-        except (PenstockError, OSError):
-            with self._lock:
-                self._later.append(action)
+    def do_later(self, action: Callable[[], object]) -> None:
+        """Do something in half a second."""
+        with self._lock:
+            self._later.append(action)
 
     def _retry(self) -> None:
         while not self._ended.wait(_LATER_S):
             with self._lock:
                 actions, self._later = self._later, []
             for action in actions:
-                self._surely(action)
+                action()
             with suppress(Problem, OSError):
                 self.sync_results()
 
@@ -119,18 +132,15 @@ class Jobs:
 
     def on_started(self, job: str) -> None:
         """A job begins to compute."""
-        now = self._state.clock()
-        self._surely(lambda: self._state.move_job(job, "running", only=("queued",), started_s=now))
+        self._noted_start(job, self._state.clock())
 
+    @_surely
+    def _noted_start(self, job: str, at_s: float) -> None:
+        self._state.move_job(job, "running", only=("queued",), started_s=at_s)
+
+    @_surely
     def on_done(self, job: str, figures: JobFigures) -> None:
         """The outputs of a job are in their files."""
-        self._surely(partial(self._done, job, figures))
-
-    def on_failed(self, job: str, reason: str, retry: bool) -> None:
-        """A job failed; `retry`: another try may succeed."""
-        self._surely(partial(self._failed, job, reason, retry))
-
-    def _done(self, job: str, figures: JobFigures) -> None:
         row = self._state.job(job)
         if row is None or row["state"] not in OPEN_STATES:
             if row is not None:
@@ -142,18 +152,20 @@ class Jobs:
         program = self._state.program(row["tenant"], row["program"])
         named = [] if program is None else [each["name"] for each in program["description"]["outputs"]]
         if len(outputs) < len(named):
-            self._failed(job, "the worker said that the job was done, and results are missing", True)
+            self.on_failed(job, "the worker said that the job was done, and results are missing", True)
             return
         sizes = {name: outputs[_file_of(at)] for at, name in enumerate(named)}
         self._end(row, "done", figures, figures=asdict(figures), outputs=sizes, output_bytes=sum(outputs.values()))
 
-    def _failed(self, job: str, reason: str, retry: bool) -> None:
+    @_surely
+    def on_failed(self, job: str, reason: str, retry: bool) -> None:
+        """A job failed; `retry`: another try may succeed."""
         row = self._state.job(job)
         if row is None:
             self._let_go(job)
         elif retry and row["attempts"] < MOST_ATTEMPTS:
             if self._state.move_job(job, "queued", attempts=row["attempts"] + 1):
-                self._surely(lambda: self._submit_again(job))
+                self._submit_again(job)
             else:
                 self._let_go(job)
         else:
@@ -231,6 +243,7 @@ class Jobs:
 
     # Submission
 
+    @_surely
     def _submit_again(self, job: str) -> None:
         """Submit an accepted job, later where the workers take none now."""
         with self._lock:
@@ -412,15 +425,8 @@ class Jobs:
 
     # Questions
 
-    def row(self, tenant: str, client_job: str) -> Row:
-        """Raises: Problem: there is none."""
-        row = self._state.job_of(tenant, client_job)
-        if row is None:
-            raise no_such("job", client_job, "GET /v1/jobs lists them; jobs are forgotten after a while")
-        return row
-
     def show(self, tenant: str, client_job: str) -> Row:
-        return _shown(self.row(tenant, client_job))
+        return _shown(self._state.known_job(tenant, client_job))
 
     def listed(self, tenant: str) -> list[Row]:
         return [_shown(row) for row in self._state.jobs(tenant)]
@@ -429,7 +435,7 @@ class Jobs:
         """The job when it ended, or after so many seconds."""
 
         def look() -> Awaitable[Row]:
-            return asyncio.to_thread(self.row, tenant, client_job)
+            return asyncio.to_thread(self._state.known_job, tenant, client_job)
 
         row = await look()
         if wait_s > 0 and row["state"] in OPEN_STATES:
@@ -441,7 +447,7 @@ class Jobs:
 
     def output(self, tenant: str, client_job: str, name: str) -> Path:
         """The file of a result."""
-        row = self.row(tenant, client_job)
+        row = self._state.known_job(tenant, client_job)
         if row["state"] != "done":
             raise Problem(
                 409, f"job '{client_job}' is {row['state']}: it has no results", kind="job-not-done",
@@ -461,7 +467,7 @@ class Jobs:
 
     def cancel(self, caller: Caller, client_job: str) -> Row:
         """Cancel a job that did not end, or remove the results of one that did."""
-        row = self.row(caller.tenant, client_job)
+        row = self._state.known_job(caller.tenant, client_job)
         if row["state"] in OPEN_STATES:
             # First the state: a database that is away refuses, and then the job goes on.
             self._end(row, "cancelled", reason="cancelled by the client")

@@ -72,7 +72,7 @@ def trace_of_job(service: Service, tenant: str, client_job: str) -> dict[str, An
 
     Raises: Problem: no such job; 404 of one that did not end lately.
     """
-    row, recorded = service.jobs.row(tenant, client_job), service.jobs.pool.recorded()
+    row, recorded = service.state.known_job(tenant, client_job), service.jobs.pool.recorded()
     own = [job for job in recorded.jobs if job.spec.job == row["job"] and job.spec.tenant == tenant]
     if not own:
         raise Problem(

@@ -17,36 +17,11 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Select,
-    Table,
-    and_,
-    create_engine,
-    delete,
-    event,
-    func,
-    insert,
-    select,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from penstock.errors import PenstockError
-from penstock.service.http.problems import Problem
-from penstock.service.http.schema import (
-    VERSION,
-    about,
-    audit,
-    blobs,
-    jobs,
-    metadata,
-    programs,
-    tenants,
-    tokens,
-    uploads,
-)
+from penstock.service.http.problems import Problem, no_such
 from penstock.service.http.tokens import Caller, is_right, parse_token
 from penstock.system.files import sync_folder
 
@@ -55,6 +30,80 @@ OPEN_STATES = ("queued", "running")
 _MOST_KEPT = 4096
 BUSY_S = 10.0
 """The longest wait for a lock of SQLite."""
+VERSION = 1
+"""Of the tables. A state of another version is refused."""
+
+metadata = sa.MetaData()
+NAME = sa.String(200)
+
+
+def _needed(kind: type[sa.types.TypeEngine[Any]] | sa.types.TypeEngine[Any], *names: str) -> list[sa.Column[Any]]:
+    return [sa.Column(name, kind, nullable=False) for name in names]
+
+
+about = sa.Table("about", metadata, sa.Column("name", NAME, primary_key=True), *_needed(sa.Text, "value"))
+tenants = sa.Table("tenants", metadata, sa.Column("tenant", NAME, primary_key=True), *_needed(sa.Float, "created_s"))
+tokens = sa.Table(
+    "tokens",
+    metadata,
+    sa.Column("token", NAME, primary_key=True),
+    sa.Column("tenant", NAME, nullable=False, index=True),
+    *_needed(NAME, "digest", "scopes"),
+    *_needed(sa.Float, "created_s"),
+    sa.Column("expires_s", sa.Float),
+)
+uploads = sa.Table(
+    "uploads",
+    metadata,
+    sa.Column("upload", NAME, primary_key=True),
+    sa.Column("tenant", NAME, nullable=False, index=True),
+    *_needed(NAME, "kind"),
+    *_needed(sa.BigInteger, "bytes"),
+    *_needed(NAME, "sha256"),
+    *(sa.Column(name, NAME) for name in ("name", "params")),
+    *_needed(sa.Float, "expires_s"),
+)
+blobs = sa.Table(
+    "blobs",
+    metadata,
+    *(sa.Column(name, NAME, primary_key=True) for name in ("tenant", "sha256")),
+    *_needed(NAME, "kind"),
+    *_needed(sa.BigInteger, "bytes"),
+    sa.Column("expires_s", sa.Float),
+)
+programs = sa.Table(
+    "programs",
+    metadata,
+    *(sa.Column(name, NAME, primary_key=True) for name in ("tenant", "program")),
+    *_needed(NAME, "package"),
+    *_needed(sa.Text, "description"),
+    *_needed(sa.Float, "created_s"),
+)
+jobs = sa.Table(
+    "jobs",
+    metadata,
+    sa.Column("job", NAME, primary_key=True),
+    *_needed(NAME, "tenant", "client_job", "digest"),
+    *_needed(sa.Text, "request"),
+    *_needed(NAME, "program", "package", "state"),
+    *_needed(sa.Integer, "attempts"),
+    *_needed(sa.Float, "submitted_s"),
+    *(sa.Column(name, sa.Float) for name in ("started_s", "ended_s")),
+    *(sa.Column(name, sa.Text) for name in ("figures", "outputs")),
+    *_needed(sa.BigInteger, "output_bytes"),
+    sa.Column("reason", sa.Text),
+    sa.Column("expires_s", sa.Float),
+    sa.Index("jobs_of_tenant", "tenant", "client_job", unique=True),
+    sa.Index("jobs_by_state", "state"),
+)
+audit = sa.Table(
+    "audit",
+    metadata,
+    sa.Column("entry", sa.Integer, primary_key=True, autoincrement=True),
+    *_needed(sa.Float, "at_s"),
+    *_needed(NAME, "tenant", "token", "action"),
+    *_needed(sa.Text, "subject"),
+)
 
 
 class StateUnusable(PenstockError):
@@ -79,16 +128,16 @@ class State:
         self._changes, self._keeping = 0, threading.Lock()
         """Rows of tokens and programs, until one of them changes: SQLite's are changed by this process alone."""
         more: dict[str, Any] = {"connect_args": {"timeout": BUSY_S}} if self._is_sqlite else {"pool_pre_ping": True}
-        self._engine = create_engine(url, pool_size=8, max_overflow=24, **more)
+        self._engine = sa.create_engine(url, pool_size=8, max_overflow=24, **more)
         if self._is_sqlite:
-            event.listen(self._engine, "connect", _as_we_use_sqlite)
-            event.listen(self._engine, "begin", _begin_sqlite)
+            sa.event.listen(self._engine, "connect", _as_we_use_sqlite)
+            sa.event.listen(self._engine, "begin", _begin_sqlite)
         try:
             metadata.create_all(self._engine)
             with self._writing() as connection:
-                found = connection.execute(select(about.c.value).where(about.c.name == "version")).scalar()
+                found = connection.execute(sa.select(about.c.value).where(about.c.name == "version")).scalar()
                 if found is None:
-                    connection.execute(insert(about).values(name="version", value=str(VERSION)))
+                    connection.execute(sa.insert(about).values(name="version", value=str(VERSION)))
         except (SQLAlchemyError, Problem) as error:
             self._engine.dispose()
             raise StateUnusable(f"the state's database cannot be used ({_said(error)}); check its address") from error
@@ -101,12 +150,12 @@ class State:
         self._engine.dispose()
 
     @contextmanager
-    def _reading(self) -> Iterator[Connection]:
+    def _reading(self) -> Iterator[sa.Connection]:
         with _outages(), self._engine.connect() as connection:
             yield connection
 
     @contextmanager
-    def _writing(self, *, soon: bool = False) -> Iterator[Connection]:
+    def _writing(self, *, soon: bool = False) -> Iterator[sa.Connection]:
         options = {"writes": "soon" if soon else "now"}
         turn = self._turn if self._is_sqlite else nullcontext()
         with turn, _outages(), self._engine.connect().execution_options(**options) as connection, connection.begin():
@@ -147,24 +196,24 @@ class State:
         """Keep a word about the state itself."""
         with self._writing(soon=soon) as connection:
             same = about.c.name == name
-            if not connection.execute(update(about).where(same).values(value=value)).rowcount:
-                connection.execute(insert(about).values(name=name, value=value))
+            if not connection.execute(sa.update(about).where(same).values(value=value)).rowcount:
+                connection.execute(sa.insert(about).values(name=name, value=value))
 
     def noted(self, name: str) -> str | None:
         """A word that was kept; `None`: there is none."""
         row = self._row(about, name=name)
         return None if row is None else row["value"]
 
-    def _rows(self, query: Select[Any]) -> list[Row]:
+    def _rows(self, query: sa.Select[Any]) -> list[Row]:
         with self._reading() as connection:
             return [_read(dict(row)) for row in connection.execute(query).mappings()]
 
-    def _row(self, table: Table, **same: Any) -> Row | None:
+    def _row(self, table: sa.Table, **same: Any) -> Row | None:
         """The row with these values; `None`: there is none."""
-        rows = self._rows(select(table).where(_has(table, same)))
+        rows = self._rows(sa.select(table).where(_has(table, same)))
         return rows[0] if rows else None
 
-    def _kept_row(self, table: Table, **same: Any) -> Row | None:
+    def _kept_row(self, table: sa.Table, **same: Any) -> Row | None:
         """The row of a token or a program, which requests ask for again and again."""
         name = tuple(same.values())
         found, changes = self._kept.get(name), self._changes
@@ -176,7 +225,7 @@ class State:
         return found
 
     @contextmanager
-    def _changing(self) -> Iterator[Connection]:
+    def _changing(self) -> Iterator[sa.Connection]:
         """As `_writing`, of tokens or programs."""
         try:
             with self._writing() as connection:
@@ -186,17 +235,17 @@ class State:
                 self._changes += 1
                 self._kept.clear()
 
-    def _update(self, table: Table, same: Mapping[str, Any], *, soon: bool = False, **values: Any) -> None:
+    def _update(self, table: sa.Table, same: Mapping[str, Any], *, soon: bool = False, **values: Any) -> None:
         with self._writing(soon=soon) as connection:
-            connection.execute(update(table).where(_has(table, same)).values(**values))
+            connection.execute(sa.update(table).where(_has(table, same)).values(**values))
 
-    def _delete(self, table: Table, **same: Any) -> None:
+    def _delete(self, table: sa.Table, **same: Any) -> None:
         with self._writing() as connection:
-            connection.execute(delete(table).where(_has(table, same)))
+            connection.execute(sa.delete(table).where(_has(table, same)))
 
     def check(self) -> None:
         """Raises: Problem: the database does not answer."""
-        self._rows(select(about.c.value))
+        self._rows(sa.select(about.c.value))
 
     # Tenants and tokens
 
@@ -204,13 +253,13 @@ class State:
         """Whether it is new."""
         try:
             with self._writing() as connection:
-                connection.execute(insert(tenants).values(tenant=tenant, created_s=self.clock()))
+                connection.execute(sa.insert(tenants).values(tenant=tenant, created_s=self.clock()))
         except IntegrityError:
             return False
         return True
 
     def tenants(self) -> list[Row]:
-        return self._rows(select(tenants).order_by(tenants.c.tenant))
+        return self._rows(sa.select(tenants).order_by(tenants.c.tenant))
 
     def add_token(
         self, identity: str, digest: str, tenant: str, scopes: Sequence[str], expires_s: float | None
@@ -218,22 +267,22 @@ class State:
         """Keep a token of a tenant, or of operators (an empty tenant)."""
         with self._writing() as connection:
             row = {"token": identity, "tenant": tenant, "digest": digest, "scopes": " ".join(sorted(scopes))}
-            connection.execute(insert(tokens).values(**row, created_s=self.clock(), expires_s=expires_s))
+            connection.execute(sa.insert(tokens).values(**row, created_s=self.clock(), expires_s=expires_s))
 
     def tokens(self, tenant: str) -> list[Row]:
         """Without digests."""
         columns = (tokens.c.token, tokens.c.tenant, tokens.c.scopes, tokens.c.created_s, tokens.c.expires_s)
-        return self._rows(select(*columns).where(tokens.c.tenant == tenant).order_by(tokens.c.created_s))
+        return self._rows(sa.select(*columns).where(tokens.c.tenant == tenant).order_by(tokens.c.created_s))
 
     def end_token(self, tenant: str, identity: str, at_s: float) -> bool:
         """Let a token end at a time, or earlier where it does already; whether there is one."""
         mine = _has(tokens, {"tenant": tenant, "token": identity})
         with self._changing() as connection:
-            row = connection.execute(select(tokens.c.expires_s).where(mine)).first()
+            row = connection.execute(sa.select(tokens.c.expires_s).where(mine)).first()
             if row is None:
                 return False
             ends = at_s if row[0] is None else min(at_s, row[0])
-            connection.execute(update(tokens).where(mine).values(expires_s=ends))
+            connection.execute(sa.update(tokens).where(mine).values(expires_s=ends))
         return True
 
     def caller(self, text: str) -> Caller | None:
@@ -253,17 +302,17 @@ class State:
         """Add an entry to the audit trail."""
         entry = {"tenant": caller.tenant, "token": caller.token, "action": action, "subject": subject[:500]}
         with self._writing(soon=soon) as connection:
-            connection.execute(insert(audit).values(at_s=self.clock(), **entry))
+            connection.execute(sa.insert(audit).values(at_s=self.clock(), **entry))
 
     def trail(self, after: int = 0, most: int = 1000) -> list[Row]:
         """Entries of the audit trail, the oldest first."""
-        return self._rows(select(audit).where(audit.c.entry > after).order_by(audit.c.entry).limit(most))
+        return self._rows(sa.select(audit).where(audit.c.entry > after).order_by(audit.c.entry).limit(most))
 
     def forget_tenant(self, tenant: str, *, keep_tokens: bool) -> None:
         """Remove every row of a tenant's data; with `keep_tokens` the tenant stays."""
         with self._changing() as connection:
             for table in (uploads, blobs, programs, jobs, *(() if keep_tokens else (tokens, tenants))):
-                connection.execute(delete(table).where(table.c.tenant == tenant))
+                connection.execute(sa.delete(table).where(table.c.tenant == tenant))
 
     # Uploads and blobs
 
@@ -272,24 +321,23 @@ class State:
         parts = ((uploads, uploads.c.bytes), (blobs, blobs.c.bytes), (jobs, jobs.c.output_bytes))
         with self._reading() as connection:
             return sum(
-                int(connection.execute(select(func.sum(column)).where(table.c.tenant == tenant)).scalar() or 0)
+                int(connection.execute(sa.select(sa.func.sum(column)).where(table.c.tenant == tenant)).scalar() or 0)
                 for table, column in parts
             )
 
     def add_upload(self, row: Mapping[str, Any], *, most: int) -> bool:
         """Whether the tenant has fewer than `most` unfinished uploads, and has this one now."""
         with self._writing() as connection:
-            query = select(func.count()).select_from(uploads).where(uploads.c.tenant == row["tenant"])
-            if int(connection.execute(query).scalar() or 0) >= most:
+            if _count(connection, uploads, uploads.c.tenant == row["tenant"]) >= most:
                 return False
-            connection.execute(insert(uploads).values(**row))
+            connection.execute(sa.insert(uploads).values(**row))
         return True
 
     def upload(self, tenant: str, upload: str) -> Row | None:
         return self._row(uploads, tenant=tenant, upload=upload)
 
     def uploads(self, tenant: str) -> list[Row]:
-        return self._rows(select(uploads).where(uploads.c.tenant == tenant).order_by(uploads.c.upload))
+        return self._rows(sa.select(uploads).where(uploads.c.tenant == tenant).order_by(uploads.c.upload))
 
     def touch_upload(self, tenant: str, upload: str, expires_s: float) -> None:
         self._update(uploads, {"tenant": tenant, "upload": upload}, soon=True, expires_s=expires_s)
@@ -300,18 +348,18 @@ class State:
         """Remove an upload, and in the same transaction add the blob that it became."""
         with self._writing(soon=soon) as connection:
             mine = _has(uploads, {"tenant": tenant, "upload": upload})
-            gone = connection.execute(delete(uploads).where(mine)).rowcount
+            gone = connection.execute(sa.delete(uploads).where(mine)).rowcount
             if blob is not None:
                 same = {"tenant": tenant, "sha256": blob["sha256"]}
-                connection.execute(delete(blobs).where(_has(blobs, same)))
-                connection.execute(insert(blobs).values(**blob))
+                connection.execute(sa.delete(blobs).where(_has(blobs, same)))
+                connection.execute(sa.insert(blobs).values(**blob))
         return bool(gone)
 
     def blob(self, tenant: str, sha256: str) -> Row | None:
         return self._row(blobs, tenant=tenant, sha256=sha256)
 
     def blobs(self, tenant: str, kind: str | None = None) -> list[Row]:
-        query = select(blobs).where(blobs.c.tenant == tenant).order_by(blobs.c.sha256)
+        query = sa.select(blobs).where(blobs.c.tenant == tenant).order_by(blobs.c.sha256)
         return self._rows(query if kind is None else query.where(blobs.c.kind == kind))
 
     def keep_blob(self, tenant: str, sha256: str, kind: str, expires_s: float | None) -> None:
@@ -324,7 +372,7 @@ class State:
     def expired(self) -> tuple[list[Row], list[Row], list[Row]]:
         """Uploads, blobs and ended jobs whose time is over."""
         now = self.clock()
-        ended = [self._rows(select(table).where(table.c.expires_s <= now)) for table in (uploads, blobs, jobs)]
+        ended = [self._rows(sa.select(table).where(table.c.expires_s <= now)) for table in (uploads, blobs, jobs)]
         return ended[0], ended[1], ended[2]
 
     # Programs
@@ -333,12 +381,12 @@ class State:
         """Add a program, or replace it."""
         with self._changing() as connection:
             same = {"tenant": tenant, "program": program}
-            connection.execute(delete(programs).where(_has(programs, same)))
+            connection.execute(sa.delete(programs).where(_has(programs, same)))
             row = {**same, "package": package, "description": json.dumps(description), "created_s": self.clock()}
-            connection.execute(insert(programs).values(**row))
+            connection.execute(sa.insert(programs).values(**row))
 
     def programs(self, tenant: str) -> list[Row]:
-        return self._rows(select(programs).where(programs.c.tenant == tenant))
+        return self._rows(sa.select(programs).where(programs.c.tenant == tenant))
 
     def program(self, tenant: str, program: str) -> Row | None:
         """It may be kept for the next call: it is not to be changed."""
@@ -347,7 +395,7 @@ class State:
     def remove_program(self, tenant: str, program: str) -> bool:
         with self._changing() as connection:
             mine = _has(programs, {"tenant": tenant, "program": program})
-            return bool(connection.execute(delete(programs).where(mine)).rowcount)
+            return bool(connection.execute(sa.delete(programs).where(mine)).rowcount)
 
     # Jobs
 
@@ -357,38 +405,46 @@ class State:
         Raises: IntegrityError: the tenant has a job of this name.
         """
         with self._writing(soon=True) as connection:
-            unfinished = (jobs.c.tenant == row["tenant"]) & jobs.c.state.in_(OPEN_STATES)
-            if int(connection.execute(select(func.count()).select_from(jobs).where(unfinished)).scalar() or 0) >= most:
+            if _count(connection, jobs, (jobs.c.tenant == row["tenant"]) & jobs.c.state.in_(OPEN_STATES)) >= most:
                 return False
-            connection.execute(insert(jobs).values(**_written(row)))
+            connection.execute(sa.insert(jobs).values(**_written(row)))
         return True
 
     def job_of(self, tenant: str, client_job: str) -> Row | None:
         return self._row(jobs, tenant=tenant, client_job=client_job)
+
+    def known_job(self, tenant: str, client_job: str) -> Row:
+        """Raises: Problem: there is none."""
+        row = self.job_of(tenant, client_job)
+        if row is None:
+            raise no_such("job", client_job, "GET /v1/jobs lists them; jobs are forgotten after a while")
+        return row
 
     def job(self, job: str) -> Row | None:
         return self._row(jobs, job=job)
 
     def jobs(self, tenant: str, most: int = 1000) -> list[Row]:
         """The latest jobs of a tenant, the newest first."""
-        query = select(jobs).where(jobs.c.tenant == tenant).order_by(jobs.c.submitted_s.desc()).limit(most)
+        query = sa.select(jobs).where(jobs.c.tenant == tenant).order_by(jobs.c.submitted_s.desc()).limit(most)
         return self._rows(query)
 
     def open_jobs(self) -> list[Row]:
         """Of all tenants, in the order of submission."""
-        query = select(jobs).where(jobs.c.state.in_(OPEN_STATES)).order_by(jobs.c.submitted_s)
+        query = sa.select(jobs).where(jobs.c.state.in_(OPEN_STATES)).order_by(jobs.c.submitted_s)
         return self._rows(query)
 
     def done_since(self, at_s: float) -> list[Row]:
         """Jobs of all tenants that were done at or after a time."""
-        query = select(jobs).where(jobs.c.state == "done", jobs.c.ended_s >= at_s).order_by(jobs.c.ended_s)
+        query = sa.select(jobs).where(jobs.c.state == "done", jobs.c.ended_s >= at_s).order_by(jobs.c.ended_s)
         return self._rows(query)
 
     def move_job(self, job: str, state: str, *, only: Sequence[str] = OPEN_STATES, **values: Any) -> bool:
         """Give a job another state, where it has one of `only` now; whether it had: `soon`."""
         with self._writing(soon=True) as connection:
             mine = (jobs.c.job == job) & jobs.c.state.in_(only)
-            return bool(connection.execute(update(jobs).where(mine).values(state=state, **_written(values))).rowcount)
+            return bool(
+                connection.execute(sa.update(jobs).where(mine).values(state=state, **_written(values))).rowcount
+            )
 
     def remove_job(self, job: str) -> None:
         self._delete(jobs, job=job)
@@ -396,13 +452,17 @@ class State:
     def job_counts(self) -> dict[str, int]:
         """State -> jobs."""
         with self._reading() as connection:
-            query = select(jobs.c.state, func.count()).group_by(jobs.c.state)
+            query = sa.select(jobs.c.state, sa.func.count()).group_by(jobs.c.state)
             return {str(state): int(count) for state, count in connection.execute(query)}
 
 
-def _has(table: Table, same: Mapping[str, Any]) -> ColumnElement[bool]:
+def _has(table: sa.Table, same: Mapping[str, Any]) -> sa.ColumnElement[bool]:
     """Whether a row has these values."""
-    return and_(*(table.c[name] == value for name, value in same.items()))
+    return sa.and_(*(table.c[name] == value for name, value in same.items()))
+
+
+def _count(connection: sa.Connection, table: sa.Table, which: sa.ColumnElement[bool]) -> int:
+    return int(connection.execute(sa.select(sa.func.count()).select_from(table).where(which)).scalar() or 0)
 
 
 def _written(values: Mapping[str, Any]) -> Row:
@@ -422,7 +482,7 @@ def _as_we_use_sqlite(connection: Any, _: object) -> None:
         connection.execute(f"PRAGMA {pragma}")
 
 
-def _begin_sqlite(connection: Connection) -> None:
+def _begin_sqlite(connection: sa.Connection) -> None:
     # A writer takes its lock at once: a transaction that reads first could not wait for it later.
     writes = connection.get_execution_options().get("writes")
     if writes:

@@ -6,6 +6,7 @@ come next are planned behind them, anew at each arrival. Jobs side by side have 
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import OrderedDict
@@ -81,7 +82,8 @@ class Computer:
     def serve(self) -> None:
         """Do what the front says. Raises: EOFError, OSError: it is gone."""
         while True:
-            kind, content = self._channel.hear()
+            content = json.loads(self._channel.recv_bytes())
+            kind = content["kind"]
             if kind == "run":
                 job = JobSpec.of(content["job"])
                 with self._lock:
@@ -145,7 +147,7 @@ class Computer:
             now = stats.hits, stats.misses, stats.read_bytes, stats.expanded_bytes, stats.resident_bytes, progress
             if now != before:
                 before = now
-                self._channel.send("figures", cache=self.cache_figures(), progress=progress, reads=self._reads())
+                self._channel.tell("figures", cache=self.cache_figures(), progress=progress, reads=self._reads())
 
     def _reads(self) -> list[tuple[Any, ...]]:
         """The latest reads of keys, as a `ReadRecord` without its worker."""
@@ -175,7 +177,7 @@ class Computer:
                 self._running.pop(spec.job)
                 self._progress.pop(spec.job, None)
             self._forget_idle()
-            self._channel.send(kind, **answer, job=spec.job, cache=self.cache_figures(), reads=self._reads())
+            self._channel.tell(kind, **answer, job=spec.job, cache=self.cache_figures(), reads=self._reads())
 
     def cache_figures(self) -> dict[str, Any]:
         """Counters of the cache, and the resident bytes: tenant -> key with its digest -> bytes."""
@@ -281,7 +283,7 @@ class Computer:
             if known is None:
                 planned = plan_program(spec.package, state[1])
                 known = compile_planned(planned, self._context(planned.params, contexts), self.settings.threads)
-                self._channel.send(
+                self._channel.tell(
                     "program",
                     package=str(spec.package),
                     needs={f"{planned.digest}/{key}": size for key, size in planned.needs.items()},

@@ -46,21 +46,17 @@ def _paths(value: Any) -> Any:
     return tuple(map(Path, value)) if isinstance(value, list) else Path(value)
 
 
-class Channel:
-    """One end of the socket between the front and a worker: messages are JSON objects. `send` is thread safe."""
+class Channel(Connection):
+    """One end of the socket between the front and a worker: messages are JSON objects. `tell` is thread safe."""
 
     def __init__(self, descriptor: int) -> None:
-        self.connection, self._lock = Connection(descriptor), threading.Lock()
+        super().__init__(descriptor)
+        self._lock = threading.Lock()
 
-    def send(self, kind: str, **content: Any) -> None:
+    def tell(self, kind: str, **content: Any) -> None:
         """Send a message. A dead other end is found out when it is heard."""
         with self._lock, suppress(OSError):
-            self.connection.send_bytes(json.dumps({"kind": kind, **content}, default=_plain).encode())
-
-    def hear(self) -> tuple[str, dict[str, Any]]:
-        """The kind and the content of the next message. Raises: EOFError, OSError: the other end is gone."""
-        content = json.loads(self.connection.recv_bytes())
-        return content.pop("kind"), content
+            self.send_bytes(json.dumps({"kind": kind, **content}, default=_plain).encode())
 
 
 Sent = TypeVar("Sent", bound="Message")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -80,7 +81,7 @@ class WorkerProcess:
                 env=environment,
             )
         self.channel = Channel(here.detach())
-        self.channel.send("open", settings=settings)
+        self.channel.tell("open", settings=settings)
 
     @property
     def label(self) -> str:
@@ -97,7 +98,7 @@ class WorkerProcess:
 
     def end(self) -> None:
         """Close its socket; a process that does not end by that is killed."""
-        self.channel.connection.close()
+        self.channel.close()
         try:
             status = self._process.wait(_ENDING_S)
         except subprocess.TimeoutExpired:
@@ -196,7 +197,7 @@ class WorkerPool:
             self._queue.forget(tenant)
             self._record.forget(tenant)
             for worker in self._workers.values():
-                worker.channel.send("forget", tenant=tenant)
+                worker.channel.tell("forget", tenant=tenant)
         self._wake()
 
     def snapshot(self, most: int | None = None) -> dict[str, Any]:
@@ -267,7 +268,7 @@ class WorkerPool:
             with self._lock:
                 if self._closed:
                     return
-                connections = {worker.channel.connection: name for name, worker in self._workers.items()}
+                connections = {worker.channel: name for name, worker in self._workers.items()}
             ready = wait([self._wake_read, *connections], _TICK_S)
             if self._wake_read in ready:
                 os.read(self._wake_read, 65536)
@@ -291,8 +292,9 @@ class WorkerPool:
         """All messages that have come from a worker. A dead one is lost when it has said all."""
         worker = self._workers[name]
         try:
-            while worker.channel.connection.poll():
-                kind, content = worker.channel.hear()
+            while worker.channel.poll():
+                content = json.loads(worker.channel.recv_bytes())
+                kind = content["kind"]
                 self._record.reads.extend(ReadRecord(worker.label, *row) for row in content.get("reads", ()))
                 worker.cache = content.get("cache", worker.cache)
                 if kind == "ready":
@@ -380,7 +382,7 @@ class WorkerPool:
         entry.is_cancelled = True
         for worker in self._workers.values():
             if entry.spec.job in worker.jobs:
-                worker.channel.send("cancel", job=entry.spec.job)
+                worker.channel.tell("cancel", job=entry.spec.job)
 
     def _expire(self) -> None:
         """Jobs whose deadline is over. One that computes is told to end, and its worker goes on."""
@@ -406,7 +408,7 @@ class WorkerPool:
             worker = self._worker_of(self._owner(entry.spec.tenant))
             self._queue.started(entry, time.monotonic())
             worker.jobs.add(entry.spec.job)
-            worker.channel.send("run", job=entry.spec)
+            worker.channel.tell("run", job=entry.spec)
             self._calls.append(partial(self._on_started, entry.spec.job))
         self._tell_coming()
 
@@ -418,7 +420,7 @@ class WorkerPool:
             names = [each.spec.job for each in coming]
             if names != worker.coming:
                 worker.coming = names
-                worker.channel.send("coming", jobs=[each.spec for each in coming])
+                worker.channel.tell("coming", jobs=[each.spec for each in coming])
 
     def _sample(self) -> None:
         running = len(self._queue.running())

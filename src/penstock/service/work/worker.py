@@ -8,6 +8,7 @@ anything.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from contextlib import suppress
@@ -23,14 +24,14 @@ def main() -> None:
     descriptor, parent = map(int, sys.argv[1:])
     channel = Channel(descriptor)
     with suppress(EOFError, ConnectionError):
-        settings = WorkerSettings.of(channel.hear()[1]["settings"])
+        settings = WorkerSettings.of(json.loads(channel.recv_bytes())["settings"])
         in_force = isolation.apply((*settings.readable, settings.store), settings.writable)
         after_parent(parent, partial(os._exit, 1))
         # Only now: these start threads, which the bounds would not hold.
         from penstock.service.work.computer import Computer
 
         computer = Computer(settings, channel)
-        channel.send("ready", isolation=in_force)
+        channel.tell("ready", isolation=in_force)
         computer.serve()
     # Threads that still compute end with it.
     os._exit(0)
