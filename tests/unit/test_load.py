@@ -17,10 +17,11 @@ from penstock.package.builder import PackageBuilder
 from penstock.package.content import ConstantsInMemory, Input, Output
 from penstock.package.file import write_package
 from penstock.params import catalogue
-from penstock.service.load.arrivals import Arrival, bursts, drawn, poisson, read_arrivals, zipf_shares
+from penstock.service.load.arrivals import Arrival, bursts, drawn, poisson, read_arrivals
 from penstock.service.load.report import JobRow, by, summary
 from penstock.service.load.tenants import read_tenants
 from penstock.service.work.record import percentiles
+from penstock.simulation.servers.stream import shares
 
 
 def test_gaps_of_poisson_arrivals_are_exponential() -> None:
@@ -41,9 +42,9 @@ def test_bursts_keep_the_mean_rate() -> None:
 def test_tenants_are_drawn_by_zipfs_law() -> None:
     found = drawn([0.0] * 20_000, 10, 1.0, np.random.default_rng(5))
     counts = Counter(each.tenant for each in found)
-    for rank, share in enumerate(zipf_shares(10, 1.0)):
+    for rank, share in enumerate(shares(10, 1.0)):
         assert abs(counts[rank] / 20_000 - share) < 0.015
-    assert zipf_shares(4, 0.0) == [0.25] * 4
+    assert shares(4, 0.0).tolist() == [0.25] * 4
 
 
 def test_percentiles_are_values_of_jobs_that_computed() -> None:

@@ -6,12 +6,12 @@ import csv
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
 
 from penstock.errors import UnknownName, UsageError
+from penstock.simulation.servers.stream import shares
 from penstock.system.files import os_errors
 
 MOST_ARRIVALS = 10_000_000
@@ -44,21 +44,9 @@ def bursts(rate_per_s: float, duration_s: float, size: int, rng: np.random.Gener
     return [at for at in poisson(rate_per_s / size, duration_s, rng) for _ in range(size)]
 
 
-def zipf_shares(count: int, exponent: float) -> list[float]:
-    """The share of each of `count` tenants, the first one's largest; exponent 0: equal shares.
-
-    >>> [round(share, 3) for share in zipf_shares(3, 1.0)]
-    [0.545, 0.273, 0.182]
-    """
-    weights = [1.0 / (rank**exponent) for rank in range(1, count + 1)]
-    total = math.fsum(weights)
-    return [weight / total for weight in weights]
-
-
 def drawn(times: Sequence[float], tenants: int, exponent: float, rng: np.random.Generator) -> list[Arrival]:
     """Arrivals at these times, each of a tenant that is drawn by its share."""
-    bounds = np.fromiter(accumulate(zipf_shares(tenants, exponent)), float)
-    chosen = np.minimum(np.searchsorted(bounds, rng.uniform(0.0, 1.0, len(times))), tenants - 1)
+    chosen = rng.choice(tenants, size=len(times), p=shares(tenants, exponent))
     return [Arrival(at, int(tenant)) for at, tenant in zip(times, chosen, strict=True)]
 
 
