@@ -340,14 +340,15 @@ def _checked(url: str) -> SplitResult:
         raise UsageError("the URL of the service holds a user or a password: leave it out; a token says who asks")
     if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
         raise UsageError(f"'{url}' is not the URL of a service: write https://host:port")
-    if parts.scheme == "http" and not _is_loopback(host):
+    if parts.scheme == "http" and not is_loopback(host):
         raise UsageError(
             f"{url}: plain HTTP shows tokens to everyone on the way, and is for this machine only: use https://"
         )
     return parts
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether a name or an address is of this machine alone."""
     with suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
     return host == "localhost"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from penstock.errors import UsageError
 from penstock.system.toml import Strict, checked
+from penstock.system.web import is_loopback
 from penstock.units import parse_bytes, parse_rate, parse_seconds
 
 DATABASE_VARIABLE = "PENSTOCK_DATABASE"
@@ -164,7 +164,7 @@ def config_of(spec: ServeSpec, base: Path, where: str, first_tenant: str | None 
     folder = base / spec.folder
     listen, admin = _address(spec.listen, f"{where}: listen"), _address(spec.admin, f"{where}: admin")
     for name, (host, _) in (("listen", listen), ("admin", admin)):
-        if spec.tls is None and not _is_loopback(host):
+        if spec.tls is None and not is_loopback(host):
             raise UsageError(
                 f"{where}: {name} = '{host}' is reached from other machines, and tokens would travel in the clear; "
                 "name a certificate and a key under [tls], or listen on 127.0.0.1"
@@ -197,13 +197,6 @@ def _address(text: str, where: str) -> tuple[str, int]:
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise UsageError(f"{where} = '{text[:100]}': write an address and a port, such as 127.0.0.1:8700")
     return host, int(port)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _database(text: str, folder: Path, where: str) -> str:

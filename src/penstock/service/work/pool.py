@@ -423,16 +423,9 @@ class WorkerPool:
                 worker.channel.tell("coming", jobs=[each.spec for each in coming])
 
     def _sample(self) -> None:
-        running = len(self._queue.running())
-        self._record.sample(
-            Sample(
-                at_s=time.monotonic(),
-                waiting=len(self._queue) - running,
-                running=running,
-                resident_bytes=self._resident_bytes(),
-                read_bytes=self._counters()["read_bytes"],
-            )
-        )
+        running, read = len(self._queue.running()), self._counters()["read_bytes"]
+        waiting = len(self._queue) - running
+        self._record.sample(Sample(time.monotonic(), waiting, running, self._resident_bytes(), read))
 
     def _fits(self, running: Sequence[Entry], entry: Entry) -> bool:
         """Whether its memory fits beside the running jobs'."""
