@@ -102,7 +102,7 @@ class Work(Table):
     order: str = Field(default="planned", pattern="^(planned|arrival)$")
     """`planned`: keys to read weighed against waiting; `arrival`."""
     eviction: str = Field(default="planned", pattern="^(planned|lru)$")
-    """`planned`: keys that waiting jobs use last leave, and those of the next jobs are read ahead; `lru`."""
+    """`planned`: keys that waiting jobs use last leave, and keys of the next jobs are read ahead; `lru`."""
     machine: str = ""
     """A fitted machine for predictions; empty: a nominal core."""
 

@@ -1,4 +1,4 @@
-"""Metrics, the present work and timelines, for an operator; for a tenant those of its own jobs. Nothing is changed."""
+"""Metrics, the present work and timelines, for an operator; a tenant sees its own jobs. Nothing is changed."""
 
 from __future__ import annotations
 

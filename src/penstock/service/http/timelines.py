@@ -42,7 +42,7 @@ class _Lanes:
 def service_timeline(
     recorded: Record, jobs: Sequence[JobRecord], *, name: Callable[[JobRecord], str], counters: bool
 ) -> dict[str, Any]:
-    """The timeline of some recorded jobs, and of what was read from the first one's submission to the last one's end.
+    """The timeline of some recorded jobs, and of all reads from the first one's submission to the last one's end.
 
     Args:   jobs: in the order in which they ended; the earliest are left out where there are too many events.
             name: of a job, in the names of its slices. counters: of the whole service.

@@ -1,6 +1,6 @@
 """Runs jobs on packages inside a worker: files of ciphertexts in, files of ciphertexts out.
 
-One cache holds the keys of all tenants under one budget. Each job follows a plan of its own key uses; the jobs that
+One cache holds the keys of all tenants under one budget. Each job follows a plan of the keys that it uses; the jobs that
 come next are planned behind them, anew at each arrival. Jobs side by side have an evaluator each.
 """
 

@@ -92,8 +92,7 @@ class Program:
 
 
 def parameter_name(params: CkksParameters) -> Hashable:
-    """What tells the evaluator of one set from that of another: sets of one digest may share keys, and yet scale
-    otherwise."""
+    """The name of a set's evaluator. Sets of one digest may share keys, and yet scale otherwise."""
     return parameter_digest(params), params.scaling, params.scale_bits
 
 
@@ -119,7 +118,7 @@ def compile_planned(planned: Planned, context: _engine.CkksContext, threads: int
 def names_of(
     store: KeyStore, tenant: str, program: Program, secret_tag: str | None
 ) -> tuple[dict[str, KeyName], list[str]]:
-    """The names of a program's keys in a store, and in words those that it lacks, or has with too few limbs.
+    """The names of a program's keys in a store, and in words the keys that are lacking or have too few limbs.
 
     Raises: KeyRefused: a key is of another secret key than `secret_tag`.
     """

@@ -1,4 +1,4 @@
-"""What a pool remembers of its latest jobs: when each waited, computed and wrote, and which keys were read meanwhile.
+"""The latest jobs of a pool: when each waited, computed and wrote, and which keys were read meanwhile.
 
 All times are seconds of the machine's monotonic clock, which its processes share. Everything here is measured.
 """
