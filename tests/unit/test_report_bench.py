@@ -12,8 +12,9 @@ import pytest
 
 from bench_rows import SWEEP, folder_of, points_of, rows_of
 from penstock.cli.main import main
-from penstock.measure.bench.history import headline, histories
+from penstock.measure.bench.history import histories
 from penstock.measure.bench.results import load_results
+from penstock.measure.bench.verdict import headline
 
 RUNS = SWEEP.replace("runs = 3", "runs = 8")
 
@@ -48,7 +49,7 @@ def test_several_runs_show_trends_and_what_is_no_chance(tmp_path: Path, capsys: 
     assert main(["report", *map(str, folders)]) == 0
     assert capsys.readouterr().out == "benchmarks.html\n"
     seen = text_of((tmp_path / "benchmarks.html").read_text())
-    assert "The largest change:" in seen
+    assert "changed: of 52 points 52 slower" in seen
     assert "takes 39.9% more time." in seen
     for heading in ("What changed", "Trends over the runs", "The runs"):
         assert heading in seen
@@ -62,7 +63,7 @@ def test_a_point_that_is_new_or_gone_is_no_change(tmp_path: Path) -> None:
     found = histories([("a", first), ("b", second)])
     assert [each.verdict for each in found] == ["no difference seen"] * 3 + ["measured once"] * 2
     assert [list(each.samples) for each in found] == [["a", "b"]] * 3 + [["b"]] * 2
-    assert headline(found).startswith("No change that is not chance or noise in 3 points; the median ratio is 1.000")
+    assert headline(found).startswith("nothing changed: of 3 points none is faster or slower beyond chance and noise")
     assert histories([("b", second)])[0].against is None
 
 

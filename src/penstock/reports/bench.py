@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from penstock.measure.bench.history import History, headline
+from penstock.measure.bench.history import History
+from penstock.measure.bench.verdict import headline
 from penstock.reports.markup import Column, Content, Markup, columns_of, tag
 from penstock.reports.numbers import UNKNOWN, count, percent, ratio, seconds
 from penstock.reports.page import TEXT, Section
@@ -30,7 +31,8 @@ def bench_sections(found: Sequence[History], records: Sequence[tuple[str, Mappin
 
 def bench_headline(found: Sequence[History], names: Sequence[str]) -> Content:
     """A sentence: changed points, the largest change, and whether it is noise."""
-    said = f"{count(len(found))} points, measured with OpenFHE." if len(names) < 2 else headline(found)
+    readings = " and ".join(sorted({each.reading for each in found}))
+    said = f"{count(len(found))} points, reading {readings}." if len(names) < 2 else headline(found)
     return tag("p", said, class_="headline")
 
 

@@ -8,7 +8,8 @@ from penstock.errors import PenstockError, UsageError
 from penstock.explorer.engine import Engine
 from penstock.explorer.state import State
 from penstock.explorer.view import Column, View
-from penstock.measure.bench.history import History, headline
+from penstock.measure.bench.history import History
+from penstock.measure.bench.verdict import headline
 
 MOST_RUNS = 8
 """Runs of a trend: the newest, and those before it."""

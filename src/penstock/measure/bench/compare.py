@@ -63,17 +63,18 @@ def compare(first: pa.Table, second: pa.Table) -> Comparison:
         for runs, where in ((a[key], "the first results"), (b[key], "the second results")):
             for run in runs:
                 check_row(run, where)
-        before = [run_median_s(run) for run in a[key]]
-        after = [run_median_s(run) for run in b[key]]
-        shown = a[key][0]
-        rows.append(
-            {name: shown[name] for name in _SHOWN} | statistics_of(before, after, noise_between(a[key], b[key]))
-        )
+        rows.append(compared(a[key], b[key]))
     return Comparison(
         rows=rows,
         only_first=[_label(a[k][0]) for k in a if k not in b],
         only_second=[_label(b[k][0]) for k in b if k not in a],
     )
+
+
+def compared(before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The runs of one point in two results: its dimensions, and `statistics_of` their medians."""
+    medians = [[run_median_s(run) for run in runs] for runs in (before, after)]
+    return {name: before[0][name] for name in _SHOWN} | statistics_of(*medians, noise_between(before, after))
 
 
 def statistics_of(before: Sequence[float], after: Sequence[float], noise: float | None = None) -> dict[str, Any]:

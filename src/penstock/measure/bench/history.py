@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from penstock.fit.measurements import OPENFHE
-from penstock.measure.bench.compare import noise_between, statistics_of
+from penstock.measure.bench.compare import compared
 from penstock.measure.bench.results import by_point, check_row, run_median_s, spread
 
 OWN_SET = "bench-"
@@ -25,10 +25,11 @@ class History:
     where: str
     """Parameter set, limbs, threads and condition, for people."""
     group: str
+    reading: str
     samples: Mapping[str, tuple[float, ...]]
     """Name of the results -> seconds of a call, the median of each of their runs; the oldest results first."""
     change: Mapping[str, Any] | None
-    """As `statistics_of`, of the last results against the latest ones before that have the point."""
+    """As `compared`, of the last results against the latest ones before that have the point."""
     against: str | None
     """Name of those."""
 
@@ -70,18 +71,16 @@ def histories(results: Sequence[tuple[str, pa.Table]]) -> list[History]:
             for run in each:
                 check_row(run, name)
             samples[name] = tuple(run_median_s(run) for run in each)
-        change, against = None, None
-        if older:
-            against, mates = older[-1]
-            change = statistics_of(samples[against], samples[last], noise_between(mates, runs))
+        against, mates = older[-1] if older else (None, [])
         shown = runs[0]
         found.append(
             History(
                 item=" ".join(str(shown[name]) for name in ("item", "size") if shown[name]),
                 where=where_of(shown),
                 group=shown["group"],
+                reading=shown["reading"],
                 samples=samples,
-                change=change,
+                change=compared(mates, runs) if mates else None,
                 against=against,
             )
         )
@@ -114,29 +113,3 @@ def set_of(row: Mapping[str, Any]) -> str:
     if not name.startswith(OWN_SET) or not row["ring_dim"]:
         return str(name)
     return f"N = 2^{row['ring_dim'].bit_length() - 1}, depth {row['depth']}, dnum {row['dnum']}"
-
-
-def headline(found: Iterable[History]) -> str:
-    """A sentence about changed points, the largest change, and noise."""
-    known = [each for each in found if each.change is not None]
-    if not known:
-        return "Nothing to compare with: one run of each point."
-    real = [each for each in known if each.verdict in ("slower", "faster")]
-    middle = statistics.median(each.change["ratio"] for each in known if each.change is not None)
-    if not real:
-        return (
-            f"No change that is not chance or noise in {len(known)} points; the median ratio is {middle:.3f} (above 1: "
-            "slower)."
-        )
-    most = max(real, key=_size)
-    ratio = most.change["ratio"] if most.change is not None else 1.0
-    counts = ", ".join(f"{n} {word}" for word in ("slower", "faster") if (n := sum(e.verdict == word for e in real)))
-    return (
-        f"{counts} of {len(known)} points, the others within chance or noise. The largest change: {most.label} takes "
-        f"{abs(ratio - 1):.1%} {'more' if ratio > 1 else 'less'} time."
-    )
-
-
-def _size(each: History) -> float:
-    ratio = float(each.change["ratio"]) if each.change is not None else 1.0
-    return max(ratio, 1 / ratio)

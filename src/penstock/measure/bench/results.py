@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
-from penstock.fit.measurements import NATIVE, OPENFHE
+from penstock.fit.measurements import OPENFHE
 from penstock.measure.bench import timing
 from penstock.measure.bench.catalogue import PRIMITIVES
 from penstock.measure.bench.spec import BenchPoint, params_identity
@@ -393,12 +393,12 @@ def to_google_benchmark(table: pa.Table, context: Mapping[str, Any]) -> dict[str
 
 def google_context(record: Mapping[str, Any]) -> dict[str, Any]:
     """The `context` object from the `run.json` of a run folder."""
-    host, readings = record.get("host", {}), record.get("config", {}).get("reading")
+    host, readings = record.get("host", {}), record.get("config", {}).get("reading", [OPENFHE])
     return {
         "date": record.get("started"), "executable": "penstock bench", "num_cpus": host.get("cores"),
         "mhz_per_cpu": None, "cpu_scaling_enabled": host.get("governor") not in (None, "performance"), "caches": [],
         "library_build_type": "release", "penstock_version": record.get("penstock_version"),
-        "openfhe_version": record.get("openfhe_version") if readings != [NATIVE] else None,
+        "openfhe_version": record.get("openfhe_version") if OPENFHE in readings else None,
         "cpu_model": host.get("cpu_model"),
         "governor": host.get("governor"),
     }  # fmt: skip

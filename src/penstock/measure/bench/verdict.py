@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from penstock.errors import PenstockError, cut
 from penstock.measure.bench.compare import Comparison, compare
+from penstock.measure.bench.history import History
 from penstock.measure.bench.results import FILE, load_results, summary_rows
 from penstock.runs.folder import RunFolder
 
@@ -50,6 +51,14 @@ def verdict_of(found: Comparison) -> str:
         f"changed: of {_points(tested)} {', '.join(parts)}, {same} the same{noise}; "
         f"second / first is {_mean_ratio(tested):.3f} in the mean"
     )
+
+
+def headline(found: Sequence[History]) -> str:
+    """The verdict on the points that earlier results have too."""
+    rows = [dict(each.change) for each in found if each.change is not None]
+    if not rows:
+        return "nothing to compare with: one run of each point"
+    return verdict_of(Comparison(rows=rows, only_first=[], only_second=[]))
 
 
 def verdict_of_run(path: Path, results: pa.Table) -> str:
