@@ -50,7 +50,6 @@ def test_several_runs_show_trends_and_what_is_no_chance(tmp_path: Path, capsys: 
     assert capsys.readouterr().out == "benchmarks.html\n"
     seen = text_of((tmp_path / "benchmarks.html").read_text())
     assert "changed: of 52 points 52 slower" in seen
-    assert "takes 39.9% more time." in seen
     for heading in ("What changed", "Trends over the runs", "The runs"):
         assert heading in seen
     assert main(["report", *map(str, folders)]) == 2

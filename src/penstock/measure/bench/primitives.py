@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from penstock.errors import PenstockError
 from penstock.measure.bench.catalogue import PRIMITIVES
 from penstock.measure.bench.spec import BenchPoint
 from penstock.measure.bench.store import ROTATION_STEP, BenchSet, StoredSet
@@ -153,91 +152,86 @@ def _library_call(
     """OpenFHE's own call."""
     params, cc, item = point.params, stored.context, point.item
     limbs = point.limbs or params.num_q
-    values, others = map(stored.values, inputs)
-    if item == "key_load":
-        assert path is not None
-        return partial(stored.load_rotation_key, path)
+    if path is not None:
+        load = partial(stored.load_rotation_key, path)
+        if item == "key_load":
+            return load
+        a, index = stored.ciphertext(inputs[0], limbs), cc.FindAutomorphismIndex(ROTATION_STEP)
+        return lambda: cc.EvalAutomorphism(a, index, load())
     if item == "bootstrap":
         stored.bootstrapping()
-    a = stored.ciphertext(inputs[0], limbs)
-    if item in ("add", "sub", "mult", "mult_no_relin", "relinearize"):
-        b = stored.ciphertext(inputs[1], limbs)
-    elif item.endswith("_scalar"):
-        b = SCALAR
-    elif item.endswith("_plain") or item == "rescale":
-        b = stored.encode(others, limbs)
-    match item:
-        case "add" | "add_plain":
-            return lambda: cc.EvalAdd(a, b)
-        case "sub" | "sub_scalar":
-            return lambda: cc.EvalSub(a, b)
-        case "mult" | "mult_plain" | "mult_scalar":
-            return lambda: cc.EvalMult(a, b)
-        case "mult_no_relin":
-            return lambda: cc.EvalMultNoRelin(a, b)
-        case "relinearize":
-            product = cc.EvalMultNoRelin(a, b)
-            return lambda: cc.Relinearize(product)
-        case "square":
-            return lambda: cc.EvalSquare(a)
-        case "rescale":
-            scaled = cc.EvalMult(a, b)
-            return lambda: cc.Rescale(scaled)
-        case "encrypt":
-            plain = stored.encode(values, limbs)
-            return lambda: cc.Encrypt(stored.public_key, plain)
-        case "decrypt":
-            return lambda: cc.Decrypt(a, stored.secret_key)
-        case "decompose":
-            return lambda: cc.EvalFastRotationPrecompute(a)
-        case "rotate_hoisted":
-            digits, order = cc.EvalFastRotationPrecompute(a), 2 * params.ring_dim
-            return lambda: cc.EvalFastRotation(a, ROTATION_STEP, order, digits)
-        case "rotate":
-            if path is None:
-                return lambda: cc.EvalRotate(a, ROTATION_STEP)
-            index = cc.FindAutomorphismIndex(ROTATION_STEP)
-            return lambda: cc.EvalAutomorphism(a, index, stored.load_rotation_key(path))
-        case "bootstrap":
-            return lambda: cc.EvalBootstrap(a)
-        case "chebyshev_series":
-            coefficients = chebyshev_coefficients(logistic, *RANGE, point.degree or 1)
-            return lambda: cc.EvalChebyshevSeries(a, coefficients, *RANGE)
-        case "chebyshev_function":
-            degree = point.degree or 1
-            return lambda: cc.EvalChebyshevFunction(logistic, a, *RANGE, degree)
-    raise PenstockError(f"primitive '{item}' has no call")
+    arguments = _arguments(
+        point,
+        item,
+        partial(stored.ciphertext, limbs=limbs),
+        inputs,
+        lambda: stored.encode(stored.values(inputs[1]), limbs),
+        (cc.EvalMultNoRelin, cc.EvalMult, cc.EvalFastRotationPrecompute),
+    )
+    if item == "encrypt":
+        arguments = stored.public_key, stored.encode(stored.values(inputs[0]), limbs)
+    elif item == "decrypt":
+        arguments = *arguments, stored.secret_key
+    elif item == "rotate_hoisted":
+        a, digits, step = arguments
+        arguments = a, step, 2 * params.ring_dim, digits
+    elif item == "chebyshev_function":
+        a, function, *rest = arguments
+        arguments = function, a, *rest
+    return partial(getattr(cc, PRIMITIVES[item].call.partition(" ")[0]), *arguments)
 
 
 def _evaluator_call(
     item: str, point: BenchPoint, stored: BenchSet, ev: Any, inputs: tuple[str, str]
 ) -> Callable[[], Any]:
     """The evaluator's call."""
-    limbs = point.limbs or point.params.num_q
-    values, others = map(stored.values, inputs)
     if item == "encrypt":
-        return lambda: ev.encrypt(values)
-    a, b = (stored.cipher(ev, name, limbs) for name in inputs)
-    plain = ev.encode(others)
+        return partial(ev.encrypt, stored.values(inputs[0]))
+    limbs = point.limbs or point.params.num_q
+    arguments = _arguments(
+        point,
+        item,
+        lambda name: stored.cipher(ev, name, limbs),
+        inputs,
+        lambda: ev.encode(stored.values(inputs[1])),
+        (ev.mult_no_relin, ev.mult, ev.decompose),
+    )
+    return partial(getattr(ev, item.removesuffix("_plain").removesuffix("_scalar")), *arguments)
+
+
+def _arguments(
+    point: BenchPoint,
+    item: str,
+    cipher: Callable[[str], Any],
+    inputs: tuple[str, str],
+    plain: Callable[[], Any],
+    before: tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]],
+) -> tuple[Any, ...]:
+    """The operands of a call.
+
+    Args:   cipher: the ciphertext of a name; plain: makes the second operand as a plaintext; before: a product without
+            relinearization, a product and a decomposition, which make operands of some calls.
+    """
+    if item == "encrypt":
+        return ()
+    a = cipher(inputs[0])
     match item:
         case "add" | "sub" | "mult" | "mult_no_relin":
-            return partial(getattr(ev, item), a, b)
+            return a, cipher(inputs[1])
         case "add_plain" | "mult_plain":
-            return partial(getattr(ev, item.removesuffix("_plain")), a, plain)
+            return a, plain()
         case "sub_scalar" | "mult_scalar":
-            return partial(getattr(ev, item.removesuffix("_scalar")), a, SCALAR)
-        case "square" | "decrypt" | "decompose" | "bootstrap":
-            return partial(getattr(ev, item), a)
+            return a, SCALAR
         case "relinearize":
-            return partial(ev.relinearize, ev.mult_no_relin(a, b))
+            return (before[0](a, cipher(inputs[1])),)
         case "rescale":
-            return partial(ev.rescale, ev.mult(a, plain))
+            return (before[1](a, plain()),)
         case "rotate":
-            return partial(ev.rotate, a, ROTATION_STEP)
+            return a, ROTATION_STEP
         case "rotate_hoisted":
-            return partial(ev.rotate_hoisted, a, ev.decompose(a), ROTATION_STEP)
+            return a, before[2](a), ROTATION_STEP
         case "chebyshev_series":
-            return partial(ev.chebyshev_series, a, chebyshev_coefficients(logistic, *RANGE, point.degree or 1), *RANGE)
+            return a, chebyshev_coefficients(logistic, *RANGE, point.degree or 1), *RANGE
         case "chebyshev_function":
-            return partial(ev.chebyshev_function, a, logistic, *RANGE, point.degree or 1)
-    raise PenstockError(f"primitive '{item}' has no call of an evaluator")
+            return a, logistic, *RANGE, point.degree or 1
+    return (a,)  # square, decrypt, decompose, bootstrap

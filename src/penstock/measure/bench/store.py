@@ -117,10 +117,8 @@ class StoredSet(BenchSet):
 
     reading = OPENFHE
 
-    def __init__(
-        self, root: Path, params: CkksParameters, *, warn: Callable[[str, str], None] = lambda what, remedy: None
-    ) -> None:
-        super().__init__(root, params, warn=warn)
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
         self._fhe: ModuleType = load_openfhe()
         self._manifest: dict[str, Any] = {}
         self._inputs: dict[tuple[int, str], Any] = {}
