@@ -120,6 +120,19 @@ def parse_rate(text: str, what: str = "bandwidth") -> float:
     return value
 
 
+def parse_percent(text: str) -> float:
+    """A percentage as a share; no number where it is none.
+
+    >>> parse_percent("5%"), parse_percent("5")
+    (0.05, nan)
+    """
+    number, sign, rest = text.strip().partition("%")
+    try:
+        return float(number) / 100 if sign and not rest else math.nan
+    except ValueError:
+        return math.nan
+
+
 def parse_seconds(text: str, what: str = "time") -> float:
     """Seconds of `"12.5 us"`."""
     return parse_quantity(text, SECOND_UNITS, what)

@@ -11,9 +11,8 @@ from scipy.stats import t as student
 
 from imagined_cpu import params_of, sweep, true_seconds
 from penstock.errors import MachineError, UsageError
-from penstock.fit.fit import fit_machine
+from penstock.fit.fit import fit_machine, fit_power
 from penstock.fit.measurements import primitive_shape
-from penstock.fit.power import fit_power
 from penstock.machines import load_machine
 from penstock.machines.figure import Evidence, Figure
 from penstock.machines.power import PowerModel

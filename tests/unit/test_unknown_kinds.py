@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from penstock.fit.heldout import conformal
-from penstock.fit.unknown import unknown_deviations
+from penstock.fit.heldout import conformal, unknown_deviations
 from penstock.machines.calibration import operation_class
 from penstock.machines.report import FitReport
 from penstock.prediction.uncertainty import interval, log_sd

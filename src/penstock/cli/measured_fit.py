@@ -10,13 +10,14 @@ from rich.console import Console
 
 from penstock.cli.output import emit, progress_console, table_of
 from penstock.errors import UsageError
-from penstock.hall.fitting import Wanted, step_row
+from penstock.hall.fitting import step_row
 from penstock.system.progress import Progress
 from penstock.units import format_seconds
 
 if TYPE_CHECKING:
-    from penstock.prediction.experiments.loop import Report
+    from penstock.prediction.experiments.loop import Asked, Report
     from penstock.prediction.experiments.outlook import Expected, Step
+    from penstock.prediction.experiments.session import Session
 
 WORSE = 1.5
 """Times the expected error from which the check earns a warning."""
@@ -33,9 +34,9 @@ def check_options(measure: bool, results: Sequence[Path], only: str | None, **gi
         raise UsageError(f"{', '.join(lone)}: options of a measurement; add --measure")
 
 
-def describe(wanted: Wanted, output_format: str) -> None:
+def describe(session: Session, asked: Asked, output_format: str) -> None:
     """Print the planned visits and the error to expect; measure nothing."""
-    asked, outlook = wanted.asked(), wanted.session().outlook()
+    outlook = session.outlook()
     from penstock.prediction.experiments.loop import CHECK_SHARE
 
     steps = outlook.plan((1 - CHECK_SHARE) * asked.budget_s, asked.target)
@@ -55,14 +56,13 @@ def describe(wanted: Wanted, output_format: str) -> None:
     emit(rows, output_format, table=draw)
 
 
-def measure(wanted: Wanted, quiet: bool) -> tuple[Path, Report]:
+def measure(session: Session, asked: Asked, quiet: bool) -> tuple[Path, Report]:
     """Measure this machine into a run folder.
 
     Raises: UsageError: the budget is too small.
     """
     from penstock.prediction.experiments.loop import Told
 
-    asked, session = wanted.asked(), wanted.session()
     path = session.folder()
 
     def note(text: str) -> None:

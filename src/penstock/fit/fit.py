@@ -6,6 +6,8 @@ least-squares solution on relative errors, with Huber weights (`penstock.fit.reg
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -33,11 +35,11 @@ from penstock.fit.cpu import (
 )
 from penstock.fit.heldout import Timed, Uncertainty, uncertainty
 from penstock.fit.measurements import Measurement, of_reading
-from penstock.fit.power import fit_power
 from penstock.fit.record_cost import PREFIX, fit_recording
 from penstock.fit.regression import Floats
 from penstock.machines.catalogue import FITTED_MACHINE
-from penstock.machines.figure import Evidence
+from penstock.machines.figure import Evidence, Figure
+from penstock.machines.power import PowerModel
 from penstock.machines.records import CacheSpec, FigureSpec, MachineSpec, ThreadsSpec, UnitsSpec
 from penstock.machines.report import Coefficient, FitError, FitReport
 from penstock.machines.schema import ALL_KINDS, Machine, Overlap
@@ -54,6 +56,9 @@ EQUAL_SHARE = 0.1
 """Of the weight that every timing has alike; the rest goes by its share of its configuration's time."""
 TYPICAL_ERROR = 0.1
 """The error of the model for exact timings; timings with more scatter count less."""
+
+NORMAL_QUARTILES = 1.349
+"""Interquartile range of a normal distribution, in standard deviations."""
 
 Expand = Callable[[Measurement], Mapping[Shape, int]]
 
@@ -386,3 +391,29 @@ def machine_of(
         fit=report,
     )
     return machine_from_spec(spec, f"machine '{name}'")
+
+
+def fit_power(measurements: Iterable[Measurement], fitted_to: str) -> PowerModel | None:
+    """The median power at each number of threads; `None` where no energy was measured.
+
+    Energy counters are coarse, and a few short operations give absurd powers: medians and quartiles do not see them.
+    """
+    powers: dict[int, list[float]] = defaultdict(list)
+    for m in measurements:
+        if m.joules:
+            powers[m.threads].append(m.joules / m.seconds)
+    if not powers:
+        return None
+    watts = {}
+    deviations: list[float] = []
+    for threads, found in sorted(powers.items()):
+        median = float(np.median(found))
+        watts[threads] = Figure(
+            value=median,
+            text=f"{median:.4g} W",
+            kind=Evidence.MEASURED,
+            source=f"median of {len(found)} energies over times, {threads} threads, package counters; {fitted_to}",
+        )
+        deviations += [math.log(each / median) for each in found]
+    low, high = np.quantile(deviations, [0.25, 0.75])
+    return PowerModel(watts=watts, log_sd=float(high - low) / NORMAL_QUARTILES)

@@ -21,7 +21,6 @@ import numpy.typing as npt
 from penstock.fit.calibration import Labels, factors_of, fit_calibration
 from penstock.fit.cpu import CpuCosts, Rows, solve
 from penstock.fit.regression import Floats
-from penstock.fit.unknown import unknown_deviations
 from penstock.machines.calibration import ELEMENT_WISE, KEY_SWITCHING, operation_class
 from penstock.machines.report import KEY_PROGRAM, PROGRAM, scale_names, scale_of
 from penstock.operations import OpKind
@@ -34,6 +33,8 @@ MIN_SD = 0.005
 """Times are not known better than this."""
 FEWEST_OF_GROUP = 9
 """Held-out errors needed for a group's own scale: of fewer, the largest may not hold 90 %."""
+FEWEST_KINDS = 3
+"""Kinds that say something of another one."""
 MIXES = ((KEY_SWITCHING,), (ELEMENT_WISE,), (KEY_SWITCHING, ELEMENT_WISE))
 """Classes of the operations that are added up to a program."""
 
@@ -288,3 +289,37 @@ def jackknife(rows: Rows, found: CpuCosts, configurations: Sequence[Hashable]) -
     whole = found.coefficients
     relative = np.divide(error, whole, out=np.full(len(whole), np.inf), where=whole > 0)
     return dict(zip(found.structure.names, relative.tolist(), strict=True))
+
+
+def unknown_deviations(
+    scores: Floats, kinds: npt.NDArray[np.object_], least: float, quantile: float
+) -> dict[str, float]:
+    """Class of operations -> the deviation of a kind of it that was not timed; nothing where too few kinds were.
+
+    Each kind in turn is left out of a fit altogether; its error is then one observation, however often it was timed,
+    since timings of one kind are off by much the same. Of K kinds whose errors are normal around nothing, the next one
+    lies within Student's quantile with K degrees of freedom * root mean square of the sizes. Without an assumed
+    distribution, a quantile over K kinds gives weight 1 / (K + 1) to an unbounded error: with six kinds more than the
+    tenth that a 90 % interval may miss (Lee, Barber and Willett, "Distribution-free inference with hierarchical data",
+    2023).
+
+    Args:   scores: (n,) absolute errors of timings whose kind was left out, in logarithms; kinds: (n,) of each; least:
+            the smallest deviation; quantile: the factor of an interval on deviations.
+
+    >>> kinds = np.asarray(["add", "sub", "mult_plain"], dtype=object)
+    >>> {name: round(sd, 3) for name, sd in unknown_deviations(np.full(3, 0.1), kinds, 0.005, 1.645).items()}
+    {'element-wise': 0.143}
+    """
+    squares: dict[str, list[float]] = {}
+    for kind in sorted(set(kinds)):
+        squares.setdefault(operation_class(str(kind)), []).append(float(np.mean(np.square(scores[kinds == kind]))))
+    if sum(len(each) for each in squares.values()) < FEWEST_KINDS:
+        return {}
+    return {name: max(_next(each) / quantile, least) for name, each in squares.items()}
+
+
+def _next(squares: list[float]) -> float:
+    """The bound of the error of one more kind, at `LEVEL`."""
+    from scipy.special import stdtrit  # slow to import, and only a fit needs it
+
+    return float(stdtrit(len(squares), 0.5 + LEVEL / 2) * np.sqrt(np.mean(squares)))

@@ -18,10 +18,10 @@ from penstock.measure.bench.spec import GROUPS
 from penstock.prediction.composites import expanded
 from penstock.prediction.idle import idle_power as idle_power_of
 from penstock.prediction.importers import ImportLog, load_all, newest_results
-from penstock.prediction.statistics import AUTO, STATISTICS, measured_as
+from penstock.prediction.statistics import AUTO, STATISTICS
 from penstock.running.readings import DEFAULT_READING
 from penstock.simulation.names import one_of
-from penstock.units import parse_seconds
+from penstock.units import parse_percent, parse_seconds
 
 if TYPE_CHECKING:
     from penstock.prediction.experiments.loop import Asked, Report
@@ -85,7 +85,9 @@ def fitted(
     Args:   log: of reading `found`; told: hears of the measurements before the fit.
     Raises: as `fit_machine`.
     """
-    kept = measured_as(chosen(found, wanted), wanted.statistic)
+    kept = chosen(found, wanted)
+    if wanted.statistic == QUIET:
+        kept = [m.as_quiet() for m in kept]
     told(kept)
     rings = sorted({each.params.ring_dim.bit_length() - 1 for each in kept})
     counts = sorted({each.threads for each in kept})
@@ -142,48 +144,26 @@ def counted(found: Sequence[Measurement]) -> str:
 BUDGET, TARGET = "10 min", "5%"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """The given options of a measurement of this machine; `None`: not given."""
+def asked_of(budget: str | None, target: str | None) -> Asked:
+    """When a measurement stops. Raises: UsageError: no time, or no share."""
+    from penstock.prediction.experiments.loop import Asked
 
-    threads: tuple[int, ...] | None
-    budget: str | None
-    target: str | None
-    store: Path | None
-    reading: str | None
-
-    def asked(self) -> Asked:
-        """When to stop. Raises: UsageError: no time, or no share."""
-        from penstock.prediction.experiments.loop import Asked
-
-        budget_s = parse_seconds(self.budget or BUDGET, "--budget")
-        if not budget_s > 0:
-            raise UsageError(f"--budget {self.budget}: ask for more than no time")
-        return Asked(budget_s=budget_s, target=_share(self.target or TARGET))
-
-    def session(self) -> Session:
-        """The session of these options."""
-        from penstock.measure.bench.spec import default_threads
-        from penstock.measure.bench.store import default_store
-        from penstock.prediction.experiments.session import Session, default_counts
-
-        threads = self.threads or default_counts(default_threads())
-        return Session(
-            threads=tuple(sorted(set(threads))),
-            store=self.store or default_store(),
-            reading=self.reading or DEFAULT_READING,
-        )
-
-
-def _share(text: str) -> float:
-    number, percent, rest = text.strip().partition("%")
-    try:
-        share = float(number) / 100 if percent and not rest else -1.0
-    except ValueError:
-        share = -1.0
+    budget_s, share = parse_seconds(budget or BUDGET, "--budget"), parse_percent(target or TARGET)
+    if not budget_s > 0:
+        raise UsageError(f"--budget {budget}: ask for more than no time")
     if not 0 < share < 1:
-        raise UsageError(f"--target {text!r}: write a share between 0 and 100 %, for example 5%")
-    return share
+        raise UsageError(f"--target {target!r}: write a share between 0 and 100 %, for example 5%")
+    return Asked(budget_s=budget_s, target=share)
+
+
+def session_of(threads: Sequence[int] | None, store: Path | None, reading: str | None) -> Session:
+    """A measurement of this machine; `None`: the default."""
+    from penstock.measure.bench.spec import default_threads
+    from penstock.measure.bench.store import default_store
+    from penstock.prediction.experiments.session import Session, default_counts
+
+    counts = sorted({*(threads or default_counts(default_threads()))})
+    return Session(threads=tuple(counts), store=store or default_store(), reading=reading or DEFAULT_READING)
 
 
 def step_row(step: Step, outlook: Outlook) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from penstock.running.readings import DEFAULT_READING
 from penstock.runs.folder import RunFolder
 from penstock.system.files import write_atomic
 from penstock.system.progress import Progress
-from penstock.units import format_bytes, format_seconds
+from penstock.units import format_bytes, format_seconds, parse_percent
 
 EXPORTS = ("google-benchmark", "csv", "json")
 
@@ -268,14 +268,10 @@ def compare_command(
 
 def _factor(text: str) -> float:
     """`5%` as 1.05."""
-    number, sign, rest = text.strip().partition("%")
-    try:
-        share = float(number)
-    except ValueError:
-        share = math.nan
-    if not sign or rest or not (math.isfinite(share) and share >= 0):
+    share = parse_percent(text)
+    if not (math.isfinite(share) and share >= 0):
         raise UsageError(f"--fail-above {text}: write a percentage that is not negative, for example 5%")
-    return 1 + share / 100
+    return 1 + share
 
 
 def _interval(low: float, high: float) -> str:

@@ -73,8 +73,8 @@ def compare(first: pa.Table, second: pa.Table) -> Comparison:
 
 def compared(before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The runs of one point in two results: its dimensions, and `statistics_of` their medians."""
-    medians = [[run_median_s(run) for run in runs] for runs in (before, after)]
-    return {name: before[0][name] for name in _SHOWN} | statistics_of(*medians, noise_between(before, after))
+    first, second = ([run_median_s(run) for run in runs] for runs in (before, after))
+    return {name: before[0][name] for name in _SHOWN} | statistics_of(first, second, noise_between(before, after))
 
 
 def statistics_of(before: Sequence[float], after: Sequence[float], noise: float | None = None) -> dict[str, Any]:

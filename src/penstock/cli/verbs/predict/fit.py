@@ -16,7 +16,7 @@ from penstock.cli.options import PATH, counts_of, quiet_option
 from penstock.cli.output import emit, format_option, progress_console, table_of, toml_target
 from penstock.errors import UsageError
 from penstock.fit.measurements import READINGS, Measurement, few_calls, statistic_of
-from penstock.hall.fitting import BUDGET, TARGET, Chosen, Wanted, counted, experiment_of, fitted
+from penstock.hall.fitting import BUDGET, TARGET, Chosen, asked_of, counted, experiment_of, fitted, session_of
 from penstock.machines import Machine
 from penstock.machines.figure import Figure
 from penstock.machines.written import write_machine
@@ -112,14 +112,13 @@ def command(
     """
     check_options(measures, results, only, budget=budget, target=target, dry_run=dry_run, store=store)
     counts = counts_of(threads, "--threads", "1,2")
-    wanted = Wanted(threads=counts, budget=budget, target=target, store=store, reading=reading)
     if dry_run:
-        describe(wanted, output_format)
+        describe(session_of(counts, store, reading), asked_of(budget, target), output_format)
         return
     output = _target(output, force)
     idle, report, paths = _idle(idle_power), None, list(results)
     if measures:
-        folder, report = measure(wanted, quiet)
+        folder, report = measure(session_of(counts, store, reading), asked_of(budget, target), quiet)
         paths = [folder]
     paths = paths or [newest_results()]
     log = ImportLog(skip_bad=skip_bad or measures)
