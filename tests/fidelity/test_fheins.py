@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,10 @@ import pytest
 from penstock.machines.drives import load_drive
 from penstock.studies.fheins import data
 from penstock.studies.fheins import reproduction as fheins
+from penstock.studies.fheins.figures import LINES, draw
 from penstock.studies.headlines import headlines, neighbours_text, readings_of
+from penstock.system.drawing import written
+from pictures import titles
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +27,28 @@ def made() -> dict[str, dict[str, Any]]:
     rows = fheins.rows()
     assert time.monotonic() - started < 60
     return {each["id"]: each for each in rows}
+
+
+def test_each_figure_has_every_value_of_its_rows_and_the_published_one(
+    made: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    pir, ssc, ablation, power = (titles(path) for path in draw(made.values(), tmp_path))
+    for drive in data.DRIVES:
+        for batch in data.BATCHES:
+            speedup = value(made, f"pir.{drive}.batch{batch}.speedup")
+            assert f"host re-reads for each query (headline), {batch}, {written(speedup, 'x')}" in pir
+        for batch in data.SSC_BATCHES:
+            speedup = value(made, f"ssc.{drive}.batch{batch}.batch-overlap-dram.speedup")
+            assert f"keys over the DRAM, {batch}, {written(speedup, 'x')}" in ssc
+        assert f"published maximum, {written(data.PIR_MAX[drive].value, 'x')}" in pir
+        assert f"published maximum, {written(data.SSC_MAX[drive].value, 'x')}" in ssc
+        assert f"published, {written(data.ABLATION[drive].value, 'x')}" in ablation
+        slower = value(made, f"ablation.{drive}.base.speedup")
+        assert f"one key and twiddles, {written(slower, 'x')}" in ablation
+    assert len(pir) == 2 * (len(LINES["pir"]) * len(data.BATCHES) + 2)
+    assert len(ssc) == 2 * (len(LINES["ssc"]) * len(data.SSC_BATCHES) + 1)
+    assert f"budget, {data.BUDGET_W.value:g} W" in power
+    assert len(power) == 2 * 3 + 1
 
 
 def error(row: dict[str, Any], column: str = "first_principles") -> float:

@@ -24,7 +24,10 @@ from penstock.machines.prices import load_prices
 from penstock.running import trace_workload
 from penstock.studies.headlines import readings_of
 from penstock.studies.io_study import data, history
+from penstock.studies.io_study.figures import SHOWN_IN_TORNADO
 from penstock.studies.io_study.model import MACHINES
+from penstock.system.drawing import written
+from pictures import SVG, picture, texts, titled, titles
 
 PARTS = "resnet20.pcie5.ethernet-400.hosts"
 PUBLISHED: dict[str, float] = {
@@ -313,7 +316,42 @@ def test_figures_are_drawn(rows: dict[str, dict[str, Any]], figures: Path) -> No
         "figure7.svg",
         "tornado.svg",
     }
-    assert all(path.stat().st_size > 10_000 for path in figures.iterdir())
+
+
+def test_each_figure_has_every_value_of_its_rows(rows: dict[str, dict[str, Any]], figures: Path) -> None:
+    pairs = [(accelerator, application) for accelerator in MACHINES for application in data.APPLICATIONS]
+    slowdowns = [rows[f"{machine}.{program}.{tier}.slowdown"] for machine, program in pairs for tier in data.TIERS]
+    columns = {"published": "published", "the study's rules": "calibrated", "first principles": "first_principles"}
+    values = [(name, row[column]) for name, column in columns.items() for row in slowdowns]
+    drawn = Counter((title.split(", ")[0], title.split(", ")[-1]) for title in titles(figures / "figure4.svg"))
+    assert drawn == Counter((name, written(value, "x")) for name, value in values if value is not None)
+    absent = [value for _, value in values if value is None]
+    assert texts(picture(figures / "figure4.svg")).count("not published") == len(absent) > 0
+
+    drawn_hosts = titles(figures / "figure6.svg")
+    assert len(drawn_hosts) == 2 * 8 * len(data.TIERS) * len(data.HOST_COUNTS)
+    assert {title.split(", ")[-1] for title in drawn_hosts} <= {
+        written(float(f"{1 / row[column]:.6g}"), "x")
+        for name, row in rows.items()
+        if re.search(r"\.hosts\d+\.speedup$", name)
+        for column in ("first_principles", "calibrated")
+        if row[column]
+    }
+
+    parts = titles(figures / "figure7.svg")
+    shares = [rows[f"{machine}.{PARTS}{count}.{part}_share"] for machine in MACHINES for count in data.HOST_COUNTS
+              for part in data.PARTS]  # fmt: skip
+    assert sum(not title.startswith("published") for title in parts) == len(shares)
+    marked = [row for row in shares if row["published"] is not None and not row["id"].endswith("communication_share")]
+    assert sum(title.startswith("published") for title in parts) == len(marked)
+    assert "published, 1, 3.8" in parts
+
+    moved = [name for name in rows if name.startswith("sensitivity.") and not name.endswith(".base")]
+    shown = tuple(f"sensitivity.{name}." for name, _ in SHOWN_IN_TORNADO)
+    bars = list(titled(picture(figures / "tornado.svg"), "rect"))
+    assert len(bars) == sum(name.startswith(shown) for name in moved)
+    paths = [node.get("d", "") for node in picture(figures / "figure5.svg").iter(f"{SVG}path")]
+    assert sum(path.count("L") == 10 for path in paths) == 2 * 2 * len(data.TIERS)
 
 
 def test_full_keys_meet_resnet20_and_seeded_keys_halve_its_demand(rows: dict[str, dict[str, Any]]) -> None:

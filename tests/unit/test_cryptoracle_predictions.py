@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,9 +28,11 @@ from penstock.studies.cryptoracle.data import (
     points,
     primitive_costs,
 )
+from penstock.studies.cryptoracle.drawings import MODELS, draw_predictions
 from penstock.studies.cryptoracle.errors import as_published, cosine, errors
-from penstock.studies.cryptoracle.predictions import error_rows, figure_rows
+from penstock.studies.cryptoracle.predictions import error_rows, figure_rows, pairs
 from penstock.studies.cryptoracle.work import published_counts
+from pictures import picture, texts, titles
 
 ABOUT = [
     "Date and Time of Benchmark",
@@ -326,6 +329,22 @@ def test_the_command_prints_one_study_and_draws_the_figures(folder: Path, tmp_pa
         "figure9-correlation.svg",
         "figure10.svg",
     }
+
+
+def test_pictures_of_predictions_have_every_point_and_each_share(
+    found: list[PredictedApplication], tmp_path: Path
+) -> None:
+    draw_predictions(found, tmp_path)
+    points = Counter(title.split(", ")[0] for title in titles(tmp_path / "figure9-correlation.svg"))
+    for name in {p.name for p in found}:
+        own = [p for p in found if p.name == name]
+        assert points[name] == sum(len(pairs(own, which, "runtime")) for which in MODELS.values())
+    for model in MODELS:
+        shares = [title for title in titles(tmp_path / "figure10.svg") if model in title]
+        assert sum(float(title.split(", ")[-1]) for title in shares) == pytest.approx(
+            100 * len({title.split(", ")[1] for title in shares}), abs=0.5
+        )
+    assert {*MODELS, "measured (the paper's data)"} <= set(texts(picture(tmp_path / "figure9-correlation.svg")))
 
 
 def test_without_data_and_results_a_row_says_how_to_get_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

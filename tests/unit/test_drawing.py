@@ -11,28 +11,12 @@ import pytest
 
 from penstock.system.drawing import Axis, Figure, Panel, Rule, Series, bars, described, inline, standalone
 from penstock.system.palette import DARK, LIGHT, NAMES
-
-SVG = "{http://www.w3.org/2000/svg}"
+from pictures import SVG, marks, texts
 
 
 def drawn(*panels: Panel, title: str = "", columns: int = 1, same: str = "") -> ElementTree.Element:
     figure = Figure(panels, title, columns=columns, same=same)
     return ElementTree.fromstring(standalone(figure, described(figure)))
-
-
-def marks(svg: ElementTree.Element, element: str) -> dict[str, dict[str, float]]:
-    """Title of each mark -> its attributes that are numbers, of those drawn as this element."""
-    found = {}
-    for node in svg.iter(SVG + element):
-        name = node.find(SVG + "title")
-        if name is not None:
-            found[name.text or ""] = {k: float(v) for k, v in node.attrib.items() if re.fullmatch(r"-?[\d.]+", v)}
-    return found
-
-
-def texts(svg: ElementTree.Element) -> list[str]:
-    """Every text, its lines joined."""
-    return [" ".join(part.strip() for part in node.itertext() if part.strip()) for node in svg.iter(SVG + "text")]
 
 
 def ticks(svg: ElementTree.Element) -> dict[str, float]:

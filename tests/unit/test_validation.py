@@ -18,8 +18,9 @@ from penstock.prediction.baselines import LIKE, Regression, fit_additive, fit_lo
 from penstock.prediction.compared import models_named
 from penstock.prediction.models import CannotPredict, Estimate, log_interval, served
 from penstock.prediction.plots import draw
-from penstock.prediction.protocols import PROTOCOLS, Given, protocols_named
+from penstock.prediction.protocols import ALL, PROTOCOLS, Given, protocols_named
 from penstock.prediction.validation import Rescaled, Scored, Validation, statistics_of, validate
+from pictures import picture, texts, titles
 
 
 @dataclass
@@ -410,6 +411,13 @@ def test_the_pictures_are_drawn_for_what_was_scored_and_again_the_same(tmp_path)
     found = scored(GIVEN, "unseen-ring-dim", Knowing(off=1.02, width=0.05))
     written = draw(found, tmp_path / "a")
     assert [path.name for path in written] == ["predicted-measured.svg", "errors.svg", "coverage.svg"]
+    points = [title for title in titles(written[0]) if title.startswith("penstock")]
+    assert len(points) == len(found.points)
+    assert {"unseen-ring-dim", "measured", "predicted", "±10%"} <= set(texts(picture(written[0])))
+    (error,) = [title for title in titles(written[1]) if title.startswith("penstock")]
+    (row,) = [row for row in found.rows() if row["application"] == ALL]
+    assert error == f"penstock, unseen-ring-dim, {100 * row['mean_abs_error']:.4g} %"
+    assert f"penstock, unseen-ring-dim, {100 * row['coverage90']:.4g} %" in titles(written[2])
     again = draw(found, tmp_path / "b")
     assert [a.read_bytes() for a in written] == [b.read_bytes() for b in again]
     assert draw(Validation(), tmp_path / "c") == []

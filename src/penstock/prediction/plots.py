@@ -26,12 +26,9 @@ COVERAGE = (0.85, 0.95)
 def draw(validation: Validation, folder: Path) -> list[Path]:
     """One SVG each; a picture without points is not written. Raises: FileError: the disk."""
     rows = [row for row in validation.rows() if row["application"] == ALL]
-    drawn = {
-        "predicted-measured": _predicted_measured(validation.points),
-        "errors": _errors(rows),
-        "coverage": _coverage([row for row in rows if row["coverage90"] is not None]),
-    }
-    return write_figures({name: figure for name, figure in drawn.items() if figure is not None}, folder)
+    stated = [row for row in rows if row["coverage90"] is not None]
+    drawn = {"predicted-measured": _points(validation.points), "errors": _errors(rows), "coverage": _coverage(stated)}
+    return write_figures(drawn, folder)
 
 
 def _series(model: str, x: Sequence[float], y: Sequence[float], size: float, *, outlined: bool = False) -> Series:
@@ -40,7 +37,7 @@ def _series(model: str, x: Sequence[float], y: Sequence[float], size: float, *, 
     return Series(x, y, model, NAMES[i], MARKS[i] + ("-open" if outlined else ""), size=size)
 
 
-def _predicted_measured(points: Sequence[Scored]) -> Figure | None:
+def _points(points: Sequence[Scored]) -> Figure | None:
     """One panel a protocol, logarithmic on both axes, with the line of equality and a band of 10 % around it."""
     scored = {point.model for point in points}
     names = [name for name in models() if name in scored]

@@ -22,7 +22,7 @@ from penstock.units import format_bytes, format_seconds
 Number = float | None
 SIZE, LETTER, LINE, GAP = 12, 6.7, 15, 17
 """A letter's height and width, and the distances of lines of text and of the legend, in the drawing's own units."""
-CLOUD = 400
+CLOUD = 1000
 """Points from which a series is one path: no symbols, no titles."""
 SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "x", "star")
 DASHES = {"dash": "7 4", "dot": "2 3", "dashdot": "7 3 2 3"}
@@ -116,6 +116,7 @@ class Panel:
     y: Axis
     title: str = ""
     stack: bool = False
+    """Whether bars stand on each other; all series have the same places then."""
     rules: Sequence[Rule] = ()
 
 
@@ -158,10 +159,10 @@ def rounded(values: Iterable[Number]) -> tuple[Number, ...]:
     return tuple(None if v is None or not math.isfinite(v) else float(f"{v:.6g}") for v in values)
 
 
-def write_figures(figures: Mapping[str, Figure], folder: Path) -> list[Path]:
-    """Write each figure as `<folder>/<name>.svg`; it replaces the one before. Raises: FileError: the disk."""
+def write_figures(figures: Mapping[str, Figure | None], folder: Path) -> list[Path]:
+    """Write each figure that there is as `<folder>/<name>.svg`, as `write_figure`. Raises: FileError: the disk."""
     folder.mkdir(parents=True, exist_ok=True)
-    return [write_figure(figure, folder / f"{name}.svg") for name, figure in figures.items()]
+    return [write_figure(each, folder / f"{name}.svg") for name, each in figures.items() if each is not None]
 
 
 def write_figure(figure: Figure, path: Path) -> Path:
@@ -278,7 +279,9 @@ def _ends(panel: Panel, along: str) -> tuple[float, float]:
         spread = (*series.low, *series.high) if along == "y" else ()
         values += [value for value in (*getattr(series, along), *spread) if value is not None]
     if are_lengths and panel.stack:
-        values += _sums(bars, along).values()
+        values += [
+            sum(part or 0.0 for part in parts) for parts in zip(*(getattr(bar, along) for bar in bars), strict=True)
+        ]
     if axis.log:
         logs = [math.log10(value) for value in values if value > 0] or [0.0, 1.0]
         span = max(0.3, max(logs) - min(logs))
@@ -307,15 +310,6 @@ def _common_ends(figure: Figure, panel: Panel, along: str) -> tuple[float, float
         return _ends(panel, along)
     low, high = zip(*(_ends(other, along) for other in figure.panels), strict=True)
     return min(low), max(high)
-
-
-def _sums(bars: Sequence[Series], along: str) -> dict[Number, float]:
-    """The height of each stack of bars."""
-    sums: dict[Number, float] = {}
-    for series in bars:
-        for place, value in zip(series.x if along == "y" else series.y, getattr(series, along), strict=True):
-            sums[place] = sums.get(place, 0.0) + (value or 0.0)
-    return sums
 
 
 def _closest(values: Iterable[float]) -> float:

@@ -30,9 +30,6 @@ TITLES = {
     "figure8": "Matrix products, depth 10",
     "figure11": "Rectangular product over algorithm 5",
 }
-MEASURED_TITLES = {
-    "figure5": "Primitives", "figure6": "Primitives", "figure7": "Microbenchmarks", "figure8": "Matrix product",
-}  # fmt: skip
 THREADS = "threads inside one operation"
 
 
@@ -49,7 +46,8 @@ def draw_measured(points: Sequence[FigurePoint], folder: Path) -> list[Path]:
         shown = "time of a call, median" if is_time else f"{quantity} a call [{own[0].unit}]"
         x = Axis("ring dimension N" if figure == "figure8" else THREADS, log=True, ticks=ticks, names=texts)
         y = Axis(f"{shown} (measured here)", "s" if is_time else "", log=all(p.value > 0 for p in own))
-        title = f"{MEASURED_TITLES[figure]}: CryptOracle's figure {figure[-1]} on this machine"
+        subject = TITLES.get(figure, TITLES["figure5"]).partition(",")[0]
+        title = f"{subject}: CryptOracle's figure {figure[-1]} on this machine"
         name = figure if is_time else f"{figure}-{re.sub('[^0-9A-Za-z]', '-', quantity)}"
         figures[name] = Figure([Panel(lines, x, y, title)], width=640, height=400)
     return write_figures(figures, folder)
@@ -71,12 +69,9 @@ def draw_predictions(points: Sequence[PredictedApplication], folder: Path) -> li
 
     Raises: FileError: the disk.
     """
-    drawn = {
-        "figure9-errors": _errors(points),
-        "figure9-correlation": _correlation(points),
-        "figure10": _shares([p for p in points if is_default(p)]),
-    }
-    return write_figures({name: figure for name, figure in drawn.items() if figure is not None}, folder)
+    shares = _shares([p for p in points if is_default(p)])
+    drawn = {"figure9-errors": _errors(points), "figure9-correlation": _correlation(points), "figure10": shares}
+    return write_figures(drawn, folder)
 
 
 def _errors(points: Sequence[PredictedApplication]) -> Figure | None:

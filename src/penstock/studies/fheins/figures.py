@@ -38,8 +38,6 @@ ABLATION = {
     "twiddles-from-flash": "twiddles",
 }  # fmt: skip
 
-COLOURS = (BLUE, ORANGE, GREEN)
-
 
 def draw(rows: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     """One SVG for each figure. Raises: FileError: the disk."""
@@ -120,7 +118,7 @@ def draw_space(
 
     names = list(dict.fromkeys(drives.tolist()))
     masks = [(~chosen, "over a budget", "line")]
-    masks += [(chosen & (drives == name), str(name), COLOURS[i % len(COLOURS)]) for i, name in enumerate(names)]
+    masks += [(chosen & (drives == name), str(name), (BLUE, ORANGE, GREEN)[i % 3]) for i, name in enumerate(names)]
     series = [dots(mask, name, colour, "circle", 3) for mask, name, colour in masks if mask.any()]
     series.append(replace(dots(front, "Pareto front", "fg", "circle", 5), dash="solid"))
     if own:
