@@ -68,6 +68,20 @@ def test_horizontal_bars_may_begin_at_another_value_than_0() -> None:
     assert {"keys whole", "seeded", "now"} <= set(texts(svg))
 
 
+def test_bars_at_numbers_are_as_wide_as_the_closest_two_allow_and_one_alone_is_no_line() -> None:
+    for places in ([4], [4, 5, 9]):
+        panel = Panel(
+            [Series(places, [1] * len(places), "", "c0", "bar")], Axis("limbs", ticks=places), Axis("time", "s")
+        )
+        svg = drawn(panel)
+        stands = {text: float(node.get("x", "nan")) for node in svg.iter(SVG + "text") if (text := node.text)}
+        found = marks(svg, "rect")
+        assert all(mark["width"] > 30 for mark in found.values())
+        assert {name: mark["x"] + mark["width"] / 2 for name, mark in found.items()} == pytest.approx(
+            {f"{place}, 1 s": stands[str(place)] for place in places}, abs=0.2
+        )
+
+
 def test_a_bar_without_a_value_says_why() -> None:
     svg = drawn(Panel([bars([None, 2.0], "published", absent="not published")], Axis(names=["a", "b"]), Axis("x", "x")))
     assert texts(svg).count("not published") == 1

@@ -21,10 +21,12 @@ from penstock.reports.data import load
 from penstock.reports.markup import Markup, tag
 from penstock.reports.working_set import key_windows, unexpanded_composites
 from penstock.runs.folder import RunFolder
+from penstock.system.drawing import written
 from penstock.system.files import FileError, WouldOverwrite
 from penstock.system.palette import NAMES
 from penstock.traces.builder import TraceBuilder
 from penstock.traces.schema import TraceMeta
+from pictures import picture, texts, titled
 from report_pages import Page
 
 EVIL = """<img src=x onerror="document.title='hit'"></script><script>alert(1)</script>$\\frac{ %{x} & 'quoted'"""
@@ -179,6 +181,21 @@ def test_the_same_run_gives_the_same_report_and_picture(copy):
     assert build_report(RunFolder.open(copy)).read_bytes() == first
     assert (copy / "report" / "overview.svg").read_bytes() == picture
     assert picture.startswith(b"<?xml")
+
+
+def test_the_still_picture_has_each_panel_with_its_provenance_and_every_number(fake):
+    drawn = picture(fake.path / "report" / "overview.svg")
+    assert {
+        "Time by operation kind (measured)", "Every key from the tier (simulated)", "sharp: keys that hit (simulated)",
+        "Key working set (counted in the trace)", "80 % of the ideal", *MACHINES, *TIERS,
+    } <= set(texts(drawn))  # fmt: skip
+    shown = [title for title, _ in titled(drawn)]
+    for row in fake.stage_rows("simulate"):
+        if row["quantity"] == "slowdown" and row["mode"] == "serial" and row["hit_ratio"] == 0 and not row["policy"]:
+            assert f"{row['machine']}, {written(row['value'], 'x')}, {row['tier']}" in shown
+    described = drawn.findtext("{http://www.w3.org/2000/svg}desc") or ""
+    assert described.startswith("measured ")
+    assert described.count("simulated slowdown of") == len(MACHINES) * len(TIERS)
 
 
 # Numbers.

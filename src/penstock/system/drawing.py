@@ -403,13 +403,13 @@ class _Drawing:
                 self.parts.append(_line(path, "muted", rule.dash, 1.5, title))
 
     def _bars(self, bars: Sequence[Series]) -> None:
-        if not bars:
-            return
-        flat = self.panel.y.is_named
+        flat, stack = self.panel.y.is_named, self.panel.stack
         along, across = (self.y, self.x) if flat else (self.x, self.y)
-        places = [along.place(place or 0.0) for series in bars for place in (series.y if flat else series.x)]
-        stack = self.panel.stack
-        wide = 0.72 * (along.band or _closest(places)) / (1 if stack else len(bars))
+        places = [place or 0.0 for series in bars for place in (series.y if flat else series.x)]
+        if not places:
+            return
+        room = along.band or along.place(places[0] + _closest(places)) - along.place(places[0])
+        wide = 0.72 * room / (1 if stack else len(bars))
         sums: dict[float, float] = {}
         for number, series in enumerate(bars):
             sides = (series.y, series.x) if flat else (series.x, series.y)
