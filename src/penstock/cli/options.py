@@ -5,12 +5,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from penstock.errors import UsageError
+
+if TYPE_CHECKING:
+    from penstock.machines import Machine
 
 PATH = click.Path(path_type=Path)
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -54,6 +57,20 @@ def all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 program_options = all_of(params_option, size_option, data_option)
 """A program's set, size and data."""
+
+
+measured_machine_option = click.option(
+    "--machine", help="A machine's name or .toml file; 'penstock predict fit' writes one."
+)
+
+
+def machine_named(text: str | None) -> Machine:
+    """The machine of `measured_machine_option`. Raises: UsageError: none is named; as `load_machine`."""
+    from penstock.machines import load_machine, machine_names
+
+    if text is None:
+        raise UsageError(f"name a machine: --machine {'|'.join(machine_names())}, or a .toml file of your own")
+    return load_machine(text)
 
 
 def together(

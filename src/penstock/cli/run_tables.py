@@ -27,26 +27,18 @@ def draw_run(console: Console, row: Mapping[str, Any]) -> None:
     def line(text: str, provenance: str = "measured") -> None:
         console.print(f"  {provenance:<10} {text}", highlight=False, markup=False, soft_wrap=True)
 
-    security = f"{row['security_bits']} bit" if row["security_bits"] else "insecure"
-    console.print(
-        f"{row['workload']} ({row['size']}) on {row['params']}, {security}, {row['reading']}", highlight=False
-    )
+    console.print(f"{headed(row)}, {row['reading']}", highlight=False)
     if "wall_s" not in row:
         line(f"{format_seconds(row['clear_s'])} in the clear, nothing encrypted")
         if "passed" in row:
-            outcome = "passed" if row["passed"] else "FAILED"
-            line(f"check {outcome}: largest error {row['max_abs_error']:.2g}, bound {row['tolerance']:g}", "predicted")
+            line(checked(row), "predicted")
     else:
-        line(
-            f"{format_seconds(row['wall_s'])} encrypted ({format_seconds(row['setup_s'])} set-up), "
-            f"{row['num_operations']:,} operations, peak memory {format_bytes(row['peak_rss_bytes'])}"
-        )
+        line(timed(row, "wall_s"))
         line(
             f"of that {format_seconds(row['server_s'])} in the server's operations, "
             f"{format_seconds(row['encode_s'])} encoding; {format_seconds(row['clear_s'])} in the clear"
         )
-        outcome = "passed" if row["passed"] else "FAILED"
-        line(f"check {outcome}: largest error {row['max_abs_error']:.2g}, bound {row['tolerance']:g}")
+        line(checked(row))
     if row.get("num_key_loads"):
         line(f"keys loaded {row['num_key_loads']:,} times, {format_seconds(row['key_load_s'])} waiting for them")
     if "key_bytes" in row:
@@ -56,6 +48,26 @@ def draw_run(console: Console, row: Mapping[str, Any]) -> None:
         line(", ".join(own[first : first + 4]))
     if "report" in row:
         console.print(f"report: {row['report']}", highlight=False, markup=False, soft_wrap=True)
+
+
+def headed(row: Mapping[str, Any]) -> str:
+    """The program of a run, its set and its security."""
+    security = f"{row['security_bits']} bit" if row["security_bits"] else "insecure"
+    return f"{row['workload']} ({row['size']}) on {row['params']}, {security}"
+
+
+def timed(row: Mapping[str, Any], total: str) -> str:
+    """Time and memory of an encrypted run; `total`: the column of its seconds."""
+    return (
+        f"{format_seconds(row[total])} encrypted ({format_seconds(row['setup_s'])} set-up), "
+        f"{row['num_operations']:,} operations, peak memory {format_bytes(row['peak_rss_bytes'])}"
+    )
+
+
+def checked(row: Mapping[str, Any]) -> str:
+    """The outcome of a run's check."""
+    outcome = "passed" if row["passed"] else "FAILED"
+    return f"check {outcome}: largest error {row['max_abs_error']:.2g}, bound {row['tolerance']:g}"
 
 
 def _keys(row: Mapping[str, Any], line: Any) -> None:

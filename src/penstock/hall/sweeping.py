@@ -55,28 +55,8 @@ def sweep(
     Raises: UnknownName, UsageError: a key or value that breaks a rule; UsageError: no combination can be.
     """
     spec = load_sweep(Path(axes)) if isinstance(axes, str | Path) else sweep_of(axes, "sweep", "axes")
-    return swept(spec, output=output, workers=workers, scheduler=scheduler, force=force, quiet=quiet)
-
-
-def swept(
-    spec: SweepSpec,
-    *,
-    output: str | Path | None,
-    workers: int | None,
-    scheduler: str | None,
-    force: bool,
-    quiet: bool,
-) -> Swept:
-    """A checked sweep, played or read back."""
     planned = plan(spec)
-    kept: dict[str, Any] = {
-        "output": output,
-        "workers": workers,
-        "scheduler": scheduler,
-        "force": force,
-        "quiet": quiet,
-    }
-    path, table = played(spec, planned, **kept)
+    path, table = played(spec, planned, output=output, workers=workers, scheduler=scheduler, force=force, quiet=quiet)
     folder = RunFolder.open(path)
     skipped = folder.record.get("skipped", [])
     rows = unpacked(path, table)

@@ -15,6 +15,7 @@ from rich.console import Console
 from penstock.cli.client_library import client_library_option
 from penstock.cli.options import PATH, program_options, seed_option, threads_option
 from penstock.cli.output import Own, draw_rows, emit, output_options, say
+from penstock.cli.run_tables import checked, headed, timed
 from penstock.errors import CheckFailed
 from penstock.hall.analyzing import analyzed
 from penstock.running.analysis import ACCELERATORS, READINGS_OFFERED, THIS_CPU, TIERS, describe, request_of
@@ -80,15 +81,9 @@ def _draw(console: Console, found: dict[str, Any]) -> None:
     def line(provenance: str, text: str) -> None:
         console.print(f"  {provenance:<10} {text}", highlight=False)
 
-    security = f"{found['security_bits']} bit" if found["security_bits"] else "insecure"
-    console.print(f"{found['workload']} ({found['size']}) on {found['params']}, {security}", highlight=False)
-    line(
-        "measured",
-        f"{format_seconds(found['measured_s'])} encrypted ({format_seconds(found['setup_s'])} set-up), "
-        f"{found['num_operations']:,} operations, peak memory {format_bytes(found['peak_rss_bytes'])}",
-    )
-    outcome = "passed" if found["passed"] else "FAILED"
-    line("measured", f"check {outcome}: largest error {found['max_abs_error']:.2g}, bound {found['tolerance']:g}")
+    console.print(headed(found), highlight=False)
+    line("measured", timed(found, "measured_s"))
+    line("measured", checked(found))
     if found["accuracy_encrypted"] is not None:
         names = ("accuracy_encrypted", "accuracy_clear", "chance_accuracy")
         encrypted, clear, chance = (f"{found[name]:.1%}" for name in names)

@@ -85,7 +85,7 @@ def make_command(folder: Path, quiet: bool, output_format: str, **asked: Any) ->
       penstock database make faces --kind ssc --size "1 GiB" --memory "256 MiB" --dry-run
       penstock database make notes --kind string-match --data notes.txt --record-bytes 64
     """
-    from penstock.hall.databases import made
+    from penstock.scanning.asked import made
 
     with Progress(quiet=quiet).stage(f"loading {folder.name}") as stage:
         result = made(folder, _given(asked), **asked, on_segment=lambda done, total: stage.update(done, total=total))
@@ -108,7 +108,7 @@ def info_command(folder: Path, output_format: str) -> None:
       penstock database info people
     """
     from penstock.database.store import Database
-    from penstock.hall.databases import described
+    from penstock.scanning.asked import described
 
     found = Database.open(folder)
     result = described(found) | {
@@ -134,7 +134,7 @@ def verify_command(folder: Path, quiet: bool, output_format: str) -> None:
 
     from penstock.database.store import Database
     from penstock.database.stream import verify_segment
-    from penstock.hall.databases import described
+    from penstock.scanning.asked import described
 
     found = Database.open(folder)
     found.require_complete()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -114,16 +115,10 @@ def command(target: str, **options: Any) -> None:
     applications = [
         application_of(price_trace(trace, machine, key_form=form), memory) for trace in (home.trace, *home.beside)
     ]
+    streamed = {name: options[name] for name in ("users", "runs", "zipf", "seed")}
     rows = []
     for rate in rates:
-        stream = poisson(
-            applications,
-            users=options["users"],
-            rate_per_s=rate,
-            runs=options["runs"],
-            zipf=options["zipf"],
-            seed=options["seed"],
-        )
+        stream = poisson(applications, rate_per_s=rate, **streamed)
         for fleet in sorted(fleets, key=lambda each: -each.least_bytes(stream)):
             fleet.check(stream)
         for fleet in fleets:
@@ -147,23 +142,22 @@ def _fleets(options: dict[str, Any], tiers: Sequence[Tier]) -> Iterator[Fleet]:
     arrangements = [Arrangement(name) for name in dict.fromkeys(options["arrangements"])]
     if is_given("max_overtaken") and Arrangement.LOCAL not in arrangements:
         raise UsageError("--max-overtaken is of --arrangement local, which lets later runs go first: leave it out")
-    for tier in tiers:
-        for arrangement in arrangements:
-            alone = arrangement is Arrangement.DEDICATED
-            for servers in (options["users"],) if alone else dict.fromkeys(options["servers"]):
-                for loading in (LOADINGS[0],) if alone else dict.fromkeys(options["loadings"]):
-                    yield Fleet(
-                        arrangement=arrangement,
-                        servers=servers,
-                        loading=Loading(loading),
-                        memory_bytes=memory,
-                        tier=tier.name,
-                        tier_bytes_per_s=tier.bandwidth_bytes_per_s,
-                        tier_latency_s=tier.latency_s,
-                        tier_j_per_byte=tier.energy_j_per_byte,
-                        switch_s=switch,
-                        max_overtaken=options["max_overtaken"],
-                    )
+    common = {"memory_bytes": memory, "switch_s": switch, "max_overtaken": options["max_overtaken"]}
+    for tier, arrangement in product(tiers, arrangements):
+        alone = arrangement is Arrangement.DEDICATED
+        counts = (options["users"],) if alone else dict.fromkeys(options["servers"])
+        loadings = LOADINGS[:1] if alone else dict.fromkeys(options["loadings"])
+        for servers, loading in product(counts, loadings):
+            yield Fleet(
+                arrangement=arrangement,
+                servers=servers,
+                loading=Loading(loading),
+                tier=tier.name,
+                tier_bytes_per_s=tier.bandwidth_bytes_per_s,
+                tier_latency_s=tier.latency_s,
+                tier_j_per_byte=tier.energy_j_per_byte,
+                **common,
+            )
 
 
 def _draw(

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from penstock.cli.options import PATH, THREADS, key_form_option
+from penstock.cli.options import PATH, THREADS, key_form_option, machine_named, measured_machine_option
 from penstock.cli.output import Own, draw_rows, emit, output_options, say, toml_target
-from penstock.errors import UsageError
-from penstock.machines import machine_names
 from penstock.params.secrets import SPARSE_ENCAPSULATED, UNIFORM_ENCAPSULATED
 from penstock.system.files import write_atomic
 from penstock.system.progress import Progress
@@ -27,7 +25,7 @@ SECRETS = (UNIFORM_ENCAPSULATED, SPARSE_ENCAPSULATED)
 
 
 @click.command("refresh")
-@click.option("--machine", help="A machine's name or .toml file; 'penstock predict fit' writes one.")
+@measured_machine_option
 @click.option("--ring-dim", metavar="N", default="2^16", show_default=True, help="Ring dimension.")
 @click.option("--slots", metavar="N", default="2^14", show_default=True, help="Values in a ciphertext.")
 @click.option("--levels", type=click.IntRange(1, 40), default=8, show_default=True, help="Levels that it must leave.")
@@ -61,13 +59,11 @@ def command(machine: str | None, output: Path | None, quiet: bool, output_format
       penstock predict refresh --machine mine.toml --levels 10 --by keys -o deep.toml
       penstock predict refresh --machine mine.toml --slots 2^15 --secret sparse-encapsulated
     """
-    from penstock.machines import load_machine
     from penstock.params.rlwe import KeyForm, form_of
     from penstock.prediction.refresh import DIGITS, SCALES, Asked, refreshes
     from penstock.prediction.whatif_axes import whole_numbers
 
-    if machine is None:
-        raise UsageError(f"name a machine: --machine {'|'.join(machine_names())}, or a .toml file of your own")
+    chosen = machine_named(machine)
     if output is not None:
         toml_target(output, "a parameter set", force=asked["force"])
     numbers = {
@@ -89,7 +85,7 @@ def command(machine: str | None, output: Path | None, quiet: bool, output_format
     how = {name: asked[name] for name in ("by", "top", "threads")}
     with Progress(quiet=quiet).stage("refresh") as stage:
         found = refreshes(
-            load_machine(machine),
+            chosen,
             question,
             key_form=form,
             on_set=lambda done, total: stage.update(done, total=total),

@@ -12,11 +12,19 @@ from rich.console import Console
 
 from penstock.cli.advice import advice_option, draw_advice, wants_advice
 from penstock.cli.assumed import KINDS
-from penstock.cli.options import PATH, THREADS, key_form_option, params_on_machine_option, size_option
+from penstock.cli.options import (
+    PATH,
+    THREADS,
+    key_form_option,
+    machine_named,
+    measured_machine_option,
+    params_on_machine_option,
+    size_option,
+)
 from penstock.cli.output import Own, draw_rows, emit, output_options, say, say_choice, table_of, with_range
 from penstock.cli.terminal import WIDTH
 from penstock.errors import UsageError
-from penstock.machines import Machine, load_machine, machine_names
+from penstock.machines import Machine
 from penstock.params.rlwe import KeyForm, form_of
 from penstock.simulation.words import OPTIONS
 from penstock.system.host import available_cores
@@ -27,7 +35,7 @@ from penstock.unpriced import UNKNOWN, shown_total
 
 @click.command("run")
 @click.argument("target", metavar="[WORKLOAD|TRACE]", required=False)
-@click.option("--machine", help="A machine's name or .toml file; 'penstock predict fit' writes one.")
+@measured_machine_option
 @params_on_machine_option
 @size_option
 @click.option("--threads", type=THREADS, help="Threads inside one operation. Default: the machine's own.")
@@ -77,9 +85,7 @@ def command(
       penstock predict run resnet20 --machine mine.toml --what-if ring-dim=2^15,2^16 --what-if depth=26..32 --format csv
       penstock predict run --op-counts counts.csv --params openfhe-demo --machine mine.toml
     """
-    if machine is None:
-        raise UsageError(f"name a machine: --machine {'|'.join(machine_names())}, or a .toml file of your own")
-    chosen, form = load_machine(machine), form_of(asked["key_form"])
+    chosen, form = machine_named(machine), form_of(asked["key_form"])
     if (target is None) == (op_counts is None):
         raise UsageError("give a workload or a trace, or --op-counts FILE: one of the two says what runs")
     if what_if and advice:
@@ -102,7 +108,7 @@ def command(
         from penstock.hall.predicting import predict, prediction_row
 
         advised = wants_advice(advice, output_format)
-        result = predict(target, machine, **asked, spelled=OPTIONS)
+        result = predict(target, str(machine), **asked, spelled=OPTIONS)
         say_choice(result.note, quiet=quiet)
         remedies = result.advice().advice if advised else None
         row = prediction_row(result.prediction, result.params, chosen, contributions, result.program)

@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from penstock.cli.options import PATH, THREADS, key_form_option, params_on_machine_option, size_option
+from penstock.cli.options import (
+    PATH,
+    THREADS,
+    key_form_option,
+    machine_named,
+    measured_machine_option,
+    params_on_machine_option,
+    size_option,
+)
 from penstock.cli.output import draw_rows, emit, output_options, say, say_choice, toml_target
-from penstock.errors import UsageError
-from penstock.machines import machine_names
 from penstock.simulation.words import OPTIONS
 from penstock.system.host import available_cores
 from penstock.system.progress import Progress
@@ -28,7 +34,7 @@ _LISTS = {"ring_dims": "--ring-dim", "digits": "--dnum"}
 
 @click.command("suggest")
 @click.argument("workload")
-@click.option("--machine", help="A machine's name or .toml file; 'penstock predict fit' writes one.")
+@measured_machine_option
 @params_on_machine_option
 @size_option
 @click.option("--security", type=click.Choice(SECURITY), default="128", help="Bits that must hold.")
@@ -76,14 +82,13 @@ def command(
     """
     from penstock.hall.predicting import suggest
 
-    if machine is None:
-        raise UsageError(f"name a machine: --machine {'|'.join(machine_names())}, or a .toml file of your own")
+    chosen = machine_named(machine)
     if output is not None:
         toml_target(output, "a parameter set", force=force)
     with Progress(quiet=quiet).stage("suggest") as stage:
         found = suggest(
             workload,
-            machine,
+            chosen,
             security=0 if security == "none" else int(security),
             workers=available_cores(),
             **{**asked, **{name: _numbers(asked[name], option) for name, option in _LISTS.items()}},
