@@ -6,8 +6,9 @@ import json
 
 import pytest
 
+import penstock as ps
 from penstock.cli.main import main
-from penstock.errors import ParamsError, UnknownName
+from penstock.errors import ParamsError, PenstockError, UnknownName
 from penstock.params import catalogue
 from penstock.params.spec import CkksSpec, spec_of
 from penstock.params.variation import varied
@@ -199,6 +200,15 @@ def test_a_scale_that_leaves_no_room_above_it_does_not_hide_the_smaller_ones(cap
     )
     said = " ".join(capsys.readouterr().err.split())
     assert "none at a scale of 59 bits: " in said
+    draws: list[tuple[int, int]] = []
+    found = ps.precision(
+        str(path), params=tmp_path / "d0.toml", scale_bits=[54, 59], draws=2, on_draw=lambda *done: draws.append(done)
+    )
+    assert [row["scale_bits"] for row in found] == [54]
+    assert found.warnings[0].startswith("none at a scale of 59 bits: ")
+    assert draws[:2] == [(1, 4), (2, 4)]
+    with pytest.raises(PenstockError):
+        ps.precision(str(path), params=tmp_path / "d0.toml", scale_bits=59)
     assert "decrypt: values up to" in said
 
 
@@ -216,21 +226,3 @@ def test_what_is_no_result_or_no_number_of_bits_is_refused(capsys, tmp_path):
     assert "returns what cannot be compared" in capsys.readouterr().err
     assert main(["predict", "suggest", "inner-product", "--machine", "sharp", "--precision", "nan"]) == 2
     assert "--precision nan: bits are a number" in capsys.readouterr().err
-
-
-def test_a_scale_that_cannot_be_is_left_out_with_its_reason():
-    import penstock as ps
-
-    counted: list[tuple[int, int]] = []
-    found = ps.precision(
-        "inner-product",
-        params="openfhe-demo",
-        scale_bits=[5, 40],
-        draws=2,
-        on_draw=lambda done, total: counted.append((done, total)),
-    )
-    assert [row["scale_bits"] for row in found] == [40]
-    assert found.warnings[0].startswith("none at a scale of 5 bits: ")
-    assert counted[-1] == (4, 4)
-    with pytest.raises(ParamsError):
-        ps.precision("inner-product", params="openfhe-demo", scale_bits=5, draws=2)

@@ -184,8 +184,8 @@ def draw_rows(
     wide: bool = False,
     **options: Any,
 ) -> None:
-    """Print the table of `rows_table`; `wide`: whole, however narrow the terminal is."""
-    drawn = rows_table(rows, columns, own, **options)
+    """Print the table of `rows_table`; `wide`: whole, its cells on one line, however narrow the terminal is."""
+    drawn = rows_table(rows, columns, own, **{"no_wrap": wide, **options})
     if wide:
         print_wide(console, drawn)
     else:

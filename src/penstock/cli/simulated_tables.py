@@ -44,7 +44,7 @@ def draw_points(
         **_HELD, "marked": lambda row: row["machine"] + " *" * (row["machine"] in uncalibrated), "needs": needs,
         "of_first": lambda row: _x(row["total_s"] and row["total_s"] / first["total_s"], 3),
     }  # fmt: skip
-    draw_rows(console, rows, columns + " | >written back=written_bytes" * written, own, wide=True, no_wrap=True)
+    draw_rows(console, rows, columns + " | >written back=written_bytes" * written, own, wide=True)
     if any(row["machine"] in uncalibrated for row in rows):
         console.print("*: no published run of this machine was used; its share of the peak rates is assumed")
     if several:
@@ -74,7 +74,6 @@ def draw_crowd(console: Console, rows: Sequence[Mapping[str, Any]], crowd: Crowd
         "| >last end=total_s | >times its compute=tenant_slowdown:{:.4g}x | >times alone=times_alone:{:.4g}x",
         {**_HELD, "held": _held},
         wide=True,
-        no_wrap=True,
     )
     console.print("'times its compute': last end over a tenant's own compute time, every key at hand", highlight=False)
     console.print("'times alone': last end over the end of a tenant alone in the same memory", highlight=False)
@@ -99,7 +98,7 @@ def draw_hosts(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
         f"machine | tier | mode=paced{' | on chip=held' * apart} | network | partition | >hosts | >compute=compute_s"
     )
     columns += " | >I/O=io_s | >communication=communication_s | >total=total_s | >speedup=speedup:{:.3g}x"
-    draw_rows(console, rows, columns, _HELD, wide=True, no_wrap=True)
+    draw_rows(console, rows, columns, _HELD, wide=True)
     if any(row["programs"] > 1 for row in rows):
         console.print("by-tenant: a program on every host; 'speedup' is programs a second")
 
@@ -148,7 +147,6 @@ def draw_levels(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
             "| >channel=channel_bytes | >written=written_bytes | >busy=busy_s | >decoding=decode_s "
             "| >energy=energy_j:{:.4g} J",
             wide=True,
-            no_wrap=True,
         )
     draw_tenants(console, rows)
 
@@ -165,7 +163,6 @@ def draw_tenants(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
         "machine | tier | mode | program=tenant | >operations=num_operations | >compute=compute_s | >loaded=io_bytes "
         "| >ends=finish_s | >slowdown=slowdown:{:.4g}x",
         wide=True,
-        no_wrap=True,
     )
 
 
@@ -198,7 +195,6 @@ def draw_locality(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
         "| >loaded=io_bytes | >saved=saved_bytes_share:{:.1%} | >total=total_s | >saved =saved_s_share:{:.1%} "
         "| >slowdown=slowdown:{:.4g}x",
         wide=True,
-        no_wrap=True,
     )
 
 

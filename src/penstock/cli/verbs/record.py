@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import click
 
 from penstock.cli.options import PATH
-from penstock.cli.output import progress_console, table_of
+from penstock.cli.output import draw_rows, progress_console
 from penstock.errors import PenstockError, UsageError
 from penstock.openfhe.recorder import Recording, ScriptRun, run_script
 from penstock.openfhe.recorder.context import free_path
@@ -177,17 +178,13 @@ def _write(recording: Recording, path: Path, here: Path, force: bool, quiet: boo
         return
     # Count keys with composites expanded, as `trace info` does, and operations as called.
     info, params = summary(trace), recording.params
-    table = table_of("operation | >count | >seconds")
-    seconds = dict.fromkeys(trace.count_by_kind(), 0.0)
+    seconds, counts = Counter[str](), Counter[str]()
     called = trace.view(composites=True).operations.select(["kind", "start_s", "end_s"]).to_pylist()
-    counts = dict.fromkeys(seconds, 0)
     for row in called:
         counts[row["kind"]] += 1
         seconds[row["kind"]] += row["end_s"] - row["start_s"]
-    for kind, count in counts.items():
-        if count:
-            table.add_row(kind, str(count), f"{seconds[kind]:.4g}")
-    progress_console.print(table)
+    rows = [{"operation": kind, "count": counts[kind], "seconds": seconds[kind]} for kind in trace.count_by_kind()]
+    draw_rows(progress_console, (row for row in rows if row["count"]), "operation | >count | >seconds=seconds:{:.4g}")
     _say(
         f"{len(called)} operations (measured) of N={params.ring_dim}, {params.num_q} limbs, {params.scaling} in "
         f"{format_seconds(sum(seconds.values()))}; recording took {format_seconds(recording.overhead_s)}"

@@ -13,7 +13,7 @@ import click
 
 from penstock.cli.options import FILE, FOLDER, THREADS
 from penstock.cli.output import emit, format_option, output_options, say
-from penstock.errors import UnknownName, UsageError
+from penstock.cli.verbs.keys.store import keys_of_pair
 from penstock.params import catalogue
 from penstock.system.host import available_cores
 from penstock.units import parse_bytes, parse_rate
@@ -105,19 +105,8 @@ def token(
     from penstock.service.near.tokens import read_secret, token_of
 
     require_store(folder)
-    secret, digest = read_secret(secret_file), parameter_digest(catalogue.get(params))
-    keys = KeyStore(folder).list_keys()
-    if tenant not in (names := {each.name.tenant for each in keys}):
-        raise UnknownName("tenant", tenant, names)
-    tags = sorted({each.secret_tag for each in keys if (each.name.tenant, each.name.digest) == (tenant, digest)})
-    if not tags:
-        raise UsageError(f"tenant '{tenant}' has no keys for set '{params}' in {folder}: see 'penstock keys ls'")
-    if key_tag is None and len(tags) > 1:
-        raise UsageError(
-            f"tenant '{tenant}' has keys of {len(tags)} key pairs: name one with --key-tag ({', '.join(tags)})"
-        )
-    tag = tags[0] if key_tag is None else key_tag
-    if tag not in tags:
-        raise UnknownName("key pair", tag, tags)
+    secret, chosen = read_secret(secret_file), catalogue.get(params)
+    keys, digest = keys_of_pair(KeyStore(folder), tenant, chosen, key_tag), parameter_digest(chosen)
+    tag = next(iter(keys.values())).secret_tag
     row = {"tenant": tenant, "digest": digest, "key_tag": tag, "token": token_of(secret, tenant, digest, tag)}
     emit(row, output_format, table=lambda console: console.print(row["token"], highlight=False, soft_wrap=True))

@@ -8,8 +8,8 @@ import click
 
 from penstock.cli.options import FOLDER
 from penstock.cli.output import emit, format_option
-from penstock.cli.verbs.keys.store import open_store, removed_row, store_options
-from penstock.errors import UnknownName, UsageError
+from penstock.cli.verbs.keys.store import keys_of_pair, open_store, removed_row, store_options
+from penstock.errors import UnknownName
 from penstock.keystore import parameter_digest
 from penstock.keystore.export import LAYOUTS, export_openfhe
 from penstock.params import catalogue
@@ -97,15 +97,7 @@ def export(
     """
     chosen = catalogue.get(params)
     store = open_store(**place)
-    found = store.list_keys(tenant=tenant, digest=parameter_digest(chosen))
-    if not found:
-        raise UsageError(f"tenant '{tenant}' has no keys for set '{params}': see 'penstock keys ls'")
-    tags = sorted({key.secret_tag for key in found})
-    if key_tag is None and len(tags) > 1:
-        raise UsageError(f"tenant '{tenant}' has {len(tags)} key pairs: name one with --key-tag ({', '.join(tags)})")
-    if key_tag is not None and key_tag not in tags:
-        raise UnknownName("key pair", key_tag, tags)
-    of_pair = {key.name.key: key for key in found if key_tag in (None, key.secret_tag)}
+    of_pair = keys_of_pair(store, tenant, chosen, key_tag)
     for key in keys:
         if key not in of_pair:
             raise UnknownName("key", key, of_pair)

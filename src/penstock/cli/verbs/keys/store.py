@@ -8,9 +8,10 @@ import click
 
 from penstock.cli.options import quiet_option, together
 from penstock.cli.output import say
-from penstock.errors import UsageError
-from penstock.keystore import KeyStore, Place, require_store
+from penstock.errors import UnknownName, UsageError
+from penstock.keystore import KeyStore, Place, StoredKey, parameter_digest, require_store
 from penstock.keystore.store import Garbage
+from penstock.params.ckks import CkksParameters
 
 store_options = together(
     "place",
@@ -51,3 +52,22 @@ def open_store(name: str, objects: str | None, quiet: bool, *, make: bool = Fals
 def removed_row(each: Garbage, dry_run: bool = False) -> dict[str, Any]:
     removed = not dry_run and not each.kept
     return {"path": each.path, "bytes": each.file_bytes, "reason": each.reason, "removed": removed}
+
+
+def keys_of_pair(store: KeyStore, tenant: str, params: CkksParameters, tag: str | None) -> dict[str, StoredKey]:
+    """Purpose -> key, of one key pair of a tenant: the pair of the tag, or the only one.
+
+    Raises: UnknownName: no such tenant, or pair; UsageError: no keys for the set, or several pairs and no tag.
+    """
+    names = {key.name.tenant for key in store.list_keys()}
+    if tenant not in names:
+        raise UnknownName("tenant", tenant, names)
+    keys = store.list_keys(tenant=tenant, digest=parameter_digest(params))
+    if not keys:
+        raise UsageError(f"tenant '{tenant}' has no keys for set '{params.name}': see 'penstock keys ls'")
+    tags = sorted({key.secret_tag for key in keys})
+    if tag is None and len(tags) > 1:
+        raise UsageError(f"tenant '{tenant}' has {len(tags)} key pairs: name one with --key-tag ({', '.join(tags)})")
+    if tag not in (None, *tags):
+        raise UnknownName("key pair", str(tag), tags)
+    return {key.name.key: key for key in keys if tag in (None, key.secret_tag)}

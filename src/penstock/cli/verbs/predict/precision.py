@@ -108,7 +108,7 @@ def _draw(console: Console, rows: list[dict[str, Any]], reading: str) -> None:
     columns += "| >rms error=rms_error:{:.2g} | >largest error=high_max_error:{:.2g} "
     columns += "| >largest value=largest_value:{:.2g} | >check passed=passed"
     own: Own = {"passed": lambda row: f"{row['checks_passed']} of {row['draws']}"}
-    draw_rows(console, rows, columns, own, wide=True, no_wrap=True)
+    draw_rows(console, rows, columns, own, wide=True)
     _draw_shared(console, [row for row in rows if "verdict" in row])
     for warning in dict.fromkeys(each for row in rows for each in row["warnings"]):
         console.print(f"warning: {warning}", highlight=False, markup=False, soft_wrap=True)
@@ -127,7 +127,7 @@ def _draw_shared(console: Console, rows: list[dict[str, Any]]) -> None:
     columns = ">scale bits=scale_bits | >bits kept=precision_bits:{:.1f} | >bits shared=shared_bits:{:.1f} "
     columns += "| >lost=lost_bits:{:.1f} | >bound on the error=error_bound:{:.2g} | >noise | >needs=needed_bits:{:.1f} "
     columns += "| >modulus=held_bits:{:.1f} | >verdict | >check passed=passed"
-    draw_rows(console, rows, columns, own, wide=True, no_wrap=True)
+    draw_rows(console, rows, columns, own, wide=True)
     for remedy, verdict in dict.fromkeys((row["remedy"], row["verdict"]) for row in rows if row["remedy"]):
         console.print(f"{verdict}: {remedy}", highlight=False, markup=False, soft_wrap=True)
 

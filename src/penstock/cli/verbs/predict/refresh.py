@@ -118,7 +118,7 @@ def _draw(console: Console, found: Refreshes) -> None:
     )
     columns += "| >overflow=overflow_log2:2^{:.0f} | >levels | >bits=precision_bits:{:.1f} | >keys=num_keys "
     columns += "| >key bytes=key_bytes | >time=predicted_s | >a level=s_per_level:seconds"
-    draw_rows(console, found.rows, columns, own, wide=True, no_wrap=True)
+    draw_rows(console, found.rows, columns, own, wide=True)
     console.print(f"{found.tried} shapes tried; left out: {_left_out(found)}", highlight=False)
 
 

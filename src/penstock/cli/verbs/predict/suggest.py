@@ -126,7 +126,7 @@ def _draw(console: Console, found: Suggestions, rows: list[dict[str, Any]], base
         f"{first['workload']} ({first['size']}) on {first['machine']}, sets like {base}: predicted, 90 % intervals",
         highlight=False,
     )
-    draw_rows(console, rows, columns, wide=True, no_wrap=True)
+    draw_rows(console, rows, columns, wide=True)
     if len(found.rows) > len(rows):
         console.print(f"{len(found.rows) - len(rows)} more: --top", highlight=False)
     for why, at in _left_out(found).items():

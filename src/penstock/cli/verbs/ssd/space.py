@@ -10,13 +10,11 @@ from rich.console import Console
 
 from penstock.cli.options import PATH, all_of
 from penstock.cli.output import Own, draw_rows, emit, output_options, say, shown, write_rows
-from penstock.errors import UnknownName, UsageError
+from penstock.errors import UsageError
 
 if TYPE_CHECKING:
-    from penstock.machines.instorage import UnitAccelerator
     from penstock.simulation.instorage.front import Budget
-    from penstock.simulation.instorage.queries import Inside
-    from penstock.simulation.instorage.space import Axes, Space
+    from penstock.simulation.instorage.space import Space
 
 WORKLOADS = ("pir", "ssc", "hdc-classify", "filter-aggregate", "equi-join", "argmax", "top-k", "string-match")
 ENDINGS = (".csv", ".json")
@@ -86,20 +84,25 @@ def command(workload: str, **options: Any) -> None:
       penstock ssd space hdc-classify --max-power "30 W" --play
       penstock ssd space ssc --drive ssd-s --lanes 128 --scratchpad "7 MB" --scratchpad "42 MB" --contention dram
     """
-    from penstock.machines.instorage_spec import load_units
+    from penstock.hall.designs import designs, played
     from penstock.simulation.instorage.front import pareto, within
     from penstock.studies.fheins.space import own_designs
+    from penstock.system.progress import Progress
 
     _check_files(options)
-    accelerator = load_units(options["architecture"])
-    axes, budgets = _axes(options), _budgets(options, accelerator)
-    space = _explored(workload, axes, accelerator, options)
+    progress, quiet = Progress(quiet=options["quiet"]), options["quiet"]
+    accelerator, drives, budgets, space = designs(workload, options, progress)
+    for why, count in space.left_out.most_common(SHOWN):
+        say(f"left out: {count:,} designs: {why}", quiet=quiet)
     chosen = within(space, budgets)
     front = pareto(space, chosen)
-    own = own_designs(space, axes.drives, accelerator, chosen)
+    own = own_designs(space, drives, accelerator, chosen)
     rows = [{**row, "pareto": True, "within_budgets": True} for row in space.rows(front)]
     if options["play"]:
-        _play(space, rows, accelerator, options)
+        with progress.stage("playing the front", len(rows)) as stage:
+            for row in rows:
+                row["played_query_s"] = played(space, row, accelerator, options)
+                stage.advance()
     if options["output"] is not None or options["page"] is not None:
         on_front = set(front.tolist())
         every = [
@@ -112,7 +115,7 @@ def command(workload: str, **options: Any) -> None:
         draw_space(space, chosen, front, own, budgets[0].most, options["figure"])
     for name, what in (("output", "points"), ("figure", "picture"), ("page", "page")):
         if options[name] is not None:
-            say(f"{what} written to {options[name]}", quiet=options["quiet"])
+            say(f"{what} written to {options[name]}", quiet=quiet)
 
     def table(console: Console) -> None:
         _draw(console, space, rows, int(chosen.sum()), budgets)
@@ -148,30 +151,6 @@ def _command(workload: str, options: dict[str, Any]) -> str:
     return shlex.join(words)
 
 
-def _play(space: Space, rows: list[dict[str, Any]], accelerator: UnitAccelerator, options: dict[str, Any]) -> None:
-    """Add what the event engine makes of each design."""
-    from penstock.machines.drives import load_drive
-    from penstock.simulation.instorage.engine import played_design
-    from penstock.system.progress import Progress
-
-    drives = {drive.name: drive for drive in map(load_drive, dict.fromkeys(options["drives"]))}
-    with Progress(quiet=options["quiet"]).stage("playing the front", len(rows)) as stage:
-        for row in rows:
-            played = played_design(
-                space.query, drives[row["drive"]], accelerator, row, batch=space.batch, inside=_inside(options)
-            )
-            row["played_query_s"] = played.query_s
-            stage.advance()
-
-
-def _inside(options: dict[str, Any]) -> Inside:
-    from penstock.machines.instorage_power import Multiplicity
-    from penstock.simulation.instorage.policies import Contention
-    from penstock.simulation.instorage.queries import Inside
-
-    return Inside(contention=Contention(options["contention"]), multiplicity=Multiplicity(options["power"]))
-
-
 def _check_files(options: dict[str, Any]) -> None:
     from penstock.system.files import check_target
 
@@ -187,75 +166,6 @@ def _check_files(options: dict[str, Any]) -> None:
     for path in (output, figure, page):
         if path is not None:
             check_target(path, force=options["force"])
-
-
-def _axes(options: dict[str, Any]) -> Axes:
-    from penstock.simulation.instorage.drive import drive_rates
-    from penstock.studies.fheins.space import default_axes, with_axes
-    from penstock.units import parse_bytes, parse_rate
-
-    drives = [drive_rates(name) for name in dict.fromkeys(options["drives"])]
-    return with_axes(
-        default_axes(drives),
-        channels_per_accelerator=options["groups"],
-        lanes=options["lanes"],
-        scratchpad_bytes=tuple(parse_bytes(text, "--scratchpad") for text in options["scratchpads"]),
-        dram_bytes_per_s=tuple(parse_rate(text, "--dram-rate") for text in options["dram_rates"]),
-        dram_capacity_bytes=tuple(parse_bytes(text, "--dram-size") for text in options["dram_sizes"]),
-        pcie_bytes_per_s=tuple(parse_rate(text, "--pcie") for text in options["links"]),
-    )
-
-
-def _budgets(options: dict[str, Any], accelerator: UnitAccelerator) -> list[Budget]:
-    """That of power first."""
-    from penstock.simulation.instorage.front import Budget
-    from penstock.units import BYTE_UNITS, MM2_UNITS, RATE_UNITS, WATT_UNITS, parse_quantity
-
-    units = {
-        "--max-power": ("watts", WATT_UNITS, "W", 1.0), "--max-area": ("area_mm2", MM2_UNITS, "mm2", 1.0),
-        "--max-dram-rate": ("dram_bytes_per_s", RATE_UNITS, "GB/s", 1e9),
-        "--max-dram-size": ("dram_capacity_bytes", BYTE_UNITS, "GB", 1e9),
-    }  # fmt: skip
-    found = []
-    for option, (column, known, unit, one) in units.items():
-        given = options[option.removeprefix("--").replace("-", "_")]
-        if given is None and column != "watts":
-            continue
-        most = accelerator.budget.value if given is None else parse_quantity(given, known, option)
-
-        def text(value: float, unit: str = unit, one: float = one) -> str:
-            return f"{value / one:.6g} {unit}"
-
-        found.append(Budget(option=option, column=column, most=most, text=text))
-    return found
-
-
-def _explored(workload: str, axes: Axes, accelerator: UnitAccelerator, options: dict[str, Any]) -> Space:
-    from penstock.machines import load_machine
-    from penstock.params import catalogue
-    from penstock.simulation.instorage.named import named_query
-    from penstock.simulation.instorage.policies import HOST_POLICIES
-    from penstock.simulation.instorage.space import Baseline, explore
-    from penstock.system.progress import Progress
-    from penstock.units import parse_bytes
-
-    if options["policy"] not in HOST_POLICIES:
-        raise UnknownName("host policy", options["policy"], HOST_POLICIES)
-    query = named_query(
-        workload,
-        slot_bits=int(accelerator.slot.value),
-        params=None if options["params"] is None else catalogue.get(options["params"]),
-        database_bytes=None if options["database"] is None else parse_bytes(options["database"], "--database"),
-    )
-    baseline = Baseline(machine=load_machine(options["machine"]), policy=HOST_POLICIES[options["policy"]])
-    inside = _inside(options)
-    with Progress(quiet=options["quiet"]).stage("designs", axes.num_points) as stage:
-        space = explore(
-            query, axes, accelerator, baseline, batch=options["batch"], inside=inside, progress=stage.advance
-        )
-    for why, count in space.left_out.most_common(SHOWN):
-        say(f"left out: {count:,} designs: {why}", quiet=options["quiet"])
-    return space
 
 
 def _draw(
