@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -249,7 +250,7 @@ def test_the_explorer_s_rows_are_those_of_its_command(form: KeyForm, capsys: pyt
     assert State.from_query(state.to_query()) == state
     asked = Asked.of(state)
     rows, _ = engine.play(asked)
-    (theirs,) = answer(capsys, *asked.argv(engine.library)[1:])
+    (theirs,) = answer(capsys, *shlex.split(asked.command(engine.library))[1:])
     assert rows == [{name: theirs[name] for name in rows[0]}]
     other, _ = engine.play(Asked.of(replace(state, key_form=uncut(form).value)))
     assert (rows[0]["stored_key_bytes"] < other[0]["stored_key_bytes"]) == form.is_truncated

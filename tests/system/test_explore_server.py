@@ -156,12 +156,15 @@ def test_no_path_leads_out_of_the_folder(site, path):
     assert set(found) <= {"error", "detail"}
 
 
-@pytest.mark.parametrize("setting", ["params", "drive", "machine", "tier", "network", "workload", "predictions"])
+@pytest.mark.parametrize("setting", ["params", "drive", "machine", "tier", "network", "workload", "predictions",
+                                     "policy", "prefetch", "topology", "interleave", "levels"])  # fmt: skip
 def test_an_address_reads_no_file(site, tmp_path, setting):
     secret = tmp_path / "secret.toml"
     secret.write_text('secret_key = "in clear"\n')
     os.mkfifo(tmp_path / "pipe.toml")
-    view = {"drive": "drive", "predictions": "validation", "network": "hosts"}.get(setting, "whatif")
+    view = {"drive": "drive", "predictions": "validation", "network": "hosts", "levels": "levels"}.get(
+        setting, "whatif"
+    )
     for path in (secret, tmp_path / "pipe.toml"):
         status, _, body = ask(site, f"/api/view/{view}?{setting}={quote(str(path), safe='')}")
         assert status == 200

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import penstock as ps
 from bench_rows import SWEEP, folder_of, points_of, rows_of
 from explore_site import predictions
 from fake_run import write_fake_run
@@ -54,6 +55,11 @@ POINTS = [
     replace(SMALL, hosts=8, network="fastfabric-300"),
     replace(SMALL, hosts=2, partition="by-digit", hold="cache", cache="1 GB"),
     replace(SMALL, machine="ark", params="", workload="inner-product"),
+    replace(SMALL, mode="overlap", prefetch="next-2", more=(("decode", "2 GB/s"),)),
+    replace(SMALL, tier="hbm", more=(("inside", "schedule"),)),
+    replace(SMALL, hold="cache", cache="64 MB", classes="keys,ciphertexts", more=(("write_back", "yes"),)),
+    replace(SMALL, hosts=8, more=(("all_gather", "ring"), ("broadcast", "flat"), ("topology", "ring"))),
+    replace(SMALL, hosts=4, more=(("sharing", "by-latency"), ("topology", "fat-tree:k=4"))),
 ]
 
 
@@ -69,7 +75,7 @@ def printed(capsys, command: str) -> list[dict[str, object]]:
     assert main([*words[1:], "--format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
     rows = found if isinstance(found, list) else [found]
-    return [{name: value for name, value in row.items() if name != "assumptions"} for row in rows]
+    return [{name: value for name, value in row.items() if name not in ("assumptions", "schedule")} for row in rows]
 
 
 @pytest.mark.parametrize("state", POINTS, ids=lambda state: "-".join(state.to_query().values()))
@@ -78,15 +84,49 @@ def test_the_command_that_is_shown_prints_the_same_rows(engine, capsys, state):
     assert printed(capsys, view.command) == json.loads(view.to_json())["rows"]
 
 
+def test_words_without_a_control_change_the_rows_of_a_page(engine):
+    plain = {**show(engine, "whatif", SMALL).rows[0]}
+    for more in (("decode", "2 GB/s"), ("inside", "schedule")):
+        assert show(engine, "whatif", replace(SMALL, more=(more,))).rows[0]["total_s"] > plain["total_s"]
+    eight = replace(SMALL, hosts=8)
+    rings = replace(eight, more=(("topology", "ring"),))
+    assert show(engine, "whatif", rings).rows[0]["total_s"] != show(engine, "whatif", eight).rows[0]["total_s"]
+    with pytest.raises(UsageError, match="schedules the operations of one host"):
+        show(engine, "hosts", replace(SMALL, more=(("inside", "schedule"),)))
+    with pytest.raises(UsageError, match="does not say what is read again"):
+        show(engine, "slowdown", replace(SMALL, classes="ciphertexts", more=(("write_back", "yes"),)))
+
+
+def test_the_levels_view_takes_what_changes_levels(engine):
+    more = (
+        ("pin", "ciphertexts=hbm"),
+        ("reserve", "hbm=1 GB @ 10 %"),
+        ("share", "keys=on-chip:40 MB;plaintexts=hbm:1 GB"),
+    )
+    state = replace(SMALL, levels="on-chip:64 MB,hbm:4 GB,pcie5", more=more)
+    view = show(engine, "levels", state)
+    found = ps.simulate(
+        "bootstrapping", "sharp", params="sharp", levels="on-chip:64 MB,hbm:4 GB,pcie5", pin="ciphertexts=hbm",
+        reserve="hbm=1 GB @ 10 %", share=["keys=on-chip:40 MB", "plaintexts=hbm:1 GB"],
+    )  # fmt: skip
+    (row,) = found.rows
+    assert [each["served_bytes"] for each in view.rows] == [each["served_bytes"] for each in row["levels"]]
+    assert {each["total_s"] for each in view.rows} == {row["total_s"]}
+    assert "--share plaintexts=hbm:1 GB" in view.command.replace("'", "")
+    with pytest.raises(UnknownName, match="did you mean 'exclusive'"):
+        State.from_query({"inclusion": "exclusiv"})
+
+
 @pytest.mark.parametrize("name", ["slowdown", "roofline", "hosts", "machines"])
 def test_views_of_many_points_print_their_rows_too(engine, capsys, name):
     view = show(engine, name, replace(SMALL, mode="overlap", prefetch="next-2"))
     assert printed(capsys, view.command) == json.loads(view.to_json())["rows"]
 
 
-@pytest.mark.parametrize("mode", ["serial", "overlap", "bound"])
-def test_tenants_are_those_of_the_command_that_is_shown(engine, capsys, mode):
-    view = show(engine, "tenants", replace(SMALL, mode=mode, hold="cache", cache="256 MB"))
+@pytest.mark.parametrize(("mode", "order"), [("serial", "round-robin"), ("overlap", "time"), ("bound", "time")])
+def test_tenants_are_those_of_the_command_that_is_shown(engine, capsys, mode, order):
+    query = {"mode": mode, "hold": "cache", "cache": "256 MB", "interleave": order}
+    view = show(engine, "tenants", State.from_query({**SMALL.to_query(), **query}))
     found = printed(capsys, view.command)
     names = ("io_bytes", "total_s", "times_alone", "hit_ratio")
     assert [[row[name] for name in names] for row in view.rows] == [[row[name] for name in names] for row in found]

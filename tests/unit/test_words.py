@@ -3,6 +3,7 @@
 import inspect
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import get_args
 
 import click
@@ -14,6 +15,10 @@ from penstock.cli.completion import index
 from penstock.cli.main import cli
 from penstock.cli.main import main as run_command
 from penstock.errors import UnknownName, UsageError
+from penstock.explorer.asked import OF_VIEWS, Asked
+from penstock.explorer.library import Library
+from penstock.explorer.state import State
+from penstock.machines import load_machine
 from penstock.simulation.words import (
     ARGUMENTS,
     FRONTS,
@@ -33,9 +38,9 @@ PROGRAM = {"program", "params", "size", "seed"}
 SPELLINGS = (OPTIONS, ARGUMENTS, KEYS, SETTINGS)
 VALUES = {
     "tenants": "2", "limit": "3", "hosts": "2", "hit_ratio": 0.5, "prefetch_depth": 2, "decode": "1 GB/s",
-    "prefetch": "perfect", "prefetch_buffer": "64 MB", "cache": "1 GiB", "levels": "on-chip,hbm", "network": "rdma",
-    "pin": "keys=hbm", "share": "keys=on-chip:1 MB", "reserve": "hbm=1 GB", "beside": "logistic-regression",
-    "machine": "ark", "tier": "pcie5",
+    "prefetch": "perfect", "prefetch_buffer": "64 MB", "cache": "1 GiB", "levels": "on-chip,hbm",
+    "network": "infiniband-ndr", "pin": "keys=hbm", "share": "keys=on-chip:1 MB", "reserve": "hbm=1 GB",
+    "beside": "logistic-regression", "machine": "ark", "tier": "pcie5",
 }  # fmt: skip
 
 
@@ -96,7 +101,13 @@ def of_key(word: str) -> None:
     parse_sweep(f'workload = "inner-product"\nmachine = "sharp"\n{word} = 1', "test")
 
 
-TRIED: dict[Front, Callable[[str], None]] = {"option": of_option, "argument": of_argument, "key": of_key}
+def of_setting(word: str) -> None:
+    State.from_query({word: "1"})
+
+
+TRIED: dict[Front, Callable[[str], None]] = {
+    "option": of_option, "argument": of_argument, "key": of_key, "setting": of_setting,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("front", TRIED)
@@ -115,7 +126,7 @@ def test_a_refused_word_says_why_and_where_it_works(front: Front) -> None:
 @pytest.mark.parametrize(
     ("front", "written", "right"),
     [("option", "--beside", "--with"), ("option", "--tiers", "--tier"), ("argument", "with", "beside"),
-     ("argument", "tier", "tiers"), ("key", "beside", "with")],
+     ("argument", "tier", "tiers"), ("key", "beside", "with"), ("setting", "prefetch_buffer", "buffer")],
 )  # fmt: skip
 def test_a_word_of_another_front_end_is_told_its_spelling(front: Front, written: str, right: str) -> None:
     with pytest.raises(UsageError, match=f"{FRONTS[front]} writes it {right}"):
@@ -123,7 +134,8 @@ def test_a_word_of_another_front_end_is_told_its_spelling(front: Front, written:
 
 
 @pytest.mark.parametrize(
-    ("front", "written", "nearest"), [("argument", "topologie", "topology"), ("key", "polici", "policy")]
+    ("front", "written", "nearest"),
+    [("argument", "topologie", "topology"), ("key", "polici", "policy"), ("setting", "topologie", "topology")],
 )
 def test_an_unknown_word_gets_the_nearest(front: Front, written: str, nearest: str) -> None:
     with pytest.raises(UnknownName) as error:
@@ -149,6 +161,60 @@ def test_each_word_is_a_key_of_sweeps(word: Word) -> None:
     except UsageError as error:  # a word that needs another one
         message = str(error)
     assert not message or KEYS(word.name) in message
+
+
+def address(word: Word) -> dict[str, str]:
+    """An address that says this word, where its page looks at it."""
+    other = [each for each in word.known() if each != word.usual and (each,) != word.usual]
+    value = str({"flag": "yes"}.get(word.takes, VALUES.get(word.name) or (other or ["1"])[0]))
+    held, ahead = {"hold": "cache"}, {"mode": "overlap", "prefetch": "perfect"}
+    needs = {"cache": held, "policy": held, "write_back": held | {"classes": "ciphertexts"}, "prefetch": ahead,
+             "buffer": ahead, "network": {"hosts": "2"}, "partition": {"hosts": "2"}}  # fmt: skip
+    return needs.get(SETTINGS(word.name), {}) | {SETTINGS(word.name): value}
+
+
+@pytest.mark.parametrize("word", SETTINGS.taken(), ids=lambda word: word.name)
+def test_each_word_is_a_setting_whose_value_reaches_the_question_and_the_command(word: Word) -> None:
+    query = address(word)
+    state = State.from_query(query)
+    assert State.from_query(state.to_query()) == state
+    library = Library(runs=Path("no-such-folder"))
+    of = {"levels": {"levels": ["on-chip,hbm"]}, "tenants": {"tenants": [2]}, "hosts": {"hosts": [2]}}
+    view = "levels" if word.name == "levels" else OF_VIEWS.get(word.name, "")
+    asked = Asked.of(state, **of.get(view, {}))
+    said = asked.words(library)[word.name]
+    text = {True: "yes"}.get(said, said) if isinstance(said, bool) else said if isinstance(said, str) else said[0]
+    assert str(text) == query[SETTINGS(word.name)]
+    asked.question(library, [load_machine(state.machine)])
+    assert OPTIONS(word.name) in asked.command(library).split()
+
+
+PAGES_DIFFER = {
+    "machine": "a page shows a machine before anyone names one",
+    "tier": "a page shows one tier, and the view slowdown all",
+    "hit_ratio": "a slider stands somewhere: nothing on chip, as without the word",
+    "cache": "what the control shows once a cache is chosen",
+    "policy": "lru, which is meant where nobody says one",
+    "network": "what several hosts get as soon as the slider makes some",
+    "prefetch": "next-1, which is meant where nobody says one",
+    "prefetch_buffer": "what perfect prefetching gets as soon as it is chosen",
+}
+
+
+def test_a_page_shows_the_usual_value_of_each_word_or_has_a_reason_for_another() -> None:
+    differ = set()
+    for word in SETTINGS.taken():
+        usual = ",".join(word.usual) if isinstance(word.usual, tuple) else str(word.usual or "")
+        shown = State().text(word.name)
+        differ |= set() if shown == {"": ""}.get(usual, usual) or (word.takes, shown) == ("flag", "no") else {word.name}
+    assert differ == set(PAGES_DIFFER)
+
+
+@pytest.mark.parametrize("name", ["policy", "prefetch", "topology", "interleave"])
+def test_no_word_of_an_address_is_a_path(name: str) -> None:
+    for path in ("/etc/passwd", "mine.py", "ring.toml", "/tmp/mine.py:k=8"):
+        with pytest.raises(UnknownName):
+            State.from_query({name: path})
 
 
 @pytest.mark.parametrize("word", OPTIONS.taken(), ids=lambda word: word.name)

@@ -8,13 +8,13 @@ from typing import Any
 
 from penstock.advice.remedy import KINDS, Advice
 from penstock.advice.simulated import Plays, advise_setting
-from penstock.advice.words import Setting
-from penstock.explorer.asked import Asked
+from penstock.explorer.asked import Asked, setting_of
 from penstock.explorer.engine import Engine
 from penstock.explorer.state import State
 from penstock.explorer.view import Column, View
 from penstock.simulation.play import Ready, ready_for
 from penstock.simulation.question import Question
+from penstock.simulation.words import SETTINGS
 from penstock.traces.schema import Trace
 from penstock.version import __version__
 
@@ -61,14 +61,9 @@ def advice(engine: Engine, state: State) -> View:
 
 
 def _advised(engine: Engine, state: State) -> Advice:
-    traced = engine.library.trace_path(state.workload)
-    asked = Asked.of(state, tier=engine.tier_text(state))
-    setting = Setting(
-        program=engine.library.program(state.workload) if traced is None else str(traced),
-        words=_words(asked, engine),
-        machine=engine.machine(state.machine),
-        params=state.params or None if traced is None else None,
-    )
+    library = engine.library
+    words = Asked.of(state, tier=engine.tier_text(state)).words(library)
+    setting = replace(setting_of(library, state, words), machine=engine.machine(state.machine))
     trace = engine.trace(state)
 
     def ready(question: Question, used: Trace, beside: Sequence[Trace]) -> Ready:
@@ -81,42 +76,11 @@ def _advised(engine: Engine, state: State) -> Advice:
     return advise_setting(setting, engine.plays(state, lambda: Plays(trace=trace, ready=ready)))
 
 
-def _words(asked: Asked, engine: Engine) -> dict[str, Any]:
-    """The words of the one point, as `Words` has them."""
-    state = asked.state
-    words: dict[str, Any] = {"machine": (engine.library.machine_text(state.machine),), "tier": asked.tiers}
-    words |= {} if state.mode == "serial" else {"mode": (state.mode,)}
-    if asked.hit_ratios is None:
-        words |= {"cache": (state.cache,), "policy": (state.policy,)}
-    elif asked.hit_ratios != (0.0,):
-        words["hit_ratio"] = asked.hit_ratios
-    words |= {} if state.class_names == ("keys",) else {"classes": ",".join(state.class_names)}
-    words |= {"key_form": state.key_form} if state.key_form else {}
-    if asked.overlaps and state.prefetch != "next-1":
-        words["prefetch"] = (state.prefetch,)
-        words |= {"prefetch_buffer": state.buffer} if state.prefetch == "perfect" else {}
-    if asked.networked:
-        words |= {"hosts": str(state.hosts), "network": (state.network,), "partition": (state.partition,)}
-    return words
-
-
-_SETTINGS = {"tier": "tier", "cache": "cache", "policy": "policy", "mode": "mode", "prefetch": "prefetch"}
-
-
 def _opens(changes: Mapping[str, Any]) -> dict[str, str] | None:
     """The settings of the page after a remedy; `None`: the page has none for it."""
-    found: dict[str, str] = {}
-    for word, value in changes.items():
-        if value is None:
-            continue
-        if word == "key_form":
-            found["key_form"] = str(value)
-        elif word in _SETTINGS:
-            found[_SETTINGS[word]] = str(value[0])
-        else:
-            return None
-    if "tier" in found:
-        found["drive"] = ""
-    if "cache" in found:
-        found["hold"] = "cache"
-    return found
+    said = {name: value for name, value in changes.items() if value is not None}
+    if not said.keys() <= {word.name for word in SETTINGS.taken()}:
+        return None
+    opens = {SETTINGS(name): value if isinstance(value, str) else str(value[0]) for name, value in said.items()}
+    opens |= {"drive": ""} if "tier" in said else {}
+    return opens | ({"hold": "cache"} if "cache" in said else {})

@@ -15,12 +15,13 @@ from starlette.types import ASGIApp
 from penstock.errors import CapabilityMissing, PenstockError, UnknownName, UsageError
 from penstock.explorer import drives
 from penstock.explorer.advice import advice
+from penstock.explorer.asked import OF_VIEWS
 from penstock.explorer.bounds import Busy
 from penstock.explorer.designs import queries
 from penstock.explorer.engine import Engine
 from penstock.explorer.guard import REPORT_POLICY, Guard
 from penstock.explorer.live import Live
-from penstock.explorer.state import HOLDS, PATTERNS, SCAN_ENDS, State
+from penstock.explorer.state import FLAGS, HOLDS, MORE, PATTERNS, SCAN_ENDS, State, usual
 from penstock.explorer.view import View
 from penstock.explorer.views import VIEWS, show
 from penstock.params.rlwe import KeyForm
@@ -28,6 +29,7 @@ from penstock.reports.space import SCRIPTS
 from penstock.simulation.cluster.partitions import PARTITIONS
 from penstock.simulation.names import CLASSES, one_of
 from penstock.simulation.timing import MODES
+from penstock.simulation.words import Word
 from penstock.system.limits import shortage
 from penstock.system.plain import plain
 from penstock.version import __version__
@@ -110,8 +112,19 @@ def choices(engine: Engine) -> dict[str, Any]:
         "sweeps": library.sweep_names(),
         "queries": queries(),
         "predictions": list(library.prediction_files),
-        "defaults": {name: str(getattr(State(), name)) for name in State.__slots__},
+        "words": [_choice(name, word) for name, word in MORE.items()],
+        "defaults": {name: str(getattr(State(), name)) for name in State.__slots__ if name != "more"}
+        | {name: usual(word) for name, word in MORE.items()},
     }
+
+
+def _choice(name: str, word: Word) -> dict[str, Any]:
+    """A word that has no control of its own on the page. `only`: other values than the known ones are refused."""
+    flag = word.takes == "flag"
+    return {
+        "name": name, "label": name.replace("_", " "), "help": word.text(), "usual": usual(word), "unit": word.unit,
+        "known": FLAGS if flag else word.known(), "only": flag or word.strict, "of": OF_VIEWS.get(word.name, ""),
+    }  # fmt: skip
 
 
 def _answer(engine: Engine, name: str, items: list[tuple[str, str]], answer: Answer | None = None) -> Response:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from penstock.advice.words import Setting
 from penstock.explorer.library import Library
 from penstock.explorer.state import State
 from penstock.machines import Machine
-from penstock.simulation.cluster.spec import Cluster
-from penstock.simulation.question import Question, Refused, asked, clusters_of
+from penstock.simulation.asking import asked_in
+from penstock.simulation.question import Question
+from penstock.simulation.words import OF_HOSTS, OF_LEVELS, SETTINGS, WORDS, Words
+
+OF_VIEWS = (
+    dict.fromkeys((*OF_HOSTS, "sharing"), "hosts") | dict.fromkeys(OF_LEVELS, "levels") | {"interleave": "tenants"}
+)
+"""Word -> what alone looks at it: several hosts, or a view."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +31,10 @@ class Asked:
     hosts: tuple[int, ...]
     hit_ratios: tuple[float, ...] | None
     """`None`: the cache of the state."""
+    levels: tuple[str, ...]
+    """Instead of tiers and a cache, as `--levels` takes them."""
+    tenants: tuple[int, ...]
+    """Numbers of users of the program; empty: it runs alone."""
 
     @classmethod
     def of(
@@ -36,6 +47,8 @@ class Asked:
         modes: Sequence[str] | None = None,
         hosts: Sequence[int] | None = None,
         hit_ratios: Sequence[float] | None = None,
+        levels: Sequence[str] = (),
+        tenants: Sequence[int] = (),
     ) -> Asked:
         """The one point of a state, or more where axes are given; `tier` replaces the state's own."""
         forced = (state.hit_ratio,) if state.hold == "ratio" else None
@@ -46,6 +59,8 @@ class Asked:
             modes=_distinct(modes or (state.mode,)),
             hosts=tuple(dict.fromkeys(hosts or (state.hosts,))),
             hit_ratios=forced if hit_ratios is None else tuple(dict.fromkeys(hit_ratios)),
+            levels=tuple(levels),
+            tenants=tuple(tenants),
         )
 
     @property
@@ -53,70 +68,55 @@ class Asked:
         """Whether hosts talk: one host alone has no network."""
         return self.hosts != (1,)
 
-    @property
-    def overlaps(self) -> bool:
-        return "overlap" in self.modes
+    def words(self, library: Library) -> dict[str, Any]:
+        """The words of the question, as `Words` has them, texts only, without those that say what goes unsaid.
+
+        Raises: UnknownName: no such machine, tier, network or file of the start.
+        """
+        state = self.state
+        words = {**state.words(), "machine": tuple(map(library.machine_text, self.machines)), "mode": self.modes}
+        if self.levels:
+            words["levels"] = tuple(map(library.levels, self.levels))
+            words |= {} if state.policy == "lru" else {"policy": (library.policy(state.policy),)}
+        else:
+            for text in self.tiers:
+                library.tier(text)
+            words["tier"] = self.tiers
+            if self.hit_ratios is None:
+                words |= {"cache": (state.cache,), "policy": (library.policy(state.policy),)}
+            elif self.hit_ratios != (0.0,):
+                words["hit_ratio"] = self.hit_ratios
+        if "overlap" in self.modes and state.prefetch != "next-1":
+            words |= state.loads_ahead() | {"prefetch": (library.policy(state.prefetch),)}
+        if self.networked:
+            library.network(state.network)
+            words |= {"hosts": ",".join(map(str, self.hosts)), "network": (state.network,)}
+            words["partition"] = (state.partition,)
+        if self.tenants:
+            words["tenants"] = ",".join(map(str, self.tenants))
+        here = {"": True, "hosts": self.networked, "levels": self.levels, "tenants": self.tenants}
+        used = {name: value for name, value in words.items() if here[OF_VIEWS.get(name, "")]}
+        return {name: value for name, value in used.items() if value != WORDS[name].usual}
 
     def question(self, library: Library, machines: Sequence[Machine]) -> Question:
         """The same as a question to the simulator.
 
-        Raises: UnknownName: no such tier or network; UsageError.
+        Raises: as `words` and `asked_in`.
         """
-        state, clusters = self.state, list[Cluster | Refused]()
-        if self.networked:
-            clusters = clusters_of(self.hosts, [library.network(state.network)], partitions=[state.partition])
-        sized = self.hit_ratios is None
-        return asked(
-            machines,
-            [library.tier(text) for text in self.tiers],
-            hit_ratios=self.hit_ratios or (),
-            caches=[state.cache] if sized else [],
-            policies=[library.policy(state.policy)] if sized else [],
-            modes=self.modes,
-            prefetches=[library.policy(state.prefetch)],
-            prefetch_buffer=state.prefetch_buffer,
-            clusters=clusters,
-            classes=state.class_names,
-            key_forms=[state.key_form] if state.key_form else [],
-        )
-
-    def argv(self, library: Library) -> list[str]:
-        """The words of the command that prints the same rows."""
-        state = self.state
-        words = ["penstock", "simulate", *program_words(library, state)]
-        for machine in self.machines:
-            words += ["--machine", library.machine_text(machine)]
-        for tier in self.tiers:
-            words += ["--tier", tier]
-        for mode in self.modes:
-            words += ["--mode", mode]
-        if self.hit_ratios is None:
-            words += ["--cache", state.cache, "--policy", library.policy(state.policy)]
-        elif self.hit_ratios != (0.0,):
-            words += [word for ratio in self.hit_ratios for word in ("--hit-ratio", repr(ratio))]
-        if state.class_names != ("keys",):
-            words += ["--classes", ",".join(state.class_names)]
-        if state.key_form:
-            words += ["--key-form", state.key_form]
-        if self.overlaps and state.prefetch != "next-1":
-            words += ["--prefetch", library.policy(state.prefetch)]
-            words += ["--prefetch-buffer", state.buffer] if state.prefetch == "perfect" else []
-        if self.networked:
-            words += ["--hosts", ",".join(map(str, self.hosts)), "--network", state.network]
-            words += ["--partition", state.partition] if state.partition != "rplp" else []
-        return words
+        words = self.words(library) | {"machine": tuple(machines)}
+        return asked_in(Words(**words), set(words), SETTINGS).question
 
     def command(self, library: Library) -> str:
-        """The command as a shell takes it."""
-        return shlex.join(self.argv(library))
+        """The command that prints the same rows, as a shell takes it."""
+        return setting_of(library, self.state, self.words(library)).command() or ""
 
 
-def program_words(library: Library, state: State) -> list[str]:
+def setting_of(library: Library, state: State, words: dict[str, Any] | None = None) -> Setting:
     """The program of a state as verbs take it, with its parameters where it has none of its own."""
     traced = library.trace_path(state.workload)
     if traced is not None:
-        return [str(traced)]
-    return [library.program(state.workload), *(["--params", state.params] if state.params else [])]
+        return Setting(program=str(traced), words=words or {})
+    return Setting(program=library.program(state.workload), params=state.params or None, words=words or {})
 
 
 def _distinct(names: Sequence[str]) -> tuple[str, ...]:

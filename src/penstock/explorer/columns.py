@@ -26,16 +26,18 @@ def played(engine: Engine, asked: Asked) -> View:
         [library.tier(text) for text in asked.tiers],
         library.network(asked.state.network) if asked.networked else None,
         stated=asked.hit_ratios is not None,
+        decode=asked.state.text("decode"),
     )
     return View(name="", title="", columns=columns, rows=rows, command=asked.command(library), warnings=warnings)
 
 
 def simulated_columns(
-    machines: Iterable[Machine], tiers: Iterable[Tier], network: Network | None, *, stated: bool
+    machines: Iterable[Machine], tiers: Iterable[Tier], network: Network | None, *, stated: bool, decode: str
 ) -> list[Column]:
     """The columns of rows of `penstock simulate`: inputs first, then results with their sources.
 
-    Args:   stated: whether the hit ratio is an input instead of a result of a cache.
+    Args:   stated: whether the hit ratio is an input instead of a result of a cache; decode: the rate of the stage
+            behind the tier; empty: there is none.
     """
     known, behind = list(machines), list(tiers)
     priced = "; ".join(f"{machine.title}: {_figures(machine)}" for machine in known)
@@ -58,7 +60,7 @@ def simulated_columns(
         else result("hit_ratio", "share of the bytes that the played cache served"),
         result("compute_s", f"each operation priced by its kernels. {priced}"),
         result("io_s", f"busy time of the channel to the tier. {loaded}"),
-        result("decode_s", "a decode stage behind the tier; none is asked for here"),
+        result("decode_s", f"a decode stage behind the tier; {decode or 'none'} is asked for here"),
         result("communication_s", sent),
         result("total_s", "start of the first operation to end of the last"),
         result("slowdown", "total over compute"),

@@ -28,7 +28,7 @@ from penstock.explorer.memo import Memo
 from penstock.explorer.pairs import Pair, pairs_of_bench
 from penstock.explorer.state import FILE, State
 from penstock.explorer.view import View
-from penstock.machines import Machine
+from penstock.machines import Inside, Machine
 from penstock.measure.bench.history import History, histories
 from penstock.measure.bench.results import load_results
 from penstock.params.rlwe import form_of
@@ -36,7 +36,7 @@ from penstock.reports.space import Space
 from penstock.reports.sweep import sweep_rows, sweep_space
 from penstock.running import trace_workload
 from penstock.running.native_set import set_for
-from penstock.simulation.memory.tenants import interleave
+from penstock.simulation.memory.tenants import interleave, order_named
 from penstock.simulation.names import classes_named
 from penstock.simulation.play import Ready, play, ready_for_hosts
 from penstock.simulation.points import Point
@@ -153,10 +153,12 @@ class Engine:
     def priced(self, state: State, machine: str) -> PricedTrace:
         """That program on a machine."""
         classes, form = classes_named([state.classes]), form_of(state.key_form or None)
-        return self._priced.get(
-            self._key(state, machine),
-            lambda: price_trace(self.trace(state), self.machine(machine), key_form=form, classes=classes),
-        )
+
+        def price() -> PricedTrace:
+            played = replace(self.machine(machine), inside=Inside(state.text("inside")))
+            return price_trace(self.trace(state), played, key_form=form, classes=classes)
+
+        return self._priced.get(self._key(state, machine), price)
 
     def ready(self, state: State, machine: str, *, clusters: bool) -> Ready:
         """That program, ready to be played."""
@@ -169,12 +171,13 @@ class Engine:
         )
 
     def copies(self, state: State, machine: str, count: int) -> PricedTrace:
-        """That program for so many users at once, who take turns, operation by operation."""
+        """That program for so many users at once, who take turns."""
         priced = self.priced(state, machine)
         if count == 1:
             return priced
-        key = self._key(state, machine), count
-        return self._copies.get(key, lambda: interleave([priced] * count).together)
+        order = order_named(state.text("interleave"))
+        key = self._key(state, machine), count, order
+        return self._copies.get(key, lambda: interleave([priced] * count, order).together)
 
     def num_keys(self, state: State) -> int:
         """Evaluation keys of that program."""
@@ -204,7 +207,7 @@ class Engine:
             raise UsageError("two machines are named alike: results could not be told apart; change 'name' in a file")
         question = asked.question(self.library, machines)
         rows, warnings = list[Row](), list[str]()
-        for name, machine in zip(asked.machines, machines, strict=True):
+        for name, machine in zip(asked.machines, question.machines, strict=True):
             ready = self.ready(asked.state, name, clusters=question.on_clusters)
             by_hold: dict[int, list[Point]] = {}
             for point in question.points_on(machine):
@@ -219,7 +222,7 @@ class Engine:
 
     def advised(self, state: State, make: Callable[[], Advice]) -> Advice:
         """The remedies of a point, made where they are not kept."""
-        return self._advised.get((state, self._key(state, state.machine)), make)
+        return self._advised.get((state, self._key(state, state.machine), self._policy_key(state)), make)
 
     def plays(self, state: State, make: Callable[[], Plays]) -> Plays:
         """Prices of the program of a state and of its variants, made where they are not kept."""
@@ -232,7 +235,7 @@ class Engine:
 
     def _key(self, state: State, machine: str) -> Hashable:
         trace = self._trace_key(state)
-        return trace, self._machine_key(machine), state.class_names, state.key_form
+        return trace, self._machine_key(machine), state.class_names, state.key_form, state.text("inside")
 
     # Measurements.
 

@@ -1,5 +1,8 @@
 """The content of a page of the explorer: one flat record of words and numbers, which is also its address.
 
+Every word of a question that the table (`penstock.simulation.words`) gives to settings is one. Those that pages need by
+name are fields; the others are `more`.
+
 >>> state = State.from_query({"machine": "sharp", "hit_ratio": "0.9", "tier": "rdma"})
 >>> state.hit_ratio, state.to_query()
 (0.9, {'tier': 'rdma', 'hit_ratio': '0.9'})
@@ -7,7 +10,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -15,12 +17,12 @@ from typing import Any
 
 from penstock.errors import UnknownName, UsageError
 from penstock.explorer.bounds import MOST_HOSTS, check_hosts
-from penstock.params.rlwe import form_of
-from penstock.simulation.caches import POLICIES
-from penstock.simulation.cluster.partitions import PARTITIONS
-from penstock.simulation.memory.prefetch import Prefetch, parse_prefetch
-from penstock.simulation.names import ON_CHIP, classes_named, modes_named, one_of
-from penstock.units import parse_bytes, parse_rate
+from penstock.simulation.asking import question_in
+from penstock.simulation.memory.prefetch import PREFETCHES
+from penstock.simulation.names import ON_CHIP, one_of
+from penstock.simulation.own import is_own
+from penstock.simulation.words import SETTINGS, Word, Words
+from penstock.units import parse_rate
 
 FILE = "file:"
 """Prefix of the names of files that were named at the start."""
@@ -95,6 +97,8 @@ class State:
     first: int = 0
     """The window of operations of the residency view, `first` to `last`; `last` 0: to the end."""
     last: int = 0
+    more: tuple[tuple[str, str], ...] = ()
+    """The other words of the question that are not the usual ones, each with its value; by setting."""
 
     def __post_init__(self) -> None:
         for what, name, known in (
@@ -103,26 +107,25 @@ class State:
             ("end of scans", self.scan_end, SCAN_ENDS),
             ("shape", self.shape, ("", *SHAPES)),
             ("pick", self.pick, ("", *PICKS)),
-            ("partition", self.partition, PARTITIONS),
         ):
             one_of(what, name, known)
-        if not self.policy.startswith(FILE):
-            one_of("replacement policy", self.policy, POLICIES)
-        modes_named([self.mode])
-        classes_named([self.classes])
-        form_of(self.key_form or None)
-        if not (math.isfinite(self.hit_ratio) and 0 <= self.hit_ratio <= 1):
-            raise UsageError(f"hit_ratio {self.hit_ratio}: it lies between 0 and 1")
         check_hosts(self.hosts)
         for name, most in (("hosts", MOST_HOSTS), ("queue_depth", 2**16)):
             if not 1 <= getattr(self, name) <= most:
                 raise UsageError(f"{name} {getattr(self, name)}: it lies between 1 and {most}")
         if not 0 <= self.first <= MAX_OPERATIONS or not 0 <= self.last <= MAX_OPERATIONS:
             raise UsageError(f"operations {self.first} to {self.last}: numbers of operations are not negative")
-        if self.cache != ON_CHIP:
-            parse_bytes(self.cache, "cache")
-        if not self.prefetch.startswith(FILE):
-            self.ahead(self.prefetch)
+        for word in SETTINGS.taken():
+            text = self.text(word.name)
+            if word.registry and word.takes != "list" and text and not text.startswith(FILE):
+                # A name, never a path; a topology has its parameters after a colon.
+                one_of(word.name.replace("_", " "), text.partition(":")[0], word.known())
+        if is_own(self.prefetch) and not self.prefetch.startswith(FILE):
+            raise UnknownName("prefetch", self.prefetch, PREFETCHES)
+        words = {**self.words(), **self.loads_ahead(), "cache": (self.cache,), "hit_ratio": (self.hit_ratio,)}
+        if self.prefetch.startswith(FILE):
+            del words["prefetch"]
+        question_in(Words(**words), (), SETTINGS)
 
     @classmethod
     def from_query(cls, query: Mapping[str, str]) -> State:
@@ -131,38 +134,61 @@ class State:
         Raises: UnknownName: no such name, of a field or of a value; UsageError: a value that is too long, no number,
                 or out of range.
         """
-        known = {field.name: type(field.default) for field in fields(cls)}
-        values: dict[str, Any] = {}
+        known = {field.name: type(field.default) for field in fields(cls) if field.name != "more"}
+        values, more = dict[str, Any](), dict[str, str]()
         for name, text in query.items():
-            if name not in known:
-                raise UnknownName("setting", name[:MAX_TEXT], known)
+            SETTINGS.field(name[:MAX_TEXT], also=known)
             if len(text) > MAX_TEXT:
                 raise UsageError(f"{name} has {len(text)} characters: at most {MAX_TEXT} are read")
-            values[name] = _read(name, text, known[name])
-        return cls(**values)
+            if name in known:
+                values[name] = _read(name, text, known[name])
+            elif text != usual(MORE[name]):
+                more[name] = _read(name, text, str)
+        return cls(**values, more=tuple(sorted(more.items())))
 
     def to_query(self) -> dict[str, str]:
         """The settings that are not the default, as an address has them; `from_query` gives the state again."""
-        return {
-            field.name: str(getattr(self, field.name))
-            for field in fields(self)
-            if getattr(self, field.name) != field.default
-        }
+        own = (field for field in fields(self) if field.name != "more")
+        changed = {each.name: str(getattr(self, each.name)) for each in own if getattr(self, each.name) != each.default}
+        return changed | dict(self.more)
 
     @property
     def class_names(self) -> tuple[str, ...]:
         """Classes that are not resident, as `--classes` has them."""
         return tuple(dict.fromkeys(name.strip() for name in self.classes.split(",") if name.strip()))
 
-    @property
-    def prefetch_buffer(self) -> str | None:
-        """The buffer of loads ahead, where they have one."""
-        return self.buffer if self.prefetch == "perfect" else None
+    def text(self, word: str) -> str:
+        """The value of a word of the question as this address says it; empty: none."""
+        name = SETTINGS(word)
+        return dict(self.more).get(name, usual(MORE[name])) if name in MORE else str(getattr(self, name))
 
-    def ahead(self, prefetch: str) -> Prefetch:
-        """The depth of prefetch, in mode `overlap`. `prefetch`: as options name it."""
-        buffer = None if self.prefetch_buffer is None else parse_bytes(self.prefetch_buffer, "buffer")
-        return parse_prefetch(prefetch, buffer)
+    def words(self) -> dict[str, Any]:
+        """The words of the question that mean the same on every page, as `Words` has them."""
+        said: dict[str, Any] = {"mode": (self.mode,), "classes": ",".join(self.class_names) or self.classes}
+        said |= {"key_form": self.key_form} if self.key_form else {}
+        for name, text in self.more:
+            word = MORE[name]
+            if word.takes == "flag":
+                said[word.name] = one_of(name, text or FLAGS[0], FLAGS) == FLAGS[1]
+            elif text:
+                said[word.name] = tuple(part.strip() for part in text.split(";")) if word.several else text
+        return said
+
+    def loads_ahead(self) -> dict[str, Any]:
+        """Words of loads ahead, of the mode `overlap`."""
+        buffer = {"prefetch_buffer": self.buffer} if self.prefetch == "perfect" else {}
+        return {"prefetch": (self.prefetch,), **buffer}
+
+
+FLAGS = ("no", "yes")
+"""Values of a word that is said or not."""
+MORE = {SETTINGS(word.name): word for word in SETTINGS.taken() if SETTINGS(word.name) not in State.__slots__}
+"""The words of `State.more`, by setting."""
+
+
+def usual(word: Word) -> str:
+    """The value of a word of `MORE` that an address need not say; empty: none."""
+    return FLAGS[0] if word.usual is False else str(word.usual or "")
 
 
 def own_rate(text: str) -> bool:

@@ -91,8 +91,7 @@ _PROGRAMS, _HOSTS = "Several programs", "Several hosts"
 GROUPS = (_MACHINE, _CACHE, _LEVELS, _PROGRAMS, _HOSTS)
 """Headings of a help, in their order."""
 _MANY: dict[str, Any] = {"several": True, "axis": True}
-_OVERRIDE = {"setting": "a page overrides nothing of levels: write it into the levels themselves, or a file of levels"}
-_ALONE = {"setting": "a page shows one program alone; its view of users shows 1 to 64 of them"}
+_ALONE = {"setting": "a page shows one program; its view 'tenants' plays 1, 2, 4 and 8 users of it"}
 _OF_TENANTS = _ALONE | {"key": "a sweep plays one user of a program; write other programs at the same time as 'with'"}
 
 
@@ -190,21 +189,21 @@ class Words:
     )
     inclusion: str | Sequence[str] | None = _word(
         None, _LEVELS, "What a level holds of those above: {known}.", "RULE",
-        swept=True, registry="simulation.memory.levels:INCLUSIONS", strict=True, refused=_OVERRIDE,
+        swept=True, registry="simulation.memory.levels:INCLUSIONS", strict=True,
     )
     pin: Sequence[str] = _word(
         (), _LEVELS, "A class lives in this level from the start: 'ciphertexts=hbm2'.", "CLASS=LEVEL",
-        several=True, refused=_OVERRIDE,
+        several=True,
     )
     share: Sequence[str] = _word(
         (), _LEVELS, "A class has this much of a level for itself: 'keys=on-chip:40 MB'.", "CLASS=LEVEL:SIZE",
-        several=True, refused=_OVERRIDE,
+        several=True,
     )
     reserve: Sequence[str] = _word(
         (), _LEVELS,
         "Others take this of a level: a size, or a resident with its requests ('hbm2=opt-13b:4'); '@ 30 %' adds a "
         "share of the bandwidth.",
-        "LEVEL=WHAT", several=True, refused=_OVERRIDE,
+        "LEVEL=WHAT", several=True,
     )
     prefetch: Sequence[str] = _word(
         (), _CACHE, "How far --mode overlap loads ahead; perfect needs --prefetch-buffer.",
@@ -229,7 +228,7 @@ class Words:
     )
     interleave: str = _word(
         "round-robin", _PROGRAMS, "Turns of programs: round-robin (by operation) or time (by their own compute time).",
-        "ORDER|FILE.py", registry="simulation.memory.tenants:ORDERS", completes=("*.py",), refused=_ALONE,
+        "ORDER|FILE.py", registry="simulation.memory.tenants:ORDERS", completes=("*.py",),
     )
     write_back: bool = _word(
         False, _CACHE, "Ciphertexts that are read again from further down are written there first.", takes="flag"
@@ -311,6 +310,8 @@ _KINDS: dict[Front, str] = {"option": "option", "argument": "argument", "key": "
 OPTIONS, ARGUMENTS, KEYS, SETTINGS = (Spelling(front) for front in FRONTS)
 OF_ONE_HOST = ("levels", "beside", "tenants", "write_back", "compare_policies")
 """Words that play one host."""
+OF_LEVELS = ("inclusion", "pin", "share", "reserve")
+"""Words that change levels of memory."""
 OF_HOSTS = ("topology", "partition", "all_gather", "broadcast")
 """Words that say something of several hosts only."""
 
@@ -351,7 +352,7 @@ def check_together(given: Collection[str], spelling: Spelling, *, hit_ratio: boo
             f"{words('levels')} names caches and tiers itself: leave {words('tier')}, {words('cache')} and "
             f"{words('hit_ratio')} out"
         )
-    for word in ("inclusion", "pin", "share", "reserve"):
+    for word in OF_LEVELS:
         if word in found and "levels" not in found:
             example = words.give("levels", "on-chip,hbm:40 GB,nvme-gen5")
             raise UsageError(f"{words(word)} is of levels: name them with {example}")

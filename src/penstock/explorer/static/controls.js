@@ -60,6 +60,21 @@ function text(name, label, hint) {
   return labelled(label, control);
 }
 
+// A word of a question without a control of its own: a choice where it has few values, else a text with suggestions.
+function wordField(word) {
+  const label = word.label[0].toUpperCase() + word.label.slice(1);
+  const known = word.known.includes(word.usual) ? word.known : [{ value: word.usual, text: "as usual" }, ...word.known];
+  const field = word.only ? choice(word.name, label, known) : text(word.name, label, word.usual || word.unit || "none");
+  const control = field.querySelector("select, input");
+  control.title = word.help;
+  if (!word.only && word.known.length) {
+    control.setAttribute("list", `known-${word.name}`);
+    field.append(el("datalist", { id: `known-${word.name}` }, word.known.map((value) => el("option", { value }))));
+  }
+  const several = (current) => Number(current.hosts) > 1 || current.view === "hosts";
+  return shownWhen((current) => !word.of || (word.of === "hosts" ? several(current) : current.view === word.of), field);
+}
+
 function group(title, ...fields) {
   return el("fieldset", {}, el("legend", {}, title), fields);
 }
@@ -214,6 +229,8 @@ export function build(found, onask) {
         shownWhen((current) => Number(current.hosts) > 1 || current.view === "hosts",
           choice("network", "Network", catalogue.networks),
           choice("partition", "Partition", catalogue.partitions)))),
+    shownWhen((current) => whatif(current) && !PREDICTED.includes(current.view),
+      group("More words", catalogue.words.map(wordField))),
     shownWhen((current) => FILE_VIEWS.includes(current.view),
       group("Predictions", choice("predictions", "File", [{ value: "", text: "the first" }, ...catalogue.predictions]))),
     shownWhen((current) => RUN_VIEWS.includes(current.view),

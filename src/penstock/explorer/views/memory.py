@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
 from typing import Any
 
-from penstock.explorer.asked import Asked, program_words
+from penstock.explorer.asked import Asked
 from penstock.explorer.columns import short
 from penstock.explorer.engine import Engine
 from penstock.explorer.state import State
 from penstock.explorer.view import Column, View
 from penstock.machines import Machine
+from penstock.simulation.names import CLASSES
 from penstock.simulation.play import Ready, play
-from penstock.simulation.question import asked as question_of
 from penstock.simulation.rows import Row
 from penstock.unpriced import AT_LEAST, UNPRICED
 from penstock.version import __version__
@@ -45,7 +44,7 @@ def tenants(engine: Engine, state: State) -> View:
 def _tenants(engine: Engine, state: State) -> View:
     state = replace(state, hosts=1)
     machine, priced = engine.machine(state.machine), engine.priced(state, state.machine)
-    asked = Asked.of(state, tier=engine.tier_text(state))
+    asked = Asked.of(state, tier=engine.tier_text(state), tenants=TENANTS)
     question = asked.question(engine.library, [machine])
     rows, warnings = list[dict[str, Any]](), dict.fromkeys(priced.warnings)
     for count in TENANTS:
@@ -60,7 +59,7 @@ def _tenants(engine: Engine, state: State) -> View:
         title=f"{first['workload']} for 1 to {TENANTS[-1]} tenants of {short(machine)}",
         columns=_columns(_TENANT, f"tenants that take turns, operation by operation, on {machine.title}"),
         rows=[{name: row[name] for name in (*names, "provenance")} | _bounds(row) for row in rows],
-        command=f"{asked.command(engine.library)} --tenants {','.join(map(str, TENANTS))}",
+        command=asked.command(engine.library),
         warnings=list(warnings),
         notes=[
             f"Tier {first['tier']}, time mode {first['mode']}. Each tenant has its own keys, and all share the "
@@ -84,20 +83,12 @@ def levels(engine: Engine, state: State) -> View:
 
 
 def _levels(engine: Engine, state: State) -> View:
-    library, machine = engine.library, engine.machine(state.machine)
-    priced = engine.priced(state, state.machine)
-    texts = [library.levels(text) for text in ([state.levels] if state.levels else _usual(engine, state, machine))]
-    question = question_of(
-        [machine],
-        [],
-        levels=texts,
-        policies=[library.policy(state.policy)],
-        modes=[state.mode],
-        prefetches=[library.policy(state.prefetch)],
-        prefetch_buffer=state.prefetch_buffer,
-        classes=state.class_names,
-        key_forms=[state.key_form] if state.key_form else [],
-    )
+    machine = engine.machine(state.machine)
+    asked = Asked.of(replace(state, hosts=1), levels=[state.levels] if state.levels else _usual(engine, state, machine))
+    question = asked.question(engine.library, [machine])
+    # Levels may hold classes that come from no tier.
+    classes = ",".join(name for name, each in CLASSES.items() if each in question.classes)
+    priced = engine.priced(replace(state, classes=classes), state.machine)
     played, warnings = play(Ready(priced=priced), question.points_on(machine))
     names = [name for name, *_ in _LEVEL]
     rows = []
@@ -107,21 +98,12 @@ def _levels(engine: Engine, state: State) -> View:
             rows.append(
                 {name: {**level, **of_all}[name] for name in names} | {"provenance": row["provenance"]} | _bounds(row)
             )
-    words = ["penstock", "simulate", *program_words(library, state), "--machine", library.machine_text(state.machine)]
-    words += [word for text in texts for word in ("--levels", text)]
-    words += ["--policy", library.policy(state.policy)] if state.policy != "lru" else []
-    words += ["--mode", state.mode] if state.mode != "serial" else []
-    words += ["--classes", state.classes] if state.class_names != ("keys",) else []
-    words += ["--key-form", state.key_form] if state.key_form else []
-    if state.mode == "overlap" and state.prefetch != "next-1":
-        words += ["--prefetch", library.policy(state.prefetch)]
-        words += ["--prefetch-buffer", state.buffer] if state.prefetch == "perfect" else []
     return View(
         name="levels",
         title=f"Levels of memory under {priced.workload} on {short(machine)}",
         columns=_columns(_LEVEL, f"levels of memory, played on {machine.title}"),
         rows=rows,
-        command=shlex.join(words),
+        command=asked.command(engine.library),
         warnings=list(dict.fromkeys([*priced.warnings, *warnings])),
         notes=["Fastest first; the last level holds everything. A level serves the bytes that no level above has."],
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import UsageError
-from penstock.explorer.asked import program_words
+from penstock.explorer.asked import setting_of
 from penstock.explorer.bounds import TooMuch
 from penstock.explorer.columns import short
 from penstock.explorer.engine import Engine
@@ -59,15 +59,14 @@ def _suggest(engine: Engine, state: State) -> View:
     from penstock.hall.predicting import suggest as suggested
 
     machine = engine.machine(state.machine)
-    words = program_words(engine.library, state)
-    params = state.params or None if engine.library.trace_path(state.workload) is None else None
+    setting = setting_of(engine.library, state)
     ring_dim = _only_ring(engine, state)
     rings = None if ring_dim is None else [ring_dim]
     stated = not (_bootstraps(engine, state) and needs_another_secret(_base(engine, state)))
     found = suggested(
-        words[0],
+        str(setting.program),
         machine,
-        params=params,
+        params=setting.params,
         key_form=state.key_form or None,
         ring_dims=rings,
         security=128 if stated else 0,
@@ -80,7 +79,7 @@ def _suggest(engine: Engine, state: State) -> View:
         title=f"Parameter sets for {rows[0]['workload']} on {short(machine)}",
         columns=_columns(_SETS, f"penstock {__version__}: predict suggest on {machine.title}"),
         rows=rows,
-        command=_command("suggest", engine, state, [*words, *([] if stated else ["--security", "none"]), *ring_words]),
+        command=_command("suggest", engine, state, *([] if stated else ["--security", "none"]), *ring_words),
         warnings=[text for text in found.warnings if text not in found.notes],
         notes=[
             "Every secure ring dimension and number of digits at the least depth that carries the program, the fastest "
@@ -133,20 +132,21 @@ def _precision(engine: Engine, state: State) -> View:
     if state.params and catalogue.get(state.params).library != "openfhe":
         notes = [f"Set '{state.params}' is an accelerator's, whose noise is not known: the program's own set is taken."]
         state = replace(state, params="")
-    words = program_words(engine.library, state)
+    setting = setting_of(engine.library, state)
+    command = shlex.join(["penstock", "predict", "precision", *setting.target()])
     count = len(engine.trace(state))
     if count > MOST_WITH_NOISE:
         raise TooMuch(
             f"{state.workload} has {count:,} operations: the explorer adds noise to at most {MOST_WITH_NOISE:,}, and "
-            f"'{shlex.join(['penstock', 'predict', 'precision', *words])}' to any"
+            f"'{command}' to any"
         )
-    row = predict_precision(valued(words[0]), state.params or None).to_row()
+    row = predict_precision(valued(str(setting.program)), setting.params).to_row()
     return View(
         name="precision",
         title=f"Precision of {row['workload']} at {row['params']}",
         columns=_columns(_PRECISION, f"penstock {__version__}: predict precision, {row['draws']} draws of the noise"),
         rows=[row],
-        command=shlex.join(["penstock", "predict", "precision", *words]),
+        command=command,
         warnings=row["warnings"],
         notes=[*notes, "Bits behind the binary point of the result: -log2 of the root mean square of its error."],
     )
@@ -161,9 +161,8 @@ def _predicted(engine: Engine, state: State) -> View:
     from penstock.hall.predicting import predict
 
     machine = engine.machine(state.machine)
-    words = program_words(engine.library, state)
-    params = state.params or None if engine.library.trace_path(state.workload) is None else None
-    found = predict(words[0], machine, params=params, key_form=state.key_form or None)
+    setting = setting_of(engine.library, state)
+    found = predict(str(setting.program), machine, params=setting.params, key_form=state.key_form or None)
     span = found.seconds_range
     within = "" if span is None else f" ({format_seconds(span[0])} to {format_seconds(span[1])} in 90 % of runs)"
     energy = _total(found, "predicted_j", "{:.4g} J".format, "")
@@ -178,7 +177,7 @@ def _predicted(engine: Engine, state: State) -> View:
             *_columns(_PARTS, f"penstock {__version__}: predict run on {machine.title}"),
         ],
         rows=rows,
-        command=_command("run", engine, state, words),
+        command=_command("run", engine, state),
         warnings=found.warnings,
         notes=[
             f"Predicted: {_total(found, 'predicted_s', format_seconds)}{within}{energy}; peak memory {memory}; keys "
@@ -192,10 +191,11 @@ def _total(found: Predicted, name: str, text: Callable[[Any], str], absent: str 
     return shown_total({name: getattr(found.prediction, name), AT_LEAST: found.at_least}, name, text, absent)
 
 
-def _command(verb: str, engine: Engine, state: State, words: Sequence[str]) -> str:
-    machine = engine.library.machine_text(state.machine)
+def _command(verb: str, engine: Engine, state: State, *options: str) -> str:
+    program, *words = setting_of(engine.library, state).target()
     form = ["--key-form", state.key_form] if state.key_form else []
-    return shlex.join(["penstock", "predict", verb, words[0], "--machine", machine, *words[1:], *form])
+    machine = engine.library.machine_text(state.machine)
+    return shlex.join(["penstock", "predict", verb, program, "--machine", machine, *words, *options, *form])
 
 
 def _columns(named: Sequence[tuple[str, str, str]], source: str) -> list[Column]:

@@ -8,20 +8,21 @@ close to tell apart are joined, so that any program draws in the same time.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from penstock.explorer.asked import Asked
 from penstock.explorer.engine import Engine
 from penstock.explorer.state import FILE, State
 from penstock.explorer.view import Column, View
 from penstock.simulation.caches import SizedCache
 from penstock.simulation.memory.hierarchy import Accesses, replay
-from penstock.simulation.names import cache_bytes
+from penstock.simulation.points import Point
 from penstock.simulation.price import ACCESS_CLASSES
-from penstock.simulation.timing import paces_of, play_pace
+from penstock.simulation.timing import play_pace
 from penstock.units import format_bytes
 from penstock.unpriced import warned
 from penstock.version import __version__
@@ -113,9 +114,11 @@ def residency(engine: Engine, state: State) -> View:
     """The stays of keys on the state's machine and cache; a stated hit ratio decides on no access."""
     machine = engine.machine(state.machine)
     trace, priced = engine.trace(state), engine.priced(state, state.machine)
+    asked = Asked.of(replace(state, hold="cache", hosts=1), tier=engine.tier_text(state))
+    (point,) = asked.question(engine.library, [machine]).points_on(machine)
     accesses = priced.accesses
-    size = cache_bytes(state.cache, machine)
-    loaded = replay(accesses, SizedCache(engine.library.policy(state.policy), size), detail=True)
+    assert isinstance(point.hold, SizedCache)
+    loaded = replay(accesses, point.hold, detail=True)
     assert loaded.access_miss_bytes is not None
     stays = stays_of(accesses, priced.access_class == ACCESS_CLASSES.index("key"), loaded.access_miss_bytes)
     end = max(0, len(priced) - 1)
@@ -151,10 +154,10 @@ def residency(engine: Engine, state: State) -> View:
         )
         if key in name_of
     ]
+    cache = f"{state.policy.removeprefix(FILE)} cache of {format_bytes(point.hold.capacity_bytes)}"
     notes = [
-        f"{state.policy.removeprefix(FILE)} cache of {format_bytes(size)}: {loaded.hits:,.0f} of {loaded.accesses:,} "
-        "accesses served on chip. A bar lasts from the load of a key to its last use before it is loaded anew; a "
-        "policy may hold it longer, unused."
+        f"{cache}: {loaded.hits:,.0f} of {loaded.accesses:,} accesses served on chip. A bar lasts from the load of a "
+        "key to its last use before it is loaded anew; a policy may hold it longer, unused."
     ]
     if len(keys) > MOST_KEYS:
         notes.append(f"{len(keys) - MOST_KEYS} more keys are used in this window: zoom in to see them.")
@@ -182,7 +185,7 @@ def residency(engine: Engine, state: State) -> View:
             "first": first,
             "last": last,
             "operations": len(priced),
-            "listed": _listed(engine, state, first, last) if last - first < MOST_OPERATIONS else [],
+            "listed": _listed(engine, state, point, first, last) if last - first < MOST_OPERATIONS else [],
         },
     )
 
@@ -192,18 +195,16 @@ def _said(key: str, steps: Mapping[str, int]) -> str:
     return f"rotate {steps[key]}" if key in steps else {"relin": "relinearize", "conj": "conjugate"}.get(key, key)
 
 
-def _listed(engine: Engine, state: State, first: int, last: int) -> list[dict[str, Any]]:
-    """The operations of a window one by one: kind, scope, key, and when each computes."""
-    priced, machine = engine.priced(state, state.machine), engine.machine(state.machine)
-    accesses = priced.accesses
-    policy = engine.library.policy(state.policy)
-    loaded = replay(accesses, SizedCache(policy, cache_bytes(state.cache, machine)))
-    tier = engine.library.tier(engine.tier_text(state))
-    ahead = state.ahead(engine.library.policy(state.prefetch))
+def _listed(engine: Engine, state: State, point: Point, first: int, last: int) -> list[dict[str, Any]]:
+    """The operations of a window one by one: kind, scope, key, and when each computes.
+
+    Nothing says when, where the time mode puts operations at no times, or results are written back in between.
+    """
+    priced = engine.priced(state, state.machine)
+    loaded = replay(priced.accesses, cast(SizedCache, point.hold))
     schedule = None
-    if state.mode != "bound":
-        (pace,) = paces_of([tier], ["serial" if state.mode == "serial" else "overlap"], [ahead])
-        schedule = play_pace(priced.compute_s, loaded, pace, timeline=True).schedule
+    if point.mode != "bound" and not point.write_back:
+        schedule = play_pace(priced.compute_s, loaded, point.pace, timeline=True).schedule
     table = server_rows(engine.trace(state).view().operations).slice(first, last - first + 1)
     found = table.select(["id", "kind", "limbs_in", "scope", "key"]).to_pylist()
     for i, row in enumerate(found):

@@ -39,8 +39,9 @@ def roofline(engine: Engine, state: State) -> View:
         "Across: ideal compute time for each byte loaded. Up: share of the ideal speed. A point below the roofs waits "
         "for more than its slowest resource."
     ]
-    if asked.networked:
-        notes.append("Kinds of operations are drawn for one host only.")
+    decoded = bool(state.text("decode"))
+    if asked.networked or decoded:
+        notes.append("Kinds of operations are drawn for one host, without decoding.")
     return replace(
         view,
         name="roofline",
@@ -52,7 +53,7 @@ def roofline(engine: Engine, state: State) -> View:
             "tiers": roofs,
             "communication": communication,
             "points": [_point(row) for row in view.rows],
-            "kinds": [] if asked.networked or priced.unpriced else _kinds(engine, state, asked, tier),
+            "kinds": [] if asked.networked or decoded or priced.unpriced else _kinds(engine, state, asked, tier),
             "own": state.mode,
         },
     )

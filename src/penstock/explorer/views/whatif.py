@@ -21,7 +21,7 @@ def whatif(engine: Engine, state: State) -> View:
     machine, tier = engine.machine(state.machine), engine.library.tier(asked.tiers[0])
     priced = engine.priced(state, state.machine)
     needed = None
-    if not priced.unpriced:
+    if not priced.unpriced and not state.text("decode"):
         needed = required_hit_ratio(
             priced.demand_bytes_per_s,
             tier.bandwidth_bytes_per_s,
