@@ -109,6 +109,25 @@ def test_a_slider_changes_the_number_to_that_of_the_command(watched, capsys):
     assert number(page, "communication_s") == row["communication_s"] > 0
 
 
+def test_a_word_without_a_control_of_its_own_is_a_field_with_its_known_values(watched, capsys):
+    page = watched.open(f"{WHATIF}&hosts=8")
+    before = number(page, "communication_s")
+    field = page.get_by_label("Topology", exact=True)
+    assert page.locator("#known-topology option").count() > 3
+    with page.expect_response(lambda response: "/api/view/" in response.url and "topology=ring" in response.url):
+        field.fill("ring")
+        field.press("Enter")
+    until(lambda: number(page, "communication_s") != before)
+    assert "topology=ring" in page.url
+    assert "--topology ring" in page.inner_text("#command")
+    assert number(page, "communication_s") == printed(capsys, page.inner_text("#command"))[0]["communication_s"]
+    assert page.get_by_label("Write back", exact=True).locator("option").all_inner_texts() == ["no", "yes"]
+    assert not page.get_by_label("Pin", exact=True).is_visible()
+    page = watched.open("?view=levels&workload=bootstrapping")
+    assert page.get_by_label("Pin", exact=True).is_visible()
+    assert not page.get_by_label("Topology", exact=True).is_visible()
+
+
 @pytest.mark.parametrize("width", [360, 1280])
 def test_a_click_on_what_would_help_gives_the_promised_figure(browser, site, width):
     watched = Watched(browser, site, width=width)

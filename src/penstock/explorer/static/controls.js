@@ -230,7 +230,7 @@ export function build(found, onask) {
           choice("network", "Network", catalogue.networks),
           choice("partition", "Partition", catalogue.partitions)))),
     shownWhen((current) => whatif(current) && !PREDICTED.includes(current.view),
-      group("More words", catalogue.words.map(wordField))),
+      group("More words", ...catalogue.words.map(wordField))),
     shownWhen((current) => FILE_VIEWS.includes(current.view),
       group("Predictions", choice("predictions", "File", [{ value: "", text: "the first" }, ...catalogue.predictions]))),
     shownWhen((current) => RUN_VIEWS.includes(current.view),
