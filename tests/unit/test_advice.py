@@ -145,6 +145,14 @@ def test_the_words_of_each_point_ask_for_that_point_alone() -> None:
         assert play(ready, alone.points_on(machine))[0] == [row]
 
 
+def test_a_point_with_a_prefetcher_of_a_file_keeps_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "ahead.py"
+    path.write_text("def prefetch(loads):\n    return 2\n")
+    said: dict[str, Any] = {"machine": ("sharp",), "tier": ("hbm",), "mode": ("overlap",), "prefetch": (str(path),)}
+    asked = asked_in(Words(**said), set(said), OPTIONS)
+    assert words_of_points(asked, asked.question) == [{name: said[name] for name in ("tier", "mode", "prefetch")}]
+
+
 def test_the_working_set_counts_each_object_once() -> None:
     trace = ps.trace("inner-product", "sharp").trace
     priced = price_trace(trace, ps.machine("sharp"))

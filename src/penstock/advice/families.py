@@ -117,7 +117,7 @@ def loads_ahead(words: Words, point: Point) -> list[Candidate]:
     for depth in DEPTHS:
         if depth <= now and not (ahead is None and depth == 1):
             continue
-        changes: Words = {"mode": ("overlap",), "prefetch": (f"next-{depth}",), "prefetch_depth": None}
+        changes: Words = {"mode": ("overlap",), "prefetch": (f"next-{depth}",)}
         operations = "the next operation is" if depth == 1 else f"the next {depth} operations are"
         found.append(Candidate("prefetch", f"{operations} loaded while one computes", changes))
     return found

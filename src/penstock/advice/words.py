@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -76,11 +76,12 @@ class Setting:
         if beside and set(beside) == {self.program}:  # users of the one program
             words["tenants"] = str(len(words.pop("beside")) + 1)
         for name in WORDS:
-            found += _options(name, words[name]) if name in words else []
+            found += options(name, words[name]) if name in words else []
         return shlex.join(found)
 
 
-def _options(name: str, value: Any) -> list[str]:
+def options(name: str, value: Any) -> list[str]:
+    """A word with its value as arguments; several values as a tuple."""
     option = OPTIONS(name)
     if isinstance(value, bool):
         return [option] if value else []
@@ -102,60 +103,40 @@ def words_of_points(asked: Asked, question: Question) -> list[dict[str, Any]]:
         if name in given and name not in _AXES:
             value = getattr(words, name)
             fixed[name] = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
-    found = []
-    for hold, cluster, pace in product(
-        _holds(words, given, question), _clusters(words, given, question), _paces(words, given, question)
-    ):
-        found.append({**fixed, **hold, **cluster, **pace})
-    return found
-
-
-def _holds(words: Words, given: Collection[str], question: Question) -> list[dict[str, Any]]:
-    policies = [{"policy": (each,)} if "policy" in given else {} for each in _distinct(words.policy) or ["lru"]]
+    policies, tiers = _each("policy", words.policy), _each("tier", map(text_of, words.tier))
     if isinstance(question.holds, Levels):
-        return [{"levels": (text,), **policy} for text in _distinct(map(str, words.levels)) for policy in policies]
-    stated = [{"hit_ratio": (ratio,)} if "hit_ratio" in given else {} for ratio in question.holds.hit_ratios]
-    return [*stated, *({"cache": (size,), **policy} for size in question.holds.sizes for policy in policies)]
+        holds, tiers = _all(_each("levels", map(str, words.levels)), policies), [{}]
+    else:
+        holds = _each("hit_ratio", words.hit_ratio) if question.holds.hit_ratios else []
+        holds += _all(_each("cache", words.cache), policies) if words.cache else []
+    clusters: list[dict[str, Any]] = [{}]
+    if question.clusters:
+        partitions = _each("partition", words.partition if "partition" in given else ())
+        hosts = [{"hosts": str(count)} for count in dict.fromkeys(map(int, words.hosts.split(",")))]
+        clusters = _all(partitions, _each("network", map(str, words.network)), hosts)
+    depth = f"next-{words.prefetch_depth}" if words.prefetch_depth else "none"
+    ahead = _each("prefetch", words.prefetch or ((depth,) if "prefetch_depth" in given else ()))
+    for each in ahead:
+        each |= {"prefetch_buffer": words.prefetch_buffer} if words.prefetch_buffer and each != _NONE else {}
+    modes: list[dict[str, Any]] = []
+    for mode in question.modes:
+        modes += _all([{} if mode == "serial" else {"mode": (mode,)}], ahead if mode == "overlap" else [{}])
+    return _all([fixed], holds, clusters, tiers, modes)
 
 
-def _clusters(words: Words, given: Collection[str], question: Question) -> list[dict[str, Any]]:
-    if not question.clusters:
-        return [{}]
-    networks: list[str | None] = _distinct(map(str, words.network)) or [None]
-    hosts = _distinct(each.strip() for each in words.hosts.split(","))
-    return [
-        {
-            **({"partition": (partition,)} if "partition" in given else {}),
-            **({} if network is None else {"network": (network,)}),
-            "hosts": str(int(count)),
-        }
-        for partition, network, count in product(_distinct(words.partition), networks, hosts)
-    ]
+_NONE = {"prefetch": ("none",)}
 
 
-def _paces(words: Words, given: Collection[str], question: Question) -> list[dict[str, Any]]:
-    tiers: list[dict[str, Any]] = [{"tier": (text_of(each),)} for each in _distinct(words.tier)]
-    if isinstance(question.holds, Levels):
-        tiers = [{}]
-    found = []
-    for tier, mode in product(tiers, question.modes):
-        timed = {**tier, **({"mode": (mode,)} if mode != "serial" else {})}
-        if mode != "overlap":
-            found.append(timed)
-            continue
-        for each in question.prefetches:
-            name = "perfect" if each.depth is None else "none" if each.depth == 0 else f"next-{each.depth}"
-            ahead: dict[str, Any] = {"prefetch": (name,)} if {"prefetch", "prefetch_depth"} & set(given) else {}
-            if each.buffer_bytes is not None:
-                ahead["prefetch_buffer"] = words.prefetch_buffer
-            found.append({**timed, **ahead})
-    return found
+def _each(word: str, values: Iterable[Any]) -> list[dict[str, Any]]:
+    """One value at a time; none: without the word."""
+    return [{word: (value,)} for value in dict.fromkeys(values)] or [{}]
+
+
+def _all(*axes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Each with each, the last axis fastest."""
+    return [{name: value for part in parts for name, value in part.items()} for parts in product(*axes)]
 
 
 def text_of(value: Any) -> str:
     """A machine or tier as a command names it: its text, or the name of a value."""
     return value if isinstance(value, str) else str(getattr(value, "name", value))
-
-
-def _distinct(values: Any) -> list[Any]:
-    return list(dict.fromkeys(values))

@@ -11,7 +11,7 @@ from penstock.advice.simulated import Plays, advise_setting
 from penstock.explorer.asked import Asked, setting_of
 from penstock.explorer.engine import Engine
 from penstock.explorer.state import State
-from penstock.explorer.view import Column, View
+from penstock.explorer.view import View, inputs, results
 from penstock.simulation.play import Ready, ready_for
 from penstock.simulation.question import Question
 from penstock.simulation.words import SETTINGS
@@ -47,11 +47,9 @@ def advice(engine: Engine, state: State) -> View:
         name="advice",
         title=TITLE,
         columns=[
-            Column(name="kind", label="change of"),
-            Column(name="change", label="change"),
-            Column(name="gain", label="gain", unit="x", provenance="simulated", source=source),
-            Column(name="after", label="then", unit="s", provenance="simulated", source=source),
-            Column(name="command", label="command"),
+            *inputs(("kind", "change of"), ("change", "change")),
+            *results("simulated", source, ("gain", "gain", "x"), ("after", "then", "s")),
+            *inputs(("command", "command")),
         ],
         rows=[{**each.to_row(), "kind": KINDS[each.kind], "opens": _opens(each.changes)} for each in found.remedies],
         command=Asked.of(settled, tier=engine.tier_text(settled)).command(engine.library),

@@ -24,12 +24,9 @@ from penstock.explorer.live import Live
 from penstock.explorer.state import FLAGS, HOLDS, MORE, PATTERNS, SCAN_ENDS, State, usual
 from penstock.explorer.view import View
 from penstock.explorer.views import VIEWS, show
-from penstock.params.rlwe import KeyForm
 from penstock.reports.space import SCRIPTS
-from penstock.simulation.cluster.partitions import PARTITIONS
-from penstock.simulation.names import CLASSES, one_of
-from penstock.simulation.timing import MODES
-from penstock.simulation.words import Word
+from penstock.simulation.names import one_of
+from penstock.simulation.words import WORDS, Word
 from penstock.system.limits import shortage
 from penstock.system.plain import plain
 from penstock.version import __version__
@@ -40,6 +37,8 @@ TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
+_KNOWN = {"modes": "mode", "partitions": "partition", "classes": "classes", "key_forms": "key_form"}
+"""List of the catalogue -> the word whose known values it has."""
 Answer = Callable[[Engine, State], View]
 PART_BYTES = 2**16
 FORMATS = {"json": "application/json", "csv": "text/csv; charset=utf-8"}
@@ -99,10 +98,7 @@ def choices(engine: Engine) -> dict[str, Any]:
         "networks": library.networks(),
         "policies": library.policies(),
         "prefetchers": library.policies("prefetch"),
-        "modes": list(MODES),
-        "partitions": list(PARTITIONS),
-        "classes": list(CLASSES),
-        "key_forms": [form.value for form in KeyForm],
+        **{name: WORDS[word].known() for name, word in _KNOWN.items()},
         "holds": list(HOLDS),
         "drives": drives.names(),
         "patterns": list(PATTERNS),

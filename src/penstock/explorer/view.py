@@ -29,6 +29,18 @@ class Column:
     """Where its numbers come from, in a sentence."""
 
 
+def inputs(*named: tuple[str, ...]) -> list[Column]:
+    """Columns that are no results: name and label, and a unit where they are numbers."""
+    return [Column(name=name, label=label, unit=unit[0] if unit else None) for name, label, *unit in named]
+
+
+def results(provenance: str, source: str, *named: tuple[str, str, str]) -> list[Column]:
+    """Columns of one provenance and source: name, label and unit."""
+    return [
+        Column(name=name, label=label, unit=unit, provenance=provenance, source=source) for name, label, unit in named
+    ]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
     """One answer: the drawing, the download, and the equivalent command."""

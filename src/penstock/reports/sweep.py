@@ -9,17 +9,19 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from penstock.advice.words import options
 from penstock.machines import machine_names, tier_names
 from penstock.reports import plots
 from penstock.reports.facts import assumption_section
 from penstock.reports.markup import Column, Content, Markup, columns_of, tag
 from penstock.reports.numbers import UNKNOWN, count, ratio, seconds, short_size
 from penstock.reports.page import TEXT, Plots, Section
-from penstock.reports.space import TARGETS, Space, option, space_of
+from penstock.reports.space import TARGETS, Space, space_of
 from penstock.runs.folder import RunFolder
 from penstock.simulation.names import CLASSES
-from penstock.simulation.rows import felt_slowdown
-from penstock.simulation.words import OPTIONS, WORDS
+from penstock.simulation.points import SIMGRID
+from penstock.simulation.rows import FORCED_POLICY, felt_slowdown
+from penstock.simulation.words import WORDS
 from penstock.unpriced import UNPRICED, reason
 
 Row = Mapping[str, Any]
@@ -98,11 +100,19 @@ MEASURES: tuple[tuple[str, str, str | None, bool], ...] = (
     ("speedup", "Speed-up", "x", True), ("sent_bytes", "Sent bytes", "B", False),
 )  # fmt: skip
 """Name, label and unit of each measure, and whether more is better."""
-_FIXED = {"mode": "serial", "classes": "key", "hosts": 1, "topology": "star", "partition": "rplp",
-          "engine": "penstock", "seed": 0, "interleave": "round-robin", "write_back": "no", "policy": "forced",
-          "all_gather": "direct", "broadcast": "scatter"}  # fmt: skip
-"""Values that a command need not name."""
 _ALGORITHMS = ("all_gather", "broadcast")
+_CLASSES = {trace: name for name, trace in CLASSES.items()}
+_SAID: dict[str, Callable[[Any], tuple[str, Any]]] = {
+    "cache_bytes": lambda value: ("cache", f"{value} B"),
+    "decode_bytes_per_s": lambda value: ("decode", f"{value:.17g} B/s"),
+    "hit_ratio": lambda value: ("hit_ratio", (value,) if value else ()),
+    "policy": lambda value: ("policy", () if value == FORCED_POLICY else (value,)),
+    "classes": lambda value: ("classes", ",".join(_CLASSES.get(each, each) for each in value.split(","))),
+    "beside": lambda value: ("beside", tuple(value.split(","))),
+    "write_back": lambda value: ("write_back", value == "yes"),
+    "engine": lambda value: ("simgrid", value == SIMGRID),
+}
+"""Column -> the word of a question that it is, and the value; where they are not the column itself."""
 
 
 def sweep_space(rows: Sequence[Row]) -> Space:
@@ -166,24 +176,13 @@ def _command(rows: Sequence[Row], found: Mapping[str, Any]) -> str:
 
 def command_word(name: str, value: Any) -> str:
     """The words for a value of an axis in `penstock simulate`; none for the default."""
-    if value is None or value == "" or _FIXED.get(name) == value:
+    if value is None or value == "":
         return ""
-    if name in ("workload", "trace"):
+    if name in TARGETS:
         return shlex.quote(str(value))
-    if name == "cache_bytes":
-        return option(OPTIONS("cache"), f"{value} B")
-    if name == "hit_ratio":
-        return option("--hit-ratio", repr(value)) if value else ""
-    if name == "decode_bytes_per_s":
-        return option("--decode", f"{value:.17g} B/s")
-    if name == "classes":
-        said = {trace: word for word, trace in CLASSES.items()}
-        return option("--classes", ",".join(said.get(each, each) for each in str(value).split(",")))
-    if name == "beside":
-        return " ".join(option("--with", each) for each in str(value).split(","))
-    if name in ("write_back", "engine"):
-        return {"yes": "--write-back", "simgrid": "--simgrid"}.get(str(value), "")
-    return option(OPTIONS(name), value) if name in {*WORDS, "params", "size", "seed"} else ""
+    word, text = _SAID[name](value) if name in _SAID else (name, str(value))
+    usual = WORDS[word].usual if word in WORDS else "0"
+    return "" if text == usual or (text,) == usual else shlex.join(options(word, text))
 
 
 def _axes(rows: Sequence[Row]) -> Section:

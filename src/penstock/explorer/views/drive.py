@@ -10,7 +10,7 @@ from penstock.errors import UsageError
 from penstock.explorer import drives
 from penstock.explorer.engine import Engine
 from penstock.explorer.state import State
-from penstock.explorer.view import Column, View
+from penstock.explorer.view import View, inputs, results
 from penstock.system import remedy
 from penstock.version import __version__
 
@@ -23,6 +23,10 @@ PARTS = {
     "pcie_up_busy": "PCIe to host",
     "pcie_down_busy": "PCIe from host",
 }
+_RATES = (
+    ("bytes_per_s", "bandwidth", "B/s"), ("mean_latency_s", "mean latency", "s"),
+    ("p99_latency_s", "p99 latency", "s"),
+)  # fmt: skip
 
 
 def drive(engine: Engine, state: State) -> View:
@@ -37,21 +41,13 @@ def drive(engine: Engine, state: State) -> View:
     rows = [_row(each, engine.scan(each)) for each in of]
     channels = {f"channel_{i}": f"channel {i}" for i in range(len(engine.scan(of[0]).channel_busy))}
     source = f"penstock {__version__}: scan of drive {name}; 'penstock ssd drives {name}' has the source of every value"
-
-    def result(column: str, label: str, unit: str) -> Column:
-        return Column(name=column, label=label, unit=unit, provenance="simulated", source=source)
-
     return View(
         name="drive",
         title=f"Occupancy of drive {name}, {state.pattern} scan {ENDS[state.scan_end]}",
         columns=[
-            Column(name="drive", label="drive"),
-            Column(name="pattern", label="pattern"),
-            Column(name="queue_depth", label="queue depth", unit="1"),
-            result("bytes_per_s", "bandwidth", "B/s"),
-            result("mean_latency_s", "mean latency", "s"),
-            result("p99_latency_s", "p99 latency", "s"),
-            *(result(part, label, "share") for part, label in (PARTS | channels).items()),
+            *inputs(("drive", "drive"), ("pattern", "pattern"), ("queue_depth", "queue depth", "1")),
+            *results("simulated", source, *_RATES),
+            *results("simulated", source, *((name, label, "share") for name, label in (PARTS | channels).items())),
         ],
         rows=rows,
         command=shlex.join(drives.argv(name, state.pattern, state.queue_depth, state.scan_end)),

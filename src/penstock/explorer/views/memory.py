@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,7 @@ from penstock.explorer.asked import Asked
 from penstock.explorer.columns import short
 from penstock.explorer.engine import Engine
 from penstock.explorer.state import State
-from penstock.explorer.view import Column, View
+from penstock.explorer.view import View, inputs, results
 from penstock.machines import Machine
 from penstock.simulation.names import CLASSES
 from penstock.simulation.play import Ready, play
@@ -21,18 +22,17 @@ TENANTS = (1, 2, 4, 8)
 """Copies of the program that run at the same time."""
 MIDDLE = "hbm:16 GB"
 """The level that the second of the usual hierarchies has between the machine's own memory and the tier."""
+_USERS = (("programs", "tenants", "1"),)
 _TENANT = (
-    ("programs", "tenants", "1", False), ("tenant_slowdown", "worst tenant's slowdown", "x", True),
-    ("times_alone", "against one tenant alone", "x", True),
-    ("slowdown", "slowdown of the machine", "x", True), ("hit_ratio", "hit ratio", "share", True),
-    ("compute_s", "compute", "s", True), ("io_s", "I/O", "s", True), ("total_s", "total", "s", True),
-    ("io_bytes", "loaded", "B", True),
+    ("tenant_slowdown", "worst tenant's slowdown", "x"), ("times_alone", "against one tenant alone", "x"),
+    ("slowdown", "slowdown of the machine", "x"), ("hit_ratio", "hit ratio", "share"), ("compute_s", "compute", "s"),
+    ("io_s", "I/O", "s"), ("total_s", "total", "s"), ("io_bytes", "loaded", "B"),
 )  # fmt: skip
-_LEVEL = (
-    ("levels", "levels", None, False), ("level", "level", None, False), ("capacity_bytes", "capacity", "B", False),
-    ("policy", "policy", None, False), ("served_bytes", "served", "B", True), ("hits", "hits", "1", True),
-    ("misses", "misses", "1", True), ("evictions", "evictions", "1", True), ("channel_bytes", "channel", "B", True),
-    ("busy_s", "busy", "s", True), ("total_s", "total", "s", True), ("slowdown", "slowdown", "x", True),
+_LEVEL = (("levels", "levels"), ("level", "level"), ("capacity_bytes", "capacity", "B"), ("policy", "policy"))
+_SERVED = (
+    ("served_bytes", "served", "B"), ("hits", "hits", "1"), ("misses", "misses", "1"), ("evictions", "evictions", "1"),
+    ("channel_bytes", "channel", "B"), ("busy_s", "busy", "s"), ("total_s", "total", "s"),
+    ("slowdown", "slowdown", "x"),
 )  # fmt: skip
 
 
@@ -52,13 +52,13 @@ def _tenants(engine: Engine, state: State) -> View:
         warnings |= dict.fromkeys(said)
         rows += [{**row, "programs": count, "tenant_slowdown": _felt(row, count)} for row in found]
         rows[-1]["times_alone"] = rows[-1]["total_s"] / rows[0]["total_s"] if rows[0]["total_s"] else None
-    names = [name for name, *_ in _TENANT]
     first = rows[0]
+    source = f"penstock {__version__}: tenants that take turns, operation by operation, on {machine.title}"
     return View(
         name="tenants",
         title=f"{first['workload']} for 1 to {TENANTS[-1]} tenants of {short(machine)}",
-        columns=_columns(_TENANT, f"tenants that take turns, operation by operation, on {machine.title}"),
-        rows=[{name: row[name] for name in (*names, "provenance")} | _bounds(row) for row in rows],
+        columns=[*inputs(*_USERS), *results("simulated", source, *_TENANT)],
+        rows=[_shown(row, _USERS + _TENANT) for row in rows],
         command=asked.command(engine.library),
         warnings=list(warnings),
         notes=[
@@ -90,28 +90,23 @@ def _levels(engine: Engine, state: State) -> View:
     classes = ",".join(name for name, each in CLASSES.items() if each in question.classes)
     priced = engine.priced(replace(state, classes=classes), state.machine)
     played, warnings = play(Ready(priced=priced), question.points_on(machine))
-    names = [name for name, *_ in _LEVEL]
-    rows = []
-    for row in played:
-        of_all = {"levels": row["tier"], "total_s": row["total_s"], "slowdown": row["slowdown"]}
-        for level in row["levels"]:
-            rows.append(
-                {name: {**level, **of_all}[name] for name in names} | {"provenance": row["provenance"]} | _bounds(row)
-            )
+    source = f"penstock {__version__}: levels of memory, played on {machine.title}"
+    parts = ({**row, **level, "levels": row["tier"]} for row in played for level in row["levels"])
     return View(
         name="levels",
         title=f"Levels of memory under {priced.workload} on {short(machine)}",
-        columns=_columns(_LEVEL, f"levels of memory, played on {machine.title}"),
-        rows=rows,
+        columns=[*inputs(*_LEVEL), *results("simulated", source, *_SERVED)],
+        rows=[_shown(part, _LEVEL + _SERVED) for part in parts],
         command=asked.command(engine.library),
         warnings=list(dict.fromkeys([*priced.warnings, *warnings])),
         notes=["Fastest first; the last level holds everything. A level serves the bytes that no level above has."],
     )
 
 
-def _bounds(row: Row) -> Row:
-    """What the row says of operations without a price."""
-    return {name: row[name] for name in (UNPRICED, AT_LEAST) if row[name] is not None}
+def _shown(row: Row, columns: Iterable[tuple[str, ...]]) -> Row:
+    """The columns of a row, and what it says of operations without a price."""
+    bounds = {name: row[name] for name in (UNPRICED, AT_LEAST) if row[name] is not None}
+    return {name: row[name] for name in (*(name for name, *_ in columns), "provenance")} | bounds
 
 
 def _usual(engine: Engine, state: State, machine: Machine) -> list[str]:
@@ -121,16 +116,3 @@ def _usual(engine: Engine, state: State, machine: Machine) -> list[str]:
     middle = [] if tier.startswith("hbm") else [MIDDLE]
     found = [",".join([*own, tier]), ",".join([*own, *middle, tier])]
     return list(dict.fromkeys(found))
-
-
-def _columns(named: tuple[tuple[str, str, str | None, bool], ...], source: str) -> list[Column]:
-    return [
-        Column(
-            name=name,
-            label=label,
-            unit=unit,
-            provenance="simulated" if result else None,
-            source=f"penstock {__version__}: {source}" if result else "",
-        )
-        for name, label, unit, result in named
-    ]

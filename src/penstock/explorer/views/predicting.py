@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from penstock.explorer.bounds import TooMuch
 from penstock.explorer.columns import short
 from penstock.explorer.engine import Engine
 from penstock.explorer.state import State
-from penstock.explorer.view import Column, View
+from penstock.explorer.view import View, inputs, results
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.params.overflow import needs_another_secret
@@ -77,7 +77,7 @@ def _suggest(engine: Engine, state: State) -> View:
     return View(
         name="suggest",
         title=f"Parameter sets for {rows[0]['workload']} on {short(machine)}",
-        columns=_columns(_SETS, f"penstock {__version__}: predict suggest on {machine.title}"),
+        columns=results("predicted", f"penstock {__version__}: predict suggest on {machine.title}", *_SETS),
         rows=rows,
         command=_command("suggest", engine, state, *([] if stated else ["--security", "none"]), *ring_words),
         warnings=[text for text in found.warnings if text not in found.notes],
@@ -144,7 +144,9 @@ def _precision(engine: Engine, state: State) -> View:
     return View(
         name="precision",
         title=f"Precision of {row['workload']} at {row['params']}",
-        columns=_columns(_PRECISION, f"penstock {__version__}: predict precision, {row['draws']} draws of the noise"),
+        columns=results(
+            "predicted", f"penstock {__version__}: predict precision, {row['draws']} draws of the noise", *_PRECISION
+        ),
         rows=[row],
         command=command,
         warnings=row["warnings"],
@@ -173,8 +175,8 @@ def _predicted(engine: Engine, state: State) -> View:
         name="predict",
         title=f"Predicted run of {found.title}",
         columns=[
-            Column(name="operation", label="operation"),
-            *_columns(_PARTS, f"penstock {__version__}: predict run on {machine.title}"),
+            *inputs(("operation", "operation")),
+            *results("predicted", f"penstock {__version__}: predict run on {machine.title}", *_PARTS),
         ],
         rows=rows,
         command=_command("run", engine, state),
@@ -196,9 +198,3 @@ def _command(verb: str, engine: Engine, state: State, *options: str) -> str:
     form = ["--key-form", state.key_form] if state.key_form else []
     machine = engine.library.machine_text(state.machine)
     return shlex.join(["penstock", "predict", verb, program, "--machine", machine, *words, *options, *form])
-
-
-def _columns(named: Sequence[tuple[str, str, str]], source: str) -> list[Column]:
-    return [
-        Column(name=name, label=label, unit=unit, provenance="predicted", source=source) for name, label, unit in named
-    ]

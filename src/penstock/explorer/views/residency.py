@@ -17,7 +17,7 @@ import numpy.typing as npt
 from penstock.explorer.asked import Asked
 from penstock.explorer.engine import Engine
 from penstock.explorer.state import FILE, State
-from penstock.explorer.view import Column, View
+from penstock.explorer.view import View, inputs, results
 from penstock.simulation.caches import SizedCache
 from penstock.simulation.memory.hierarchy import Accesses, replay
 from penstock.simulation.points import Point
@@ -33,6 +33,11 @@ MOST_KEYS = 120
 """Keys that are drawn: the first that the window uses."""
 MOST_OPERATIONS = 200
 """Operations of a window that are listed one by one."""
+
+_STAY = (
+    ("first", "from operation", "1"), ("last", "to operation", "1"), ("uses", "uses", "1"), ("loads", "loads", "1"),
+    ("loaded_bytes", "loaded", "B"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -132,26 +137,11 @@ def residency(engine: Engine, state: State) -> View:
     names = trace.objects["name"].take(kept).to_pylist()
     name_of = dict(zip(kept.tolist(), names, strict=True))
     steps = engine.steps(state)
+    table = zip(*(getattr(drawn, name).tolist() for name in ("key", *(name for name, *_ in _STAY))), strict=True)
     rows = [
-        {
-            "key": name_of[key],
-            "step": steps.get(name_of[key]),
-            "first": a,
-            "last": b,
-            "uses": uses,
-            "loads": loads,
-            "loaded_bytes": moved,
-            "provenance": "simulated",
-        }
-        for key, a, b, uses, loads, moved in zip(
-            drawn.key.tolist(),
-            drawn.first.tolist(),
-            drawn.last.tolist(),
-            drawn.uses.tolist(),
-            drawn.loads.tolist(),
-            drawn.loaded_bytes.tolist(),
-            strict=True,
-        )
+        {"key": name_of[key], "step": steps.get(name_of[key]), "provenance": "simulated"}
+        | {name: value for (name, *_), value in zip(_STAY, values, strict=True)}
+        for key, *values in table
         if key in name_of
     ]
     cache = f"{state.policy.removeprefix(FILE)} cache of {format_bytes(point.hold.capacity_bytes)}"
@@ -163,18 +153,12 @@ def residency(engine: Engine, state: State) -> View:
         notes.append(f"{len(keys) - MOST_KEYS} more keys are used in this window: zoom in to see them.")
     if len(drawn) < int(np.count_nonzero((stays.last >= first) & (stays.first <= last))):
         notes.append("Stays that touch at this width are joined: zoom in to tell them apart.")
-    source = f"penstock {__version__}: the played cache; {machine.title}"
     return View(
         name="residency",
         title=f"Keys on chip, operations {first:,} to {last:,} of {len(priced):,}",
         columns=[
-            Column(name="key", label="key"),
-            Column(name="step", label="rotates by", unit="1"),
-            Column(name="first", label="from operation", unit="1", provenance="simulated", source=source),
-            Column(name="last", label="to operation", unit="1", provenance="simulated", source=source),
-            Column(name="uses", label="uses", unit="1", provenance="simulated", source=source),
-            Column(name="loads", label="loads", unit="1", provenance="simulated", source=source),
-            Column(name="loaded_bytes", label="loaded", unit="B", provenance="simulated", source=source),
+            *inputs(("key", "key"), ("step", "rotates by", "1")),
+            *results("simulated", f"penstock {__version__}: the played cache; {machine.title}", *_STAY),
         ],
         rows=rows,
         warnings=(*loaded.warnings, *warned(priced.unpriced)),

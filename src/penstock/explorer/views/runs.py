@@ -9,7 +9,7 @@ from penstock.errors import PenstockError
 from penstock.explorer.engine import Engine
 from penstock.explorer.library import BENCH_FILE
 from penstock.explorer.state import State
-from penstock.explorer.view import Column, View
+from penstock.explorer.view import View, inputs, results
 from penstock.explorer.views.bench import bench
 from penstock.explorer.views.rows import newest, result_columns, with_damage
 from penstock.explorer.views.sweep import sweep
@@ -17,8 +17,8 @@ from penstock.reports.sweep import is_sweep
 
 MOST_ROWS = 2000
 """Rows of a run that a page shows; the run's own results.csv has all of them."""
-HEADLINES = ("wall_s", "setup_s", "peak_rss_bytes")
-UNITS = {"wall_s": "s", "setup_s": "s", "peak_rss_bytes": "B"}
+_HEADINGS = (("wall_s", "wall", "s"), ("setup_s", "setup", "s"), ("peak_rss_bytes", "peak rss", "B"))
+HEADLINES = tuple(name for name, *_ in _HEADINGS)
 
 
 def runs(engine: Engine, state: State) -> View:
@@ -31,23 +31,9 @@ def runs(engine: Engine, state: State) -> View:
         name="runs",
         title=f"Runs in {library.runs}",
         columns=[
-            Column(name="run", label="run"),
-            Column(name="workload", label="workload"),
-            Column(name="size", label="size"),
-            Column(name="params", label="parameters"),
-            Column(name="started", label="started"),
-            Column(name="sort", label="sort"),
-            Column(name="state", label="state"),
-            *(
-                Column(
-                    name=name,
-                    label=name.rpartition("_")[0].replace("_", " "),
-                    unit=UNITS[name],
-                    provenance="measured",
-                    source="the run's results.parquet",
-                )
-                for name in HEADLINES
-            ),
+            *inputs(("run", "run"), ("workload", "workload"), ("size", "size"), ("params", "parameters")),
+            *inputs(*((name, name) for name in ("started", "sort", "state"))),
+            *results("measured", "the run's results.parquet", *_HEADINGS),
         ],
         rows=rows,
         warnings=damage,

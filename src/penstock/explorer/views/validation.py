@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.errors import UsageError
 from penstock.explorer.engine import Engine
 from penstock.explorer.state import State
-from penstock.explorer.view import Column, View
+from penstock.explorer.view import View, inputs, results
 
 ERRORS = {
     "mean_abs_error": "mean |error|", "median_abs_error": "median", "p90_abs_error": "p90", "worst_abs_error": "worst",
@@ -31,14 +31,8 @@ def validation(engine: Engine, state: State) -> View:
         name="validation",
         title=f"Predictions against measurements, {name}",
         columns=[
-            Column(name="protocol", label="protocol"),
-            Column(name="application", label="application"),
-            Column(name="model", label="model"),
-            Column(name="n", label="predictions", unit="1"),
-            *(
-                Column(name=each, label=label, unit="share", provenance="predicted", source=source)
-                for each, label in ERRORS.items()
-            ),
+            *inputs(*((name, name) for name in ("protocol", "application", "model")), ("n", "predictions", "1")),
+            *results("predicted", source, *((name, label, "share") for name, label in ERRORS.items())),
         ],
         rows=rows,
         notes=["Errors of predictions of what the model was not fitted to; each protocol says what was held out."],
