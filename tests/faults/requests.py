@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -163,17 +163,16 @@ def explorer(root: Path, folder: Path, number: int) -> web.Site:
     hidden = (CANARY.encode(), b"root:x:0:0")
     site = web.Site(server, port_in(server.out.read_text()), {}, [], hidden)
     choices = json.loads(_ask(site, "/api/catalogue"))
-    from penstock.explorer.state import State
-
     lists = {"workload": "workloads", "machine": "machines", "other": "machines", "tier": "tiers",
     "network": "networks",
              "mode": "modes", "policy": "policies", "partition": "partitions", "classes": "classes", "hold": "holds",
              "drive": "drives", "pattern": "patterns", "scan_end": "scan_ends", "run": "runs", "other_run": "runs",
              "params": "params"}  # fmt: skip
-    for each in fields(State):
-        found = choices.get(lists.get(each.name, ""), [])
+    known = {word["name"]: word["known"] for word in choices["words"]}
+    for setting, usual in choices["defaults"].items():
+        found = choices.get(lists.get(setting, ""), known.get(setting, []))
         names = [one["name"] if isinstance(one, dict) else one for one in found]
-        site.names[each.name] = names or [str(each.default)]
+        site.names[setting] = names or [usual]
     site.views = choices["views"]
     done = ["plain", *(name for name in ("sweep", "analyzed") if (root / name).is_dir())]
     question = "workload=inner-product&params=openfhe-demo"

@@ -93,7 +93,7 @@ def test_words_without_a_control_change_the_rows_of_a_page(engine):
     assert show(engine, "whatif", rings).rows[0]["total_s"] != show(engine, "whatif", eight).rows[0]["total_s"]
     with pytest.raises(UsageError, match="schedules the operations of one host"):
         show(engine, "hosts", replace(SMALL, more=(("inside", "schedule"),)))
-    with pytest.raises(UsageError, match="does not say what is read again"):
+    with pytest.raises(UsageError, match=r"what is read again: .* give cache=1 GiB"):
         show(engine, "slowdown", replace(SMALL, classes="ciphertexts", more=(("write_back", "yes"),)))
 
 
@@ -113,6 +113,8 @@ def test_the_levels_view_takes_what_changes_levels(engine):
     assert [each["served_bytes"] for each in view.rows] == [each["served_bytes"] for each in row["levels"]]
     assert {each["total_s"] for each in view.rows} == {row["total_s"]}
     assert "--share plaintexts=hbm:1 GB" in view.command.replace("'", "")
+    usual = show(engine, "levels", replace(state, levels="", more=more[:1]))
+    assert {each["levels"] for each in usual.rows} == {"on-chip+hbm+pcie5"}
     with pytest.raises(UnknownName, match="did you mean 'exclusive'"):
         State.from_query({"inclusion": "exclusiv"})
 

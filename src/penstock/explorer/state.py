@@ -115,11 +115,11 @@ class State:
                 raise UsageError(f"{name} {getattr(self, name)}: it lies between 1 and {most}")
         if not 0 <= self.first <= MAX_OPERATIONS or not 0 <= self.last <= MAX_OPERATIONS:
             raise UsageError(f"operations {self.first} to {self.last}: numbers of operations are not negative")
-        for word in SETTINGS.taken():
-            text = self.text(word.name)
-            if word.registry and word.takes != "list" and text and not text.startswith(FILE):
+        for name, text in self.to_query().items():
+            word = _WORDS.get(name)
+            if word is not None and word.registry and word.takes != "list" and text and not text.startswith(FILE):
                 # A name, never a path; a topology has its parameters after a colon.
-                one_of(word.name.replace("_", " "), text.partition(":")[0], word.known())
+                one_of(name.replace("_", " "), text.partition(":")[0], word.known())
         if is_own(self.prefetch) and not self.prefetch.startswith(FILE):
             raise UnknownName("prefetch", self.prefetch, PREFETCHES)
         words = {**self.words(), **self.loads_ahead(), "cache": (self.cache,), "hit_ratio": (self.hit_ratio,)}
@@ -182,7 +182,8 @@ class State:
 
 FLAGS = ("no", "yes")
 """Values of a word that is said or not."""
-MORE = {SETTINGS(word.name): word for word in SETTINGS.taken() if SETTINGS(word.name) not in State.__slots__}
+_WORDS = {SETTINGS(word.name): word for word in SETTINGS.taken()}
+MORE = {name: word for name, word in _WORDS.items() if name not in State.__slots__}
 """The words of `State.more`, by setting."""
 
 

@@ -269,6 +269,8 @@ class Spelling:
         """A word with its value, as an example to copy."""
         if self.front == "option":
             return f"{self(word)} {','.join(values)}" if " " not in values[0] else f"{self(word)} '{values[0]}'"
+        if self.front == "setting":
+            return f"{self(word)}={','.join(values)}"
         written = ", ".join(f'"{value}"' for value in get_args(values) or values)
         return f"{self(word)} = {written}" if len(values) == 1 else f"{self(word)} = [{written}]"
 

@@ -15,6 +15,7 @@ from penstock.machines import Machine
 from penstock.simulation.names import CLASSES
 from penstock.simulation.play import Ready, play
 from penstock.simulation.rows import Row
+from penstock.simulation.words import OF_LEVELS
 from penstock.unpriced import AT_LEAST, UNPRICED
 from penstock.version import __version__
 
@@ -114,5 +115,6 @@ def _usual(engine: Engine, state: State, machine: Machine) -> list[str]:
     tier = engine.tier_text(state)
     own = ["on-chip"] if machine.on_chip_bytes else []
     middle = [] if tier.startswith("hbm") else [MIDDLE]
-    found = [",".join([*own, tier]), ",".join([*own, *middle, tier])]
-    return list(dict.fromkeys(found))
+    usual = [",".join([*own, tier]), ",".join([*own, *middle, tier])]
+    changed = any(state.text(word) for word in OF_LEVELS)  # words that may name the level between
+    return usual[1:] if changed else list(dict.fromkeys(usual))
