@@ -115,7 +115,7 @@ def choices(engine: Engine) -> dict[str, Any]:
 
 
 def _choice(name: str, word: Word) -> dict[str, Any]:
-    """A word that has no control of its own on the page. `only`: other values than the known ones are refused."""
+    """A word without a control on the page. `only`: other values than the known ones are refused."""
     flag = word.takes == "flag"
     return {
         "name": name, "label": name.replace("_", " "), "help": word.text(), "usual": usual(word), "unit": word.unit,

@@ -69,7 +69,7 @@ class Asked:
         return self.hosts != (1,)
 
     def words(self, library: Library) -> dict[str, Any]:
-        """The words of the question, as `Words` has them, texts only, without those that say what goes unsaid.
+        """The words of the question, as `Words` has them, texts only. The usual values are left out.
 
         Raises: UnknownName: no such machine, tier, network or file of the start.
         """

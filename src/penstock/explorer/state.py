@@ -98,7 +98,7 @@ class State:
     """The window of operations of the residency view, `first` to `last`; `last` 0: to the end."""
     last: int = 0
     more: tuple[tuple[str, str], ...] = ()
-    """The other words of the question that are not the usual ones, each with its value; by setting."""
+    """The other words of the question with unusual values: (setting, value), by name."""
 
     def __post_init__(self) -> None:
         for what, name, known in (

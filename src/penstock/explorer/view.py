@@ -30,7 +30,7 @@ class Column:
 
 
 def inputs(*named: tuple[str, ...]) -> list[Column]:
-    """Columns that are no results: name and label, and a unit where they are numbers."""
+    """Input columns: name and label, and a unit of numbers."""
     return [Column(name=name, label=label, unit=unit[0] if unit else None) for name, label, *unit in named]
 
 

@@ -105,7 +105,7 @@ def _levels(engine: Engine, state: State) -> View:
 
 
 def _shown(row: Row, columns: Iterable[tuple[str, ...]]) -> Row:
-    """The columns of a row, and what it says of operations without a price."""
+    """The columns of a row, and its bounds where operations have no price."""
     bounds = {name: row[name] for name in (UNPRICED, AT_LEAST) if row[name] is not None}
     return {name: row[name] for name in (*(name for name, *_ in columns), "provenance")} | bounds
 
