@@ -196,25 +196,18 @@ class QueueRun:
         finally:
             self.recorded, self.figures = pool.recorded(), pool.snapshot(0)
             pool.close()
-        places = {each.spec.job: (at, each) for at, each in enumerate(jobs)}
+        places = {each.spec.job: at for at, each in enumerate(jobs)}
         records = {each.spec.job: each for each in self.recorded.jobs}
         before = dict.fromkeys(("read_bytes", "evictions"), 0)
         for job, error, now, figures in heard:
-            position, prepared = places[job]
             record = records.get(job)
             begun_s, ended_s = _times(record, now)
-            self.ended.append(
-                Ended(
-                    prepared=prepared,
-                    position=position,
-                    error=error,
-                    begun_s=begun_s,
-                    ended_s=ended_s,
-                    read_bytes=figures["read_bytes"] - before["read_bytes"],
-                    evictions=figures["evictions"] - before["evictions"],
-                    figures={} if record is None else record.figures,
-                )
-            )
+            read_bytes, evictions = (figures[name] - before[name] for name in ("read_bytes", "evictions"))
+            ended = Ended(
+                prepared=jobs[places[job]], position=places[job], error=error, begun_s=begun_s, ended_s=ended_s,
+                read_bytes=read_bytes, evictions=evictions, figures={} if record is None else record.figures,
+            )  # fmt: skip
+            self.ended.append(ended)
             before = figures
         # The first package is compiled, and the evaluator has its tables.
         self.begun_s = min((each.begun_s for each in self.ended), default=time.monotonic())

@@ -27,14 +27,10 @@ from penstock.system.host import installed_memory_bytes
 from penstock.system.own_file import is_own, one_at_a_time
 from penstock.traces.schema import Trace, TraceMeta
 
-_KEPT_UNDER_BUDGET = 1
-"""As `KEPT_CIPHERTEXTS`, for runs that save memory: not even their inputs stay."""
 _KEYS_OF_MEMORY = 0.5
 """Of a budget for all memory: so much is assumed for keys where a plan of refreshes is chosen."""
 _MEMORY_OF_KEYS = 0.4
 """Of the machine's memory: whole keys may take so much before a plan of fewer keys is preferred."""
-_WAKING_SHARE = 0.05
-"""Of all operations: so many before the first decryption a client that rests is woken."""
 
 
 def record_native(

@@ -164,9 +164,7 @@ class QueueTime:
 
     total_s: float
     compute_s: float
-    io_s: float
     read_bytes: int
-    hits: int
     misses: int
 
 
@@ -198,7 +196,7 @@ def time_of(
     played = replay(Accesses.one_each(objects, sizes), cache)
     read_bytes, computing_s, keyless_s = int(played.miss_bytes), sum(seconds), sum(compute_s) - sum(seconds)
     if bound:
-        total_s, io_s = reading.least_s(sum(compute_s), read_bytes), read_bytes / reading.bytes_per_s
+        total_s = reading.least_s(sum(compute_s), read_bytes)
     else:
         mode: Mode = "serial" if policy == "lru" else "overlap"
         if policy == "lru" or not computing_s:
@@ -213,12 +211,7 @@ def time_of(
             prefetch_depth=None,
             prefetch_buffer_bytes=budget_bytes if mode == "overlap" else None,
         )
-        total_s, io_s = line.total_s + keyless_s, line.io_s
+        total_s = line.total_s + keyless_s
     return QueueTime(
-        total_s=total_s,
-        compute_s=sum(compute_s),
-        io_s=io_s,
-        read_bytes=read_bytes,
-        hits=int(played.hits),
-        misses=int(played.misses),
+        total_s=total_s, compute_s=sum(compute_s), read_bytes=read_bytes, misses=int(played.misses)
     )
