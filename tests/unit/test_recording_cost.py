@@ -12,7 +12,7 @@ from imagined_cpu import params_of, ran, sweep
 from penstock.errors import MachineError
 from penstock.fit.fit import fit_machine
 from penstock.fit.measurements import Measurement
-from penstock.fit.record_cost import UNIFORM, fit_recording
+from penstock.fit.program_costs import UNIFORM, fit_recording
 from penstock.machines import assumptions, load_machine
 from penstock.machines.figure import Evidence, Figure
 from penstock.machines.record_cost import RecordingModel

@@ -17,8 +17,6 @@ import numpy.typing as npt
 
 from penstock.errors import MachineError
 from penstock.fit.calibration import Labels, factors_of, fit_calibration
-from penstock.fit.client import fit_client
-from penstock.fit.cold import fit_cold
 from penstock.fit.cpu import (
     MEASURES,
     NOMINAL_COST,
@@ -35,7 +33,7 @@ from penstock.fit.cpu import (
 )
 from penstock.fit.heldout import Timed, Uncertainty, uncertainty
 from penstock.fit.measurements import Measurement, of_reading
-from penstock.fit.record_cost import PREFIX, fit_recording
+from penstock.fit.program_costs import PREFIX, fit_client, fit_cold, fit_recording
 from penstock.fit.regression import Floats
 from penstock.machines.catalogue import FITTED_MACHINE
 from penstock.machines.figure import Evidence, Figure
