@@ -17,7 +17,7 @@ from penstock.machines.drives import drive_names, load_drive
 from penstock.params import catalogue as sets
 from penstock.params.ckks import CkksParameters
 from penstock.params.rlwe import KeyForm, form_of
-from penstock.params.sizes import set_row, size_report
+from penstock.params.sizes import size_report
 from penstock.simulation.caches import POLICIES
 from penstock.simulation.names import one_of
 from penstock.traces import is_trace_file
@@ -176,7 +176,7 @@ def _drives() -> list[Row]:
 def _parameters() -> list[Row]:
     rows = []
     for each in map(sets.get, sets.names()):
-        row = set_row(each)
+        row = sets.set_row(each)
         size = f"N = 2^{each.ring_dim.bit_length() - 1}, {each.num_q}+{each.num_p} limbs"
         rows.append({"name": row.pop("name"), "description": size, **row})
     return rows

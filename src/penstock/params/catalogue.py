@@ -10,10 +10,12 @@ import hashlib
 import re
 from functools import cache
 from importlib import resources
+from typing import Any
 
 from penstock.errors import ParamsError, UnknownName
 from penstock.params.ckks import CkksParameters
-from penstock.params.spec import CkksSpec, spec_of
+from penstock.params.sizes import size_report
+from penstock.params.spec import CkksSpec, modulus_bits, spec_of
 from penstock.params.variation import varied
 from penstock.system import toml
 
@@ -114,3 +116,17 @@ def adopt(params: CkksParameters) -> str:
 @cache
 def _built(written: CkksSpec) -> CkksParameters:
     return written.build()
+
+
+def set_row(params: CkksParameters) -> dict[str, Any]:
+    """A parameter set as a row of a list: its shape, its security in bits, and the bytes of one key and ciphertext."""
+    sizes = size_report(params)
+    names = ("library", "ring_dim", "slots", "depth", "num_q", "num_p", "dnum", "scale_bits")
+    return {
+        "name": params.name,
+        **{name: getattr(params, name) for name in names},
+        "scaling": params.scaling.value,
+        "log_qp": modulus_bits(params)[1],
+        "security_bits": params.security_bits,
+        **{name: sizes[name] for name in ("rotation_key_bytes", "ciphertext_bytes")},
+    }

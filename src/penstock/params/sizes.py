@@ -13,10 +13,8 @@ from typing import Any, Protocol
 
 from penstock.errors import ParamsError, UsageError
 from penstock.operations import RELIN_KEY, rotation_key
-from penstock.params.ckks import CkksParameters
 from penstock.params.primes import openfhe_primes
 from penstock.params.rlwe import KeyForm, RlweParameters
-from penstock.params.spec import modulus_bits
 from penstock.units import WORD_BYTES
 from penstock.unpriced import bounded
 
@@ -132,20 +130,6 @@ def bytes_by_form(
         for form, size in found.items()
     ]
     return [bounded(row, whole, ("stored_key_bytes",), ("ratio_to_full",)) for row in rows] if whole else rows
-
-
-def set_row(params: CkksParameters) -> dict[str, Any]:
-    """A parameter set as a row of a list: its shape, its security in bits, and the bytes of one key and ciphertext."""
-    sizes = size_report(params)
-    names = ("library", "ring_dim", "slots", "depth", "num_q", "num_p", "dnum", "scale_bits")
-    return {
-        "name": params.name,
-        **{name: getattr(params, name) for name in names},
-        "scaling": params.scaling.value,
-        "log_qp": modulus_bits(params)[1],
-        "security_bits": params.security_bits,
-        **{name: sizes[name] for name in ("rotation_key_bytes", "ciphertext_bytes")},
-    }
 
 
 def size_report(

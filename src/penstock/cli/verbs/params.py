@@ -14,11 +14,9 @@ from penstock.cli.lazy import NamedVerbs
 from penstock.cli.options import key_form_option, seed_option, size_option
 from penstock.cli.output import Own, draw_rows, emit, format_option, table_of
 from penstock.errors import UsageError
-from penstock.hall.catalogues import sizes
 from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.params.rlwe import KeyForm
-from penstock.params.sizes import set_row
 from penstock.params.spec import modulus_bits
 from penstock.units import format_bytes
 from penstock.unpriced import shown_total
@@ -50,7 +48,7 @@ def list_sets(output_format: str) -> None:
       penstock params list --format json
     """
     sets = [catalogue.get(name) for name in catalogue.names()]
-    rows = [set_row(params) for params in sets]
+    rows = [catalogue.set_row(params) for params in sets]
     emit(rows, output_format, table=lambda console: _draw_list(console, rows, {each.name: each for each in sets}))
 
 
@@ -104,6 +102,8 @@ def size(
       penstock params size openfhe-bootstrap --workload bootstrapping --key-form seeded+truncated
       penstock params size model.pkg
     """
+    from penstock.hall.catalogues import sizes
+
     if name.endswith(".pkg"):
         from penstock.workloads import packaged
 
