@@ -32,19 +32,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.simulation.memory.hierarchy import (
-    POLICIES,
-    Accesses,
-    Mode,
-    Pace,
-    Rates,
-    Replay,
-    SizedCache,
-    play_many,
-    replay,
-)
+from penstock.simulation.accesses import Accesses
+from penstock.simulation.caches import POLICIES, SizedCache
+from penstock.simulation.memory.hierarchy import Mode, Pace, Rates, Replay, play_many, replay
 from penstock.simulation.memory.levels import Hierarchy, Level
 from penstock.simulation.memory.levels_replay import replay_levels
+from penstock.simulation.memory.prefetch import Prefetch
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from twins import engine as oracle
@@ -230,7 +223,7 @@ def measure_time(trace: Zipf, runs: int) -> Iterator[dict[str, Any]]:
         points = [Pace(tier=tier, mode=mode)] * 8
         cpu_s, _ = samples(partial(total_s, compute_s, kept, points), runs)
         yield row(mode, "penstock engine", n * len(points), "operations", cpu_s, None)
-    perfect = [Pace(tier=tier, mode="overlap", prefetch_depth=None, prefetch_buffer_bytes=64 * OBJECT_BYTES)] * 2
+    perfect = [Pace(tier=tier, mode="overlap", prefetch=Prefetch(None, 64 * OBJECT_BYTES))] * 2
     cpu_s, _ = samples(partial(total_s, compute_s, kept, perfect), runs)
     yield row("prefetch", "penstock engine", n * len(perfect), "operations", cpu_s, None)
 

@@ -59,7 +59,9 @@ def make_inputs(folder: Path) -> None:
 
 def simulation(policy: str, inputs: Path, _scratch: Path) -> Call:
     """Play a Zipf trace, one access an operation, through a cache of a tenth of its objects."""
-    from penstock.simulation.memory.hierarchy import Accesses, SizedCache, replay
+    from penstock.simulation.accesses import Accesses
+    from penstock.simulation.caches import SizedCache
+    from penstock.simulation.memory.hierarchy import replay
 
     objects = np.load(inputs / "objects.npy")
     accesses = Accesses.one_each(objects, np.full(len(objects), OBJECT_BYTES))

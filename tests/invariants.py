@@ -15,6 +15,7 @@ import numpy as np
 
 from penstock.machines.drives import Drive
 from penstock.machines.networks import Network
+from penstock.simulation.caches import SizedCache
 from penstock.simulation.cluster.collectives import AllGather, Broadcast, Collective, Pattern, ReduceScatter
 from penstock.simulation.cluster.flows import link_bytes
 from penstock.simulation.cluster.spec import Cluster
@@ -25,11 +26,9 @@ from penstock.simulation.inside.schedule import Placed, Schedule
 from penstock.simulation.instorage.drive import DriveRates
 from penstock.simulation.instorage.policies import HostPolicy, Passes
 from penstock.simulation.instorage.queries import CLOSED_FORM, Answered
-from penstock.simulation.memory.hierarchy import Replay, SizedCache, Tier, Timeline
+from penstock.simulation.memory.hierarchy import Replay, Result, Tier
 from penstock.simulation.memory.levels import EXCLUSIVE
 from penstock.simulation.memory.levels_replay import LevelsReplay
-from penstock.simulation.memory.levels_time import LevelsTimeline, decoding
-from penstock.simulation.rows import Result
 from penstock.simulation.servers.fleet import Fleet
 from penstock.simulation.servers.play import Played
 from penstock.simulation.servers.stream import Stream
@@ -155,22 +154,19 @@ def of_replay(got: Replay, needs: Mapping[int, int]) -> Broken:
         yield from _same("loads of accesses", int(got.access_miss_bytes.sum()), got.miss_bytes)
 
 
-def of_timeline(got: Timeline, tier: Tier, decode_bytes_per_s: float | None) -> Broken:
+def of_timeline(got: Result, mode: str, tier: Tier, decode_bytes_per_s: float | None) -> Broken:
     """A program through one cache over one tier."""
     for what, busy in (("compute", got.compute_s), ("channel", got.io_s), ("decoding", got.decode_s)):
-        yield from _most(f"{got.mode}: busy time of {what}", busy, got.total_s)
-    yield from _same("computing and stalls", got.compute_s + got.stall_s, got.total_s)
+        yield from _most(f"{mode}: busy time of {what}", busy, got.total_s)
     yield from _most("bytes of the tier", got.io_bytes, tier.bandwidth_bytes_per_s * got.io_s)
     if decode_bytes_per_s is not None:
         yield from _same("decoded bytes", got.io_bytes, decode_bytes_per_s * got.decode_s)
     yield from _most("total", got.total_s, got.compute_s + got.io_s + got.decode_s)
-    if got.mode == "serial":
+    if mode == "serial":
         yield from _same("serial parts", got.total_s, got.compute_s + got.io_s + got.decode_s)
-    if got.schedule is not None:
-        named = got.schedule
-        yield from _in_turn("channel", named.io_start_s, named.io_end_s, got.total_s)
-        yield from _in_turn("decoding", named.decode_start_s, named.decode_end_s, got.total_s)
-        yield from _in_turn("compute", named.compute_start_s, named.compute_end_s, got.total_s)
+    for stage in got.stages:
+        yield from _in_turn(stage.name, stage.start_s, stage.end_s, got.total_s)
+        yield from _same(f"idle time of {stage.name}", stage.busy_s + stage.idle_s, got.total_s)
 
 
 def _in_turn(what: str, start_s: Any, end_s: Any, total_s: float) -> Broken:
@@ -212,24 +208,24 @@ def of_levels(got: LevelsReplay, sizes: Sequence[int]) -> Broken:
             yield from _most(f"written over {name} and not above", load.written_bytes, loads[i - 1].written_bytes)
 
 
-def of_levels_time(got: LevelsTimeline) -> Broken:
+def of_levels_time(got: Result, loaded: LevelsReplay, mode: str) -> Broken:
     """The time of this."""
     for stage in got.stages:
-        yield from _most(f"{got.mode}: busy time of {stage.name}", stage.busy_s, got.total_s)
+        yield from _most(f"{mode}: busy time of {stage.name}", stage.busy_s, got.total_s)
         yield from _same(f"idle time of {stage.name}", stage.busy_s + stage.idle_s, got.total_s)
         if stage.start_s is not None:
             yield from _in_turn(stage.name, stage.start_s, stage.end_s, got.total_s)
     yield from _most("total", got.total_s, sum(stage.busy_s for stage in got.stages))
-    if got.mode == "serial":
+    if mode == "serial":
         yield from _same("serial parts", got.total_s, sum(stage.busy_s for stage in got.stages))
-    for load in got.replay.loads:
-        busy, level = got.busy_s(load.level.name), load.level
+    for load, row in zip(loaded.loads, got.levels or (), strict=True):
+        busy, level = row["busy_s"], load.level
         if level.is_timed:
             taken = load.channel_bytes / level.channel.bandwidth_bytes_per_s
             taken += load.written_bytes / level.write_channel.bandwidth_bytes_per_s
             yield from _most(f"bytes over {level.name}", taken, busy)
         if level.decode_bytes_per_s is not None:
-            decoded = got.busy_s(decoding(level.name)) * level.decode_bytes_per_s
+            decoded = row["decode_s"] * level.decode_bytes_per_s
             yield from _same(f"bytes decoded from {level.name}", load.channel_bytes, decoded)
 
 

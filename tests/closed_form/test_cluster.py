@@ -32,8 +32,8 @@ from penstock.simulation.cluster.program import ClusterProgram, prepare
 from penstock.simulation.cluster.spec import Cluster
 from penstock.simulation.cluster.topology import build
 from penstock.simulation.memory.hierarchy import Pace
-from penstock.simulation.play import Ready, play, simulate
-from penstock.simulation.points import Point
+from penstock.simulation.play import play, simulate
+from penstock.simulation.question import Point
 from penstock.traces.schema import Trace, TraceMeta
 from twins.laws import play_cluster, rplp_star_seconds
 
@@ -357,8 +357,8 @@ def test_by_digit_every_host_loads_the_key_of_one_digit(shallow):
 def test_a_program_without_operations_takes_no_time_on_any_number_of_hosts(trace, name):
     empty = prepare(Trace(trace.meta, trace.operations.slice(0, 0), trace.objects), load_machine("sharp"))
     cluster = Cluster(hosts=2, network=ETHERNET, partition=name)
-    point = Point(hold=NoCache(), pace=Pace(tier=TIERS[0]), cluster=cluster)
-    rows, warnings = play(Ready(priced=empty.priced, on_hosts=empty), [point])
+    point = Point(hold=NoCache(), tier=TIERS[0], cluster=cluster)
+    rows, warnings = play(empty, [point])
     assert warnings == []
     assert (rows[0]["total_s"], rows[0]["sent_bytes"]) == (0, 0)
     assert rows[0]["speedup"] == rows[0]["programs"]

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.simulation.memory.hierarchy import Accesses, Belady, ForcedHitRatio, Lru, Optimal, SizedCache, replay
+from penstock.simulation.accesses import Accesses
+from penstock.simulation.caches import Belady, ForcedHitRatio, Lru, Optimal, SizedCache
+from penstock.simulation.memory.hierarchy import replay
 
 KEY_BYTES = 100
 

@@ -7,19 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.simulation.memory.hierarchy import (
-    Accesses,
-    ForcedHitRatio,
-    Lru,
-    NoCache,
-    Pace,
-    Rates,
-    Timeline,
-    play_many,
-    play_replay,
-    replay,
-)
-from twins.laws import play
+from penstock.simulation.accesses import Accesses
+from penstock.simulation.caches import ForcedHitRatio, Lru, NoCache
+from penstock.simulation.memory.hierarchy import Pace, Rates, Result, play_many, replay
+from penstock.simulation.memory.prefetch import Prefetch
+from twins.laws import play, play_one
 
 EXACT = 1e-12
 RATE = st.floats(1e8, 1e13)
@@ -57,13 +49,13 @@ def test_the_study_s_resnet20_slowdowns_follow_from_its_bytes_a_second(bandwidth
 
 def uniform(
     n: int, compute_s: float, io_s: float, *, mode: str, depth: int = 1, decode_s: float = 0.0, latency_s: float = 0.0
-) -> Timeline:
+) -> Result:
     """n equal operations; the transfer time is made of bytes alone unless there is a latency."""
     size = 1_000_000
     kept = replay(Accesses.one_each(range(n), [size] * n), NoCache())
     tier = Rates(bandwidth_bytes_per_s=size / (io_s - latency_s), latency_s=latency_s)
     decode = size / decode_s if decode_s else None
-    return play_replay([compute_s] * n, kept, tier, mode=mode, decode_bytes_per_s=decode, prefetch_depth=depth)  # type: ignore[arg-type]
+    return play_one([compute_s] * n, kept, tier, mode=mode, decode_bytes_per_s=decode, prefetch_depth=depth)  # type: ignore[arg-type]
 
 
 @given(n=st.integers(1, 80), compute_s=SECONDS, io_s=SECONDS, depth=st.integers(1, 5))
@@ -99,7 +91,7 @@ def test_bound_is_the_busiest_resource_and_serial_the_sum(
     assert bound.total_s == pytest.approx(n * max(compute_s, io_s, decode_s), rel=EXACT)
     serial = uniform(n, compute_s, io_s, mode="serial", decode_s=decode_s)
     assert serial.total_s == pytest.approx(n * (compute_s + io_s + decode_s), rel=EXACT)
-    assert serial.stall_s == pytest.approx(n * (io_s + decode_s), rel=EXACT)
+    assert serial.total_s - serial.compute_s == pytest.approx(n * (io_s + decode_s), rel=EXACT)
 
 
 def test_latency_is_paid_once_a_miss() -> None:
@@ -123,7 +115,7 @@ def test_overlap_lies_between_bound_and_serial_and_gains_with_depth(
     tier = Rates(bandwidth_bytes_per_s=bandwidth)
     depths = [0, 1, 2, 3, len(sizes), len(sizes) + 1]
     points = [Pace(tier=tier, mode="serial", decode_bytes_per_s=decode)]
-    points += [Pace(tier=tier, mode="overlap", decode_bytes_per_s=decode, prefetch_depth=d) for d in depths]
+    points += [Pace(tier=tier, mode="overlap", decode_bytes_per_s=decode, prefetch=Prefetch(d)) for d in depths]
     points += [Pace(tier=tier, mode="bound", decode_bytes_per_s=decode)]
     serial, *overlap, bound = [timeline.total_s for timeline in play_many(compute, kept, points)]
     assert overlap[0] == serial

@@ -9,22 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.simulation.memory.hierarchy import (
-    POLICIES,
-    Accesses,
-    Cache,
-    ForcedHitRatio,
-    Lru,
-    Mode,
-    NoCache,
-    Optimal,
-    Rates,
-    SizedCache,
-    replay,
-)
+from penstock.simulation.accesses import Accesses
+from penstock.simulation.caches import POLICIES, Cache, ForcedHitRatio, Lru, NoCache, Optimal, SizedCache
+from penstock.simulation.memory.hierarchy import Mode, Rates, replay
 from penstock.simulation.memory.levels import Hierarchy, Level
 from penstock.simulation.memory.levels_replay import replay_levels
 from penstock.simulation.memory.levels_time import play_levels
+from penstock.simulation.memory.prefetch import Prefetch
 from twins.laws import play
 
 ROWS = st.lists(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 20)), max_size=4), max_size=30)
@@ -63,15 +54,15 @@ def test_a_cache_over_one_level_is_a_cache_over_a_tier(
     )
     hierarchy = Hierarchy((Level(name="chip", cache=cache), Level(name="tier", tier=TIER, decode_bytes_per_s=decode)))
     loaded = replay_levels(accesses, hierarchy)
-    two = play_levels(compute, loaded, mode=mode, prefetch_depth=depth, prefetch_buffer_bytes=buffer)
+    two = play_levels(compute, loaded, mode=mode, prefetch=Prefetch(depth, buffer))
     # A forced hit ratio scales sums in another order.
     exact = 1e-15 if isinstance(cache, ForcedHitRatio) else 0.0
     assert two.total_s == pytest.approx(one.total_s, rel=exact)
     assert (two.compute_s, two.decode_s) == (one.compute_s, pytest.approx(one.decode_s, rel=exact))
     assert two.io_s == pytest.approx(one.io_s, rel=exact)
     assert loaded.waited_for.channel_bytes == pytest.approx(one.io_bytes)
-    assert two.io_energy_j == pytest.approx(one.io_energy_j)
-    assert loaded.byte_hit_ratio == pytest.approx(one.replay.byte_hit_ratio)
+    assert two.energy_j == pytest.approx(one.energy_j)
+    assert loaded.byte_hit_ratio == pytest.approx(one.hit_ratio)
 
 
 @given(
@@ -141,12 +132,12 @@ def test_three_levels_by_hand() -> None:
     assert [load.served_bytes for load in got.loads] == [100, 0, 500]
     assert got.loads[2].operation_bytes.tolist() == [100, 100, 100, 100, 0, 100]
     played = play_levels([1.0] * 6, got)
-    assert (played.busy_s("memory"), played.busy_s("drive")) == (5.0, 55.0)
-    assert (played.total_s, played.stall_s, played.io_s) == (66.0, 60.0, 60.0)
-    assert played.level_energy_j == (0.0, 500.0, 2500.0)
+    assert [row["busy_s"] for row in played.levels or ()] == [0.0, 5.0, 55.0]
+    assert (played.total_s, played.stages[-1].idle_s, played.io_s) == (66.0, 60.0, 60.0)
+    assert [row["energy_j"] for row in played.levels or ()] == [0.0, 500.0, 2500.0]
     assert [stage.name for stage in played.stages] == ["drive", "memory", "compute"]
     # With everything under way at once, the drive is busy all the time, and the last object passes memory and compute.
-    ahead = play_levels([1.0] * 6, got, mode="overlap", prefetch_depth=None, timeline=True)
+    ahead = play_levels([1.0] * 6, got, mode="overlap", prefetch=Prefetch(None), timeline=True)
     assert ahead.total_s == 55.0 + 1.0 + 1.0
     assert ahead.stages[0].start_s is not None
     assert ahead.stages[0].start_s.tolist() == [0.0, 11.0, 22.0, 33.0, 44.0, 44.0]

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from penstock.machines import load_machine, load_tier
 from penstock.machines.networks import load_network
 from penstock.running import trace_workload
+from penstock.simulation.accesses import Accesses
 from penstock.simulation.caches import POLICIES, Cache, ForcedHitRatio, Lru, NoCache, SizedCache
 from penstock.simulation.cluster.spec import Cluster
 from penstock.simulation.engine import SimulationInputError
-from penstock.simulation.memory.hierarchy import Accesses, replay
+from penstock.simulation.memory.hierarchy import replay
 from penstock.simulation.memory.levels import INCLUSIONS, Hierarchy, Level
 from penstock.simulation.memory.levels_replay import LevelsReplay, replay_levels
 from penstock.simulation.play import simulate

@@ -10,8 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import UnknownName, UsageError
+from penstock.simulation.accesses import Accesses
+from penstock.simulation.caches import ForcedHitRatio, Lru, NoCache, SizedCache
 from penstock.simulation.engine import _engine
-from penstock.simulation.memory.closed_form import (
+from penstock.simulation.memory.hierarchy import Rates, replay
+from penstock.simulation.memory.levels import Hierarchy, Level
+from penstock.simulation.memory.levels_replay import replay_levels
+from penstock.simulation.memory.levels_time import play_levels
+from penstock.simulation.memory.prefetch import Prefetch
+from penstock.simulation.memory.serial_law import required_hit_ratio, serial_slowdown
+from twins.laws import balance_bytes_per_s, cycle_hits, play_one
+from twins.roofline import (
     Channel,
     Load,
     Roofline,
@@ -19,21 +28,6 @@ from penstock.simulation.memory.closed_form import (
     roofline,
     under_way,
 )
-from penstock.simulation.memory.hierarchy import (
-    Accesses,
-    ForcedHitRatio,
-    Lru,
-    NoCache,
-    Rates,
-    SizedCache,
-    play_replay,
-    replay,
-)
-from penstock.simulation.memory.levels import Hierarchy, Level
-from penstock.simulation.memory.levels_replay import replay_levels
-from penstock.simulation.memory.levels_time import play_levels
-from penstock.simulation.memory.serial_law import required_hit_ratio, serial_slowdown
-from twins.laws import balance_bytes_per_s, cycle_hits
 
 CLOSE = 1e-9
 RATE = st.floats(1e8, 1e13)
@@ -107,14 +101,14 @@ def test_any_program_over_two_levels_in_series_and_at_its_bound(
     busiest = max(bound.stages, key=lambda stage: stage.busy_s)
     assert model.busy_s[model.binding] == pytest.approx(busiest.busy_s, rel=CLOSE)
     # Whatever runs ahead, a program lies between the two.
-    ahead = play_levels(compute, loaded, mode="overlap", prefetch_depth=None, prefetch_buffer_bytes=10**8)
+    ahead = play_levels(compute, loaded, mode="overlap", prefetch=Prefetch(None, 10**8))
     assert bound.total_s * (1 - CLOSE) <= ahead.total_s <= serial.total_s * (1 + CLOSE)
 
 
 @given(n=st.integers(1, 40), compute_s=SECONDS, size=st.integers(10**3, 10**9), rate=RATE, depth=st.integers(0, 4))
 def test_equal_operations_over_one_tier_overlap(n: int, compute_s: float, size: int, rate: float, depth: int) -> None:
     loaded = replay(Accesses.one_each(range(n), [size] * n), NoCache())
-    got = play_replay([compute_s] * n, loaded, Rates(bandwidth_bytes_per_s=rate), mode="overlap", prefetch_depth=depth)
+    got = play_one([compute_s] * n, loaded, Rates(bandwidth_bytes_per_s=rate), mode="overlap", prefetch_depth=depth)
     model = roofline(
         n * compute_s,
         {"tier": Load(channel=Channel(bandwidth_bytes_per_s=rate), loaded_bytes=float(n * size))},
@@ -193,4 +187,4 @@ def test_unknown_names_suggest_the_nearest() -> None:
 
 def test_a_cache_that_holds_all_needs_no_channel() -> None:
     loaded = replay(Accesses.one_each([0, 0], [10, 10]), Lru(10))
-    assert play_replay([1.0, 1.0], loaded, Rates(bandwidth_bytes_per_s=10.0)).total_s == 3.0
+    assert play_one([1.0, 1.0], loaded, Rates(bandwidth_bytes_per_s=10.0)).total_s == 3.0

@@ -16,7 +16,8 @@ from penstock.errors import UsageError
 from penstock.machines import STUDY_TIERS, load_machine, load_tier
 from penstock.params import catalogue
 from penstock.program.symbolic import SymbolicEvaluator
-from penstock.simulation.memory.hierarchy import Accesses, ForcedHitRatio, Lru, NoCache
+from penstock.simulation.accesses import Accesses
+from penstock.simulation.caches import ForcedHitRatio, Lru, NoCache
 from penstock.simulation.memory.serial_law import required_hit_ratio, serial_slowdown
 from penstock.simulation.play import simulate
 from penstock.simulation.price import price_trace

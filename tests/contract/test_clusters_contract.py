@@ -11,6 +11,7 @@ import pytest
 from penstock.machines import load_machine, load_tier
 from penstock.machines.networks import load_network
 from penstock.running import trace_workload
+from penstock.simulation.caches import ForcedHitRatio, Lru
 from penstock.simulation.cluster.cluster import play_clusters
 from penstock.simulation.cluster.collectives import AllGather, pattern_of
 from penstock.simulation.cluster.flows import flow_seconds, link_bytes
@@ -18,7 +19,7 @@ from penstock.simulation.cluster.partitions import PARTITIONS
 from penstock.simulation.cluster.program import MOST_KEPT_BYTES, prepare
 from penstock.simulation.cluster.spec import Cluster
 from penstock.simulation.cluster.topology import TOPOLOGIES, build
-from penstock.simulation.memory.hierarchy import ForcedHitRatio, Lru, Pace
+from penstock.simulation.memory.hierarchy import Pace
 
 topologies = pytest.mark.parametrize("name", TOPOLOGIES)
 partitions = pytest.mark.parametrize("name", PARTITIONS)

@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import _engine
-from penstock.simulation.memory.hierarchy import POLICIES, Accesses, NoCache, Optimal, SizedCache, replay
+from penstock.simulation.accesses import Accesses
+from penstock.simulation.caches import POLICIES, NoCache, Optimal, SizedCache
+from penstock.simulation.memory.hierarchy import replay
 
 every_policy = pytest.mark.parametrize("policy", sorted(POLICIES))
 Rows = list[list[tuple[int, int]]]
@@ -41,7 +43,7 @@ def test_what_is_asked_for_is_served_or_loaded(policy: str, rows: Rows, capacity
     assert got.hit_bytes + got.miss_bytes == got.requested_bytes == asked
     assert got.operation_bytes.sum() == got.miss_bytes
     assert got.operation_transfers.sum() == got.misses
-    assert got.hit_mask.sum() == got.hits
+    assert (got.access_miss_bytes == 0).sum() == got.hits
     assert got.peak_resident_bytes <= capacity
     assert got.miss_bytes <= replay(accesses, NoCache()).miss_bytes == asked
 
@@ -51,7 +53,7 @@ def test_what_is_asked_for_is_served_or_loaded(policy: str, rows: Rows, capacity
 def test_the_same_accesses_give_the_same_loads(policy: str, rows: Rows, capacity: int) -> None:
     accesses = Accesses.of(rows)
     one, other = (replay(accesses, SizedCache(policy, capacity), detail=True) for _ in range(2))
-    assert (one.hit_mask.tolist(), one.evictions) == (other.hit_mask.tolist(), other.evictions)
+    assert (one.access_miss_bytes.tolist(), one.evictions) == (other.access_miss_bytes.tolist(), other.evictions)
     assert one.operation_bytes.tolist() == other.operation_bytes.tolist()
 
 
@@ -79,11 +81,11 @@ def test_no_policy_has_more_hits_than_one_that_is_optimal_for_equal_sizes(policy
 def test_an_object_fits_to_the_byte_and_a_larger_one_passes_by(policy: str) -> None:
     accesses = Accesses.of([[(1, 1000)], [(1, 1000)]])
     fits = replay(accesses, SizedCache(policy, 1000), detail=True)
-    assert (fits.hit_mask.tolist(), fits.streamed, fits.peak_resident_bytes) == ([False, True], 0, 1000)
+    assert ((fits.access_miss_bytes == 0).tolist(), fits.streamed, fits.peak_resident_bytes) == ([False, True], 0, 1000)
     short = replay(accesses, SizedCache(policy, 999), detail=True)
-    assert (short.hit_mask.tolist(), short.streamed) == ([False, False], 2)
+    assert ((short.access_miss_bytes == 0).tolist(), short.streamed) == ([False, False], 2)
     # What is left of it in the cache is all or nothing, or as much as a policy on parts of objects can keep.
     assert short.peak_resident_bytes == 2000 - short.miss_bytes <= 999
     passed = replay(Accesses.of([[(1, 10)], [(2, 1000)], [(1, 10)]]), SizedCache(policy, 999), detail=True)
-    assert (passed.hit_mask.tolist(), passed.streamed) == ([False, False, True], 1)
+    assert ((passed.access_miss_bytes == 0).tolist(), passed.streamed) == ([False, False, True], 1)
     assert passed.evictions == 0

@@ -55,7 +55,7 @@ def stacked(levels: list[tuple[str, int]]) -> Hierarchy:
 @given(rows=programs(), levels=LEVELS)
 def test_what_is_read_back_was_written_byte_by_byte(rows: Rows, levels: list[tuple[str, int]]) -> None:
     got = replay_levels(accesses_of(rows), stacked(levels), write_back=True)
-    assert [load.written.operation_bytes.tolist() for load in got.loads if load.written] == oracle.written_back(
+    assert [load.written[0].tolist() for load in got.loads if load.written] == oracle.written_back(
         rows, [*levels, None]
     )
     plain = replay_levels(accesses_of(rows), stacked(levels))
@@ -111,12 +111,12 @@ def test_writing_takes_the_channels_time_and_energy() -> None:
         # Object 3 is read back by 6 of its 8 bytes; it is moved with the operation after the one that made it.
         assert loaded.loads[0].written_bytes == 6
         assert loaded.loads[0].written is not None
-        assert loaded.loads[0].written.operation_bytes.tolist() == [0, 6, 0, 0]
+        assert loaded.loads[0].written[0].tolist() == [0, 6, 0, 0]
         played = play_levels([1.0] * 4, loaded)
         reads_s = (8 + 8 + 6) / 8 + 3 * 0.5
         assert played.io_s == pytest.approx(reads_s + 6 / rate + 0.5)
         assert played.total_s == pytest.approx(4 + played.io_s)
-        assert played.io_energy_j == 2.0 * (22 + 6)
+        assert played.energy_j == 2.0 * (22 + 6)
         assert [("no rate of writing" in each) for each in played.warnings] == ([True] if rate == 8 else [])
     without = play_levels([1.0] * 4, replay_levels(accesses_of(rows), cache_over(NoCache(), fast, "t")))
     assert without.io_s == pytest.approx(reads_s)

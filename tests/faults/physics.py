@@ -49,7 +49,6 @@ from penstock.simulation.drive import spec as ssd
 from penstock.simulation.drive.input import engine_input
 from penstock.simulation.drive.scan import scan_drive
 from penstock.simulation.drive.timeline import scan_timeline
-from penstock.simulation.host import over_levels, over_tier
 from penstock.simulation.inside.kernels import resources_of
 from penstock.simulation.inside.schedule import WINDOW, held_bytes, schedule_listed, schedule_operation
 from penstock.simulation.inside.timeline import HELD, INSIDE, kernel_timeline
@@ -59,25 +58,21 @@ from penstock.simulation.instorage.ordinary import Modes, Ordinary, in_storage_u
 from penstock.simulation.instorage.policies import BASE, HOST_POLICIES, Contention, Switches
 from penstock.simulation.instorage.queries import Inside
 from penstock.simulation.instorage.query import Query, filter_query, match_query, pir_query, ssc_query
-from penstock.simulation.memory.hierarchy import Pace, Rates, play_replay, replay
+from penstock.simulation.memory.hierarchy import Pace, Rates, play_many, replay
 from penstock.simulation.memory.levels import INCLUSIONS, INDEPENDENT, Hierarchy, Level
 from penstock.simulation.memory.levels_replay import replay_levels
 from penstock.simulation.memory.levels_time import play_levels
+from penstock.simulation.memory.prefetch import Prefetch
 from penstock.simulation.memory.residents import Reservation
 from penstock.simulation.memory.tenants import ORDERS, interleave
+from penstock.simulation.play import play_group
 from penstock.simulation.price import ACCESS_CLASSES, PricedTrace, price_trace, program_of
+from penstock.simulation.question import points_over
 from penstock.simulation.servers.fleet import Arrangement, Fleet, Loading
 from penstock.simulation.servers.play import play as play_servers
 from penstock.simulation.servers.rows import row_of as servers_row
 from penstock.simulation.servers.stream import Application, poisson
-from penstock.simulation.timelines import (
-    AHEAD,
-    BANDWIDTH,
-    RESIDENT,
-    level_channels,
-    simulated_timeline,
-    tier_channels,
-)
+from penstock.simulation.timelines import AHEAD, BANDWIDTH, RESIDENT, simulated_timeline
 from penstock.traces.schema import Trace
 from penstock.work.shapes import Objects, server_rows, shapes_of
 from timeline_format import check_format
@@ -306,11 +301,8 @@ def _rates(draw: Draw) -> Rates:
     return Rates(bandwidth_bytes_per_s=draw.size(1e2, 1e9), latency_s=draw.of([0.0, 1e-6, 0.01]))
 
 
-def _ahead(draw: Draw) -> dict[str, Any]:
-    return {
-        "prefetch_depth": draw.of([None, 0, 1, 5]),
-        "prefetch_buffer_bytes": draw.of([None, None, draw.whole(0, 10_000)]),
-    }
+def _ahead(draw: Draw) -> Prefetch:
+    return Prefetch(draw.of([None, 0, 1, 5]), draw.of([None, None, draw.whole(0, 10_000)]))
 
 
 def cache_run(draw: Draw) -> Iterator[str]:
@@ -320,10 +312,9 @@ def cache_run(draw: Draw) -> Iterator[str]:
     yield from invariants.of_replay(kept, _needs(accesses))
     compute_s, mode = draw.rng.exponential(0.01, accesses.num_operations), draw.of(MODES)
     decode = draw.of([None, draw.size(1e3, 1e9)])
-    played = play_replay(
-        compute_s, kept, tier, mode=mode, decode_bytes_per_s=decode, timeline=mode != "bound", **_ahead(draw)
-    )
-    yield from invariants.of_timeline(played, tier, decode)
+    pace = Pace(tier=tier, mode=mode, decode_bytes_per_s=decode, prefetch=_ahead(draw))
+    (played,) = play_many(compute_s, kept, [pace], timeline=mode != "bound")
+    yield from invariants.of_timeline(played, mode, tier, decode)
 
 
 def levels_run(draw: Draw) -> Iterator[str]:
@@ -346,9 +337,8 @@ def levels_run(draw: Draw) -> Iterator[str]:
     yield from invariants.of_levels(got, accesses.access_bytes.tolist())
     mode = draw.of(MODES)
     compute_s = draw.rng.exponential(0.01, accesses.num_operations)
-    yield from invariants.of_levels_time(
-        play_levels(compute_s, got, mode=mode, timeline=mode != "bound", **_ahead(draw))
-    )
+    timed = play_levels(compute_s, got, mode=mode, prefetch=_ahead(draw), timeline=mode != "bound")
+    yield from invariants.of_levels_time(timed, got, mode)
 
 
 WORKLOADS = ("inner-product", "logistic-regression")
@@ -369,13 +359,14 @@ def tenants_run(draw: Draw) -> Iterator[str]:
     machine = draw.of(["sharp", "ark"])
     classes = draw.of([("key",), ACCESS_CLASSES])
     programs = [_priced(draw.of(WORKLOADS[:1]), machine, classes) for _ in range(draw.whole(1, 4))]
-    tenants = interleave(programs, draw.of(ORDERS))
+    priced = interleave(programs, draw.of(ORDERS))
     tier, mode = load_tier(draw.of(TIERS)), draw.of(MODES)
-    pace = Pace(tier=tier, mode=mode, decode_bytes_per_s=draw.of([None, 2e10]), **_ahead(draw))
+    decode, ahead = draw.of([None, 2e10]), _ahead(draw)
     size = draw.of([0, draw.whole(1, 4 * 10**8)])
     if draw.chance():
         cache = draw.of([NoCache(), SizedCache("lru", size)])
-        (got,) = over_tier(tenants.together, cache, [pace], tenants=tenants)
+        (point,) = points_over(cache, [tier], [mode], [ahead], decode)
+        (got,) = play_group(priced, [point])
         yield from invariants.of_result(got, mode, tier)
         return
     first = Level(name="on-chip", cache=SizedCache("lru", size), tier=load_tier("hbm"))
@@ -383,7 +374,8 @@ def tenants_run(draw: Draw) -> Iterator[str]:
     inclusion = draw.of(INCLUSIONS)
     hierarchy = Hierarchy((first, below, Level(name="last", tier=tier)), inclusion=inclusion)
     back = inclusion == INDEPENDENT and draw.chance()
-    (got,) = over_levels(tenants.together, hierarchy, [pace], tenants=tenants, write_back=back)
+    (point,) = points_over(hierarchy, [], [mode], [ahead], write_back=back)
+    (got,) = play_group(priced, [point])
     yield from invariants.of_result(got, mode)
 
 
@@ -396,30 +388,25 @@ def timeline_run(draw: Draw) -> Iterator[str]:
     events: dict[str, Any] = {"max_events": draw.whole(500, 5000)}
     if draw.chance():
         kept = replay(accesses, cache, detail=not isinstance(cache, ForcedHitRatio))
-        played = play_replay(priced.compute_s, kept, tiers[0], mode=mode, timeline=True, **ahead,
-                             decode_bytes_per_s=draw.of([None, 2e10]))  # fmt: skip
-        found = played.schedule
-        assert found is not None
-        channels = tier_channels(found, "tier", kept.operation_bytes)
-        starts, ends = found.compute_start_s, found.compute_end_s
+        pace = Pace(tier=tiers[0], mode=mode, prefetch=ahead, decode_bytes_per_s=draw.of([None, 2e10]))
+        (timed,) = play_many(priced.compute_s, kept, [pace], timeline=True)
         events |= {"accesses": accesses, "access_miss_bytes": kept.access_miss_bytes}
-        rates = {"tier": tiers[0].bandwidth_bytes_per_s}
+        rates = {tiers[0].name: tiers[0].bandwidth_bytes_per_s}
     else:
         sized = SizedCache("lru", draw.whole(0, 10**9))
         first = Level(name="on-chip", cache=sized if isinstance(cache, NoCache) else cache, tier=load_tier("hbm"))
         second = Level(name="second", cache=SizedCache("lru", 4 * 10**8), tier=tiers[1])
         levels = (first, second, Level(name="last", tier=tiers[0]))
         timed = play_levels(
-            priced.compute_s, replay_levels(accesses, Hierarchy(levels)), mode=mode, timeline=True, **ahead
+            priced.compute_s, replay_levels(accesses, Hierarchy(levels)), mode=mode, prefetch=ahead, timeline=True
         )
-        channels, starts, ends = level_channels(timed)
         rates = {level.name: level.tier.bandwidth_bytes_per_s for level in levels}
-    drawn = simulated_timeline(_trace(priced.workload), priced, channels, starts, ends, **events)
+    drawn = simulated_timeline(_trace(priced.workload), priced, timed.stages, **events)
     yield from invariants.of_drawing(drawn, check_format, events["max_events"])
     for name, rate in rates.items():
         yield from _counted(drawn, f"{BANDWIDTH} {name}", rate)
-    depth = 0 if mode == "serial" else ahead["prefetch_depth"]
-    if depth is not None and isinstance(cache, SizedCache) and "tier" in rates:
+    depth = 0 if mode == "serial" else ahead.depth
+    if depth is not None and isinstance(cache, SizedCache) and len(rates) == 1:
         needs = np.add.reduceat(np.append(accesses.access_bytes, 0), accesses.access_start[:-1])
         yield from _counted(drawn, RESIDENT, cache.capacity_bytes + (depth + 1) * int(needs.max()))
         yield from _counted(drawn, AHEAD, depth + 1)
@@ -455,7 +442,7 @@ def cluster_run(draw: Draw) -> Iterator[str]:
         cache = SizedCache("lru", draw.whole(0, 4 * 10**8))
     tier = load_tier(draw.of(TIERS))
     mode = "overlap" if alone and mode == "bound" else mode
-    pace = Pace(tier=tier, mode=mode, prefetch_depth=draw.of([0, 1, None]))
+    pace = Pace(tier=tier, mode=mode, prefetch=Prefetch(draw.of([0, 1, None])))
     single, got = play_clusters(_program(draw.of(["sharp", "ark"])), [one_host(cluster), cluster], [pace], cache=cache)
     compared = None if isinstance(cache, SizedCache) else single
     yield from invariants.of_cluster(got, cluster, mode, tier, compared)

@@ -49,7 +49,7 @@ def test_the_catalogue_has_every_machine_set_workload_policy_and_kind(reference:
     from penstock.machines import machine_names
     from penstock.operations import KINDS
     from penstock.params import catalogue
-    from penstock.simulation.memory.hierarchy import POLICIES
+    from penstock.simulation.caches import POLICIES
 
     page = reference["reference/catalogue.md"]
     for name in (*machine_names(), *catalogue.names(), *workloads.names(), *KINDS, *POLICIES):

@@ -22,9 +22,8 @@ from penstock.simulation.cluster.program import ClusterProgram, prepare
 from penstock.simulation.cluster.simgrid import SimGrid
 from penstock.simulation.cluster.spec import Cluster
 from penstock.simulation.drive.closed_form import command_s, page_on_bus_s
-from penstock.simulation.memory.replay import replay
-from penstock.simulation.rows import Result
-from penstock.simulation.timing import Mode, Pace, Tier, Timeline, play_replay
+from penstock.simulation.memory.hierarchy import Mode, Pace, Replay, Result, Tier, play_many, replay
+from penstock.simulation.memory.prefetch import Prefetch
 from penstock.traces.schema import Trace
 from penstock.work.shapes import Shape
 
@@ -135,7 +134,7 @@ def play_cluster(
         program = prepare(program, machine, key_form=key_form, classes=classes)
     elif program.machine != machine:
         raise UsageError(f"the program was prepared for machine '{program.machine.name}', not for '{machine.name}'")
-    pace = Pace(tier=tier, mode=mode, decode_bytes_per_s=decode_bytes_per_s, prefetch_depth=prefetch_depth)
+    pace = Pace(tier=tier, mode=mode, decode_bytes_per_s=decode_bytes_per_s, prefetch=Prefetch(prefetch_depth))
     return play_clusters(program, [cluster], [pace], cache=cache, simgrid=simgrid)[0]
 
 
@@ -187,13 +186,13 @@ def play(
     prefetch_depth: int | None = 1,
     prefetch_buffer_bytes: int | None = None,
     timeline: bool = False,
-) -> Timeline:
+) -> Result:
     """Plays a program through a cache and a tier.
 
-    Args:   compute_s: (n,) seconds that each operation computes; timeline: also give the schedule of all operations.
+    Args:   compute_s: (n,) seconds that each operation computes; timeline: also give the stages of all operations.
     Raises: SimulationInputError: an input breaks a rule; ClockOverflow.
     """
-    return play_replay(
+    return play_one(
         compute_s,
         replay(accesses, cache),
         tier,
@@ -203,3 +202,20 @@ def play(
         prefetch_buffer_bytes=prefetch_buffer_bytes,
         timeline=timeline,
     )
+
+
+def play_one(
+    compute_s: npt.ArrayLike,
+    loaded: Replay,
+    tier: Tier,
+    *,
+    mode: Mode = "serial",
+    decode_bytes_per_s: float | None = None,
+    prefetch_depth: int | None = 1,
+    prefetch_buffer_bytes: int | None = None,
+    timeline: bool = False,
+) -> Result:
+    """Plays loads at one pace; arguments as of `play`."""
+    ahead = Prefetch(prefetch_depth, prefetch_buffer_bytes)
+    pace = Pace(tier=tier, mode=mode, decode_bytes_per_s=decode_bytes_per_s, prefetch=ahead)
+    return play_many(compute_s, loaded, [pace], timeline=timeline)[0]

@@ -34,7 +34,7 @@ from penstock.running.analysis import (
 from penstock.running.trace import trace_workload
 from penstock.runs.folder import RunFolder
 from penstock.runs.record import DamagedRun
-from penstock.simulation.memory.hierarchy import ForcedHitRatio
+from penstock.simulation.caches import ForcedHitRatio
 from penstock.simulation.play import simulate
 from penstock.simulation.price import price_trace
 from penstock.system.progress import Progress

@@ -42,8 +42,9 @@ from penstock.prediction.models import fit_penstock, predictable
 from penstock.reports.budgets import rows_of as budget_rows
 from penstock.reports.space import SCRIPTS
 from penstock.runs.folder import RunFolder
+from penstock.simulation.accesses import Accesses
 from penstock.simulation.caches import POLICIES, SizedCache
-from penstock.simulation.memory.hierarchy import Accesses, replay
+from penstock.simulation.memory.hierarchy import replay
 
 SMALL = State(workload="bootstrapping", params="sharp", machine="sharp")
 POINTS = [

@@ -15,24 +15,11 @@ import pytest
 
 from penstock import _engine
 from penstock.errors import UnknownName, UsageError
-from penstock.simulation.memory.hierarchy import (
-    POLICIES,
-    Accesses,
-    Belady,
-    Cache,
-    ClockOverflow,
-    ForcedHitRatio,
-    Lru,
-    NoCache,
-    Pace,
-    Rates,
-    SimulationInputError,
-    SizedCache,
-    play_many,
-    play_replay,
-    replay,
-)
-from twins.laws import play
+from penstock.simulation.accesses import Accesses
+from penstock.simulation.caches import POLICIES, Belady, Cache, ForcedHitRatio, Lru, NoCache, SizedCache
+from penstock.simulation.engine import ClockOverflow, SimulationInputError
+from penstock.simulation.memory.hierarchy import Pace, Rates, play_many, replay
+from twins.laws import play, play_one
 
 ROWS = [[(1, 600), (2, 400)], [], [(1, 600)]]
 TIER = Rates(bandwidth_bytes_per_s=1e9)
@@ -40,17 +27,19 @@ TIER = Rates(bandwidth_bytes_per_s=1e9)
 
 def test_a_hand_computed_play() -> None:
     got = play([1e-6, 2e-6, 3e-6], Accesses.of(ROWS), Lru(1000), TIER, timeline=True)
-    assert (got.replay.hits, got.replay.misses, got.replay.evictions) == (1, 2, 0)
-    assert (got.replay.hit_bytes, got.replay.miss_bytes, got.replay.peak_resident_bytes) == (600, 1000, 1000)
-    assert (got.compute_s, got.io_s, got.decode_s, got.total_s, got.stall_s) == (6e-6, 1e-6, 0.0, 7e-6, 1e-6)
+    kept = replay(Accesses.of(ROWS), Lru(1000))
+    assert (kept.hits, kept.misses, kept.evictions) == (1, 2, 0)
+    assert (kept.hit_bytes, kept.miss_bytes, kept.peak_resident_bytes) == (600, 1000, 1000)
+    assert (got.compute_s, got.io_s, got.decode_s, got.total_s) == (6e-6, 1e-6, 0.0, 7e-6)
     assert got.io_bytes == 1000
     assert got.slowdown == pytest.approx(7 / 6)
-    assert got.replay.hit_ratio == pytest.approx(1 / 3)
-    assert got.replay.byte_hit_ratio == pytest.approx(600 / 1600)
-    assert got.replay.warnings == ()
-    assert got.schedule is not None
-    assert got.schedule.io_start_s.tolist() == [0.0, 2e-6, 4e-6]
-    assert got.schedule.compute_end_s.tolist() == [2e-6, 4e-6, 7e-6]
+    assert kept.hit_ratio == pytest.approx(1 / 3)
+    assert got.hit_ratio == kept.byte_hit_ratio == pytest.approx(600 / 1600)
+    assert got.warnings == kept.warnings == ()
+    channel, compute = got.stages
+    assert (channel.name, compute.name) == ("tier", "compute")
+    assert channel.start_s.tolist() == [0.0, 2e-6, 4e-6]
+    assert compute.end_s.tolist() == [2e-6, 4e-6, 7e-6]
 
 
 def test_arrays_are_views_and_cannot_be_written_through() -> None:
@@ -73,8 +62,9 @@ def test_other_integer_types_and_layouts_are_converted() -> None:
 @pytest.mark.parametrize("cache", [NoCache(), Lru(10), Belady(10), ForcedHitRatio(0.5)])
 def test_an_empty_trace_takes_no_time(cache: Cache) -> None:
     got = play([], Accesses.of([]), cache, TIER)
-    assert (got.total_s, got.io_bytes, got.replay.misses) == (0, 0, 0)
-    assert (got.slowdown, got.replay.hit_ratio, got.replay.byte_hit_ratio) == (None, None, None)
+    assert (got.total_s, got.io_bytes, got.slowdown, got.hit_ratio) == (0, 0, None, None)
+    kept = replay(Accesses.of([]), cache)
+    assert (kept.misses, kept.hit_ratio, kept.byte_hit_ratio) == (0, None, None)
     # Operations without accesses only compute.
     assert play([1.0, 2.0], Accesses.of([[], []]), cache, TIER).total_s == 3.0
 
@@ -129,21 +119,22 @@ def test_a_cache_that_cannot_be_is_refused(wrong: Callable[[], Cache], message: 
         ({"tier": Rates(bandwidth_bytes_per_s=float("nan"))}, "bandwidth_bytes_per_s is NaN"),
         ({"tier": Rates(bandwidth_bytes_per_s=1e9, latency_s=-1e-9)}, "latency_s is -0.000000001"),
         ({"decode_bytes_per_s": 0.0}, "decode_bytes_per_s is 0"),
-        ({"tier": Rates(bandwidth_bytes_per_s="fast")}, "bandwidth_bytes_per_s is 'fast': must be real number"),
-        ({"tier": Rates(bandwidth_bytes_per_s=10**400)}, "bandwidth_bytes_per_s is 1000.*: int too large"),
-        ({"mode": "overlap", "prefetch_depth": -1}, "prefetch_depth is -1: a depth is not negative"),
-        ({"mode": "overlap", "prefetch_depth": 1.5}, "prefetch_depth is 1.5: 'float' object cannot be interpreted"),
-        ({"mode": "overlap", "prefetch_depth": 2**70}, "prefetch_depth is 1180591620717411303424: .*too (large|big)"),
-        ({"mode": "overlap", "prefetch_buffer_bytes": "all"}, "prefetch_buffer_bytes is 'all': must be real number"),
-        ({"mode": "bound", "timeline": True}, "mode is bound: it puts no operation at a time"),
+        ({"tier": Rates(bandwidth_bytes_per_s="fast")}, r"bandwidth_bytes_per_s is \['fast'\]: must be real number"),
+        ({"tier": Rates(bandwidth_bytes_per_s=10**400)}, r"bandwidth_bytes_per_s is \[1000.*: int too large"),
+        ({"mode": "overlap", "prefetch_depth": -1}, "prefetch depth -1: it is not negative"),
+        ({"mode": "overlap", "prefetch_depth": 1.5}, r"prefetch_depth is \[1.5\]: 'float' object cannot be"),
+        ({"mode": "overlap", "prefetch_depth": 2**70}, r"prefetch_depth is \[1180591620717411303424\]: .*too"),
     ],
 )
 def test_bad_times_and_tiers_are_refused(changed: dict[str, object], message: str) -> None:
     arguments = {"compute_s": [1.0, 1.0, 1.0], "accesses": Accesses.of(ROWS), "cache": NoCache(), "tier": TIER}
-    with pytest.raises(SimulationInputError, match=message) as raised:
+    with pytest.raises(UsageError, match=message) as raised:
         play(**(arguments | changed))  # type: ignore[arg-type]
-    assert isinstance(raised.value, UsageError)
     assert raised.value.exit_code == 2
+
+
+def test_a_bound_has_no_timeline() -> None:
+    assert play([1.0] * 3, Accesses.of(ROWS), NoCache(), TIER, mode="bound", timeline=True).stages == ()
 
 
 def test_unknown_names_suggest_the_nearest() -> None:
@@ -192,10 +183,10 @@ def test_a_forced_hit_ratio_has_no_detail() -> None:
 def test_energy_is_known_only_where_the_tier_says_it() -> None:
     kept = replay(Accesses.of(ROWS), Lru(1000))
     priced = Rates(bandwidth_bytes_per_s=1e9, energy_j_per_byte=2e-9)
-    assert play_replay([0.0] * 3, kept, priced).io_energy_j == pytest.approx(2e-6)
-    assert play_replay([0.0] * 3, kept, TIER).io_energy_j is None
+    assert play_one([0.0] * 3, kept, priced).energy_j == pytest.approx(2e-6)
+    assert play_one([0.0] * 3, kept, TIER).energy_j is None
     bare = SimpleNamespace(bandwidth_bytes_per_s=1e9, latency_s=0.0)
-    assert play_replay([0.0] * 3, kept, bare).io_energy_j is None
+    assert play_one([0.0] * 3, kept, bare).energy_j is None
 
 
 def test_many_points_equal_one_play_each() -> None:
@@ -208,14 +199,9 @@ def test_many_points_equal_one_play_each() -> None:
         for decode in (None, 3e8)
     ]
     for point, got in zip(points, play_many(compute, kept, points), strict=True):
-        alone = play_replay(compute, kept, point.tier, mode=point.mode, decode_bytes_per_s=point.decode_bytes_per_s)
-        assert (got.total_s, got.io_s, got.decode_s, got.stall_s) == (
-            alone.total_s,
-            alone.io_s,
-            alone.decode_s,
-            alone.stall_s,
-        )
-        assert got.mode == point.mode
+        for timeline in (False, True):
+            (alone,) = play_many(compute, kept, [point], timeline=timeline)
+            assert (got.total_s, got.io_s, got.decode_s) == (alone.total_s, alone.io_s, alone.decode_s)
     assert play_many(compute, kept, []) == []
 
 
@@ -236,7 +222,7 @@ def test_signals_are_handled_during_a_long_replay() -> None:
     def count(_: int, frame: FrameType | None) -> None:
         nonlocal calls
         # Only signals that are handled inside the call count: on a busy machine some come before it.
-        calls += frame is not None and Path(frame.f_code.co_filename).name == "replay.py"
+        calls += frame is not None and Path(frame.f_code.co_filename).name == "hierarchy.py"
         # Without questions in between, the signals of one long call come as one.
         if calls == 3:
             calls += 1

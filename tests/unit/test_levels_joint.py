@@ -17,7 +17,7 @@ from penstock.simulation.accesses import Accesses
 from penstock.simulation.caches import Belady, Cache, ForcedHitRatio, SizedCache
 from penstock.simulation.engine import SimulationInputError
 from penstock.simulation.memory import levels_joint
-from penstock.simulation.memory.levels import EXCLUSIVE, INCLUSIONS, INCLUSIVE, Hierarchy, Level, changed
+from penstock.simulation.memory.levels import EXCLUSIVE, INCLUSIONS, INCLUSIVE, Hierarchy, Level, LevelLoad, changed
 from penstock.simulation.memory.levels_replay import LevelsReplay, replay_levels
 from penstock.simulation.memory.levels_spec import load_hierarchy
 
@@ -54,7 +54,10 @@ def test_the_invariant_holds_after_every_access(
     for inclusion, access in ((INCLUSIVE, levels_joint._inclusive), (EXCLUSIVE, levels_joint._exclusive)):
         stack = hierarchy(sizes, inclusion)
         caches = [levels_joint._cache(level, stack) for level in stack.levels[:-1]]
-        loads = [levels_joint.JointLoad(np.zeros(40, np.int64), np.zeros(40, np.int64)) for _ in stack.levels]
+        loads = [
+            LevelLoad(level=level, operation_bytes=np.zeros(40, np.int64), operation_transfers=np.zeros(40, np.int64))
+            for level in stack.levels
+        ]
         for i, row in enumerate(rows):
             for obj, need in row:
                 access(caches, loads, i, obj, need)

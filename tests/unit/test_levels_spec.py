@@ -9,7 +9,8 @@ import pytest
 from penstock.errors import MachineError, PenstockError, UnitError, UnknownName, UsageError
 from penstock.machines import load_machine, load_tier
 from penstock.simulation.caches import Belady, ForcedHitRatio, Lru
-from penstock.simulation.memory.hierarchy import Rates, SimulationInputError
+from penstock.simulation.engine import SimulationInputError
+from penstock.simulation.memory.hierarchy import Rates
 from penstock.simulation.memory.levels import Hierarchy, Level, changed
 from penstock.simulation.memory.levels_spec import load_hierarchy
 from penstock.simulation.memory.prefetch import Prefetch, parse_prefetch

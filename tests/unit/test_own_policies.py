@@ -18,13 +18,13 @@ from penstock.cli.main import main
 from penstock.errors import UnknownName, UsageError
 from penstock.machines import load_machine
 from penstock.running import trace_workload
+from penstock.simulation.accesses import Accesses
 from penstock.simulation.caches import SizedCache
-from penstock.simulation.memory.hierarchy import Accesses, Rates, play_many, play_replay, replay
+from penstock.simulation.memory.hierarchy import Pace, Rates, play_many, replay
 from penstock.simulation.memory.prefetch import parse_prefetch
 from penstock.simulation.memory.tenants import interleave, order_named
 from penstock.simulation.play import simulate
 from penstock.simulation.price import price_trace
-from penstock.simulation.timing import Pace
 
 LRU = "def priority(accesses):\n    return accesses.position\n"
 FIFO = "from penstock.simulation.own import Priority\ndef priority(a):\n    return Priority(a.position, on_hit=False)\n"
@@ -102,7 +102,7 @@ def written(tmp_path: Path, text: str, name: str = "mine.py") -> str:
 
 
 def same(one, other) -> None:
-    assert one.hit_mask.tolist() == other.hit_mask.tolist()
+    assert (one.access_miss_bytes == 0).tolist() == (other.access_miss_bytes == 0).tolist()
     assert one.operation_bytes.tolist() == other.operation_bytes.tolist()
     facts = ("hits", "misses", "hit_bytes", "miss_bytes", "evictions", "streamed", "peak_resident_bytes")
     assert {name: getattr(one, name) for name in facts} == {name: getattr(other, name) for name in facts}
@@ -277,9 +277,7 @@ def test_a_prefetcher_of_one_depth_is_the_engine_s(tmp_path, depth, same_as):
         Pace(
             tier=tier,
             mode="overlap",
-            prefetch_depth=each.depth,
-            prefetch_buffer_bytes=each.buffer_bytes,
-            prefetch_own=each.own,
+            prefetch=each,
         )
         for each in (own, expected)
     ]
@@ -302,10 +300,8 @@ def test_a_fault_of_a_prefetcher(tmp_path, text, reason):
     ahead = parse_prefetch(written(tmp_path, text))
     kept = replay(Accesses.of([[(1, 5)], [(2, 5)], [(1, 5)]]), SizedCache("lru", 9))
     with pytest.raises(UsageError, match=reason):
-        play_many(
-            [1e-6] * 3, kept, [Pace(tier=Rates(bandwidth_bytes_per_s=1e9), mode="overlap", prefetch_own=ahead.own)]
-        )
-    assert play_replay([1e-6] * 3, kept, Rates(bandwidth_bytes_per_s=1e9)).total_s > 0
+        play_many([1e-6] * 3, kept, [Pace(tier=Rates(bandwidth_bytes_per_s=1e9), mode="overlap", prefetch=ahead)])
+    assert play_many([1e-6] * 3, kept, [Pace(tier=Rates(bandwidth_bytes_per_s=1e9))])[0].total_s > 0
 
 
 def test_a_schedule_gives_programs_their_turns(tmp_path, priced):
@@ -313,11 +309,11 @@ def test_a_schedule_gives_programs_their_turns(tmp_path, priced):
     turns = "import numpy as np\ndef schedule(jobs):\n    return [np.arange(len(job)) for job in jobs]\n"
     own = interleave([program, program], order_named(written(tmp_path, turns)))
     expected = interleave([program, program])
-    assert own.tenant.tolist() == expected.tenant.tolist()
+    assert own.tenants.tenant.tolist() == expected.tenants.tenant.tolist()
     first = (
         "import numpy as np\ndef schedule(jobs):\n    return [np.full(len(job), -i) for i, job in enumerate(jobs)]\n"
     )
-    in_turn = interleave([program, program], order_named(written(tmp_path, first))).tenant
+    in_turn = interleave([program, program], order_named(written(tmp_path, first))).tenants.tenant
     assert in_turn.tolist() == [1] * len(program) + [0] * len(program)
 
 

@@ -18,7 +18,7 @@ from penstock.params import catalogue
 from penstock.params.ckks import Scaling
 from penstock.params.rlwe import KeyForm
 from penstock.program.symbolic import SymbolicEvaluator
-from penstock.simulation.memory.hierarchy import Belady, Lru
+from penstock.simulation.caches import Belady, Lru
 from penstock.simulation.play import simulate
 from penstock.simulation.price import ACCESS_CLASSES, price_trace
 from penstock.simulation.rows import ROW_NAMES
@@ -277,7 +277,7 @@ def test_energy_comes_from_power_by_threads_as_well(trace):
 
 
 def test_energy_is_known_only_where_machine_and_tier_state_theirs(trace, tmp_path):
-    from penstock.simulation.memory.hierarchy import ForcedHitRatio
+    from penstock.simulation.caches import ForcedHitRatio
 
     tier = load_tier("64 GB/s")  # a bandwidth alone states none
     streamed, resident = simulate(trace, SHARP, [tier], caches=[ForcedHitRatio(0.0), ForcedHitRatio(1.0)])

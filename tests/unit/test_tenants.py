@@ -51,16 +51,15 @@ TWO = program([2.0, 2.0], [[(0, 7)], [(2, 8)]], "two")
 
 
 def test_operations_take_turns():
-    got = interleave([ONE, TWO])
-    assert got.tenant.tolist() == [0, 1, 0, 1, 0]
-    together = got.together
+    together = interleave([ONE, TWO])
+    assert together.tenants.tenant.tolist() == [0, 1, 0, 1, 0]
     assert together.compute_s.tolist() == [1, 2, 4, 2, 1]
     assert together.access_start.tolist() == [0, 1, 2, 4, 5, 5]
     assert together.stored_key_bytes == (10 + 20) + (7 + 8)
     # The second program's objects are behind the first one's.
     assert together.access_object.tolist() == [0, 2, 1, 0, 4]
     assert together.access_bytes.tolist() == [10, 7, 20, 5, 8]
-    assert (together.workload, together.params, got.names) == ("one+two", "toy", ("one", "two"))
+    assert (together.workload, together.params, together.tenants.names) == ("one+two", "toy", ("one", "two"))
     assert together.bytes_by_class["key"] == 50
     assert together.joules is not None
     assert together.joules.tolist() == [2, 4, 8, 4, 2]
@@ -68,20 +67,20 @@ def test_operations_take_turns():
 
 def test_by_time_each_is_as_far_as_it_would_be_alone():
     # Starts alone: one 0, 1, 5; two 0, 2.
-    assert interleave([ONE, TWO], "time").tenant.tolist() == [0, 1, 0, 1, 0]
+    assert interleave([ONE, TWO], "time").tenants.tenant.tolist() == [0, 1, 0, 1, 0]
     slow = replace(TWO, compute_s=np.array([6.0, 1.0]))
-    assert interleave([ONE, slow], "time").tenant.tolist() == [0, 1, 0, 0, 1]
+    assert interleave([ONE, slow], "time").tenants.tenant.tolist() == [0, 1, 0, 0, 1]
     # Operations of no time stay in their order.
     idle = program([0.0] * 50, [[(i, 1)] for i in range(50)])
-    assert interleave([idle], "time").together.access_object.tolist() == list(range(50))
+    assert interleave([idle], "time").access_object.tolist() == list(range(50))
 
 
 def test_one_program_alone_is_itself():
     got = interleave([ONE])
-    assert got.together.access_object.tolist() == ONE.access_object.tolist()
-    assert got.together.compute_s.tolist() == ONE.compute_s.tolist()
-    assert interleave([ONE, ONE]).names == ("one 1", "one 2")
-    assert interleave([ONE, program([1.0], [[]], joules=False)]).together.joules is None
+    assert got.access_object.tolist() == ONE.access_object.tolist()
+    assert got.compute_s.tolist() == ONE.compute_s.tolist()
+    assert interleave([ONE, ONE]).tenants.names == ("one 1", "one 2")
+    assert interleave([ONE, program([1.0], [[]], joules=False)]).joules is None
 
 
 def test_programs_of_different_machines_do_not_share_one():
@@ -100,7 +99,7 @@ def test_two_that_fit_alone_push_each_other_out():
     both = interleave([alone, alone])
     tier = load_tier("pcie5")
     (single,) = simulate(None, SHARP, [tier], caches=[Lru(40)], priced=alone)
-    (shared,) = simulate(None, SHARP, [tier], caches=[Lru(40)], priced=both.together, tenants=both)
+    (shared,) = simulate(None, SHARP, [tier], caches=[Lru(40)], priced=both)
     assert single["io_bytes"] == 40
     assert shared["io_bytes"] == 800
     first, second = shared["tenants"]
@@ -108,7 +107,7 @@ def test_two_that_fit_alone_push_each_other_out():
     assert second["finish_s"] == pytest.approx(shared["total_s"])
     assert first["finish_s"] < second["finish_s"]
     assert first["slowdown"] == pytest.approx(first["finish_s"] / 40)
-    (bound,) = simulate(None, SHARP, [tier], modes=("bound",), priced=both.together, tenants=both)
+    (bound,) = simulate(None, SHARP, [tier], modes=("bound",), priced=both)
     assert [each["finish_s"] for each in bound["tenants"]] == [None, None]
 
 
@@ -117,7 +116,7 @@ def test_the_slowdown_that_a_tenant_sees_is_of_its_own_compute():
     alone = program([1.0] * 40, [[]] * 40)
     for n in (2, 4):
         together = interleave([alone] * n)
-        (row,) = simulate(None, SHARP, [load_tier("pcie5")], priced=together.together, tenants=together)
+        (row,) = simulate(None, SHARP, [load_tier("pcie5")], priced=together)
         assert row["slowdown"] == pytest.approx(1.0)
         assert row["tenant_slowdown"] == pytest.approx(n)
         assert row["tenant_slowdown"] == max(each["slowdown"] for each in row["tenants"])
@@ -130,7 +129,7 @@ def test_the_slowdown_that_a_tenant_sees_is_of_its_own_compute():
 def test_the_short_program_of_two_is_the_worst_off():
     short, long = program([1.0] * 10, [[]] * 10), program([3.0] * 10, [[]] * 10)
     both = interleave([short, long])
-    (row,) = simulate(None, SHARP, [load_tier("pcie5")], priced=both.together, tenants=both)
+    (row,) = simulate(None, SHARP, [load_tier("pcie5")], priced=both)
     # The short one's last operation ends after 10 of its own and 9 of the other's.
     assert row["tenant_slowdown"] == pytest.approx((10 + 27) / 10)
 
@@ -138,9 +137,7 @@ def test_the_short_program_of_two_is_the_worst_off():
 def test_where_no_program_has_an_end_no_tenants_slowdown_is_stated():
     alone = program([1.0] * 4, [[(0, 10)]] * 4)
     both = interleave([alone, alone])
-    bound, serial = simulate(
-        None, SHARP, [load_tier("pcie5")], modes=("bound", "serial"), priced=both.together, tenants=both
-    )
+    bound, serial = simulate(None, SHARP, [load_tier("pcie5")], modes=("bound", "serial"), priced=both)
     assert bound["tenant_slowdown"] is None
     assert felt_slowdown(bound) is None  # the plain column is of the machine, not of a tenant
     assert serial["tenant_slowdown"] > 1
@@ -243,6 +240,6 @@ def test_prefetching_takes_its_buffer_from_the_cache():
 
 def test_results_stay_results_beside_other_programs():
     makes = replace(ONE, access_is_result=np.array([False, True, False]))
-    together = interleave([makes, TWO]).together
+    together = interleave([makes, TWO])
     assert together.access_object[together.access_is_result].tolist() == [1]
     assert together.accessed_bytes == 50 - 20

@@ -14,11 +14,12 @@ from penstock.params import catalogue
 from penstock.params.ckks import CkksParameters
 from penstock.params.rlwe import KeyForm
 from penstock.simulation.caches import POLICIES, SizedCache
+from penstock.simulation.memory.hierarchy import tier_name
 from penstock.simulation.memory.levels import Hierarchy
 from penstock.simulation.memory.levels_spec import is_file_of_levels
 from penstock.simulation.names import ON_CHIP
-from penstock.simulation.points import Point, tier_name
 from penstock.simulation.price import PricedTrace
+from penstock.simulation.question import Point
 from penstock.units import format_bytes
 
 DEPTHS = (1, 4, 16)

@@ -32,8 +32,7 @@ from penstock.rewriting import RewriteOptions, rewrite
 from penstock.simulation.asking import Asked
 from penstock.simulation.caches import SizedCache
 from penstock.simulation.play import OnMachine, Ready, play, ready_for
-from penstock.simulation.points import Point
-from penstock.simulation.question import Question
+from penstock.simulation.question import Point, Question
 from penstock.simulation.rows import Row, each_once, felt_slowdown
 from penstock.traces import is_trace_file
 from penstock.traces.schema import Trace

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.machines import Machine
     from penstock.params.rlwe import KeyForm
     from penstock.simulation.play import Ready
-    from penstock.simulation.points import Point
+    from penstock.simulation.question import Point
     from penstock.traces.schema import Trace
 
 

@@ -36,11 +36,12 @@ from penstock.reports.space import Space
 from penstock.reports.sweep import sweep_rows, sweep_space
 from penstock.running import trace_workload
 from penstock.running.native_set import set_for
+from penstock.simulation.cluster.program import prepare
 from penstock.simulation.memory.tenants import interleave, order_named
 from penstock.simulation.names import classes_named
-from penstock.simulation.play import Ready, play, ready_for_hosts
-from penstock.simulation.points import Point
+from penstock.simulation.play import Ready, play
 from penstock.simulation.price import PricedTrace, price_trace
+from penstock.simulation.question import Point
 from penstock.simulation.rows import Row, columns
 from penstock.system.files import os_errors
 from penstock.traces.schema import Trace
@@ -164,10 +165,11 @@ class Engine:
         """That program, ready to be played."""
         priced = self.priced(state, machine)
         if not clusters:
-            return Ready(priced=priced)
+            return priced
         form = form_of(state.key_form or None)
         return self._ready.get(
-            self._key(state, machine), lambda: ready_for_hosts(self.trace(state), self.machine(machine), priced, form)
+            self._key(state, machine),
+            lambda: prepare(self.trace(state), self.machine(machine), key_form=form, priced=priced),
         )
 
     def copies(self, state: State, machine: str, count: int) -> PricedTrace:
@@ -177,7 +179,7 @@ class Engine:
             return priced
         order = order_named(state.text("interleave"))
         key = self._key(state, machine), count, order
-        return self._copies.get(key, lambda: interleave([priced] * count, order).together)
+        return self._copies.get(key, lambda: replace(interleave([priced] * count, order), tenants=None))
 
     def num_keys(self, state: State) -> int:
         """Evaluation keys of that program."""

@@ -21,8 +21,7 @@ from penstock.params.ckks import CkksParameters
 from penstock.simulation.asking import Asked, asked_in
 from penstock.simulation.cluster.simgrid import SimGrid, find_python
 from penstock.simulation.play import OnMachine, answers, answers_among
-from penstock.simulation.points import Point
-from penstock.simulation.question import Question
+from penstock.simulation.question import Point, Question
 from penstock.simulation.rows import CLUSTER_COLUMNS, COLUMNS, CROWD_COLUMNS, REAL, TEXT, WHOLE
 from penstock.simulation.words import ARGUMENTS, Word, Words
 

@@ -28,7 +28,10 @@ from penstock.native.reads import Beside, KeyReads, ReaderBeside, bytes_per_s, c
 from penstock.operations import TO_SPARSE_KEY
 from penstock.params.ckks import CkksParameters
 from penstock.running.reading import resolve
-from penstock.simulation.memory.hierarchy import Accesses, Belady, Rates, Timeline, play_replay, replay
+from penstock.simulation.accesses import Accesses
+from penstock.simulation.caches import Belady
+from penstock.simulation.memory.hierarchy import Pace, Rates, Result, play_many, replay
+from penstock.simulation.memory.prefetch import Prefetch
 from penstock.simulation.price import price_trace
 from penstock.traces.schema import Trace
 
@@ -267,20 +270,15 @@ def key_accesses(run: NativeRun, params: CkksParameters) -> Accesses:
     )
 
 
-def play_budget(compute_s: Floats, accesses: Accesses, budget_bytes: int, read_bytes_per_s: float) -> Timeline:
+def play_budget(compute_s: Floats, accesses: Accesses, budget_bytes: int, read_bytes_per_s: float) -> Result:
     """The run in `penstock simulate`: Belady's rule decides which rows stay, and reads overlap as far as room allows.
 
     Rows read ahead count in the budget, next to the rows in use: their mean, since they differ from use to use.
     """
     in_use = int(np.mean(accesses.access_bytes)) if len(accesses) else 0
-    return play_replay(
-        compute_s,
-        replay(accesses, Belady(budget_bytes)),
-        Rates(bandwidth_bytes_per_s=read_bytes_per_s),
-        mode="overlap",
-        prefetch_depth=None,
-        prefetch_buffer_bytes=max(budget_bytes - in_use, 1),
-    )
+    ahead = Prefetch(None, max(budget_bytes - in_use, 1))
+    pace = Pace(tier=Rates(bandwidth_bytes_per_s=read_bytes_per_s), mode="overlap", prefetch=ahead)
+    return play_many(compute_s, replay(accesses, Belady(budget_bytes)), [pace])[0]
 
 
 def as_rows(rows: Sequence[BudgetRow]) -> list[dict[str, Any]]:

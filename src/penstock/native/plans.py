@@ -24,7 +24,9 @@ from penstock.program.clear import ClearEvaluator
 from penstock.program.evaluator import Evaluator, Values
 from penstock.program.imaginary import complex_refresh, refreshes_real_only
 from penstock.program.tally import tally_of
-from penstock.simulation.memory.hierarchy import Accesses, Belady, replay
+from penstock.simulation.accesses import Accesses
+from penstock.simulation.caches import Belady
+from penstock.simulation.memory.hierarchy import replay
 from penstock.traces.schema import Trace
 from penstock.units import format_bytes, format_seconds
 from penstock.work.kernel_work import KernelWork

@@ -19,7 +19,7 @@ from penstock.reports.page import TEXT, Plots, Section
 from penstock.reports.space import TARGETS, Space, space_of
 from penstock.runs.folder import RunFolder
 from penstock.simulation.names import CLASSES
-from penstock.simulation.points import SIMGRID
+from penstock.simulation.question import SIMGRID
 from penstock.simulation.rows import FORCED_POLICY, felt_slowdown
 from penstock.simulation.words import WORDS
 from penstock.unpriced import UNPRICED, reason

@@ -72,7 +72,7 @@ def compare(
             `expand_s`, `total_s` and `speedup`: total of the first version over this one's.
     Raises: as `price_trace` and `simulate`.
     """
-    from penstock.simulation.memory.hierarchy import Cache, Lru, NoCache
+    from penstock.simulation.caches import Cache, Lru, NoCache
     from penstock.simulation.play import simulate
     from penstock.simulation.price import price_trace
 

@@ -51,7 +51,9 @@ def most_alive(ops: list[Op]) -> int:
 
 def loaded_key_bytes(program: Program, ops: list[Op], capacity: int) -> int:
     """Bytes of keys that these operations load into an LRU cache, by the simulator."""
-    from penstock.simulation.memory.hierarchy import Accesses, Lru, replay
+    from penstock.simulation.accesses import Accesses
+    from penstock.simulation.caches import Lru
+    from penstock.simulation.memory.hierarchy import replay
 
     keys = {key: index for index, key in enumerate(dict.fromkeys(op.key for op in ops if op.key is not None))}
     keyed = [op for op in ops if op.key is not None]

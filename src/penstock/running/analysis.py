@@ -31,7 +31,7 @@ from penstock.running.readings import DEFAULT_READING, READINGS
 from penstock.running.trace import trace_workload
 from penstock.runs.folder import RunFolder
 from penstock.runs.record import DamagedRun
-from penstock.simulation.memory.hierarchy import Belady, ForcedHitRatio, Lru, Optimal
+from penstock.simulation.caches import Belady, ForcedHitRatio, Lru, Optimal
 from penstock.simulation.memory.serial_law import required_hit_ratio
 from penstock.simulation.play import simulate
 from penstock.simulation.price import PricedTrace, price_trace

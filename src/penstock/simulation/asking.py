@@ -18,8 +18,7 @@ from penstock.simulation.crowd import Crowd, counts_in, limited
 from penstock.simulation.memory.residents import Reservation, parse_reservation
 from penstock.simulation.names import ON_CHIP, cache_bytes, class_named, classes_named, one_of
 from penstock.simulation.own import placed
-from penstock.simulation.points import OWN_ENGINE, SIMGRID
-from penstock.simulation.question import Question, Refused, asked, clusters_of
+from penstock.simulation.question import OWN_ENGINE, SIMGRID, Question, Refused, asked, clusters_of
 from penstock.simulation.words import OF_HOSTS, WORDS, Spelling, Words, check_together, check_used
 from penstock.units import parse_bytes
 

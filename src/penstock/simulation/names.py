@@ -7,7 +7,7 @@ from typing import cast
 
 from penstock.errors import MachineError, UsageError, check_known
 from penstock.machines.schema import Machine
-from penstock.simulation.timing import MODES, Mode
+from penstock.simulation.memory.hierarchy import MODES, Mode
 from penstock.units import parse_bytes
 
 CLASSES = {"keys": "key", "plaintexts": "plaintext", "ciphertexts": "ciphertext", "database": "database"}

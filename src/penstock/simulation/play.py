@@ -1,41 +1,43 @@
-"""Plays points: the one way from a question to rows, for `penstock simulate`, sweeps, the explorer and notebooks."""
+"""Plays points: the one way from a question to rows, for `penstock simulate`, sweeps, the explorer and notebooks.
+
+On one host a cache in front of a tier is the special case of levels that `levels.cache_over` makes; it has the same
+numbers, and is played at all paces at once. The storage-I/O study's law is the closed form of the time mode `serial`
+(`memory.serial_law`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby, product
-from typing import NamedTuple
+from dataclasses import replace
+from itertools import product
+from typing import NamedTuple, TypeAlias
 
 from penstock.errors import UsageError
-from penstock.machines.schema import Machine, Tier
+from penstock.machines.schema import Machine
 from penstock.params.rlwe import KeyForm
-from penstock.simulation.caches import NoCache
+from penstock.simulation.caches import ForcedHitRatio, NoCache
 from penstock.simulation.cluster.cluster import one_host, play_clusters
 from penstock.simulation.cluster.program import ClusterProgram, prepare
 from penstock.simulation.cluster.simgrid import SimGrid
+from penstock.simulation.cluster.spec import Cluster
 from penstock.simulation.crowd import Crowd
-from penstock.simulation.host import over_levels, over_tier
+from penstock.simulation.engine import Floats, Ints
+from penstock.simulation.memory.hierarchy import Mode, Result, Tier, play_many, replay, tier_name
 from penstock.simulation.memory.levels import Hierarchy
+from penstock.simulation.memory.levels_replay import LevelsReplay, replay_levels
+from penstock.simulation.memory.levels_time import play_levels
 from penstock.simulation.memory.prefetch import Prefetch
-from penstock.simulation.memory.tenants import Tenants, Turns, interleave
-from penstock.simulation.points import SIMGRID, Hold, Point, paces_over
-from penstock.simulation.price import PricedTrace, price_trace
-from penstock.simulation.question import Question
-from penstock.simulation.rows import CROWD_COLUMNS, Result, Row, columns, row_of
-from penstock.simulation.timing import Mode, paces_of
+from penstock.simulation.memory.tenants import Turns, interleave, summary
+from penstock.simulation.price import ACCESS_CLASSES, PricedTrace, price_trace
+from penstock.simulation.question import SIMGRID, Hold, Point, Question, points_over
+from penstock.simulation.rows import CROWD_COLUMNS, FORCED_POLICY, LEVEL_NAMES, Row, columns
 from penstock.traces.schema import Trace
+from penstock.unpriced import bounded, opaque
 
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Ready:
-    """A program, or several that run together, priced on a machine. Built by `make_ready`; travels to workers."""
-
-    priced: PricedTrace
-    tenants: Tenants | None = None
-    """The programs that `priced` is made of, where it is several."""
-    on_hosts: ClusterProgram | None = None
-    """What points on clusters need."""
+Ready: TypeAlias = PricedTrace | ClusterProgram
+"""A program, or several that run together, priced on a machine; and ready for clusters. Travels to workers."""
+TEMPORARY = ("ciphertext",)
+"""Classes whose objects a program makes and is done with; keys and plaintexts are there all the time."""
 
 
 def make_ready(
@@ -57,30 +59,23 @@ def make_ready(
     priced = price_trace(trace, machine, key_form=key_form, classes=classes)
     if beside:
         others = [price_trace(other, machine, key_form=key_form, classes=classes) for other in beside]
-        tenants = interleave([priced, *others], order)
-        return Ready(priced=tenants.together, tenants=tenants)
-    return ready_for_hosts(trace, machine, priced, key_form) if clusters else Ready(priced=priced)
+        return interleave([priced, *others], order)
+    return prepare(trace, machine, key_form=key_form, priced=priced) if clusters else priced
 
 
-def ready_for_hosts(trace: Trace, machine: Machine, priced: PricedTrace, key_form: KeyForm | None = None) -> Ready:
-    """A priced program that can be played on clusters too."""
-    found = prepare(trace, machine, key_form=key_form, classes=priced.classes, priced=priced)
-    return Ready(priced=priced, on_hosts=found)
-
-
-class Answer(NamedTuple):
-    """What a point came to."""
-
-    point: Point
-    result: Result
-    single: Result
-    """On one host."""
-    own: Result
-    """With messages by penstock's own engine."""
-
-    def row(self, ready: Ready) -> Row:
-        """The row, with every column of `penstock.simulation.rows`."""
-        return row_of(ready.priced, self.point, self.result, self.single)
+def ready_for(
+    question: Question, trace: Trace, machine: Machine, key_form: KeyForm | None, beside: Sequence[Trace] = ()
+) -> Ready:
+    """As `make_ready`, for the parts of a question on a machine."""
+    return make_ready(
+        trace,
+        machine,
+        key_form=key_form,
+        classes=question.classes_on(machine),
+        beside=beside,
+        order=question.order,
+        clusters=question.on_clusters,
+    )
 
 
 def groups(points: Iterable[Point]) -> list[list[Point]]:
@@ -91,51 +86,86 @@ def groups(points: Iterable[Point]) -> list[list[Point]]:
         by_place.setdefault(key, []).append(point)
     found: dict[tuple[object, ...], list[Point]] = {}
     for (hold, cluster, engine, by_level), mine in by_place.items():
-        paces = tuple(id(point.pace) for point in mine)
+        paces = tuple((id(point.tier), point.mode, point.prefetch, point.decode_bytes_per_s) for point in mine)
         alone = cluster if mine[0].cluster is None or by_level else None
         found.setdefault((hold, alone, engine, by_level, mine[0].write_back, paces), []).extend(mine)
     return list(found.values())
 
 
-def play_group(ready: Ready, group: Sequence[Point], simgrid: SimGrid | None = None) -> list[Answer]:
-    """The answers to one of `groups`, in its order.
+def play_group(ready: Ready, group: Sequence[Point], simgrid: SimGrid | None = None) -> list[Result]:
+    """The results of one of `groups`, in its order.
 
     Args:   simgrid: plays the messages of points of its engine.
     Raises: as `play_clusters`, `replay_levels` and `play_levels`.
     """
-    first = group[0]
-    if first.by_level or first.cluster is None or ready.tenants is not None:
-        return [Answer(point, each, each, each) for point, each in zip(group, _on_one_host(ready, group), strict=True)]
-    if ready.on_hosts is None or isinstance(first.hold, Hierarchy):
+    first, priced = group[0], ready.priced
+    if first.by_level:
+        return _over_levels(priced, group)
+    assert not isinstance(first.hold, Hierarchy)
+    if first.cluster is None or priced.tenants is not None:
+        loaded = replay(priced.accesses, first.hold)
+        played = play_many(
+            priced.compute_s, loaded, group, compute_j=priced.compute_j, timeline=priced.tenants is not None
+        )
+        return played if priced.tenants is None else [_shared(priced, one, loaded.operation_bytes) for one in played]
+    if not isinstance(ready, ClusterProgram):
         raise UsageError("a program is played on clusters, and was not made ready for them: please report it")
     clusters = list({id(point.cluster): point.cluster for point in group if point.cluster is not None}.values())
-    paces = [point.pace for point in group[: len(group) // len(clusters)]]
+    paces = group[: len(group) // len(clusters)]
     # One host of each kind first, which the others are compared with; it sends nothing.
     alone = list(dict.fromkeys(map(one_host, clusters)))
-    both = play_clusters(ready.on_hosts, [*alone, *clusters], paces, cache=first.hold)
+    both = play_clusters(ready, [*alone, *clusters], paces, cache=first.hold)
     own = both[len(alone) * len(paces) :]
-    single = [both[alone.index(one_host(each)) * len(paces) + i] for each in clusters for i in range(len(paces))]
+    single = [both[alone.index(one_host(cluster)) * len(paces) + i] for cluster in clusters for i in range(len(paces))]
     played = own
     if first.engine == SIMGRID:
-        played = play_clusters(ready.on_hosts, clusters, paces, cache=first.hold, simgrid=simgrid)
-    return [Answer(point, played[i], single[i], own[i]) for i, point in enumerate(group)]
+        played = play_clusters(ready, clusters, paces, cache=first.hold, simgrid=simgrid)
+    return [
+        replace(result, single=one, own_communication_s=mine.communication_s)
+        for result, one, mine in zip(played, single, own, strict=True)
+    ]
 
 
-def _on_one_host(ready: Ready, group: Sequence[Point]) -> list[Result]:
-    first, paces = group[0], [point.pace for point in group]
-    if not first.by_level:
-        assert not isinstance(first.hold, Hierarchy)
-        return over_tier(ready.priced, first.hold, paces, tenants=ready.tenants)
-    if isinstance(first.hold, Hierarchy):
-        return over_levels(ready.priced, first.hold, paces, write_back=first.write_back, tenants=ready.tenants)
-    # A cache over one tier is a case of levels too, tier by tier; its row is that of the cache.
-    results = []
-    for _, mine in groupby(group, key=lambda point: id(point.tier)):
-        points = list(mine)
-        results += over_levels(
-            ready.priced, points[0].levels, [point.pace for point in points], write_back=True, tenants=ready.tenants
+def _over_levels(priced: PricedTrace, group: Sequence[Point]) -> list[Result]:
+    """Points of one store, level by level. A cache over one tier is a case of levels too, with the row of a cache."""
+    results, loads = list[Result](), dict[object, LevelsReplay]()
+    for point in group:
+        one_tier = not isinstance(point.hold, Hierarchy)
+        key = (id(point.tier), point.decode_bytes_per_s) if one_tier else None
+        if key not in loads:
+            loads[key] = level_loads(priced, point.levels, write_back=point.write_back)
+        result = play_levels(
+            priced.compute_s,
+            loads[key],
+            mode=point.mode,
+            prefetch=point.prefetch,
+            compute_j=priced.compute_j,
+            timeline=priced.tenants is not None and point.mode != "bound",
         )
-    return [replace(each, levels=None, io_bytes=int(each.io_bytes)) for each in results]
+        result = _shared(priced, result, loads[key].waited_for.operation_bytes)
+        results.append(replace(result, levels=None, io_bytes=int(result.io_bytes)) if one_tier else result)
+    return results
+
+
+def level_loads(priced: PricedTrace, hierarchy: Hierarchy, *, write_back: bool = False) -> LevelsReplay:
+    """The loads of each level of a program."""
+    return replay_levels(
+        priced.accesses,
+        hierarchy,
+        access_class=priced.access_class,
+        class_names=ACCESS_CLASSES,
+        temporary=TEMPORARY,
+        write_back=write_back,
+    )
+
+
+def _shared(priced: PricedTrace, result: Result, operation_bytes: Ints | Floats) -> Result:
+    """With the end of each program, where several run together."""
+    if priced.tenants is None:
+        return result
+    end_s = result.stages[-1].end_s if result.stages else None
+    tenants = summary(priced, end_s, operation_bytes)
+    return replace(result, programs=len(priced.tenants.names), tenants=tenants, stages=())
 
 
 def play(ready: Ready, points: Sequence[Point], simgrid: SimGrid | None = None) -> tuple[list[Row], list[str]]:
@@ -143,10 +173,11 @@ def play(ready: Ready, points: Sequence[Point], simgrid: SimGrid | None = None) 
 
     Raises: as `play_group`.
     """
-    found = {id(a.point): a for group in groups(points) for a in play_group(ready, group, simgrid)}
-    answers = [found[id(point)] for point in points]
-    warnings = dict.fromkeys(warning for answer in answers for warning in answer.result.warnings)
-    return [answer.row(ready) for answer in answers], list(warnings)
+    results: dict[int, Result] = {}
+    for group in groups(points):
+        results.update(zip(map(id, group), play_group(ready, group, simgrid), strict=True))
+    warnings = dict.fromkeys(warning for point in points for warning in results[id(point)].warnings)
+    return [row_of(ready.priced, point, results[id(point)]) for point in points], list(warnings)
 
 
 class OnMachine(NamedTuple):
@@ -189,8 +220,7 @@ def answers_among(question: Question, trace: Trace, crowd: Crowd) -> list[tuple[
         priced = ready_for(question, trace, machine, key_form).priced
         alone: list[float] | None = None
         for count in sorted({1, *crowd.counts}):
-            together = interleave([priced] * count, question.order)
-            ready = Ready(priced=together.together, tenants=together)
+            ready = interleave([priced] * count, question.order)
             try:
                 rows, warnings = play(ready, points)
             except UsageError as error:
@@ -207,26 +237,105 @@ def answers_among(question: Question, trace: Trace, crowd: Crowd) -> list[tuple[
             shown = columns(rows, of_clusters=False)
             shown = [{**few, **{name: row[name] for name in names}} for few, row in zip(shown, rows, strict=True)]
             said = list(dict.fromkeys((*priced.warnings, *warnings)))
-            by_itself = Ready(priced=priced) if count == 1 else ready
-            found.append((count, OnMachine(machine, by_itself, points, shown, said)))
+            found.append((count, OnMachine(machine, priced if count == 1 else ready, points, shown, said)))
             if crowd.is_limited and all(crowd.exceeded(row) for row in rows):
                 break
     return found
 
 
-def ready_for(
-    question: Question, trace: Trace, machine: Machine, key_form: KeyForm | None, beside: Sequence[Trace] = ()
-) -> Ready:
-    """As `make_ready`, for the parts of a question on a machine."""
-    return make_ready(
-        trace,
-        machine,
-        key_form=key_form,
-        classes=question.classes_on(machine),
-        beside=beside,
-        order=question.order,
-        clusters=question.on_clusters,
-    )
+def row_of(priced: PricedTrace, point: Point, result: Result) -> Row:
+    """The row of a point, with every column.
+
+    Returns: `hit_ratio` is stated, or the share of the bytes that the cache served. `slowdown` is `total_s /
+            compute_s`; for programs that run together, of both sums: the load of the machine, not the wait of a tenant,
+            which is `tenant_slowdown`. `key_bytes` counts every read of an evaluation key; `stored_key_bytes` each key
+            once, as its form stores it, whatever is read of it. `compute_s`, `io_s` and
+            `io_bytes` belong to the host that ends last; `loaded_bytes`, `sent_bytes` and `energy_j` to all hosts.
+    """
+    row = _row(priced, point, result)
+    if not opaque(priced.unpriced):
+        return bounded(row, priced.unpriced, _TIMES, _RATIOS)
+    loads = list(_LOADS)
+    if result.decode_s or result.levels is not None or point.decode_bytes_per_s is not None:
+        loads.append("decode_s")
+    if row["hosts"] > 1:
+        loads += ["communication_s", "sent_bytes"]
+    if row["cache_bytes"] is None and row["levels"] is None:
+        return bounded(row, priced.unpriced, (*_TIMES, *_KEYS, *loads), _RATIOS)
+    # More operations in between make a cache of a size load more, or less: computing alone bounds the rest.
+    row |= {"total_s": result.compute_s, "energy_j": priced.compute_j}
+    found = bounded(row, priced.unpriced, (*_TIMES, *_KEYS), (*_RATIOS, *loads, "hit_ratio"))
+    if result.levels is not None:
+        known = [{name: each[name] for name in LEVEL_NAMES[:_LEVEL_FACTS]} for each in result.levels]
+        found["levels"] = [dict.fromkeys(LEVEL_NAMES) | each for each in known]
+    return found
+
+
+_TIMES = ("compute_s", "total_s", "energy_j")
+_KEYS = ("key_bytes", "stored_key_bytes")
+_LOADS = ("io_s", "io_bytes", "loaded_bytes", "written_bytes")
+_RATIOS = ("slowdown", "speedup", "tenant_slowdown")
+_LEVEL_FACTS = 4
+"""Of `LEVEL_NAMES`: the description of a level, whatever passes through it."""
+
+
+_ONE_HOST = Cluster(hosts=1)
+
+
+def _row(priced: PricedTrace, point: Point, result: Result) -> Row:
+    tier, capacity, policy, stated = _held(point)
+    cluster = point.cluster or _ONE_HOST
+    ahead = point.prefetch
+    return {
+        "workload": priced.workload,
+        "params": priced.params,
+        "machine": priced.machine,
+        "tier": tier,
+        "mode": point.mode,
+        "cache_bytes": capacity,
+        "policy": policy,
+        "hit_ratio": result.hit_ratio if stated is None else stated,
+        "hosts": cluster.hosts,
+        "network": cluster.network.name if cluster.network else None,
+        "compute_s": result.compute_s,
+        "io_s": result.io_s,
+        "decode_s": result.decode_s,
+        "communication_s": result.communication_s,
+        "total_s": result.total_s,
+        "slowdown": result.slowdown,
+        "energy_j": result.energy_j,
+        "key_bytes": priced.bytes_by_class["key"],
+        "stored_key_bytes": priced.stored_key_bytes,
+        "io_bytes": result.io_bytes,
+        "prefetch": None if ahead is None else str(ahead),
+        "provenance": "simulated",
+        "topology": cluster.layout.name,
+        "partition": cluster.partition,
+        "all_gather": cluster.algorithm,
+        "broadcast": cluster.broadcast,
+        "programs": result.programs,
+        "speedup": result.speedup(result.single or result),
+        "sent_bytes": result.sent_bytes,
+        "loaded_bytes": result.loaded_bytes,
+        "written_bytes": result.written_bytes,
+        "levels": None if result.levels is None else list(result.levels),
+        "tenants": None if result.tenants is None else list(result.tenants),
+        "tenant_slowdown": result.tenant_slowdown,
+    }
+
+
+def _held(point: Point) -> tuple[str, int | None, str, float | None]:
+    """Tier, capacity, policy, and stated hit ratio of what holds the data of a point."""
+    hold = point.hold
+    if isinstance(hold, Hierarchy):
+        above = hold.levels[: hold.fastest_timed]
+        sizes = [level.capacity_bytes for level in above if level.capacity_bytes is not None]
+        policies = dict.fromkeys(getattr(level.cache, "policy", FORCED_POLICY) for level in above)
+        return hold.name, sum(sizes) if sizes else None, "+".join(policies) or FORCED_POLICY, None
+    tier = tier_name(point.tier)
+    if isinstance(hold, NoCache | ForcedHitRatio):
+        return tier, None, FORCED_POLICY, float(hold.hit_ratio) if isinstance(hold, ForcedHitRatio) else 0.0
+    return tier, int(hold.capacity_bytes), hold.policy, None
 
 
 def simulate(
@@ -241,7 +350,6 @@ def simulate(
     decode_bytes_per_s: float | None = None,
     prefetches: Sequence[Prefetch] = (Prefetch(),),
     priced: PricedTrace | None = None,
-    tenants: Tenants | None = None,
     write_back: bool = False,
     warnings: list[str] | None = None,
 ) -> list[Row]:
@@ -249,8 +357,8 @@ def simulate(
 
     Args:   caches: what holds the classes that are not resident (default: every access comes from the tier); levels
             have tiers of their own; classes, key_form: as in `price_trace`; decode_bytes_per_s: rate of a decode stage
-            behind the tier; priced: the trace priced on this machine already (then `trace` may be `None`); tenants: the
-            programs that `priced` is made of; warnings: gets what makes a result less than it seems, once each.
+            behind the tier; priced: the trace, or several, priced on this machine already (then `trace` may be
+            `None`); warnings: gets what makes a result less than it seems, once each.
     Returns: rows as `row_of` makes them, with the columns that say something.
     Raises: as `price_trace` and `play_group`.
     """
@@ -258,13 +366,12 @@ def simulate(
         if trace is None:
             raise UsageError("a simulation is of a program: give a trace, or one that is priced")
         priced = price_trace(trace, machine, key_form=key_form, classes=classes)
-    over_tiers = paces_of(tiers, modes, prefetches, decode_bytes_per_s)
     points = [
-        Point(hold=hold, pace=pace, write_back=write_back)
+        point
         for hold in ([NoCache()] if caches is None else caches)
-        for pace in (paces_over(hold, modes, prefetches) if isinstance(hold, Hierarchy) else over_tiers)
+        for point in points_over(hold, tiers, modes, prefetches, decode_bytes_per_s, write_back=write_back)
     ]
-    rows, said = play(Ready(priced=priced, tenants=tenants), points)
+    rows, said = play(priced, points)
     if warnings is not None:
         warnings += [warning for warning in said if warning not in warnings]
     return columns(rows, of_clusters=False)

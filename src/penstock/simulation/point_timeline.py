@@ -14,14 +14,13 @@ from penstock.simulation.cluster.partitions import Together, partition_named
 from penstock.simulation.cluster.program import ClusterProgram
 from penstock.simulation.cluster.shapes import dealt, exchanges
 from penstock.simulation.cluster.spec import Cluster
-from penstock.simulation.host import replayed, timed
 from penstock.simulation.inside.timeline import kernel_timeline
+from penstock.simulation.memory.hierarchy import play_many, replay, tier_name
 from penstock.simulation.memory.levels import Hierarchy
-from penstock.simulation.memory.replay import replay
-from penstock.simulation.play import Ready
-from penstock.simulation.points import Point, tier_name
-from penstock.simulation.timelines import level_channels, simulated_timeline, tier_channels
-from penstock.simulation.timing import play_pace
+from penstock.simulation.memory.levels_time import play_levels
+from penstock.simulation.play import Ready, level_loads
+from penstock.simulation.question import Point
+from penstock.simulation.timelines import simulated_timeline
 from penstock.traces.schema import Trace
 from penstock.unpriced import refuse
 
@@ -48,31 +47,25 @@ def point_timeline(
 
 def _over_levels(ready: Ready, point: Point) -> dict[str, Any]:
     """The level arguments of `simulated_timeline`."""
-    played = timed(ready.priced, replayed(ready.priced, point.levels), point.pace, timeline=True)
-    channels, start_s, end_s = level_channels(played)
-    facts = {"tier": point.levels.name, "total_s": played.total_s}
-    return {"channels": channels, "compute_start_s": start_s, "compute_end_s": end_s, **facts}
+    loads = level_loads(ready.priced, point.levels)
+    played = play_levels(ready.priced.compute_s, loads, mode=point.mode, prefetch=point.prefetch, timeline=True)
+    return {"stages": played.stages, "tier": point.levels.name, "total_s": played.total_s}
 
 
 def _over_tier(ready: Ready, point: Point) -> dict[str, Any]:
     """The same of a cache and a tier, on one host or on the busiest of several."""
     cache, facts = cast(Cache, point.hold), dict[str, Any]()
     seconds, accesses = ready.priced.compute_s, ready.priced.accesses
-    if point.cluster is not None and ready.on_hosts is not None:
-        seconds, facts["exchange_s"], accesses = _on_cluster(ready.on_hosts, point.cluster)
+    if point.cluster is not None:
+        seconds, facts["exchange_s"], accesses = _on_cluster(cast(ClusterProgram, ready), point.cluster)
         facts |= {"hosts": point.cluster.hosts, "shown": "the host with most work; the others wait for it"}
     whole = replay(accesses, cache, detail=not isinstance(cache, ForcedHitRatio))
-    over = play_pace(seconds, whole, point.pace, timeline=True)
-    if over.schedule is None:
-        raise UsageError(f"time mode '{point.mode}' puts no operation at a time; use serial or overlap")
-    name = tier_name(point.tier)
+    (over,) = play_many(seconds, whole, [point], timeline=True)
     return facts | {
-        "channels": tier_channels(over.schedule, name, whole.operation_bytes),
-        "compute_start_s": over.schedule.compute_start_s,
-        "compute_end_s": over.schedule.compute_end_s,
+        "stages": over.stages,
         "accesses": accesses,
         "access_miss_bytes": whole.access_miss_bytes,
-        "tier": name,
+        "tier": tier_name(point.tier),
         "total_s": over.total_s,
     }
 

@@ -36,6 +36,17 @@ blocks of an encrypted database."""
 _UNPRICED = "unpriced"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Tenants:
+    """The programs that a priced trace is made of, where several share a machine."""
+
+    names: tuple[str, ...]
+    unpriced: tuple[Mapping[str, int], ...]
+    """As `PricedTrace.unpriced`, of each."""
+    tenant: Ints
+    """(n,) which program each operation is of."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PricedTrace:
     """A trace with the cost of each server operation on one machine, in the order of the trace."""
@@ -74,11 +85,23 @@ class PricedTrace:
     """Its kernels on the machine's units, where the machine has operations scheduled."""
     together: Floats | None = None
     """(shapes,) operations of each distinct shape that are ready at once, for launches of a GPU; `None`: not asked."""
+    tenants: Tenants | None = None
+    """The programs that it is made of; `None`: one program."""
     off_chip_s: float | None = None
     """Seconds in which the machine's own memory moves all keys and plaintexts that are read; `None`: not stated."""
 
     def __len__(self) -> int:
         return len(self.compute_s)
+
+    @property
+    def priced(self) -> PricedTrace:
+        """Itself, as `ClusterProgram.priced` is the price of a program on clusters."""
+        return self
+
+    @property
+    def compute_j(self) -> float | None:
+        """Joules of computing; `None` where the machine's power is not known."""
+        return None if self.joules is None else float(self.joules.sum())
 
     @property
     def ideal_s(self) -> float:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeAlias, cast
 
 from penstock.errors import UnknownName, UsageError
 from penstock.machines.networks import Network
@@ -26,18 +26,79 @@ from penstock.simulation.caches import Cache, ForcedHitRatio, SizedCache, policy
 from penstock.simulation.cluster.cluster import unsuitable
 from penstock.simulation.cluster.flows import Sharing
 from penstock.simulation.cluster.spec import Cluster
-from penstock.simulation.memory.levels import Hierarchy, changed
-from penstock.simulation.memory.levels_replay import check_write_back
+from penstock.simulation.memory.hierarchy import Mode, Pace, tier_name
+from penstock.simulation.memory.hierarchy import Tier as AnyTier
+from penstock.simulation.memory.levels import Hierarchy, cache_over, changed, check_write_back
 from penstock.simulation.memory.levels_spec import is_file_of_levels, load_hierarchy
 from penstock.simulation.memory.prefetch import Prefetch, parse_prefetch
 from penstock.simulation.memory.residents import Reservation
 from penstock.simulation.memory.tenants import ORDERS, Turns, order_named
 from penstock.simulation.names import ON_CHIP, cache_bytes, classes_named, modes_named, one_of
 from penstock.simulation.own import OwnFile
-from penstock.simulation.points import ENGINES, OWN_ENGINE, Point, paces_over
-from penstock.simulation.timing import Mode, paces_of
 from penstock.simulation.words import KEYS, Spelling
 from penstock.units import parse_bytes, parse_rate
+
+OWN_ENGINE, SIMGRID = "penstock", "simgrid"
+ENGINES = (OWN_ENGINE, SIMGRID)
+"""What plays the messages between hosts."""
+
+Hold: TypeAlias = Cache | Hierarchy
+"""The store above the last tier: a cache, or levels with their tiers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Point(Pace):
+    """The point of one row: a pace, and the store and hosts that play at it. With levels, its tier is the last one."""
+
+    hold: Hold
+    cluster: Cluster | None = None
+    """`None`: one host, and no other program."""
+    write_back: bool = False
+    """Whether results that are read again from below are written there first."""
+    engine: str = OWN_ENGINE
+    """Of `ENGINES`."""
+
+    @property
+    def by_level(self) -> bool:
+        """Whether each level is played by itself."""
+        return self.write_back or isinstance(self.hold, Hierarchy)
+
+    @property
+    def levels(self) -> Hierarchy:
+        """The levels; one cache over one tier is a case of them."""
+        if isinstance(self.hold, Hierarchy):
+            return self.hold
+        return cache_over(self.hold, self.tier, tier_name(self.tier), self.decode_bytes_per_s)
+
+
+def points_over(
+    hold: Hold,
+    tiers: Iterable[AnyTier],
+    modes: Iterable[Mode],
+    prefetches: Sequence[Prefetch],
+    decode_bytes_per_s: float | None = None,
+    *,
+    engines: Sequence[str] = (OWN_ENGINE,),
+    cluster: Cluster | None = None,
+    write_back: bool = False,
+) -> Iterator[Point]:
+    """Points of one store: every engine, tier, mode, and in `overlap` way of loading ahead. Levels have tiers of their
+    own."""
+    if isinstance(hold, Hierarchy):
+        last = hold.levels[-1]
+        tiers, decode_bytes_per_s = [last.tier], last.decode_bytes_per_s
+    ways = [(mode, ahead) for mode in modes for ahead in (prefetches if mode == "overlap" else (None,))]
+    for engine, tier, (mode, ahead) in product(engines, tiers, ways):
+        yield Point(
+            tier=tier,
+            mode=mode,
+            decode_bytes_per_s=decode_bytes_per_s,
+            prefetch=ahead,
+            hold=hold,
+            cluster=cluster,
+            write_back=write_back,
+            engine=engine,
+        )
 
 
 class Refused(NamedTuple):
@@ -161,15 +222,14 @@ class Question:
 
     def points(self, machine: Machine) -> Iterator[Point | Refused]:
         """The points on a machine: what holds data slowest, then the cluster, the engine, the tier, the time mode."""
-        over_tiers = paces_of(self.tiers, self.modes, self.prefetches, self.decode_bytes_per_s)
         each = len(self) // len(self.holds)
         for hold in self.holds.of(machine):
             if isinstance(hold, Refused):
                 yield hold._replace(points=hold.points * each)
                 continue
-            paces, clusters = over_tiers, self.clusters or (None,)
+            clusters = self.clusters or (None,)
             if isinstance(hold, Hierarchy):
-                paces, clusters = paces_over(hold, self.modes, self.prefetches), (None,)
+                clusters = (None,)
                 if self.write_back and "ciphertext" not in (*self.classes, *hold.classes):
                     word, classes = self.spelling("write_back"), self.spelling("classes")
                     why = f"{word} is of ciphertexts: add them to {classes}, or pin them in a level"
@@ -177,14 +237,20 @@ class Question:
                     continue
             for cluster in clusters:
                 if isinstance(cluster, Refused):
-                    yield cluster._replace(points=len(paces) * len(self.engines))
+                    yield cluster._replace(points=each // len(clusters))
                     continue
-                for engine, pace in product(self.engines, paces):
-                    unsuited = None if cluster is None else unsuitable(cluster, cast(Cache, hold), pace.mode)
-                    if cluster is not None and unsuited is not None:
-                        yield Refused(f"partition {cluster.partition}", unsuited)
-                        continue
-                    yield Point(hold=hold, pace=pace, cluster=cluster, write_back=self.write_back, engine=engine)
+                for point in points_over(
+                    hold,
+                    self.tiers,
+                    self.modes,
+                    self.prefetches,
+                    self.decode_bytes_per_s,
+                    engines=self.engines,
+                    cluster=cluster,
+                    write_back=self.write_back,
+                ):
+                    unsuited = None if cluster is None else unsuitable(cluster, cast(Cache, hold), point.mode)
+                    yield point if unsuited is None else Refused(f"partition {cluster.partition}", unsuited)  # type: ignore[union-attr]
 
     def points_on(self, machine: Machine) -> list[Point]:
         """The points on a machine, all of which can be.
@@ -199,7 +265,7 @@ class Question:
         return found
 
     def classes_on(self, *machines: Machine) -> tuple[str, ...]:
-        """The classes that are not resident, including those that levels of these machines pin or share out."""
+        """The classes that are not resident, and the ones that levels of these machines pin or share out."""
         if not isinstance(self.holds, Levels):
             return self.classes
         found = [each for machine in machines for each in self.holds.of(machine)]

@@ -9,9 +9,8 @@ operation lies in the lane of its binding unit); under `memory`, one for each ti
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -19,9 +18,8 @@ from penstock.errors import UsageError
 from penstock.simulation import counters
 from penstock.simulation.accesses import Accesses
 from penstock.simulation.engine import Floats, Ints
-from penstock.simulation.memory.levels_time import LevelsTimeline, decoding
+from penstock.simulation.memory.hierarchy import Stage
 from penstock.simulation.price import ACCESS_CLASSES, PricedTrace
-from penstock.simulation.timing import Schedule
 from penstock.traces.perfetto import DEFAULT_EVENTS, Lane, Timeline
 from penstock.traces.schema import Trace
 from penstock.work.shapes import server_rows
@@ -33,58 +31,13 @@ COUNTED = 5
 """Events at most of an operation in the curves of loads ahead (2) and of bytes on chip (3)."""
 NAMED_LOADS = 4
 """Objects that the name of a load lists; the others are counted."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Channel:
-    """One resource that loads pass on their way to compute: a tier, a level, a decoder."""
-
-    name: str
-    start_s: Floats
-    """(n,) when the load of each operation begins here."""
-    end_s: Floats
-    loaded_bytes: Ints | Floats
-    """(n,) what passes it for each operation."""
-
-
-def tier_channels(schedule: Schedule, tier: str, loaded_bytes: Ints | Floats) -> list[Channel]:
-    """The channel of a tier, and its decoder where it takes time.
-
-    Args:   loaded_bytes: (n,) what each operation loads.
-    """
-    names, start_s, end_s = [tier], [schedule.io_start_s], [schedule.io_end_s]
-    if float(np.sum(schedule.decode_end_s - schedule.decode_start_s)) > 0:
-        names.append(decoding(tier))
-        start_s.append(schedule.decode_start_s)
-        end_s.append(schedule.decode_end_s)
-    return [
-        Channel(name=name, start_s=start, end_s=end, loaded_bytes=loaded_bytes)
-        for name, start, end in zip(names, start_s, end_s, strict=True)
-    ]
-
-
-def level_channels(played: LevelsTimeline) -> tuple[list[Channel], Floats, Floats]:
-    """The channels of levels, the deepest first, and when each operation computes.
-
-    Raises: UsageError: it was played without a timeline.
-    """
-    crossing = {load.level.name: load.operation_bytes for load in played.replay.loads}
-    crossing |= {decoding(name): moved for name, moved in crossing.items()}
-    stages = []
-    for stage in played.stages:
-        if stage.start_s is None or stage.end_s is None:
-            raise UsageError(f"time mode '{played.mode}' puts no operation at a time; use serial or overlap")
-        moved = crossing.get(stage.name, np.zeros(len(stage.start_s)))  # compute moves nothing
-        stages.append(Channel(name=stage.name, start_s=stage.start_s, end_s=stage.end_s, loaded_bytes=moved))
-    return stages[:-1], stages[-1].start_s, stages[-1].end_s
+_Channel: TypeAlias = tuple[str, Floats, Floats, Ints | Floats]
 
 
 def simulated_timeline(
     trace: Trace,
     priced: PricedTrace,
-    channels: Sequence[Channel],
-    compute_start_s: Floats,
-    compute_end_s: Floats,
+    stages: Sequence[Stage],
     *,
     exchange_s: Floats | None = None,
     accesses: Accesses | None = None,
@@ -94,21 +47,23 @@ def simulated_timeline(
 ) -> dict[str, Any]:
     """The timeline of one simulated point, from its start, as many whole operations as the bound allows.
 
-    Args:   channels: in the order in which a load passes them; exchange_s: (n,) seconds at the end of each operation in
+    Args:   stages: of the result, played with a timeline; exchange_s: (n,) seconds at the end of each operation in
             which hosts exchange messages; accesses: of the host that is drawn (default: the program's);
             access_miss_bytes: (m,) what each of them loads, which names the loads; max_events: slices, flow events and
-            counters at most; facts: what `otherData` says beside.
+            counters at most; facts: more of `otherData`.
     Returns: a file of the Trace Event Format. `otherData` counts the operations that were left out.
     Raises: UsageError: no operation fits, or the arrays are of another program.
     """
-    view = trace.view()
-    rows = server_rows(view.operations)
+    if not stages:
+        raise UsageError("this time mode puts no operation at a time; use serial or overlap")
+    *channels, (_, compute_start_s, compute_end_s, _) = map(_drawn, stages)
+    rows = server_rows(trace.view().operations)
     if rows.num_rows != len(priced):
         raise UsageError(f"the trace has {rows.num_rows} operations, the priced one {len(priced)}: price this trace")
     timeline = Timeline(max_events=max_events)
     units = {int(i): timeline.lane(priced.machine, priced.units[int(i)]) for i in np.unique(priced.bound_by)}
     network = timeline.lane(NETWORK, "messages") if exchange_s is not None else None
-    lanes = [timeline.lane(MEMORY, channel.name) for channel in channels]
+    lanes = [timeline.lane(MEMORY, name) for name, *_ in channels]
     names = _object_names(trace)
     facts_of = rows.select(["id", "kind", "limbs_in", "key", "step", "scope"])
     drawn = counted = 0
@@ -117,9 +72,9 @@ def simulated_timeline(
     for batch in facts_of.to_batches(max_chunksize=4096):
         for op in batch.to_pylist():
             passed = [
-                (lane, channel)
-                for lane, channel in zip(lanes, channels, strict=True)
-                if channel.end_s[drawn] > channel.start_s[drawn]
+                (lane, float(start_s[drawn]), float(end_s[drawn]))
+                for lane, (_, start_s, end_s, _) in zip(lanes, channels, strict=True)
+                if end_s[drawn] > start_s[drawn]
             ]
             more = (2 * len(passed) + COUNTED) if passed or channels else 0
             if not timeline.room(counted + more + 3 * len(passed) + 1 + (exchange_s is not None)):
@@ -128,8 +83,7 @@ def simulated_timeline(
             counted += more
             load, moved = _load(priced, names, access_miss_bytes, drawn)
             at: tuple[Lane, float] | None = None
-            for lane, channel in passed:
-                begun, ended = float(channel.start_s[drawn]), float(channel.end_s[drawn])
+            for lane, begun, ended in passed:
                 timeline.slice(lane, load, begun, ended, category="load", args={"operation": op["id"], **moved})
                 if at is not None:
                     timeline.flow("load", at, (lane, begun))
@@ -155,7 +109,7 @@ def simulated_timeline(
 def _curves(
     timeline: Timeline,
     accesses: Accesses,
-    channels: Sequence[Channel],
+    channels: Sequence[_Channel],
     compute_start_s: Floats,
     compute_end_s: Floats,
     missed: Ints | None,
@@ -165,13 +119,10 @@ def _curves(
     if not channels or not drawn:
         return
     start, end = compute_start_s[:drawn], compute_end_s[:drawn]
-    first, last = channels[0], channels[-1]
-    io_start = first.start_s[:drawn]
-    for channel in channels:
-        steps = counters.rates(channel.start_s[:drawn], channel.end_s[:drawn], channel.loaded_bytes[:drawn])
-        for at_s, value in steps:
-            timeline.counter(MEMORY, f"{BANDWIDTH} {channel.name}", at_s, {"bytes_per_s": value})
-    waited = last.loaded_bytes[:drawn]
+    io_start, waited = channels[0][1][:drawn], channels[-1][3][:drawn]
+    for name, start_s, end_s, loaded_bytes in channels:
+        for at_s, value in counters.rates(start_s[:drawn], end_s[:drawn], loaded_bytes[:drawn]):
+            timeline.counter(MEMORY, f"{BANDWIDTH} {name}", at_s, {"bytes_per_s": value})
     for at_s, value in counters.ahead(io_start, start, waited):
         timeline.counter(MEMORY, AHEAD, at_s, {"operations": value})
     held = (
@@ -181,6 +132,17 @@ def _curves(
     )
     for at_s, value in held:
         timeline.counter(MEMORY, RESIDENT, at_s, {"bytes": value})
+
+
+def _drawn(stage: Stage) -> _Channel:
+    """Name, (n,) start and end in seconds, and (n,) bytes of a stage.
+
+    Raises: UsageError: it was played without a timeline.
+    """
+    if stage.start_s is None or stage.end_s is None:
+        raise UsageError("this time mode puts no operation at a time; use serial or overlap")
+    moved = np.zeros(len(stage.start_s)) if stage.loaded_bytes is None else stage.loaded_bytes
+    return stage.name, stage.start_s, stage.end_s, moved
 
 
 def _finished(timeline: Timeline, priced: PricedTrace, drawn: int, facts: dict[str, Any]) -> dict[str, Any]:

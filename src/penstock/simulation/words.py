@@ -110,7 +110,7 @@ class Words:
     )
     mode: Sequence[str] = _word(
         ("serial",), _MACHINE, "serial: transfer, then compute; overlap: load ahead; bound: the slower of the two.",
-        **_MANY, registry="simulation.timing:MODES",
+        **_MANY, registry="simulation.memory.hierarchy:MODES",
     )
     hit_ratio: Sequence[float] = _word(
         (), _MACHINE, "Share of the bytes that is on chip; may be repeated.", "RATIO", **_MANY, takes="number"
@@ -175,7 +175,7 @@ class Words:
         },
     )
     engine: Sequence[str] = _word(
-        (), _HOSTS, "The player of messages between hosts: {known}.", **_MANY, registry="simulation.points:ENGINES",
+        (), _HOSTS, "The player of messages between hosts: {known}.", **_MANY, registry="simulation.question:ENGINES",
         refused={
             "option": "SimGrid plays messages with --simgrid", "argument": "SimGrid plays messages with simgrid=True",
             "setting": "SimGrid takes seconds for each point, too long for a page",

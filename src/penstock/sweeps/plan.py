@@ -28,8 +28,7 @@ from penstock.simulation.cluster.cluster import without_messages
 from penstock.simulation.cluster.spec import Cluster
 from penstock.simulation.memory.levels import Hierarchy
 from penstock.simulation.memory.prefetch import Prefetch
-from penstock.simulation.points import ENGINES, OWN_ENGINE, Point
-from penstock.simulation.question import Question, Refused, clusters_of
+from penstock.simulation.question import ENGINES, OWN_ENGINE, Point, Question, Refused, clusters_of
 from penstock.simulation.words import KEYS
 from penstock.sweeps.points import Chunk, Plan, Program, SweepPoint, digest, no_point
 from penstock.sweeps.spec import SweepSpec, Table
@@ -160,7 +159,10 @@ def _table_points(
             found = SweepPoint(
                 id=digest(_identity(_with_classes(program, classes), point, texts)),
                 hold=point.hold,
-                pace=point.pace,
+                tier=point.tier,
+                mode=point.mode,
+                decode_bytes_per_s=point.decode_bytes_per_s,
+                prefetch=point.prefetch,
                 cluster=point.cluster,
                 write_back=point.write_back,
                 engine=point.engine,
@@ -189,7 +191,7 @@ def _identity(program: Program, point: Point, texts: dict[int, tuple[object, Any
             text(point.tier, repr),
             point.mode,
             ahead,
-            point.pace.decode_bytes_per_s,
+            point.decode_bytes_per_s,
         ]
     if point.engine != OWN_ENGINE:
         found.append(point.engine)

@@ -18,8 +18,9 @@ import pyarrow as pa
 from penstock.errors import CapabilityMissing, PenstockError
 from penstock.params.ckks import CkksParameters
 from penstock.simulation.cluster.simgrid import SimGrid, SimGridFailed
-from penstock.simulation.play import Answer, Ready, groups, make_ready, play_group
-from penstock.simulation.points import OWN_ENGINE, SIMGRID, Point
+from penstock.simulation.memory.hierarchy import Result
+from penstock.simulation.play import Ready, groups, make_ready, play_group, row_of
+from penstock.simulation.question import OWN_ENGINE, SIMGRID, Point
 from penstock.simulation.rows import CLUSTER_COLUMNS, COLUMNS, LIST, MORE_COLUMNS, REAL, TEXT, WHOLE, Column
 from penstock.sweeps.points import Chunk, Program, SweepPoint
 from penstock.traces.schema import Trace
@@ -133,33 +134,33 @@ def play_chunk(program: Program, priced: Priced, chunk: Chunk) -> Played:
     skipped = Counter()
     warnings = dict.fromkeys(priced.priced.warnings)
     for group in groups(chunk.points):
-        found: list[Answer] = []
+        results: list[tuple[Point, Result]] = []
         try:
-            found = _play(priced, group)
+            results = _play(priced, group)
         except CapabilityMissing:
             raise
         except PenstockError:
             for point in cast(list[SweepPoint], group):
                 try:
-                    found += _again(priced, point)
+                    results += _again(priced, point)
                 except CapabilityMissing:
                     raise
                 except PenstockError as error:
                     skipped[_label(program, point), str(error)] += 1
-        for answer in found:
-            point = cast(SweepPoint, answer.point)
-            row = answer.row(priced)
+        for played, result in results:
+            point = cast(SweepPoint, played)
+            row = row_of(priced.priced, point, result)
             for column in (_LEVELS, _TENANTS, *_BOUNDS):
                 row[column.name] = None if row[column.name] is None else json.dumps(row[column.name])
             rows[point.id] = {
                 **row,
                 **known,
                 "point_id": point.id,
-                "decode_bytes_per_s": point.pace.decode_bytes_per_s,
+                "decode_bytes_per_s": point.decode_bytes_per_s,
                 "engine": point.engine,
-                "simgrid_difference": _difference(answer),
+                "simgrid_difference": _difference(point, result),
             }
-            warnings.update(dict.fromkeys(answer.result.warnings))
+            warnings.update(dict.fromkeys(result.warnings))
     ordered = [rows[point.id] for point in chunk.points if point.id in rows]
     table = pa.table(
         {each.name: pa.array([row[each.name] for row in ordered], each.type) for each in SCHEMA}, schema=SCHEMA
@@ -167,11 +168,12 @@ def play_chunk(program: Program, priced: Priced, chunk: Chunk) -> Played:
     return Played(index=chunk.index, table=table, skipped=skipped, warnings=tuple(warnings))
 
 
-def _play(ready: Ready, group: Sequence[Point]) -> list[Answer]:
-    return play_group(ready, group, _simgrid() if group[0].engine == SIMGRID else None)
+def _play(ready: Ready, group: Sequence[Point]) -> list[tuple[Point, Result]]:
+    simgrid = _simgrid() if group[0].engine == SIMGRID else None
+    return list(zip(group, play_group(ready, group, simgrid), strict=True))
 
 
-def _again(ready: Ready, point: SweepPoint) -> list[Answer]:
+def _again(ready: Ready, point: SweepPoint) -> list[tuple[Point, Result]]:
     """A point of a group that failed, alone. SimGrid's worker may have been killed: a new one tries, twice at most.
 
     Raises: PenstockError: it failed again.
@@ -188,12 +190,12 @@ def _simgrid() -> SimGrid:
     return SimGrid()
 
 
-def _difference(answer: Answer) -> float | None:
+def _difference(point: Point, result: Result) -> float | None:
     """The relative difference of SimGrid's messages from penstock's."""
-    own_s = answer.own.communication_s
-    if answer.point.engine != SIMGRID or not own_s:
+    own_s = result.own_communication_s
+    if point.engine != SIMGRID or not own_s:
         return None
-    return (answer.result.communication_s - own_s) / own_s
+    return (result.communication_s - own_s) / own_s
 
 
 def _label(program: Program, point: SweepPoint) -> str:

@@ -13,7 +13,7 @@ from penstock.machines import Machine
 from penstock.params.ckks import CkksParameters
 from penstock.params.rlwe import KeyForm
 from penstock.simulation.memory.tenants import Turns
-from penstock.simulation.points import SIMGRID, Point
+from penstock.simulation.question import SIMGRID, Point
 from penstock.traces.schema import Trace
 
 

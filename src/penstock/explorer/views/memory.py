@@ -13,7 +13,7 @@ from penstock.explorer.state import State
 from penstock.explorer.view import View, inputs, results
 from penstock.machines import Machine
 from penstock.simulation.names import CLASSES
-from penstock.simulation.play import Ready, play
+from penstock.simulation.play import play
 from penstock.simulation.rows import Row
 from penstock.simulation.words import OF_LEVELS
 from penstock.unpriced import AT_LEAST, UNPRICED
@@ -49,7 +49,7 @@ def _tenants(engine: Engine, state: State) -> View:
     question = asked.question(engine.library, [machine])
     rows, warnings = list[dict[str, Any]](), dict.fromkeys(priced.warnings)
     for count in TENANTS:
-        found, said = play(Ready(priced=engine.copies(state, state.machine, count)), question.points_on(machine))
+        found, said = play(engine.copies(state, state.machine, count), question.points_on(machine))
         warnings |= dict.fromkeys(said)
         rows += [{**row, "programs": count, "tenant_slowdown": _felt(row, count)} for row in found]
         rows[-1]["times_alone"] = rows[-1]["total_s"] / rows[0]["total_s"] if rows[0]["total_s"] else None
@@ -90,7 +90,7 @@ def _levels(engine: Engine, state: State) -> View:
     # Levels may hold classes that come from no tier.
     classes = ",".join(name for name, each in CLASSES.items() if each in question.classes)
     priced = engine.priced(replace(state, classes=classes), state.machine)
-    played, warnings = play(Ready(priced=priced), question.points_on(machine))
+    played, warnings = play(priced, question.points_on(machine))
     source = f"penstock {__version__}: levels of memory, played on {machine.title}"
     parts = ({**row, **level, "levels": row["tier"]} for row in played for level in row["levels"])
     return View(

@@ -18,11 +18,11 @@ from penstock.explorer.asked import Asked
 from penstock.explorer.engine import Engine
 from penstock.explorer.state import FILE, State
 from penstock.explorer.view import View, inputs, results
+from penstock.simulation.accesses import Accesses
 from penstock.simulation.caches import SizedCache
-from penstock.simulation.memory.hierarchy import Accesses, replay
-from penstock.simulation.points import Point
+from penstock.simulation.memory.hierarchy import play_many, replay
 from penstock.simulation.price import ACCESS_CLASSES
-from penstock.simulation.timing import play_pace
+from penstock.simulation.question import Point
 from penstock.units import format_bytes
 from penstock.unpriced import warned
 from penstock.version import __version__
@@ -186,13 +186,13 @@ def _listed(engine: Engine, state: State, point: Point, first: int, last: int) -
     """
     priced = engine.priced(state, state.machine)
     loaded = replay(priced.accesses, cast(SizedCache, point.hold))
-    schedule = None
+    start_s = None
     if point.mode != "bound" and not point.write_back:
-        schedule = play_pace(priced.compute_s, loaded, point.pace, timeline=True).schedule
+        start_s = play_many(priced.compute_s, loaded, [point], timeline=True)[0].stages[-1].start_s
     table = server_rows(engine.trace(state).view().operations).slice(first, last - first + 1)
     found = table.select(["id", "kind", "limbs_in", "scope", "key"]).to_pylist()
     for i, row in enumerate(found):
         at = first + i
         row |= {"operation": at, "loaded_bytes": loaded.operation_bytes[at], "compute_s": priced.compute_s[at]}
-        row["start_s"] = None if schedule is None else schedule.compute_start_s[at]
+        row["start_s"] = None if start_s is None else start_s[at]
     return found

@@ -19,8 +19,7 @@ from penstock.explorer.engine import Engine
 from penstock.explorer.state import State
 from penstock.explorer.view import View
 from penstock.simulation.caches import Cache
-from penstock.simulation.memory.hierarchy import Tier, channel_seconds, replay
-from penstock.simulation.timing import MODES
+from penstock.simulation.memory.hierarchy import MODES, Tier, channel_seconds, replay
 
 
 def roofline(engine: Engine, state: State) -> View:

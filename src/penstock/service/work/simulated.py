@@ -20,8 +20,8 @@ from penstock.service.work.waiting import Queue
 
 from penstock.simulation.accesses import Accesses
 from penstock.simulation.caches import Lru, Optimal
-from penstock.simulation.memory.replay import replay
-from penstock.simulation.timing import Mode, Rates, play_replay
+from penstock.simulation.memory.hierarchy import Mode, Pace, Rates, play_many, replay
+from penstock.simulation.memory.prefetch import Prefetch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,14 +203,8 @@ def time_of(
             rate, slower = reading.bytes_per_s, 1.0
         else:
             rate, slower = reading.beside_bytes_per_s, 1 + reading.lost_s(read_bytes) / computing_s
-        line = play_replay(
-            slower * np.array(seconds),
-            played,
-            Rates(bandwidth_bytes_per_s=rate),
-            mode=mode,
-            prefetch_depth=None,
-            prefetch_buffer_bytes=budget_bytes if mode == "overlap" else None,
-        )
+        pace = Pace(tier=Rates(bandwidth_bytes_per_s=rate), mode=mode, prefetch=Prefetch(None, budget_bytes))
+        (line,) = play_many(slower * np.array(seconds), played, [pace])
         total_s = line.total_s + keyless_s
     return QueueTime(
         total_s=total_s, compute_s=sum(compute_s), read_bytes=read_bytes, misses=int(played.misses)

@@ -25,10 +25,16 @@ from penstock.simulation.cluster.shapes import dealt, exchanges
 from penstock.simulation.cluster.simgrid import SimGrid
 from penstock.simulation.cluster.spec import Cluster
 from penstock.simulation.engine import ConservationError, _engine
-from penstock.simulation.host import over_tier
-from penstock.simulation.memory.replay import Replay, replay
-from penstock.simulation.rows import Result
-from penstock.simulation.timing import Pace, Tier, channel_seconds, energy_j
+from penstock.simulation.memory.hierarchy import (
+    Pace,
+    Replay,
+    Result,
+    Tier,
+    channel_seconds,
+    energy_j,
+    play_many,
+    replay,
+)
 
 ROUNDING = 1e-9
 
@@ -121,8 +127,7 @@ def _play_together(table: _Table, cluster: Cluster, partition: Together, paces: 
         chosen = [i for i, pace in enumerate(paces) if (pace.mode == "bound") == apart]
         if chosen:
             busy = seconds[program.shapes.of_row]
-            alone = over_tier(program.priced, loaded, [paces[i] for i in chosen], compute_s=busy)
-            played.update(zip(chosen, alone, strict=True))
+            played.update(zip(chosen, play_many(busy, loaded, [paces[i] for i in chosen]), strict=True))
     sent_bytes, sent_j = float(exchange.sent_bytes @ counts), exchange.joules(counts)
     warnings, results = _warnings(program, cluster), []
     for i, pace in enumerate(paces):
@@ -177,7 +182,6 @@ def _play_by_ciphertext(table: _Table, cluster: Cluster, pace: Pace) -> Result:
     got = min(tried, key=lambda each: each.total_s)
     last = int(got.host[np.argmax(got.start_s + duration)]) if len(duration) else 0
     mine = got.host == last
-    joules = float(program.priced.joules.sum()) if program.priced.joules is not None else None
     result = Result(
         compute_s=float(compute[mine].sum()),
         io_s=float(io[mine].sum()),
@@ -193,7 +197,7 @@ def _play_by_ciphertext(table: _Table, cluster: Cluster, pace: Pace) -> Result:
     )
     per_byte = network.energy_j_per_byte if network else None
     sent = 0.0 if got.sent_bytes == 0 else None if per_byte is None else 2 * per_byte * got.sent_bytes
-    return replace(result, energy_j=_energy(result, pace.tier, joules, sent))
+    return replace(result, energy_j=_energy(result, pace.tier, program.priced.compute_j, sent))
 
 
 def _play_by_tenant(table: _Table, cluster: Cluster, paces: Sequence[Pace]) -> list[Result]:

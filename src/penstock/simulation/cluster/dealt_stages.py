@@ -126,7 +126,7 @@ def last_limb(params: CkksParameters, polynomials: int) -> KernelWork:
 
 
 def after_last_limb(params: CkksParameters, own: int, polynomials: int) -> KernelWork:
-    """The dropped limb, after its arrival, to its `own` limbs of those that stay: NTT, subtract and scale."""
+    """The dropped limb, after its arrival, to its `own` limbs that stay: NTT, subtract and scale."""
     size = params.ring_dim
     return KernelWork(
         ring_dim=size,

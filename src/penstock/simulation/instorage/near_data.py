@@ -122,7 +122,7 @@ def near_data(
 ) -> NearData:
     """A trace whose keys are in storage, with keys pulled and with their operations run near them.
 
-    Args:   accelerators: those that share one operation, its limbs dealt evenly (an upper bound on what they give);
+    Args:   accelerators: how many share one operation, its limbs dealt evenly (an upper bound on what they give);
             key_bytes_per_s: at which the drive reads keys (flash or DRAM); an operation takes the longer of computing
             and reading its key, and a pull the slower of link and reading. hit_ratio: share of the key bytes that the
             host finds in a cache when it pulls; key_form: how keys are stored and moved; default the parameter set's.

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from penstock.errors import check_known
 from penstock.simulation.caches import Cache, ForcedHitRatio, NoCache, SizedCache
-from penstock.simulation.engine import SimulationInputError
+from penstock.simulation.engine import Floats, Ints, SimulationInputError
 from penstock.simulation.memory.hierarchy import Rates, Tier
 from penstock.simulation.memory.residents import Reservation
 
@@ -146,6 +146,44 @@ class Hierarchy:
         return next((i for i, level in enumerate(self.levels) if level.is_timed), len(self.levels) - 1)
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
+class LevelLoad:
+    """The part of one level in a program. With a forced hit ratio at or above it counts are expected values, floats."""
+
+    level: Level
+    operation_bytes: Ints | Floats
+    """(n,) bytes that each operation gets over the level's channel: from here and from below."""
+    operation_transfers: Ints | Floats
+    """(n,) accesses of each operation that reach the level."""
+    served_bytes: float = 0
+    hits: float = 0
+    """Accesses that found here all that was left of their need."""
+    misses: float = 0
+    """Accesses that had to go further down."""
+    evictions: int = 0
+    streamed: int = 0
+    """Misses and results larger than the room that their class has here; they pass by."""
+    pinned_bytes: int = 0
+    """Bytes of the classes that live here; loaded before the program starts, and not timed."""
+    invalidated: int = 0
+    """Objects that a level below took away by evicting them (inclusive levels)."""
+    demoted_bytes: int = 0
+    """Bytes that levels above evicted into this one, over the channel (exclusive levels)."""
+    written: tuple[Ints, Ints] | None = None
+    """(n,) bytes of results that cross the channel downwards, at the operation whose transfers they join, and (n,) how
+    many results; `None`: they are not written back."""
+
+    @property
+    def channel_bytes(self) -> float:
+        """Bytes over the channel, upwards."""
+        return float(self.operation_bytes.sum())
+
+    @property
+    def written_bytes(self) -> int:
+        """Bytes over the channel, downwards."""
+        return 0 if self.written is None else int(self.written[0].sum())
+
+
 def cache_over(cache: Cache, tier: Tier, name: str, decode_bytes_per_s: float | None = None) -> Hierarchy:
     """One cache in front of one tier, as levels; a cache that never has anything is none."""
     behind = Level(name=name, tier=tier, decode_bytes_per_s=decode_bytes_per_s)
@@ -183,3 +221,16 @@ def changed(
     if decode_bytes_per_s is not None and levels[last].decode_bytes_per_s is None:
         levels[last] = replace(levels[last], decode_bytes_per_s=decode_bytes_per_s)
     return Hierarchy(tuple(levels.values()), {**hierarchy.pins, **(pins or {})}, inclusion or hierarchy.inclusion)
+
+
+def check_write_back(hierarchy: Hierarchy) -> None:
+    """Raises: SimulationInputError: these levels do not state the written data."""
+    if hierarchy.inclusion != INDEPENDENT:
+        raise SimulationInputError(
+            f"results are written back by independent levels; these are {hierarchy.inclusion}, which drop or move what "
+            "they evict by rules of their own"
+        )
+    if any(isinstance(level.cache, ForcedHitRatio) for level in hierarchy.levels):
+        raise SimulationInputError(
+            "a stated hit ratio does not say which results are read again from below: give a size to write back"
+        )

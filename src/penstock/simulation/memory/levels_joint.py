@@ -25,27 +25,10 @@ import numpy as np
 
 from penstock.simulation.accesses import Accesses
 from penstock.simulation.caches import SizedCache
-from penstock.simulation.engine import Ints, SimulationInputError
-from penstock.simulation.memory.levels import EXCLUSIVE, Hierarchy, Level
+from penstock.simulation.engine import SimulationInputError
+from penstock.simulation.memory.levels import EXCLUSIVE, Hierarchy, Level, LevelLoad
 
 JOINT_POLICIES = ("lru", "fifo")
-
-
-@dataclass(slots=True)
-class JointLoad:
-    """What one level did; names as of `LevelLoad`."""
-
-    operation_bytes: Ints
-    operation_transfers: Ints
-    served_bytes: int = 0
-    hits: int = 0
-    misses: int = 0
-    evictions: int = 0
-    streamed: int = 0
-    invalidated: int = 0
-    """Objects that were taken away because a level below evicted them."""
-    demoted_bytes: int = 0
-    """Bytes that came down from a level above to stay here; part of the channel's."""
 
 
 @dataclass(slots=True)
@@ -87,14 +70,17 @@ class _Cache:
         return victims
 
 
-def replay_joint(accesses: Accesses, hierarchy: Hierarchy) -> list[JointLoad]:
+def replay_joint(accesses: Accesses, hierarchy: Hierarchy) -> list[LevelLoad]:
     """Plays `accesses` through levels that are inclusive or exclusive; a load of each level.
 
     Raises: SimulationInputError: a policy or a feature that only independent levels have.
     """
     caches = [_cache(level, hierarchy) for level in hierarchy.levels[:-1]]
     n = accesses.num_operations
-    loads = [JointLoad(np.zeros(n, np.int64), np.zeros(n, np.int64)) for _ in hierarchy.levels]
+    loads = [
+        LevelLoad(level=level, operation_bytes=np.zeros(n, np.int64), operation_transfers=np.zeros(n, np.int64))
+        for level in hierarchy.levels
+    ]
     access = _exclusive if hierarchy.inclusion == EXCLUSIVE else _inclusive
     operation = np.repeat(np.arange(n), np.diff(accesses.access_start)).tolist()
     objects, needs = accesses.access_object.tolist(), accesses.access_bytes.tolist()
@@ -122,12 +108,12 @@ def _cache(level: Level, hierarchy: Hierarchy) -> _Cache:
     return _Cache(int(cache.capacity_bytes), cache.policy == "lru")
 
 
-def _asked(loads: Sequence[JointLoad], level: int, operation: int, size: int) -> None:
+def _asked(loads: Sequence[LevelLoad], level: int, operation: int, size: int) -> None:
     loads[level].operation_bytes[operation] += size
     loads[level].operation_transfers[operation] += 1
 
 
-def _inclusive(caches: list[_Cache], loads: list[JointLoad], operation: int, obj: int, need: int) -> None:
+def _inclusive(caches: list[_Cache], loads: list[LevelLoad], operation: int, obj: int, need: int) -> None:
     above = reached = 0
     for level in range(len(loads)):
         reached = level
@@ -145,7 +131,7 @@ def _inclusive(caches: list[_Cache], loads: list[JointLoad], operation: int, obj
     _take_up(caches, loads, min(reached, len(caches)), obj, need)
 
 
-def _take_up(caches: list[_Cache], loads: list[JointLoad], reached: int, obj: int, need: int) -> None:
+def _take_up(caches: list[_Cache], loads: list[LevelLoad], reached: int, obj: int, need: int) -> None:
     """Puts an object into the levels above the one that was reached; from below: each has what those above have."""
     for level in reversed(range(reached)):
         if need > caches[level].capacity:
@@ -159,7 +145,7 @@ def _take_up(caches: list[_Cache], loads: list[JointLoad], reached: int, obj: in
                 loads[other].invalidated += caches[other].take(victim) > 0
 
 
-def _exclusive(caches: list[_Cache], loads: list[JointLoad], operation: int, obj: int, need: int) -> None:
+def _exclusive(caches: list[_Cache], loads: list[LevelLoad], operation: int, obj: int, need: int) -> None:
     found = next((level for level, cache in enumerate(caches) if obj in cache.held), None)
     held = 0 if found is None else caches[found].held[obj]
     serves = min(held, need)
@@ -199,7 +185,7 @@ def _exclusive(caches: list[_Cache], loads: list[JointLoad], operation: int, obj
     _settle(caches, loads, operation, target, obj, size)
 
 
-def _born(caches: list[_Cache], loads: list[JointLoad], operation: int, obj: int, size: int, inclusion: str) -> None:
+def _born(caches: list[_Cache], loads: list[LevelLoad], operation: int, obj: int, size: int, inclusion: str) -> None:
     """A result: inclusive levels take it up from below, exclusive ones have it in the first with room for it."""
     for cache in caches:
         cache.take(obj)
@@ -213,7 +199,7 @@ def _born(caches: list[_Cache], loads: list[JointLoad], operation: int, obj: int
         _settle(caches, loads, operation, target, obj, size)
 
 
-def _settle(caches: list[_Cache], loads: list[JointLoad], operation: int, level: int, obj: int, size: int) -> None:
+def _settle(caches: list[_Cache], loads: list[LevelLoad], operation: int, level: int, obj: int, size: int) -> None:
     """Puts an object into a level that has room for it; the displaced data goes down, level by level."""
     falling = {level: [(obj, size)]}
     for at in range(level, len(caches)):
@@ -231,7 +217,7 @@ def _with_room(caches: list[_Cache], size: int, first: int = 0) -> int | None:
     return next((level for level in range(first, len(caches)) if size <= caches[level].capacity), None)
 
 
-def _falls(loads: list[JointLoad], operation: int, above: int, target: int, size: int) -> None:
+def _falls(loads: list[LevelLoad], operation: int, above: int, target: int, size: int) -> None:
     """Counts bytes on their way down from a level; nothing where the target is not below it."""
     for level in range(above + 1, target + 1):
         loads[level].operation_bytes[operation] += size

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -36,47 +36,9 @@ from penstock.simulation.accesses import Accesses
 from penstock.simulation.caches import ForcedHitRatio, NoCache, SizedCache
 from penstock.simulation.engine import Bools, ConservationError, Floats, Ints, SimulationInputError
 from penstock.simulation.memory.hierarchy import Replay, replay
-from penstock.simulation.memory.levels import INDEPENDENT, Hierarchy, Level
+from penstock.simulation.memory.levels import INDEPENDENT, Hierarchy, Level, LevelLoad, check_write_back
 from penstock.simulation.memory.levels_joint import replay_joint
-from penstock.simulation.memory.write_back import Written, written_by
 from penstock.units import format_bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LevelLoad:
-    """What one level did. With a forced hit ratio at or above it the counts are expected values, and floats."""
-
-    level: Level
-    operation_bytes: Ints | Floats
-    """(n,) bytes that each operation gets over the level's channel: from here and from below."""
-    operation_transfers: Ints | Floats
-    """(n,) accesses of each operation that reach the level."""
-    served_bytes: float
-    hits: float
-    """Accesses that found here all that was left of their need."""
-    misses: float
-    """Accesses that had to go further down."""
-    evictions: int
-    streamed: int
-    """Misses and results larger than the room that their class has here; they pass by."""
-    pinned_bytes: int
-    """Bytes of the classes that live here; loaded before the program starts, and not timed."""
-    invalidated: int = 0
-    """Objects that a level below took away by evicting them (inclusive levels)."""
-    demoted_bytes: int = 0
-    """Bytes that levels above evicted into this one, over the channel (exclusive levels)."""
-    written: Written | None = None
-    """Results that cross the channel downwards; `None`: they are not written back."""
-
-    @property
-    def channel_bytes(self) -> float:
-        """Bytes over the channel, upwards."""
-        return float(self.operation_bytes.sum())
-
-    @property
-    def written_bytes(self) -> int:
-        """Bytes over the channel, downwards."""
-        return 0 if self.written is None else int(self.written.operation_bytes.sum())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -159,7 +121,7 @@ def replay_levels(
     # The engine checks every access once, and sums the bytes.
     checked = replay(accesses, NoCache())
     if hierarchy.inclusion != INDEPENDENT:
-        return _conserved(hierarchy, checked, _joint(accesses, hierarchy))
+        return _conserved(hierarchy, checked, replay_joint(accesses, hierarchy))
     classes = _Classes(access_class, tuple(class_names), tuple(temporary))
     flow = _Flow(
         position=np.arange(len(accesses), dtype=np.int64), held=np.zeros(len(accesses), dtype=np.int64), weight=1.0
@@ -170,30 +132,9 @@ def replay_levels(
         before = flow
         load, flow = _pass(level, pinned, flow, accesses, classes)
         if write_back:
-            load = replace(load, written=written_by(accesses, before.position, before.held))
+            load.written = written_by(accesses, before.position, before.held)
         loads.append(load)
     return _conserved(hierarchy, checked, loads)
-
-
-def check_write_back(hierarchy: Hierarchy) -> None:
-    """Raises: SimulationInputError: these levels do not state the written data."""
-    if hierarchy.inclusion != INDEPENDENT:
-        raise SimulationInputError(
-            f"results are written back by independent levels; these are {hierarchy.inclusion}, which drop or move what "
-            "they evict by rules of their own"
-        )
-    if any(isinstance(level.cache, ForcedHitRatio) for level in hierarchy.levels):
-        raise SimulationInputError(
-            "a stated hit ratio does not say which results are read again from below: give a size to write back"
-        )
-
-
-def _joint(accesses: Accesses, hierarchy: Hierarchy) -> list[LevelLoad]:
-    """Levels that know of each other."""
-    return [
-        LevelLoad(level=level, pinned_bytes=0, **{each.name: getattr(load, each.name) for each in fields(load)})
-        for level, load in zip(hierarchy.levels, replay_joint(accesses, hierarchy), strict=True)
-    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,3 +305,46 @@ def _conserved(hierarchy: Hierarchy, checked: Replay, loads: Sequence[LevelLoad]
         loads=tuple(loads),
         results=checked.results,
     )
+
+
+def written_by(accesses: Accesses, position: Ints, held: Ints) -> tuple[Ints, Ints]:
+    """The writes of a level's channel, from its reads: bytes of results that are read again from further down than they
+    were made.
+
+    A result is born in the first level. A byte of it that some access later gets over the channel was not above that
+    channel any more, so it had crossed it downwards; once, since ciphertexts never change. Data without a later read is
+    never written: a runtime that knows the program drops it. So this is the minimum of writes of any runtime with the
+    same reads behind its caches. It is moved with the operation after the one that makes the result.
+
+    Args:   position: (k,) the accesses that get bytes over the channel; held: (k,) bytes of each above it: the access
+            gets the bytes from there to its need.
+    """
+    if accesses.is_result is None or not accesses.num_operations:
+        none = np.zeros(accesses.num_operations, dtype=np.int64)
+        return none, none
+    made = np.nonzero(accesses.is_result)[0]
+    results, first = np.unique(accesses.access_object[made], return_index=True)
+    born = np.searchsorted(accesses.access_start, made[first], side="right") - 1
+    got = accesses.access_object[position]
+    place = np.minimum(np.searchsorted(results, got), len(results) - 1)
+    back = (results[place] == got) & accesses.is_read[position] & (held < accesses.access_bytes[position])
+    of, low, high = place[back].astype(np.int64), held[back], accesses.access_bytes[position][back]
+    per_result = _covered(of, low, high, len(results))
+    moved = np.minimum(born + 1, accesses.num_operations - 1)
+    sums, writes = (np.zeros(accesses.num_operations, dtype=np.int64) for _ in range(2))
+    np.add.at(sums, moved, per_result)
+    np.add.at(writes, moved, (per_result > 0).astype(np.int64))
+    return sums, writes
+
+
+def _covered(of: Ints, low: Ints, high: Ints, count: int) -> Ints:
+    """(count,) how many bytes of each object its ranges [low, high) have together."""
+    order = np.lexsort((low, of))
+    of, low, high = of[order], low[order], high[order]
+    # Objects stand one behind the other on a line, so that one running maximum serves all of them.
+    span = int(high.max(initial=0)) + 1
+    reached = np.concatenate(([0], np.maximum.accumulate(high + of * span)))[: len(of)]
+    new = np.maximum(high - np.maximum(low, np.maximum(reached - of * span, 0)), 0)
+    found = np.zeros(count, dtype=np.int64)
+    np.add.at(found, of, new)
+    return found

@@ -14,10 +14,9 @@ from penstock.errors import UsageError
 from penstock.machines.schema import Machine, Tier
 from penstock.params.rlwe import KeyForm
 from penstock.simulation.caches import SizedCache
+from penstock.simulation.memory.hierarchy import Mode, Pace, play_many, replay
 from penstock.simulation.memory.prefetch import Prefetch
-from penstock.simulation.memory.replay import replay
 from penstock.simulation.price import PricedTrace, price_trace
-from penstock.simulation.timing import Mode, paces_of, play_pace
 from penstock.traces.schema import Trace
 from penstock.unpriced import refuse
 
@@ -53,7 +52,7 @@ def locality_table(
 ) -> list[dict[str, Any]]:
     """One row for each tier and runtime: LRU, Belady and the optimum, each on demand and with perfect prefetching.
 
-    Args:   memory_bytes: what a runtime has for cache and buffer together (default: the machine's on-chip memory);
+    Args:   memory_bytes: of a runtime for cache and buffer together (default: the machine's on-chip memory);
             prefetch_buffer_bytes: its buffer (default: room for the two largest needs of one operation, but at most
             half of the memory); classes, key_form: as in `price_trace`; priced: the trace priced on this machine
             already (then `trace` may be `None`); warnings: gets what makes a row less than it seems, once each.
@@ -78,8 +77,8 @@ def locality_table(
             kept = loaded[policy, ahead]
             mode: Mode = "overlap" if ahead else "serial"
             window = Prefetch(None, buffer) if ahead else Prefetch()
-            (pace,) = paces_of([tier], [mode], [window], decode_bytes_per_s)
-            played = play_pace(priced.compute_s, kept, pace)
+            pace = Pace(tier=tier, mode=mode, decode_bytes_per_s=decode_bytes_per_s, prefetch=window)
+            (played,) = play_many(priced.compute_s, kept, [pace])
             row: dict[str, Any] = {
                 "workload": priced.workload,
                 "params": priced.params,

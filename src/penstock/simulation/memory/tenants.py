@@ -1,21 +1,21 @@
 """Several programs on one machine at once: their operations take turns, and their data competes for the same levels.
 
 Each program keeps its own objects (its user's keys and ciphertexts) and its own order; the machine runs one operation
-at a time. So the joint time is that of one program of interleaved operations, and every cache, level and time mode
+at a time. So the joint time is the time of one program of interleaved operations, and every cache, level and time mode
 applies to it unchanged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 
 from penstock.errors import UnknownName, UsageError, check_known
 from penstock.simulation.own import Job, OwnFile, is_own, own_file_at, turns_of
-from penstock.simulation.price import Floats, PricedTrace
+from penstock.simulation.price import Floats, PricedTrace, Tenants
 from penstock.unpriced import AT_LEAST, UNPRICED, added, bounded, opaque, warned
 from penstock.work.shapes import Ints
 
@@ -36,49 +36,41 @@ def order_named(text: str) -> Turns:
     return cast(Order, text)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Tenants:
-    """Programs that share a machine, interleaved."""
+def summary(
+    together: PricedTrace, end_s: Floats | None, operation_bytes: Ints | Floats
+) -> tuple[dict[str, Any], ...] | None:
+    """One row a program; `None` where there is one alone.
 
-    names: tuple[str, ...]
-    unpriced: tuple[Mapping[str, int], ...]
-    """As `PricedTrace.unpriced`, of each."""
-    together: PricedTrace
-    """All operations in the order in which they run; objects are numbered apart."""
-    tenant: Ints
-    """(n,) which program each operation is of."""
-
-    def summary(self, end_s: Floats | None, operation_bytes: Ints | Floats) -> list[dict[str, Any]]:
-        """One row a program.
-
-        Args:   end_s: (n,) the end of each operation, of a timeline, or `None` without one; operation_bytes: (n,) bytes
-                that each waits for.
-        """
-        rows = []
-        everyone = added(self.unpriced)
-        for i, (name, own) in enumerate(zip(self.names, self.unpriced, strict=True)):
-            mine = self.tenant == i
-            alone_s = float(self.together.compute_s[mine].sum())
-            finish_s = None if end_s is None else float(np.asarray(end_s)[mine].max(initial=0.0))
-            row = bounded(
-                {
-                    "tenant": name,
-                    "num_operations": int(mine.sum()),
-                    "compute_s": alone_s,
-                    "finish_s": finish_s,
-                    "slowdown": finish_s / alone_s if alone_s and finish_s is not None else None,
-                    "io_bytes": float(np.asarray(operation_bytes)[mine].sum()),
-                },
-                everyone,  # a program waits for the operations of all
-                ("compute_s",) if own else (),
-                ("finish_s", "slowdown", *(("io_bytes",) if opaque(everyone) else ())),
-            )
-            rows.append(row if everyone else {key: row[key] for key in row if key not in (UNPRICED, AT_LEAST)})
-        return rows
+    Args:   end_s: (n,) the end of each operation, of a timeline, or `None` without one; operation_bytes: (n,) bytes
+            that each waits for.
+    """
+    if (tenants := together.tenants) is None:
+        return None
+    rows = []
+    everyone = added(tenants.unpriced)
+    for i, (name, own) in enumerate(zip(tenants.names, tenants.unpriced, strict=True)):
+        mine = tenants.tenant == i
+        alone_s = float(together.compute_s[mine].sum())
+        finish_s = None if end_s is None else float(np.asarray(end_s)[mine].max(initial=0.0))
+        row = bounded(
+            {
+                "tenant": name,
+                "num_operations": int(mine.sum()),
+                "compute_s": alone_s,
+                "finish_s": finish_s,
+                "slowdown": finish_s / alone_s if alone_s and finish_s is not None else None,
+                "io_bytes": float(np.asarray(operation_bytes)[mine].sum()),
+            },
+            everyone,  # a program waits for the operations of all
+            ("compute_s",) if own else (),
+            ("finish_s", "slowdown", *(("io_bytes",) if opaque(everyone) else ())),
+        )
+        rows.append(row if everyone else {key: row[key] for key in row if key not in (UNPRICED, AT_LEAST)})
+    return tuple(rows)
 
 
-def interleave(programs: Sequence[PricedTrace], order: Turns = "round-robin") -> Tenants:
-    """Programs, priced on one machine, as they run together.
+def interleave(programs: Sequence[PricedTrace], order: Turns = "round-robin") -> PricedTrace:
+    """Programs, priced on one machine, as one: all operations in the order in which they run, objects numbered apart.
 
     Args:   order: `round-robin`: one operation of each in turn; `time`: each is as far as its own compute time would
             have brought it, so that long operations are not favoured; or a schedule of the user's own. Ties go to the
@@ -102,12 +94,12 @@ def interleave(programs: Sequence[PricedTrace], order: Turns = "round-robin") ->
     within = np.concatenate([np.arange(len(p), dtype=np.int64) for p in programs])
     # Within a program, operations of no time stay in their order.
     run = np.lexsort((within, tenant, np.concatenate(turns)))
-    return Tenants(
+    tenants = Tenants(
         names=tuple(_told_apart([p.workload for p in programs])),
         unpriced=tuple(p.unpriced for p in programs),
-        together=_joined(programs, run),
         tenant=tenant[run],
     )
+    return replace(_joined(programs, run), tenants=tenants)
 
 
 def _turns(programs: Sequence[PricedTrace], order: Turns) -> list[Floats]:
@@ -139,8 +131,8 @@ def _told_apart(names: list[str]) -> list[str]:
 
 
 def _joined(programs: Sequence[PricedTrace], run: Ints) -> PricedTrace:
-    """One program with all operations in the order `run`, and each program's objects after those of the previous
-    one."""
+    """One program with all operations in the order `run`, and each program's objects after the previous
+    one's."""
     first = programs[0]
     joules = [p.joules for p in programs]
     known = [each for each in joules if each is not None]

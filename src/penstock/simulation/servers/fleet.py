@@ -1,4 +1,4 @@
-"""A number of servers, how runs are given to them, and what it costs to bring in the keys of another user."""
+"""A number of servers, the way that runs are given to them, and the cost of another user's keys."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Fleet:
     """Of one set of keys."""
     tier_j_per_byte: float | None = None
     switch_s: float = 0.0
-    """Of a run whose user is not that of the run before on its server, besides its keys; nothing hides it."""
+    """Of a run whose user differs from the run before on its server, besides its keys; nothing hides it."""
     max_overtaken: int = 16
     """Later runs that may go before a run (`local`)."""
 

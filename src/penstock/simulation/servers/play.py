@@ -35,7 +35,7 @@ class Played:
     stalled_s: Floats
     """(runs,) in which its server computed nothing and waited for keys, or switched."""
     switches: int
-    """Runs whose user was not that of the run before on their server."""
+    """Runs whose user differs from the run before on their server."""
     installed_bytes: int
     """Keys in memory before the first run."""
     most_overtaken: int

@@ -1,4 +1,4 @@
-"""Rows of fleets: how busy servers are, how long runs take, what is loaded, and what a thousand runs cost."""
+"""Rows of fleets: load of servers, time of runs, loaded bytes, and the cost of a thousand runs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ import numpy as np
 from penstock.machines.prices import PriceList
 from penstock.machines.schema import Machine, Tier
 from penstock.simulation.caches import NoCache
-from penstock.simulation.host import over_tier
+from penstock.simulation.memory.hierarchy import Pace, play_many, replay
 from penstock.simulation.price import PricedTrace
 from penstock.simulation.servers.fleet import Fleet
 from penstock.simulation.servers.law import wait_s
 from penstock.simulation.servers.play import Played
 from penstock.simulation.servers.stream import Application, Stream
-from penstock.simulation.timing import Pace
 from penstock.unpriced import refuse
 
 THOUSAND = 1000
@@ -26,12 +25,13 @@ def application_of(priced: PricedTrace, memory: Tier | None, key_bytes: int | No
     """A priced program whose keys are in a server's memory.
 
     Args:   memory: the tier that they are read from at each use; `None`: every byte is at hand; key_bytes: all keys of
-            a user, default those that the program stores.
+            a user, default all that the program stores.
     """
     refuse(priced.unpriced, f"{priced.workload} on '{priced.machine}': servers are simulated with the time of a run")
-    run_s, joules = priced.ideal_s, None if priced.joules is None else float(priced.joules.sum())
+    run_s, joules = priced.ideal_s, priced.compute_j
     if memory is not None:
-        result = over_tier(priced, NoCache(), [Pace(tier=memory)])[0]
+        loaded = replay(priced.accesses, NoCache())
+        (result,) = play_many(priced.compute_s, loaded, [Pace(tier=memory)], compute_j=joules)
         run_s, joules = result.total_s, result.energy_j
     size = priced.stored_key_bytes if key_bytes is None else key_bytes
     return Application(name=priced.workload, run_s=run_s, key_bytes=size, joules=joules)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.machines.prices import PriceList
-from penstock.simulation.rows import Result
+from penstock.simulation.memory.hierarchy import Result
 from penstock.studies.io_study import data
 from penstock.studies.io_study.model import Study, StudyProgram
 from penstock.studies.io_study.rows import row

@@ -19,16 +19,16 @@ from penstock.machines.networks import load_network
 from penstock.params.ckks import CkksParameters
 from penstock.params.rlwe import KeyForm
 from penstock.running import trace_workload
+from penstock.simulation.caches import ForcedHitRatio
 from penstock.simulation.cluster.cluster import play_clusters
 from penstock.simulation.cluster.partitions import Part, Together, partition_named
 from penstock.simulation.cluster.program import ClusterProgram, prepare
 from penstock.simulation.cluster.shapes import compute_s, parts_of
 from penstock.simulation.cluster.spec import Cluster
-from penstock.simulation.memory.hierarchy import ForcedHitRatio, Pace
+from penstock.simulation.memory.hierarchy import Pace, Result
 from penstock.simulation.memory.serial_law import required_hit_ratio
 from penstock.simulation.play import simulate
 from penstock.simulation.price import PricedTrace, price_trace
-from penstock.simulation.rows import Result
 from penstock.studies.io_study import data
 from penstock.studies.io_study.calibrated import BANDWIDTH, printed_mean
 from penstock.traces.schema import Trace

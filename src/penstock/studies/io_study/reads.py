@@ -8,9 +8,10 @@ import numpy as np
 
 from penstock.params.ckks import CkksParameters
 from penstock.running import trace_workload
+from penstock.simulation.accesses import Accesses
 from penstock.simulation.caches import Lru
 from penstock.simulation.cluster.partitions import Together, partition_named
-from penstock.simulation.memory.hierarchy import Accesses, replay
+from penstock.simulation.memory.hierarchy import replay
 from penstock.simulation.price import price_trace
 from penstock.studies.io_study import data
 from penstock.studies.io_study.model import FULL, PARAMS, PARTITION, StudyProgram
