@@ -14,7 +14,7 @@ from penstock import _engine
 from penstock.machines import load_machine
 from penstock.operations import SMALL_KINDS, TRAITS, OpKind
 from penstock.params import catalogue
-from penstock.simulation.inside.kernels import ShapeKernels, kernels_of, resources_of
+from penstock.simulation.inside.kernels import LimbKernel, ShapeKernels, kernels_of, resources_of
 from penstock.simulation.inside.schedule import engine_kernels, engine_units, shape_graph
 from penstock.work.shapes import Shape
 from toy import toy
@@ -29,10 +29,10 @@ def shapes(draw: st.DrawFn) -> ShapeKernels:
     found = ShapeKernels(held_bytes=float(draw(st.integers(0, 20))))
     for k in range(draw(st.integers(0, 6))):
         before = st.lists(st.integers(0, k - 1), max_size=2, unique=True) if k else st.just([])
-        found.add(
+        kernel = LimbKernel(
             "kernel",
             draw(st.integers(-1, UNITS - 1)),
-            draw(st.lists(st.integers(0, 4), max_size=4, unique=True)),
+            tuple(draw(st.lists(st.integers(0, 4), max_size=4, unique=True))),
             draw(st.integers(0, 9)) / 4,
             draw(st.sampled_from([0.0, 0.0, 0.25, 1.0])),
             draw(st.sampled_from([0.0, 0.0, 0.5, 1.5])),
@@ -40,6 +40,7 @@ def shapes(draw: st.DrawFn) -> ShapeKernels:
             whole=draw(before),
             flags=draw(st.integers(0, 3)),
         )
+        found.add(kernel)
     return found
 
 

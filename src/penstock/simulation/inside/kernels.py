@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from penstock.errors import MachineError, UsageError
 from penstock.machines.figure import Figure
@@ -24,7 +25,7 @@ from penstock.work.shapes import Shape
 
 NETWORK, OFF_CHIP, SCRATCHPAD, REGISTERS = "network", "off_chip", "scratchpad", "registers"
 OPERAND, RESULT = 1, 2
-"""Bits of `ShapeKernels.flags`, as the engine has them."""
+"""Bits of `LimbKernel.flags`, as the engine has them."""
 OF_CPUS = ("conversions", "index_maps", "results")
 """Units of machines whose kernels run in turn."""
 _INSTEAD = {
@@ -67,45 +68,35 @@ class Resources:
         return self.names.index(self.hosts[unit])
 
 
+class LimbKernel(NamedTuple):
+    """One kernel of a shape on a machine."""
+
+    name: str
+    unit: int
+    limbs: tuple[int, ...]
+    limb_s: float
+    """Seconds of each limb on its unit; likewise in the scratchpad and the register file."""
+    memory_s: float = 0.0
+    registers_s: float = 0.0
+    each: Sequence[int] = ()
+    """Kernels whose limbs of the same number it reads."""
+    whole: Sequence[int] = ()
+    """Kernels that it reads as a whole."""
+    flags: int = 0
+    """`OPERAND` and `RESULT`."""
+
+
 @dataclass
 class ShapeKernels:
-    """The kernels of one shape on a machine, in the arrays of the engine."""
+    """The kernels of one shape on a machine."""
 
-    names: list[str] = field(default_factory=list)
-    unit: list[int] = field(default_factory=list)
-    limb_s: list[float] = field(default_factory=list)
-    memory_s: list[float] = field(default_factory=list)
-    registers_s: list[float] = field(default_factory=list)
-    flags: list[int] = field(default_factory=list)
-    limbs: list[tuple[int, ...]] = field(default_factory=list)
-    each: list[tuple[int, ...]] = field(default_factory=list)
-    whole: list[tuple[int, ...]] = field(default_factory=list)
+    kernels: list[LimbKernel] = field(default_factory=list)
     held_bytes: float = 0.0
 
-    def add(
-        self,
-        name: str,
-        unit: int,
-        limbs: Sequence[int],
-        limb_s: float,
-        memory_s: float = 0.0,
-        registers_s: float = 0.0,
-        *,
-        each: Sequence[int] = (),
-        whole: Sequence[int] = (),
-        flags: int = 0,
-    ) -> int:
+    def add(self, kernel: LimbKernel) -> int:
         """A kernel; its number."""
-        self.names.append(name)
-        self.unit.append(unit)
-        self.limb_s.append(limb_s)
-        self.memory_s.append(memory_s)
-        self.registers_s.append(registers_s)
-        self.flags.append(flags)
-        self.limbs.append(tuple(limbs))
-        self.each.append(tuple(each))
-        self.whole.append(tuple(whole))
-        return len(self.names) - 1
+        self.kernels.append(kernel)
+        return len(self.kernels) - 1
 
 
 def special_limbs(params: CkksParameters) -> int:
@@ -218,9 +209,7 @@ def kernels_of(
             memory = (passed + _operand_bytes(kernel) * resources.operand_s) / len(limbs)
         flags = (OPERAND if kernel.operand else 0) | (RESULT if kernel.result else 0)
         name = f"{kernel.name.value} {kernel.stage}".strip()
-        made = found.add(
-            name, resources.index(unit), limbs, seconds, memory, registers, each=each, whole=whole, flags=flags
-        )
+        made = found.add(LimbKernel(name, resources.index(unit), limbs, seconds, memory, registers, each, whole, flags))
         # A conversion from one prime in the loop of a transform is done where its limb lies.
         if kernel.work.base_conversions and resources.exchanged:
             made = _exchange(found, limbs, graph, resources, each=[made])
@@ -294,7 +283,8 @@ def _plaintext_transforms(
             kept = resources.register_bytes is not None
             memory = 0.0 if kept else graph.limb_bytes * resources.bytes_s
             registers = graph.limb_bytes * resources.register_s if kept else 0.0
-            return found.add("transform plaintext", unit, limbs, seconds * resources.ports[unit], memory, registers)
+            seconds *= resources.ports[unit]
+            return found.add(LimbKernel("transform plaintext", unit, limbs, seconds, memory, registers))
     return None
 
 
@@ -314,7 +304,8 @@ def _loads(
         loaded = graph.limb_bytes
     what = "key" if kernel.work.key_bytes else "plaintext"
     seconds = loaded / len(limbs) * resources.each_s[OFF_CHIP]
-    return found.add(f"load {what} {kernel.stage}".strip(), resources.index(OFF_CHIP), limbs, seconds)
+    name = f"load {what} {kernel.stage}".strip()
+    return found.add(LimbKernel(name, resources.index(OFF_CHIP), limbs, seconds))
 
 
 def _exchange(
@@ -326,7 +317,7 @@ def _exchange(
     each: Sequence[int],
 ) -> int:
     seconds = graph.limb_bytes * resources.exchanged * resources.each_s[NETWORK]
-    return found.add("exchange", resources.index(NETWORK), limbs, seconds, each=each)
+    return found.add(LimbKernel("exchange", resources.index(NETWORK), tuple(limbs), seconds, each=each))
 
 
 def _check_room(shape: Shape, graph: OperationGraph, params: CkksParameters, machine: Machine) -> None:

@@ -7,9 +7,10 @@ shape on a machine, and a schedule is kept for the same program on the same mach
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from penstock.simulation.inside.kernels import (
     resources_of,
     special_limbs,
 )
+from penstock.system.kept import Kept
 from penstock.work.graph import OperationGraph
 from penstock.work.graphs import kernel_graph
 from penstock.work.shapes import Shape
@@ -36,8 +38,8 @@ from penstock.work.shapes import Shape
 WINDOW = 64
 """Operations that are inside a machine at once at most, where its scratchpad has room for more."""
 CRITICAL_PATH = "critical path"
-_KEPT = 16
-"""Schedules that a process keeps."""
+MOST_KEPT_BYTES = 256 * 2**20
+"""Of schedules that a process keeps, and of kernels of shapes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,9 +126,7 @@ def sources_of(outputs: tuple[Ints, Ints], operands: tuple[Ints, Ints], rows: in
     return start, read
 
 
-_schedules: OrderedDict[tuple[Any, ...], Schedule] = OrderedDict()
-_shapes: OrderedDict[tuple[Any, ...], ShapeKernels] = OrderedDict()
-_SHAPES_KEPT = 16384
+_schedules, _shapes = Kept[Schedule](MOST_KEPT_BYTES, most=16), Kept[ShapeKernels](MOST_KEPT_BYTES, most=16_384)
 
 
 def schedule_program(
@@ -136,16 +136,12 @@ def schedule_program(
 
     Raises: UsageError, MachineError: the machine cannot run an operation; as `kernel_graph`.
     """
-    known = machine_key(machine), params, key_form, program.digest()
-    if known in _schedules:
-        _schedules.move_to_end(known)
-        return _schedules[known]
-    check_machine(machine, params)
-    found, _ = _play(*_shapes_on(program, params, machine, key_form), program)
-    _schedules[known] = found
-    while len(_schedules) > _KEPT:
-        _schedules.popitem(last=False)
-    return found
+
+    def made() -> Schedule:
+        check_machine(machine, params)
+        return _play(*_shapes_on(program, params, machine, key_form), program)[0]
+
+    return _schedules.get((machine_key(machine), params, key_form, program.digest()), made)
 
 
 def schedule_listed(
@@ -179,9 +175,8 @@ def schedule_operation(
     """
     check_machine(machine, params)
     resources = resources_of(machine, params, loads=loads)
-    graph = kernel_graph(kind, params, limbs, key_form=key_form)
     shape = Shape(kind.value, limbs, limbs, 0, 0, 2)
-    kernels = kernels_of(shape, graph, params, machine, resources)
+    kernels = kernels_of(shape, kernel_graph(kind, params, limbs, key_form=key_form), params, machine, resources)
     none = np.zeros(0, dtype=np.int64)
     program = Program([shape], np.zeros(1, dtype=np.int64), (np.zeros(2, dtype=np.int64), none))
     return _play([kernels], resources, program, listed=1, special=special_limbs(params))
@@ -196,15 +191,11 @@ def _shapes_on(
     program: Program, params: CkksParameters, machine: Machine, key_form: KeyForm | None
 ) -> tuple[list[ShapeKernels], Resources]:
     """The kernels of each distinct shape, and the machine's units."""
-    resources, key, found = resources_of(machine, params), machine_key(machine), []
-    for shape in program.distinct:
-        known = shape, params, key_form, key
-        if known not in _shapes:
-            _shapes[known] = _made(shape, params, machine, resources, key_form)
-            while len(_shapes) > _SHAPES_KEPT:
-                _shapes.popitem(last=False)
-        found.append(_shapes[known])
-    return found, resources
+    resources, key = resources_of(machine, params), machine_key(machine)
+    return [
+        _shapes.get((shape, params, key_form, key), partial(_made, shape, params, machine, resources, key_form))
+        for shape in program.distinct
+    ], resources
 
 
 def _made(
@@ -231,25 +222,23 @@ def shape_graph(shape: Shape, params: CkksParameters, key_form: KeyForm | None =
 
 def engine_kernels(shapes: Sequence[ShapeKernels]) -> dict[str, Any]:
     """The kernels of shapes in the arrays of the engine, by the names of its arguments."""
-    every = [(shape, i) for shape in shapes for i in range(len(shape.names))]
-    limb = _cut(shape.limbs[i] for shape, i in every)
-    each = _cut(shape.each[i] for shape, i in every)
-    whole = _cut(shape.whole[i] for shape, i in every)
-    return {
-        "kernel_start": np.cumsum([0, *(len(shape.names) for shape in shapes)], dtype=np.int64),
-        "unit": _whole(shape.unit[i] for shape, i in every),
-        "limb_s": _real(shape.limb_s[i] for shape, i in every),
-        "memory_s": _real(shape.memory_s[i] for shape, i in every),
-        "registers_s": _real(shape.registers_s[i] for shape, i in every),
-        "flags": _whole(shape.flags[i] for shape, i in every),
-        "limb_start": limb[0],
-        "limb": limb[1],
-        "each_start": each[0],
-        "each": each[1],
-        "whole_start": whole[0],
-        "whole": whole[1],
+    every = [kernel for shape in shapes for kernel in shape.kernels]
+    found: dict[str, Any] = {
+        "kernel_start": np.cumsum([0, *(len(shape.kernels) for shape in shapes)], dtype=np.int64),
+        "unit": _whole(kernel.unit for kernel in every),
+        "flags": _whole(kernel.flags for kernel in every),
         "held_bytes": _real(shape.held_bytes for shape in shapes),
     }
+    for name in ("limb_s", "memory_s", "registers_s"):
+        found[name] = _real(getattr(kernel, name) for kernel in every)
+    for name, lists in (
+        ("limb", [kernel.limbs for kernel in every]),
+        ("each", [kernel.each for kernel in every]),
+        ("whole", [kernel.whole for kernel in every]),
+    ):
+        found[f"{name}_start"] = np.cumsum([0, *map(len, lists)], dtype=np.int64)
+        found[name] = _whole(chain.from_iterable(lists))
+    return found
 
 
 def engine_units(resources: Resources) -> dict[str, Any]:
@@ -293,12 +282,12 @@ def _play(
         bounds_s=bounds,
         binding=tuple(_binding(shape, resources) for shape in shapes),
     )
-    kernels = [shapes[int(program.of_row[i])] for i in got.placed_operation]
-    at = got.placed_kernel.tolist()
+    placed = zip(program.of_row[got.placed_operation].tolist(), got.placed_kernel.tolist(), strict=True)
+    kernels = [shapes[shape].kernels[kernel] for shape, kernel in placed]
     return schedule, Placed(
         operation=got.placed_operation,
-        name=[each.names[k] for each, k in zip(kernels, at, strict=True)],
-        unit=[resources.names[each.unit[k]] for each, k in zip(kernels, at, strict=True)],
+        name=[kernel.name for kernel in kernels],
+        unit=[resources.names[kernel.unit] for kernel in kernels],
         limb=got.placed_limb - special,
         start_s=got.placed_start_s,
         end_s=got.placed_end_s,
@@ -308,19 +297,12 @@ def _play(
 def _binding(shape: ShapeKernels, resources: Resources) -> str:
     """The unit with the most work."""
     work: dict[str, float] = dict.fromkeys((*resources.names, SCRATCHPAD, REGISTERS), 0.0)
-    for i, (unit, limbs) in enumerate(zip(shape.unit, shape.limbs, strict=True)):
-        work[resources.names[unit]] += shape.limb_s[i] * len(limbs) / resources.ports[unit]
-        work[SCRATCHPAD] += shape.memory_s[i] * len(limbs)
-        work[REGISTERS] += shape.registers_s[i] * len(limbs)
+    for kernel in shape.kernels:
+        limbs = len(kernel.limbs)
+        work[resources.names[kernel.unit]] += kernel.limb_s * limbs / resources.ports[kernel.unit]
+        work[SCRATCHPAD] += kernel.memory_s * limbs
+        work[REGISTERS] += kernel.registers_s * limbs
     return max(work, key=lambda name: work[name])
-
-
-def _cut(lists: Iterable[Sequence[int]]) -> tuple[Ints, Ints]:
-    start, every = [0], list[int]()
-    for each in lists:
-        every.extend(each)
-        start.append(len(every))
-    return _whole(start), _whole(every)
 
 
 def _whole(values: Iterable[int]) -> Ints:
