@@ -149,9 +149,7 @@ def engine_input(
         seed=scan.seed,
         to_host=host is spec.Host.PCIE,
         consumers=[_consumer(drive, each, request, f"consumers[{index}]") for index, each in enumerate(consumers)],
-        host_consumer=None
-        if host_consumer is None
-        else _consumer(drive, _as_consumer(host_consumer), request, "host_consumer"),
+        host_consumer=None if host_consumer is None else _consumer(drive, host_consumer, request, "host_consumer"),
         aggregate=None if aggregator is None else aggregator.service_ps_per_output,
         cached_pages=_cached_pages(drive, held),
         entries=page // drive.table_entry_bytes,
@@ -182,16 +180,6 @@ def _check(
         raise UsageError("a consumer on the host reads over PCIe: choose the host 'pcie' with it")
     if pages == 0 and not (reads and reads.requests) and not (writes and writes.requests):
         raise UsageError("there is nothing to do: give the scan a size, or other traffic a number of requests")
-
-
-def _as_consumer(host: spec.HostConsumer) -> spec.Consumer:
-    """The host as a consumer of every channel."""
-    return spec.Consumer(
-        channels=(),
-        service_ps_per_chunk=host.service_ps_per_chunk,
-        chunk_pages=host.chunk_pages,
-        buffer_bytes=host.buffer_bytes,
-    )
 
 
 def _fits(drive: Drive, given: EngineInput) -> None:

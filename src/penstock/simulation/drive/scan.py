@@ -186,6 +186,7 @@ def scan_drive(
     def share(busy: int, units: int = 1) -> float:
         return busy / (end * units) if end else 0.0
 
+    written = played.written_pages
     per_chunk = [each.output_bytes_per_chunk for each in consumers]
     final = [each.final_output_bytes for each in consumers if each.final_output_bytes]
     return ScanResult(
@@ -214,18 +215,13 @@ def scan_drive(
         output_bytes=sum(chunks * each for chunks, each in zip(played.chunks, per_chunk, strict=False)) + sum(final),
         retries=played.retries,
         mapping_reads=played.table_reads,
-        wear=_wear(played),
-    )
-
-
-def _wear(played: _engine.DriveRun) -> WearResult:
-    written, moved = played.written_pages, played.moved_pages
-    return WearResult(
-        host_pages=written,
-        moved_pages=moved,
-        erases=played.erases,
-        max_erases=played.max_erases,
-        write_amplification=(written + moved) / written if written else None,
+        wear=WearResult(
+            host_pages=written,
+            moved_pages=played.moved_pages,
+            erases=played.erases,
+            max_erases=played.max_erases,
+            write_amplification=(written + played.moved_pages) / written if written else None,
+        ),
     )
 
 

@@ -84,15 +84,14 @@ class Consumer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostConsumer:
+class HostConsumer(Consumer):
     """An accelerator on the host that reads what PCIe brings. The host asks only for what its buffer has room for.
 
     With a buffer of one chunk, reading and computing take turns (serial); with two or more they overlap.
     """
 
-    service_ps_per_chunk: int
-    chunk_pages: int
-    buffer_bytes: int
+    channels: tuple[int, ...] = ()
+    """Every channel feeds it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
