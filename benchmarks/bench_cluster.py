@@ -29,6 +29,7 @@ from penstock.simulation.cluster.program import ClusterProgram, prepare
 from penstock.simulation.cluster.simgrid import SimGrid, SimGridMissing, find_python
 from penstock.simulation.cluster.spec import Cluster
 from penstock.simulation.memory.hierarchy import Pace
+from penstock.simulation.price import price_trace
 from penstock.traces.schema import Trace
 from penstock.work.shapes import server_rows
 
@@ -66,7 +67,7 @@ def cut(trace: Trace, operations: int) -> Trace:
 
 def against_simgrid(trace: Trace, topology: str, simgrid: SimGrid) -> dict[str, Any]:
     """Seconds of wall clock for the same program on 32 hosts."""
-    program = prepare(trace, load_machine("sharp"))
+    program = prepare(trace, load_machine("sharp"), price_trace(trace, load_machine("sharp")))
     cluster = Cluster(hosts=HOSTS, network=load_network(STUDY_NETWORKS[0]), topology=topology)
     point = Pace(tier=load_tiers(["pcie5"])[0])
     ours, result = _median(lambda: play_clusters(program, [cluster], [point])[0])
@@ -104,7 +105,7 @@ def exchanges(program: ClusterProgram) -> tuple[list[Any], list[int]]:
 
 def sweep(trace: Trace) -> dict[str, Any]:
     """Seconds of wall clock for tiers x hosts x networks."""
-    program = prepare(trace, load_machine("sharp"))
+    program = prepare(trace, load_machine("sharp"), price_trace(trace, load_machine("sharp")))
     clusters = [Cluster(hosts=hosts, network=load_network(name)) for name in STUDY_NETWORKS for hosts in SWEPT_HOSTS]
     points = [Pace(tier=tier) for tier in load_tiers(STUDY_TIERS)]
     seconds, results = _median(lambda: play_clusters(program, clusters, points))

@@ -34,10 +34,9 @@ import numpy.typing as npt
 
 from penstock.simulation.accesses import Accesses
 from penstock.simulation.caches import POLICIES, SizedCache
-from penstock.simulation.memory.hierarchy import Mode, Pace, Rates, Replay, play_many, replay
+from penstock.simulation.memory.hierarchy import Mode, Pace, Prefetch, Rates, Replay, play_many, replay
 from penstock.simulation.memory.levels import Hierarchy, Level
 from penstock.simulation.memory.levels_replay import replay_levels
-from penstock.simulation.memory.prefetch import Prefetch
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from twins import engine as oracle

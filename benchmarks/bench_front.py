@@ -47,7 +47,8 @@ def main() -> int:
     caches, policies = ["256 MB", "1 GB"], ["lru", "belady"]
 
     def rows() -> object:
-        return list(answers(asked([sharp], tiers, caches=caches, policies=policies), trace_workload(helr, "sharp")))
+        question = asked([sharp], tiers, caches=caches, policies=policies)
+        return list(answers(question, sharp, trace_workload(helr, "sharp")))
 
     pairs = {
         "simulate": (lambda: ps.simulate(helr, sharp, tiers, params="sharp", cache=caches, policy=policies), rows),

@@ -33,6 +33,7 @@ from penstock.simulation.cluster.spec import Cluster
 from penstock.simulation.cluster.topology import build
 from penstock.simulation.memory.hierarchy import Pace
 from penstock.simulation.play import play, simulate
+from penstock.simulation.price import price_trace
 from penstock.simulation.question import Point
 from penstock.traces.schema import Trace, TraceMeta
 from twins.laws import play_cluster, rplp_star_seconds
@@ -50,7 +51,7 @@ def trace():
 
 @pytest.fixture(scope="module")
 def program(trace):
-    return prepare(trace, load_machine("sharp"))
+    return prepare(trace, load_machine("sharp"), price_trace(trace, load_machine("sharp")))
 
 
 # Exchanges on a star -------------------------------------------------------------------------------------------------
@@ -111,7 +112,7 @@ def test_communication_of_rplp_on_a_star_is_the_formula(program, network, hosts)
 
 def test_one_host_is_the_machine_alone_in_every_mode(trace, program):
     modes = ("serial", "overlap", "bound")
-    rows = simulate(trace, program.machine, TIERS, modes=modes)
+    rows = simulate(price_trace(trace, program.machine), TIERS, modes=modes)
     points = [Pace(tier=tier, mode=mode) for tier in TIERS for mode in modes]
     results = play_clusters(program, [Cluster(hosts=1)], points)
     for row, result in zip(rows, results, strict=True):
@@ -285,7 +286,7 @@ def test_a_plaintext_that_is_made_on_chip_is_loaded_as_one_limb_by_every_host():
     made, sharp = trace_workload("matrix-multiplication", "sharp"), load_machine("sharp")
     clusters = [Cluster(hosts=hosts, network=ETHERNET) for hosts in (1, 4)]
     for machine in (sharp, replace(sharp, plaintext_transforms=None)):
-        prepared = prepare(made, machine, classes=("plaintext",))
+        prepared = prepare(made, machine, price_trace(made, machine, classes=("plaintext",)))
         reads = len(prepared.priced.access_bytes)
         one, four = play_clusters(prepared, clusters, [Pace(tier=TIERS[0], mode="serial")])
         if machine is sharp:
@@ -307,7 +308,7 @@ def shallow() -> ClusterProgram:
         ev.rotate(operand, 1)
         ev.rescale(ev.mult(operand, operand))
     made = ev.builder.finish(TraceMeta(workload="shallow", params=params.to_dict(), reading="trace"))
-    return prepare(made, load_machine("sharp"))
+    return prepare(made, load_machine("sharp"), price_trace(made, load_machine("sharp")))
 
 
 def test_calibrated_factors_hold_on_hosts_as_they_do_on_one(trace, program):
@@ -325,9 +326,9 @@ def test_calibrated_factors_hold_on_hosts_as_they_do_on_one(trace, program):
         ),
     )
     drive = load_tier("nvme-gen5")
-    (row,) = simulate(trace, fitted, [drive])
+    (row,) = simulate(price_trace(trace, fitted), [drive])
     assert row["compute_s"] > 1.2 * program.priced.ideal_s
-    prepared = prepare(trace, fitted)
+    prepared = prepare(trace, fitted, price_trace(trace, fitted))
     for name in PARTITIONS:
         one = play_cluster(prepared, fitted, drive, Cluster(hosts=1, network=ETHERNET, partition=name))
         assert (one.total_s, one.compute_s) == pytest.approx((row["total_s"], row["compute_s"]), rel=1e-9)
@@ -355,7 +356,11 @@ def test_by_digit_every_host_loads_the_key_of_one_digit(shallow):
 
 @pytest.mark.parametrize("name", PARTITIONS)
 def test_a_program_without_operations_takes_no_time_on_any_number_of_hosts(trace, name):
-    empty = prepare(Trace(trace.meta, trace.operations.slice(0, 0), trace.objects), load_machine("sharp"))
+    empty = prepare(
+        Trace(trace.meta, trace.operations.slice(0, 0), trace.objects),
+        load_machine("sharp"),
+        price_trace(Trace(trace.meta, trace.operations.slice(0, 0), trace.objects), load_machine("sharp")),
+    )
     cluster = Cluster(hosts=2, network=ETHERNET, partition=name)
     point = Point(hold=NoCache(), tier=TIERS[0], cluster=cluster)
     rows, warnings = play(empty, [point])

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.simulation.accesses import Accesses
 from penstock.simulation.caches import ForcedHitRatio, Lru, NoCache
-from penstock.simulation.memory.hierarchy import Pace, Rates, Result, play_many, replay
-from penstock.simulation.memory.prefetch import Prefetch
+from penstock.simulation.memory.hierarchy import Pace, Prefetch, Rates, Result, play_many, replay
 from twins.laws import play, play_one
 
 EXACT = 1e-12

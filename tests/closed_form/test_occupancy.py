@@ -12,6 +12,7 @@ from penstock.running import trace_workload
 from penstock.simulation.cluster.partitions import Together, partition_named
 from penstock.simulation.cluster.program import prepare
 from penstock.simulation.cluster.shapes import compute_s, parts_of
+from penstock.simulation.price import price_trace
 from penstock.studies.io_study.occupancy import CHANGES, changed
 from penstock.work.kernel_work import KernelWork
 
@@ -39,7 +40,7 @@ def test_a_transform_dealt_to_hosts_takes_the_closed_form(limbs: int) -> None:
 @pytest.fixture(scope="module")
 def program():
     trace = trace_workload("bootstrapping", "tensorfhe-resnet20", "accelerator", 0)
-    return prepare(trace, load_machine("a100-tensorfhe"))
+    return prepare(trace, load_machine("a100-tensorfhe"), price_trace(trace, load_machine("a100-tensorfhe")))
 
 
 def test_hosts_divide_gpu_compute_by_less_than_work(program) -> None:

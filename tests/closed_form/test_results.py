@@ -153,7 +153,9 @@ def test_where_everything_fits_only_inputs_are_loaded_and_once(priced: PricedTra
 
 def test_rows_and_hosts_count_reads_alone(priced: PricedTrace) -> None:
     trace, machine, tier = trace_workload("inner-product", "sharp"), load_machine("sharp"), load_tier("pcie5")
-    none, whole = simulate(trace, machine, [tier], caches=[NoCache(), Lru(10**12)], classes=("ciphertext",))
+    none, whole = simulate(
+        price_trace(trace, machine, classes=("ciphertext",)), [tier], caches=[NoCache(), Lru(10**12)]
+    )
     assert none["io_bytes"] == priced.accessed_bytes
     assert whole["io_bytes"] == inputs_bytes(priced)
     assert whole["hit_ratio"] == pytest.approx(1 - inputs_bytes(priced) / priced.accessed_bytes)

@@ -13,11 +13,10 @@ from penstock.errors import UnknownName, UsageError
 from penstock.simulation.accesses import Accesses
 from penstock.simulation.caches import ForcedHitRatio, Lru, NoCache, SizedCache
 from penstock.simulation.engine import _engine
-from penstock.simulation.memory.hierarchy import Rates, replay
+from penstock.simulation.memory.hierarchy import Prefetch, Rates, replay
 from penstock.simulation.memory.levels import Hierarchy, Level
 from penstock.simulation.memory.levels_replay import replay_levels
 from penstock.simulation.memory.levels_time import play_levels
-from penstock.simulation.memory.prefetch import Prefetch
 from penstock.simulation.memory.serial_law import required_hit_ratio, serial_slowdown
 from twins.laws import balance_bytes_per_s, cycle_hits, play_one
 from twins.roofline import (

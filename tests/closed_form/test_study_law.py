@@ -19,8 +19,10 @@ from penstock.program.symbolic import SymbolicEvaluator
 from penstock.simulation.accesses import Accesses
 from penstock.simulation.caches import ForcedHitRatio, Lru, NoCache
 from penstock.simulation.memory.serial_law import required_hit_ratio, serial_slowdown
+from penstock.simulation.play import play as play_points
 from penstock.simulation.play import simulate
 from penstock.simulation.price import price_trace
+from penstock.simulation.question import Point
 from penstock.traces.schema import Trace, TraceMeta
 from twins.laws import play
 
@@ -82,7 +84,7 @@ def test_the_engine_meets_the_law_on_the_studys_demand(name):
 def test_a_priced_program_meets_the_law_at_any_hit_ratio(trace, name, hit_ratio):
     machine, tiers = load_machine(name), [load_tier(t) for t in (*STUDY_TIERS, "3.5 GB/s")]
     priced = price_trace(trace, machine)
-    rows = simulate(trace, machine, tiers, caches=[ForcedHitRatio(hit_ratio)])
+    rows = simulate(price_trace(trace, machine), tiers, caches=[ForcedHitRatio(hit_ratio)])
     assert [row["tier"] for row in rows] == [tier.name for tier in tiers]
     for row, tier in zip(rows, tiers, strict=True):
         law = serial_slowdown(priced.demand_bytes_per_s, tier.bandwidth_bytes_per_s, hit_ratio=hit_ratio)
@@ -93,7 +95,8 @@ def test_a_priced_program_meets_the_law_at_any_hit_ratio(trace, name, hit_ratio)
 
 def test_a_decode_stage_adds_its_own_term(trace):
     machine, tier = load_machine("sharp"), load_tier("pcie5")
-    (row,) = simulate(trace, machine, [tier], decode_bytes_per_s=0.27e9)
+    point = Point(hold=NoCache(), tier=tier, decode_bytes_per_s=0.27e9)
+    ((row,), _) = play_points(price_trace(trace, machine), [point])
     demand = price_trace(trace, machine).demand_bytes_per_s
     law = serial_slowdown(demand, tier.bandwidth_bytes_per_s, decode_bytes_per_s=0.27e9)
     assert row["slowdown"] == pytest.approx(law, rel=1e-9)
@@ -102,7 +105,7 @@ def test_a_decode_stage_adds_its_own_term(trace):
 
 def test_overlap_and_bound_never_take_longer_than_serial_nor_less_than_the_slower_resource(trace):
     machine, tier = load_machine("sharp"), load_tier("ddr5")
-    serial, overlap, bound = simulate(trace, machine, [tier], modes=("serial", "overlap", "bound"))
+    serial, overlap, bound = simulate(price_trace(trace, machine), [tier], modes=("serial", "overlap", "bound"))
     assert bound["total_s"] == pytest.approx(max(bound["compute_s"], bound["io_s"]), rel=1e-9)
     assert bound["total_s"] <= overlap["total_s"] <= serial["total_s"]
     assert serial["total_s"] == pytest.approx(serial["compute_s"] + serial["io_s"], rel=1e-9)
@@ -114,7 +117,7 @@ def test_a_cache_that_holds_everything_loads_each_key_once(trace):
     largest = {}
     for obj, size in zip(priced.access_object.tolist(), priced.access_bytes.tolist(), strict=True):
         largest[obj] = max(size, largest.get(obj, 0))
-    (row,) = simulate(trace, machine, [load_tier("hbm")], caches=[Lru(2**40)])
+    (row,) = simulate(price_trace(trace, machine), [load_tier("hbm")], caches=[Lru(2**40)])
     assert row["io_bytes"] == sum(largest.values())
     assert row["hit_ratio"] == pytest.approx(1 - row["io_bytes"] / priced.accessed_bytes)
 
@@ -170,7 +173,7 @@ def test_the_required_hit_ratio_counts_the_latency_that_each_read_is_charged(tra
     asked = {"reads_per_ideal_s": priced.demand_reads_per_s, "latency_s": tier.latency_s}
     needed = required_hit_ratio(priced.demand_bytes_per_s, tier.bandwidth_bytes_per_s, **asked)
     assert needed > required_hit_ratio(priced.demand_bytes_per_s, tier.bandwidth_bytes_per_s)
-    (row,) = simulate(trace, machine, [tier], caches=[ForcedHitRatio(needed)])
+    (row,) = simulate(price_trace(trace, machine), [tier], caches=[ForcedHitRatio(needed)])
     assert row["slowdown"] == pytest.approx(1.25, rel=1e-9)
     with pytest.raises(UsageError, match="neither is negative"):
         required_hit_ratio(1e9, 1e9, reads_per_ideal_s=1.0, latency_s=-1.0)

@@ -20,6 +20,7 @@ from penstock.simulation.cluster.program import MOST_KEPT_BYTES, prepare
 from penstock.simulation.cluster.spec import Cluster
 from penstock.simulation.cluster.topology import TOPOLOGIES, build
 from penstock.simulation.memory.hierarchy import Pace
+from penstock.simulation.price import price_trace
 
 topologies = pytest.mark.parametrize("name", TOPOLOGIES)
 partitions = pytest.mark.parametrize("name", PARTITIONS)
@@ -69,7 +70,11 @@ def test_what_a_host_sends_is_on_its_links_and_takes_time(name):
 
 @pytest.fixture(scope="module")
 def program():
-    return prepare(trace_workload("inner-product", "sharp"), load_machine("sharp"))
+    return prepare(
+        trace_workload("inner-product", "sharp"),
+        load_machine("sharp"),
+        price_trace(trace_workload("inner-product", "sharp"), load_machine("sharp")),
+    )
 
 
 @partitions
@@ -81,17 +86,23 @@ def test_a_program_that_has_answered_before_answers_the_same_to_the_bit(name):
         points = [Pace(tier=load_tier(tier), mode=mode) for tier in ("hbm", "rdma") for mode in ("serial", "overlap")]
         caches = [ForcedHitRatio(0.3), *([Lru(10**8)] if name != "by-ciphertext" else [])]
         used += [(clusters, points, cache) for cache in caches]
-    kept = prepare(trace, machine)
+    kept = prepare(trace, machine, price_trace(trace, machine))
     first = [play_clusters(kept, *each[:2], cache=each[2]) for each in used]
     again = [play_clusters(kept, *each[:2], cache=each[2]) for each in reversed(used)][::-1]
-    fresh = [play_clusters(prepare(trace, machine), *each[:2], cache=each[2]) for each in used]
+    fresh = [
+        play_clusters(prepare(trace, machine, price_trace(trace, machine)), *each[:2], cache=each[2]) for each in used
+    ]
     for other in (again, fresh):
         for one, two in zip(chain(*first), chain(*other), strict=True):
             assert asdict(one) == asdict(two)
 
 
 def test_a_program_keeps_only_so_much():
-    program = prepare(trace_workload("inner-product", "sharp"), load_machine("sharp"))
+    program = prepare(
+        trace_workload("inner-product", "sharp"),
+        load_machine("sharp"),
+        price_trace(trace_workload("inner-product", "sharp"), load_machine("sharp")),
+    )
     part = MOST_KEPT_BYTES // 16
     for n in range(32):
         assert len(program.keep(n, lambda: bytes(part))) == part

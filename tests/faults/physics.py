@@ -58,16 +58,15 @@ from penstock.simulation.instorage.ordinary import Modes, Ordinary, in_storage_u
 from penstock.simulation.instorage.policies import BASE, HOST_POLICIES, Contention, Switches
 from penstock.simulation.instorage.queries import Inside
 from penstock.simulation.instorage.query import Query, filter_query, match_query, pir_query, ssc_query
-from penstock.simulation.memory.hierarchy import Pace, Rates, play_many, replay
+from penstock.simulation.memory.hierarchy import Pace, Prefetch, Rates, play_many, replay
 from penstock.simulation.memory.levels import INCLUSIONS, INDEPENDENT, Hierarchy, Level
 from penstock.simulation.memory.levels_replay import replay_levels
 from penstock.simulation.memory.levels_time import play_levels
-from penstock.simulation.memory.prefetch import Prefetch
 from penstock.simulation.memory.residents import Reservation
 from penstock.simulation.memory.tenants import ORDERS, interleave
 from penstock.simulation.play import play_group
 from penstock.simulation.price import ACCESS_CLASSES, PricedTrace, price_trace, program_of
-from penstock.simulation.question import points_over
+from penstock.simulation.question import Point
 from penstock.simulation.servers.fleet import Arrangement, Fleet, Loading
 from penstock.simulation.servers.play import play as play_servers
 from penstock.simulation.servers.rows import row_of as servers_row
@@ -365,7 +364,7 @@ def tenants_run(draw: Draw) -> Iterator[str]:
     size = draw.of([0, draw.whole(1, 4 * 10**8)])
     if draw.chance():
         cache = draw.of([NoCache(), SizedCache("lru", size)])
-        (point,) = points_over(cache, [tier], [mode], [ahead], decode)
+        point = Point(hold=cache, tier=tier, mode=mode, prefetch=ahead, decode_bytes_per_s=decode)
         (got,) = play_group(priced, [point])
         yield from invariants.of_result(got, mode, tier)
         return
@@ -374,7 +373,7 @@ def tenants_run(draw: Draw) -> Iterator[str]:
     inclusion = draw.of(INCLUSIONS)
     hierarchy = Hierarchy((first, below, Level(name="last", tier=tier)), inclusion=inclusion)
     back = inclusion == INDEPENDENT and draw.chance()
-    (point,) = points_over(hierarchy, [], [mode], [ahead], write_back=back)
+    point = Point(hold=hierarchy, tier=tier, mode=mode, prefetch=ahead, write_back=back)
     (got,) = play_group(priced, [point])
     yield from invariants.of_result(got, mode)
 
@@ -415,7 +414,11 @@ def timeline_run(draw: Draw) -> Iterator[str]:
 # Clusters and servers.
 @lru_cache(maxsize=4)
 def _program(machine: str) -> ClusterProgram:
-    return prepare(_trace("inner-product"), load_machine(machine), classes=("key", "plaintext"))
+    return prepare(
+        _trace("inner-product"),
+        load_machine(machine),
+        price_trace(_trace("inner-product"), load_machine(machine), classes=("key", "plaintext")),
+    )
 
 
 def _topology(draw: Draw, hosts: int) -> str:

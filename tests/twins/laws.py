@@ -22,10 +22,17 @@ from penstock.simulation.cluster.program import ClusterProgram, prepare
 from penstock.simulation.cluster.simgrid import SimGrid
 from penstock.simulation.cluster.spec import Cluster
 from penstock.simulation.drive.closed_form import command_s, page_on_bus_s
-from penstock.simulation.memory.hierarchy import Mode, Pace, Replay, Result, Tier, play_many, replay
-from penstock.simulation.memory.prefetch import Prefetch
+from penstock.simulation.memory.hierarchy import Mode, Pace, Prefetch, Replay, Result, Tier, play_many, replay
+from penstock.simulation.price import price_trace
 from penstock.traces.schema import Trace
 from penstock.work.shapes import Shape
+
+LOCALITY_NAMES = (
+    "workload", "params", "machine", "tier", "runtime", "policy", "memory_bytes", "cache_bytes",
+    "prefetch_buffer_bytes", "hit_ratio", "io_bytes", "compute_s", "io_s", "total_s", "slowdown", "saved_bytes",
+    "saved_bytes_share", "saved_s", "saved_s_share", "provenance",
+)  # fmt: skip
+"""Names of a row of `penstock.simulation.memory.locality.locality_table`, in their order."""
 
 
 def sense_rate(drive: Drive, planes: int) -> float:
@@ -131,7 +138,9 @@ def play_cluster(
     """
     program = trace
     if isinstance(program, Trace):
-        program = prepare(program, machine, key_form=key_form, classes=classes)
+        program = prepare(
+            program, machine, price_trace(program, machine, key_form=key_form, classes=classes), key_form=key_form
+        )
     elif program.machine != machine:
         raise UsageError(f"the program was prepared for machine '{program.machine.name}', not for '{machine.name}'")
     pace = Pace(tier=tier, mode=mode, decode_bytes_per_s=decode_bytes_per_s, prefetch=Prefetch(prefetch_depth))

@@ -49,7 +49,7 @@ def test_the_hit_ratio_that_80_percent_needs_counts_the_latency_of_each_read() -
     rows = list(tidy_rows(simulated_rows(trace, machine, [tier], priced), trace, [tier], priced))
     (needed,) = (row["value"] for row in rows if row["quantity"] == "hit_ratio_for_80_percent")
     assert 0 < needed < 1
-    (played,) = simulate(trace, machine, [tier], caches=[ForcedHitRatio(needed)], modes=("serial",), priced=priced)
+    (played,) = simulate(priced, [tier], caches=[ForcedHitRatio(needed)], modes=("serial",))
     assert played["slowdown"] == pytest.approx(1.25, rel=1e-3)
 
 

@@ -10,11 +10,11 @@ from penstock.errors import MachineError, PenstockError, UnitError, UnknownName,
 from penstock.machines import load_machine, load_tier
 from penstock.simulation.caches import Belady, ForcedHitRatio, Lru
 from penstock.simulation.engine import SimulationInputError
-from penstock.simulation.memory.hierarchy import Rates
+from penstock.simulation.memory.hierarchy import Prefetch, Rates
 from penstock.simulation.memory.levels import Hierarchy, Level, changed
 from penstock.simulation.memory.levels_spec import load_hierarchy
-from penstock.simulation.memory.prefetch import Prefetch, parse_prefetch
 from penstock.simulation.memory.residents import Reservation, load_resident, parse_reservation
+from penstock.simulation.question import parse_prefetch
 
 SHARP = load_machine("sharp")
 FILE = """

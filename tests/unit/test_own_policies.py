@@ -21,10 +21,10 @@ from penstock.running import trace_workload
 from penstock.simulation.accesses import Accesses
 from penstock.simulation.caches import SizedCache
 from penstock.simulation.memory.hierarchy import Pace, Rates, play_many, replay
-from penstock.simulation.memory.prefetch import parse_prefetch
 from penstock.simulation.memory.tenants import interleave, order_named
 from penstock.simulation.play import simulate
 from penstock.simulation.price import price_trace
+from penstock.simulation.question import parse_prefetch
 
 LRU = "def priority(accesses):\n    return accesses.position\n"
 FIFO = "from penstock.simulation.own import Priority\ndef priority(a):\n    return Priority(a.position, on_hit=False)\n"
@@ -398,6 +398,8 @@ def test_points_of_checked_values_take_a_file(tmp_path):
     trace = trace_workload("inner-product", "insecure-ci")
     machine = load_machine("sharp")
     (row,) = simulate(
-        trace, machine, [Rates(bandwidth_bytes_per_s=1e9)], caches=[SizedCache(written(tmp_path, LRU), 10**6)]
+        price_trace(trace, machine),
+        [Rates(bandwidth_bytes_per_s=1000000000.0)],
+        caches=[SizedCache(written(tmp_path, LRU), 10**6)],
     )
     assert row["policy"] == "mine.py"

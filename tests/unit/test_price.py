@@ -193,7 +193,7 @@ def test_a_machine_that_is_calibrated_to_nothing_says_what_its_units_peak_would_
 def test_an_empty_trace_costs_nothing():
     priced = price_trace(TraceBuilder(PARAMS).finish(meta()), SHARP, classes=ACCESS_CLASSES)
     assert (len(priced), priced.ideal_s, priced.demand_bytes_per_s) == (0, 0.0, 0.0)
-    (row,) = simulate(TraceBuilder(PARAMS).finish(meta()), SHARP, [load_tier("hbm")])
+    (row,) = simulate(price_trace(TraceBuilder(PARAMS).finish(meta()), SHARP), [load_tier("hbm")])
     assert (row["total_s"], row["slowdown"], row["hit_ratio"]) == (0.0, None, 0.0)
 
 
@@ -243,7 +243,7 @@ def test_a_hundred_thousand_operations_are_priced_in_a_moment():
 
 def test_rows_have_the_documented_names_and_say_that_they_are_simulated(trace):
     tier = load_tier("pcie5")
-    rows = simulate(trace, SHARP, [tier], caches=[Lru(10**9), Belady(10**9)], modes=("serial", "overlap"))
+    rows = simulate(price_trace(trace, SHARP), [tier], caches=[Lru(10**9), Belady(10**9)], modes=("serial", "overlap"))
     assert [tuple(row) for row in rows] == [ROW_NAMES] * 4
     assert [(r["policy"], r["mode"]) for r in rows] == [
         ("lru", "serial"),
@@ -280,7 +280,7 @@ def test_energy_is_known_only_where_machine_and_tier_state_theirs(trace, tmp_pat
     from penstock.simulation.caches import ForcedHitRatio
 
     tier = load_tier("64 GB/s")  # a bandwidth alone states none
-    streamed, resident = simulate(trace, SHARP, [tier], caches=[ForcedHitRatio(0.0), ForcedHitRatio(1.0)])
+    streamed, resident = simulate(price_trace(trace, SHARP), [tier], caches=[ForcedHitRatio(0.0), ForcedHitRatio(1.0)])
     assert streamed["energy_j"] is None
     assert resident["energy_j"] == pytest.approx(94.7 * resident["compute_s"])
     path = tmp_path / "frugal.toml"
@@ -288,5 +288,5 @@ def test_energy_is_known_only_where_machine_and_tier_state_theirs(trace, tmp_pat
         'name = "frugal"\ntitle = "t"\n[bandwidth]\nvalue = "64 GB/s"\nsource = "a test"\nkind = "assumed"\n'
         '[energy]\nvalue = "1 nJ/B"\nsource = "a test"\nkind = "assumed"\n'
     )
-    (row,) = simulate(trace, SHARP, [load_tier(path)])
+    (row,) = simulate(price_trace(trace, SHARP), [load_tier(path)])
     assert row["energy_j"] == pytest.approx(94.7 * row["compute_s"] + 1e-9 * row["io_bytes"])

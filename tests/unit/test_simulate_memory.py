@@ -10,8 +10,9 @@ import pytest
 
 from penstock.cli.main import main
 from penstock.running import trace_workload
-from penstock.simulation.memory.locality import LOCALITY_NAMES, RUNTIMES
+from penstock.simulation.memory.locality import RUNTIMES
 from penstock.simulation.rows import LEVEL_NAMES, ROW_NAMES
+from twins.laws import LOCALITY_NAMES
 
 WORKLOAD = ["simulate", "inner-product", "--params", "sharp", "--machine", "sharp"]
 LEVELS = ["--levels", "on-chip,hbm2:1 GB,nvme-gen4"]

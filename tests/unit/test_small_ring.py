@@ -176,7 +176,7 @@ def test_a_database_is_read_once_and_only_where_it_is_asked_for(trace):
 
 def test_several_hosts_are_refused(trace):
     with pytest.raises(UsageError, match=r"operations of a small ring.*simulate it on one host"):
-        prepare(trace, load_machine("sharp"))
+        prepare(trace, load_machine("sharp"), price_trace(trace, load_machine("sharp")))
 
 
 @pytest.mark.parametrize("count_only", [False, True])

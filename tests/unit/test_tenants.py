@@ -10,14 +10,16 @@ import pytest
 from penstock.errors import UnknownName, UsageError
 from penstock.machines import load_machine, load_tier
 from penstock.simulation.caches import Lru
+from penstock.simulation.memory.hierarchy import Prefetch
 from penstock.simulation.memory.levels import Hierarchy, Level
-from penstock.simulation.memory.locality import LOCALITY_NAMES, RUNTIMES, locality_table
-from penstock.simulation.memory.prefetch import Prefetch
+from penstock.simulation.memory.locality import RUNTIMES, locality_table
 from penstock.simulation.memory.residents import parse_reservation
 from penstock.simulation.memory.tenants import interleave
-from penstock.simulation.play import simulate
+from penstock.simulation.play import play, simulate
 from penstock.simulation.price import ACCESS_CLASSES, PricedTrace
-from penstock.simulation.rows import LEVEL_NAMES, ROW_NAMES, felt_slowdown
+from penstock.simulation.question import Point
+from penstock.simulation.rows import LEVEL_NAMES, ROW_NAMES, columns, felt_slowdown
+from twins.laws import LOCALITY_NAMES
 
 SHARP = load_machine("sharp")
 
@@ -98,8 +100,8 @@ def test_two_that_fit_alone_push_each_other_out():
     alone = program([1.0] * 40, rows)
     both = interleave([alone, alone])
     tier = load_tier("pcie5")
-    (single,) = simulate(None, SHARP, [tier], caches=[Lru(40)], priced=alone)
-    (shared,) = simulate(None, SHARP, [tier], caches=[Lru(40)], priced=both)
+    (single,) = simulate(alone, [tier], caches=[Lru(40)])
+    (shared,) = simulate(both, [tier], caches=[Lru(40)])
     assert single["io_bytes"] == 40
     assert shared["io_bytes"] == 800
     first, second = shared["tenants"]
@@ -107,7 +109,7 @@ def test_two_that_fit_alone_push_each_other_out():
     assert second["finish_s"] == pytest.approx(shared["total_s"])
     assert first["finish_s"] < second["finish_s"]
     assert first["slowdown"] == pytest.approx(first["finish_s"] / 40)
-    (bound,) = simulate(None, SHARP, [tier], modes=("bound",), priced=both)
+    (bound,) = simulate(both, [tier], modes=("bound",))
     assert [each["finish_s"] for each in bound["tenants"]] == [None, None]
 
 
@@ -116,12 +118,12 @@ def test_the_slowdown_that_a_tenant_sees_is_of_its_own_compute():
     alone = program([1.0] * 40, [[]] * 40)
     for n in (2, 4):
         together = interleave([alone] * n)
-        (row,) = simulate(None, SHARP, [load_tier("pcie5")], priced=together)
+        (row,) = simulate(together, [load_tier("pcie5")])
         assert row["slowdown"] == pytest.approx(1.0)
         assert row["tenant_slowdown"] == pytest.approx(n)
         assert row["tenant_slowdown"] == max(each["slowdown"] for each in row["tenants"])
         assert felt_slowdown(row) == row["tenant_slowdown"]
-    (single,) = simulate(None, SHARP, [load_tier("pcie5")], priced=alone)
+    (single,) = simulate(alone, [load_tier("pcie5")])
     assert "tenant_slowdown" not in single
     assert felt_slowdown(single) == single["slowdown"]
 
@@ -129,7 +131,7 @@ def test_the_slowdown_that_a_tenant_sees_is_of_its_own_compute():
 def test_the_short_program_of_two_is_the_worst_off():
     short, long = program([1.0] * 10, [[]] * 10), program([3.0] * 10, [[]] * 10)
     both = interleave([short, long])
-    (row,) = simulate(None, SHARP, [load_tier("pcie5")], priced=both)
+    (row,) = simulate(both, [load_tier("pcie5")])
     # The short one's last operation ends after 10 of its own and 9 of the other's.
     assert row["tenant_slowdown"] == pytest.approx((10 + 27) / 10)
 
@@ -137,7 +139,7 @@ def test_the_short_program_of_two_is_the_worst_off():
 def test_where_no_program_has_an_end_no_tenants_slowdown_is_stated():
     alone = program([1.0] * 4, [[(0, 10)]] * 4)
     both = interleave([alone, alone])
-    bound, serial = simulate(None, SHARP, [load_tier("pcie5")], modes=("bound", "serial"), priced=both)
+    bound, serial = simulate(both, [load_tier("pcie5")], modes=("bound", "serial"))
     assert bound["tenant_slowdown"] is None
     assert felt_slowdown(bound) is None  # the plain column is of the machine, not of a tenant
     assert serial["tenant_slowdown"] > 1
@@ -156,7 +158,7 @@ def test_a_language_model_leaves_keys_less_memory():
             reserved=(parse_reservation(f"opt-13b:{requests}"),),
         )
         hierarchy = Hierarchy((memory, Level(name="drive", tier=load_tier("nvme-gen4"))))
-        (row,) = simulate(None, SHARP, caches=[hierarchy], priced=keys)
+        ((row,), _) = play(keys, [Point(hold=hierarchy, tier=hierarchy.levels[-1].tier)])
         return row["levels"][1]["channel_bytes"]
 
     assert loaded(4) == 50 * 10**8
@@ -173,16 +175,10 @@ def test_a_row_of_levels_has_the_documented_names_and_its_parts_add_up():
             Level(name="drive", tier=load_tier("nvme-gen4"), decode_bytes_per_s=1e9),
         )
     )
-    warnings: list[str] = []
-    rows = simulate(
-        None,
-        SHARP,
-        caches=[hierarchy],
-        modes=("serial", "overlap", "bound"),
-        priced=ONE,
-        prefetches=[Prefetch(None, 15), Prefetch(2)],
-        warnings=warnings,
-    )
+    ways = [("serial", None), ("overlap", Prefetch(None, 15)), ("overlap", Prefetch(2)), ("bound", None)]
+    drive = hierarchy.levels[-1].tier
+    full, warnings = play(ONE, [Point(hold=hierarchy, tier=drive, mode=mode, prefetch=ahead) for mode, ahead in ways])
+    rows = columns(full, of_clusters=False)
     assert [(row["mode"], row["prefetch"]) for row in rows] == [
         ("serial", None),
         ("overlap", "perfect, 15 B"),
@@ -210,7 +206,7 @@ def test_what_a_runtime_saves_that_knows_the_program():
     # Room for two of three keys in a cycle: LRU loads each every time.
     cycle = program([1e-6] * 30, [[(i % 3, 1000)] for i in range(30)])
     rows = locality_table(
-        None, SHARP, [load_tier("pcie5"), load_tier("rdma")], memory_bytes=2000, prefetch_buffer_bytes=0, priced=cycle
+        cycle, SHARP, [load_tier("pcie5"), load_tier("rdma")], memory_bytes=2000, prefetch_buffer_bytes=0
     )
     assert [row["runtime"] for row in rows] == [name for name, _, _ in RUNTIMES] * 2
     assert all(tuple(row) == LOCALITY_NAMES for row in rows)
@@ -223,19 +219,17 @@ def test_what_a_runtime_saves_that_knows_the_program():
 
 def test_prefetching_takes_its_buffer_from_the_cache():
     cycle = program([1e-6] * 30, [[(i % 3, 1000)] for i in range(30)])
-    rows = locality_table(
-        None, SHARP, [load_tier("pcie5")], memory_bytes=3000, prefetch_buffer_bytes=1000, priced=cycle
-    )
+    rows = locality_table(cycle, SHARP, [load_tier("pcie5")], memory_bytes=3000, prefetch_buffer_bytes=1000)
     by_name = {row["runtime"]: row for row in rows}
     assert by_name["lru"]["io_bytes"] == 3000
     assert (by_name["lru+prefetch"]["io_bytes"], by_name["lru+prefetch"]["cache_bytes"]) == (30_000, 2000)
     # By default it has room for two operations.
-    rows = locality_table(None, SHARP, [load_tier("pcie5")], memory_bytes=9000, priced=cycle)
+    rows = locality_table(cycle, SHARP, [load_tier("pcie5")], memory_bytes=9000)
     assert {row["prefetch_buffer_bytes"] for row in rows} == {0, 2000}
     with pytest.raises(UsageError, match="it is a part of the memory"):
-        locality_table(None, SHARP, [], memory_bytes=9, prefetch_buffer_bytes=10, priced=cycle)
+        locality_table(cycle, SHARP, [], memory_bytes=9, prefetch_buffer_bytes=10)
     with pytest.raises(UsageError, match="states no on-chip memory"):
-        locality_table(None, replace(SHARP, on_chip={}), [], priced=cycle)
+        locality_table(cycle, replace(SHARP, on_chip={}), [])
 
 
 def test_results_stay_results_beside_other_programs():

@@ -100,7 +100,7 @@ QUESTIONS = {
 
 def rows_of(trace: Trace, words: dict, beside: tuple[Trace, ...] = ()) -> list[dict]:
     question = asked([SHARP], [] if "levels" in words else load_tiers(["hbm", "pcie5"]), **words)
-    (found,) = answers(question, trace, beside)
+    (found,) = answers(question, SHARP, trace, beside)
     return found.rows
 
 
@@ -179,7 +179,7 @@ def test_tenants_with_an_unknown_part_keep_to_no_limit_and_exceed_none():
     trace = hidden(program(), [0])
     question = asked([SHARP], load_tiers(["pcie5"]))
     for crowd in (Crowd((1, 2, 4), limit=1.5), Crowd((1, 2, 4), limit_s=1e-9)):
-        found = answers_among(question, trace, crowd)
+        found = answers_among(question, SHARP, trace, crowd)
         assert [count for count, _ in found] == [1, 2, 4]
         rows = [row for _, each in found for row in each.rows]
         assert {row["times_alone"] for row in rows} == {None}
@@ -193,7 +193,7 @@ def test_what_rests_on_the_whole_time_is_refused():
     tier = load_tier("pcie5")
     for ask in (
         lambda: application_of(priced, None),
-        lambda: locality_table(None, SHARP, [tier], priced=priced),
+        lambda: locality_table(priced, SHARP, [tier]),
         lambda: compare([Version(passes=(), trace=trace)], SHARP, [tier]),
         lambda: near_data(trace, SHARP, load_instorage("fheins"), key_bytes_per_s=1e9),
     ):
@@ -253,7 +253,7 @@ def test_a_machine_without_a_rate_has_no_price_for_what_needs_it():
 
 
 def rows_of_machine(trace: Trace, machine) -> list[dict]:
-    (found,) = answers(asked([machine], load_tiers(["pcie5"])), trace)
+    (found,) = answers(asked([machine], load_tiers(["pcie5"])), machine, trace)
     return found.rows
 
 

@@ -169,7 +169,7 @@ class Engine:
         form = form_of(state.key_form or None)
         return self._ready.get(
             self._key(state, machine),
-            lambda: prepare(self.trace(state), self.machine(machine), key_form=form, priced=priced),
+            lambda: prepare(self.trace(state), self.machine(machine), priced, form),
         )
 
     def copies(self, state: State, machine: str, count: int) -> PricedTrace:

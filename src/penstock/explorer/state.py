@@ -18,9 +18,9 @@ from typing import Any
 from penstock.errors import UnknownName, UsageError
 from penstock.explorer.bounds import MOST_HOSTS, check_hosts
 from penstock.simulation.asking import question_in
-from penstock.simulation.memory.prefetch import PREFETCHES
 from penstock.simulation.names import ON_CHIP, one_of
 from penstock.simulation.own import is_own
+from penstock.simulation.question import PREFETCHES
 from penstock.simulation.words import SETTINGS, Word, Words
 from penstock.units import parse_rate
 

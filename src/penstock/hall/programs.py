@@ -154,11 +154,6 @@ def trace_of(
     return program if isinstance(program, Trace) else _recorded(program)
 
 
-def trace_beside(program: Any, params: str | Path | CkksParameters | None, size: str | None, seed: int) -> Trace:
-    """The trace of a second program: a trace has its own parameters, a workload takes those of the first."""
-    return trace_of(program, params, size, seed) if _is_traced_here(program) else trace_of(program, None, None)
-
-
 class Home(NamedTuple):
     """A program on a machine, at the parameter set that it takes there."""
 
@@ -190,7 +185,14 @@ def homes(
         key = taken if isinstance(taken, str) else ""
         if key not in made:
             first = trace_of(program, taken, size, seed, spelled)
-            made[key] = first, [trace_beside(other, taken, size, seed) for other in beside]
+            # A second program that is a trace has its own parameters, a workload takes the first one's.
+            made[key] = (
+                first,
+                [
+                    trace_of(other, taken, size, seed) if _is_traced_here(other) else trace_of(other, None, None)
+                    for other in beside
+                ],
+            )
         yield Home(machine, *made[key], note, taken)
 
 

@@ -178,13 +178,13 @@ def asks_of(
 
     Args:   program: as a command names it.
     """
-    question = on_machine(asked.question, home.machine)
+    question = asked.question
     words: dict[str, Any] = {"program": program, "params": home.params, "size": size, "seed": seed}
     if asked.crowd is None:
-        for found in answers(question, home.trace, home.beside, simgrid):
+        for found in answers(question, home.machine, home.trace, home.beside, simgrid):
             yield Asks(asked=asked, found=found, trace=home.trace, beside=home.beside, **words)
         return
-    for count, found in answers_among(question, home.trace, asked.crowd):
+    for count, found in answers_among(question, home.machine, home.trace, asked.crowd):
         others = _beside(asked, program or "the program", count - 1)
         yield Asks(asked=others, found=found, trace=home.trace, beside=[home.trace] * (count - 1), **words)
 
@@ -195,11 +195,6 @@ def _beside(asked: Asked, program: str, count: int) -> Asked:
     given = asked.given - {"tenants", "limit"}
     given = given | {"beside"} if count else given - {"interleave"}
     return replace(asked, words=words, given=given, beside=tuple(words.beside), crowd=None)
-
-
-def on_machine(question: Question, machine: Machine) -> Question:
-    """The question about one of its machines."""
-    return replace(question, machines=(machine,))
 
 
 def simulation_of(asked: Asked, found: Sequence[OnMachine]) -> Simulation:

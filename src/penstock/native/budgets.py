@@ -30,8 +30,7 @@ from penstock.params.ckks import CkksParameters
 from penstock.running.reading import resolve
 from penstock.simulation.accesses import Accesses
 from penstock.simulation.caches import Belady
-from penstock.simulation.memory.hierarchy import Pace, Rates, Result, play_many, replay
-from penstock.simulation.memory.prefetch import Prefetch
+from penstock.simulation.memory.hierarchy import Pace, Prefetch, Rates, Result, play_many, replay
 from penstock.simulation.price import price_trace
 from penstock.traces.schema import Trace
 

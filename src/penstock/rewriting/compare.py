@@ -82,7 +82,7 @@ def compare(
         priced = price_trace(version.trace, machine)
         refuse(priced.unpriced, f"{priced.workload} on '{machine.name}': versions are compared by their times")
         expand_s = 0.0 if expand_bytes_per_s is None else counts["expanded_bytes"] / expand_bytes_per_s
-        found = simulate(version.trace, machine, tiers, caches=[cache], priced=priced)
+        found = simulate(priced, tiers, caches=[cache])
         played.append([(counts, expand_s, row) for row in found])
     rows = []
     for together in zip(*played, strict=True):

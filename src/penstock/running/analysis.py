@@ -297,8 +297,8 @@ def simulated_rows(trace: Trace, machine: Machine, tiers: Sequence[Tier], priced
     sizes = sorted({max(1, round(share * keys)) for share in CACHE_SHARES})
     caches = [ForcedHitRatio(h) for h in HIT_RATIOS]
     replaced = [policy(capacity_bytes=size) for policy in (Lru, Belady, Optimal) for size in sizes] if keys else []
-    rows = simulate(trace, machine, tiers, caches=[*caches, *replaced], modes=("serial",), priced=priced)
-    rows += simulate(trace, machine, tiers, caches=[ForcedHitRatio(0.0)], modes=("overlap", "bound"), priced=priced)
+    rows = simulate(priced, tiers, caches=[*caches, *replaced], modes=("serial",))
+    rows += simulate(priced, tiers, caches=[ForcedHitRatio(0.0)], modes=("overlap", "bound"))
     return rows
 
 

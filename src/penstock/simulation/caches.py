@@ -63,14 +63,6 @@ class SizedCache:
             raise SimulationInputError(f"cache capacity {capacity}: it lies between 0 and 2^63 - 1 bytes")
 
 
-def policy_named(text: str) -> SizedCache:
-    """A policy, as of a cache without room.
-
-    Raises: UnknownName: no policy has this name; UsageError: of a file of the user's own.
-    """
-    return SizedCache(text, 0)
-
-
 Lru = partial(SizedCache, "lru")
 Belady = partial(SizedCache, "belady")
 Optimal = partial(SizedCache, "optimal")

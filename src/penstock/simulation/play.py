@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import product
 from typing import NamedTuple, TypeAlias
 
 from penstock.errors import UsageError
 from penstock.machines.schema import Machine
 from penstock.params.rlwe import KeyForm
-from penstock.simulation.caches import ForcedHitRatio, NoCache
+from penstock.simulation.caches import Cache, ForcedHitRatio, NoCache
 from penstock.simulation.cluster.cluster import one_host, play_clusters
 from penstock.simulation.cluster.program import ClusterProgram, prepare
 from penstock.simulation.cluster.simgrid import SimGrid
@@ -26,10 +25,9 @@ from penstock.simulation.memory.hierarchy import Mode, Result, Tier, play_many, 
 from penstock.simulation.memory.levels import Hierarchy
 from penstock.simulation.memory.levels_replay import LevelsReplay, replay_levels
 from penstock.simulation.memory.levels_time import play_levels
-from penstock.simulation.memory.prefetch import Prefetch
-from penstock.simulation.memory.tenants import Turns, interleave, summary
+from penstock.simulation.memory.tenants import interleave, summary
 from penstock.simulation.price import ACCESS_CLASSES, PricedTrace, price_trace
-from penstock.simulation.question import SIMGRID, Hold, Point, Question, points_over
+from penstock.simulation.question import SIMGRID, Point, Question
 from penstock.simulation.rows import CROWD_COLUMNS, FORCED_POLICY, LEVEL_NAMES, Row, columns
 from penstock.traces.schema import Trace
 from penstock.unpriced import bounded, opaque
@@ -40,42 +38,19 @@ TEMPORARY = ("ciphertext",)
 """Classes whose objects a program makes and is done with; keys and plaintexts are there all the time."""
 
 
-def make_ready(
-    trace: Trace,
-    machine: Machine,
-    *,
-    key_form: KeyForm | None = None,
-    classes: Sequence[str] = ("key",),
-    beside: Sequence[Trace] = (),
-    order: Turns = "round-robin",
-    clusters: bool = False,
-) -> Ready:
-    """A program that can be played.
-
-    Args:   key_form, classes: as in `price_trace`; beside: programs that run on the machine at the same time; clusters:
-            whether it is played on clusters.
-    Raises: as `price_trace`, `interleave` and `prepare`.
-    """
-    priced = price_trace(trace, machine, key_form=key_form, classes=classes)
-    if beside:
-        others = [price_trace(other, machine, key_form=key_form, classes=classes) for other in beside]
-        return interleave([priced, *others], order)
-    return prepare(trace, machine, key_form=key_form, priced=priced) if clusters else priced
-
-
 def ready_for(
     question: Question, trace: Trace, machine: Machine, key_form: KeyForm | None, beside: Sequence[Trace] = ()
 ) -> Ready:
-    """As `make_ready`, for the parts of a question on a machine."""
-    return make_ready(
-        trace,
-        machine,
-        key_form=key_form,
-        classes=question.classes_on(machine),
-        beside=beside,
-        order=question.order,
-        clusters=question.on_clusters,
-    )
+    """A program that can be played on a machine, for the points of a question.
+
+    Args:   key_form: as in `price_trace`; beside: programs that run on the machine at the same time.
+    Raises: as `price_trace`, `interleave` and `prepare`.
+    """
+    classes = question.classes_on(machine)
+    priced, *others = (price_trace(one, machine, key_form=key_form, classes=classes) for one in (trace, *beside))
+    if others:
+        return interleave([priced, *others], question.order)
+    return prepare(trace, machine, priced, key_form) if question.on_clusters else priced
 
 
 def groups(points: Iterable[Point]) -> list[list[Point]]:
@@ -192,22 +167,26 @@ class OnMachine(NamedTuple):
 
 
 def answers(
-    question: Question, trace: Trace, beside: Sequence[Trace] = (), simgrid: SimGrid | None = None
+    question: Question,
+    machine: Machine,
+    trace: Trace,
+    beside: Sequence[Trace] = (),
+    simgrid: SimGrid | None = None,
 ) -> Iterator[OnMachine]:
-    """The answers to a question about a program, machine by machine.
+    """The answers to a question about a program on a machine, one for each form of keys.
 
     Args:   beside: programs that run on the machine at the same time.
-    Raises: UsageError: a point of the question cannot be, with the reason; as `make_ready` and `play_group`.
+    Raises: UsageError: a point of the question cannot be, with the reason; as `ready_for` and `play_group`.
     """
-    for machine, key_form in product(question.machines, question.key_forms):
-        points = question.points_on(machine)
+    points = question.points_on(machine)
+    for key_form in question.key_forms:
         ready = ready_for(question, trace, machine, key_form, beside)
         rows, warnings = play(ready, points, simgrid)
         shown = columns(rows, of_clusters=question.on_clusters)
         yield OnMachine(machine, ready, points, shown, list(dict.fromkeys((*ready.priced.warnings, *warnings))))
 
 
-def answers_among(question: Question, trace: Trace, crowd: Crowd) -> list[tuple[int, OnMachine]]:
+def answers_among(question: Question, machine: Machine, trace: Trace, crowd: Crowd) -> list[tuple[int, OnMachine]]:
     """The answers for growing numbers of users of one program, each number with it; rows have `CROWD_COLUMNS`.
 
     With a limit they end with the first number at which tenants wait longer than it at every point, which is told too.
@@ -215,8 +194,8 @@ def answers_among(question: Question, trace: Trace, crowd: Crowd) -> list[tuple[
     Raises: as `answers`; UsageError: the least number has no room.
     """
     found = list[tuple[int, OnMachine]]()
-    for machine, key_form in product(question.machines, question.key_forms):
-        points = question.points_on(machine)
+    points = question.points_on(machine)
+    for key_form in question.key_forms:
         priced = ready_for(question, trace, machine, key_form).priced
         alone: list[float] | None = None
         for count in sorted({1, *crowd.counts}):
@@ -252,41 +231,10 @@ def row_of(priced: PricedTrace, point: Point, result: Result) -> Row:
             once, as its form stores it, whatever is read of it. `compute_s`, `io_s` and
             `io_bytes` belong to the host that ends last; `loaded_bytes`, `sent_bytes` and `energy_j` to all hosts.
     """
-    row = _row(priced, point, result)
-    if not opaque(priced.unpriced):
-        return bounded(row, priced.unpriced, _TIMES, _RATIOS)
-    loads = list(_LOADS)
-    if result.decode_s or result.levels is not None or point.decode_bytes_per_s is not None:
-        loads.append("decode_s")
-    if row["hosts"] > 1:
-        loads += ["communication_s", "sent_bytes"]
-    if row["cache_bytes"] is None and row["levels"] is None:
-        return bounded(row, priced.unpriced, (*_TIMES, *_KEYS, *loads), _RATIOS)
-    # More operations in between make a cache of a size load more, or less: computing alone bounds the rest.
-    row |= {"total_s": result.compute_s, "energy_j": priced.compute_j}
-    found = bounded(row, priced.unpriced, (*_TIMES, *_KEYS), (*_RATIOS, *loads, "hit_ratio"))
-    if result.levels is not None:
-        known = [{name: each[name] for name in LEVEL_NAMES[:_LEVEL_FACTS]} for each in result.levels]
-        found["levels"] = [dict.fromkeys(LEVEL_NAMES) | each for each in known]
-    return found
-
-
-_TIMES = ("compute_s", "total_s", "energy_j")
-_KEYS = ("key_bytes", "stored_key_bytes")
-_LOADS = ("io_s", "io_bytes", "loaded_bytes", "written_bytes")
-_RATIOS = ("slowdown", "speedup", "tenant_slowdown")
-_LEVEL_FACTS = 4
-"""Of `LEVEL_NAMES`: the description of a level, whatever passes through it."""
-
-
-_ONE_HOST = Cluster(hosts=1)
-
-
-def _row(priced: PricedTrace, point: Point, result: Result) -> Row:
     tier, capacity, policy, stated = _held(point)
     cluster = point.cluster or _ONE_HOST
     ahead = point.prefetch
-    return {
+    row: Row = {
         "workload": priced.workload,
         "params": priced.params,
         "machine": priced.machine,
@@ -322,6 +270,31 @@ def _row(priced: PricedTrace, point: Point, result: Result) -> Row:
         "tenants": None if result.tenants is None else list(result.tenants),
         "tenant_slowdown": result.tenant_slowdown,
     }
+    if not opaque(priced.unpriced):
+        return bounded(row, priced.unpriced, _TIMES, _RATIOS)
+    loads = list(_LOADS)
+    if result.decode_s or result.levels is not None or point.decode_bytes_per_s is not None:
+        loads.append("decode_s")
+    if row["hosts"] > 1:
+        loads += ["communication_s", "sent_bytes"]
+    if row["cache_bytes"] is None and row["levels"] is None:
+        return bounded(row, priced.unpriced, (*_TIMES, *_KEYS, *loads), _RATIOS)
+    # More operations in between make a cache of a size load more, or less: computing alone bounds the rest.
+    row |= {"total_s": result.compute_s, "energy_j": priced.compute_j}
+    found = bounded(row, priced.unpriced, (*_TIMES, *_KEYS), (*_RATIOS, *loads, "hit_ratio"))
+    if result.levels is not None:
+        known = [{name: each[name] for name in LEVEL_NAMES[:_LEVEL_FACTS]} for each in result.levels]
+        found["levels"] = [dict.fromkeys(LEVEL_NAMES) | each for each in known]
+    return found
+
+
+_TIMES = ("compute_s", "total_s", "energy_j")
+_KEYS = ("key_bytes", "stored_key_bytes")
+_LOADS = ("io_s", "io_bytes", "loaded_bytes", "written_bytes")
+_RATIOS = ("slowdown", "speedup", "tenant_slowdown")
+_LEVEL_FACTS = 4
+"""Of `LEVEL_NAMES`: the description of a level, whatever passes through it."""
+_ONE_HOST = Cluster(hosts=1)
 
 
 def _held(point: Point) -> tuple[str, int | None, str, float | None]:
@@ -339,39 +312,17 @@ def _held(point: Point) -> tuple[str, int | None, str, float | None]:
 
 
 def simulate(
-    trace: Trace | None,
-    machine: Machine,
-    tiers: Sequence[Tier] = (),
+    priced: PricedTrace,
+    tiers: Sequence[Tier],
     *,
-    caches: Iterable[Hold] | None = None,
+    caches: Iterable[Cache] = (NoCache(),),
     modes: Sequence[Mode] = ("serial",),
-    classes: Sequence[str] = ("key",),
-    key_form: KeyForm | None = None,
-    decode_bytes_per_s: float | None = None,
-    prefetches: Sequence[Prefetch] = (Prefetch(),),
-    priced: PricedTrace | None = None,
-    write_back: bool = False,
-    warnings: list[str] | None = None,
 ) -> list[Row]:
-    """Rows of one machine from values that are checked already: each cache or hierarchy, tier and time mode.
+    """Rows of a priced program from values that are checked already: each cache, tier and time mode.
 
-    Args:   caches: what holds the classes that are not resident (default: every access comes from the tier); levels
-            have tiers of their own; classes, key_form: as in `price_trace`; decode_bytes_per_s: rate of a decode stage
-            behind the tier; priced: the trace, or several, priced on this machine already (then `trace` may be
-            `None`); warnings: gets what makes a result less than it seems, once each.
+    Args:   caches: for the classes that are not resident (default: every access comes from the tier).
     Returns: rows as `row_of` makes them, with the columns that say something.
-    Raises: as `price_trace` and `play_group`.
+    Raises: as `play_group`.
     """
-    if priced is None:
-        if trace is None:
-            raise UsageError("a simulation is of a program: give a trace, or one that is priced")
-        priced = price_trace(trace, machine, key_form=key_form, classes=classes)
-    points = [
-        point
-        for hold in ([NoCache()] if caches is None else caches)
-        for point in points_over(hold, tiers, modes, prefetches, decode_bytes_per_s, write_back=write_back)
-    ]
-    rows, said = play(priced, points)
-    if warnings is not None:
-        warnings += [warning for warning in said if warning not in warnings]
-    return columns(rows, of_clusters=False)
+    points = [Point(hold=cache, tier=tier, mode=mode) for cache in caches for tier in tiers for mode in modes]
+    return columns(play(priced, points)[0], of_clusters=False)

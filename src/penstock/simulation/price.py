@@ -137,12 +137,11 @@ def price_trace(
     *,
     key_form: KeyForm | None = None,
     classes: Sequence[str] = ("key",),
-    composites: bool = False,
 ) -> PricedTrace:
     """Cost and accesses of every server operation of a trace.
 
     Args:   key_form: the form of stored and moved keys (default: the parameter set's); classes: the classes that are
-            not resident, of `ACCESS_CLASSES`; composites: price composites whole instead of expanded.
+            not resident, of `ACCESS_CLASSES`.
     Returns: `encrypt` and `decrypt` are left out. Operations without a price are in `unpriced`.
     Raises: UnknownName: no such class; TraceError: an operation names an object or a key that the trace lacks;
             UsageError: limbs that the parameter set does not have.
@@ -150,7 +149,7 @@ def price_trace(
     for name in classes:
         check_known("access class", name, ACCESS_CLASSES)
     params = trace.parameters()
-    view = trace.view(composites=composites)
+    view = trace.view()
     table = server_rows(view.operations)
     objects = Objects(trace, params)
     shapes = shapes_of(table, objects)
@@ -158,7 +157,9 @@ def price_trace(
 
     scheduled = None
     if machine.inside is Inside.SCHEDULE:
-        scheduled = _scheduled(table, objects, shapes, machine, params, key_form)
+        from penstock.simulation.inside.schedule import schedule_program
+
+        scheduled = schedule_program(program_of(table, objects, shapes), params, machine, key_form)
     units = (*(machine.parts if scheduled is None else scheduled.parts), _UNPRICED)
     together = _together(table, objects, shapes, machine)
     works, seconds, joules, bound, lacking = _priced_shapes(shapes, machine, params, key_form, units, together)
@@ -238,19 +239,6 @@ def depths(program: Program) -> Ints:
         if found[source] >= found[row]:
             found[row] = found[source] + 1
     return np.asarray(found, dtype=np.int64)
-
-
-def _scheduled(
-    table: pa.Table,
-    objects: Objects,
-    shapes: Shapes,
-    machine: Machine,
-    params: CkksParameters,
-    key_form: KeyForm | None,
-) -> Schedule:
-    from penstock.simulation.inside.schedule import schedule_program
-
-    return schedule_program(program_of(table, objects, shapes), params, machine, key_form)
 
 
 def _priced_shapes(

@@ -13,6 +13,7 @@ of; a new axis is one field here, a word of `asked`, and an option, key or setti
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -22,22 +23,22 @@ from penstock.errors import UnknownName, UsageError
 from penstock.machines.networks import Network
 from penstock.machines.schema import Machine, Tier
 from penstock.params.rlwe import KeyForm
-from penstock.simulation.caches import Cache, ForcedHitRatio, SizedCache, policy_named
+from penstock.simulation.caches import Cache, ForcedHitRatio, SizedCache
 from penstock.simulation.cluster.cluster import unsuitable
 from penstock.simulation.cluster.flows import Sharing
 from penstock.simulation.cluster.spec import Cluster
-from penstock.simulation.memory.hierarchy import Mode, Pace, tier_name
+from penstock.simulation.memory.hierarchy import Mode, Pace, Prefetch, tier_name
 from penstock.simulation.memory.hierarchy import Tier as AnyTier
 from penstock.simulation.memory.levels import Hierarchy, cache_over, changed, check_write_back
 from penstock.simulation.memory.levels_spec import is_file_of_levels, load_hierarchy
-from penstock.simulation.memory.prefetch import Prefetch, parse_prefetch
 from penstock.simulation.memory.residents import Reservation
 from penstock.simulation.memory.tenants import ORDERS, Turns, order_named
 from penstock.simulation.names import ON_CHIP, cache_bytes, classes_named, modes_named, one_of
-from penstock.simulation.own import OwnFile
+from penstock.simulation.own import OwnFile, is_own, own_file_at
 from penstock.simulation.words import KEYS, Spelling
 from penstock.units import parse_bytes, parse_rate
 
+PREFETCHES = ("none", "next-1", "perfect")
 OWN_ENGINE, SIMGRID = "penstock", "simgrid"
 ENGINES = (OWN_ENGINE, SIMGRID)
 """What plays the messages between hosts."""
@@ -71,36 +72,6 @@ class Point(Pace):
         return cache_over(self.hold, self.tier, tier_name(self.tier), self.decode_bytes_per_s)
 
 
-def points_over(
-    hold: Hold,
-    tiers: Iterable[AnyTier],
-    modes: Iterable[Mode],
-    prefetches: Sequence[Prefetch],
-    decode_bytes_per_s: float | None = None,
-    *,
-    engines: Sequence[str] = (OWN_ENGINE,),
-    cluster: Cluster | None = None,
-    write_back: bool = False,
-) -> Iterator[Point]:
-    """Points of one store: every engine, tier, mode, and in `overlap` way of loading ahead. Levels have tiers of their
-    own."""
-    if isinstance(hold, Hierarchy):
-        last = hold.levels[-1]
-        tiers, decode_bytes_per_s = [last.tier], last.decode_bytes_per_s
-    ways = [(mode, ahead) for mode in modes for ahead in (prefetches if mode == "overlap" else (None,))]
-    for engine, tier, (mode, ahead) in product(engines, tiers, ways):
-        yield Point(
-            tier=tier,
-            mode=mode,
-            decode_bytes_per_s=decode_bytes_per_s,
-            prefetch=ahead,
-            hold=hold,
-            cluster=cluster,
-            write_back=write_back,
-            engine=engine,
-        )
-
-
 class Refused(NamedTuple):
     """Points that the axes name and that cannot be."""
 
@@ -123,17 +94,16 @@ class Caches:
     sizes: tuple[str, ...] = ()
     """Sizes, or `on-chip`: the machine's own memory."""
     policies: tuple[str, ...] = ("lru",)
-    spelling: Spelling = KEYS
 
     def __len__(self) -> int:
         return len(self.hit_ratios) + len(self.sizes) * len(self.policies)
 
-    def of(self, machine: Machine) -> Iterator[Cache | Refused]:
+    def of(self, machine: Machine, question: Question) -> Iterator[Cache | Refused]:
         """The caches of a machine."""
         yield from (ForcedHitRatio(ratio) for ratio in self.hit_ratios)
         for text in self.sizes:
             try:
-                capacity = cache_bytes(text, machine, self.spelling("cache"))
+                capacity = cache_bytes(text, machine, question.spelling("cache"))
             except UsageError as error:
                 yield Refused(f"cache {text} of {machine.name}", str(error), len(self.policies), error)
                 continue
@@ -152,13 +122,11 @@ class Levels:
     pins: Mapping[str, str] = field(default_factory=dict)
     shares: tuple[tuple[str, str, int], ...] = ()
     reserves: tuple[tuple[str, Reservation], ...] = ()
-    decode_bytes_per_s: float | None = None
-    write_back: bool = False
 
     def __len__(self) -> int:
         return len(self.texts) * len(self.policies) * len(self.inclusions)
 
-    def of(self, machine: Machine) -> Iterator[Hierarchy | Refused]:
+    def of(self, machine: Machine, question: Question) -> Iterator[Hierarchy | Refused]:
         """The levels on a machine.
 
         Raises: UnknownName: a tier, policy or inclusion that does not exist; MachineError: of a file of levels.
@@ -170,10 +138,10 @@ class Levels:
                     pins=self.pins,
                     shares=self.shares,
                     reserves=self.reserves,
-                    decode_bytes_per_s=self.decode_bytes_per_s,
+                    decode_bytes_per_s=question.decode_bytes_per_s,
                     inclusion=inclusion,
                 )
-                if self.write_back:
+                if question.write_back:
                     check_write_back(found)
             except UsageError as error:
                 names = isinstance(error, UnknownName) or isinstance(error.__cause__, UnknownName)
@@ -220,55 +188,63 @@ class Question:
         places = 1 if isinstance(self.holds, Levels) else len(self.tiers)
         return len(self.holds) * max(1, len(self.clusters)) * len(self.engines) * places * ways
 
-    def points(self, machine: Machine) -> Iterator[Point | Refused]:
-        """The points on a machine: what holds data slowest, then the cluster, the engine, the tier, the time mode."""
+    def points_on(self, machine: Machine, refused: list[Refused] | None = None) -> list[Point]:
+        """The points on a machine: what holds data slowest, then the cluster, the engine, the tier, the time mode.
+
+        Args:   refused: gets the points that cannot be.
+        Raises: UsageError: one of them cannot, with the reason, and there is no `refused`.
+        """
+
+        def leave_out(points: Refused) -> None:
+            if refused is None:
+                raise points.error
+            refused.append(points)
+
+        points = list[Point]()
         each = len(self) // len(self.holds)
-        for hold in self.holds.of(machine):
+        ways = [(mode, ahead) for mode in self.modes for ahead in (self.prefetches if mode == "overlap" else (None,))]
+        for hold in self.holds.of(machine, self):
             if isinstance(hold, Refused):
-                yield hold._replace(points=hold.points * each)
+                leave_out(hold._replace(points=hold.points * each))
                 continue
             clusters = self.clusters or (None,)
+            places: list[tuple[AnyTier, float | None]] = [(tier, self.decode_bytes_per_s) for tier in self.tiers]
             if isinstance(hold, Hierarchy):
-                clusters = (None,)
+                clusters, last = (None,), hold.levels[-1]
+                places = [(last.tier, last.decode_bytes_per_s)]
                 if self.write_back and "ciphertext" not in (*self.classes, *hold.classes):
                     word, classes = self.spelling("write_back"), self.spelling("classes")
                     why = f"{word} is of ciphertexts: add them to {classes}, or pin them in a level"
-                    yield Refused(f"levels of {machine.name}", why, each, UsageError(why))
+                    leave_out(Refused(f"levels of {machine.name}", why, each, UsageError(why)))
                     continue
             for cluster in clusters:
                 if isinstance(cluster, Refused):
-                    yield cluster._replace(points=each // len(clusters))
+                    leave_out(cluster._replace(points=each // len(clusters)))
                     continue
-                for point in points_over(
-                    hold,
-                    self.tiers,
-                    self.modes,
-                    self.prefetches,
-                    self.decode_bytes_per_s,
-                    engines=self.engines,
-                    cluster=cluster,
-                    write_back=self.write_back,
-                ):
-                    unsuited = None if cluster is None else unsuitable(cluster, cast(Cache, hold), point.mode)
-                    yield point if unsuited is None else Refused(f"partition {cluster.partition}", unsuited)  # type: ignore[union-attr]
-
-    def points_on(self, machine: Machine) -> list[Point]:
-        """The points on a machine, all of which can be.
-
-        Raises: UsageError: one of them cannot, with the reason.
-        """
-        found = []
-        for point in self.points(machine):
-            if isinstance(point, Refused):
-                raise point.error
-            found.append(point)
-        return found
+                for engine, (tier, rate), (mode, ahead) in product(self.engines, places, ways):
+                    unsuited = None if cluster is None else unsuitable(cluster, cast(Cache, hold), mode)
+                    if cluster is not None and unsuited is not None:
+                        leave_out(Refused(f"partition {cluster.partition}", unsuited))
+                        continue
+                    points.append(
+                        Point(
+                            tier=tier,
+                            mode=mode,
+                            decode_bytes_per_s=rate,
+                            prefetch=ahead,
+                            hold=hold,
+                            cluster=cluster,
+                            write_back=self.write_back,
+                            engine=engine,
+                        )
+                    )
+        return points
 
     def classes_on(self, *machines: Machine) -> tuple[str, ...]:
         """The classes that are not resident, and the ones that levels of these machines pin or share out."""
         if not isinstance(self.holds, Levels):
             return self.classes
-        found = [each for machine in machines for each in self.holds.of(machine)]
+        found = [each for machine in machines for each in self.holds.of(machine, self)]
         named = [name for each in found if isinstance(each, Hierarchy) for name in each.classes]
         return tuple(dict.fromkeys((*self.classes, *named)))
 
@@ -315,8 +291,6 @@ def asked(
             pins=pins or {},
             shares=tuple(shares),
             reserves=tuple(reserves),
-            decode_bytes_per_s=rate,
-            write_back=write_back,
         )
     else:
         for text in caches:
@@ -328,7 +302,6 @@ def asked(
             hit_ratios=tuple(dict.fromkeys(float(ratio) for ratio in ratios)),
             sizes=_distinct(caches),
             policies=used,
-            spelling=spelling,
         )
         for ratio in holds.hit_ratios:
             ForcedHitRatio(ratio)
@@ -356,7 +329,7 @@ def _check_policies(policies: Sequence[str]) -> None:
     """Raises: UnknownName, UsageError: no such policy, or two files of one name, which no row could tell apart."""
     files: dict[str, OwnFile] = {}
     for text in policies:
-        found = policy_named(text).own
+        found = SizedCache(text, 0).own
         if found is not None and files.setdefault(found.name, found) != found:
             raise UsageError(
                 f"two policies are named '{found.name}': results could not be told apart; rename one of the files"
@@ -403,3 +376,28 @@ def clusters_of(
 
 def _distinct(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(texts))
+
+
+def parse_prefetch(text: str, buffer_bytes: int | None = None, what: str = "prefetch") -> Prefetch:
+    """`none`, `next-K` (K operations ahead), `perfect` (as early as the buffer allows), or a Python file of one's own.
+
+    Raises: UsageError: perfect prefetching without a buffer; a buffer without prefetching; of the file. UnknownName.
+    >>> parse_prefetch("next-4")
+    Prefetch(depth=4, buffer_bytes=None)
+    >>> str(parse_prefetch("perfect", 64_000_000))
+    'perfect, 64 MB'
+    """
+    if text == "none":
+        if buffer_bytes is not None:
+            raise UsageError(f"{what} none needs no buffer: leave the buffer out, or name next-K or perfect")
+        return Prefetch(depth=0)
+    if text == "perfect":
+        if buffer_bytes is None:
+            raise UsageError(f"{what} perfect runs ahead as far as its buffer allows: state the buffer's size")
+        return Prefetch(depth=None, buffer_bytes=buffer_bytes)
+    if is_own(text):
+        return Prefetch(depth=None, buffer_bytes=buffer_bytes, own=own_file_at(text, "prefetch"))
+    found = re.fullmatch(r"next-(\d+)", text)
+    if found is None:
+        raise UnknownName(what, text, PREFETCHES)
+    return Prefetch(depth=int(found.group(1)), buffer_bytes=buffer_bytes)

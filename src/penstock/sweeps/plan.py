@@ -26,8 +26,8 @@ from penstock.simulation.asking import question_in
 from penstock.simulation.caches import Cache, ForcedHitRatio, NoCache, SizedCache
 from penstock.simulation.cluster.cluster import without_messages
 from penstock.simulation.cluster.spec import Cluster
+from penstock.simulation.memory.hierarchy import Prefetch
 from penstock.simulation.memory.levels import Hierarchy
-from penstock.simulation.memory.prefetch import Prefetch
 from penstock.simulation.question import ENGINES, OWN_ENGINE, Point, Question, Refused, clusters_of
 from penstock.simulation.words import KEYS
 from penstock.sweeps.points import Chunk, Plan, Program, SweepPoint, digest, no_point
@@ -147,10 +147,8 @@ def _table_points(
     for program, machine in _programs(table, question, skipped, notes):
         # Classes that levels pin or share out are played, whatever else is resident: they make another program.
         of_classes: dict[tuple[str, ...], list[SweepPoint]] = {}
-        for point in question.points(machine):
-            if isinstance(point, Refused):
-                skipped[point.what, point.why] += point.points
-                continue
+        refused = list[Refused]()
+        for point in question.points_on(machine, refused):
             if point.engine != OWN_ENGINE and point.cluster and (why := without_messages(point.cluster)) is not None:
                 skipped[f"engine {point.engine}", why] += 1
                 continue
@@ -168,6 +166,8 @@ def _table_points(
                 engine=point.engine,
             )
             of_classes.setdefault(classes, []).append(found)
+        for out in refused:
+            skipped[out.what, out.why] += out.points
         for classes, points in of_classes.items() or [(program.classes, [])]:
             yield _with_classes(program, classes), points
 

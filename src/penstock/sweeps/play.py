@@ -17,9 +17,12 @@ import pyarrow as pa
 
 from penstock.errors import CapabilityMissing, PenstockError
 from penstock.params.ckks import CkksParameters
+from penstock.simulation.cluster.program import prepare
 from penstock.simulation.cluster.simgrid import SimGrid, SimGridFailed
 from penstock.simulation.memory.hierarchy import Result
-from penstock.simulation.play import Ready, groups, make_ready, play_group, row_of
+from penstock.simulation.memory.tenants import interleave
+from penstock.simulation.play import Ready, groups, play_group, row_of
+from penstock.simulation.price import price_trace
 from penstock.simulation.question import OWN_ENGINE, SIMGRID, Point
 from penstock.simulation.rows import CLUSTER_COLUMNS, COLUMNS, LIST, MORE_COLUMNS, REAL, TEXT, WHOLE, Column
 from penstock.sweeps.points import Chunk, Program, SweepPoint
@@ -77,15 +80,10 @@ class Played:
 def price_program(program: Program) -> Priced:
     """A program ready to be played; where its trace or price cannot be made, the reason."""
     try:
-        return make_ready(
-            _trace_of(program),
-            program.machine,
-            key_form=program.key_form,
-            classes=program.classes,
-            beside=[_trace_of(other) for other in program.beside],
-            order=program.order,
-            clusters=True,
-        )
+        first, *others = [_trace_of(one) for one in (program, *program.beside)]
+        form, machine = program.key_form, program.machine
+        priced = [price_trace(one, machine, key_form=form, classes=program.classes) for one in (first, *others)]
+        return interleave(priced, program.order) if others else prepare(first, machine, priced[0], form)
     except PenstockError as error:
         return Unpriced(why=str(error))
 

@@ -29,8 +29,8 @@ from penstock.cli.simulated_tables import (
 )
 from penstock.cli.timeline_play import Wanted, draw_point, timeline_options
 from penstock.errors import UsageError
-from penstock.hall.programs import homes
-from penstock.hall.simulating import asks_of, on_machine, rests_on, tiers_of
+from penstock.hall.programs import Home, homes
+from penstock.hall.simulating import asks_of, rests_on, tiers_of
 from penstock.machines import Machine, Tier
 from penstock.simulation.asking import Asked, Comparison
 from penstock.simulation.cluster.simgrid import SimGrid, find_python
@@ -41,7 +41,6 @@ from penstock.simulation.play import Ready, ready_for
 from penstock.simulation.question import Levels, Question
 from penstock.simulation.rows import Row
 from penstock.simulation.words import OPTIONS
-from penstock.traces.schema import Trace
 
 Scheduled = tuple[Schedule, float | None, Mapping[str, int]]
 """A schedule, and the seconds in which the machine's own memory moves the data that it takes to be on chip."""
@@ -116,7 +115,7 @@ def command(
             said.add(home.note)
             say_choice(home.note)
         if asked.comparison is not None:
-            rows += _compared(asked.comparison, on_machine(question, home.machine), home.trace, home.beside)
+            rows += _compared(asked.comparison, question, home)
             continue
         for each in asks_of(asked, target, home, program["size"], program["seed"], simgrid):
             found = each.found
@@ -155,24 +154,22 @@ def _drawing(
     return partial(draw_points, rows=rows, needed=needed, uncalibrated=uncalibrated)
 
 
-def _compared(comparison: Comparison, question: Question, trace: Trace, beside: Sequence[Trace]) -> list[Row]:
-    """What runtimes save, on each machine in each memory."""
-    rows: list[Row] = []
-    for machine in question.machines:
-        priced = ready_for(question, trace, machine, question.key_forms[0], beside).priced
-        said = list(priced.warnings)
-        for memory_bytes in comparison.memory_bytes(machine):
-            rows += locality_table(
-                None,
-                machine,
-                question.tiers,
-                memory_bytes=memory_bytes,
-                prefetch_buffer_bytes=comparison.buffer_bytes,
-                decode_bytes_per_s=question.decode_bytes_per_s,
-                priced=priced,
-                warnings=said,
-            )
-        _warn(said)
+def _compared(comparison: Comparison, question: Question, home: Home) -> list[Row]:
+    """What runtimes save, on a machine in each memory."""
+    rows, machine = list[Row](), home.machine
+    priced = ready_for(question, home.trace, machine, question.key_forms[0], home.beside).priced
+    said = list(priced.warnings)
+    for memory_bytes in comparison.memory_bytes(machine):
+        rows += locality_table(
+            priced,
+            machine,
+            question.tiers,
+            memory_bytes=memory_bytes,
+            prefetch_buffer_bytes=comparison.buffer_bytes,
+            decode_bytes_per_s=question.decode_bytes_per_s,
+            warnings=said,
+        )
+    _warn(said)
     return rows
 
 

@@ -20,8 +20,7 @@ from penstock.service.work.waiting import Queue
 
 from penstock.simulation.accesses import Accesses
 from penstock.simulation.caches import Lru, Optimal
-from penstock.simulation.memory.hierarchy import Mode, Pace, Rates, play_many, replay
-from penstock.simulation.memory.prefetch import Prefetch
+from penstock.simulation.memory.hierarchy import Mode, Pace, Prefetch, Rates, play_many, replay
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

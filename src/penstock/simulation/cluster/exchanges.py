@@ -11,6 +11,7 @@ from penstock.machines.networks import Network
 from penstock.simulation.cluster.collectives import Collective, Pattern, pattern_of
 from penstock.simulation.cluster.flows import Sharing, flow_seconds, link_bytes, pattern_seconds
 from penstock.simulation.cluster.simgrid import SimGrid
+from penstock.simulation.cluster.spec import Cluster
 from penstock.simulation.cluster.topology import Topology
 
 
@@ -18,24 +19,17 @@ class Exchanges:
     """(shapes,) seconds and bytes of the exchanges of one operation of each shape, in one network."""
 
     def __init__(
-        self,
-        layout: Topology,
-        network: Network | None,
-        exchanged: Sequence[Sequence[Collective]],
-        *,
-        all_gather: str,
-        broadcast: str,
-        sharing: Sharing,
-        simgrid: SimGrid | None = None,
+        self, cluster: Cluster, exchanged: Sequence[Sequence[Collective]], simgrid: SimGrid | None = None
     ) -> None:
+        network, layout = cluster.network, cluster.layout
         self._network = network
         self.seconds, self.sent_bytes = np.zeros(len(exchanged)), np.zeros(len(exchanged))
         self._link_bytes = np.zeros(len(exchanged))
         distinct = list(dict.fromkeys(each for row in exchanged for each in row))
         if not distinct or network is None:
             return
-        patterns = [pattern_of(each, all_gather, broadcast) for each in distinct]
-        seconds = _seconds(layout, network, patterns, sharing, simgrid)
+        patterns = [pattern_of(each, cluster.algorithm, cluster.broadcast) for each in distinct]
+        seconds = _seconds(layout, network, patterns, cluster.sharing, simgrid)
         carried = [int(link_bytes(layout, pattern).sum()) for pattern in patterns] if network.energy else []
         at = {each: i for i, each in enumerate(distinct)}
         for i, row in enumerate(exchanged):

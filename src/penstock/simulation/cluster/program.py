@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast, get_args
 
@@ -16,7 +16,7 @@ from penstock.params.ckks import CkksParameters
 from penstock.params.rlwe import KeyForm
 from penstock.simulation.accesses import Accesses
 from penstock.simulation.cluster.partitions import AccessClass, Together
-from penstock.simulation.price import PricedTrace, price_trace
+from penstock.simulation.price import PricedTrace
 from penstock.system.kept import Kept
 from penstock.traces.schema import Trace
 from penstock.work.shapes import Ints, Objects, Shapes, codes, server_rows, shapes_of
@@ -100,22 +100,12 @@ class ClusterProgram:
         return Accesses(priced.access_start, priced.access_object, size, priced.access_is_result)
 
 
-def prepare(
-    trace: Trace,
-    machine: Machine,
-    *,
-    key_form: KeyForm | None = None,
-    classes: Sequence[str] = ("key",),
-    composites: bool = False,
-    priced: PricedTrace | None = None,
-) -> ClusterProgram:
+def prepare(trace: Trace, machine: Machine, priced: PricedTrace, key_form: KeyForm | None = None) -> ClusterProgram:
     """A trace ready to be played on clusters of this machine.
 
-    Args:   priced: the trace priced on this machine already, with the same other arguments.
-    Raises: as `price_trace`; UsageError: `priced` is of another trace.
+    Args:   priced: the trace as `price_trace` prices it on this machine, with `key_form`.
+    Raises: UsageError: `priced` is of another trace, or the trace has operations of a small ring.
     """
-    if priced is None:
-        priced = price_trace(trace, machine, key_form=key_form, classes=classes, composites=composites)
     params = trace.parameters()
     small = sorted(SMALL_KINDS & set(trace.count_by_kind()))
     if small:
@@ -123,7 +113,7 @@ def prepare(
             f"trace '{trace.meta.workload}' has operations of a small ring ({', '.join(small)}), which are not dealt "
             "to several hosts: simulate it on one host"
         )
-    table = server_rows(trace.view(composites=composites).operations)
+    table = server_rows(trace.view().operations)
     objects = Objects(trace, params)
     shapes = shapes_of(table, objects)
     if len(priced) != len(shapes.of_row):

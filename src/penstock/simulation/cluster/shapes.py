@@ -45,15 +45,7 @@ def exchanges(
     """The messages between hosts; the program keeps them, except SimGrid's answers and user-defined topologies."""
 
     def made() -> Exchanges:
-        return Exchanges(
-            cluster.layout,
-            cluster.network,
-            dealt(program, partition, cluster.hosts).exchanged,
-            all_gather=cluster.algorithm,
-            broadcast=cluster.broadcast,
-            sharing=cluster.sharing,
-            simgrid=simgrid,
-        )
+        return Exchanges(cluster, dealt(program, partition, cluster.hosts).exchanged, simgrid)
 
     if simgrid is not None or cluster.topology.endswith(".toml"):
         return made()

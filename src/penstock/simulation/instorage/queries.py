@@ -39,8 +39,6 @@ class Answered:
     busy: Mapping[str, float]
     """Resource -> seconds that it works for the batch: in a formula at the rate that ordinary reads leave, in a played
     run for the reads as well."""
-    serial: bool = False
-    """Whether the resources take turns, so that their times add up."""
     joules: float | None = None
     """Of the accelerators' logic alone; `None` where its power is not known."""
     engine: str = CLOSED_FORM
@@ -264,7 +262,7 @@ def on_host(query: Query, drive: DriveRates, machine: Machine, policy: HostPolic
     seconds = max(busy.values()) if policy.overlapped else read / link + busy["compute"]
     joules = None if machine.watts is None else machine.watts * seconds
     found = _pipelined(query, drive, f"host:{machine.name}", policy.name, batch, busy)
-    return replace(found, seconds=seconds, serial=not policy.overlapped, joules=joules)
+    return replace(found, seconds=seconds, joules=joules)
 
 
 def speedup(ours: Answered, baseline: Answered) -> float:

@@ -17,18 +17,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from penstock.errors import check_known
+from penstock.errors import UsageError, check_known
 from penstock.simulation.accesses import Accesses
 from penstock.simulation.caches import Cache, ForcedHitRatio, NoCache, SizedCache
 from penstock.simulation.engine import ConservationError, Floats, Ints, SimulationInputError, _engine
-from penstock.simulation.memory.prefetch import Prefetch
-from penstock.simulation.own import OperationLoads, depths_of, replay_own
+from penstock.simulation.own import OperationLoads, OwnFile, depths_of, replay_own
 from penstock.simulation.rows import Row
 from penstock.units import format_bytes
 
@@ -201,6 +200,35 @@ def _replay_forced(accesses: Accesses, cache: ForcedHitRatio) -> Replay:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    """How far transfers run ahead of compute: by operations, by bytes, by both or by neither."""
+
+    depth: int | None = 1
+    """Operations; 0: a transfer starts when its own operation may; `None`: no limit."""
+    buffer_bytes: int | None = None
+    """Bytes of the operations under way; `None`: no limit."""
+    own: OwnFile | None = field(default=None, repr=False)
+    """A prefetcher of the user's own, which says how far each operation's loads run ahead."""
+
+    def __post_init__(self) -> None:
+        for value, what in ((self.depth, "depth"), (self.buffer_bytes, "buffer")):
+            if value is not None and value < 0:
+                raise UsageError(f"prefetch {what} {value}: it is not negative")
+
+    def __str__(self) -> str:
+        name = (
+            self.own.name
+            if self.own
+            else "perfect"
+            if self.depth is None
+            else "none"
+            if self.depth == 0
+            else f"next-{self.depth}"
+        )
+        return name if self.buffer_bytes is None else f"{name}, {format_bytes(self.buffer_bytes).split(' (')[0]}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pace:
     """The timing of loads: their tier, the time mode, and how far they run ahead."""
@@ -320,8 +348,8 @@ def play_many(
         np.ascontiguousarray(loaded.operation_bytes, dtype=np.float64),
         np.ascontiguousarray(loaded.operation_transfers, dtype=np.float64),
     )
-    drawn = [timeline and pace.mode != "bound" for pace in paces]
-    at_once = [pace for pace, one in zip(paces, drawn, strict=True) if not one and not _by_stages(pace)]
+    stepped = [_by_stages(pace) or (timeline and pace.mode != "bound") for pace in paces]
+    at_once = [pace for pace, by_stages in zip(paces, stepped, strict=True) if not by_stages]
     times = _engine.play_time_many(
         *work,
         [pace.tier.bandwidth_bytes_per_s for pace in at_once],
@@ -332,12 +360,10 @@ def play_many(
     )
     seconds = iter(np.stack((times.io_s, times.decode_s, times.compute_s, times.total_s), axis=1).tolist())
     results = []
-    for pace, one in zip(paces, drawn, strict=True):
+    for pace, by_stages in zip(paces, stepped, strict=True):
         stages, oversized = tuple[Stage, ...](), 0
-        if _by_stages(pace):
+        if by_stages:
             io_s, decode_s, busy_s, total_s, stages, oversized = _play_stages(work, loaded, pace, timeline=timeline)
-        elif one:
-            io_s, decode_s, busy_s, total_s, stages = _play_drawn(work, loaded, pace)
         else:
             io_s, decode_s, busy_s, total_s = next(seconds)
         warnings = loaded.warnings
@@ -371,29 +397,13 @@ def _by_stages(pace: Pace) -> bool:
     return pace.prefetch is not None and (pace.prefetch.buffer_bytes is not None or pace.prefetch.own is not None)
 
 
-def _play_drawn(
-    work: tuple[Floats, Floats, Floats], loaded: Replay, pace: Pace
-) -> tuple[float, float, float, float, tuple[Stage, ...]]:
-    """Seconds of the channel, of decoding, of compute and in all, with the stages."""
-    tier, rate = pace.tier, _decode_rate(pace)
-    times = _engine.play_time(
-        *work, tier.bandwidth_bytes_per_s, tier.latency_s, rate, pace.mode, _depth(pace, loaded), True
-    )
-    stages: tuple[Stage, ...] = ()
-    if (drawn := times.schedule) is not None:
-        starts, ends = (drawn.io_start_s, drawn.decode_start_s), (drawn.io_end_s, drawn.decode_end_s)
-        busy = times.io_s, times.decode_s, times.compute_s
-        stages = _stages(
-            pace, loaded, busy, times.total_s, (*starts, drawn.compute_start_s), (*ends, drawn.compute_end_s)
-        )
-    return times.io_s, times.decode_s, times.compute_s, times.total_s, stages
-
-
 def _play_stages(
     work: tuple[Floats, Floats, Floats], loaded: Replay, pace: Pace, *, timeline: bool
 ) -> tuple[float, float, float, float, tuple[Stage, ...], int]:
-    """The same in mode `overlap` with a buffer of so many bytes, or a prefetcher of the user's; and the operations that
-    load more than the buffer."""
+    """Seconds of the channel, of decoding, of compute and in all, the stages, and operations larger than the buffer.
+
+    For a buffer of so many bytes, a prefetcher of the user's, or a timeline.
+    """
     compute, load_bytes, transfers = work
     rate, ahead = _decode_rate(pace), pace.prefetch or Prefetch()
     if not rate > 0:
@@ -402,7 +412,7 @@ def _play_stages(
     times = _engine.play_stages(
         seconds,
         load_bytes,
-        "overlap",
+        pace.mode,
         ahead.depth,
         ahead.buffer_bytes,
         timeline,

@@ -75,19 +75,8 @@ def load_hierarchy(text: str | Path, machine: Machine, *, default_policy: str = 
     if is_file_of_levels(text):
         where = str(text)
         spec = parse_spec(HierarchySpec, Path(text), where, "a file of levels")
-        return hierarchy_from_spec(spec, machine, where=where, default_policy=default_policy)
-    return hierarchy_from_spec(
-        _parsed_line(str(text)), machine, where=f"levels '{text}'", default_policy=default_policy
-    )
-
-
-def hierarchy_from_spec(
-    spec: HierarchySpec, machine: Machine, *, where: str = "levels", default_policy: str = "lru"
-) -> Hierarchy:
-    """The checked hierarchy; all rules of the file are here.
-
-    Raises: MachineError: naming `where` and the field.
-    """
+    else:
+        where, spec = f"levels '{text}'", _parsed_line(str(text))
     levels: list[Level] = []
     pins: dict[str, str] = {}
     for i, written in enumerate(spec.levels):

@@ -21,6 +21,7 @@ from penstock.simulation.memory.hierarchy import (
     COMPUTE,
     MODES,
     Mode,
+    Prefetch,
     Result,
     Stage,
     channel_seconds,
@@ -30,7 +31,6 @@ from penstock.simulation.memory.hierarchy import (
     own_depths,
 )
 from penstock.simulation.memory.levels_replay import LevelsReplay
-from penstock.simulation.memory.prefetch import Prefetch
 from penstock.simulation.rows import FORCED_POLICY, LEVEL_NAMES, Row
 
 

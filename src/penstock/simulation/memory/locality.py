@@ -12,20 +12,11 @@ from typing import Any
 
 from penstock.errors import UsageError
 from penstock.machines.schema import Machine, Tier
-from penstock.params.rlwe import KeyForm
 from penstock.simulation.caches import SizedCache
-from penstock.simulation.memory.hierarchy import Mode, Pace, play_many, replay
-from penstock.simulation.memory.prefetch import Prefetch
-from penstock.simulation.price import PricedTrace, price_trace
-from penstock.traces.schema import Trace
+from penstock.simulation.memory.hierarchy import Mode, Pace, Prefetch, play_many, replay
+from penstock.simulation.price import PricedTrace
 from penstock.unpriced import refuse
 
-LOCALITY_NAMES = (
-    "workload", "params", "machine", "tier", "runtime", "policy", "memory_bytes", "cache_bytes",
-    "prefetch_buffer_bytes", "hit_ratio", "io_bytes", "compute_s", "io_s", "total_s", "slowdown", "saved_bytes",
-    "saved_bytes_share", "saved_s", "saved_s_share", "provenance",
-)  # fmt: skip
-"""Names of a row of `locality_table`, in their order."""
 RUNTIMES: tuple[tuple[str, str, bool], ...] = (
     ("lru", "lru", False),
     ("lru+prefetch", "lru", True),
@@ -38,32 +29,24 @@ RUNTIMES: tuple[tuple[str, str, bool], ...] = (
 
 
 def locality_table(
-    trace: Trace | None,
+    priced: PricedTrace,
     machine: Machine,
     tiers: Sequence[Tier],
     *,
     memory_bytes: int | None = None,
     prefetch_buffer_bytes: int | None = None,
-    classes: Sequence[str] = ("key",),
-    key_form: KeyForm | None = None,
     decode_bytes_per_s: float | None = None,
-    priced: PricedTrace | None = None,
     warnings: list[str] | None = None,
 ) -> list[dict[str, Any]]:
     """One row for each tier and runtime: LRU, Belady and the optimum, each on demand and with perfect prefetching.
 
     Args:   memory_bytes: of a runtime for cache and buffer together (default: the machine's on-chip memory);
             prefetch_buffer_bytes: its buffer (default: room for the two largest needs of one operation, but at most
-            half of the memory); classes, key_form: as in `price_trace`; priced: the trace priced on this machine
-            already (then `trace` may be `None`); warnings: gets what makes a row less than it seems, once each.
-    Returns: rows with the names `LOCALITY_NAMES`. Runtimes without prefetching load on demand (mode `serial`);
+            half of the memory); warnings: gets what makes a row less than it seems, once each.
+    Returns: rows with what each runtime loads and takes. Runtimes without prefetching load on demand (mode `serial`);
             `saved_*` is against LRU on demand, shares of its bytes and seconds.
     Raises: UsageError: the machine states no on-chip memory, or the buffer takes all of it.
     """
-    if priced is None:
-        if trace is None:
-            raise UsageError("a locality table is of a program: give a trace, or one that is priced")
-        priced = price_trace(trace, machine, key_form=key_form, classes=classes)
     refuse(priced.unpriced, f"{priced.workload} on '{machine.name}': what a runtime saves is a share of the whole")
     memory, buffer = _memory_and_buffer(machine, priced, memory_bytes, prefetch_buffer_bytes)
     loaded = {

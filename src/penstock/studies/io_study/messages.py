@@ -79,15 +79,7 @@ def messages_s(program: StudyProgram, change: Change) -> float:
     changed = [
         change(OpKind(shape.kind), each) for shape, each in zip(prepared.shapes.distinct, exchanged, strict=True)
     ]
-    times = Exchanges(
-        cluster.layout,
-        cluster.network,
-        changed,
-        all_gather=cluster.algorithm,
-        broadcast=cluster.broadcast,
-        sharing=cluster.sharing,
-    )
-    return float(times.seconds @ prepared.shapes.counts)
+    return float(Exchanges(cluster, changed).seconds @ prepared.shapes.counts)
 
 
 def no_broadcast(kind: OpKind, exchanged: Exchanged) -> Exchanged:

@@ -73,7 +73,7 @@ class StudyProgram:
 
     @cached_property
     def on_hosts(self) -> ClusterProgram:
-        return prepare(self.trace, self.machine, key_form=FULL, priced=self.priced)
+        return prepare(self.trace, self.machine, self.priced, FULL)
 
     @cached_property
     def _parts(self) -> dict[int, tuple[Part | None, ...]]:
@@ -135,13 +135,7 @@ class StudyProgram:
     @cached_property
     def _slowdowns(self) -> dict[tuple[str, float], float]:
         ratios = [step / 10 for step in range(11)]
-        rows = simulate(
-            self.trace,
-            self.machine,
-            load_tiers(data.TIERS),
-            caches=[ForcedHitRatio(r) for r in ratios],
-            priced=self.priced,
-        )
+        rows = simulate(self.priced, load_tiers(data.TIERS), caches=[ForcedHitRatio(r) for r in ratios])
         return {
             (tier, ratio): float(row["slowdown"])
             for row, (ratio, tier) in zip(rows, [(r, t) for r in ratios for t in data.TIERS], strict=True)

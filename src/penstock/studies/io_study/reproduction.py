@@ -87,7 +87,7 @@ def rows(
 def locality_rows(study: Study) -> Iterator[dict[str, Any]]:
     """What a runtime that knows the program saves against LRU on demand, in SHARP's own on-chip memory."""
     for program in study.both("sharp"):
-        table = locality_table(None, program.machine, load_tiers(data.TIERS), priced=program.priced)
+        table = locality_table(program.priced, program.machine, load_tiers(data.TIERS))
         for played, (tier, runtime) in zip(
             table, [(tier, name) for tier in data.TIERS for name, _, _ in RUNTIMES], strict=True
         ):

@@ -162,13 +162,7 @@ def _mode_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
     """Slowdown over PCIe in each time mode: loads before compute, one operation ahead, or fully hidden."""
     from penstock.simulation.play import simulate
 
-    rows = simulate(
-        program.trace,
-        program.machine,
-        load_tiers([data.SHOWN_TIER]),
-        modes=("serial", "overlap", "bound"),
-        priced=program.priced,
-    )
+    rows = simulate(program.priced, load_tiers([data.SHOWN_TIER]), modes=("serial", "overlap", "bound"))
     base = rows[0]["slowdown"]
     for played in rows:
         row_id = f"sensitivity.{program.accelerator}.{program.application}.{data.SHOWN_TIER}.slowdown.{played['mode']}"
