@@ -224,3 +224,8 @@ def test_advice_writes_each_word_as_the_command_takes_it(word: Word) -> None:
     command = Setting(program="inner-product", words={word.name: said}).command()
     assert command is not None
     assert OPTIONS(word.name) in command.split()
+
+
+def test_a_word_with_few_values_refuses_others_in_python_too() -> None:
+    with pytest.raises(UnknownName, match="by-latency"):
+        ps.simulate("inner-product", "sharp", hosts=2, network="ethernet-400", sharing="by-lateny")

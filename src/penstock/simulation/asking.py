@@ -70,6 +70,7 @@ def asked_in(words: Words, given: Collection[str], spelling: Spelling) -> Asked:
     if not words.machine:
         names = "|".join(machine_names())
         raise UsageError(f"name a machine: {spelling.give('machine', names)}, or a .toml file of your own")
+    one_of(spelling("sharing"), words.sharing, WORDS["sharing"].known())
     counts, networks = _counts(words.hosts, spelling), tuple(load_networks(words.network))
     if max(counts) > 1 and not networks and set(words.partition) != {ByTenant.name}:
         known = ", ".join(network_names())
@@ -83,7 +84,7 @@ def asked_in(words: Words, given: Collection[str], spelling: Spelling) -> Asked:
         partitions=words.partition,
         all_gather=words.all_gather,
         broadcast=words.broadcast,
-        sharing=words.sharing,  # type: ignore[arg-type]  # checked by `Cluster`
+        sharing=words.sharing,  # type: ignore[arg-type]  # checked above
     )
     for cluster in clusters:
         if isinstance(cluster, Refused):
