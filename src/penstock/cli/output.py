@@ -160,8 +160,8 @@ def rows_table(
             HEADING itself if omitted. TEXT is a format (`{:.1%}`), `bytes` (in decimal and binary units), `GB`,
             `GB/s`, `rate` or `seconds`; if omitted, the value has the unit that NAME ends in. An unknown value is a
             dash, or what `shown_total` says. own: NAME -> the cell of a row, for cells that are made of several
-            columns; section: a line apart where this column changes; once: a column whose cell is empty where it is
-            that of the row above; options: as of `table_of`.
+            columns; section: a line apart where this column changes; once: a column that leaves a repeated
+            value out; options: as of `table_of`.
     """
     read = [_Column.read(text, own or {}) for text in columns.split(" | ")]
     drawn = table_of(" | ".join(column.heading for column in read), **options)
@@ -196,7 +196,7 @@ _WRITTEN: Mapping[str, Callable[[Any], str]] = {
     "bytes": format_bytes, "seconds": format_seconds, "rate": format_rate, "GB": lambda value: f"{value / 1e9:.4g} GB",
     "GB/s": lambda value: f"{value / 1e9:.4g} GB/s",
 }  # fmt: skip
-"""Texts of values that are named in place of a format."""
+"""Names of texts that a column may have instead of a format."""
 
 
 class _Column(NamedTuple):
@@ -218,9 +218,9 @@ class _Column(NamedTuple):
 
 
 def write_csv(file: TextIO, rows: Sequence[Mapping[str, Any]], names: Sequence[str] = ()) -> None:
-    """Rows as CSV, lists as JSON in their cell, what is not finite as an empty one; without rows and names nothing.
+    """Rows as CSV: lists as JSON in a cell, infinite values as an empty cell. Without rows and names: nothing.
 
-    Args:   names: of the columns; those of the rows if omitted.
+    Args:   names: of the columns (default: every column of the rows).
     """
     names = names or list(dict.fromkeys(name for row in rows for name in row))
     if names:

@@ -18,7 +18,7 @@ from penstock.traces.io import read_trace
 def analyzed(
     request: Request, command: str, output: Path | None, *, force: bool, quiet: bool, tell: Callable[..., None]
 ) -> dict[str, Any]:
-    """Analyze, or go on with what was interrupted, or read back what is complete; with the report.
+    """Analyze, resume an interrupted run, or read a complete one back; with the report.
 
     Args:   command: stored with the run; output: its folder (default: an unfinished one of the same request, or a new
             one); tell(line, quiet): gets a line for the user.

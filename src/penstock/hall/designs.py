@@ -37,9 +37,9 @@ def designs(
 ) -> tuple[UnitAccelerator, Sequence[DriveRates], list[Budget], Space]:
     """Explore the designs that options name.
 
-    Args:   workload: as of `named_query`; options: those of `penstock ssd space`, by name.
-    Returns: the published accelerator, the drives, the budgets (that of power first), and every design with its time,
-            area and power.
+    Args:   workload: as of `named_query`; options: of `penstock ssd space`, by name.
+    Returns: the published accelerator, the drives, the budgets (power first), and every design with its time, area
+            and power.
     Raises: UnknownName; UsageError, UnitError: an option that breaks a rule.
     """
     accelerator = load_units(options["architecture"])

@@ -71,7 +71,7 @@ def outlined(planned: Plan, on_program: Callable[[int], None]) -> Outline:
 def by_program(results: pa.Table) -> list[dict[str, Any]]:
     """A row for each program of a played sweep: its name, its number of points, their least and most time and slowdown.
 
-    Of programs that run together, the slowdown is what the worst of them sees.
+    Of programs that run together, the worst one gives the slowdown.
     """
     felt = pc.if_else(pc.is_valid(results["tenants"]), results["tenant_slowdown"], results["slowdown"])
     results = results.set_column(results.schema.get_field_index("slowdown"), "slowdown", felt)

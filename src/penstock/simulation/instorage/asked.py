@@ -44,7 +44,7 @@ _USUAL: Mapping[str, tuple[str, Any]] = {
     "--machine": ("machine", "sharp"), "--cache": ("cache", None), "--encode": ("encode", "query"),
     "--modes": ("modes", "shared"),
 }  # fmt: skip
-"""Options -> their name and usual value, of those that do not apply to every query."""
+"""Option -> its name and usual value; these do not apply to every query."""
 
 
 def query_rows(query: Query, asked: Mapping[str, Any], tell: Callable[[str], None]) -> list[dict[str, Any]]:

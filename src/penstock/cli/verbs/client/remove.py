@@ -1,4 +1,4 @@
-"""`penstock client uploaded|remove`: what a service has of a tenant, and its end."""
+"""`penstock client uploaded|remove`: a tenant's keys and data at a service, listed and removed."""
 
 from __future__ import annotations
 
