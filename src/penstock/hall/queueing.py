@@ -122,8 +122,8 @@ def run_queue(
         with shown.stage("jobs", total=len(queued)) as stage:
             run = QueueRun(settings, [prepared[at] for at in order], stage.advance)
         # The results of one key pair follow each other, since one client is there at a time.
-        ended = sorted(run.ended, key=lambda each: each.prepared.key_pair)
-        rows = [job_row(each, order[each.position], *_checked(owners, each), run.begun_s) for each in ended]
+        ended = sorted(run.ended, key=lambda job: job.prepared.key_pair)
+        rows = [job_row(job, order[job.position], *_checked(owners, job), run.begun_s) for job in ended]
     finally:
         owners.release()
     return RanQueue(
@@ -137,14 +137,14 @@ def run_queue(
 
 def all_key_bytes(jobs: Sequence[PreparedJob]) -> int:
     """Bytes of all keys of a queue, whole."""
-    keys = {(each.job.tenant, key): each.program.params for each in jobs for key, _ in each.program.needs}
+    keys = {(job.job.tenant, key): job.program.params for job in jobs for key, _ in job.program.needs}
     return sum(params.key_bytes() for params in keys.values())
 
 
 def order_of(jobs: Sequence[PreparedJob], scheduling: str, budget_bytes: int, max_overtaken: int) -> list[int]:
     """Places in the queue, in the order in which its jobs run. All of it is known before the first one starts."""
-    kinds = {str(each.program.path): Kind(compute_s=0.0, key_bytes=_most(each.program.needs)) for each in jobs}
-    arrivals = [Arrival(at_s=0.0, tenant=each.job.tenant, kind=str(each.program.path)) for each in jobs]
+    kinds = {str(job.program.path): Kind(compute_s=0.0, key_bytes=_most(job.program.needs)) for job in jobs}
+    arrivals = [Arrival(at_s=0.0, tenant=job.job.tenant, kind=str(job.program.path)) for job in jobs]
     chosen = Order.FCFS if scheduling == "fifo" else Order.LOCALITY
     # An overdue job is the next one, without exception.
     rule = Rule(max_overtaken=max_overtaken, overdue_every=1)
@@ -152,10 +152,10 @@ def order_of(jobs: Sequence[PreparedJob], scheduling: str, budget_bytes: int, ma
 
 
 def _most(needs: Sequence[tuple[str, int]]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    most: dict[str, int] = {}
     for key, size in needs:
-        found[key] = max(size, found.get(key, 0))
-    return found
+        most[key] = max(size, most.get(key, 0))
+    return most
 
 
 class QueueRun:
@@ -164,10 +164,10 @@ class QueueRun:
     def __init__(self, settings: WorkerSettings, jobs: Sequence[PreparedJob], on_job: Any = lambda: None) -> None:
         self.interrupted = False
         self.ended: list[Ended] = []
-        told: SimpleQueue[tuple[str, str | None, float, dict[str, Any]]] = SimpleQueue()
+        endings: SimpleQueue[tuple[str, str | None, float, dict[str, Any]]] = SimpleQueue()
 
         def tell(job: str, error: str | None) -> None:
-            told.put((job, error, time.monotonic(), pool.snapshot(0)))
+            endings.put((job, error, time.monotonic(), pool.snapshot(0)))
 
         pool = WorkerPool(
             settings,
@@ -180,37 +180,37 @@ class QueueRun:
         heard = []
         try:
             pool.start()
-            while not any(each["isolation"] for each in pool.snapshot(0)["workers"]):
+            while not any(worker["isolation"] for worker in pool.snapshot(0)["workers"]):
                 if pool.snapshot(0)["worker_deaths"] >= MOST_DEATHS:
                     raise PenstockError(
                         "the worker of the queue dies as it starts; its own words are above: give it what they ask for"
                     )
                 time.sleep(_READY_S)
-            for each in jobs:
-                pool.submit(each.spec)
+            for job in jobs:
+                pool.submit(job.spec)
             for _ in jobs:
-                heard.append(told.get())
+                heard.append(endings.get())
                 on_job()
         except KeyboardInterrupt:
             self.interrupted = True
         finally:
             self.recorded, self.figures = pool.recorded(), pool.snapshot(0)
             pool.close()
-        places = {each.spec.job: at for at, each in enumerate(jobs)}
-        records = {each.spec.job: each for each in self.recorded.jobs}
+        places = {job.spec.job: at for at, job in enumerate(jobs)}
+        records = {record.spec.job: record for record in self.recorded.jobs}
         before = dict.fromkeys(("read_bytes", "evictions"), 0)
-        for job, error, now, figures in heard:
-            record = records.get(job)
+        for name, error, now, figures in heard:
+            record = records.get(name)
             begun_s, ended_s = _times(record, now)
-            read_bytes, evictions = (figures[name] - before[name] for name in ("read_bytes", "evictions"))
+            read_bytes, evictions = (figures[count] - before[count] for count in ("read_bytes", "evictions"))
             ended = Ended(
-                prepared=jobs[places[job]], position=places[job], error=error, begun_s=begun_s, ended_s=ended_s,
+                prepared=jobs[places[name]], position=places[name], error=error, begun_s=begun_s, ended_s=ended_s,
                 read_bytes=read_bytes, evictions=evictions, figures={} if record is None else record.figures,
             )  # fmt: skip
             self.ended.append(ended)
             before = figures
         # The first package is compiled, and the evaluator has its tables.
-        self.begun_s = min((each.begun_s for each in self.ended), default=time.monotonic())
+        self.begun_s = min((job.begun_s for job in self.ended), default=time.monotonic())
 
 
 def _times(record: JobRecord | None, heard_s: float) -> tuple[float, float]:
@@ -255,15 +255,15 @@ def queue_row(run: QueueRun, stated: Tenants, num_jobs: int) -> Row:
     `bound_s`: the least that these jobs could take in this order, keeping by the known future what saves most bytes.
     They are `None` where a job failed or nothing was read.
     """
-    ended, figures = [each for each in run.ended if each.error is None], run.figures
-    measured_s = max((each.ended_s - run.begun_s for each in run.ended), default=0.0)
+    ended, figures = [job for job in run.ended if job.error is None], run.figures
+    measured_s = max((job.ended_s - run.begun_s for job in run.ended), default=0.0)
     read_s, read_bytes, expanded_bytes = _reads(run.recorded)
     row: Row = {
         "scheduling": stated.scheduling, "policy": stated.policy, "jobs": num_jobs, "finished": len(ended),
         "failed": len(run.ended) - len(ended), "interrupted": run.interrupted,
         "key_budget_bytes": figures["budget_bytes"],
         "measured_s": measured_s, "jobs_per_s": len(ended) / measured_s if measured_s else None,
-        "key_bytes": sum(each.prepared.key_bytes for each in ended), "key_read_bytes": figures["read_bytes"],
+        "key_bytes": sum(job.prepared.key_bytes for job in ended), "key_read_bytes": figures["read_bytes"],
         "key_expanded_bytes": figures["expanded_bytes"],
         "hits": figures["hits"], "misses": figures["misses"], "peak_resident_bytes": figures["peak_resident_bytes"],
         "disk_bytes_per_s": read_bytes / read_s if read_s else None,
@@ -271,8 +271,8 @@ def queue_row(run: QueueRun, stated: Tenants, num_jobs: int) -> Row:
     }  # fmt: skip
     if len(ended) < num_jobs or not read_s:
         return row
-    uses = [[((each.prepared.job.tenant, key), size) for key, size in each.prepared.program.needs] for each in ended]
-    compute_s, budget = [each.compute_s for each in ended], figures["budget_bytes"]
+    uses = [[((job.prepared.job.tenant, key), size) for key, size in job.prepared.program.needs] for job in ended]
+    compute_s, budget = [job.compute_s for job in ended], figures["budget_bytes"]
     # Rows come into memory from the disk or from a seed; the simulation counts both.
     reading = ReadRates(bytes_per_s=(read_bytes + expanded_bytes) / read_s)
     played = time_of(uses, compute_s, stated.policy, budget, reading)
@@ -287,7 +287,7 @@ def _reads(recorded: Record) -> tuple[float, int, int]:
     """Seconds, bytes read and bytes expanded of the latest loads of keys."""
     reads = recorded.reads
     return (
-        sum(each.ended_s - each.began_s for each in reads),
-        sum(each.read_bytes for each in reads),
-        sum(each.expanded_bytes for each in reads),
+        sum(load.ended_s - load.began_s for load in reads),
+        sum(load.read_bytes for load in reads),
+        sum(load.expanded_bytes for load in reads),
     )

@@ -151,7 +151,7 @@ class Owners:
             path = self.folder / f"{len(self._programs)}.pkg"
             write_package(package, path)
             trace = trace_package(package)
-            ends = {verb: [each.argument for each in package.instructions if each.verb is verb] for verb in Verb}
+            ends = {verb: [call.argument for call in package.instructions if call.verb is verb] for verb in Verb}
             self._programs[name] = Packaged(
                 path=path,
                 params=params,

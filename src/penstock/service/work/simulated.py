@@ -66,10 +66,10 @@ class Residents:
 
     def by_tenant(self) -> dict[str, dict[str, int]]:
         """Tenant -> key -> bytes."""
-        found: dict[str, dict[str, int]] = {}
+        sizes: dict[str, dict[str, int]] = {}
         for (tenant, key), size in self._sizes.items():
-            found.setdefault(tenant, {})[key] = size
-        return found
+            sizes.setdefault(tenant, {})[key] = size
+        return sizes
 
     def missing(self, needs: Mapping[Key, int]) -> int:
         """Bytes of `needs` that are not there."""
@@ -108,7 +108,7 @@ def play(
     >>> play(jobs, kinds, 4, order=Order.LOCALITY, known_plan=False, rule=Rule()).order
     [0, 2, 1, 3]
     """
-    queue, held, found = Queue(order, rule), Residents(budget_bytes), Played(latencies_s=[0.0] * len(arrivals))
+    queue, held, played = Queue(order, rule), Residents(budget_bytes), Played(latencies_s=[0.0] * len(arrivals))
     for name, kind in kinds.items():
         queue.learn(name, dict(kind.key_bytes))
     now, arrived = 0.0, 0
@@ -123,10 +123,10 @@ def play(
         assert entry is not None
         queue.started(entry, now)
         waiting, next_use = queue.waiting(), None
-        found.most_overtaken = max([found.most_overtaken, *(each.overtaken for each in waiting)])
+        played.most_overtaken = max([played.most_overtaken, *(job.overtaken for job in waiting)])
         if known_plan:
             coming = queue.coming(waiting, there, now, len(waiting))
-            keys = [(each.spec.tenant, key) for each in coming for key in kinds[each.spec.program].key_bytes]
+            keys = [(job.spec.tenant, key) for job in coming for key in kinds[job.spec.program].key_bytes]
             next_use = {key: at for at, key in enumerate(dict.fromkeys(keys))}
         tenant, kind = entry.spec.tenant, kinds[entry.spec.program]
         read = held.use({(tenant, key): size for key, size in kind.key_bytes.items()}, next_use)
@@ -141,18 +141,18 @@ def play(
                 queue_s=0, key_wait_s=waited_s, compute_s=took_s, read_bytes=read, hits=0, misses=0, peak_bytes=0
             ),
         )
-        found.read_bytes += read
-        found.latencies_s[entry.number] = now - arrivals[entry.number].at_s
-        found.order.append(entry.number)
-    found.total_s = now
-    return found
+        played.read_bytes += read
+        played.latencies_s[entry.number] = now - arrivals[entry.number].at_s
+        played.order.append(entry.number)
+    played.total_s = now
+    return played
 
 
-def _spec(number: int, each: Arrival) -> JobSpec:
+def _spec(number: int, arrival: Arrival) -> JobSpec:
     files: dict[str, Path] = {}
-    package = Path(each.kind)
+    package = Path(arrival.kind)
     return JobSpec(
-        job=str(number), tenant=each.tenant, program=each.kind, package=package, store=package, secret_tag=None,
+        job=str(number), tenant=arrival.tenant, program=arrival.kind, package=package, store=package, secret_tag=None,
         inputs=files, outputs=files,
     )  # fmt: skip
 
@@ -189,7 +189,7 @@ def time_of(
     """
     numbers: dict[Hashable, int] = {}
     rows = [(numbers.setdefault(key, len(numbers)), size) for job in uses for key, size in job]
-    seconds = [each / len(job) for job, each in zip(uses, compute_s, strict=True) for _ in job]
+    seconds = [taken_s / len(job) for job, taken_s in zip(uses, compute_s, strict=True) for _ in job]
     objects, sizes = (np.array([row[i] for row in rows], dtype=np.int64) for i in (0, 1))
     cache = Lru(budget_bytes) if policy == "lru" else Optimal(budget_bytes)
     played = replay(Accesses.one_each(objects, sizes), cache)
