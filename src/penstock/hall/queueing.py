@@ -53,7 +53,7 @@ class RanQueue(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """A job that ended. Seconds are of the monotonic clock; the bytes and keys are those of its time."""
+    """A job that ended. Seconds are of the monotonic clock."""
 
     prepared: PreparedJob
     position: int
@@ -94,8 +94,8 @@ def run_queue(
             "locality" (default: the tenants file's); threads: of the worker and of a client (default: all cores);
             client_library: of tenants that have no key pair yet; progress: shows the stages `inputs` and `jobs`.
     Returns: a row a job, and the queue's own row. A job that failed, or has a wrong result, has not `passed`.
-    Raises: UsageError, UnknownName: a file breaks a rule. NotOblivious: what a program does depends on what it
-            decrypted. PenstockError: a client refuses its job.
+    Raises: UsageError, UnknownName: a file breaks a rule. NotOblivious: a program's calls depend on decrypted
+            values. PenstockError: a client refuses its job.
     """
     from penstock.simulation.names import one_of
 
@@ -183,7 +183,7 @@ class QueueRun:
             while not any(worker["isolation"] for worker in pool.snapshot(0)["workers"]):
                 if pool.snapshot(0)["worker_deaths"] >= MOST_DEATHS:
                     raise PenstockError(
-                        "the worker of the queue dies as it starts; its own words are above: give it what they ask for"
+                        "the worker of the queue died at its start, three times: see its messages above"
                     )
                 time.sleep(_READY_S)
             for job in jobs:

@@ -190,8 +190,8 @@ class Prepared:
             kept = client_folder(place.store, place.tenant, params)
             if pair_in(kept) is None:
                 raise PenstockError(
-                    f"there is no key pair of tenant '{place.tenant}' in {kept}, of which the node has keys: make both "
-                    f"with 'penstock run … --keys {place.store}', or name their store with PENSTOCK_KEYS"
+                    f"there is no key pair of tenant '{place.tenant}' in {kept}: make it and its keys with 'penstock "
+                    f"run … --keys {place.store}', or name another store with PENSTOCK_KEYS"
                 )
         elif place.store is not None:
             client_folder(place.store, place.tenant, params)  # a wrong name is refused before a store is made

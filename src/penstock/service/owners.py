@@ -104,7 +104,7 @@ class Owners:
     def prepare(self, jobs: Sequence[Job], on_job: Callable[[], object] | None = None) -> list[PreparedJob]:
         """Encrypt the jobs' inputs, and make the evaluation keys that the store lacks; no process of a client is left.
 
-        Raises: NotOblivious: what a program does depends on what it decrypted. PenstockError: the store's keys are of
+        Raises: NotOblivious: a program's calls depend on decrypted values. PenstockError: the store's keys are of
                 another secret key.
         """
         programs = [self._packaged(job) for job in jobs]

@@ -26,10 +26,10 @@ from penstock.units import parse_bytes
 from penstock.workloads import is_file
 
 Scheduling = Literal["fifo", "locality"]
-"""The order of jobs: as they are queued; or the job next for which the least has to be read."""
+"""`fifo`: the queue's order. `locality`: the job of the smallest share of keys to read runs next."""
 Policy = Literal["lru", "future"]
-"""Keys that leave memory: those used longest ago, and nothing is read ahead; or those that the queue uses last, and the
-next ones are read while the program computes."""
+"""`lru` evicts the least recently used keys, and reads nothing ahead. `future` evicts the keys of the latest next
+use, and reads ahead while the program computes."""
 
 
 class Tenants(BaseModel):

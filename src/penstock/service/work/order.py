@@ -1,9 +1,9 @@
 """Which waiting job runs next, where jobs arrive when they like.
 
 The job of the least cost goes first: seconds to read what memory lacks of its keys, less a share of its waiting, plus
-what its tenant has had ahead of the others beyond what pays for reading its keys. That lead takes back a part of the
-waiting at most, so that jobs of a busy tenant wait a few times as long as others', and not without end. Above that
-stand priorities, and among jobs of one priority those that just meet their deadline. No job waits without end: once
+what its tenant has had ahead of the others beyond what pays for reading its keys. The lead takes back a part of the
+waiting at most, so that jobs of a busy tenant wait a few times as long as others', and not without end. Priorities
+come first, and next the jobs that just meet their deadline. No job waits without end: once
 `max_overtaken` later jobs have gone first it is overdue, and at least each `overdue_every`-th choice is the oldest
 overdue one.
 

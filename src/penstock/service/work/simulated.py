@@ -1,7 +1,7 @@
 """Plays arrivals through an order on paper: one job at a time, keys under a budget, no cryptography.
 
 `play` orders jobs, and `time_of` is the time of an order, switch by switch. Two caches: LRU on request (a job reads what is missing, then computes), and the known plan (reading overlaps with
-computing, and those rows leave that the waiting jobs use last).
+computing, and the rows that the waiting jobs use last leave).
 """
 
 from __future__ import annotations
@@ -180,8 +180,8 @@ def time_of(
 
     `lru` does not know the future, so every missing byte is waited for. `future` reads ahead as far as the budget
     allows and keeps the data with the soonest next use, bytes first: no policy reads fewer bytes. (The store keeps the
-    key in use whole, and so reads more under a budget of few keys.) What is read while the machine computes takes from
-    computing what `reading` says, evenly over the queue. `bound` is the least that a machine could take in this order:
+    key in use whole, and so reads more under a budget of few keys.) Reading takes from computing the share that `reading`
+    has, evenly over the queue. `bound` is the least that a machine could take in this order:
     all computing and all reading, at once where that is faster, and no wait for either.
 
     Args:   uses: (key, bytes) of each key switch of each job; compute_s: seconds of each job with all its keys in
