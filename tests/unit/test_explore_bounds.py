@@ -42,7 +42,7 @@ def test_the_most_hosts_take_little_time_and_memory_and_other_numbers_do_not_add
     for hosts in range(MOST_HOSTS - 4, MOST_HOSTS + 1):
         show(engine, "whatif", State(hosts=hosts))
     assert (time.perf_counter() - started) / 5 < 5
-    found = engine.ready(State(hosts=2), "sharp", clusters=True).on_hosts
+    found = engine.ready(State(hosts=2), "sharp", clusters=True)
     assert found.kept.num_bytes <= found.kept.most_bytes
 
 
