@@ -97,7 +97,7 @@ def measure_studies(workers: int) -> list[dict[str, Any]]:
         ("what-if, own traces", own),
         ("what-if, 1,000 traces", alone),
     ):
-        taken, found = timed(lambda axes=axes: what_if(program, axes, SHARP, workers=workers))  # type: ignore[misc]
+        taken, found = timed(lambda axes=axes: what_if(program, axes, [SHARP], workers=workers))  # type: ignore[misc]
         possible = [row for row in found if row["reason"] is None]
         if axes is alone and len(possible) < 1000:
             raise SystemExit(f"{what}: only {len(possible)} of {len(found)} are possible: {found[-1]['reason']}")

@@ -423,7 +423,7 @@ def test_what_if_in_several_processes_reads_the_file_there(write):
     program = Workload(name=write(GOOD), size="default", params=catalogue.get("sharp"))
     axes = Axes(depth=tuple(range(4, 40)), dnum=(2, 3), security=(0,))
     machine = load_machine("sharp")
-    assert what_if(program, axes, machine, workers=2) == what_if(program, axes, machine)
+    assert what_if(program, axes, [machine], workers=2) == what_if(program, axes, [machine])
 
 
 def test_files_are_for_the_command_line_not_for_requests_packs_or_suites(write, tmp_path):

@@ -12,7 +12,7 @@ from penstock.errors import ParamsError, PenstockError, UnknownName
 from penstock.params import catalogue
 from penstock.params.spec import CkksSpec, spec_of
 from penstock.params.variation import varied
-from penstock.prediction.precision import predict_precision
+from penstock.prediction.precision import Given, predict_precision
 from penstock.running.trace import trace_workload
 
 OWN = """
@@ -108,7 +108,7 @@ def test_what_cannot_be_predicted_is_refused(capsys, arguments, said):
 
 def test_an_unknown_reading_is_named():
     with pytest.raises(UnknownName, match="did you mean 'native'"):
-        predict_precision("inner-product", size="ci", reading="natve")
+        predict_precision(Given.of("inner-product", size="ci"), reading="natve")
 
 
 def test_another_scale_keeps_the_room_above_it():
@@ -137,7 +137,7 @@ def test_sets_take_the_least_scale_that_gives_the_precision(capsys):
         assert row["precision_bits"] >= 20
         base = varied(catalogue.get("insecure-ci"), ring_dim=row["ring_dim"], depth=row["depth"], dnum=1, security=0)
         less = varied(base, scale_bits=row["scale_bits"] - 1)
-        assert predict_precision("inner-product", less, "ci", draws=3).least_bits < 20
+        assert predict_precision(Given.of("inner-product", less, "ci"), draws=3).least_bits < 20
     assert len({row["ring_dim"] for row in rows}) == 2
     _, plain = suggested(capsys, *options, "--params", "insecure-ci")
     assert {row["precision_bits"] for row in plain} == {None}
@@ -163,7 +163,7 @@ def test_a_refresh_that_openfhe_refuses_is_refused_in_every_reading(capsys):
     """Its correction factor is 11 at this size, and the first prime would be 12 bits wider than the scale."""
     params = varied(catalogue.get("insecure-resnet20"), scale_bits=48)
     wide = CkksSpec(**{**spec_of(params).model_dump(), "first_mod_bits": 60, "name": "wide"}).build()
-    for read in (predict_precision, trace_workload):
+    for read in (lambda *program: predict_precision(Given.of(*program)), trace_workload):
         with pytest.raises(ParamsError, match="first prime up to 11 bits wider than the scale"):
             read("bootstrapping", wide, "ci-all-slots")
 
@@ -226,3 +226,19 @@ def test_what_is_no_result_or_no_number_of_bits_is_refused(capsys, tmp_path):
     assert "returns what cannot be compared" in capsys.readouterr().err
     assert main(["predict", "suggest", "inner-product", "--machine", "sharp", "--precision", "nan"]) == 2
     assert "--precision nan: bits are a number" in capsys.readouterr().err
+
+
+def test_a_scale_without_a_row_is_left_out_in_python_and_by_the_verb(capsys, tmp_path):
+    path = tmp_path / "mine.py"
+    text = OWN.format(tolerance=1).replace("np.random.default_rng(seed).uniform(-1, 1, slots)", "np.full(slots, 99.0)")
+    path.write_text(text.replace("ev.rescale(ev.square(ev.encrypt(data)))", "ev.mod_drop(ev.encrypt(data), 1)"))
+    found = ps.precision(path, scale_bits=[40, 59], draws=1)
+    assert [row["scale_bits"] for row in found] == [40]
+    (why,) = found.left_out
+    assert why.startswith("none at a scale of 59 bits: ")
+    (row,) = rows_of(capsys, str(path), "--scale-bits", "40,59", "--draws", "1", "-q")
+    assert row == found[0]
+    assert main(["predict", "precision", str(path), "--scale-bits", "40,59", "--draws", "1", "-q"]) == 0
+    assert " ".join(capsys.readouterr().err.split()) == why
+    with pytest.raises(ParamsError, match="outgrow"):
+        ps.precision(path, scale_bits=59, draws=1)

@@ -15,7 +15,7 @@ from penstock.prediction.refresh import ORDERS, Asked, consumed_levels, refresh_
 
 SHARP = load_machine("sharp")
 # Small transforms: what a test looks at does not depend on the number of slots.
-FEW = {"slots": 2**6, "digits": (4,), "stages": (2, 3), "scales": (50, 54, 58)}
+FEW = {"slots": 2**6, "digits": (4,), "stages": (2, 3), "scale_bits": (50, 54, 58)}
 
 
 def test_every_set_is_secure_leaves_the_levels_and_does_not_overflow() -> None:
@@ -68,3 +68,9 @@ def test_the_verb_writes_a_set_that_can_be_read_again(tmp_path: Path, capsys: py
     assert (params.num_q, params.security_bits, params.secret) == (row["limbs"], 128, row["secret"])
     assert main([*verb, "-q"]) != 0  # it does not replace a file unasked
     assert main(["predict", "refresh", "-q"]) != 0  # no machine
+
+
+def test_several_ring_dimensions_of_one_refresh_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for text in ("8..9", "2^15,2^16"):
+        assert main(["predict", "refresh", "-q", "--machine", "sharp", "--ring-dim", text]) == 2
+        assert f"--ring-dim {text}: give one whole number" in capsys.readouterr().err

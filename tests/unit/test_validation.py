@@ -15,10 +15,10 @@ from penstock.fit.measurements import Measurement
 from penstock.operations import OpKind
 from penstock.params.ckks import Scaling
 from penstock.prediction.baselines import LIKE, Regression, fit_additive, fit_log_quadratic, fit_paper, stand_in
-from penstock.prediction.compared import models_named
-from penstock.prediction.models import CannotPredict, Estimate, log_interval, served
+from penstock.prediction.compared import models
+from penstock.prediction.models import CannotPredict, Estimate, log_interval, named, served
 from penstock.prediction.plots import draw
-from penstock.prediction.protocols import ALL, PROTOCOLS, Given, protocols_named
+from penstock.prediction.protocols import ALL, PROTOCOLS, Given
 from penstock.prediction.validation import Rescaled, Scored, Validation, statistics_of, validate
 from pictures import picture, texts, titles
 
@@ -250,11 +250,11 @@ def test_a_model_that_cannot_be_fitted_or_cannot_predict_is_a_warning_and_the_ot
 
 def test_unknown_protocols_and_models_suggest_the_nearest():
     with pytest.raises(UnknownName, match="unseen-depth"):
-        protocols_named(["unseen-deep"])
+        named("protocol", ["unseen-deep"], PROTOCOLS)
     with pytest.raises(UnknownName, match="log-quadratic"):
-        models_named(["quadratic"])
-    assert list(protocols_named([])) == list(PROTOCOLS)
-    assert list(protocols_named(["paper", "unseen-depth"])) == ["unseen-depth", "paper"]
+        named("model", ["quadratic"], models())
+    assert list(named("protocol", [], PROTOCOLS)) == list(PROTOCOLS)
+    assert list(named("protocol", ["paper", "unseen-depth"], PROTOCOLS)) == ["unseen-depth", "paper"]
 
 
 # Baselines.
@@ -431,7 +431,7 @@ def test_the_pictures_are_drawn_for_what_was_scored_and_again_the_same(tmp_path)
 @pytest.mark.parametrize("protocol", ["unseen-application", "unseen-ring-dim", "unseen-depth", "unseen-operation"])
 def test_the_fitted_machine_predicts_what_it_has_not_seen_of_a_cpu_that_follows_the_kernel_algebra(protocol):
     given = Given(measurements=(*sweep(), ran("inner-product", "ci", 1), ran("sign-evaluation", "ci", 1)))
-    found = validate(given, {protocol: PROTOCOLS[protocol]}, models_named(["penstock"]))
+    found = validate(given, {protocol: PROTOCOLS[protocol]}, named("model", ["penstock"], models()))
     row = found.rows()[0]
     assert row["application"] == "all"
     assert row["n"] > 1

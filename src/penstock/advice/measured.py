@@ -115,7 +115,7 @@ def _digits(asked: Measured, tried: list[str], not_tried: list[str]) -> list[Rem
     try:
         fitted = fit_machine(trace_measurements(done.trace, asked.words.get("threads") or 1), fewest=1)
         axes = Axes(dnum=tuple(range(max(1, base.dnum - MOST_AWAY), base.dnum + MOST_AWAY + 1)))
-        rows = what_if(Workload(name=asked.program, size=asked.size, params=base), axes, fitted)
+        rows = what_if(Workload(name=asked.program, size=asked.size, params=base), axes, [fitted])
     except PenstockError as error:
         not_tried.append(f"parameters: no processor can be fitted to this run: {error}")
         return []

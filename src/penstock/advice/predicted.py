@@ -92,11 +92,12 @@ class _Study:
         found += self._forms() + best(self._rewritten())
         return ranked(about, "predicted_s", self.before, "predicted", found, self.tried, tuple(self.not_tried))
 
-    def _rows(self, axes: Axes) -> list[Row]:
+    def _rows(self, **values: tuple[int, ...]) -> list[Row]:
         """The possible rows, at least as secure as the program is."""
         asked = self.asked
+        axes = Axes(**{"threads": (asked.threads,), **values}, key_form=(asked.key_form,))
         try:
-            rows = what_if(asked.program, axes, asked.machine, threads=asked.threads, key_form=asked.key_form)
+            rows = what_if(asked.program, axes, [asked.machine])
         except PenstockError:
             return []
         base = asked.program.params
@@ -129,7 +130,7 @@ class _Study:
         now = self.asked.program.params.dnum
         others = tuple(dnum for dnum in range(1, MOST_DIGITS + 1) if dnum != now)
         says = f"{{}} digits of key switching instead of {now}"
-        return self._what_if("parameters", "dnum", self._rows(Axes(dnum=others)), says)
+        return self._what_if("parameters", "dnum", self._rows(dnum=others), says)
 
     def _ring_dims(self) -> list[Remedy]:
         """Half the ring dimension, where the program and the security allow it; every slot counts."""
@@ -141,7 +142,7 @@ class _Study:
             self.not_tried.append("ring dimension: the program would be read anew; 'penstock predict suggest' tries it")
             return []
         now = program.params.ring_dim
-        rows = self._rows(Axes(ring_dim=(now // 2,)))
+        rows = self._rows(ring_dim=(now // 2,))
         return self._what_if("parameters", "ring-dim", rows, f"ring dimension {{}} instead of {now}")
 
     def _threads(self) -> list[Remedy]:
@@ -151,7 +152,7 @@ class _Study:
             return []
         timed = (now, now) if machine.fit is None else machine.fit.ranges.get("threads", (now, now))
         more = [count for count in THREADS if now < count <= timed[1]]
-        rows = self._rows(Axes(threads=tuple(more))) if more else []
+        rows = self._rows(threads=tuple(more)) if more else []
         return self._what_if("threads", "threads", rows, f"{{}} threads instead of {now}")
 
     def _forms(self) -> list[Remedy]:

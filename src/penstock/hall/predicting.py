@@ -19,7 +19,7 @@ from penstock.params.ckks import CkksParameters
 from penstock.params.rlwe import KeyForm, form_of
 from penstock.params.spec import spec_of
 from penstock.params.variation import varied
-from penstock.prediction.precision import DRAWS, Precision, measure_precision, predict_precision
+from penstock.prediction.precision import DRAWS, Given, Precision, measure_precision, predict_precision
 from penstock.prediction.prediction import Prediction
 from penstock.prediction.prediction import predict as predicted_by
 from penstock.prediction.shared import Shared, predict_shared
@@ -260,30 +260,28 @@ def what_if(
     depth: int | Sequence[int] = (),
     dnum: int | Sequence[int] = (),
     security: int | Sequence[int] = (),
-    key_form: str | Sequence[str] = (),
+    key_form: str | KeyForm | Sequence[str | KeyForm] = (),
     threads: int | Sequence[int] = (),
     workers: int = 1,
+    on_row: Callable[[int, int], None] = lambda done, total: None,
+    spelled: Callable[[str], str] = str,
 ) -> Table:
     """Predictions at every combination of the values that are given, one a row. Nothing is executed.
 
-    Args:   as of `predict`; security: bits that must hold, 0 for none; workers: processes, as of `sweep`. Omitted
-            values stay unchanged.
+    Args:   as of `predict`; security: bits that must hold, 0 for none; workers: processes, as of `sweep`;
+            on_row(done, total): called after each row. Omitted values stay unchanged.
     Returns: a row for each combination; an impossible one has a `reason` and no numbers.
     Raises: UsageError: other ring dimensions or depths of a trace.
     """
     machines = load_machines(listed(machine))
     taken, note = at_home(program, params, size, machines)
-    counted = counted_of(program, taken, size)
+    counted = counted_of(program, taken, size, spelled)
+    values = {"ring_dim": ring_dim, "depth": depth, "dnum": dnum, "security": security, "threads": threads}
     axes = Axes(
-        ring_dim=tuple(listed(ring_dim)),
-        depth=tuple(listed(depth)),
-        dnum=tuple(listed(dnum)),
-        security=tuple(listed(security)),
-        key_form=tuple(KeyForm.named(text) for text in listed(key_form)),
-        machine=tuple(machines),
-        threads=tuple(listed(threads)),
+        **{name: tuple(listed(value)) or (None,) for name, value in values.items()},
+        key_form=tuple(form_of(form) for form in listed(key_form)) or (None,),
     )
-    rows = rows_of(counted, axes, machines[0], workers=workers)
+    rows = rows_of(counted, axes, machines, workers=workers, on_row=on_row)
     names = ", ".join(each.name for each in machines)
     return Table(
         rows=tuple(rows),
@@ -346,11 +344,11 @@ def precision(
             on_draw(before + done, total)
 
         own = workload.data(workload.SIZES[size_name], each.slots, seed, None if data is None else Path(data))
-        at = (name, each, size_name, seed, own)
+        given = Given.of(name, each, size_name, seed, own)
         try:
-            rows.append(predicted(*at, reading=reading, draws=draws, on_draw=drawn, **noise).to_row())
+            rows.append(predicted(given, reading=reading, draws=draws, on_draw=drawn, **noise).to_row())
             if measure:
-                rows.append(measure_precision(*at, reading=reading, runs=measure, on_run=ran).to_row())
+                rows.append(measure_precision(given, reading=reading, runs=measure, on_run=ran).to_row())
         except PenstockError as error:
             refused[each.scale_bits] = error
     if not rows:

@@ -16,7 +16,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -82,8 +82,7 @@ def stand_in(kind: str, known: Iterable[str]) -> str:
 # Additive.
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(NamedTuple):
     """What CryptOracle's sweeps vary: one cost of each primitive belongs to each."""
 
     ring_dim: int
@@ -98,11 +97,7 @@ class Configuration:
 
     def distance(self, other: Configuration) -> float:
         """Doublings between the two, summed over the four numbers."""
-        pairs = zip(self._numbers(), other._numbers(), strict=True)
-        return sum(abs(math.log2(a / b)) for a, b in pairs)
-
-    def _numbers(self) -> tuple[int, int, int, int]:
-        return self.ring_dim, self.num_q, self.dnum, self.threads
+        return sum(abs(math.log2(a / b)) for a, b in zip(self, other, strict=True))
 
 
 @dataclass(slots=True)

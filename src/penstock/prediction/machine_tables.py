@@ -70,20 +70,12 @@ def check_of(machine: Machine) -> dict[str, Any]:
 
 def check_rows(found: dict[str, Any]) -> list[dict[str, Any]]:
     """`check_of` as flat rows, one a value."""
-    rows: list[dict[str, Any]] = []
-
-    def add(kind: str, field: str | None, value: str, in_results: bool | None, source: str | None) -> None:
-        row = {"kind": kind, "field": field, "value": value, "in_results": in_results, "source": source}
-        rows.append({"machine": found["name"], **row})
-
-    for each in found["missing"]:
-        add("missing", each["field"], each["taken"], each["in_results"], each["source"])
+    rows = [("missing", row["field"], row["taken"], row["in_results"], row["source"]) for row in found["missing"]]
     for kind in (Evidence.ASSUMED.value, Evidence.CALIBRATED.value):
-        for each in found[kind]:
-            add(kind, each["field"], each["text"], None, each["source"])
-    for text in found["disputed"]:
-        add("disputed", None, text, None, None)
-    return rows
+        rows += [(kind, row["field"], row["text"], None, row["source"]) for row in found[kind]]
+    rows += [("disputed", None, text, None, None) for text in found["disputed"]]
+    names = ("kind", "field", "value", "in_results", "source")
+    return [{"machine": found["name"], **dict(zip(names, row, strict=True))} for row in rows]
 
 
 def operation_rows(machine: Machine, params: CkksParameters) -> list[dict[str, Any]]:
@@ -146,11 +138,7 @@ def set_row(params: CkksParameters) -> dict[str, Any]:
         levels = None
     return {
         "params": params.name,
-        "ring_dim": params.ring_dim,
-        "num_q": params.num_q,
-        "num_p": params.num_p,
-        "dnum": params.dnum,
-        "word_bits": params.word_bits,
+        **{name: getattr(params, name) for name in ("ring_dim", "num_q", "num_p", "dnum", "word_bits")},
         "key_form": params.key_form.value,
         "effective_levels": levels,
         "security_bits": params.security_bits,
@@ -202,21 +190,22 @@ def _whole(figure: Figure | None) -> int | None:
 
 
 def _text(figure: Figure | None) -> str:
-    if figure is None:
-        return "-"
-    return f"*{figure.text}*" if figure.kind is Evidence.ASSUMED else figure.text
+    return "-" if figure is None else _marked(figure.text, figure)
+
+
+def _marked(text: str, *figures: Figure) -> str:
+    """In italics where a figure is assumed."""
+    return f"*{text}*" if any(figure.kind is Evidence.ASSUMED for figure in figures) else text
 
 
 def _lanes(machine: Machine) -> str:
     clusters, lanes = machine.architecture.clusters, machine.architecture.lanes
     if clusters is None or lanes is None:
         return "-"
-    text = f"{clusters.value:g} × {lanes.value:g}"
-    return f"*{text}*" if Evidence.ASSUMED in (clusters.kind, lanes.kind) else text
+    return _marked(f"{clusters.value:g} × {lanes.value:g}", clusters, lanes)
 
 
 def _on_chip(machine: Machine) -> str:
     if not machine.on_chip:
         return "-"
-    text = format_bytes(machine.on_chip_bytes).split(" (")[0]
-    return f"*{text}*" if any(each.kind is Evidence.ASSUMED for each in machine.on_chip.values()) else text
+    return _marked(format_bytes(machine.on_chip_bytes).split(" (")[0], *machine.on_chip.values())

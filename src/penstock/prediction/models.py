@@ -7,12 +7,12 @@ Three are compared in every table: `penstock` (here), `additive` and `log-quadra
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, check_known
 from penstock.fit.fit import fit_machine
 from penstock.fit.measurements import WARM, Measurement
 from penstock.machines.calibration import operation_class
@@ -34,6 +34,9 @@ NORMAL_90 = 1.6448536269514722
 
 
 UNKNOWN_CLIENT = "the time of whole runs is not predicted by a model that does not know the client"
+
+
+T = TypeVar("T")
 
 
 class CannotPredict(PenstockError):
@@ -72,6 +75,16 @@ class Model(Protocol):
 
 Fit = Callable[[Sequence[Measurement]], Model]
 """Fits a model. Raises: PenstockError: the measurements do not identify it."""
+
+
+def named(what: str, names: Collection[str], known: Mapping[str, T]) -> dict[str, T]:
+    """Some entries of a registry, in its order; none named: all.
+
+    Raises: UnknownName.
+    """
+    for name in names:
+        check_known(what, name, known)
+    return {name: entry for name, entry in known.items() if not names or name in names}
 
 
 def log_interval(seconds: float, sd: float | None) -> Estimate:
@@ -189,7 +202,7 @@ class PenstockModel:
                 counted = Counted.of(counts, params, calls=known.calls, encodings=known.encodings)
         found = priced(counted, machine)
         refuse(found.unpriced, f"{measurement.item} on '{machine.name}'")
-        return Estimate(found.seconds, *found.seconds_range)
+        return Estimate(found.seconds, found.totals["low_s"], found.totals["high_s"])
 
 
 def fit_penstock(measurements: Sequence[Measurement]) -> Model:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -93,17 +94,17 @@ def predict_counts(
 
     Raises: UsageError: limbs that the parameter set does not have; ParamsError: bootstrapping without a plan.
     """
-    rows = list(rows)
-    calls: dict[str, int] = {}
+    rows, calls = list(rows), Counter[str]()
+    priced = partial(predict, machine=machine, params=params, threads=threads, key_form=key_form)
     for row in rows:
-        calls[row.kind.value] = calls.get(row.kind.value, 0) + row.count
+        calls[row.kind.value] += row.count
 
     def at(places: Sequence[Sequence[int]]) -> Prediction:
-        counts: dict[Shape, int] = {}
+        counts = Counter[Shape]()
         for row, limbs in zip(rows, places, strict=True):
             for shape, count in _shapes(row, params, limbs):
-                counts[shape] = counts.get(shape, 0) + count
-        return predict(counts, machine, params=params, calls=calls, threads=threads, key_form=key_form)
+                counts[shape] += count
+        return priced(counts, calls=calls)
 
     spread = [_places(row, params) for row in rows]
     found = at(spread)
@@ -118,25 +119,26 @@ def predict_counts(
     if not unstated or found.unpriced:
         return found
 
-    def alone(row: OperationCount, limbs: int) -> Prediction:
-        shapes, mine = dict(_shapes(row, params, [limbs])), {row.kind.value: row.count}
-        return predict(shapes, machine, params=params, calls=mine, threads=threads, key_form=key_form)
+    alone = [
+        [(limbs, priced(dict(_shapes(row, params, [limbs])), calls={row.kind.value: row.count})) for limbs in places]
+        for row, places in zip(rows, spread, strict=True)
+    ]
 
-    priced = [[(limbs, alone(row, limbs)) for limbs in places] for row, places in zip(rows, spread, strict=True)]
+    def extreme(end: str, total: str) -> float | None:
+        """The end that lies furthest out, of all rows where they are cheapest or dearest, and of the limbs that are
+        spread. A machine without an interval still has the span over the limbs."""
+        furthest: Callable[..., Any] = min if end.startswith("low") else max
+        outside = at([[furthest(mine, key=lambda one: getattr(one[1], total) or 0.0)[0]] for mine in alone])
+        candidates = (getattr(one, name) for one in (outside, found) for name in (end, total))
+        return furthest((value for value in candidates if value is not None), default=None)
 
-    def extreme(which: Callable[..., tuple[int, Prediction]], cost: Callable[[Prediction], float | None]) -> Prediction:
-        """All rows where they are cheapest (`min`) or dearest (`max`)."""
-        return at([[which(mine, key=lambda each: cost(each[1]) or 0.0)[0]] for mine in priced])
-
-    low_s, high_s = (extreme(which, lambda each: each.predicted_s) for which in (min, max))
-    low_j, high_j = (extreme(which, lambda each: each.predicted_j) for which in (min, max))
+    ends: dict[str, Any] = {
+        f"{end}_{unit}": extreme(f"{end}_{unit}", f"predicted_{unit}") for unit in "sj" for end in ("low", "high")
+    }
     share = unstated / max(1, sum(row.count for row in rows))
     return replace(
         found,
-        low_s=_end(min, low_s.low_s, low_s.predicted_s, found.low_s, found.predicted_s),
-        high_s=_end(max, high_s.high_s, high_s.predicted_s, found.high_s, found.predicted_s),
-        low_j=_end(min, low_j.low_j, low_j.predicted_j, found.low_j, found.predicted_j),
-        high_j=_end(max, high_j.high_j, high_j.predicted_j, found.high_j, found.predicted_j),
+        **ends,
         warnings=(
             f"{unstated} operations ({share:.0%}) state no limbs: they are spread evenly from fresh ciphertexts "
             f"({params.num_q} limbs) to the last, and the interval spans from each at the limbs where it is cheapest "
@@ -144,14 +146,6 @@ def predict_counts(
             *found.warnings,
         ),
     )
-
-
-def _end(which: Callable[..., float], *candidates: float | None) -> float | None:
-    """The end that lies furthest out, of the extreme limbs and of the limbs that are spread.
-
-    A machine without an interval still has the span over the limbs.
-    """
-    return which((each for each in candidates if each is not None), default=None)
 
 
 def kind_named(name: str) -> OpKind:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from types import ModuleType
 from typing import Any
 
@@ -92,87 +93,46 @@ def bits(error: float) -> float | None:
     return -float(np.log2(error)) if error > 0 and np.isfinite(error) else None
 
 
-def predict_precision(
-    name: str,
-    params: str | CkksParameters | None = None,
-    size: str | None = None,
-    seed: int = 0,
-    data: Any = None,
-    *,
-    reading: str = "openfhe",
-    draws: int = DRAWS,
-    on_draw: Callable[[int, int], None] | None = None,
-) -> Precision:
-    """The errors of a workload, or of a Python file, encrypted at a parameter set.
-
-    Args:   reading: of `ENCRYPTED`; seed: of the data and of the noise; data: of the user's own; on_draw(done, total):
-            told after each draw.
-    Raises: UnknownName; ParamsError: the set is not for OpenFHE, the program is deeper than it, or its values outgrow
-            the modulus or drown in noise.
-    """
-    _, _, checked = resolve(name, params, size)
-    # First of all: a set whose noise cannot be computed is refused at once.
-    check_known("reading", reading, ENCRYPTED)
-    ours = READINGS[reading].expands
-    of_run = with_few_keys(checked) if ours else checked
-    evaluators = [NoisyEvaluator(of_run, [seed, index], exact_ratio=ours, own_client=ours) for index in range(draws)]
-    given = Given.of(name, checked, size, seed, data)
-    done = []
-    for index, evaluator in enumerate(evaluators, 1):
-        done.append(given.drawn(evaluator))
-        if on_draw is not None:
-            on_draw(index, draws)
-    refreshes = any(each.run.refreshes for each in evaluators)
-    return given.precision(done, "predicted", (REFRESH,) if refreshes and not ours else ())
-
-
-def measure_precision(
-    name: str,
-    params: str | CkksParameters | None = None,
-    size: str | None = None,
-    seed: int = 0,
-    data: Any = None,
-    *,
-    reading: str = "openfhe",
-    runs: int = 1,
-    on_run: Callable[[int, int], None] | None = None,
-) -> Precision:
-    """The same for encrypted runs, each with new keys.
-
-    The native reading takes the plan of few keys, as its prediction does, and not the plan that a run may choose.
-    Raises: as `record_openfhe` and `record_native`.
-    """
-    given = Given.of(name, params, size, seed, data)
-    of_run = with_few_keys(given.params) if READINGS[reading].expands else given.params
-    done = []
-    for index in range(runs):
-        done.append(given.held(READINGS[reading].read(name, of_run, given.size, seed, given.data).result))
-        if on_run is not None:
-            on_run(index + 1, runs)
-    return given.precision(done, "measured")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Given:
-    """A program with its data and its clear result."""
+    """A program at a parameter set, with its data."""
 
+    name: str
+    """A workload, or a Python file."""
     workload: ModuleType
     size: str
-    chosen: Any
     params: CkksParameters
+    seed: int
+    """Of the data and of the noise."""
     data: Any
-    clear: Any
 
     @classmethod
-    def of(cls, name: str, params: str | CkksParameters | None, size: str | None, seed: int, data: Any) -> Given:
+    def of(
+        cls,
+        name: str,
+        params: str | CkksParameters | None = None,
+        size: str | None = None,
+        seed: int = 0,
+        data: Any = None,
+    ) -> Given:
+        """Args:   data: the user's own (default: the workload's). Raises: UnknownName."""
         workload, size_name, checked = resolve(name, params, size)
-        chosen = workload.SIZES[size_name]
-        data = workload.data(chosen, checked.slots, seed) if data is None else data
-        clear = run_clear(name, checked, size_name, seed, data)
-        return cls(workload=workload, size=size_name, chosen=chosen, params=checked, data=data, clear=clear)
+        data = workload.data(workload.SIZES[size_name], checked.slots, seed) if data is None else data
+        return cls(name=name, workload=workload, size=size_name, params=checked, seed=seed, data=data)
+
+    @property
+    def chosen(self) -> Any:
+        """The size's own values."""
+        return self.workload.SIZES[self.size]
+
+    @cached_property
+    def clear(self) -> Any:
+        """The clear result."""
+        return run_clear(self.name, self.params, self.size, self.seed, self.data)
 
     def drawn(self, evaluator: Evaluator) -> Draw:
         """The program's result by an evaluator with noise, held against the clear one."""
+        _ = self.clear
         with np.errstate(all="ignore"):  # what overflows is found where it is decrypted
             return self.held(self.workload.program(evaluator, self.data, self.chosen))
 
@@ -202,3 +162,47 @@ class Given:
             draws=tuple(draws),
             warnings=warnings,
         )
+
+
+def predict_precision(
+    given: Given, *, reading: str = "openfhe", draws: int = DRAWS, on_draw: Callable[[int, int], None] | None = None
+) -> Precision:
+    """The errors of a program, encrypted at a parameter set.
+
+    Args:   reading: of `ENCRYPTED`; on_draw(done, total): told after each draw.
+    Raises: UnknownName; ParamsError: the set is not for OpenFHE, the program is deeper than it, or its values outgrow
+            the modulus or drown in noise.
+    """
+    # First of all: a set whose noise cannot be computed is refused at once.
+    check_known("reading", reading, ENCRYPTED)
+    ours = READINGS[reading].expands
+    of_run, seeds = _of_run(given, reading), [[given.seed, index] for index in range(draws)]
+    evaluators = [NoisyEvaluator(of_run, seed, exact_ratio=ours, own_client=ours) for seed in seeds]
+    done = []
+    for index, evaluator in enumerate(evaluators, 1):
+        done.append(given.drawn(evaluator))
+        if on_draw is not None:
+            on_draw(index, draws)
+    refreshes = any(each.run.refreshes for each in evaluators)
+    return given.precision(done, "predicted", (REFRESH,) if refreshes and not ours else ())
+
+
+def measure_precision(
+    given: Given, *, reading: str = "openfhe", runs: int = 1, on_run: Callable[[int, int], None] | None = None
+) -> Precision:
+    """The same for encrypted runs, each with new keys.
+
+    The native reading takes the plan of few keys, as its prediction does, and not the plan that a run may choose.
+    Raises: as `record_openfhe` and `record_native`.
+    """
+    read, done = READINGS[reading].read, []
+    for index in range(runs):
+        run = read(given.name, _of_run(given, reading), given.size, given.seed, given.data)
+        done.append(given.held(run.result))
+        if on_run is not None:
+            on_run(index + 1, runs)
+    return given.precision(done, "measured")
+
+
+def _of_run(given: Given, reading: str) -> CkksParameters:
+    return with_few_keys(given.params) if READINGS[reading].expands else given.params

@@ -43,7 +43,7 @@ class Contribution:
     """0 for the calls of composites and the record."""
     count: int
     seconds: float
-    share: float | None
+    share: float | None = 0.0
     """Of the predicted seconds; `None`: they are not known."""
 
 
@@ -105,15 +105,13 @@ def predict(
     calls: Mapping[str, int] | None = None,
     threads: int | None = None,
     key_form: KeyForm | None = None,
-    key_budget_bytes: int | None = None,
 ) -> Prediction:
     """Time, energy, memory and keys of a program on a machine.
 
     Args:   counts: the program's tally or trace, or shapes with their counts, which need `params` and say nothing of
             memory. calls: kind -> calls of the library, of a program given as shapes; without it they are single
             operations, priced as timed: with all their data in the caches. threads: inside one operation (default: the
-            machine's own). key_form: the form of stored and moved keys (default: the set's). key_budget_bytes: see
-            `memory_of`.
+            machine's own). key_form: the form of stored and moved keys (default: the set's).
     Raises: MachineError: the machine is not known at that many threads; UsageError: counts without parameters, or limbs
             that the set does not have.
     """
@@ -128,12 +126,9 @@ def predict(
     total = priced(counted, machine if threads is None else machine.at(threads))
     memory = None
     if tally is not None:
-        memory = memory_of(tally, key_form=key_form, key_budget_bytes=key_budget_bytes)
-    totals = total.totals() | {
-        "server_s": total.server_s,
-        "client_s": total.client_s,
-        "encode_s": total.encode_s,
-        "recording_s": total.recording_s,
+        memory = memory_of(tally, key_form=key_form)
+    totals = {
+        **total.totals,
         "peak_bytes": None if memory is None else memory.peak_bytes,
         "key_bytes": tally.key_bytes(key_form) if tally is not None else None,
         "key_bytes_touched": round(float(total.counts @ counted.key_bytes)),
@@ -174,8 +169,6 @@ def threads_without_effect(machine: Machine, threads: int | None) -> list[str]:
     return [f"machine '{machine.name}' says nothing of threads: {threads} of them change nothing in what is predicted"]
 
 
-Range = tuple[float, float] | tuple[None, None]
-
 RECORDING = "recording"
 """Of a contribution: the record of the calls."""
 
@@ -190,32 +183,20 @@ class Priced:
     """(n,) seconds of all operations of each shape."""
     besides: tuple[Contribution, ...]
     """Encodings, calls of composites, and the record."""
-    server_s: float
-    client_s: float | None
-    encode_s: float | None
-    recording_s: float | None
-    """Of these three: `None` where the machine does not know what the program does there."""
-    seconds: float
-    """The sum of the four, of what has a price."""
+    totals: Mapping[str, float | None]
+    """Seconds, joules and their ranges, as if every operation had a price; `None` where the machine does not know what
+    the program does there. For `bounded`."""
     unpriced: Mapping[str, int]
     """Kind -> operations that have no price, or not a whole one."""
-    seconds_range: Range
     energy: Energy
-    joules_range: Range
     warnings: tuple[str, ...]
 
-    def totals(self) -> dict[str, float | None]:
-        """The totals with their ranges, as if every operation had a price; for `bounded`."""
-        (low_s, high_s), (low_j, high_j) = self.seconds_range, self.joules_range
-        return {
-            "predicted_s": self.seconds,
-            "low_s": low_s,
-            "high_s": high_s,
-            "predicted_j": self.energy.joules,
-            "low_j": low_j,
-            "high_j": high_j,
-            "idle_j": self.energy.idle_j,
-        }
+    @property
+    def seconds(self) -> float:
+        """The sum of all that has a price."""
+        seconds = self.totals["predicted_s"]
+        assert seconds is not None
+        return seconds
 
 
 def priced(counted: Counted, machine: Machine) -> Priced:
@@ -230,7 +211,9 @@ def priced(counted: Counted, machine: Machine) -> Priced:
         calls, read = counted.own_calls(), counted.served * counted.operand_bytes
         cold_s = np.asarray([machine.cold.seconds(*each) for each in zip(calls.tolist(), read.tolist(), strict=True)])
         each_s = each_s + cold_s
-        besides = [_besides(kind, 0, n, machine.cold.seconds(n, 0)) for kind, n in counted.composite_calls().items()]
+        besides = [
+            Contribution(kind, 0, n, machine.cold.seconds(n, 0)) for kind, n in counted.composite_calls().items()
+        ]
     cold_total = float(cold_s.sum()) + math.fsum(each.seconds for each in besides)
     server_s = float(each_s[~counted.client].sum()) + math.fsum(each.seconds for each in besides)
     encodings: list[Contribution] = []
@@ -246,8 +229,7 @@ def priced(counted: Counted, machine: Machine) -> Priced:
     warnings = [*machine.warnings(counted.params), *warned(unpriced), *_unknown(counted, machine)]
     outside = machine.extrapolations(counted.params, counted.limbs)
     warnings += outside
-    seconds_range: Range = (None, None)
-    joules_range: Range = (None, None)
+    low_s = high_s = low_j = high_j = None
     parts = [(cold_total, machine.cold.log_sd)] if machine.cold is not None else []
     parts += [(client_s + encode_s, client.log_sd)] if client is not None else []
     parts += [(recording_s, machine.recording.log_sd)] if machine.recording is not None else []
@@ -257,41 +239,34 @@ def priced(counted: Counted, machine: Machine) -> Priced:
     scale = 1.0 if fit is None else fit.scale(group, machine.thread_count, bool(outside))
     sd = None if fit is None else log_sd(fit, by_kind, parts, scale)
     if fit is not None and sd is not None and not unpriced:
-        seconds_range = interval(fit, seconds, sd, scale=scale)
+        low_s, high_s = interval(fit, seconds, sd, scale=scale)
         if energy.joules is not None:
-            joules_range = interval(fit, energy.joules, math.hypot(sd, energy.log_sd), scale=scale)
+            low_j, high_j = interval(fit, energy.joules, math.hypot(sd, energy.log_sd), scale=scale)
     elif not unpriced:
         warnings.append(_no_interval(machine))
     if energy.joules is None:
         warnings.append(energy.note)
-    warnings += _of_idle(energy, machine)
+    if energy.idle_j is not None and energy.joules is not None and energy.idle_j > energy.joules:
+        warnings.append(
+            f"idle_j ({energy.idle_j:.4g} J) is more than predicted_j ({energy.joules:.4g} J), all that the machine "
+            "takes while it computes: the idle power is that of other hardware, or one of the two is wrong"
+        )
     return Priced(
         counts=counts,
         each_s=each_s,
         besides=(*besides, *encodings, *recording),
-        server_s=server_s,
-        client_s=client_s if client is not None or not counted.counts[counted.client].any() else None,
-        encode_s=encode_s if client is not None or not counted.encodings else None,
-        recording_s=recording_s if machine.recording is not None or counted.calls is None else None,
-        seconds=seconds,
+        totals={
+            "predicted_s": seconds, "low_s": low_s, "high_s": high_s,
+            "predicted_j": energy.joules, "low_j": low_j, "high_j": high_j, "idle_j": energy.idle_j,
+            "server_s": server_s,
+            "client_s": client_s if client is not None or not counted.counts[counted.client].any() else None,
+            "encode_s": encode_s if client is not None or not counted.encodings else None,
+            "recording_s": recording_s if machine.recording is not None or counted.calls is None else None,
+        },
         unpriced=unpriced,
-        seconds_range=seconds_range,
         energy=energy,
-        joules_range=joules_range,
         warnings=tuple(warnings),
-    )
-
-
-def _of_idle(energy: Energy, machine: Machine) -> list[str]:
-    """Note that the idle energy is not a part of the total, where it is not."""
-    if energy.idle_j is None or energy.joules is None:
-        return []
-    if energy.idle_j > energy.joules:
-        return [
-            f"idle_j ({energy.idle_j:.4g} J) is more than predicted_j ({energy.joules:.4g} J), all that the machine "
-            "takes while it computes: the idle power is that of other hardware, or one of the two is wrong"
-        ]
-    return []
+    )  # fmt: skip
 
 
 def _program_group(by_kind: Mapping[str, float]) -> str:
@@ -330,7 +305,7 @@ def _encodings(counted: Counted, machine: Machine) -> list[Contribution]:
     found, call = [], _cold_call(counted, machine)
     for (limbs, n), each in zip(counted.encodings.items(), kernels.tolist(), strict=True):
         one = each + machine.client.besides(ENCODE, counted.params, limbs, threads) + call
-        found.append(_besides(ENCODE, limbs, n, n * one))
+        found.append(Contribution(ENCODE, limbs, n, n * one))
     return found
 
 
@@ -347,16 +322,12 @@ def _recording(counted: Counted, machine: Machine) -> list[Contribution]:
     rows = max(float(counted.served.sum()) - float(counted.own_calls().sum()), 0.0)
     seconds = math.fsum(n * known.call(kind) for kind, n in calls.items())
     seconds += known.expanded(rows) + known.values(clients[OpKind.DECRYPT.value] * counted.params.slots)
-    return [_besides(RECORDING, 0, sum(calls.values()), seconds)] if seconds else []
+    return [Contribution(RECORDING, 0, sum(calls.values()), seconds)] if seconds else []
 
 
 def _cold_call(counted: Counted, machine: Machine) -> float:
     """The extra cost of a call of the library in a program."""
     return 0.0 if machine.cold is None or counted.calls is None else machine.cold.seconds(1, 0)
-
-
-def _besides(kind: str, limbs: int, count: int, seconds: float) -> Contribution:
-    return Contribution(kind, limbs, count, seconds, 0.0)
 
 
 def _unknown(counted: Counted, machine: Machine) -> list[str]:
@@ -403,17 +374,11 @@ def _contributions(counted: Counted, total: Priced) -> tuple[Contribution, ...]:
     for part in total.besides:
         parts[part.kind, part.limbs] = (part.count, part.seconds)
     made = (
-        Contribution(kind, limbs, round(count), each, _share(each, total))
+        Contribution(kind, limbs, round(count), each, None if total.unpriced else each / total.seconds if each else 0.0)
         for (kind, limbs), (count, each) in parts.items()
         if count
     )
     return tuple(sorted(made, key=lambda each: (-each.seconds, each.kind, each.limbs)))
-
-
-def _share(seconds: float, total: Priced) -> float | None:
-    if total.unpriced:
-        return None
-    return seconds / total.seconds if total.seconds else 0.0
 
 
 def _lacking(counted: Counted, machine: Machine) -> dict[str, int]:

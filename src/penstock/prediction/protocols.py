@@ -7,10 +7,9 @@ do not allow a protocol, it says which runs would.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from penstock.errors import check_known
 from penstock.fit.measurements import Measurement
 from penstock.prediction.baselines import Configuration
 from penstock.prediction.models import calibration, composites, predictable, primitives, programs
@@ -236,14 +235,3 @@ PROTOCOLS: Mapping[str, Protocol] = {
     "unseen-machine": unseen_machine,
     "paper": paper,
 }
-
-
-def protocols_named(names: Iterable[str]) -> dict[str, Protocol]:
-    """Some of them, in the order of the registry; none named: all.
-
-    Raises: UnknownName.
-    """
-    wanted = set(names)
-    for name in wanted:
-        check_known("protocol", name, PROTOCOLS)
-    return {name: cut for name, cut in PROTOCOLS.items() if not wanted or name in wanted}

@@ -10,7 +10,7 @@ step by step and priced on a machine; the noise of each step gives the precision
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
@@ -59,11 +59,14 @@ class Asked:
     levels: int = 8
     """That it leaves."""
     security: int = 128
-    precision: float = 0.0
+    precision: float | None = None
     """Bits behind the binary point: -log2 of the root mean square of the error, of values up to 1/4."""
-    secrets: tuple[str, ...] = SECRETS
-    scales: tuple[int, ...] = SCALES
-    digits: tuple[int, ...] = DIGITS
+    secret: str | None = None
+    """Its distribution; `None`: both of `SECRETS`."""
+    scale_bits: Sequence[int] | None = None
+    """Sizes of the scale to try; `None`: `SCALES`."""
+    digits: Sequence[int] | None = None
+    """Of key switching; `None`: `DIGITS`."""
     stages: tuple[int, ...] = STAGES
 
 
@@ -104,7 +107,7 @@ def refreshes(
             on_set(done, len(candidates))
         priced.append((_row(params, machine, asked, threads, key_form), params))
     priced.sort(key=lambda each: (each[0][column], each[0]["key_bytes"], each[0]["log_qp"]))
-    best = -math.inf
+    best, needed = -math.inf, asked.precision or 0.0
     least: dict[Any, float] = {}  # shape -> a scale below which the precision cannot be there
     for row, params in priced:
         shape = (params.secret, params.bootstrap)
@@ -113,8 +116,8 @@ def refreshes(
         row["precision_bits"] = bits = refresh_bits(params)
         best = max(best, bits)
         # A bit of scale gives two bits at most.
-        least[shape] = max(least.get(shape, 0), params.scale_bits + (asked.precision - bits) / 2)
-        if bits >= asked.precision:
+        least[shape] = max(least.get(shape, 0), params.scale_bits + (needed - bits) / 2)
+        if bits >= needed:
             found.rows.append(row)
             found.sets.append(params)
         if len(found.rows) == top:
@@ -149,7 +152,9 @@ def _refreshed(ev: Any, values: Any) -> Any:
 
 
 def _candidates(asked: Asked, found: Refreshes) -> Iterator[CkksParameters]:
-    shapes = product(asked.secrets, asked.scales, asked.digits, asked.stages, asked.stages, SINES)
+    secrets = SECRETS if asked.secret is None else (asked.secret,)
+    scales, digits = asked.scale_bits or SCALES, asked.digits or DIGITS
+    shapes = product(secrets, scales, digits, asked.stages, asked.stages, SINES)
     for secret, scale, dnum, cts, stc, (degree, double_angles) in shapes:
         found.tried += 1
         weight = raised_weight(secret)
@@ -218,7 +223,7 @@ def _row(params: CkksParameters, machine: Machine, asked: Asked, threads: int | 
 def _none(asked: Asked, found: Refreshes, best: float) -> str:
     what = (
         f"no set refreshes {asked.slots} slots at ring dimension {asked.ring_dim} with {asked.levels} levels left, "
-        f"{asked.security}-bit security and {asked.precision:g} bits of precision"
+        f"{asked.security}-bit security and {asked.precision or 0:g} bits of precision"
     )
     if best > -math.inf:
         return f"{what}: the most that any of them gives are {best:.1f} bits; ask for less, or for fewer levels"

@@ -109,11 +109,7 @@ class Shared:
 
 
 def predict_shared(
-    name: str,
-    params: str | CkksParameters | None = None,
-    size: str | None = None,
-    seed: int = 0,
-    data: Any = None,
+    given: Given,
     *,
     reading: str = "openfhe",
     draws: int = DRAWS,
@@ -121,22 +117,19 @@ def predict_shared(
     statistical_bits: int = STATISTICAL_BITS,
     on_draw: Callable[[int, int], None] | None = None,
 ) -> Shared:
-    """The errors of a workload, or of a Python file, for the key's owner and for others.
+    """The errors of a program for the key's owner and for others.
 
     Args:   queries: runs under one key pair whose results others learn; each counts as many decryptions as the program
             has. The others as of `predict_precision`.
     Raises: as `predict_precision`; ParamsError: the program bootstraps.
     """
-    given = Given.of(name, params, size, seed, data)
-    ours = READINGS[reading].expands if reading in READINGS else False
-    kept = predict_precision(
-        name, given.params, given.size, seed, given.data, reading=reading, draws=draws, on_draw=on_draw
-    )
+    kept = predict_precision(given, reading=reading, draws=draws, on_draw=on_draw)
+    ours = READINGS[reading].expands
     floods = _floods(given, queries, statistical_bits, exact_ratio=ours)
     flooded = None
     if all(each.fits for each in floods):
         done = [
-            given.drawn(_FloodedEvaluator(given.params, [seed, index], floods, exact_ratio=ours))
+            given.drawn(_FloodedEvaluator(given.params, [given.seed, index], floods, exact_ratio=ours))
             for index in range(draws)
         ]
         flooded = given.precision(done, "predicted")

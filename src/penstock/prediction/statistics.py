@@ -29,12 +29,6 @@ WHY: Mapping[str, str] = {
 """Each statistic, in words."""
 
 
-def statistics_named(name: str) -> str:
-    """Raises: UnknownName."""
-    check_known("statistic", name, STATISTICS)
-    return name
-
-
 def measured_as(measurements: Sequence[Measurement], statistic: str) -> tuple[Measurement, ...]:
     """These with their quiet times, if they are asked for and known; else unchanged."""
     return tuple(m.as_quiet() for m in measurements) if statistic == QUIET else tuple(measurements)
@@ -44,7 +38,8 @@ class Cuts:
     """Protocols cut for a statistic. Cuts of the same statistic have the very same measurements in them."""
 
     def __init__(self, given: Given, statistic: str) -> None:
-        self.asked = statistics_named(statistic)
+        check_known("statistic", statistic, STATISTICS)
+        self.asked = statistic
         self._given = {MEDIAN: given}
         if statistic != MEDIAN:
             self._given[QUIET] = Given(

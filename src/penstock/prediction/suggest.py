@@ -19,7 +19,7 @@ from penstock.params.ckks import CkksParameters
 from penstock.params.rlwe import KeyForm
 from penstock.params.rules import MAX_RING_DIM, MIN_RING_DIM
 from penstock.params.variation import varied
-from penstock.prediction.precision import Precision, predict_precision
+from penstock.prediction.precision import Given, Precision, predict_precision
 from penstock.prediction.whatif import Axes, Carried, Row, Workload, what_if
 from penstock.program.tally import Tally
 from penstock.unpriced import AT_LEAST, counted
@@ -38,6 +38,9 @@ SCALES = (20, 59)
 PRECISION_DRAWS = 3
 """Draws of the noise that a precision is held against: the worst of them counts."""
 RING_DIMS = tuple(1 << k for k in range(MIN_RING_DIM.bit_length() - 1, MAX_RING_DIM.bit_length()))
+
+
+Suggestible = Workload | Carried
 
 
 @dataclass(slots=True)
@@ -63,9 +66,18 @@ class Suggestions:
         )
         return replace(found, key_form=KeyForm(row["key_form"]))
 
+    def reasons(self) -> dict[str, str]:
+        """Why sets are left out -> the ring dimensions."""
+        at: dict[str, list[str]] = {}
+        for ring_dim, why in self.left_out.items():
+            if INSECURE in why:
+                why = f"{INSECURE} at depth {self.least_depth[ring_dim]}, the least that carries the program"
+            at.setdefault(why, []).append(str(ring_dim))
+        return {why: ", ".join(rings) for why, rings in at.items()}
+
 
 def suggest(
-    program: Workload | Carried,
+    program: Suggestible,
     machine: Machine,
     *,
     security: int = 128,
@@ -90,6 +102,7 @@ def suggest(
     _check_depth_known(program)
     if threads is not None:
         machine.at(threads)
+    axes = Axes(dnum=tuple(digits), security=(security,), key_form=(key_form,), threads=(threads,))
     found = Suggestions([])
     for done, ring_dim in enumerate(ring_dims):
         if on_ring is not None:
@@ -104,7 +117,7 @@ def suggest(
             found.left_out[ring_dim] = str(error)
             continue
         found.least_depth[ring_dim] = least
-        chosen: Workload | Carried = program
+        chosen: Suggestible = program
         precise: Precision | None = None
         if precision is not None:
             try:
@@ -114,14 +127,7 @@ def suggest(
                 found.left_out[ring_dim] = str(error)
                 continue
         depths = tuple(_depths(chosen, ring_dim, least, security, digits))
-        rows = what_if(
-            chosen,
-            Axes(ring_dim=(ring_dim,), depth=depths or (least,), dnum=tuple(digits), security=(security,)),
-            machine,
-            threads=threads,
-            key_form=key_form,
-            workers=workers,
-        )
+        rows = what_if(chosen, replace(axes, ring_dim=(ring_dim,), depth=depths), [machine], workers=workers)
         possible = [row for row in rows if row["reason"] is None]
         if not possible:
             reasons = [str(row["reason"]) for row in rows]
@@ -146,7 +152,7 @@ def suggest(
     return found
 
 
-def _check_depth_known(program: Workload | Carried) -> None:
+def _check_depth_known(program: Suggestible) -> None:
     """Raises: UsageError: a call of the program may need more levels than its trace shows."""
     if isinstance(program, Carried) and program.unknown:
         raise UsageError(
@@ -156,7 +162,7 @@ def _check_depth_known(program: Workload | Carried) -> None:
         )
 
 
-def _with_values(program: Workload | Carried) -> Workload:
+def _with_values(program: Suggestible) -> Workload:
     """Raises: UsageError: a trace."""
     if isinstance(program, Carried):
         raise UsageError(
@@ -180,9 +186,10 @@ def _precise(program: Workload, ring_dim: int, depth: int, precision: float) -> 
         step = 1
         try:
             params = _with_scale(program, ring_dim, depth, scale_bits)
-            found = predict_precision(program.name, params, program.size, draws=1)
+            given = Given.of(program.name, params, program.size)
+            found = predict_precision(given, draws=1)
             if (found.least_bits or 0.0) >= precision:
-                found = predict_precision(program.name, params, program.size, draws=PRECISION_DRAWS)
+                found = predict_precision(given, draws=PRECISION_DRAWS)
             reached = found.least_bits or 0.0
         except UsageError as error:  # no such chain, or values that drown in noise or outgrow the modulus
             refusal = str(error)
@@ -195,14 +202,12 @@ def _precise(program: Workload, ring_dim: int, depth: int, precision: float) -> 
     raise ParamsError(f"no scale of {SCALES[0]} to {SCALES[1]} bits gives {precision:g} bits of precision: {said}")
 
 
-def _with_scale(program: Workload | Carried, ring_dim: int, depth: int, scale_bits: int) -> CkksParameters:
+def _with_scale(program: Suggestible, ring_dim: int, depth: int, scale_bits: int) -> CkksParameters:
     """In one digit, no security asked for."""
     return varied(program.params, ring_dim=ring_dim, depth=depth, dnum=1, security=0, scale_bits=scale_bits)
 
 
-def _check_security(
-    program: Workload | Carried, ring_dim: int, depth: int, digits: Sequence[int], security: int
-) -> None:
+def _check_security(program: Suggestible, ring_dim: int, depth: int, digits: Sequence[int], security: int) -> None:
     """Before a search: whether the least scale that there are primes for is secure with some number of digits.
 
     Raises: ParamsError: with none.
@@ -219,16 +224,16 @@ def _check_security(
         return
 
 
-def _carries(program: Workload | Carried, ring_dim: int, depth: int) -> bool:
-    """Whether a chain of this depth can be made and carries the program."""
+def _fault(program: Suggestible, ring_dim: int, depth: int) -> UsageError | None:
+    """Why a chain of this depth cannot be made or does not carry the program; `None`: it does."""
     try:
         _count(program, ring_dim, depth)
-    except UsageError:
-        return False
-    return True
+    except UsageError as error:
+        return error
+    return None
 
 
-def _count(program: Workload | Carried, ring_dim: int, depth: int) -> Tally:
+def _count(program: Suggestible, ring_dim: int, depth: int) -> Tally:
     """The program at a depth. In one digit: every chain has that, and how deep a program is does not depend on it.
 
     Raises: UsageError: the chain does not carry it, or nothing does at this ring dimension.
@@ -236,7 +241,7 @@ def _count(program: Workload | Carried, ring_dim: int, depth: int) -> Tally:
     return program.count([varied(program.params, ring_dim=ring_dim, depth=depth, dnum=1, security=0)])[0]
 
 
-def _least_depth(program: Workload | Carried, ring_dim: int) -> int:
+def _least_depth(program: Suggestible, ring_dim: int) -> int:
     """The least depth that carries the program at a ring dimension.
 
     Raises: ParamsError: none does; names the fault at the depth of the base.
@@ -244,46 +249,37 @@ def _least_depth(program: Workload | Carried, ring_dim: int) -> int:
     if program.params.bootstrap is not None:
         # In a program with refreshes, a longer chain may miss its refresh level: no bisection.
         for depth in range(DEEPEST + 1):
-            if _carries(program, ring_dim, depth):
+            if _fault(program, ring_dim, depth) is None:
                 return depth
         raise _refused(program, ring_dim)
     low, high = -1, max(program.params.depth, 1)  # low does not carry it
-    while not _carries(program, ring_dim, high):
+    while _fault(program, ring_dim, high) is not None:
         if high >= DEEPEST:
             raise _refused(program, ring_dim)
         low, high = high, min(2 * high, DEEPEST)
     while high - low > 1:
         middle = (low + high) // 2
-        if _carries(program, ring_dim, middle):
+        if _fault(program, ring_dim, middle) is None:
             high = middle
         else:
             low = middle
     return high
 
 
-def _refused(program: Workload | Carried, ring_dim: int) -> UsageError:
+def _refused(program: Suggestible, ring_dim: int) -> UsageError:
     """Why no depth carries the program."""
-    try:
-        _count(program, ring_dim, program.params.depth)
-    except UsageError as error:
-        return error
-    return ParamsError(f"{program.title} needs more than {DEEPEST} multiplications in sequence")
+    deepest = ParamsError(f"{program.title} needs more than {DEEPEST} multiplications in sequence")
+    return _fault(program, ring_dim, program.params.depth) or deepest
 
 
-def _no_plan(program: Workload | Carried, ring_dim: int) -> str | None:
+def _no_plan(program: Suggestible, ring_dim: int) -> str | None:
     """Note that the program would refresh, and the base has no plan to; `None` if it has one, or carries the
     program."""
-    if program.params.bootstrap is None:
-        try:
-            _count(program, ring_dim, program.params.depth)
-        except UsageError as error:
-            return str(error) if "bootstrap plan" in str(error) else None
-    return None
+    why = str(_fault(program, ring_dim, program.params.depth)) if program.params.bootstrap is None else ""
+    return why if "bootstrap plan" in why else None
 
 
-def _depths(
-    program: Workload | Carried, ring_dim: int, least: int, security: int, digits: Sequence[int]
-) -> Iterator[int]:
+def _depths(program: Suggestible, ring_dim: int, least: int, security: int, digits: Sequence[int]) -> Iterator[int]:
     """Depths that are worth a try: the least; all that are secure where a program refreshes."""
     yield least
     if not _count(program, ring_dim, least).calls.get("bootstrap", 0):

@@ -42,9 +42,7 @@ def log_sd(
     return math.sqrt(fit.common_sd**2 + kinds + rest)
 
 
-def interval(
-    fit: FitReport, value: float, sd: float, confidence: float = CONFIDENCE, scale: float | None = None
-) -> tuple[float, float]:
+def interval(fit: FitReport, value: float, sd: float, scale: float | None = None) -> tuple[float, float]:
     """The interval of a value whose logarithm has this standard deviation: Student's, times a scale of the fit.
 
     Args:   scale: the scale of all held-out measurements by default.
@@ -56,6 +54,6 @@ def interval(
     """
     from scipy.special import stdtrit  # slow to import, and accelerators need none
 
-    quantile = float(stdtrit(min(fit.degrees_of_freedom, MOST_DEGREES), 0.5 + confidence / 2))
+    quantile = float(stdtrit(min(fit.degrees_of_freedom, MOST_DEGREES), 0.5 + CONFIDENCE / 2))
     factor = math.exp(quantile * sd * (fit.interval_scale if scale is None else scale))
     return value / factor, value * factor

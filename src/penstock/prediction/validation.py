@@ -12,7 +12,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -76,7 +76,7 @@ class Validation:
                 found[point.protocol, point.model, application].append(point)
         protocols = list(dict.fromkeys(point.protocol for point in self.points))
         names = list(models())
-        order = sorted(found, key=lambda k: (protocols.index(k[0]), _rank(k[2]), k[2], names.index(k[1])))
+        order = sorted(found, key=lambda k: (protocols.index(k[0]), rank(k[2]), k[2], names.index(k[1])))
         return [
             {"model": model, "protocol": protocol, "application": application, **statistics_of(found[key])}
             for key in order
@@ -94,7 +94,7 @@ class Validation:
         return [text.partition(": ")[2] for text in self.warnings if text.startswith(heads)]
 
 
-def _rank(application: str) -> int:
+def rank(application: str) -> int:
     """All, its parts, classes of operations, then single items."""
     if application == ALL:
         return 0
@@ -126,37 +126,42 @@ def validate(
     given: Given,
     protocols: Mapping[str, Protocol],
     fits: Mapping[str, Fit],
-    on_step: Callable[[], None] = lambda: None,
+    on_step: Callable[[int, int], None] = lambda done, total: None,
     statistic: str = AUTO,
 ) -> Validation:
     """Every protocol with every model. A protocol or model for which there is too little leaves a warning.
 
-    Two folds that are fitted to the same measurements share the fit. `on_step` is called after each of the
-    `len(protocols) * len(fits)` steps.
+    Two folds that are fitted to the same measurements share the fit.
 
-    Args:   statistic: one of `penstock.prediction.statistics.STATISTICS`.
+    Args:   on_step(done, total): called after each protocol with each model; statistic: one of
+            `penstock.prediction.statistics.STATISTICS`.
     Raises: UnknownName: another one.
     """
     cuts = Cuts(given, statistic)
-    found = Validation()
+    found, steps = Validation(), 0
     fitted: dict[tuple[str, tuple[int, ...]], Model | PenstockError] = {}
     for protocol, cut_by in protocols.items():
         cut = cuts.of(protocol, cut_by)
         found.warnings += [f"{protocol}: {warning}" for warning in cut.warnings]
         for name, fit in fits.items():
             chosen = fit_paper if (protocol, name) == (PAPER, "additive") else fit
-            failures = _Failures(protocol, name)
+            misses = _Misses(defaultdict(list), defaultdict(list))
             for fold in cut.folds:
                 key = (f"{name} {chosen.__name__}", tuple(id(m) for m in fold.train))
                 if key not in fitted:
                     fitted[key] = _fitted(chosen, fold.train)
                 model = fitted[key]
                 if isinstance(model, PenstockError):
-                    failures.fit(fold, model)
+                    misses.fits[str(model)].append(fold.held_out)
                 else:
-                    found.points += _scored(protocol, name, fold, model, failures)
-            found.warnings += failures.texts()
-            on_step()
+                    found.points += _scored(protocol, name, fold, model, misses)
+            for why, names in misses.fits.items():
+                found.warnings.append(f"{protocol}, {name}: no fit without {_listed(names)}: {why}")
+            for why, names in misses.points.items():
+                text = f"{len(names)} measurements left out ({_listed(names)}): {why}"
+                found.warnings.append(f"{protocol}, {name}: {text}")
+            steps += 1
+            on_step(steps, len(protocols) * len(fits))
     return found
 
 
@@ -167,18 +172,18 @@ def _fitted(fit: Fit, train: Sequence[Measurement]) -> Model | PenstockError:
         return error
 
 
-def _scored(protocol: str, name: str, fold: Fold, model: Model, failures: _Failures) -> Iterable[Scored]:
+def _scored(protocol: str, name: str, fold: Fold, model: Model, misses: _Misses) -> Iterable[Scored]:
     try:
         used = Rescaled.by(model, fold.anchors) if fold.anchors else model
     except PenstockError as error:
-        failures.fit(fold, error)
+        misses.fits[str(error)].append(fold.held_out)
         return
     fitted = statistic_of(m for m in fold.train if m.group == "primitives")
     for m in fold.test:
         try:
             estimate = used.predict(m)
         except PenstockError as error:
-            failures.point(m, error)
+            misses.points[str(error)].append(m.item)
             continue
         yield Scored(
             protocol=protocol,
@@ -191,29 +196,11 @@ def _scored(protocol: str, name: str, fold: Fold, model: Model, failures: _Failu
         )
 
 
-@dataclass(slots=True)
-class _Failures:
-    """The failures of one model in one protocol; each reason is named once, with its count."""
+class _Misses(NamedTuple):
+    """The failures of one model in one protocol: reason -> what it hit."""
 
-    protocol: str
-    model: str
-    fits: dict[str, list[str]] = field(default_factory=dict)
-    points: dict[str, list[str]] = field(default_factory=dict)
-
-    def fit(self, fold: Fold, error: PenstockError) -> None:
-        self.fits.setdefault(str(error), []).append(fold.held_out)
-
-    def point(self, m: Measurement, error: PenstockError) -> None:
-        self.points.setdefault(str(error), []).append(m.item)
-
-    def texts(self) -> list[str]:
-        found = [
-            f"{self.protocol}, {self.model}: no fit without {_listed(held)}: {why}" for why, held in self.fits.items()
-        ]
-        return found + [
-            f"{self.protocol}, {self.model}: {len(items)} measurements left out ({_listed(items)}): {why}"
-            for why, items in self.points.items()
-        ]
+    fits: dict[str, list[str]]
+    points: dict[str, list[str]]
 
 
 def _listed(names: Sequence[str]) -> str:

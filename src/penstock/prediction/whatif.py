@@ -7,10 +7,11 @@ work. The rest of each is a few array products. Tallies are counted in several p
 from __future__ import annotations
 
 import itertools
+import math
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock import workloads
 from penstock.errors import ParamsError, PenstockError, UsageError
@@ -39,22 +40,18 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axes:
-    """The values that are tried, each with each. An empty one keeps the base's value."""
+    """The values that are tried, each with each. `None` keeps the program's value, or the machine's."""
 
-    ring_dim: tuple[int, ...] = ()
-    depth: tuple[int, ...] = ()
-    dnum: tuple[int, ...] = ()
-    security: tuple[int, ...] = ()
+    ring_dim: tuple[int | None, ...] = (None,)
+    depth: tuple[int | None, ...] = (None,)
+    dnum: tuple[int | None, ...] = (None,)
+    security: tuple[int | None, ...] = (None,)
     """Bits that must hold; 0 asks for none."""
-    key_form: tuple[KeyForm, ...] = ()
-    machine: tuple[Machine, ...] = ()
-    threads: tuple[int, ...] = ()
+    key_form: tuple[KeyForm | None, ...] = (None,)
+    threads: tuple[int | None, ...] = (None,)
 
     def __len__(self) -> int:
-        total = 1
-        for field in fields(self):
-            total *= max(1, len(getattr(self, field.name)))
-        return total
+        return math.prod(len(getattr(self, axis.name)) for axis in fields(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,34 +144,25 @@ Program = Workload | Recorded | Carried
 def what_if(
     program: Program,
     axes: Axes,
-    machine: Machine,
+    machines: Sequence[Machine],
     *,
-    threads: int | None = None,
-    key_form: KeyForm | None = None,
     workers: int = 1,
     on_row: Callable[[int, int], None] | None = None,
 ) -> list[Row]:
-    """One row a combination, the last axis fastest. An impossible one has `None` for its numbers, and the `reason`.
+    """One row a combination, in the order of the axes, the last fastest; machines come before threads. An impossible
+    one has `None` for its numbers, and the `reason`.
 
-    Args:   machine, threads, key_form: where the axis is empty; workers: processes that count programs; on_row: told
-            how many rows are done, and of how many.
+    Args:   workers: processes that count programs; on_row: told how many rows are done, and of how many.
     Raises: UsageError: other ring dimensions or depths of a trace.
     """
-    if isinstance(program, Recorded) and (axes.ring_dim or axes.depth):
+    if isinstance(program, Recorded) and {*axes.ring_dim, *axes.depth} != {None}:
         raise UsageError(
             "a trace has the ring dimension and the depth at which it was made: for others name the workload, or make "
             "a trace at each"
         )
-    total, done = len(axes), 0
-    study = _Study(
-        program,
-        axes.key_form or (key_form,),
-        [
-            (each, count, _standing(each, count))
-            for each in axes.machine or (machine,)
-            for count in axes.threads or (threads,)
-        ],
-    )
+    total, done = len(axes) * len(machines), 0
+    standing = [(machine, count, _standing(machine, count)) for machine in machines for count in axes.threads]
+    study = _Study(program, axes.key_form, standing)
     rows: list[Row] = []
     for found in _found(study, _jobs(_parameter_sets(program.params, axes)), workers):
         rows += found
@@ -185,27 +173,17 @@ def what_if(
 
 
 def _parameter_sets(base: CkksParameters, axes: Axes) -> Iterator[CkksParameters | _Impossible]:
-    values: tuple[Sequence[int | None], ...] = (
-        axes.ring_dim or (None,),
-        axes.depth or (None,),
-        axes.dnum or (None,),
-        axes.security or (None,),
-    )
-    for ring_dim, depth, dnum, security in itertools.product(*values):
+    own = (base.ring_dim, base.depth, base.dnum, base.security_asked)
+    for asked in itertools.product(axes.ring_dim, axes.depth, axes.dnum, axes.security):
         try:
+            ring_dim, depth, dnum, security = asked
             yield varied(base, ring_dim=ring_dim, depth=depth, dnum=dnum, security=security)
         except PenstockError as error:
-            yield _Impossible(
-                ring_dim or base.ring_dim,
-                base.depth if depth is None else depth,
-                dnum or base.dnum,
-                base.security_asked if security is None else security,
-                str(error),
-            )
+            taken = [mine if value is None else value for value, mine in zip(asked, own, strict=True)]
+            yield _Impossible._make([*taken, str(error)])
 
 
-@dataclass(frozen=True, slots=True)
-class _Impossible:
+class _Impossible(NamedTuple):
     """A combination that is not a valid parameter set."""
 
     ring_dim: int
@@ -232,7 +210,7 @@ class _Study:
             found: list[Row] = []
             for form in self.forms:
                 common = _common(self.program, params, reading, form)
-                counted = reading if isinstance(reading, str) else reading.works[form]
+                counted = reading if isinstance(reading, str) else reading[1][form]
                 found += [_row(common, counted, machine, at, threads) for machine, threads, at in self.standing]
             yield found
 
@@ -243,7 +221,7 @@ class _Study:
             variants.setdefault(_digits(params), params)
         try:
             return {
-                _digits(tally.params): _Reading(tally, {form: Counted.of_tally(tally, form) for form in self.forms})
+                _digits(tally.params): (tally, {form: Counted.of_tally(tally, form) for form in self.forms})
                 for tally in (self.program.count(tuple(variants.values())) if variants else ())
             }
         except PenstockError as error:
@@ -252,14 +230,8 @@ class _Study:
             return {digits: str(error).replace(read, f"'{each.name}'") for digits, each in variants.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """A program at one parameter set."""
-
-    tally: Tally
-    works: dict[KeyForm | None, Counted]
-
-
+_Reading = tuple[Tally, dict[KeyForm | None, Counted]]
+"""A program at one parameter set, with its kernel work at each form of keys."""
 _Job = list[CkksParameters | _Impossible]
 
 
@@ -332,21 +304,19 @@ def _common(
     program: Program, params: CkksParameters | _Impossible, reading: _Reading | str, form: KeyForm | None
 ) -> Row:
     """What all rows of a parameter set and key form share."""
-    possible = isinstance(params, CkksParameters)
+    made = params if isinstance(params, CkksParameters) else None
+    own = program.params.key_form if form is None and made is not None else form
     row: Row = {
         "workload": program.title,
         "size": program.size,
-        "params": params.name if isinstance(params, CkksParameters) else None,
-        "ring_dim": params.ring_dim,
-        "depth": params.depth,
-        "dnum": params.dnum,
-        "security_asked": params.security_asked,
-        "security_bits": params.security_bits if isinstance(params, CkksParameters) else None,
-        "key_form": (form or program.params.key_form).value if possible else (form.value if form else None),
+        "params": made and made.name,
+        **{name: getattr(params, name) for name in ("ring_dim", "depth", "dnum", "security_asked")},
+        "security_bits": made and made.security_bits,
+        "key_form": own and own.value,
     }
     if isinstance(reading, str):
         return row | dict.fromkeys(("peak_bytes", "key_bytes", "num_keys", "num_operations", "bootstraps"))
-    tally = reading.tally
+    tally, _ = reading
     return row | {
         "peak_bytes": memory_of(tally, key_form=form).peak_bytes,
         "key_bytes": tally.key_bytes(form),
@@ -373,6 +343,6 @@ def _row(common: Row, counted: Counted | str, machine: Machine, at: Machine | st
     assert isinstance(counted, Counted)
     assert isinstance(at, Machine)
     total = priced(counted, at)
-    totals = {name: value for name, value in total.totals().items() if name in row}
+    totals = {name: value for name, value in total.totals.items() if name in row}
     row |= totals | {"warnings": [*total.warnings, *threads_without_effect(machine, threads)]}
     return bounded(row, total.unpriced, sums_of(total.unpriced), RANGES)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from penstock.errors import UnknownName, UsageError
-from penstock.machines import load_machines
 from penstock.params.rlwe import KeyForm
-from penstock.prediction.whatif import Axes
 from penstock.system import toml
 
 NAMES = ("ring-dim", "depth", "dnum", "security", "key-form", "machine", "threads")
@@ -19,13 +18,13 @@ _RANGE = re.compile(r"^(\d{1,6})\s*\.\.\s*(\d{1,6})$")
 MOST_VALUES = 100_000
 
 
-def read_axes(texts: Iterable[str]) -> Axes:
-    """The axes that `--what-if` names: each text is `name=value,value,…` or the path of a TOML file.
+def read_axes(texts: Iterable[str]) -> dict[str, tuple[Any, ...]]:
+    """The arguments of `penstock.what_if` that `--what-if` names: texts `name=value,value,…`, or paths of TOML files.
 
     A number may be written `2^14`, a run of numbers `20..30`, a machine by name or as its file: `machine=mine.toml`.
     Raises: UnknownName: no such axis; UsageError: a value that it cannot have, an axis given twice.
-    >>> read_axes(["ring-dim=2^13,2^14", "depth=8..10"]).depth
-    (8, 9, 10)
+    >>> read_axes(["ring-dim=2^13,2^14", "depth=8..10"])
+    {'ring_dim': (8192, 16384), 'depth': (8, 9, 10)}
     """
     written: dict[str, list[str]] = {}
     for text in texts:
@@ -39,15 +38,13 @@ def read_axes(texts: Iterable[str]) -> Axes:
             if not values:
                 raise UsageError(f"--what-if {key}: no value; write '{key}=A,B'")
             written[key] = list(dict.fromkeys(values))
-    return Axes(
-        **{
-            name.replace("-", "_"): whole_numbers(written.get(name, ()), f"--what-if {name}")
-            for name in ("ring-dim", "depth", "dnum", "threads")
-        },
-        security=tuple(_security(value) for value in written.get("security", ())),
-        key_form=tuple(KeyForm.named(value) for value in written.get("key-form", ())),
-        machine=tuple(load_machines(written.get("machine", ()))),
-    )
+    reads: dict[str, Callable[[str], Any]] = {"security": _security, "key-form": KeyForm.named, "machine": str}
+    return {
+        key.replace("-", "_"): tuple(map(reads[key], those))
+        if key in reads
+        else whole_numbers(those, f"--what-if {key}")
+        for key, those in written.items()
+    }
 
 
 def _key(name: str) -> str:

@@ -120,7 +120,7 @@ def precision(engine: Engine, state: State) -> View:
 
 
 def _precision(engine: Engine, state: State) -> View:
-    from penstock.prediction.precision import predict_precision
+    from penstock.prediction.precision import Given, predict_precision
 
     notes = []
     if engine.library.trace_path(state.workload) is not None:
@@ -140,7 +140,7 @@ def _precision(engine: Engine, state: State) -> View:
             f"{state.workload} has {count:,} operations: the explorer adds noise to at most {MOST_WITH_NOISE:,}, and "
             f"'{command}' to any"
         )
-    row = predict_precision(valued(str(setting.program)), setting.params).to_row()
+    row = predict_precision(Given.of(valued(str(setting.program)), setting.params)).to_row()
     return View(
         name="precision",
         title=f"Precision of {row['workload']} at {row['params']}",

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from penstock.cli.options import PATH, THREADS, key_form_option, machine_named, measured_machine_option
 from penstock.cli.output import Own, draw_rows, emit, output_options, say, toml_target
+from penstock.errors import UsageError
 from penstock.params.secrets import SPARSE_ENCAPSULATED, UNIFORM_ENCAPSULATED
 from penstock.system.files import write_atomic
 from penstock.system.progress import Progress
@@ -60,7 +61,7 @@ def command(machine: str | None, output: Path | None, quiet: bool, output_format
       penstock predict refresh --machine mine.toml --slots 2^15 --secret sparse-encapsulated
     """
     from penstock.params.rlwe import KeyForm, form_of
-    from penstock.prediction.refresh import DIGITS, SCALES, Asked, refreshes
+    from penstock.prediction.refresh import Asked, refreshes
     from penstock.prediction.whatif_axes import whole_numbers
 
     chosen = machine_named(machine)
@@ -70,16 +71,16 @@ def command(machine: str | None, output: Path | None, quiet: bool, output_format
         name: None if asked[name] is None else tuple(whole_numbers(asked[name].split(","), option))
         for name, option in _LISTS.items()
     }
-    (ring,), (values,) = (whole_numbers([asked[name]], f"--{name.replace('_', '-')}") for name in ("ring_dim", "slots"))
+    ring, values = _one(asked["ring_dim"], "--ring-dim"), _one(asked["slots"], "--slots")
     question = Asked(
         ring_dim=ring,
         slots=values,
         levels=asked["levels"],
         security=0 if asked["security"] == "none" else int(asked["security"]),
-        precision=asked["precision"] or 0.0,
-        secrets=SECRETS if asked["secret"] is None else (asked["secret"],),
-        scales=numbers["scales"] or SCALES,
-        digits=numbers["digits"] or DIGITS,
+        precision=asked["precision"],
+        secret=asked["secret"],
+        scale_bits=numbers["scales"],
+        digits=numbers["digits"],
     )
     form = form_of(asked["key_form"]) or KeyForm.SEEDED_TRUNCATED
     how = {name: asked[name] for name in ("by", "top", "threads")}
@@ -124,3 +125,13 @@ def _draw(console: Console, found: Refreshes) -> None:
 
 def _left_out(found: Refreshes) -> str:
     return "; ".join(f"{count} where {why}" for why, count in found.refused.items()) or "none"
+
+
+def _one(text: str, option: str) -> int:
+    """Raises: UsageError: several numbers."""
+    from penstock.prediction.whatif_axes import whole_numbers
+
+    numbers = whole_numbers(text.split(","), option)
+    if len(numbers) > 1:
+        raise UsageError(f"{option} {text}: give one whole number, 16384 or 2^14")
+    return numbers[0]

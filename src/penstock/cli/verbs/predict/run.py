@@ -136,32 +136,23 @@ def _counted(
     return prediction_row(counted, checked, machine, shown, (path.name, None))
 
 
-def _varied(
-    target: str,
-    texts: Sequence[str],
-    machine: Machine,
-    quiet: bool,
-    *,
-    params: str | None,
-    size: str | None,
-    threads: int | None,
-    key_form: str | None,
-) -> list[dict[str, Any]]:
+def _varied(target: str, texts: Sequence[str], machine: Machine, quiet: bool, **options: Any) -> list[dict[str, Any]]:
     """A row for each combination of the values to try."""
-    from penstock.hall.predicting import counted_of
+    from penstock.hall.predicting import what_if
     from penstock.hall.programs import at_home
-    from penstock.prediction.whatif import what_if
     from penstock.prediction.whatif_axes import read_axes
 
-    taken, note = at_home(target, params, size, [machine])
-    say_choice(note, quiet=quiet)
-    program, axes = counted_of(target, taken, size, OPTIONS), read_axes(texts)
-    for option, given, values in (("threads", threads, axes.threads), ("key-form", key_form, axes.key_form)):
-        if given is not None and values:
+    axes = read_axes(texts)
+    for name in ("threads", "key_form"):
+        if options[name] is not None and name in axes:
+            option = name.replace("_", "-")
             raise UsageError(f"--{option} and --what-if {option}= both list values to try: leave one of them out")
-    options: dict[str, Any] = {"threads": threads, "key_form": form_of(key_form), "workers": available_cores()}
-    with Progress(quiet=quiet).stage("what if", total=len(axes)) as stage:
-        return what_if(program, axes, machine, **options, on_row=lambda done, total: stage.update(done, total=total))
+    options["params"], note = at_home(target, options["params"], options["size"], [machine])
+    say_choice(note, quiet=quiet)
+    words: dict[str, Any] = {"machine": machine, **options, **axes, "workers": available_cores(), "spelled": OPTIONS}
+    with Progress(quiet=quiet).stage("what if") as stage:
+        varied = what_if(target, **words, on_row=lambda done, total: stage.update(done, total=total))
+    return varied.to_dicts()
 
 
 def _draw_one(console: Console, row: dict[str, Any], machine: Machine) -> None:

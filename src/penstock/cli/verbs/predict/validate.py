@@ -15,9 +15,10 @@ from penstock.cli.output import draw_rows, emit, output_options, say
 from penstock.cli.study_rows import make_folder, say_figures
 from penstock.errors import CapabilityMissing, ThresholdMissed, UsageError
 from penstock.fit.measurements import READINGS, Measurement, of_reading
-from penstock.prediction.compared import models_named
+from penstock.prediction.compared import models
 from penstock.prediction.importers import ImportLog, load_all, newest_results
-from penstock.prediction.protocols import ALL, Given, protocols_named
+from penstock.prediction.models import named
+from penstock.prediction.protocols import ALL, PROTOCOLS, Given
 from penstock.prediction.statistics import AUTO, STATISTICS, WHY
 from penstock.prediction.validation import Validation, validate
 from penstock.running.readings import DEFAULT_READING
@@ -83,7 +84,7 @@ def command(results: tuple[Path, ...], figures: Path | None, quiet: bool, output
       penstock predict validate runs/mine --protocol unseen-ring-dim --format json
       penstock predict validate runs/mine --other runs/theirs --figures figures/
     """
-    chosen, fits = protocols_named(asked["protocols"]), models_named(asked["models"])
+    chosen, fits = named("protocol", asked["protocols"], PROTOCOLS), named("model", asked["models"], models())
     allowed = _limits(asked["limits"], list(chosen))
     if figures is not None:
         make_folder(figures)
@@ -93,8 +94,14 @@ def command(results: tuple[Path, ...], figures: Path | None, quiet: bool, output
     measured = _measurements([*results, *([asked["data"]] if asked["data"] else [])], asked, log, quiet)
     beside = load_all([other], log=log, cpu=asked["other_cpu"] or asked["cpu"]) if other else ()
     given = Given(measurements=tuple(measured), other=tuple(beside))
-    with Progress(quiet=quiet).stage("fitting and predicting", total=len(chosen) * len(fits)) as stage:
-        found = validate(given, chosen, fits, on_step=stage.advance, statistic=asked["statistic"])
+    with Progress(quiet=quiet).stage("fitting and predicting") as stage:
+        found = validate(
+            given,
+            chosen,
+            fits,
+            on_step=lambda done, total: stage.update(done, total=total),
+            statistic=asked["statistic"],
+        )
     if not quiet:
         _notes(log, found)
     if not found.points:
