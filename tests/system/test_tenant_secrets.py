@@ -95,17 +95,15 @@ import sys
 sys.path.insert(0, {folder!r})
 import spy
 from penstock.cli.main import main
-from penstock.service.work import process
+from penstock.service.work.pool import WorkerPool
 
-class Watched(process.WorkerProcess):
-    def hear(self):
-        found = super().hear()
-        if any(each["said"] in ("done", "failed") for each in found):
-            spy.look("worker", self.pid)
-        return found
+ended = WorkerPool._ended
 
-from penstock.service.work import pool
-pool.WorkerProcess = Watched
+def watched(self, worker, *rest):
+    spy.look("worker", worker.pid)
+    return ended(self, worker, *rest)
+
+WorkerPool._ended = watched
 sys.exit(main())
 """
 

@@ -214,7 +214,9 @@ def test_a_sweep_stores_them_and_its_report_shows_them(tmp_path):
 
 
 def test_the_explorer_says_what_a_machine_s_file_does_not_state(tmp_path):
-    columns = simulated_columns([load_machine(machine_file(tmp_path))], [load_tier("hbm")], None, stated=True)
+    columns = simulated_columns(
+        [load_machine(machine_file(tmp_path))], [load_tier("hbm")], None, stated=True, decode=""
+    )
     source = next(each.source for each in columns if each.source and "its file does not state" in each.source)
     assert "utilisation (62.68 %)" in source
     assert "overhead (0 s)" in source

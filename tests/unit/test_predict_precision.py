@@ -234,7 +234,7 @@ def test_a_scale_without_a_row_is_left_out_in_python_and_by_the_verb(capsys, tmp
     path.write_text(text.replace("ev.rescale(ev.square(ev.encrypt(data)))", "ev.mod_drop(ev.encrypt(data), 1)"))
     found = ps.precision(path, scale_bits=[40, 59], draws=1)
     assert [row["scale_bits"] for row in found] == [40]
-    (why,) = found.left_out
+    why = found.warnings[0]
     assert why.startswith("none at a scale of 59 bits: ")
     (row,) = rows_of(capsys, str(path), "--scale-bits", "40,59", "--draws", "1", "-q")
     assert row == found[0]

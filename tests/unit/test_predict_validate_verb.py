@@ -11,9 +11,9 @@ import pytest
 
 from imagined_cpu import COLUMNS, ran, sweep
 from penstock.cli.main import main
+from penstock.cli.verbs.predict import validate as validate_verb
 from penstock.errors import PenstockError
 from penstock.fit.measurements import Measurement
-from penstock.hall import validating
 from penstock.measure.bench.results import FILE, table_of
 from penstock.measure.bench.spec import SuitePlan
 from penstock.prediction.importers import load
@@ -145,7 +145,7 @@ def test_a_folder_for_plots_that_cannot_be_is_refused_before_anything_is_fitted(
     def fitted(*_: object, **__: object) -> None:
         raise AssertionError("fitted first")
 
-    monkeypatch.setattr("penstock.hall.validating.validate", fitted)
+    monkeypatch.setattr("penstock.cli.verbs.predict.validate.validate", fitted)
     (tmp_path / "file").write_text("mine")
     assert main(["predict", "validate", str(results), "--figures", str(tmp_path / "file")]) == 2
     assert "is a file; name a folder" in capsys.readouterr().err
@@ -187,8 +187,8 @@ def test_the_cpu_that_is_chosen_is_chosen_of_the_other_machines_results_too(resu
         asked.append(cpu)
         return real(paths, log=log)
 
-    real = validating.load_all
-    monkeypatch.setattr(validating, "load_all", load_all)
+    real = validate_verb.load_all
+    monkeypatch.setattr(validate_verb, "load_all", load_all)
     words = ["predict", "validate", str(results), "--other", str(results), "--cpu", "AMD", "-q", "--model", "additive"]
     for more in ([], ["--other-cpu", "Intel"]):
         assert main([*words, "--protocol", "unseen-application", *more]) == 0
