@@ -103,6 +103,12 @@ def test_jobs_of_two_tenants_compute_what_they_do_in_the_clear(made: Any, policy
     assert 0 < done.figures["peak_resident_bytes"] <= 4 * PARAMS.key_bytes()
 
 
+def test_every_job_of_a_long_queue_keeps_its_figures(made: Any, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pool remembers the latest jobs; a queue may have more of them."""
+    monkeypatch.setitem(WorkerPool.__init__.__kwdefaults__, "remembered", 1)
+    assert all(each.figures and each.ended_s > each.begun_s for each in run(store, made[2]))
+
+
 def test_swapped_segments_stop_both_tenants_jobs_and_compute_nothing(made: Any, store: Path) -> None:
     """The files of one key, exchanged between two tenants."""
     ours, theirs = (segment(store, tenant, "relin") for tenant in ("alice", "bob"))

@@ -176,6 +176,7 @@ class QueueRun:
             limits=Limits(jobs=len(jobs), backlog_s=math.inf),
             order=Order.FCFS,
             coming=_COMING,
+            remembered=len(jobs),
         )
         heard = []
         try:

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -20,7 +21,7 @@ from penstock.errors import UsageError
 from penstock.service.work.admission import Limits
 from penstock.service.work.messages import COUNTERS, EXPIRED, Channel, JobFigures, JobSpec, WorkerSettings
 from penstock.service.work.order import Order, Rule
-from penstock.service.work.record import JobRecord, JobTimes, ReadRecord, Record, Sample
+from penstock.service.work.record import MOST_JOBS, JobRecord, JobTimes, ReadRecord, Record, Sample
 from penstock.service.work.waiting import Entry, Queue
 from penstock.system.workers import interrupts_held, python_module
 
@@ -115,7 +116,7 @@ class WorkerPool:
 
     Args:   settings: of a worker; under `process` each gets the budget over `max_workers`. order: `fcfs` for
             comparison. idle_s: after which a tenant's own worker is stopped. coming: jobs whose keys are planned
-            behind the running ones.
+            behind the running ones. remembered: jobs that ended, in the record.
     """
 
     def __init__(
@@ -132,6 +133,7 @@ class WorkerPool:
         order: Order = Order.WEIGHED,
         rule: Rule | None = None,
         coming: int = COMING,
+        remembered: int = MOST_JOBS,
     ) -> None:
         self.settings, self.isolation = settings, Isolation(isolation)
         self.limits = limits or Limits()
@@ -144,7 +146,7 @@ class WorkerPool:
         """By tenant; of all tenants under ``."""
         self._past = dict.fromkeys(COUNTERS, 0)
         """Counters of workers that have ended."""
-        self._record = Record()
+        self._record = Record(deque(maxlen=remembered))
         self._calls: list[Callable[[], object]] = []
         """Callbacks that are due."""
         self._deaths, self._died_in_row, self._not_before_s = 0, 0, 0.0

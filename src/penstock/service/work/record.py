@@ -104,7 +104,7 @@ class Record:
 
     def forget(self, tenant: str) -> None:
         """Drop what tells of a tenant."""
-        self.jobs = deque((job for job in self.jobs if job.spec.tenant != tenant), maxlen=MOST_JOBS)
+        self.jobs = deque((job for job in self.jobs if job.spec.tenant != tenant), maxlen=self.jobs.maxlen)
         self.reads = deque((read for read in self.reads if read.tenant != tenant), maxlen=MOST_READS)
 
     def copy(self) -> Record:
