@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
@@ -17,7 +18,7 @@ from penstock.cli.main import main as run_command
 from penstock.errors import UnknownName, UsageError
 from penstock.explorer.asked import OF_VIEWS, Asked
 from penstock.explorer.library import Library
-from penstock.explorer.state import State
+from penstock.explorer.state import MORE, State
 from penstock.machines import load_machine
 from penstock.simulation.words import (
     ARGUMENTS,
@@ -229,3 +230,21 @@ def test_advice_writes_each_word_as_the_command_takes_it(word: Word) -> None:
 def test_a_word_with_few_values_refuses_others_in_python_too() -> None:
     with pytest.raises(UnknownName, match="by-latency"):
         ps.simulate("inner-product", "sharp", hosts=2, network="ethernet-400", sharing="by-lateny")
+
+
+def test_values_of_another_type_are_refused_or_read_as_texts() -> None:
+    asked = {"program": "inner-product", "machine": "sharp"}
+    for words, message in (
+        ({"tiers": []}, "tiers is empty: name at least one"),
+        ({"write_back": "no"}, "write_back is 'no': write True or False"),
+        ({"prefetch": 4, "mode": "overlap"}, "unknown prefetch '4'"),
+    ):
+        with pytest.raises(UsageError, match=re.escape(message)):
+            ps.simulate(**asked, **words)
+
+
+def test_an_empty_setting_is_the_usual_one() -> None:
+    query = {SETTINGS(word.name): "" for word in SETTINGS.taken() if SETTINGS(word.name) in MORE}
+    assert State.from_query(query) == State()
+    with pytest.raises(UnknownName, match="topology"):
+        State.from_query({"topology": "file:x.toml"})

@@ -117,7 +117,8 @@ class State:
             raise UsageError(f"operations {self.first} to {self.last}: numbers of operations are not negative")
         for name, text in self.to_query().items():
             word = _WORDS.get(name)
-            if word is not None and word.registry and word.takes != "list" and text and not text.startswith(FILE):
+            own = name in ("policy", "prefetch") and text.startswith(FILE)
+            if word is not None and word.registry and word.takes != "list" and text and not own:
                 # A name, never a path; a topology has its parameters after a colon.
                 one_of(name.replace("_", " "), text.partition(":")[0], word.known())
         if is_own(self.prefetch) and not self.prefetch.startswith(FILE):
@@ -142,7 +143,7 @@ class State:
                 raise UsageError(f"{name} has {len(text)} characters: at most {MAX_TEXT} are read")
             if name in known:
                 values[name] = _read(name, text, known[name])
-            elif text != usual(MORE[name]):
+            elif text and text != usual(MORE[name]):
                 more[name] = _read(name, text, str)
         return cls(**values, more=tuple(sorted(more.items())))
 

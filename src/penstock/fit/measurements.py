@@ -50,7 +50,7 @@ class Measurement:
     limbs: int | None = None
     """Of the operand or result of a primitive; `None` where it is not stated, and for programs."""
     condition: str = WARM
-    """One of `CONDITIONS`. Only `penstock.machines.cold` looks at cold ones."""
+    """One of `CONDITIONS`. Only `penstock.fit.program_costs` looks at cold ones."""
     threads: int = 1
     """Inside one operation."""
     reading: str = OPENFHE
@@ -138,8 +138,10 @@ def quiet_seconds(calls: npt.ArrayLike) -> float:
     return float(ordered[int(QUIET_SHARE * len(ordered))])
 
 
-def of_reading(measurements: Sequence[Measurement], reading: str | None, where: str) -> list[Measurement]:
-    """Those of one reading; `None`: the only one there is.
+def of_reading(
+    measurements: Sequence[Measurement], reading: str | None, where: str, word: str = "--reading"
+) -> list[Measurement]:
+    """Those of one reading; `None`: the only one there is. `word`: how the front end writes it.
 
     Raises: UnknownName: no measurement is of it. MachineError: they are of several, and none is asked for; `where`
             names them.
@@ -150,7 +152,7 @@ def of_reading(measurements: Sequence[Measurement], reading: str | None, where: 
     elif len(readings) > 1:
         raise MachineError(
             f"{where} are of the readings {' and '.join(readings)}, and a machine computes by one of them: name it "
-            f"with --reading {readings[0]}"
+            f"with {word} {readings[0]}"
         )
     return [m for m in measurements if reading in (None, m.reading)]
 

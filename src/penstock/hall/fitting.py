@@ -109,7 +109,12 @@ def chosen(found: Sequence[Measurement], wanted: Chosen) -> list[Measurement]:
             are of several readings, and none is asked for.
     """
     threads, only, word = wanted.threads, wanted.only, wanted.word
-    kept = of_reading([each for each in found if each.group == "primitives"], wanted.reading, "the results")
+    kept = of_reading(
+        [each for each in found if each.group == "primitives"],
+        wanted.reading,
+        "the results",
+        word.replace("threads", "reading"),
+    )
     if not kept:
         raise UsageError(
             f"the results hold {counted(found)} and no primitives, and a machine is fitted to primitives: measure "

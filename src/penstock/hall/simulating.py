@@ -241,9 +241,20 @@ def shown_of(rows: Sequence[Row]) -> tuple[str, ...]:
 
 
 def _said(word: Word, value: Any) -> Any:
-    """An argument as `Words` has it."""
+    """An argument as `Words` has it.
+
+    Raises: UsageError: no value where one is needed, or no truth value.
+    """
+    name = ARGUMENTS(word.name)
+    if word.takes == "flag" and not isinstance(value, bool):
+        raise UsageError(f"{name} is {value!r}: write True or False")
+    values = listed(value)
+    if word.axis and not values:
+        raise UsageError(f"{name} is empty: name at least one, or leave it out")
+    if word.takes == "text":
+        values = [str(each) if isinstance(each, int | float) else each for each in values]
     if word.takes in ("list", "counts"):
-        return ",".join(map(str, listed(value)))
+        return ",".join(map(str, values))
     if word.several:
-        return listed(value)
+        return values
     return str(value) if word.takes == "text" and not isinstance(value, str) else value

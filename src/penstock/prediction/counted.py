@@ -50,6 +50,8 @@ class Counted:
     their data in the caches, and no program."""
     encodings: Mapping[int, int]
     """Limbs -> vectors that a program encodes, including the encrypted ones."""
+    encrypted: Mapping[int, int]
+    """The encrypted ones of these."""
     encoding_batch: WorkBatch
     """Kernel work of one encoding at each number of limbs, in the order of `encodings`."""
 
@@ -77,11 +79,14 @@ class Counted:
         names = tuple(dict.fromkeys(shape.kind for shape in shapes))
         works = [shape_work(shape, params, key_form) for shape in shapes]
         table = part_energies()
-        encoded = dict(encodings or {})
-        if calls is not None:
-            for shape in shapes:
-                if shape.kind == OpKind.ENCRYPT.value:
-                    encoded[shape.limbs_out] = encoded.get(shape.limbs_out, 0) + counts[shape]
+        encrypted: dict[int, int] = {}
+        for shape in shapes if calls is not None else ():
+            if shape.kind == OpKind.ENCRYPT.value:
+                encrypted[shape.limbs_out] = encrypted.get(shape.limbs_out, 0) + counts[shape]
+        encoded = {
+            limbs: (encodings or {}).get(limbs, 0) + encrypted.get(limbs, 0)
+            for limbs in (*(encodings or {}), *encrypted)
+        }
         return cls(
             params=params,
             shapes=tuple(shapes),
@@ -97,6 +102,7 @@ class Counted:
             unpriced=unpriced,
             calls=None if calls is None else {k: n for k, n in calls.items() if not TRAITS[OpKind(k)].client},
             encodings=encoded,
+            encrypted=encrypted,
             encoding_batch=WorkBatch.of([task_work(ENCODE, params, limbs) for limbs in encoded]),
         )
 

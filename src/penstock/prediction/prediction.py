@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.errors import UsageError
+from penstock.fit.measurements import NATIVE
 from penstock.machines.calibration import KEY_SWITCHING, operation_class
 from penstock.machines.client import ENCODE
 from penstock.machines.report import KEY_PROGRAM, PROGRAM
@@ -300,10 +301,15 @@ def _besides_kernels(counted: Counted, machine: Machine) -> Floats:
 
 
 def _encodings(counted: Counted, machine: Machine) -> list[Contribution]:
+    """Encodings by limbs. A native client encodes inside an encryption, whose measured time has it."""
     assert machine.client is not None
+    inside = counted.encrypted if machine.fit is not None and machine.fit.reading == NATIVE else {}
     kernels, threads = batch_seconds(machine, counted.encoding_batch), machine.thread_count or 1
     found, call = [], _cold_call(counted, machine)
-    for (limbs, n), each in zip(counted.encodings.items(), kernels.tolist(), strict=True):
+    for (limbs, of_all), each in zip(counted.encodings.items(), kernels.tolist(), strict=True):
+        n = of_all - inside.get(limbs, 0)
+        if not n:
+            continue
         one = each + machine.client.besides(ENCODE, counted.params, limbs, threads) + call
         found.append(Contribution(ENCODE, limbs, n, n * one))
     return found

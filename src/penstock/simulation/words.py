@@ -92,6 +92,7 @@ GROUPS = (_MACHINE, _CACHE, _LEVELS, _PROGRAMS, _HOSTS)
 """Headings of a help, in their order."""
 _MANY: dict[str, Any] = {"several": True, "axis": True}
 _ALONE = {"setting": "a page shows one program; its view 'tenants' plays 1, 2, 4 and 8 users of it"}
+_OF_LEVELS = {"key": "no column of a sweep tells points of two values apart; write it into a file of levels"}
 _OF_TENANTS = _ALONE | {"key": "a sweep plays one user of a program; write other programs at the same time as 'with'"}
 
 
@@ -193,17 +194,17 @@ class Words:
     )
     pin: Sequence[str] = _word(
         (), _LEVELS, "A class lives in this level from the start: 'ciphertexts=hbm2'.", "CLASS=LEVEL",
-        several=True,
+        several=True, refused=_OF_LEVELS,
     )
     share: Sequence[str] = _word(
         (), _LEVELS, "A class has this much of a level for itself: 'keys=on-chip:40 MB'.", "CLASS=LEVEL:SIZE",
-        several=True,
+        several=True, refused=_OF_LEVELS,
     )
     reserve: Sequence[str] = _word(
         (), _LEVELS,
         "Others take this of a level: a size, or a resident with its requests ('hbm2=opt-13b:4'); '@ 30 %' adds a "
         "share of the bandwidth.",
-        "LEVEL=WHAT", several=True,
+        "LEVEL=WHAT", several=True, refused=_OF_LEVELS,
     )
     prefetch: Sequence[str] = _word(
         (), _CACHE, "How far --mode overlap loads ahead; perfect needs --prefetch-buffer.",

@@ -252,7 +252,7 @@ def check_openfhe(host: Host) -> Finding:
         return _ok(f"OpenFHE {outcome.version} imports")
     return _missing(
         outcome.reason,
-        "'--reading openfhe', 'record', 'bench run', 'profile' and 'keys bench'; all else works without it",
+        "'--reading openfhe', 'record', 'profile' and 'keys bench'; all else works without it",
         outcome.remedy,
     )
 

@@ -67,7 +67,11 @@ def _numbers(context: click.Context, parameter: click.Parameter, value: str | No
     callback=_numbers,
     help="Independent operations at the same time, one thread each, instead of the suite's: 1,2.",
 )
-@click.option("--events", help="Also count these events of warm points, in a separate pass: instructions,cache-misses.")
+@click.option(
+    "--events",
+    help="Also count these events of warm points, in a separate pass: instructions,cache-misses. Of primitives with "
+    "--reading openfhe only.",
+)
 @click.option("-o", "--output", type=PATH, help="Run folder. Default: runs/<time>-bench-<suite>.")
 @click.option("--store", type=PATH, help="Folder for contexts, keys and inputs.")
 @click.option("--dry-run", is_flag=True, help="Print each point with its predicted time and memory; measure nothing.")

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import UsageError, cut
+from penstock.fit.measurements import OPENFHE
 from penstock.measure.bench.results import by_point, check_row, run_median_s, spread
 
 _SHOWN = ("item", "size", "params", "limbs", "threads", "across", "condition", "reading")
@@ -134,8 +135,11 @@ def noise_between(before: Sequence[dict[str, Any]], after: Sequence[dict[str, An
 
 
 def _waited(runs: Sequence[dict[str, Any]]) -> float | None:
-    """Time off the processor, relative to time on it; `None` where runs have more threads or wait by themselves."""
+    """Time off the processor, relative to time on it; `None` where runs have more threads or wait by themselves, as for
+    a client in another process."""
     first = runs[0]
+    if first["reading"] != OPENFHE and first["item"] in ("encrypt", "decrypt"):
+        return None
     if first["group"] != "primitives" or first["threads"] * first["across"] > 1 or first["condition"] != "warm":
         return None
     known = [run["wall_s"] / run["cpu_s"] - 1 for run in runs if run["cpu_s"]]

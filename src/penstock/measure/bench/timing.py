@@ -78,7 +78,7 @@ def measure(
     run (and since it would count, the energy is then not measured).
 
     `less_s` gives the untimed seconds of the last call: they are subtracted, and the whole call counts for
-    `min_time_s`.
+    `min_time_s`. The energy is then the timed part's share of the loop's, by its time.
     """
     wanted, total, calls, passed = int(min_time_s * 1e9), 0, 0, 0
     samples: list[float] = []
@@ -111,8 +111,12 @@ def measure(
         cpu_s=cpu,
         samples_s=tuple(samples),
         started_s=started,
-        joules=joules(),
+        joules=_share(joules(), total / wall if less_s is not None and wall else 1.0),
     )
+
+
+def _share(joules: float | None, share: float) -> float | None:
+    return None if joules is None else joules * share
 
 
 def measure_across(calls: Sequence[Callable[[], Any]], *, min_time_s: float, max_samples: int) -> Run:

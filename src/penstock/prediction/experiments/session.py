@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.fit.measurements import OPENFHE
 from penstock.measure.bench import timing
 from penstock.measure.bench.estimate import estimate
 from penstock.measure.bench.spec import BenchPoint
@@ -34,7 +35,8 @@ class Session:
 
     def config(self) -> dict[str, Any]:
         """What makes two measurements the same: neither the budget nor the target, so that either may grow."""
-        return {"verb": "bench", "suite": SUITE, "threads": list(self.threads), "reading": self.reading}
+        config = {"verb": "bench", "suite": SUITE, "threads": list(self.threads)}
+        return config if self.reading == OPENFHE else config | {"reading": self.reading}
 
     def outlook(self) -> Outlook:
         """Before anything is timed.

@@ -100,7 +100,7 @@ def measurements(table: pa.Table, where: str, log: ImportLog) -> list[Measuremen
             parameters_of(row)
             median = float(np.median(kept)) if len(kept) else row["seconds_per_call"]
             seconds = positive_seconds(median, f"the time of '{row['item']}'")
-            _check_units(row, seconds)
+            _check_units(row, float(np.mean(kept)) if len(kept) else seconds)
             if len(kept) and not (np.isfinite(kept).all() and kept.min() > 0):
                 raise ValueError(f"samples_s of '{row['item']}' holds a call that is 0, negative or no number")
             energy_joules(row["joules_per_call"], f"the energy of '{row['item']}'")
@@ -182,12 +182,12 @@ def _check_filled(row: Mapping[str, Any]) -> None:
     check_known("condition", row["condition"], MEASURED)
 
 
-def _check_units(row: Mapping[str, Any], median_s: float) -> None:
+def _check_units(row: Mapping[str, Any], mean_s: float) -> None:
     """Raises: ValueError: a time that cannot be, or times of one run that contradict each other."""
     item = row["item"]
     mean = positive_seconds(row["seconds_per_call"], f"seconds_per_call of '{item}'")
     total, calls = positive_seconds(row["total_s"], f"total_s of '{item}'"), whole(row["calls"], "calls", 1, 1 << 62)
-    for name, each in (("the median of samples_s", median_s), ("total_s / calls", total / calls)):
+    for name, each in (("the mean of samples_s", mean_s), ("total_s / calls", total / calls)):
         if not 1 / _UNIT_FACTOR < each / mean < _UNIT_FACTOR:
             raise ValueError(
                 f"seconds_per_call of '{item}' is {mean:g} s, and {name} {each:g} s: one of them is in another unit"

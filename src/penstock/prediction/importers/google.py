@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from penstock.errors import ParamsError, PenstockError, UnknownName
+from penstock.errors import ParamsError, PenstockError, UnknownName, check_known
 from penstock.fit.measurements import OPENFHE, READINGS, Measurement, primitive_shape
 from penstock.measure.bench.catalogue import PRIMITIVES
 from penstock.measure.bench.results import BENCH_SCHEMA, SCHEMA_VERSION, table_of
@@ -101,7 +101,9 @@ def load(text: str, where: str, log: ImportLog) -> list[Measurement]:
     found = bench.measurements(_own_table(own, where), where, log) if own else []
     foreign = [(i, e) for i, e in enumerate(entries, 1) if e.get("penstock") is None]
     stated = context.get("reading") if isinstance(context, dict) else None
-    return found + _foreign(foreign, where, log, stated if stated in READINGS else OPENFHE)
+    if stated is not None:
+        check_known("reading", str(stated), READINGS)
+    return found + _foreign(foreign, where, log, stated or OPENFHE)
 
 
 def _origin(context: Any) -> Origin:
