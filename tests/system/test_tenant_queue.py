@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import sqlite3
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -240,6 +241,18 @@ def test_a_tenants_process_that_was_killed_is_told_and_another_one_takes_its_pla
         owners.check(results[0].prepared)
     assert "--client" not in str(told.value)
     assert passed(owners, results[0])
+
+
+def test_a_worker_that_dies_at_its_start_again_and_again_ends_the_queue(
+    made: Any, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stillborn = tmp_path / "stillborn.py"
+    stillborn.write_text("raise SystemExit(9)")
+    monkeypatch.setattr("penstock.service.work.pool.python_module", lambda name: [sys.executable, str(stillborn)])
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(PenstockError, match="died at its start, three times"):
+        run(store, made[2])
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_a_worker_that_dies_computes_its_job_again(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, ClassVar
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, UsageError
 from penstock.hall.arguments import names_arguments
 from penstock.hall.result import Result, Row
 from penstock.native.play import ReadRates
@@ -30,6 +30,7 @@ SIMULATED = ("simulated_s", "simulated_read_bytes", "bound_s", "measured_over_bo
 """Values of `RanQueue.queue` that a simulation has a part in; the others are settings of the queue, or measured."""
 STATED = ("scheduling", "policy", "jobs", "key_budget_bytes")
 """Values of `RanQueue.queue` that the queue's files state."""
+MOST_THREADS = 4096
 _COMING = 64
 """Jobs whose keys are planned behind the running one."""
 _READY_S = 0.005
@@ -99,6 +100,8 @@ def run_queue(
     """
     from penstock.simulation.names import one_of
 
+    if threads is not None and not (isinstance(threads, int) and 1 <= threads <= MOST_THREADS):
+        raise UsageError(f"threads {threads!r}: give a whole number, 1 to {MOST_THREADS}")
     stated = parse_tenants(Path(tenants), str(tenants), Path(tenants).parent)
     queued = parse_jobs(Path(jobs), str(jobs), stated.tenants, Path(jobs).parent)
     if scheduling is not None:

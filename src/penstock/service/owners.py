@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, UsageError
 from penstock.keystore import KeyStore, parameter_digest
 from penstock.native.client_process import ClientProcess
 from penstock.native.prepared import highest_limbs, key_uses
@@ -125,7 +125,12 @@ class Owners:
                 values = [client.decrypt(content).values for content in contents]
         except PenstockError as error:
             raise PenstockError(f"a result of tenant '{job.tenant}' does not decrypt: {error}") from error
-        (_, result), data = _run(job, program, partial(next, iter(values)))
+        try:
+            (_, result), data = _run(job, program, partial(next, iter(values)))
+        except StopIteration as error:
+            raise PenstockError(
+                f"{job.workload} decrypts more on its data than the {len(values)} results of its package"
+            ) from error
         workload, size_name, params = resolve(job.workload, program.params, program.size)
         clear = run_clear(job.workload, params, size_name, job.seed, data)
         checked: Check = workload.check(clear, result, data, workload.SIZES[size_name])
@@ -165,6 +170,12 @@ class Owners:
 
     def _prepared(self, job: Job, program: Packaged) -> PreparedJob:
         (ev, _), _ = _run(job, program)
+        if list(ev.inputs) != list(program.inputs):
+            given, known = (", ".join(names) or "nothing" for names in (ev.inputs, program.inputs))
+            raise UsageError(
+                f"job of tenant '{job.tenant}', {job.workload} with seed {job.seed}: it encrypts {given}, and its "
+                f"package has the inputs {known}: name inputs the same on any data"
+            )
         number, self._count = self._count, self._count + 1
         files = {name: self.folder / f"{number}-input-{at}.ct" for at, name in enumerate(program.inputs)}
         with self._asked((job.tenant, program.params.name), program.params) as client:

@@ -1,7 +1,7 @@
 """Runs jobs on packages inside a worker: files of ciphertexts in, files of ciphertexts out.
 
-One cache holds the keys of all tenants under one budget. Each job follows a plan of the keys that it uses; the jobs that
-come next are planned behind them, anew at each arrival. Jobs side by side have an evaluator each.
+One cache holds the keys of all tenants under one budget. Each job follows a plan of the keys that it uses; the jobs
+that come next are planned behind them, anew at each arrival. Jobs side by side have an evaluator each.
 """
 
 from __future__ import annotations
@@ -185,7 +185,10 @@ class Computer:
         residents: dict[str, dict[str, int]] = {}
         for name, _, size in self.cache.residents():
             residents.setdefault(name.tenant, {})[f"{name.digest}/{name.key}"] = size
-        return {**{name: getattr(stats, name) for name in (*COUNTERS, "resident_bytes", "peak_resident_bytes")}, "residents": residents}
+        return {
+            **{name: getattr(stats, name) for name in (*COUNTERS, "resident_bytes", "peak_resident_bytes")},
+            "residents": residents,
+        }
 
     def _forget_idle(self) -> None:
         """Let go of the keys of forgotten tenants that no job uses any more."""
@@ -263,9 +266,7 @@ class Computer:
         )
         return figures, times
 
-    def _context(
-        self, params: CkksParameters, contexts: dict[Hashable, _engine.CkksContext]
-    ) -> _engine.CkksContext:
+    def _context(self, params: CkksParameters, contexts: dict[Hashable, _engine.CkksContext]) -> _engine.CkksContext:
         name = parameter_name(params)
         if name not in contexts:
             contexts[name] = make_context(params, self.settings.threads, kept_ciphertexts=_KEPT_CIPHERTEXTS)
@@ -327,7 +328,9 @@ class _Inputs:
         self._names, self._tag = program.inputs, spec.secret_tag
         self._most_bytes = params.ciphertext_bytes(params.num_q) + _MORE_INPUT
         if not self._paths:
-            raise UsageError(f"'{program.planned.package.name}' takes no input, so that nothing says how results are written")
+            raise UsageError(
+                f"'{program.planned.package.name}' takes no input, so that nothing says how results are written"
+            )
         self.first = self.take(0)
 
     def take(self, number: int) -> bytes:

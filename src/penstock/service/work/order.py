@@ -7,8 +7,8 @@ come first, and next the jobs that just meet their deadline. No job waits withou
 `max_overtaken` later jobs have gone first it is overdue, and at least each `overdue_every`-th choice is the oldest
 overdue one.
 
-`locality` is for a queue that is known as a whole: the job of the smallest share of its key bytes to read goes first, so
-that jobs of one tenant, and jobs that share keys, run together.
+`locality` is for a queue that is known as a whole: the job of the smallest share of its key bytes to read goes first,
+so that jobs of one tenant, and jobs that share keys, run together.
 """
 
 from __future__ import annotations

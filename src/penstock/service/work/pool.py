@@ -144,6 +144,7 @@ class WorkerPool:
         self._queue = Queue(Order(order), rule or Rule())
         self._workers: dict[str, WorkerProcess] = {}
         """By tenant; of all tenants under ``."""
+        self._past_peak = 0
         self._past = dict.fromkeys(COUNTERS, 0)
         """Counters of workers that have ended."""
         self._record = Record(deque(maxlen=remembered))
@@ -151,8 +152,8 @@ class WorkerPool:
         """Callbacks that are due."""
         self._deaths, self._died_in_row, self._not_before_s = 0, 0, 0.0
         self._draining = self._closed = self._calling = self._paused = False
-        self._wake_read, self._wake_write = os.pipe()
-        os.set_blocking(self._wake_write, False)
+        self._wake_ends: tuple[int, ...] = os.pipe()
+        os.set_blocking(self._wake_ends[1], False)
         self._thread: threading.Thread | None = None
 
     # The interface.
@@ -222,7 +223,7 @@ class WorkerPool:
                 "floor_bytes": self.settings.floor_bytes,
                 **self._counters(),
                 "resident_bytes": self._resident_bytes(),
-                "peak_resident_bytes": sum(each.cache.get("peak_resident_bytes", 0) for each in self._workers.values()),
+                "peak_resident_bytes": max(self._past_peak, self._peak()),
                 "workers": [worker.figures() for worker in self._workers.values()],
                 "worker_deaths": self._deaths,
                 "isolation": self.isolation.value,
@@ -258,11 +259,16 @@ class WorkerPool:
         for worker in self._workers.values():
             worker.end()
         self._workers.clear()
+        with self._lock:
+            for end in self._wake_ends:
+                os.close(end)
+            self._wake_ends = ()
 
     # The thread.
     def _wake(self) -> None:
-        with suppress(BlockingIOError):
-            os.write(self._wake_write, b"\0")
+        with self._lock, suppress(BlockingIOError):
+            for end in self._wake_ends[1:]:
+                os.write(end, b"\0")
 
     def _serve(self) -> None:
         """Hear the workers, hand out jobs, until it is closed. Callbacks are called without the lock."""
@@ -271,14 +277,17 @@ class WorkerPool:
                 if self._closed:
                     return
                 connections = {worker.channel: name for name, worker in self._workers.items()}
-            ready = wait([self._wake_read, *connections], _TICK_S)
-            if self._wake_read in ready:
-                os.read(self._wake_read, 65536)
+                wake = self._wake_ends[0]
+            ready = wait([wake, *connections], _TICK_S)
+            if wake in ready:
+                os.read(wake, 65536)
             with self._lock:
                 for connection in ready:
                     if connection in connections:
                         self._heard(connections[connection])
                 self._expire()
+                if self.isolation is Isolation.SHARED and not self._workers and time.monotonic() >= self._not_before_s:
+                    self._worker_of("")
                 self._hand_out()
                 self._stop_idle()
                 self._sample()
@@ -346,9 +355,14 @@ class WorkerPool:
     def _resident_bytes(self) -> int:
         return sum(int(worker.cache.get("resident_bytes", 0)) for worker in self._workers.values())
 
+    def _peak(self) -> int:
+        """Most bytes of keys that the workers of now have had in memory."""
+        return sum(int(worker.cache.get("peak_resident_bytes", 0)) for worker in self._workers.values())
+
     def _gone(self, name: str) -> WorkerProcess:
         """End a worker, and keep its counters."""
         self._past = {count: past + self._workers[name].cache.get(count, 0) for count, past in self._past.items()}
+        self._past_peak = max(self._past_peak, self._peak())
         worker = self._workers.pop(name)
         worker.end()
         return worker
@@ -373,8 +387,6 @@ class WorkerPool:
                 self._calls.append(partial(self._on_failed, job, reason, False))
             else:
                 self._queue.waits_again(entry)
-        if self.isolation is Isolation.SHARED and not self._closed and not pause_s:
-            self._worker_of("")
 
     def _cancel(self, entry: Entry) -> None:
         """No callback follows. A job that runs is told to end."""

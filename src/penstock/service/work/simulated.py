@@ -1,7 +1,8 @@
 """Plays arrivals through an order on paper: one job at a time, keys under a budget, no cryptography.
 
-`play` orders jobs, and `time_of` is the time of an order, switch by switch. Two caches: LRU on request (a job reads what is missing, then computes), and the known plan (reading overlaps with
-computing, and the rows that the waiting jobs use last leave).
+`play` orders jobs, and `time_of` is the time of an order, switch by switch. Two caches: LRU on request (a job reads
+what is missing, then computes), and the known plan (reading overlaps with computing, and the rows that the waiting jobs
+use last leave).
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from penstock.native.play import ReadRates
 from penstock.service.work.messages import JobFigures, JobSpec
 from penstock.service.work.order import Order, Rule
 from penstock.service.work.waiting import Queue
-
 from penstock.simulation.accesses import Accesses
 from penstock.simulation.caches import Lru, Optimal
 from penstock.simulation.memory.hierarchy import Mode, Pace, Prefetch, Rates, play_many, replay
@@ -180,9 +180,9 @@ def time_of(
 
     `lru` does not know the future, so every missing byte is waited for. `future` reads ahead as far as the budget
     allows and keeps the data with the soonest next use, bytes first: no policy reads fewer bytes. (The store keeps the
-    key in use whole, and so reads more under a budget of few keys.) Reading takes from computing the share that `reading`
-    has, evenly over the queue. `bound` is the least that a machine could take in this order:
-    all computing and all reading, at once where that is faster, and no wait for either.
+    key in use whole, and so reads more under a budget of few keys.) Reading takes from computing the share that
+    `reading` has, evenly over the queue. `bound` is the least that a machine could take in this order: all computing
+    and all reading, at once where that is faster, and no wait for either.
 
     Args:   uses: (key, bytes) of each key switch of each job; compute_s: seconds of each job with all its keys in
             memory and nothing read, dealt evenly to its key switches.
@@ -205,6 +205,4 @@ def time_of(
         pace = Pace(tier=Rates(bandwidth_bytes_per_s=rate), mode=mode, prefetch=Prefetch(None, budget_bytes))
         (line,) = play_many(slower * np.array(seconds), played, [pace])
         total_s = line.total_s + keyless_s
-    return QueueTime(
-        total_s=total_s, compute_s=sum(compute_s), read_bytes=read_bytes, misses=int(played.misses)
-    )
+    return QueueTime(total_s=total_s, compute_s=sum(compute_s), read_bytes=read_bytes, misses=int(played.misses))

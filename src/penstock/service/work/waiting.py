@@ -201,7 +201,9 @@ class Queue:
         self._shares.waits(each.spec.tenant for each in self.waiting())
         ahead_s = self._shares.ahead_s()
         heads = self._heads(entries)
-        ranks = {each.number: rank(self.candidate(each, residents, now), ahead_s, self._rule, self._order) for each in heads}
+        ranks = {
+            each.number: rank(self.candidate(each, residents, now), ahead_s, self._rule, self._order) for each in heads
+        }
         return sorted(heads, key=lambda each: ranks[each.number])[:most]
 
     def _heads(self, entries: Sequence[Entry]) -> list[Entry]:

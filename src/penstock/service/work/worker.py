@@ -1,9 +1,9 @@
 """A worker process: `python -m penstock.service.work.worker FD PARENT`.
 
 FD is a socket to the front process, PARENT that process's number. Messages are JSON objects. The front says `open`
-first, then `run`, `coming`, `cancel`, `forget`; the worker says `ready`, `figures`, `program`, `done`, `failed`. It ends
-when the socket is closed, or when the front process is killed. It holds no secret, and bounds itself before it reads
-anything.
+first, then `run`, `coming`, `cancel`, `forget`; the worker says `ready`, `figures`, `program`, `done`, `failed`. It
+ends when the socket is closed, or when the front process is killed. It holds no secret, and bounds itself before it
+reads anything.
 """
 
 from __future__ import annotations
