@@ -5,10 +5,10 @@
 
 The queue is stored in `benchmarks/data/tenants_zipf.toml` (`--write-queue` makes it again: tenants by Zipf's law with
 exponent 1.0, inner products and, one time in four, filter-aggregates; seed 7). FOLDER keeps the keys (5 GB) for another
-run and says which disk is measured. Inputs are encrypted before the clocks start. What the simulation is told is
-measured apart, before the runs and after them: how long a job of each kind computes with its keys in memory, alone and
-beside a thread that reads keys without end; the disk, while nothing computes and beside those jobs. The bound takes the
-fastest job of each kind, the simulation the middle one.
+run and says which disk is measured. Inputs are encrypted before the clocks start. The simulation takes two figures
+that are measured before the runs and after them: the time of a job of each kind with its keys in memory, alone and next
+to a thread that reads keys without end; and the disk's rate, idle and next to those jobs. The bound takes the fastest
+job of each kind, the simulation the middle one.
 """
 
 from __future__ import annotations

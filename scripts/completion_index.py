@@ -48,7 +48,7 @@ def choices() -> dict[str, Any]:
 
 
 def completed(word: Word) -> Any:
-    """What an option of a question takes: a kind, or choices."""
+    """The completion of an option of a question: a kind, or choices."""
     if len(word.completes) == 1 and not word.registry:
         return word.completes[0]
     return [*([","] if word.takes == "list" else []), *word.known(), *word.completes]

@@ -1,4 +1,4 @@
-"""The facade: what it accepts, what it refuses and how it says so, what it hands on."""
+"""The facade: its arguments, its refusals with their words, and its calls of the engine."""
 
 from __future__ import annotations
 

@@ -272,7 +272,7 @@ class Spelling:
             return f"{self(word)} {','.join(values)}" if " " not in values[0] else f"{self(word)} '{values[0]}'"
         if self.front == "setting":
             return f"{self(word)}={','.join(values)}"
-        written = ", ".join(f'"{value}"' for value in get_args(values) or values)
+        written = ", ".join(f'"{value}"' for value in values)
         return f"{self(word)} = {written}" if len(values) == 1 else f"{self(word)} = [{written}]"
 
     def taken(self) -> list[Word]:
@@ -288,7 +288,7 @@ class Spelling:
         own = {self(word.name): word.name for word in self.taken()} | {name: name for name in also}
         if written not in own:
             self.check(written, where)
-            raise UnknownName(_KINDS[self.front], written, own, where=where)
+            raise UnknownName(self.front, written, own, where=where)
         return own[written]
 
     def check(self, written: str, where: str = "") -> None:
@@ -305,9 +305,6 @@ class Spelling:
                 raise UsageError(f"{start}{written}: {word.refused[self.front]} (it works in {works})")
             if self(word.name) != written:
                 raise UsageError(f"{start}{written}: {FRONTS[self.front]} writes it {self(word.name)}")
-
-
-_KINDS: dict[Front, str] = {"option": "option", "argument": "argument", "key": "key", "setting": "setting"}
 
 
 OPTIONS, ARGUMENTS, KEYS, SETTINGS = (Spelling(front) for front in FRONTS)
