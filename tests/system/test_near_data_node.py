@@ -565,6 +565,12 @@ def test_a_run_sends_its_ciphertexts_to_the_keys(
     assert (numbers["passed"], numbers["key_bytes"], numbers["num_keys_made"]) == (True, 0, 0)
     assert node.served.operations == len(made[1][program].program.uses)
     assert node.served.pulls == 0
+    # Each operation sends a ciphertext at least, and one comes back.
+    assert min(numbers["link_sent_bytes"], numbers["link_received_bytes"]) > node.served.operations * 2**15
+    assert main([*at_node, "--tenant", "alice", "--format", "table"]) == 0
+    shown = capsys.readouterr().out
+    assert "keys stay at their node: " in shown
+    assert "all in memory" not in shown
     # The node admits the pair of the token alone, and a tenant without a pair makes none.
     monkeypatch.setenv("PENSTOCK_KEYS_TOKEN", "f" * 64)
     assert main([*at_node, "--tenant", "alice"]) == 1

@@ -74,7 +74,11 @@ def _keys(row: Mapping[str, Any], line: Any) -> None:
     """The native reading's keys, inputs and processes."""
     budget = row["key_budget_bytes"]
     where = "all in memory" if budget is None else f"at most {_b(budget)} in memory, {_b(row['key_read_bytes'])} read"
-    line(f"keys of {_b(row['key_bytes'])}, {where}; {row['num_keys_made']} made now, kernels {row['kernels']}")
+    if "link_sent_bytes" in row:
+        sent, received = (_b(row[f"link_{way}_bytes"]) for way in ("sent", "received"))
+        line(f"keys stay at their node: {sent} sent to it, {received} received; kernels {row['kernels']}")
+    else:
+        line(f"keys of {_b(row['key_bytes'])}, {where}; {row['num_keys_made']} made now, kernels {row['kernels']}")
     if row.get("refresh_plan"):
         line(row["refresh_plan"], "predicted")
     if row.get("memory_plan"):

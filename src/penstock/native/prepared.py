@@ -39,6 +39,9 @@ _WAKING_SHARE = 0.05
 """Of all operations: so many before the first decryption a client that rests is woken."""
 
 
+_LINK = ("link_sent_bytes", "link_received_bytes")
+
+
 class ClientPlace(str, Enum):
     """The place of the client, with the secret key, in a run."""
 
@@ -80,9 +83,12 @@ class NativeRun(Run):
     """Most memory of the client's process; `None`: it is in the evaluating one."""
     standing_rss_bytes: int | None = None
     """The most that both processes had at one time, from the making of keys to the end of this run."""
+    link_bytes: tuple[int, int] | None = None
+    """Sent to the node that has the keys, and received from it; `None`: the keys are here."""
 
     def own_numbers(self) -> dict[str, Any]:
         traffic = self.traffic
+        link = {} if self.link_bytes is None else dict(zip(_LINK, self.link_bytes, strict=True))
         return {
             "kernels": self.kernels,
             "client_library": self.client_library,
@@ -109,6 +115,7 @@ class NativeRun(Run):
             "input_peak_resident_bytes": self.inputs.peak_resident_bytes,
             "client_peak_rss_bytes": self.client_peak_rss_bytes,
             "standing_rss_bytes": self.standing_rss_bytes,
+            **link,
         }
 
 
@@ -120,6 +127,10 @@ class AtNode(Engine, Protocol):
 
     def traffic(self) -> KeyTraffic:
         """No key comes here."""
+        ...
+
+    def link_bytes(self) -> tuple[int, int]:
+        """Sent to the node, and received."""
         ...
 
     def close(self) -> None:
@@ -235,11 +246,12 @@ class Prepared:
             shelf = InputShelf(folder, self.place.input_budget_bytes, self.context.import_ciphertext)
         keys: KeysInMemory | KeysHeld | KeysOnDisk | AtNode
         engine: Engine
+        at_node: AtNode | None = None
         if self.place.node is None:
             keys = self.source(budget_bytes)
             engine = EngineHere(self.params, self.context, keys, inputs=shelf)
         else:
-            keys = engine = self.place.node(self.params, self.context, self.place.tenant, self.client.key_tag)
+            keys = engine = at_node = self.place.node(self.params, self.context, self.place.tenant, self.client.key_tag)
             self._stack.callback(engine.close)
         ev = NativeEvaluator(engine, self.client)
         report = None if on_operation is None else report_to(on_operation, len(self.expected.view()))
@@ -265,6 +277,7 @@ class Prepared:
             encode_s=engine.encode_s,
             transfer_s=engine.transfer_s,
             inputs=shelf.traffic if shelf is not None else InputTraffic(),
+            link_bytes=None if at_node is None else at_node.link_bytes(),
             keys=keys,
             budget_bytes=budget_bytes,
         )

@@ -151,6 +151,10 @@ class NodeEngine(EngineHere):
         """No key comes here."""
         return KeyTraffic(key_bytes=0)
 
+    def link_bytes(self) -> tuple[int, int]:
+        """Sent to the node, and received."""
+        return self._node.link.sent_bytes, self._node.link.received_bytes
+
     def perform(self, work: Work, calls: Sequence[Call]) -> list[Executed]:
         call = calls[0]
         if call.key is None:
