@@ -311,7 +311,7 @@ def test_the_keyboard_alone_is_enough(watched):
     first = page.evaluate("document.activeElement.dataset.name")
     page.keyboard.press("ArrowRight")
     assert page.evaluate("document.activeElement.dataset.name") != first
-    assert page.locator("#tip").is_visible()
+    page.locator("#tip").wait_for(state="visible", timeout=10_000)
 
 
 def test_the_residency_zooms_to_the_operation_by_buttons(watched):
