@@ -24,17 +24,17 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from client_pair import Sides, phase_of, without_rows
-from penstock.client import KeyPair
-from penstock.client.engine import load_client
-from penstock.keystore import KeyStore
-from penstock.openfhe.evaluator import set_threads
-from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters
-from penstock.params.primes import openfhe_primes
-from penstock.params.rlwe import KeyForm
-from penstock.params.spec import CkksSpec
-from penstock.running.native_set import resolve
-from penstock.running.trace import trace_workload
+from penstock.program.openfhe.evaluator import set_threads
+from penstock.program.running.native_set import resolve
+from penstock.program.running.trace import trace_workload
+from penstock.runtime.client import KeyPair
+from penstock.runtime.client.engine import load_client
+from penstock.runtime.keystore import KeyStore
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import CkksParameters
+from penstock.scheme.params.primes import openfhe_primes
+from penstock.scheme.params.rlwe import KeyForm
+from penstock.scheme.params.spec import CkksSpec
 
 Row = dict[str, Any]
 PROGRAMS = (("bootstrapping", "full", "openfhe-bootstrap"), ("resnet20", "full", None))
@@ -114,8 +114,8 @@ def memory(options: argparse.Namespace) -> Iterator[Row]:
     """What the making of 8 keys adds to the peak memory of a process that has a key pair."""
     code = (
         "import sys, tempfile, pathlib\n"
-        "from penstock.client import KeyPair\n"
-        "from penstock.params import catalogue\n"
+        "from penstock.runtime.client import KeyPair\n"
+        "from penstock.scheme.params import catalogue\n"
         "pair = KeyPair.generate(catalogue.get(sys.argv[1]), threads=2)\n"
         "def read(what): return next(line.split()[1] for line in open('/proc/self/status') if line.startswith(what))\n"
         "before = read('VmRSS')\n"
@@ -167,7 +167,7 @@ def size(options: argparse.Namespace) -> Iterator[Row]:
         for few in (False, True):
             params = resolve(workload, named, size_name)[2]
             if few:
-                from penstock.program.circuits.bootstrap import with_few_keys
+                from penstock.program.evaluator.circuits.bootstrap import with_few_keys
 
                 params = with_few_keys(params)
             limbs = trace_workload(workload, params, size_name).key_limbs()

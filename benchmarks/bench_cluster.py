@@ -19,19 +19,19 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from penstock.machines import STUDY_TIERS, load_machine, load_tiers
-from penstock.machines.networks import STUDY_NETWORKS, load_network
-from penstock.running import trace_workload
-from penstock.simulation.cluster.cluster import play_clusters
-from penstock.simulation.cluster.collectives import pattern_of
-from penstock.simulation.cluster.partitions import PARTITIONS, Together
-from penstock.simulation.cluster.program import ClusterProgram, prepare
-from penstock.simulation.cluster.simgrid import SimGrid, SimGridMissing, find_python
-from penstock.simulation.cluster.spec import Cluster
-from penstock.simulation.memory.hierarchy import Pace
-from penstock.simulation.price import price_trace
-from penstock.traces.schema import Trace
-from penstock.work.shapes import server_rows
+from penstock.lab.simulation.cluster.cluster import play_clusters
+from penstock.lab.simulation.cluster.collectives import pattern_of
+from penstock.lab.simulation.cluster.partitions import PARTITIONS, Together
+from penstock.lab.simulation.cluster.program import ClusterProgram, prepare
+from penstock.lab.simulation.cluster.simgrid import SimGrid, SimGridMissing, find_python
+from penstock.lab.simulation.cluster.spec import Cluster
+from penstock.program.running import trace_workload
+from penstock.scheme.machines import STUDY_TIERS, load_machine, load_tiers
+from penstock.scheme.machines.networks import STUDY_NETWORKS, load_network
+from penstock.scheme.play.hierarchy import Pace
+from penstock.scheme.play.price import price_trace
+from penstock.scheme.traces.schema import Trace
+from penstock.scheme.work.shapes import server_rows
 
 HOSTS = 32
 SWEPT_HOSTS = (1, 2, 4, 8, 16, 32)
@@ -119,7 +119,7 @@ def sweep(trace: Trace) -> dict[str, Any]:
 
 def _median(work: Callable[[], Any], runs: int = 5) -> tuple[float, Any]:
     """Median wall clock of several runs; kernel work and patterns that are remembered from run to run are dropped."""
-    from penstock.simulation.cluster import collectives, dealing
+    from penstock.lab.simulation.cluster import collectives, dealing
 
     times = []
     for _ in range(runs):

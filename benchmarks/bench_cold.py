@@ -28,11 +28,11 @@ from typing import Any
 
 import numpy as np
 
-from penstock.measure.bench import timing
-from penstock.measure.bench.spec import parse_suite, plan
-from penstock.measure.bench.store import ROTATION_STEP, StoredSet
-from penstock.openfhe.evaluator import set_threads
-from penstock.params.ckks import CkksParameters
+from penstock.lab.measure.bench import timing
+from penstock.lab.measure.bench.spec import parse_suite, plan
+from penstock.lab.measure.bench.store import ROTATION_STEP, StoredSet
+from penstock.program.openfhe.evaluator import set_threads
+from penstock.scheme.params.ckks import CkksParameters
 
 SIZES = ((2**12, 11), (2**12, 5), (2**14, 11), (2**14, 5))
 """Ring dimensions, and limbs left."""

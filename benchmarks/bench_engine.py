@@ -32,11 +32,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.simulation.accesses import Accesses
-from penstock.simulation.caches import POLICIES, SizedCache
-from penstock.simulation.memory.hierarchy import Mode, Pace, Prefetch, Rates, Replay, play_many, replay
-from penstock.simulation.memory.levels import Hierarchy, Level
-from penstock.simulation.memory.levels_replay import replay_levels
+from penstock.lab.simulation.memory.levels import Hierarchy, Level
+from penstock.lab.simulation.memory.levels_replay import replay_levels
+from penstock.scheme.play.accesses import Accesses
+from penstock.scheme.play.caches import POLICIES, SizedCache
+from penstock.scheme.play.hierarchy import Mode, Pace, Prefetch, Rates, Replay, play_many, replay
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from twins import engine as oracle

@@ -30,10 +30,10 @@ from typing import Any
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
-from penstock.explorer.library import Library
-from penstock.explorer.serve import bound, serve
-from penstock.explorer.state import State
-from penstock.machines import tier_names
+from penstock.front.explorer.library import Library
+from penstock.front.explorer.serve import bound, serve
+from penstock.front.explorer.state import State
+from penstock.scheme.machines import tier_names
 
 ANSWER_BOUND_S = 0.050
 """95th percentile of answers."""

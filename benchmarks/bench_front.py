@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable
 
 import penstock as ps
-from penstock.machines import load_machine, load_tiers
-from penstock.prediction.prediction import predict
-from penstock.running.counting import count_workload
-from penstock.running.trace import trace_workload
-from penstock.simulation.play import answers
-from penstock.simulation.question import asked
+from penstock.lab.prediction.prediction import predict
+from penstock.lab.simulation.play import answers
+from penstock.lab.simulation.question import asked
+from penstock.program.running.counting import count_workload
+from penstock.program.running.trace import trace_workload
+from penstock.scheme.machines import load_machine, load_tiers
 
 ROUNDS = 31
 MOST = 1.02

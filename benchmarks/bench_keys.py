@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from penstock.native.bench import KeyBench, bench_keys
-from penstock.params import catalogue
+from penstock.lab.measure.key_bench import KeyBench, bench_keys
+from penstock.scheme.params import catalogue
 
 MEMORY_SPEEDUP = 3.5
 DISK_LIMIT = 1.2

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock import _engine
-from penstock.openfhe.evaluator import load_openfhe, set_threads
+from penstock.program.openfhe.evaluator import load_openfhe, set_threads
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from engine_calls import Calls

@@ -27,13 +27,13 @@ from typing import Any
 
 import numpy as np
 
-from penstock.native.prepared import KeyPlace
-from penstock.native.reading import prepared_native
-from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters
-from penstock.running.openfhe import prepared_openfhe
-from penstock.units import parse_bytes
-from penstock.workloads import bootstrapping
+from penstock.base.units import parse_bytes
+from penstock.program.running.openfhe import prepared_openfhe
+from penstock.program.workloads import bootstrapping
+from penstock.runtime.native.prepared import KeyPlace
+from penstock.runtime.native.reading import prepared_native
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import CkksParameters
 
 SPEEDUP = 3.5
 PEAK_BYTES = 2e9

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from penstock import _engine
-from penstock.openfhe.evaluator import load_openfhe
+from penstock.program.openfhe.evaluator import load_openfhe
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from native_pair import STEPS, Pair, Set

@@ -25,16 +25,16 @@ from typing import Any
 
 import numpy as np
 
-from penstock.native.memory import peak_resident_bytes
-from penstock.native.prepared import ClientPlace, KeyPlace, NativeRun
-from penstock.native.reading import prepared_native, record_native
-from penstock.params import catalogue
-from penstock.running.clear import run_clear
-from penstock.running.openfhe import record_openfhe
-from penstock.running.reading import Run
-from penstock.traces.schema import Trace
-from penstock.units import parse_bytes
-from penstock.workloads import resnet20
+from penstock.base.units import parse_bytes
+from penstock.program.running.clear import run_clear
+from penstock.program.running.openfhe import record_openfhe
+from penstock.program.running.reading import Run
+from penstock.program.workloads import resnet20
+from penstock.runtime.native.memory import peak_resident_bytes
+from penstock.runtime.native.prepared import ClientPlace, KeyPlace, NativeRun
+from penstock.runtime.native.reading import prepared_native, record_native
+from penstock.scheme.params import catalogue
+from penstock.scheme.traces.schema import Trace
 
 SPEEDUP = 4.0
 WALL_S = 120.0

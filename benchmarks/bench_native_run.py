@@ -16,7 +16,7 @@ import subprocess
 import sys
 from typing import Any
 
-from penstock.running.reading import resolve
+from penstock.program.running.reading import resolve
 
 SPEEDUP = 2.5
 MEMORY_SHARE = 0.25
@@ -29,7 +29,7 @@ def measured(options: argparse.Namespace, *reading: str) -> dict[str, Any]:
     command = [
         sys.executable,
         "-c",
-        "import sys; from penstock.cli.main import main; sys.exit(main())",
+        "import sys; from penstock.front.cli.main import main; sys.exit(main())",
         "run",
         options.workload,
         "--size",

@@ -28,16 +28,20 @@ from typing import Any
 import numpy as np
 
 from node_forecast import NodeForecast, NodeProcessor
-from penstock import _engine, workloads
-from penstock.fit.fit import fit_machine, trace_measurements
-from penstock.keystore import KeyCache, KeyStore, parameter_digest
-from penstock.machines.schema import Machine
-from penstock.native.ends import PreparedEnds
-from penstock.native.engine import Engine, EngineHere, make_context
-from penstock.native.evaluator import NativeEvaluator
-from penstock.native.keys import KeyTraffic
-from penstock.running.reading import describe
-from penstock.running.trace import trace_workload
+from penstock import _engine
+from penstock.base.units import parse_rate
+from penstock.lab.fit.fit import fit_machine, trace_measurements
+from penstock.lab.instorage.near_data import near_data
+from penstock.program import workloads
+from penstock.program.running.reading import describe
+from penstock.program.running.trace import trace_workload
+from penstock.runtime.keystore import KeyCache, KeyStore, parameter_digest
+from penstock.runtime.native.ends import PreparedEnds
+from penstock.runtime.native.engine import Engine, EngineHere, make_context
+from penstock.runtime.native.evaluator import NativeEvaluator
+from penstock.runtime.native.keys import KeyTraffic
+from penstock.scheme.machines.schema import Machine
+from penstock.scheme.traces.schema import Trace
 from penstock.service.near.frames import Kind
 from penstock.service.near.link import Link
 from penstock.service.near.remote import NodeEngine, PulledKeys, RemoteNode
@@ -45,9 +49,6 @@ from penstock.service.near.tokens import token_of
 from penstock.service.near.words import ciphertext_of, header_of, rows_of
 from penstock.service.owners import Owners, PreparedJob
 from penstock.service.tenants import Job
-from penstock.simulation.instorage.near_data import near_data
-from penstock.traces.schema import Trace
-from penstock.units import parse_rate
 
 SECRET = os.urandom(16).hex()
 TENANT = "tenant-0"
@@ -160,7 +161,7 @@ def serving(folder: Path, params: str, path: str, link: str | None) -> Iterator[
         command = [
             sys.executable,
             "-c",
-            "import sys; from penstock.cli.main import main; sys.exit(main())",
+            "import sys; from penstock.front.cli.main import main; sys.exit(main())",
             "keys",
             "node",
             "-q",

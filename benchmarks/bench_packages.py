@@ -25,17 +25,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from penstock.native.prepared import ClientPlace, KeyPlace, Prepared
-from penstock.native.whole import compile_whole, run_whole
-from penstock.package.capture import capture
-from penstock.package.content import ConstantsInMemory
-from penstock.package.file import PackageFile, open_package
-from penstock.package.replay import run_package
-from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters
-from penstock.running.packaging import package_workload
-from penstock.running.reading import describe, resolve
-from penstock.running.trace import trace_workload
+from penstock.program.package.capture import capture
+from penstock.program.package.content import ConstantsInMemory
+from penstock.program.package.file import PackageFile, open_package
+from penstock.program.package.replay import run_package
+from penstock.program.running.packaging import package_workload
+from penstock.program.running.reading import describe, resolve
+from penstock.program.running.trace import trace_workload
+from penstock.runtime.native.prepared import ClientPlace, KeyPlace, Prepared
+from penstock.runtime.native.whole import compile_whole, run_whole
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import CkksParameters
 
 LARGE = (("cnn", "full"), ("matrix-multiplication", "d8"), ("logistic-function", "full"))
 SMALL = (("cnn", "ci"), ("matrix-multiplication", "ci"), ("logistic-regression", "ci"), ("logistic-function", "ci"))
@@ -108,7 +108,7 @@ class Listening:
 
 def encrypted(workload: Any, data: Any, size: Any, params: CkksParameters) -> list[Any]:
     """The vectors that a program encrypts, in order."""
-    from penstock.program.clear import ClearEvaluator
+    from penstock.program.evaluator.clear import ClearEvaluator
 
     ev = Listening(ClearEvaluator(params))
     workload.program(ev, data, size)

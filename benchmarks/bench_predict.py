@@ -22,14 +22,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from penstock.machines import load_machine
-from penstock.params import catalogue
-from penstock.params.rlwe import KeyForm
-from penstock.prediction.prediction import predict
-from penstock.prediction.whatif import Axes, Workload, what_if
-from penstock.running import trace_workload
-from penstock.running.counting import count_workload
-from penstock.simulation.price import price_trace
+from penstock.lab.prediction.prediction import predict
+from penstock.lab.prediction.whatif import Axes, Workload, what_if
+from penstock.program.running import trace_workload
+from penstock.program.running.counting import count_workload
+from penstock.scheme.machines import load_machine
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.rlwe import KeyForm
+from penstock.scheme.play.price import price_trace
 
 PROGRAMS = (("resnet20", None, "full"), ("resnet20-multiplexed", "sharp", None), ("logistic-regression", "sharp", None))
 TARGETS_S = {
@@ -74,7 +74,7 @@ def measure_command(name: str, params: str | None, size: str | None, runs: int) 
     words = ["predict", "run", name, "--machine", "sharp", "--format", "json"]
     words += ["--params", params] if params else []
     words += ["--size", size] if size else []
-    program = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())", *words]
+    program = [sys.executable, "-c", "import sys; from penstock.front.cli.main import main; sys.exit(main())", *words]
     taken = [timed(lambda: subprocess.run(program, check=True, capture_output=True))[0] for _ in range(runs)]
     return {
         "what": f"command, {name}",

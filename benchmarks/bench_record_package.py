@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from penstock.openfhe.evaluator import load_openfhe, set_threads
-from penstock.openfhe.recorder.behind import Behind
-from penstock.openfhe.recorder.tap import TAP
-from penstock.package.file import PackageFile
+from penstock.program.openfhe.evaluator import load_openfhe, set_threads
+from penstock.program.openfhe.recorder.behind import Behind
+from penstock.program.openfhe.recorder.tap import TAP
+from penstock.program.package.file import PackageFile
 
 
 def context(log_ring_dim: int, depth: int) -> tuple[Any, Any]:

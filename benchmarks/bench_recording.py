@@ -14,13 +14,13 @@ import statistics
 import time
 from typing import Any
 
-from penstock import workloads
-from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator, needed_keys, set_threads
-from penstock.operations import OpKind
-from penstock.params import catalogue
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.running.trace import trace_workload
-from penstock.traces.builder import TraceBuilder
+from penstock.program import workloads
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.program.openfhe.evaluator import OpenFheContext, OpenFheEvaluator, needed_keys, set_threads
+from penstock.program.running.trace import trace_workload
+from penstock.scheme.operations import OpKind
+from penstock.scheme.params import catalogue
+from penstock.scheme.traces.builder import TraceBuilder
 
 
 class DiscardingBuilder(TraceBuilder):

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from penstock import workloads
-from penstock.params import catalogue
-from penstock.running.clear import run_clear
-from penstock.running.openfhe import prepared_openfhe
+from penstock.program import workloads
+from penstock.program.running.clear import run_clear
+from penstock.program.running.openfhe import prepared_openfhe
+from penstock.scheme.params import catalogue
 
 NAME = "resnet20"
 SHARE = 0.95

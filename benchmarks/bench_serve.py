@@ -36,16 +36,16 @@ from typing import Any
 import numpy as np
 
 from drawn_jobs import draw
-from penstock.client.pair import KeyPair
-from penstock.keystore import KeyStore, parameter_digest
-from penstock.package.content import Package
-from penstock.package.file import write_package
-from penstock.params.ckks import CkksParameters
-from penstock.params.spec import CkksSpec
+from penstock.base.system.files import write_atomic
+from penstock.program.package.content import Package
+from penstock.program.package.file import write_package
+from penstock.runtime.client.pair import KeyPair
+from penstock.runtime.keystore import KeyStore, parameter_digest
+from penstock.scheme.params.ckks import CkksParameters
+from penstock.scheme.params.spec import CkksSpec
 from penstock.service.http.state import State
 from penstock.service.http.uploads import Files
 from penstock.service.work.simulated import Arrival
-from penstock.system.files import write_atomic
 from serving import Caller, Often, Refused, Results, Server, progress, rotations, served
 
 ORDERS = {

@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 
 from bench_serve_worker import computing
-from penstock.keystore import KeyStore
-from penstock.native.client import open_client
-from penstock.native.store import add_missing_keys
-from penstock.package.content import Package
-from penstock.package.file import write_package
-from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters
+from penstock.program.package.content import Package
+from penstock.program.package.file import write_package
+from penstock.runtime.keystore import KeyStore
+from penstock.runtime.native.client import open_client
+from penstock.runtime.native.store import add_missing_keys
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import CkksParameters
 from penstock.service.work.messages import JobSpec
 from serving import Caller, Results, rotations, served
 

@@ -21,12 +21,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from penstock.client.journal import Journal
-from penstock.client.pair import KeyPair
-from penstock.client.uploads import PIECE_BYTES, Uploads, digest_of
-from penstock.package.file import write_package
-from penstock.params import catalogue
-from penstock.system.web import Token, Web
+from penstock.base.system.web import Token, Web
+from penstock.program.package.file import write_package
+from penstock.runtime.client.journal import Journal
+from penstock.runtime.client.pair import KeyPair
+from penstock.runtime.client.uploads import PIECE_BYTES, Uploads, digest_of
+from penstock.scheme.params import catalogue
 from serving import Results, Server, progress, rotations, served
 
 SHARE, MORE_BYTES = 0.8, 64 * 10**6

@@ -18,17 +18,17 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.keystore import KeyStore
-from penstock.native.client import open_client
-from penstock.native.compute import WholeOptions, compute_compiled
-from penstock.native.engine import make_context
-from penstock.native.keys import KeysHeld
-from penstock.native.store import add_missing_keys
-from penstock.package.builder import PackageBuilder
-from penstock.package.content import ConstantsInMemory, Input, Output, Package, Verb
-from penstock.package.file import write_package
-from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters
+from penstock.program.package.builder import PackageBuilder
+from penstock.program.package.content import ConstantsInMemory, Input, Output, Package, Verb
+from penstock.program.package.file import write_package
+from penstock.runtime.keystore import KeyStore
+from penstock.runtime.native.client import open_client
+from penstock.runtime.native.compute import WholeOptions, compute_compiled
+from penstock.runtime.native.engine import make_context
+from penstock.runtime.native.keys import KeysHeld
+from penstock.runtime.native.store import add_missing_keys
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import CkksParameters
 from penstock.service.work.messages import JobFigures, JobSpec, WorkerSettings
 from penstock.service.work.pool import WorkerPool
 from penstock.service.work.programs import compile_planned, plan_program

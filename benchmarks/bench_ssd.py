@@ -15,10 +15,10 @@ import resource
 from collections.abc import Callable
 from functools import partial
 
-from penstock.machines.drives import Drive, load_drive
-from penstock.simulation.drive.scan import ScanResult, scan_drive
-from penstock.simulation.drive.spec import Aggregator, Consumer, Engine, Host, HostConsumer, Pattern, Scan
-from penstock.units import parse_bytes
+from penstock.base.units import parse_bytes
+from penstock.lab.instorage.flash.scan import ScanResult, scan_drive
+from penstock.lab.instorage.flash.spec import Aggregator, Consumer, Engine, Host, HostConsumer, Pattern, Scan
+from penstock.scheme.machines.drives import Drive, load_drive
 
 TARGET_PAGES_PER_S = 5e6
 TARGET_EVENTS_S, TARGET_JUMP_S, TARGET_BYTES = 2.0, 0.05, 200e6

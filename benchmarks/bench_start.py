@@ -18,7 +18,7 @@ import statistics
 import subprocess
 import sys
 
-COMMAND = "import sys; from penstock.cli.main import main; sys.exit(main())"
+COMMAND = "import sys; from penstock.front.cli.main import main; sys.exit(main())"
 COMPLETING = {
     "_PENSTOCK_COMPLETE": "bash_complete", "COMP_WORDS": "penstock simulate inner-product --machine ", "COMP_CWORD": "4"
 }  # fmt: skip

@@ -14,12 +14,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from penstock.runs.folder import RunFolder
-from penstock.sweeps.local import available_cores
-from penstock.sweeps.plan import plan
-from penstock.sweeps.run import config_of, run_sweep
-from penstock.sweeps.spec import parse_sweep
-from penstock.sweeps.store import read_results
+from penstock.base.runs.folder import RunFolder
+from penstock.lab.sweeps.local import available_cores
+from penstock.lab.sweeps.plan import plan
+from penstock.lab.sweeps.run import config_of, run_sweep
+from penstock.lab.sweeps.spec import parse_sweep
+from penstock.lab.sweeps.store import read_results
 
 BOUND_S = 120.0
 SWEEP = """

@@ -26,10 +26,10 @@ from typing import Any
 
 import numpy as np
 
-from penstock.hall.queueing import Ended, QueueRun, all_key_bytes, order_of
-from penstock.keystore import KeyStore
-from penstock.native.play import ReadRates
-from penstock.native.reads import Beside, KeyReads, ReaderBeside, bytes_per_s, rates_of, timed_reads
+from penstock.front.hall.queueing import Ended, QueueRun, all_key_bytes, order_of
+from penstock.runtime.keystore import KeyStore
+from penstock.runtime.native.play import ReadRates
+from penstock.runtime.native.reads import Beside, KeyReads, ReaderBeside, bytes_per_s, rates_of, timed_reads
 from penstock.service.owners import Owners, PreparedJob
 from penstock.service.tenants import parse_jobs
 from penstock.service.work.messages import WorkerSettings

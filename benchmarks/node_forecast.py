@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.machines.schema import Cost, Machine
-from penstock.params.ckks import CkksParameters
-from penstock.simulation.instorage.near_data import NearData
-from penstock.work.kernel_work import KernelWork
+from penstock.lab.instorage.near_data import NearData
+from penstock.scheme.machines.schema import Cost, Machine
+from penstock.scheme.params.ckks import CkksParameters
+from penstock.scheme.work.kernel_work import KernelWork
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,9 +38,9 @@ Call = Callable[[], Any]
 def make_inputs(folder: Path) -> None:
     """Write a trace, two ciphertexts and their keys: OpenFHE's bytes, and segments of a key store."""
     from bench_engine import Zipf
-    from penstock.client.pair import KeyPair
-    from penstock.operations import rotation_key
-    from penstock.params import catalogue
+    from penstock.runtime.client.pair import KeyPair
+    from penstock.scheme.operations import rotation_key
+    from penstock.scheme.params import catalogue
 
     params = catalogue.get(SET)
     np.save(folder / "objects.npy", Zipf.draw(ACCESSES, OBJECTS, 0.8, 0.1, 1).objects)
@@ -59,9 +59,9 @@ def make_inputs(folder: Path) -> None:
 
 def simulation(policy: str, inputs: Path, _scratch: Path) -> Call:
     """Play a Zipf trace, one access an operation, through a cache of a tenth of its objects."""
-    from penstock.simulation.accesses import Accesses
-    from penstock.simulation.caches import SizedCache
-    from penstock.simulation.memory.hierarchy import replay
+    from penstock.scheme.play.accesses import Accesses
+    from penstock.scheme.play.caches import SizedCache
+    from penstock.scheme.play.hierarchy import replay
 
     objects = np.load(inputs / "objects.npy")
     accesses = Accesses.one_each(objects, np.full(len(objects), OBJECT_BYTES))
@@ -85,8 +85,8 @@ class Evaluator:
     def load(cls, inputs: Path) -> Evaluator:
         sys.path.insert(1, str(Path(__file__).parents[1] / "tests"))
         from engine_calls import Calls
-        from penstock.native.engine import make_context
-        from penstock.params import catalogue
+        from penstock.runtime.native.engine import make_context
+        from penstock.scheme.params import catalogue
 
         params = catalogue.get(SET)
         context = make_context(params, threads=1)
@@ -134,8 +134,8 @@ def linear_transform(inputs: Path, _scratch: Path) -> Call:
 
 def store_read(form: str, inputs: Path, scratch: Path) -> Call:
     """Read keys from a store that has no room for two of them: hash each row, and expand seeds."""
-    from penstock.keystore import KeyCache, KeyStore, parameter_digest
-    from penstock.params import catalogue
+    from penstock.runtime.keystore import KeyCache, KeyStore, parameter_digest
+    from penstock.scheme.params import catalogue
 
     params, store = catalogue.get(SET), KeyStore(scratch / "keys", direct=False)
     names = [store.import_segment(inputs / f"{step}.{form}", tenant=TENANT).name.key for step in STEPS[:2]]

@@ -16,10 +16,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from penstock.package.builder import PackageBuilder
-from penstock.package.content import ConstantsInMemory, Input, Output, Package, Verb
-from penstock.params.ckks import CkksParameters
-from penstock.system.files import write_atomic
+from penstock.base.system.files import write_atomic
+from penstock.program.package.builder import PackageBuilder
+from penstock.program.package.content import ConstantsInMemory, Input, Output, Package, Verb
+from penstock.scheme.params.ckks import CkksParameters
 
 START_S = 120.0
 HOST = "127.0.0.1"
@@ -94,7 +94,7 @@ class Server:
         folder.mkdir(parents=True, exist_ok=True)
         config = folder / "serve.toml"
         config.write_text(f'folder = "state"\nlisten = "{HOST}:0"\nadmin = "{HOST}:0"\n{settings}')
-        command = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())"]
+        command = [sys.executable, "-c", "import sys; from penstock.front.cli.main import main; sys.exit(main())"]
         with (folder / "serve.err").open("ab") as errors:
             self.process = subprocess.Popen(
                 [*command, "serve", "--config", str(config), "--log", str(folder / "serve.log")],

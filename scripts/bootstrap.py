@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 SUPPORTED = ((3, 10), (3, 11), (3, 12), (3, 13))
-"""CPython versions that penstock runs on; OpenFHE's wheels exist for some of them (penstock.system.probe.WHEELS)."""
+"""CPython versions that penstock runs on; OpenFHE has wheels for some of them (penstock.base.system.probe.WHEELS)."""
 CLIENT = ROOT / "crates/penstock-client-py"
 """The project of the client's extension module: a distribution of its own, which nothing that serves needs."""
 PACKAGES_LOCK = ROOT / "requirements/dev.txt"
@@ -35,7 +35,7 @@ MIN_RUST = (1, 89)
 """AVX-512 intrinsics are stable from this version on."""
 RUST_LINE = "curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh    (or, where rustup is: rustup update)"
 
-_spec = importlib.util.spec_from_file_location("penstock_probe", ROOT / "src/penstock/system/probe.py")
+_spec = importlib.util.spec_from_file_location("penstock_probe", ROOT / "src/penstock/base/system/probe.py")
 assert _spec is not None
 assert _spec.loader is not None
 probe: Any = importlib.util.module_from_spec(_spec)

@@ -1,4 +1,4 @@
-"""Writes `src/penstock/cli/commands.json`, from which shells complete words: what each command takes.
+"""Writes `src/penstock/front/cli/commands.json`, from which shells complete words: what each command takes.
 
 With `--check` it writes nothing, and exits with 1 where the file is not what the commands say.
 """
@@ -12,11 +12,11 @@ from typing import Any
 
 import click
 
-from penstock import workloads
-from penstock.cli.completion import INDEX
-from penstock.cli.lazy import LazyGroup
-from penstock.cli.main import cli
-from penstock.simulation.words import OPTIONS, Word
+from penstock.front.cli.completion import INDEX
+from penstock.front.cli.lazy import LazyGroup
+from penstock.front.cli.main import cli
+from penstock.lab.simulation.words import OPTIONS, Word
+from penstock.program import workloads
 
 KINDS = {
     "--params": "params", "--drive": "drive", "--architecture": "architecture", "--size": "size",
@@ -34,10 +34,10 @@ ARGUMENTS = {
 def choices() -> dict[str, Any]:
     """Options without a type that names their values: these, or with ',' first several with commas; '*.py': files
     too."""
-    from penstock.explorer.views import VIEWS
-    from penstock.rewriting import PASSES
-    from penstock.simulation.instorage.policies import HOST_POLICIES
-    from penstock.system.doctor import CHECKS
+    from penstock.base.system.doctor import CHECKS
+    from penstock.front.explorer.views import VIEWS
+    from penstock.lab.instorage.policies import HOST_POLICIES
+    from penstock.lab.rewriting import PASSES
 
     return {
         **{OPTIONS(word.name): completed(word) for word in OPTIONS.taken() if word.registry or word.completes},
@@ -67,7 +67,7 @@ def walk(command: click.Command, words: str = "", help: str = "") -> Iterator[tu
 
 
 def takes(parameter: click.Parameter, words: str, known: dict[str, Any]) -> Any:
-    """What a parameter takes: `flag`, `file`, `dir`, a kind of `penstock.cli.completion`, choices, or any text."""
+    """What a parameter takes: `flag`, `file`, `dir`, a kind of `front/cli/completion.py`, choices, or any text."""
     name = parameter.opts[0]
     if isinstance(parameter, click.Option) and (parameter.is_flag or parameter.count):
         return "flag"

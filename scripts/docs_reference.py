@@ -41,7 +41,7 @@ def pages() -> dict[str, str]:
 
 def commands() -> Iterator[tuple[tuple[str, ...], click.Command, click.Context]]:
     """Every command with its words, groups before what they hold."""
-    from penstock.cli.main import cli
+    from penstock.front.cli.main import cli
 
     def walk(words: tuple[str, ...], command: click.Command, above: click.Context | None) -> Iterator[Any]:
         context = click.Context(command, info_name=words[-1], parent=above)
@@ -142,7 +142,7 @@ def internals() -> str:
 
 def _returned(function: Any) -> set[type]:
     """The class that a function returns, where it is a result, with the results that it is made of."""
-    from penstock.hall.result import Result
+    from penstock.front.hall.result import Result
 
     found = typing.get_type_hints(function).get("return")
     return {each for each in inspect.getmro(found) if issubclass(each, Result)} if isinstance(found, type) else set()
@@ -166,10 +166,16 @@ def _described(members: Iterable[tuple[str, Any]], level: int = 3) -> list[str]:
 
 
 def rooms() -> list[str]:
-    """Folders of the package, each a room of docs/house.md."""
+    """The wings of docs/house.md, then their rooms."""
     import penstock
 
-    return sorted(each.name for each in pkgutil.iter_modules(penstock.__path__) if each.ispkg)
+    wings = [wing.name for wing in pkgutil.iter_modules(penstock.__path__) if wing.ispkg]
+    return wings + [
+        f"{wing}.{found.name}"
+        for wing in wings
+        for found in pkgutil.iter_modules(importlib.import_module(f"penstock.{wing}").__path__)
+        if found.ispkg
+    ]
 
 
 def room(name: str) -> str:
@@ -187,7 +193,11 @@ def room(name: str) -> str:
 def _modules(package: str) -> Iterator[ModuleType]:
     root = importlib.import_module(package)
     yield root
-    for found in sorted(pkgutil.walk_packages(root.__path__, f"{package}."), key=lambda each: each.name):
+    is_wing = package.count(".") == 1
+    below = pkgutil.iter_modules if is_wing else pkgutil.walk_packages
+    for found in sorted(below(root.__path__, f"{package}."), key=lambda each: each.name):
+        if is_wing and found.ispkg:
+            continue  # a room with a page of its own
         # A worker runs as it is imported.
         if not any(word.startswith("_") or word == "client_worker" for word in found.name.split(".")):
             try:
@@ -227,11 +237,11 @@ def catalogue() -> str:
         ("Workloads", ("workloads",)),
     ):
         parts += [f"## {title}", "", f"`penstock {' '.join(words)}`", "", *_rows(_printed(*words))]
-    from penstock.simulation.engine import _engine
+    from penstock.scheme.play.engine import _engine
 
     parts += ["## Replacement policies", "", "`--policy NAME`", ""]
     parts += _table(("name", "what it does"), [(_code(each.name), each.summary) for each in _engine.policies()])
-    from penstock.simulation.words import FRONTS, WORDS, Spelling
+    from penstock.lab.simulation.words import FRONTS, WORDS, Spelling
 
     parts += ["## Words of a question", "", "A dash: refused there, with the reason in the error.", ""]
     rows = [
@@ -239,7 +249,7 @@ def catalogue() -> str:
         for word in WORDS.values()
     ]
     parts += _table((*FRONTS.values(), "meaning"), rows)
-    from penstock.operations import TRAITS
+    from penstock.scheme.operations import TRAITS
 
     parts += ["## Kinds of operations", ""]
     rows = [(_code(kind.value), traits.description, _code(traits.key or "")) for kind, traits in TRAITS.items()]
@@ -251,7 +261,7 @@ def _printed(*words: str) -> list[dict[str, Any]]:
     """The rows that a command prints as JSON."""
     import json
 
-    from penstock.cli.main import main
+    from penstock.front.cli.main import main
 
     out = io.StringIO()
     with redirect_stdout(out):

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs SimGrid where it may; elsewhere says how to get it. Done when an interpreter imports it.
-worker=$(dirname -- "$0")/../src/penstock/simulation/cluster/simgrid_worker.py
+worker=$(dirname -- "$0")/../src/penstock/lab/simulation/cluster/simgrid_worker.py
 
 found() {
     for python in "${PENSTOCK_SIMGRID_PYTHON:-/usr/bin/python3}" python3; do

@@ -11,8 +11,8 @@ import json
 import sys
 from pathlib import Path
 
-from penstock.system.drawing import Axis, Figure, Panel, Series, write_figure, written
-from penstock.system.palette import NAMES
+from penstock.base.system.drawing import Axis, Figure, Panel, Series, write_figure, written
+from penstock.base.system.palette import NAMES
 
 PATH = Path(__file__).parents[1] / "docs" / "images" / "similarity.svg"
 BYTES = ("keys", "database", "result")

@@ -20,10 +20,10 @@ import numpy as np
 import torch  # type: ignore[import-not-found,unused-ignore]
 from torch import nn  # type: ignore[import-not-found,unused-ignore]
 
-from penstock.workloads import cnn, resnet20
-from penstock.workloads.parts import networks
+from penstock.program.workloads import cnn, resnet20
+from penstock.program.workloads.parts import networks
 
-WEIGHTS = Path(__file__).resolve().parent.parent / "src" / "penstock" / "workloads" / "parts" / "weights"
+WEIGHTS = Path(__file__).resolve().parent.parent / "src" / "penstock" / "program" / "workloads" / "parts" / "weights"
 EPOCHS = {"resnet20-ci": 20, "resnet20-full": 8, "cnn-ci": 40, "cnn-full": 12}
 BATCH = 32
 

@@ -25,7 +25,7 @@ STUDIES = {
     "cryptoracle": ("CryptOracle: operation counts of OpenFHE workloads", "cryptoracle.md"),
 }
 COLUMNS = (("calibrated", "error_calibrated"), ("first principles", "error_first_principles"))
-CLI = "import sys; from penstock.cli.main import main; sys.exit(main())"
+CLI = "import sys; from penstock.front.cli.main import main; sys.exit(main())"
 Row = Mapping[str, Any]
 
 HEAD = """# Validation

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from penstock.measure.bench import timing
-from penstock.measure.bench.catalogue import PRIMITIVES
-from penstock.measure.bench.results import dimensions, table_of, timed
-from penstock.measure.bench.spec import BenchPoint, parse_suite, plan
-from penstock.runs.folder import RunFolder
-from penstock.system import parquet
+from penstock.base.runs.folder import RunFolder
+from penstock.base.system import parquet
+from penstock.lab.measure.bench import timing
+from penstock.lab.measure.bench.catalogue import PRIMITIVES
+from penstock.lab.measure.bench.results import dimensions, table_of, timed
+from penstock.lab.measure.bench.spec import BenchPoint, parse_suite, plan
 
 SWEEP = """
 [timing]

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from penstock.client import KeyPair
-from penstock.openfhe.evaluator import OpenFheContext, load_openfhe
-from penstock.params.ckks import CkksParameters
-from penstock.params.primes import openfhe_primes
+from penstock.program.openfhe.evaluator import OpenFheContext, load_openfhe
+from penstock.runtime.client import KeyPair
+from penstock.scheme.params.ckks import CkksParameters
+from penstock.scheme.params.primes import openfhe_primes
 
 
 class Sides:

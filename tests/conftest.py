@@ -129,7 +129,7 @@ def no_package_holds_its_inputs(request: pytest.FixtureRequest, watch: Any) -> I
 def openfhe():
     """OpenFHE, or a skip that names what is missing."""
     from penstock.errors import CapabilityMissing
-    from penstock.openfhe.evaluator import load_openfhe
+    from penstock.program.openfhe.evaluator import load_openfhe
 
     try:
         return load_openfhe()
@@ -141,7 +141,7 @@ def openfhe():
 def encrypting() -> str:
     """The client library that encrypts unless another is named, or a skip that names what is missing."""
     from penstock.errors import CapabilityMissing
-    from penstock.native.client import chosen_library, require_library
+    from penstock.runtime.native.client import chosen_library, require_library
 
     try:
         require_library("native", None)
@@ -154,7 +154,7 @@ def encrypting() -> str:
 def library(request: pytest.FixtureRequest) -> str:
     """Each client library in turn, or a skip that names what is missing."""
     from penstock.errors import CapabilityMissing
-    from penstock.native.client import LIBRARIES, require_library
+    from penstock.runtime.native.client import LIBRARIES, require_library
 
     if request.param not in LIBRARIES:
         pytest.skip("no such client library")

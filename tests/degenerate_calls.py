@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from penstock.program.circuits.linear import bsgs_diagonals, diagonals_of, linear_transform
-from penstock.program.circuits.sums import fold
+from penstock.program.evaluator.circuits.linear import bsgs_diagonals, diagonals_of, linear_transform
+from penstock.program.evaluator.circuits.sums import fold
 
 VALUES = np.linspace(-1, 1, 64)
 NAN, INF = float("nan"), float("inf")

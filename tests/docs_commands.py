@@ -19,7 +19,7 @@ import pytest
 
 from docs_blocks import ROOT
 from own_process import COMMAND
-from penstock.cli.main import cli, main
+from penstock.front.cli.main import cli, main
 
 IN_PROCESS = (
     "params", "machines", "simulate", "trace", "report", "sweep", "ssd", "workloads", "predict", "reproduce",

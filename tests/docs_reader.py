@@ -20,7 +20,7 @@ from bench_rows import folder_of, points_of, rows_of
 from docs_blocks import ROOT
 from docs_commands import carried_out
 from own_process import COMMAND
-from penstock.cli.main import main
+from penstock.front.cli.main import main
 
 SCRIPT = """
 import argparse
@@ -104,9 +104,9 @@ class Reader:
 
 def context(reader: Reader) -> None:
     """An OpenFHE context `cc` with keys for rotations by 1 and 2, and its `secret_key`."""
-    from penstock.openfhe.evaluator import OpenFheContext, load_openfhe
-    from penstock.openfhe.recorder.context import stop
-    from penstock.params import catalogue
+    from penstock.program.openfhe.evaluator import OpenFheContext, load_openfhe
+    from penstock.program.openfhe.recorder.context import stop
+    from penstock.scheme.params import catalogue
 
     params = catalogue.get("openfhe-bench" if reader.thorough else "insecure-ci")
     made = OpenFheContext.create(params, rotation_steps=(1, 2))
@@ -117,7 +117,7 @@ def context(reader: Reader) -> None:
 
 def stored_keys(reader: Reader) -> None:
     """Tenant alice's keys in the store `keys`; `digest`, and the `trace` of what a program asks for."""
-    from penstock.keystore import KeyStore
+    from penstock.runtime.keystore import KeyStore
 
     reader.has("context")
     cc, secret_key, openfhe = (reader.names[name] for name in ("cc", "secret_key", "openfhe"))
@@ -141,8 +141,8 @@ def key_files(reader: Reader) -> None:
 
 def new_keys(reader: Reader) -> None:
     """A key of tenant carol in the store `keys`, and `new.pkey`, the same key of a new pair of hers."""
-    from penstock.client import KeyPair
-    from penstock.params import catalogue
+    from penstock.runtime.client import KeyPair
+    from penstock.scheme.params import catalogue
 
     params = catalogue.get("openfhe-bench" if reader.thorough else "insecure-ci")
     for name in ("old", "new"):
@@ -152,9 +152,9 @@ def new_keys(reader: Reader) -> None:
 
 def node(reader: Reader) -> None:
     """A key node at `node.sock` with alice's keys; her `inputs` of an inner product, and `params`, `context`, `tag`."""
-    from penstock.keystore import KeyStore, parameter_digest
-    from penstock.native.engine import make_context
-    from penstock.running.reading import resolve
+    from penstock.program.running.reading import resolve
+    from penstock.runtime.keystore import KeyStore, parameter_digest
+    from penstock.runtime.native.engine import make_context
     from penstock.service.near.node import KeyNode, NodeOptions
     from penstock.service.near.tokens import read_secret, token_of
     from penstock.service.owners import Owners
@@ -223,8 +223,8 @@ def secret(reader: Reader) -> None:
 def fit_run(reader: Reader) -> None:
     """A finished run of the suite `fit`, on an imagined CPU."""
     from imagined_cpu import true_seconds
-    from penstock.fit.measurements import primitive_shape
-    from penstock.measure.bench.catalogue import PRIMITIVES
+    from penstock.lab.fit.measurements import primitive_shape
+    from penstock.lab.measure.bench.catalogue import PRIMITIVES
 
     def seconds(point: Any, run: int) -> float:
         kind = PRIMITIVES[point.item].kind

@@ -30,7 +30,7 @@ class Calls:
         return self.context.perform("weighted_sums", list(_flat(terms)), argument=len(terms), vectors=plains)
 
     def _work(self, name: str) -> Callable[..., Any]:
-        from penstock.operations import operations
+        from penstock.scheme.operations import operations
 
         def call(*given: Any) -> Any:
             flat = list(_flat(given))

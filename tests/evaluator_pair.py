@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from penstock.native.ends import Encrypted
-from penstock.native.engine import EngineHere, make_context
-from penstock.native.evaluator import NativeEvaluator
-from penstock.native.keys import KeysInMemory
-from penstock.native.openfhe_client import OpenFheClient, make_keys
-from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator, load_openfhe
-from penstock.openfhe.stored import ciphertext_bytes, library_ciphertext
-from penstock.operations import CONJ_KEY, RELIN_KEY
-from penstock.params.ckks import CkksParameters
-from penstock.program.call import Cipher, Executed
+from penstock.program.evaluator.call import Cipher, Executed
+from penstock.program.openfhe.evaluator import OpenFheContext, OpenFheEvaluator, load_openfhe
+from penstock.program.openfhe.stored import ciphertext_bytes, library_ciphertext
+from penstock.runtime.native.ends import Encrypted
+from penstock.runtime.native.engine import EngineHere, make_context
+from penstock.runtime.native.evaluator import NativeEvaluator
+from penstock.runtime.native.keys import KeysInMemory
+from penstock.runtime.native.openfhe_client import OpenFheClient, make_keys
+from penstock.scheme.operations import CONJ_KEY, RELIN_KEY
+from penstock.scheme.params.ckks import CkksParameters
 
 
 class _KeepingClient(OpenFheClient):

@@ -11,14 +11,14 @@ from pathlib import Path
 from bench_rows import SWEEP as BENCH
 from bench_rows import folder_of, points_of, rows_of
 from fake_run import write_fake_run
-from penstock.explorer.library import Library
-from penstock.explorer.live import Live
-from penstock.explorer.serve import bound, serve
-from penstock.explorer.state import State
-from penstock.runs.folder import RunFolder
-from penstock.sweeps.plan import plan
-from penstock.sweeps.run import config_of, run_sweep
-from penstock.sweeps.spec import parse_sweep
+from penstock.base.runs.folder import RunFolder
+from penstock.front.explorer.library import Library
+from penstock.front.explorer.live import Live
+from penstock.front.explorer.serve import bound, serve
+from penstock.front.explorer.state import State
+from penstock.lab.sweeps.plan import plan
+from penstock.lab.sweeps.run import config_of, run_sweep
+from penstock.lab.sweeps.spec import parse_sweep
 
 EVIL_RUN = "run&amp;<b onmouseover=alert(1)>x"
 SMALL = State(workload="bootstrapping")

@@ -11,10 +11,10 @@ import sys
 import threading
 from pathlib import Path
 
+from penstock.base.system.files import write_atomic
 from penstock.service.http.jobs import Jobs
 from penstock.service.work.messages import JobFigures, JobSpec, Refused
 from penstock.service.work.record import Record
-from penstock.system.files import write_atomic
 
 FIGURES = JobFigures(queue_s=0.0, key_wait_s=0.0, compute_s=0.001, read_bytes=7, hits=1, misses=2, peak_bytes=9)
 

@@ -8,13 +8,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from penstock.operations import RELIN_KEY, OpKind, rotation_key
-from penstock.params.ckks import CkksParameters, Scaling
-from penstock.params.rlwe import KeyForm
-from penstock.runs.folder import RunFolder
-from penstock.traces.builder import TraceBuilder
-from penstock.traces.io import write_trace
-from penstock.traces.schema import Trace, TraceMeta
+from penstock.base.runs.folder import RunFolder
+from penstock.scheme.operations import RELIN_KEY, OpKind, rotation_key
+from penstock.scheme.params.ckks import CkksParameters, Scaling
+from penstock.scheme.params.rlwe import KeyForm
+from penstock.scheme.traces.builder import TraceBuilder
+from penstock.scheme.traces.io import write_trace
+from penstock.scheme.traces.schema import Trace, TraceMeta
 
 PARAMS = CkksParameters(
     name="openfhe-demo",
@@ -278,7 +278,7 @@ def write_fake_run(path: Path, *, seed: int = 7, finish: bool = True, **changes:
 
 
 if __name__ == "__main__":
-    from penstock.reports import build_report
+    from penstock.lab.reports import build_report
 
     with write_fake_run(Path(sys.argv[1])) as shown:
         print(build_report(shown))

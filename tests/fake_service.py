@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from penstock.keystore import KeyStore, is_segment, parameter_digest
-from penstock.package.file import open_package
+from penstock.program.package.file import open_package
+from penstock.runtime.keystore import KeyStore, is_segment, parameter_digest
 
 TOKEN = "tenant-token-0123456789abcdef"
 SERVER_TIMES = {"submitted_s": 100.0, "started_s": 101.0, "ended_s": 103.5}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from penstock.params.ckks import CkksParameters
+from penstock.scheme.params.ckks import CkksParameters
 
 Poly = dict[int, int]
 """Prime (index) -> address."""

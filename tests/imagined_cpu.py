@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from penstock.fit.measurements import Measurement, primitive_shape
-from penstock.operations import OpKind
-from penstock.params.ckks import CkksParameters
-from penstock.prediction.models import served
-from penstock.work.shapes import Shape, shape_work
+from penstock.lab.fit.measurements import Measurement, primitive_shape
+from penstock.lab.prediction.models import served
+from penstock.scheme.operations import OpKind
+from penstock.scheme.params.ckks import CkksParameters
+from penstock.scheme.work.shapes import Shape, shape_work
 from toy import toy
 
 KINDS = (OpKind.ADD, OpKind.MULT_PLAIN, OpKind.ROTATE, OpKind.MULT, OpKind.DECOMPOSE, OpKind.SUB)
@@ -50,8 +50,8 @@ def timed(kind: OpKind, params: CkksParameters, limbs: int, threads: int = 1, fa
 
 def ran(item: str, size: str, threads: int, factor: float = 1.0, params: CkksParameters | None = None) -> Measurement:
     """A program of the registry at its own small size."""
-    from penstock import workloads
-    from penstock.params import catalogue
+    from penstock.program import workloads
+    from penstock.scheme.params import catalogue
 
     params = params or catalogue.get(workloads.get(item).SIZES[size].params)
     blank = Measurement(

@@ -9,25 +9,25 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from fake_bench import Killed
-from penstock.fit.cpu import NOMINAL_COST, UNDIVIDED
-from penstock.fit.measurements import Measurement, primitive_shape
-from penstock.machines.calibration import ELEMENT_WISE, KEY_SWITCHING, Calibration, Factor
-from penstock.machines.client import TERMS, ClientModel, task_work
-from penstock.machines.cold import ColdModel, operand_bytes
-from penstock.machines.figure import Evidence, Figure
-from penstock.machines.parallel import CacheModel, ThreadModel
-from penstock.machines.record_cost import EXPANDED, VALUES, RecordingModel
-from penstock.machines.schema import Machine, Overlap, UnitRate
-from penstock.measure.bench.catalogue import PRIMITIVES
-from penstock.measure.bench.spec import BenchPoint
-from penstock.operations import TRAITS, OpKind
-from penstock.prediction.composites import expanded
-from penstock.prediction.counted import Counted
-from penstock.prediction.experiments.candidates import CLIENT_TASKS, point_seconds
-from penstock.prediction.experiments.prior import PLACE, SECONDS
-from penstock.prediction.experiments.programs import Program
-from penstock.prediction.prediction import predict, priced
-from penstock.work.shapes import shape_work
+from penstock.lab.fit.cpu import NOMINAL_COST, UNDIVIDED
+from penstock.lab.fit.measurements import Measurement, primitive_shape
+from penstock.lab.measure.bench.catalogue import PRIMITIVES
+from penstock.lab.measure.bench.spec import BenchPoint
+from penstock.lab.prediction.composites import expanded
+from penstock.lab.prediction.counted import Counted
+from penstock.lab.prediction.experiments.candidates import CLIENT_TASKS, point_seconds
+from penstock.lab.prediction.experiments.prior import PLACE, SECONDS
+from penstock.lab.prediction.experiments.programs import Program
+from penstock.lab.prediction.prediction import predict, priced
+from penstock.scheme.machines.calibration import ELEMENT_WISE, KEY_SWITCHING, Calibration, Factor
+from penstock.scheme.machines.client import TERMS, ClientModel, task_work
+from penstock.scheme.machines.cold import ColdModel, operand_bytes
+from penstock.scheme.machines.figure import Evidence, Figure
+from penstock.scheme.machines.parallel import CacheModel, ThreadModel
+from penstock.scheme.machines.record_cost import EXPANDED, VALUES, RecordingModel
+from penstock.scheme.machines.schema import Machine, Overlap, UnitRate
+from penstock.scheme.operations import TRAITS, OpKind
+from penstock.scheme.work.shapes import shape_work
 
 KINDS = (
     OpKind.ADD, OpKind.ADD_PLAIN, OpKind.SUB, OpKind.SUB_SCALAR, OpKind.MULT_SCALAR, OpKind.MULT_PLAIN,

@@ -13,26 +13,26 @@ from typing import Any
 
 import numpy as np
 
-from penstock.machines.drives import Drive
-from penstock.machines.networks import Network
-from penstock.simulation.caches import SizedCache
-from penstock.simulation.cluster.collectives import AllGather, Broadcast, Collective, Pattern, ReduceScatter
-from penstock.simulation.cluster.flows import link_bytes
-from penstock.simulation.cluster.spec import Cluster
-from penstock.simulation.cluster.topology import Topology
-from penstock.simulation.drive.input import EngineInput
-from penstock.simulation.drive.scan import ScanResult
-from penstock.simulation.inside.schedule import Placed, Schedule
-from penstock.simulation.instorage.drive import DriveRates
-from penstock.simulation.instorage.policies import HostPolicy, Passes
-from penstock.simulation.instorage.queries import CLOSED_FORM, Answered
-from penstock.simulation.memory.hierarchy import Replay, Result, Tier
-from penstock.simulation.memory.levels import EXCLUSIVE
-from penstock.simulation.memory.levels_replay import LevelsReplay
-from penstock.simulation.servers.fleet import Fleet
-from penstock.simulation.servers.play import Played
-from penstock.simulation.servers.stream import Stream
-from penstock.units import PICOSECONDS_PER_SECOND as PICO
+from penstock.base.units import PICOSECONDS_PER_SECOND as PICO
+from penstock.lab.instorage.drive import DriveRates
+from penstock.lab.instorage.flash.input import EngineInput
+from penstock.lab.instorage.flash.scan import ScanResult
+from penstock.lab.instorage.policies import HostPolicy, Passes
+from penstock.lab.instorage.queries import CLOSED_FORM, Answered
+from penstock.lab.simulation.cluster.collectives import AllGather, Broadcast, Collective, Pattern, ReduceScatter
+from penstock.lab.simulation.cluster.flows import link_bytes
+from penstock.lab.simulation.cluster.spec import Cluster
+from penstock.lab.simulation.cluster.topology import Topology
+from penstock.lab.simulation.memory.levels import EXCLUSIVE
+from penstock.lab.simulation.memory.levels_replay import LevelsReplay
+from penstock.lab.simulation.servers.fleet import Fleet
+from penstock.lab.simulation.servers.play import Played
+from penstock.lab.simulation.servers.stream import Stream
+from penstock.scheme.machines.drives import Drive
+from penstock.scheme.machines.networks import Network
+from penstock.scheme.play.caches import SizedCache
+from penstock.scheme.play.hierarchy import Replay, Result, Tier
+from penstock.scheme.play.schedule import Placed, Schedule
 
 ROUNDING = 1e-9
 """Of sums of doubles, relative."""

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import witness
-from penstock.native.engine import make_context
-from penstock.package.content import Package
+from penstock.program.package.content import Package
+from penstock.runtime.native.engine import make_context
 
 if TYPE_CHECKING:
-    from penstock.client import KeyPair
+    from penstock.runtime.client import KeyPair
 
 N, SLOTS, SCALE = 2**10, 2**9, 2.0**46
 LIMBS = 2

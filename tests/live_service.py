@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from own_process import COMMAND
-from penstock.client import Service
-from penstock.package.builder import PackageBuilder
-from penstock.package.content import ConstantsInMemory, Input, Output, Verb
-from penstock.package.file import write_package
-from penstock.params import catalogue
+from penstock.program.package.builder import PackageBuilder
+from penstock.program.package.content import ConstantsInMemory, Input, Output, Verb
+from penstock.program.package.file import write_package
+from penstock.runtime.client import Service
+from penstock.scheme.params import catalogue
 from serve_site import Caller
 
 X, W = np.linspace(-1.0, 1.0, 8), np.linspace(0.5, 1.0, 8)

@@ -55,7 +55,7 @@ class Record(Protocol):
 @contextmanager
 def loaded_record() -> Iterator[Record]:
     """`penstock record` in forks of a process that has loaded it, and not OpenFHE."""
-    with loaded("penstock.cli.verbs.record") as command:
+    with loaded("penstock.front.cli.verbs.record") as command:
 
         def record(script: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
             return command.run("record", str(script), *arguments, cwd=cwd)
@@ -77,7 +77,7 @@ def _serve(modules: Sequence[str]) -> int:
 
 def _command(words: list[str], cwd: str, environment: dict[str, str], said: list[str]) -> int:
     """In the child: what an interpreter that was started for this command would have."""
-    from penstock.cli.main import main
+    from penstock.front.cli.main import main
 
     for number, name in enumerate((os.devnull, *said)):
         opened = os.open(name, os.O_RDWR | os.O_CREAT, 0o600)

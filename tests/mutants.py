@@ -34,11 +34,11 @@ from nearest_tests import nearest
 
 ROOT = Path(__file__).parents[1]
 ROOMS = {
-    "recorder": ("src/penstock/openfhe/recorder",),
-    "package": ("src/penstock/package", "crates/penstock-package/src"),
+    "recorder": ("src/penstock/program/openfhe/recorder",),
+    "package": ("src/penstock/program/package", "crates/penstock-package/src"),
     "service": ("src/penstock/service",),
-    "client": ("src/penstock/client", "crates/penstock-client/src"),
-    "drive": ("src/penstock/simulation/drive", "crates/penstock-sim/src/ssd"),
+    "client": ("src/penstock/runtime/client", "crates/penstock-client/src"),
+    "drive": ("src/penstock/lab/instorage/flash", "crates/penstock-sim/src/ssd"),
     "cache": (
         "crates/penstock-sim/src/cache.rs", "crates/penstock-sim/src/policy", "crates/penstock-sim/src/replay.rs",
         "crates/penstock-store/src/cache",

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters
-from penstock.params.spec import CkksSpec, spec_of
-from penstock.workloads import cryptoracle_resnet20, resnet20, resnet20_multiplexed
-from penstock.workloads.parts import low_memory_resnet, networks
-from penstock.workloads.resnet20 import Data, Network
+from penstock.program.workloads import cryptoracle_resnet20, resnet20, resnet20_multiplexed
+from penstock.program.workloads.parts import low_memory_resnet, networks
+from penstock.program.workloads.resnet20 import Data, Network
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import CkksParameters
+from penstock.scheme.params.spec import CkksSpec, spec_of
 
 NARROWER = 4
 WIDE = os.environ.get("PENSTOCK_NETWORKS") == "wide"

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 import sys
 
-COMMAND = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())"]
+COMMAND = [sys.executable, "-c", "import sys; from penstock.front.cli.main import main; sys.exit(main())"]

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from penstock.package.content import Package
-from penstock.package.file import open_package
+from penstock.program.package.content import Package
+from penstock.program.package.file import open_package
 
 ROW = 3
 """Neighbours that must be found together where one alone could be there by chance."""

@@ -20,8 +20,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from penstock.package.content import Package
-from penstock.package.file import ConstantsInFile, PackageFile, open_package
+from penstock.program.package.content import Package
+from penstock.program.package.file import ConstantsInFile, PackageFile, open_package
 
 Floats = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint64]
@@ -348,10 +348,10 @@ WATCH = Watch()
 
 def install() -> None:
     """Note and search from now on, in this process."""
-    from penstock.openfhe.recorder import packaging
-    from penstock.openfhe.recorder.calls import Form
-    from penstock.package.builder import PackageBuilder
-    from penstock.package.capture import CaptureEvaluator
+    from penstock.program.openfhe.recorder import packaging
+    from penstock.program.openfhe.recorder.calls import Form
+    from penstock.program.package.builder import PackageBuilder
+    from penstock.program.package.capture import CaptureEvaluator
 
     after(CaptureEvaluator, "encrypt", lambda self, made, values, **_: WATCH.note(self.builder, values))
     after(PackageBuilder, "unkeyed", lambda self, made, *_, **__: WATCH.given_out(self, made))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock import workloads
-from penstock.keystore import KeyStore
-from penstock.native.ends import PreparedEnds
-from penstock.native.engine import Engine, EngineHere, make_context
-from penstock.native.evaluator import NativeEvaluator
-from penstock.native.keys import KeysOnDisk
+from penstock.program import workloads
+from penstock.runtime.keystore import KeyStore
+from penstock.runtime.native.ends import PreparedEnds
+from penstock.runtime.native.engine import Engine, EngineHere, make_context
+from penstock.runtime.native.evaluator import NativeEvaluator
+from penstock.runtime.native.keys import KeysOnDisk
 from penstock.service.owners import PreparedJob
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import PenstockError
-from penstock.params.ckks import CkksParameters
-from penstock.program.counting import CountingEvaluator
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.traces.schema import Trace, TraceMeta
+from penstock.program.evaluator.counting import CountingEvaluator
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.scheme.params.ckks import CkksParameters
+from penstock.scheme.traces.schema import Trace, TraceMeta
 
 X = np.linspace(-1, 1, 64)
 SERIES = [1, 0.5, 0.25, 0.1, 0.7, 0.3, 0.2]

@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from penstock.native.ends import PreparedEnds
-from penstock.native.engine import EngineHere, make_context
-from penstock.native.evaluator import NativeEvaluator
-from penstock.native.keys import KeysInMemory
-from penstock.openfhe.recorder import Recording, ScriptRun, run_script
-from penstock.openfhe.recorder import packaging as module
-from penstock.openfhe.recorder.calls import Form
-from penstock.openfhe.recorder.packaging import Packaging
-from penstock.openfhe.recorder.packagings import Packagings
-from penstock.operations import CONJ_KEY, RELIN_KEY
-from penstock.package.content import ConstantsInMemory, Package
-from penstock.package.replay import run_package
+from penstock.program.openfhe.recorder import Recording, ScriptRun, run_script
+from penstock.program.openfhe.recorder import packaging as module
+from penstock.program.openfhe.recorder.calls import Form
+from penstock.program.openfhe.recorder.packaging import Packaging
+from penstock.program.openfhe.recorder.packagings import Packagings
+from penstock.program.package.content import ConstantsInMemory, Package
+from penstock.program.package.replay import run_package
+from penstock.runtime.native.ends import PreparedEnds
+from penstock.runtime.native.engine import EngineHere, make_context
+from penstock.runtime.native.evaluator import NativeEvaluator
+from penstock.runtime.native.keys import KeysInMemory
+from penstock.scheme.operations import CONJ_KEY, RELIN_KEY
 
 SCRIPTS = Path(__file__).parent / "scripts"
 

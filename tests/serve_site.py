@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from penstock.package.builder import PackageBuilder
-from penstock.package.content import ConstantsInMemory, Input, Output, Package, Verb
-from penstock.package.file import write_package
-from penstock.package.replay import with_keys
-from penstock.params import catalogue
+from penstock.program.package.builder import PackageBuilder
+from penstock.program.package.content import ConstantsInMemory, Input, Output, Package, Verb
+from penstock.program.package.file import write_package
+from penstock.program.package.replay import with_keys
+from penstock.scheme.params import catalogue
 
 PARAMS = catalogue.get("openfhe-demo")
 

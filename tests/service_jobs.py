@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from penstock.keystore import KeyStore
-from penstock.native.client import open_client
-from penstock.native.store import add_missing_keys
-from penstock.package.builder import PackageBuilder
-from penstock.package.content import ConstantsInMemory, Input, Output, Package, Verb
-from penstock.package.file import write_package
-from penstock.package.replay import run_package
-from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters
-from penstock.program.clear import ClearEvaluator
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.package.builder import PackageBuilder
+from penstock.program.package.content import ConstantsInMemory, Input, Output, Package, Verb
+from penstock.program.package.file import write_package
+from penstock.program.package.replay import run_package
+from penstock.runtime.keystore import KeyStore
+from penstock.runtime.native.client import open_client
+from penstock.runtime.native.store import add_missing_keys
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import CkksParameters
 from penstock.service.work.messages import JobSpec
 from penstock.service.work.programs import plan_program
 

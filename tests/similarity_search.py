@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from penstock.database.similarity.scheme import PAYLOAD, THRESHOLD, large_parameters
-from penstock.keystore import KeyStore
-from penstock.similarity.owner import Owner
-from penstock.similarity.server import Server
+from penstock.program.database.similarity.scheme import PAYLOAD, THRESHOLD, large_parameters
+from penstock.runtime.keystore import KeyStore
+from penstock.runtime.similarity.owner import Owner
+from penstock.runtime.similarity.server import Server
 
 DIM = 32
 

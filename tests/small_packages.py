@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.operations import operations
-from penstock.package.builder import PackageBuilder
-from penstock.package.content import ConstantsInMemory, Input, Output, Package, Series, Verb
-from penstock.package.file import FIRST_SET
-from penstock.params import catalogue
-from penstock.program.scaling import ScaleState
+from penstock.program.evaluator.scaling import ScaleState
+from penstock.program.package.builder import PackageBuilder
+from penstock.program.package.content import ConstantsInMemory, Input, Output, Package, Series, Verb
+from penstock.program.package.file import FIRST_SET
+from penstock.scheme.operations import operations
+from penstock.scheme.params import catalogue
 
 PARAMS = catalogue.get("openfhe-demo")
 

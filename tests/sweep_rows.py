@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.main import main
-from penstock.sweeps.plan import plan
-from penstock.sweeps.play import Played, play_chunk, price_program
-from penstock.sweeps.points import Chunk, Plan
-from penstock.sweeps.spec import parse_sweep
+from penstock.front.cli.main import main
+from penstock.lab.sweeps.plan import plan
+from penstock.lab.sweeps.play import Played, play_chunk, price_program
+from penstock.lab.sweeps.points import Chunk, Plan
+from penstock.lab.sweeps.spec import parse_sweep
 
 
 def planned(text: str) -> Plan:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.params.ckks import BootstrapPlan, CkksParameters, Scaling
-from penstock.params.rlwe import KeyForm
+from penstock.scheme.params.ckks import BootstrapPlan, CkksParameters, Scaling
+from penstock.scheme.params.rlwe import KeyForm
 
 FIELDS: dict[str, Any] = {
     "name": "insecure-test",

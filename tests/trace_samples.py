@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.traces.io import _digest
-from penstock.traces.schema import Trace, TraceMeta
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.scheme.traces.io import _digest
+from penstock.scheme.traces.schema import Trace, TraceMeta
 from toy import toy
 
 

@@ -11,45 +11,48 @@ without OpenFHE.
 
 from __future__ import annotations
 
+from sys import meta_path
 from typing import TYPE_CHECKING
 
+from penstock.base.moved import Moved
+from penstock.base.system.lazy import at_first_use
+from penstock.base.version import __version__ as __version__
 from penstock.errors import PenstockError as PenstockError
-from penstock.system.lazy import at_first_use
-from penstock.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from penstock.hall.catalogues import catalogue as catalogue
-    from penstock.hall.catalogues import machine as machine
-    from penstock.hall.catalogues import parameters as parameters
-    from penstock.hall.catalogues import sizes as sizes
-    from penstock.hall.computing import package_keys as package_keys
-    from penstock.hall.computing import package_server as package_server
-    from penstock.hall.fitting import fit_machine as fit_machine
-    from penstock.hall.predicting import precision as precision
-    from penstock.hall.predicting import predict as predict
-    from penstock.hall.predicting import suggest as suggest
-    from penstock.hall.predicting import what_if as what_if
-    from penstock.hall.programs import trace as trace
-    from penstock.hall.queueing import run_queue as run_queue
-    from penstock.hall.running import run as run
-    from penstock.hall.simulating import simulate as simulate
-    from penstock.hall.sweeping import sweep as sweep
-    from penstock.openfhe.recorder.context import record as record
+    from penstock.front.hall.catalogues import catalogue as catalogue
+    from penstock.front.hall.catalogues import machine as machine
+    from penstock.front.hall.catalogues import parameters as parameters
+    from penstock.front.hall.catalogues import sizes as sizes
+    from penstock.front.hall.computing import package_keys as package_keys
+    from penstock.front.hall.computing import package_server as package_server
+    from penstock.front.hall.fitting import fit_machine as fit_machine
+    from penstock.front.hall.predicting import precision as precision
+    from penstock.front.hall.predicting import predict as predict
+    from penstock.front.hall.predicting import suggest as suggest
+    from penstock.front.hall.predicting import what_if as what_if
+    from penstock.front.hall.programs import trace as trace
+    from penstock.front.hall.queueing import run_queue as run_queue
+    from penstock.front.hall.running import run as run
+    from penstock.front.hall.simulating import simulate as simulate
+    from penstock.front.hall.sweeping import sweep as sweep
+    from penstock.program.openfhe.recorder.context import record as record
 
 _PLACES = {
-    "penstock.hall.catalogues": "catalogue machine parameters sizes",
-    "penstock.hall.computing": "package_keys package_server",
-    "penstock.hall.fitting": "fit_machine",
-    "penstock.hall.predicting": "precision predict suggest what_if",
-    "penstock.hall.programs": "trace",
-    "penstock.hall.queueing": "run_queue",
-    "penstock.hall.running": "run",
-    "penstock.hall.simulating": "simulate",
-    "penstock.hall.sweeping": "sweep",
-    "penstock.openfhe.recorder.context": "record",
+    "penstock.front.hall.catalogues": "catalogue machine parameters sizes",
+    "penstock.front.hall.computing": "package_keys package_server",
+    "penstock.front.hall.fitting": "fit_machine",
+    "penstock.front.hall.predicting": "precision predict suggest what_if",
+    "penstock.front.hall.programs": "trace",
+    "penstock.front.hall.queueing": "run_queue",
+    "penstock.front.hall.running": "run",
+    "penstock.front.hall.simulating": "simulate",
+    "penstock.front.hall.sweeping": "sweep",
+    "penstock.program.openfhe.recorder.context": "record",
 }
 """Module -> the functions that it has."""
 __all__ = ["PenstockError", "__version__", *sorted(" ".join(_PLACES.values()).split())]
 
+meta_path.append(Moved())
 if not TYPE_CHECKING:  # for a type checker the names above are all that there is
     __getattr__, __dir__ = at_first_use(__name__, _PLACES, ("PenstockError", "__version__"))

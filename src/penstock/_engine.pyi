@@ -1,7 +1,7 @@
 """The engine: simulation (crates/penstock-sim), the key store (penstock-store), the native evaluator (penstock-ckks),
 packages (penstock-package).
 
-Use it through `hierarchy`, `penstock.keystore` and the native reading, which check and convert.
+Use it through `hierarchy`, `penstock.runtime.keystore` and the native reading, which check and convert.
 Arrays are one-dimensional, contiguous, of the stated dtype, and must not be written to during a call. The interpreter's
 lock is released; Ctrl-C ends a long call.
 Raises: classes of `penstock.errors`, and TypeError for a wrong dtype or shape. Functions of simulations:
@@ -450,7 +450,7 @@ class DriveRun:
     intervals_left_out: int
 
 def play_drive(given: Any, max_intervals: int | None = None) -> DriveRun:
-    """Plays a drive; `given` has the attributes of `penstock.simulation.drive.input.EngineInput`.
+    """Plays a drive; `given` has the attributes of `penstock.lab.instorage.flash.input.EngineInput`.
 
     Args:   max_intervals: record the first so many intervals in which units are busy; nothing is jumped then.
     """
@@ -492,7 +492,7 @@ class KeyStore:
     @property
     def notes(self) -> list[str]: ...
     def entries(self, tenant: str | None = None, digest: str | None = None) -> list[dict[str, Any]]:
-        """The fields of `penstock.keystore.StoredKey` of each whole key."""
+        """The fields of `penstock.runtime.keystore.StoredKey` of each whole key."""
     def entry(self, name: _KeyName) -> dict[str, Any]: ...
     def import_openfhe(
         self,
@@ -567,7 +567,7 @@ class KeySession:
         """Of this session's gets: hits, misses, and bytes that misses read or expanded."""
 
 def operations() -> list[dict[str, Any]]:
-    """The table of operations: the fields of `penstock.operations.Operation` of each; -1: many."""
+    """The table of operations: the fields of `penstock.scheme.operations.Operation` of each; -1: many."""
 
 def key_kinds() -> list[tuple[str, bool, bool]]:
     """Name, whether there is one for each Galois element, whether it leads to the ephemeral secret."""
@@ -874,7 +874,7 @@ class PackageColumns:
 class PackageReader:
     """A package whose tables were read and checked. Several threads may read constants at the same time.
 
-    Raises: PackageError of `penstock.package.content`: damaged, or a rule of the format is broken. OSError.
+    Raises: PackageError of `penstock.program.package.content`: damaged, or a rule of the format is broken. OSError.
     """
 
     VERSION: int

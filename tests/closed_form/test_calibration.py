@@ -11,12 +11,12 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.machines import Evidence, Inside, load_machine
-from penstock.params import catalogue
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.running import trace_workload
-from penstock.simulation.price import price_trace
-from penstock.traces.schema import TraceMeta
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.program.running import trace_workload
+from penstock.scheme.machines import Evidence, Inside, load_machine
+from penstock.scheme.params import catalogue
+from penstock.scheme.play.price import price_trace
+from penstock.scheme.traces.schema import TraceMeta
 
 PUBLISHED = [
     ("sharp", "sharp", 3.12e-3),

@@ -8,34 +8,34 @@ import numpy as np
 import pytest
 
 from penstock.errors import UnknownName, UsageError
-from penstock.machines import load_machine, load_tier, load_tiers
-from penstock.machines.calibration import Calibration, Factor
-from penstock.machines.figure import Figure
-from penstock.machines.networks import load_network
-from penstock.operations import OpKind
-from penstock.params import catalogue
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.running import trace_workload
-from penstock.simulation.caches import ForcedHitRatio, Lru, NoCache
-from penstock.simulation.cluster.cluster import play_clusters
-from penstock.simulation.cluster.collectives import ALL_GATHERS, AllGather, Broadcast, ReduceScatter, pattern_of
-from penstock.simulation.cluster.dealing import MOD_DOWNS, MOD_UPS
-from penstock.simulation.cluster.flows import bottleneck_seconds, flow_seconds, pattern_seconds
-from penstock.simulation.cluster.law import (
+from penstock.lab.simulation.cluster.cluster import play_clusters
+from penstock.lab.simulation.cluster.collectives import ALL_GATHERS, AllGather, Broadcast, ReduceScatter, pattern_of
+from penstock.lab.simulation.cluster.dealing import MOD_DOWNS, MOD_UPS
+from penstock.lab.simulation.cluster.flows import bottleneck_seconds, flow_seconds, pattern_seconds
+from penstock.lab.simulation.cluster.law import (
     STUDY_COMMUNICATION,
     STUDY_DIVISORS,
     cluster_times,
     rplp_divisor,
 )
-from penstock.simulation.cluster.partitions import PARTITIONS
-from penstock.simulation.cluster.program import ClusterProgram, prepare
-from penstock.simulation.cluster.spec import Cluster
-from penstock.simulation.cluster.topology import build
-from penstock.simulation.memory.hierarchy import Pace
-from penstock.simulation.play import play, simulate
-from penstock.simulation.price import price_trace
-from penstock.simulation.question import Point
-from penstock.traces.schema import Trace, TraceMeta
+from penstock.lab.simulation.cluster.partitions import PARTITIONS
+from penstock.lab.simulation.cluster.program import ClusterProgram, prepare
+from penstock.lab.simulation.cluster.spec import Cluster
+from penstock.lab.simulation.cluster.topology import build
+from penstock.lab.simulation.play import play, simulate
+from penstock.lab.simulation.question import Point
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.program.running import trace_workload
+from penstock.scheme.machines import load_machine, load_tier, load_tiers
+from penstock.scheme.machines.calibration import Calibration, Factor
+from penstock.scheme.machines.figure import Figure
+from penstock.scheme.machines.networks import load_network
+from penstock.scheme.operations import OpKind
+from penstock.scheme.params import catalogue
+from penstock.scheme.play.caches import ForcedHitRatio, Lru, NoCache
+from penstock.scheme.play.hierarchy import Pace
+from penstock.scheme.play.price import price_trace
+from penstock.scheme.traces.schema import Trace, TraceMeta
 from twins.laws import play_cluster, rplp_star_seconds
 
 TIERS = load_tiers(("hbm", "pcie5"))

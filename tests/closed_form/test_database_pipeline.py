@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.database.disk import Disk, read_disk
+from penstock.base.system.files import WouldOverwrite
 from penstock.errors import MachineError, UnitError
-from penstock.prediction.database import pipeline_s
-from penstock.system.files import WouldOverwrite
+from penstock.lab.prediction.database import pipeline_s
+from penstock.runtime.scanning.disk import Disk, read_disk
 
 
 @given(st.integers(1, 60), st.floats(0.001, 10), st.floats(0.001, 10), st.integers(1, 8))

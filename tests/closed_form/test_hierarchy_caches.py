@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.simulation.accesses import Accesses
-from penstock.simulation.caches import Belady, ForcedHitRatio, Lru, Optimal, SizedCache
-from penstock.simulation.memory.hierarchy import replay
+from penstock.scheme.play.accesses import Accesses
+from penstock.scheme.play.caches import Belady, ForcedHitRatio, Lru, Optimal, SizedCache
+from penstock.scheme.play.hierarchy import replay
 
 KEY_BYTES = 100
 

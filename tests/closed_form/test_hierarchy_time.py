@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.simulation.accesses import Accesses
-from penstock.simulation.caches import ForcedHitRatio, Lru, NoCache
-from penstock.simulation.memory.hierarchy import Pace, Prefetch, Rates, Result, play_many, replay
+from penstock.scheme.play.accesses import Accesses
+from penstock.scheme.play.caches import ForcedHitRatio, Lru, NoCache
+from penstock.scheme.play.hierarchy import Pace, Prefetch, Rates, Result, play_many, replay
 from twins.laws import play, play_one
 
 EXACT = 1e-12

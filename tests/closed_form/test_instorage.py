@@ -7,13 +7,10 @@ from dataclasses import replace
 import pytest
 
 from penstock.errors import ParamsError, UsageError
-from penstock.machines import load_machine
-from penstock.machines.instorage import UnitAccelerator, with_options
-from penstock.machines.instorage_spec import load_instorage
-from penstock.params import catalogue
-from penstock.params.rlwe import KeyForm
-from penstock.simulation.instorage.drive import DriveRates
-from penstock.simulation.instorage.ordinary import (
+from penstock.lab.instorage.drive import DriveRates
+from penstock.lab.instorage.machine import UnitAccelerator, with_options
+from penstock.lab.instorage.machine_spec import load_instorage
+from penstock.lab.instorage.ordinary import (
     Modes,
     Ordinary,
     in_storage_under,
@@ -21,10 +18,13 @@ from penstock.simulation.instorage.ordinary import (
     most_reads,
     on_host_under,
 )
-from penstock.simulation.instorage.policies import BASE, HOST_POLICIES, Contention, Encoding, Switches
-from penstock.simulation.instorage.queries import Inside, in_storage, on_host, speedup
-from penstock.simulation.instorage.query import Query, match_query, pir_query, ssc_query
-from penstock.simulation.instorage.traffic import queries_at_once, queries_resident, spilled_bytes
+from penstock.lab.instorage.policies import BASE, HOST_POLICIES, Contention, Encoding, Switches
+from penstock.lab.instorage.queries import Inside, in_storage, on_host, speedup
+from penstock.lab.instorage.query import Query, match_query, pir_query, ssc_query
+from penstock.lab.instorage.traffic import queries_at_once, queries_resident, spilled_bytes
+from penstock.scheme.machines import load_machine
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.rlwe import KeyForm
 
 GIB = 2**30
 DRIVE = DriveRates(

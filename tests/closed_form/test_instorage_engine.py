@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import UsageError
-from penstock.machines import load_machine
-from penstock.machines.drives import load_drive
-from penstock.machines.instorage import UnitAccelerator
-from penstock.machines.instorage_spec import load_instorage
-from penstock.params import catalogue
-from penstock.simulation.drive.spec import Engine
-from penstock.simulation.instorage.drive import drive_rates
-from penstock.simulation.instorage.engine import played_in_storage, played_on_host
-from penstock.simulation.instorage.policies import BASE, HOST_POLICIES, Contention, HostPolicy, Passes
-from penstock.simulation.instorage.queries import Inside, in_storage, on_host
-from penstock.simulation.instorage.query import Query, pir_query, ssc_query
+from penstock.lab.instorage.drive import drive_rates
+from penstock.lab.instorage.engine import played_in_storage, played_on_host
+from penstock.lab.instorage.flash.spec import Engine
+from penstock.lab.instorage.machine import UnitAccelerator
+from penstock.lab.instorage.machine_spec import load_instorage
+from penstock.lab.instorage.policies import BASE, HOST_POLICIES, Contention, HostPolicy, Passes
+from penstock.lab.instorage.queries import Inside, in_storage, on_host
+from penstock.lab.instorage.query import Query, pir_query, ssc_query
+from penstock.scheme.machines import load_machine
+from penstock.scheme.machines.drives import load_drive
+from penstock.scheme.params import catalogue
 
 GIB = 2**30
 PIR = pir_query(catalogue.get("fheins-pir"), database_bytes=32 * GIB, record_bytes=288, slot_bits=16)

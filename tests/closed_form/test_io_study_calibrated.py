@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.simulation.memory.serial_law import serial_slowdown
+from penstock.lab.simulation.memory.serial_law import serial_slowdown
 from penstock.studies.io_study import data
 from penstock.studies.io_study.calibrated import (
     BANDWIDTH,

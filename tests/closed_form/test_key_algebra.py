@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.machines import load_machine
-from penstock.operations import OpKind
-from penstock.params import catalogue
-from penstock.params.rlwe import KeyForm
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.traces.schema import TraceMeta
-from penstock.work.kernels import kernel_work
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.scheme.machines import load_machine
+from penstock.scheme.operations import OpKind
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.rlwe import KeyForm
+from penstock.scheme.traces.schema import TraceMeta
+from penstock.scheme.work.kernels import kernel_work
 
 N16, N17 = 2**16, 2**17
 ACCELERATORS = ("ark", "bts-ins1", "bts-ins2", "bts-ins3", "cheddar-30", "craterlake", "fab", "poseidon", "sharp")

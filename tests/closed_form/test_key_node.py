@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.simulation.instorage.near_data import NearData, Partition
+from penstock.lab.instorage.near_data import NearData, Partition
 
 COMPUTED = NearData(
     workload="w",

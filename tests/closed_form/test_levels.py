@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.simulation.accesses import Accesses
-from penstock.simulation.caches import POLICIES, Cache, ForcedHitRatio, Lru, NoCache, Optimal, SizedCache
-from penstock.simulation.memory.hierarchy import Mode, Prefetch, Rates, replay
-from penstock.simulation.memory.levels import Hierarchy, Level
-from penstock.simulation.memory.levels_replay import replay_levels
-from penstock.simulation.memory.levels_time import play_levels
+from penstock.lab.simulation.memory.levels import Hierarchy, Level
+from penstock.lab.simulation.memory.levels_replay import replay_levels
+from penstock.lab.simulation.memory.levels_time import play_levels
+from penstock.scheme.play.accesses import Accesses
+from penstock.scheme.play.caches import POLICIES, Cache, ForcedHitRatio, Lru, NoCache, Optimal, SizedCache
+from penstock.scheme.play.hierarchy import Mode, Prefetch, Rates, replay
 from twins.laws import play
 
 ROWS = st.lists(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 20)), max_size=4), max_size=30)

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from penstock.errors import UsageError
-from penstock.machines import load_machine
-from penstock.machines.instorage import UnitAccelerator, with_options
-from penstock.machines.instorage_spec import load_instorage
-from penstock.operations import OpKind
-from penstock.params import catalogue
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.simulation.instorage.near_data import Partition, near_data
-from penstock.traces.schema import Trace, TraceMeta
-from penstock.work.kernels import kernel_work
+from penstock.lab.instorage.machine import UnitAccelerator, with_options
+from penstock.lab.instorage.machine_spec import load_instorage
+from penstock.lab.instorage.near_data import Partition, near_data
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.scheme.machines import load_machine
+from penstock.scheme.operations import OpKind
+from penstock.scheme.params import catalogue
+from penstock.scheme.traces.schema import Trace, TraceMeta
+from penstock.scheme.work.kernels import kernel_work
 
 PARAMS = catalogue.get("sharp")
 LIMBS = PARAMS.num_q

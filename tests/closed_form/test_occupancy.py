@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.machines import load_machine
-from penstock.running import trace_workload
-from penstock.simulation.cluster.partitions import Together, partition_named
-from penstock.simulation.cluster.program import prepare
-from penstock.simulation.cluster.shapes import compute_s, parts_of
-from penstock.simulation.price import price_trace
+from penstock.lab.simulation.cluster.partitions import Together, partition_named
+from penstock.lab.simulation.cluster.program import prepare
+from penstock.lab.simulation.cluster.shapes import compute_s, parts_of
+from penstock.program.running import trace_workload
+from penstock.scheme.machines import load_machine
+from penstock.scheme.play.price import price_trace
+from penstock.scheme.work.kernel_work import KernelWork
 from penstock.studies.io_study.occupancy import CHANGES, changed
-from penstock.work.kernel_work import KernelWork
 
 N = 2**16
 HOSTS = (1, 2, 4, 8, 16, 32)

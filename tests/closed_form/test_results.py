@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.machines import load_machine, load_tier
-from penstock.machines.networks import load_network
-from penstock.running import trace_workload
-from penstock.simulation.accesses import Accesses
-from penstock.simulation.caches import POLICIES, Cache, ForcedHitRatio, Lru, NoCache, SizedCache
-from penstock.simulation.cluster.spec import Cluster
-from penstock.simulation.engine import SimulationInputError
-from penstock.simulation.memory.hierarchy import replay
-from penstock.simulation.memory.levels import INCLUSIONS, Hierarchy, Level
-from penstock.simulation.memory.levels_replay import LevelsReplay, replay_levels
-from penstock.simulation.play import simulate
-from penstock.simulation.price import ACCESS_CLASSES, PricedTrace, price_trace
+from penstock.lab.simulation.cluster.spec import Cluster
+from penstock.lab.simulation.memory.levels import INCLUSIONS, Hierarchy, Level
+from penstock.lab.simulation.memory.levels_replay import LevelsReplay, replay_levels
+from penstock.lab.simulation.play import simulate
+from penstock.program.running import trace_workload
+from penstock.scheme.machines import load_machine, load_tier
+from penstock.scheme.machines.networks import load_network
+from penstock.scheme.play.accesses import Accesses
+from penstock.scheme.play.caches import POLICIES, Cache, ForcedHitRatio, Lru, NoCache, SizedCache
+from penstock.scheme.play.engine import SimulationInputError
+from penstock.scheme.play.hierarchy import replay
+from penstock.scheme.play.price import ACCESS_CLASSES, PricedTrace, price_trace
 from twins.laws import play_cluster
 
 PROGRAM = st.lists(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 20), st.booleans()), max_size=4), max_size=30)

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import UnknownName, UsageError
-from penstock.simulation.accesses import Accesses
-from penstock.simulation.caches import ForcedHitRatio, Lru, NoCache, SizedCache
-from penstock.simulation.engine import _engine
-from penstock.simulation.memory.hierarchy import Prefetch, Rates, replay
-from penstock.simulation.memory.levels import Hierarchy, Level
-from penstock.simulation.memory.levels_replay import replay_levels
-from penstock.simulation.memory.levels_time import play_levels
-from penstock.simulation.memory.serial_law import required_hit_ratio, serial_slowdown
+from penstock.lab.simulation.memory.levels import Hierarchy, Level
+from penstock.lab.simulation.memory.levels_replay import replay_levels
+from penstock.lab.simulation.memory.levels_time import play_levels
+from penstock.lab.simulation.memory.serial_law import required_hit_ratio, serial_slowdown
+from penstock.scheme.play.accesses import Accesses
+from penstock.scheme.play.caches import ForcedHitRatio, Lru, NoCache, SizedCache
+from penstock.scheme.play.engine import _engine
+from penstock.scheme.play.hierarchy import Prefetch, Rates, replay
 from twins.laws import balance_bytes_per_s, cycle_hits, play_one
 from twins.roofline import (
     Channel,

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.machines import load_machine
-from penstock.machines.prices import load_prices
-from penstock.simulation.servers.fleet import Arrangement, Fleet, Loading
-from penstock.simulation.servers.law import miss_share, queue_wait_s, wait_s
-from penstock.simulation.servers.play import play
-from penstock.simulation.servers.rows import row_of
-from penstock.simulation.servers.stream import Application, Stream, poisson, shares
+from penstock.lab.simulation.servers.fleet import Arrangement, Fleet, Loading
+from penstock.lab.simulation.servers.law import miss_share, queue_wait_s, wait_s
+from penstock.lab.simulation.servers.play import play
+from penstock.lab.simulation.servers.rows import row_of
+from penstock.lab.simulation.servers.stream import Application, Stream, poisson, shares
+from penstock.scheme.machines import load_machine
+from penstock.scheme.machines.prices import load_prices
 
 ONE = Application(name="one", run_s=0.5, key_bytes=1000, joules=3.0)
 

@@ -6,10 +6,9 @@ import math
 
 import pytest
 
-from penstock.machines.drives import Drive, load_drive
-from penstock.simulation.drive import closed_form as law
-from penstock.simulation.drive.scan import scan_drive
-from penstock.simulation.drive.spec import (
+from penstock.lab.instorage.flash import closed_form as law
+from penstock.lab.instorage.flash.scan import scan_drive
+from penstock.lab.instorage.flash.spec import (
     Aggregator,
     Arbitration,
     Consumer,
@@ -20,6 +19,7 @@ from penstock.simulation.drive.spec import (
     Scan,
     Traffic,
 )
+from penstock.scheme.machines.drives import Drive, load_drive
 from twins import laws
 
 LONG = 32 * 2**30

@@ -13,17 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import UsageError
-from penstock.machines import STUDY_TIERS, load_machine, load_tier
-from penstock.params import catalogue
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.simulation.accesses import Accesses
-from penstock.simulation.caches import ForcedHitRatio, Lru, NoCache
-from penstock.simulation.memory.serial_law import required_hit_ratio, serial_slowdown
-from penstock.simulation.play import play as play_points
-from penstock.simulation.play import simulate
-from penstock.simulation.price import price_trace
-from penstock.simulation.question import Point
-from penstock.traces.schema import Trace, TraceMeta
+from penstock.lab.simulation.memory.serial_law import required_hit_ratio, serial_slowdown
+from penstock.lab.simulation.play import play as play_points
+from penstock.lab.simulation.play import simulate
+from penstock.lab.simulation.question import Point
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.scheme.machines import STUDY_TIERS, load_machine, load_tier
+from penstock.scheme.params import catalogue
+from penstock.scheme.play.accesses import Accesses
+from penstock.scheme.play.caches import ForcedHitRatio, Lru, NoCache
+from penstock.scheme.play.price import price_trace
+from penstock.scheme.traces.schema import Trace, TraceMeta
 from twins.laws import play
 
 RESNET20_BYTES_PER_S = 1633e9

@@ -8,19 +8,19 @@ from itertools import chain
 import numpy as np
 import pytest
 
-from penstock.machines import load_machine, load_tier
-from penstock.machines.networks import load_network
-from penstock.running import trace_workload
-from penstock.simulation.caches import ForcedHitRatio, Lru
-from penstock.simulation.cluster.cluster import play_clusters
-from penstock.simulation.cluster.collectives import AllGather, pattern_of
-from penstock.simulation.cluster.flows import flow_seconds, link_bytes
-from penstock.simulation.cluster.partitions import PARTITIONS
-from penstock.simulation.cluster.program import MOST_KEPT_BYTES, prepare
-from penstock.simulation.cluster.spec import Cluster
-from penstock.simulation.cluster.topology import TOPOLOGIES, build
-from penstock.simulation.memory.hierarchy import Pace
-from penstock.simulation.price import price_trace
+from penstock.lab.simulation.cluster.cluster import play_clusters
+from penstock.lab.simulation.cluster.collectives import AllGather, pattern_of
+from penstock.lab.simulation.cluster.flows import flow_seconds, link_bytes
+from penstock.lab.simulation.cluster.partitions import PARTITIONS
+from penstock.lab.simulation.cluster.program import MOST_KEPT_BYTES, prepare
+from penstock.lab.simulation.cluster.spec import Cluster
+from penstock.lab.simulation.cluster.topology import TOPOLOGIES, build
+from penstock.program.running import trace_workload
+from penstock.scheme.machines import load_machine, load_tier
+from penstock.scheme.machines.networks import load_network
+from penstock.scheme.play.caches import ForcedHitRatio, Lru
+from penstock.scheme.play.hierarchy import Pace
+from penstock.scheme.play.price import price_trace
 
 topologies = pytest.mark.parametrize("name", TOPOLOGIES)
 partitions = pytest.mark.parametrize("name", PARTITIONS)

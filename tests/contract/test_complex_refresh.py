@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from penstock.errors import PenstockError
-from penstock.native.plans import choose_plan
-from penstock.package.capture import Course, DigestSink, run_captured
-from penstock.params.ckks import Scaling
-from penstock.program.clear import ClearEvaluator
-from penstock.program.imaginary import complex_refresh
-from penstock.running import READINGS
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.evaluator.imaginary import complex_refresh
+from penstock.program.package.capture import Course, DigestSink, run_captured
+from penstock.program.running import READINGS
+from penstock.runtime.native.plans import choose_plan
+from penstock.scheme.params.ckks import Scaling
 from readings import keys_of
 from toy import toy_bootstrap
 

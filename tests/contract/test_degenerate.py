@@ -11,17 +11,17 @@ import pytest
 from degenerate_calls import CALLS, VALUES, Call
 from evaluator_pair import evaluator_pair
 from penstock.errors import EvaluationRefused, PenstockError
-from penstock.operations import RELIN_KEY
-from penstock.package.capture import capture
-from penstock.package.content import ConstantsInMemory, Package
-from penstock.package.file import open_package, write_package
-from penstock.package.replay import run_package
-from penstock.params.ckks import CkksParameters, Scaling
-from penstock.program.circuits.sums import fold
-from penstock.program.clear import ClearEvaluator
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.running import READINGS
-from penstock.traces.schema import TraceMeta
+from penstock.program.evaluator.circuits.sums import fold
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.program.package.capture import capture
+from penstock.program.package.content import ConstantsInMemory, Package
+from penstock.program.package.file import open_package, write_package
+from penstock.program.package.replay import run_package
+from penstock.program.running import READINGS
+from penstock.scheme.operations import RELIN_KEY
+from penstock.scheme.params.ckks import CkksParameters, Scaling
+from penstock.scheme.traces.schema import TraceMeta
 from readings import keys_of
 from toy import toy
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.machines.drives import drive_names, load_drive
-from penstock.simulation.drive import closed_form as law
-from penstock.simulation.drive.scan import scan_drive
-from penstock.simulation.drive.spec import Engine, Host, NandMapping, Scan, Traffic
+from penstock.lab.instorage.flash import closed_form as law
+from penstock.lab.instorage.flash.scan import scan_drive
+from penstock.lab.instorage.flash.spec import Engine, Host, NandMapping, Scan, Traffic
+from penstock.scheme.machines.drives import drive_names, load_drive
 from twins import laws
 
 

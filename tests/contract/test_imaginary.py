@@ -11,12 +11,12 @@ import pytest
 
 import penstock as ps
 from penstock.errors import PenstockError
-from penstock.package.file import write_package
-from penstock.params import catalogue
-from penstock.program.clear import ClearEvaluator
-from penstock.program.noisy import NoisyEvaluator
-from penstock.running import READINGS
-from penstock.running.packaging import package_workload
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.evaluator.noisy import NoisyEvaluator
+from penstock.program.package.file import write_package
+from penstock.program.running import READINGS
+from penstock.program.running.packaging import package_workload
+from penstock.scheme.params import catalogue
 from readings import keys_of
 from toy import toy, toy_bootstrap
 

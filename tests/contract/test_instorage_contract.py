@@ -8,17 +8,17 @@ from itertools import product
 import pytest
 
 from penstock.errors import UsageError
-from penstock.machines import assumed
-from penstock.machines.drives import drive_names, load_drive
-from penstock.machines.figure import Evidence
-from penstock.machines.instorage import InStorage, UnitAccelerator
-from penstock.machines.instorage_spec import accelerators, load_instorage
-from penstock.params import catalogue
-from penstock.simulation.instorage.drive import drive_rates
-from penstock.simulation.instorage.engine import played_in_storage
-from penstock.simulation.instorage.policies import Contention
-from penstock.simulation.instorage.queries import RESOURCES, Inside, in_storage
-from penstock.simulation.instorage.query import Query, match_query, pir_query, ssc_query
+from penstock.lab.instorage.drive import drive_rates
+from penstock.lab.instorage.engine import played_in_storage
+from penstock.lab.instorage.machine import InStorage, UnitAccelerator
+from penstock.lab.instorage.machine_spec import accelerators, load_instorage
+from penstock.lab.instorage.policies import Contention
+from penstock.lab.instorage.queries import RESOURCES, Inside, in_storage
+from penstock.lab.instorage.query import Query, match_query, pir_query, ssc_query
+from penstock.scheme.machines import assumed
+from penstock.scheme.machines.drives import drive_names, load_drive
+from penstock.scheme.machines.figure import Evidence
+from penstock.scheme.params import catalogue
 
 PIR = pir_query(catalogue.get("fheins-pir"), database_bytes=10**10, record_bytes=96, slot_bits=16)
 QUERIES = {

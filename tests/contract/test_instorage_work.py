@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from penstock.params import catalogue
-from penstock.program.tally import tally_of
-from penstock.running import trace_workload
-from penstock.simulation.instorage.query import Query, pir_query, ssc_query
+from penstock.lab.instorage.query import Query, pir_query, ssc_query
+from penstock.program.evaluator.tally import tally_of
+from penstock.program.running import trace_workload
+from penstock.scheme.params import catalogue
 
 CLIENT = ("encrypt", "decrypt", "mod_drop")
 

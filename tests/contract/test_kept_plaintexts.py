@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from penstock.errors import PenstockError
-from penstock.package.capture import Course, DigestSink, run_captured
-from penstock.params.ckks import Scaling
-from penstock.program.evaluator import Plain
-from penstock.running import READINGS
+from penstock.program.evaluator.protocol import Plain
+from penstock.program.package.capture import Course, DigestSink, run_captured
+from penstock.program.running import READINGS
+from penstock.scheme.params.ckks import Scaling
 from readings import keys_of
 from toy import toy
 

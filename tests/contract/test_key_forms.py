@@ -13,21 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.cli.main import main
 from penstock.errors import UnknownName, UsageError
-from penstock.explorer.asked import Asked
-from penstock.explorer.engine import Engine
-from penstock.explorer.library import Library
-from penstock.explorer.state import State
-from penstock.native.prepared import key_uses
-from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters
-from penstock.params.rlwe import KeyForm
-from penstock.reports.working_set import key_windows
-from penstock.running import trace_workload
-from penstock.traces.inspect import problems, summary
-from penstock.traces.io import read_trace, write_trace
-from penstock.traces.schema import Trace
+from penstock.front.cli.main import main
+from penstock.front.explorer.asked import Asked
+from penstock.front.explorer.engine import Engine
+from penstock.front.explorer.library import Library
+from penstock.front.explorer.state import State
+from penstock.lab.reports.working_set import key_windows
+from penstock.program.running import trace_workload
+from penstock.runtime.native.prepared import key_uses
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import CkksParameters
+from penstock.scheme.params.rlwe import KeyForm
+from penstock.scheme.traces.inspect import problems, summary
+from penstock.scheme.traces.io import read_trace, write_trace
+from penstock.scheme.traces.schema import Trace
 from toy import toy
 
 every_form = pytest.mark.parametrize("form", list(KeyForm))

@@ -11,17 +11,17 @@ import pytest
 
 from penstock import _engine
 from penstock.errors import CapabilityMissing, KeyRefused, PenstockError
-from penstock.keystore import KeyCache, KeyStore, parameter_digest
-from penstock.native.client import LIBRARIES, open_client, require_library
-from penstock.native.ends import PreparedEnds
-from penstock.native.engine import EngineHere, make_context
-from penstock.native.evaluator import NativeEvaluator
-from penstock.native.keys import KeysHeld, KeysInMemory, KeysOnDisk, KeySource
-from penstock.native.prepared import highest_limbs
-from penstock.native.store import add_missing_keys
-from penstock.operations import RELIN_KEY
-from penstock.program.evaluator import Evaluator
-from penstock.program.symbolic import SymbolicEvaluator
+from penstock.program.evaluator.protocol import Evaluator
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.runtime.keystore import KeyCache, KeyStore, parameter_digest
+from penstock.runtime.native.client import LIBRARIES, open_client, require_library
+from penstock.runtime.native.ends import PreparedEnds
+from penstock.runtime.native.engine import EngineHere, make_context
+from penstock.runtime.native.evaluator import NativeEvaluator
+from penstock.runtime.native.keys import KeysHeld, KeysInMemory, KeysOnDisk, KeySource
+from penstock.runtime.native.prepared import highest_limbs
+from penstock.runtime.native.store import add_missing_keys
+from penstock.scheme.operations import RELIN_KEY
 from readings import X, read
 from toy import toy
 

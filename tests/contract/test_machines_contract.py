@@ -8,12 +8,12 @@ import re
 
 import pytest
 
-from penstock.machines import Evidence, load_machine, load_tier, machine_names, tier_names
-from penstock.machines.catalogue import read_machine
-from penstock.machines.written import write_machine
-from penstock.operations import SMALL_KINDS, TRAITS, OpKind
-from penstock.params import catalogue
-from penstock.work.kernels import KernelWork, kernel_work
+from penstock.scheme.machines import Evidence, load_machine, load_tier, machine_names, tier_names
+from penstock.scheme.machines.catalogue import read_machine
+from penstock.scheme.machines.written import write_machine
+from penstock.scheme.operations import SMALL_KINDS, TRAITS, OpKind
+from penstock.scheme.params import catalogue
+from penstock.scheme.work.kernels import KernelWork, kernel_work
 from toy import toy
 
 SHARP = toy(ring_dim=2**16, slots=2**15, q_bits=(36,) * 35, p_bits=(36,) * 12, dnum=3, word_bits=36)

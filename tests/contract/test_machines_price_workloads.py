@@ -12,14 +12,14 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from penstock import workloads
 from penstock.errors import ParamsError
-from penstock.machines import load_machine, machine_names
-from penstock.params import catalogue
-from penstock.running.reading import resolve
-from penstock.running.trace import trace_workload
-from penstock.simulation.price import PricedTrace, price_trace
-from penstock.traces.schema import Trace
+from penstock.program import workloads
+from penstock.program.running.reading import resolve
+from penstock.program.running.trace import trace_workload
+from penstock.scheme.machines import load_machine, machine_names
+from penstock.scheme.params import catalogue
+from penstock.scheme.play.price import PricedTrace, price_trace
+from penstock.scheme.traces.schema import Trace
 
 OWN_SETS = {name: load_machine(name).native_params for name in machine_names()}
 FULL_SIZE = "sharp"

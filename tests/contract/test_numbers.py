@@ -12,12 +12,12 @@ import pytest
 import penstock as ps
 from faults.values import case
 from penstock.errors import PenstockError
-from penstock.hall.running import RunDiffers
-from penstock.params.ckks import CkksParameters, Scaling
-from penstock.params.spec import CkksSpec
-from penstock.program.clear import ClearEvaluator
-from penstock.program.fits import held_bits, scale_bits
-from penstock.running import READINGS
+from penstock.front.hall.running import RunDiffers
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.evaluator.fits import held_bits, scale_bits
+from penstock.program.running import READINGS
+from penstock.scheme.params.ckks import CkksParameters, Scaling
+from penstock.scheme.params.spec import CkksSpec
 from readings import keys_of
 from toy import toy
 

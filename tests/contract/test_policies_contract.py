@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import _engine
-from penstock.simulation.accesses import Accesses
-from penstock.simulation.caches import POLICIES, NoCache, Optimal, SizedCache
-from penstock.simulation.memory.hierarchy import replay
+from penstock.scheme.play.accesses import Accesses
+from penstock.scheme.play.caches import POLICIES, NoCache, Optimal, SizedCache
+from penstock.scheme.play.hierarchy import replay
 
 every_policy = pytest.mark.parametrize("policy", sorted(POLICIES))
 Rows = list[list[tuple[int, int]]]

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from penstock.errors import ParamsError, PenstockError, UnknownName
-from penstock.params.ckks import CkksParameters, Scaling
-from penstock.program.circuits.linear import bsgs_diagonals, diagonals_of, linear_transform
-from penstock.program.circuits.sums import fold
-from penstock.program.clear import ClearEvaluator
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.running import READINGS
-from penstock.traces.inspect import differences, problems
-from penstock.traces.schema import Trace
+from penstock.program.evaluator.circuits.linear import bsgs_diagonals, diagonals_of, linear_transform
+from penstock.program.evaluator.circuits.sums import fold
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.program.running import READINGS
+from penstock.scheme.params.ckks import CkksParameters, Scaling
+from penstock.scheme.traces.inspect import differences, problems
+from penstock.scheme.traces.schema import Trace
 from readings import PROGRAMS, SERIES, X, read
 from toy import toy, toy_bootstrap
 
@@ -83,10 +83,14 @@ def test_the_page_of_concepts_has_the_reading(reading: str) -> None:
 
 
 def test_the_native_evaluator_imports_neither_a_client_nor_openfhe() -> None:
-    script = "import sys, penstock.native.evaluator; print(*sys.modules)"
+    script = "import sys, penstock.runtime.native.evaluator; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     imported = done.stdout.split()
-    assert not [name for name in imported if name.startswith(("penstock.openfhe", "penstock.native.client", "openfhe"))]
+    assert not [
+        name
+        for name in imported
+        if name.startswith(("penstock.program.openfhe", "penstock.runtime.native.client", "openfhe"))
+    ]
 
 
 def test_a_reading_is_registered_once_and_an_unknown_one_is_named() -> None:
@@ -220,7 +224,7 @@ def test_a_reading_has_the_keys_of_a_composite_that_is_alone(
 
 
 def test_keys_for_openfhe_are_those_of_the_operations_and_a_refresh_makes_its_own() -> None:
-    from penstock.openfhe.evaluator import needed_keys
+    from penstock.program.openfhe.evaluator import needed_keys
 
     def needed(name: str) -> dict[str, Any]:
         params = toy_bootstrap(Scaling.FLEXIBLE_AUTO, 64)

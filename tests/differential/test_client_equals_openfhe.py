@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from client_pair import Sides, phase_of, rows_of, without_rows
-from penstock.params.spec import CkksSpec
+from penstock.scheme.params.spec import CkksSpec
 
 SETS = {
     "flexible-auto": {"scaling": "flexible-auto"},

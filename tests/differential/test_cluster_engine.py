@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from examples import at_most
 from penstock import _engine
-from penstock.machines.networks import load_network
-from penstock.simulation.cluster.collectives import (
+from penstock.lab.simulation.cluster.collectives import (
     ALL_GATHERS,
     AllGather,
     Broadcast,
@@ -18,8 +17,9 @@ from penstock.simulation.cluster.collectives import (
     ReduceScatter,
     pattern_of,
 )
-from penstock.simulation.cluster.flows import flow_seconds
-from penstock.simulation.cluster.topology import build
+from penstock.lab.simulation.cluster.flows import flow_seconds
+from penstock.lab.simulation.cluster.topology import build
+from penstock.scheme.machines.networks import load_network
 from twins.cluster import dispatch, round_seconds
 
 TOPOLOGIES = ["star", "fat-tree", "fat-tree:k=6", "clos:leaf=2,spines=1,oversubscription=3", "torus", "ring"]

@@ -8,19 +8,19 @@ from functools import partial
 import numpy as np
 import pytest
 
-from penstock import workloads
 from penstock.errors import UsageError
-from penstock.params import catalogue
-from penstock.params.ckks import Scaling
-from penstock.params.rlwe import KeyForm
-from penstock.params.variation import varied
-from penstock.program.clear import ClearEvaluator
-from penstock.program.counting import CountingEvaluator, structure
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.program.tally import Tally, tally_of
-from penstock.running import trace_workload
-from penstock.running.counting import count_variants, count_workload
-from penstock.traces.schema import Trace, TraceMeta
+from penstock.program import workloads
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.evaluator.counting import CountingEvaluator, structure
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.program.evaluator.tally import Tally, tally_of
+from penstock.program.running import trace_workload
+from penstock.program.running.counting import count_variants, count_workload
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import Scaling
+from penstock.scheme.params.rlwe import KeyForm
+from penstock.scheme.params.variation import varied
+from penstock.scheme.traces.schema import Trace, TraceMeta
 from toy import toy, toy_bootstrap
 
 AT_SHARP = ("logistic-regression", "resnet20", "resnet20-multiplexed")

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.machines import load_machine
-from penstock.machines.instorage import UnitAccelerator
-from penstock.machines.instorage_power import Multiplicity
-from penstock.machines.instorage_spec import load_instorage
-from penstock.simulation.instorage.drive import drive_rates
-from penstock.simulation.instorage.front import pareto
-from penstock.simulation.instorage.named import QUERIES, named_query
-from penstock.simulation.instorage.policies import HOST_POLICIES, Contention, Encoding, Switches
-from penstock.simulation.instorage.queries import Inside
-from penstock.simulation.instorage.space import Axes, Baseline, Space, explore
+from penstock.lab.instorage.drive import drive_rates
+from penstock.lab.instorage.front import pareto
+from penstock.lab.instorage.machine import UnitAccelerator
+from penstock.lab.instorage.machine_power import Multiplicity
+from penstock.lab.instorage.machine_spec import load_instorage
+from penstock.lab.instorage.named import QUERIES, named_query
+from penstock.lab.instorage.policies import HOST_POLICIES, Contention, Encoding, Switches
+from penstock.lab.instorage.queries import Inside
+from penstock.lab.instorage.space import Axes, Baseline, Space, explore
+from penstock.scheme.machines import load_machine
 from twins import instorage_space as twin
 
 DRIVES = (drive_rates("ssd-s"), drive_rates("ssd-l"))

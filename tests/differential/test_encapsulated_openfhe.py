@@ -13,23 +13,23 @@ import pytest
 from engine_calls import Calls
 from openfhe_sparse_switch import key_of, switched_to_sparse, words_of
 from penstock import _engine
-from penstock.client import KeyPair
 from penstock.errors import KeyRefused, ParamsError, PenstockError
-from penstock.keystore import KeyCache, KeyStore, parameter_digest
-from penstock.keystore.export import RELINEARIZATION, ROTATIONS, export_openfhe
-from penstock.native.client import open_client
-from penstock.native.engine import EngineHere, make_context
-from penstock.native.keys import KeysOnDisk
-from penstock.native.openfhe_encapsulation import encapsulation_keys
-from penstock.native.store import add_missing_keys, keys_in_memory
-from penstock.openfhe.evaluator import OpenFheContext
-from penstock.openfhe.key_pair import loaded, read_files
-from penstock.operations import OpKind
-from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters
-from penstock.params.spec import BootstrapSpec, CkksSpec
-from penstock.program.call import Call, Cipher
-from penstock.program.scaling import ScaleState
+from penstock.program.evaluator.call import Call, Cipher
+from penstock.program.evaluator.scaling import ScaleState
+from penstock.program.openfhe.evaluator import OpenFheContext
+from penstock.program.openfhe.key_pair import loaded, read_files
+from penstock.runtime.client import KeyPair
+from penstock.runtime.keystore import KeyCache, KeyStore, parameter_digest
+from penstock.runtime.keystore.export import RELINEARIZATION, ROTATIONS, export_openfhe
+from penstock.runtime.native.client import open_client
+from penstock.runtime.native.engine import EngineHere, make_context
+from penstock.runtime.native.keys import KeysOnDisk
+from penstock.runtime.native.openfhe_encapsulation import encapsulation_keys
+from penstock.runtime.native.store import add_missing_keys, keys_in_memory
+from penstock.scheme.operations import OpKind
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import CkksParameters
+from penstock.scheme.params.spec import BootstrapSpec, CkksSpec
 
 BOTH = ("to-sparse", "to-dense")
 SLOTS = (8, 32)

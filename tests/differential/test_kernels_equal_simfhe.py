@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.machines.schema import TRANSFORM_MEASURES
-from penstock.operations import OpKind
-from penstock.params.ckks import CkksParameters
-from penstock.params.rlwe import KeyForm
-from penstock.work.kernel_work import KernelWork
-from penstock.work.kernels import Hoisting, kernel_work
-from penstock.work.stages import digit_sizes, key_product, mod_down, mod_up, rescale_work
+from penstock.scheme.machines.schema import TRANSFORM_MEASURES
+from penstock.scheme.operations import OpKind
+from penstock.scheme.params.ckks import CkksParameters
+from penstock.scheme.params.rlwe import KeyForm
+from penstock.scheme.work.kernel_work import KernelWork
+from penstock.scheme.work.kernels import Hoisting, kernel_work
+from penstock.scheme.work.stages import digit_sizes, key_product, mod_down, mod_up, rescale_work
 from toy import toy
 
 DATA = Path(__file__).parents[1] / "data" / "simfhe"

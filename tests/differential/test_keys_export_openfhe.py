@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from engine_calls import Calls
-from penstock.client import KeyPair
+from penstock.base.system.files import WouldOverwrite
 from penstock.errors import KeyDamaged, KeyRefused
-from penstock.keystore import KeyCache, KeyName, KeyStore, parameter_digest
-from penstock.keystore.export import LAYOUTS, RELINEARIZATION, ROTATIONS, export_openfhe
-from penstock.native.engine import make_context
-from penstock.openfhe.evaluator import OpenFheContext
-from penstock.openfhe.turn import TURN
-from penstock.params import catalogue
-from penstock.system.files import WouldOverwrite
+from penstock.program.openfhe.evaluator import OpenFheContext
+from penstock.program.openfhe.turn import TURN
+from penstock.runtime.client import KeyPair
+from penstock.runtime.keystore import KeyCache, KeyName, KeyStore, parameter_digest
+from penstock.runtime.keystore.export import LAYOUTS, RELINEARIZATION, ROTATIONS, export_openfhe
+from penstock.runtime.native.engine import make_context
+from penstock.scheme.params import catalogue
 
 PARAMS = catalogue.get("insecure-ci")
 DIGEST = parameter_digest(PARAMS)

@@ -11,7 +11,7 @@ import pytest
 
 from openfhe_samples import sample
 from penstock import _engine
-from penstock.keystore import KeyCache, KeyStore, KeyUse
+from penstock.runtime.keystore import KeyCache, KeyStore, KeyUse
 
 NUM_Q = 3
 

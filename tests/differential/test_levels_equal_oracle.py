@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.simulation.accesses import Accesses
-from penstock.simulation.caches import POLICIES, SizedCache
-from penstock.simulation.memory.levels import Hierarchy, Level
-from penstock.simulation.memory.levels_replay import replay_levels
+from penstock.lab.simulation.memory.levels import Hierarchy, Level
+from penstock.lab.simulation.memory.levels_replay import replay_levels
+from penstock.scheme.play.accesses import Accesses
+from penstock.scheme.play.caches import POLICIES, SizedCache
 from twins import engine as oracle
 
 ROWS = st.lists(st.lists(st.tuples(st.integers(0, 7), st.integers(1, 20)), max_size=4), max_size=40)

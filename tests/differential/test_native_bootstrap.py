@@ -9,21 +9,21 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from penstock.native.engine import EngineHere, make_context
-from penstock.native.evaluator import NativeEvaluator
-from penstock.native.keys import KeysInMemory
-from penstock.native.openfhe_client import OpenFheClient, make_keys
-from penstock.native.prepared import ClientPlace
-from penstock.native.reading import READING, record_native
-from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters, Scaling
-from penstock.program.circuits.bootstrap import with_few_keys
-from penstock.program.circuits.openfhe.bootstrapping import Sine, sine_series
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.running import trace_workload
-from penstock.traces.inspect import differences, problems
-from penstock.traces.schema import TraceMeta
-from penstock.workloads import bootstrapping
+from penstock.program.evaluator.circuits.bootstrap import with_few_keys
+from penstock.program.evaluator.circuits.openfhe.bootstrapping import Sine, sine_series
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.program.running import trace_workload
+from penstock.program.workloads import bootstrapping
+from penstock.runtime.native.engine import EngineHere, make_context
+from penstock.runtime.native.evaluator import NativeEvaluator
+from penstock.runtime.native.keys import KeysInMemory
+from penstock.runtime.native.openfhe_client import OpenFheClient, make_keys
+from penstock.runtime.native.prepared import ClientPlace
+from penstock.runtime.native.reading import READING, record_native
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import CkksParameters, Scaling
+from penstock.scheme.traces.inspect import differences, problems
+from penstock.scheme.traces.schema import TraceMeta
 from toy import toy_bootstrap
 
 Floats = npt.NDArray[np.float64]
@@ -74,7 +74,7 @@ def bits(found: Floats, x: Floats) -> float:
 def test_a_refresh_is_as_precise_as_openfhes_and_traces_its_steps(
     scaling: Scaling, ring_dim: int, slots: int, period: int | None, budget: tuple[int, int]
 ) -> None:
-    from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator
+    from penstock.program.openfhe.evaluator import OpenFheContext, OpenFheEvaluator
 
     made = toy_bootstrap(scaling, slots)
     assert made.bootstrap is not None

@@ -11,14 +11,14 @@ import pytest
 
 from evaluator_pair import evaluator_pair
 from penstock import _engine
-from penstock.native.engine import EngineHere, make_context
-from penstock.native.evaluator import NativeEvaluator
-from penstock.native.keys import KeysInMemory
-from penstock.native.openfhe_client import OpenFheClient, make_keys
-from penstock.openfhe.evaluator import load_openfhe
-from penstock.params.ckks import CkksParameters, Scaling
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.traces.schema import Trace
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.program.openfhe.evaluator import load_openfhe
+from penstock.runtime.native.engine import EngineHere, make_context
+from penstock.runtime.native.evaluator import NativeEvaluator
+from penstock.runtime.native.keys import KeysInMemory
+from penstock.runtime.native.openfhe_client import OpenFheClient, make_keys
+from penstock.scheme.params.ckks import CkksParameters, Scaling
+from penstock.scheme.traces.schema import Trace
 from readings import X, read
 from toy import toy
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("openfhe")
 @contextmanager
 def native(params: CkksParameters, trace: Trace, **engine: Any) -> Iterator[NativeEvaluator]:
     """An evaluator with the keys of a trace in memory."""
-    from penstock.openfhe.evaluator import OpenFheContext
+    from penstock.program.openfhe.evaluator import OpenFheContext
 
     client = OpenFheContext.create(params, relinearize=False)
     try:

@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from penstock.native.engine import make_context
-from penstock.params import catalogue
-from penstock.params.ckks import Scaling
-from penstock.params.primes import openfhe_primes
-from penstock.params.spec import CkksSpec, spec_of
-from penstock.program.noise import NoiseModel, coefficients_of, ones_in_slots, slots_of
+from penstock.program.evaluator.noise import NoiseModel, coefficients_of, ones_in_slots, slots_of
+from penstock.runtime.native.engine import make_context
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import Scaling
+from penstock.scheme.params.primes import openfhe_primes
+from penstock.scheme.params.spec import CkksSpec, spec_of
 
 SMALL = catalogue.get("insecure-small")
 

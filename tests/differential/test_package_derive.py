@@ -7,22 +7,22 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from penstock import workloads
 from penstock.errors import ParamsError
-from penstock.package.builder import PackageBuilder
-from penstock.package.capture import capture
-from penstock.package.content import ConstantsInMemory, Input, Output, Package, Verb
-from penstock.package.derive import derive, fitted
-from penstock.package.replay import run_package, trace_package
-from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters, Scaling
-from penstock.params.spec import CkksSpec
-from penstock.program.clear import ClearEvaluator
-from penstock.program.noisy import NoisyEvaluator
-from penstock.running.packaging import package_workload
-from penstock.running.trace import trace_workload
-from penstock.traces.inspect import problems
-from penstock.traces.schema import Trace
+from penstock.program import workloads
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.evaluator.noisy import NoisyEvaluator
+from penstock.program.package.builder import PackageBuilder
+from penstock.program.package.capture import capture
+from penstock.program.package.content import ConstantsInMemory, Input, Output, Package, Verb
+from penstock.program.package.derive import derive, fitted
+from penstock.program.package.replay import run_package, trace_package
+from penstock.program.running.packaging import package_workload
+from penstock.program.running.trace import trace_workload
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import CkksParameters, Scaling
+from penstock.scheme.params.spec import CkksSpec
+from penstock.scheme.traces.inspect import problems
+from penstock.scheme.traces.schema import Trace
 
 COMPARED = (
     "kind", "origin", "limbs_in", "limbs_out", "key", "step", "implied_rescales", "implied_scalar_mults", "scope",

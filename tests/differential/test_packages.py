@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from narrow_networks import NETWORKS, narrow_network
-from penstock import workloads
-from penstock.package.content import Package, Verb
-from penstock.package.derive import Derivation
-from penstock.package.replay import run_package, trace_package
-from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters
-from penstock.program.clear import ClearEvaluator
-from penstock.program.noisy import NoisyEvaluator
-from penstock.running.packaging import package_workload
-from penstock.running.trace import trace_workload
+from penstock.program import workloads
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.evaluator.noisy import NoisyEvaluator
+from penstock.program.package.content import Package, Verb
+from penstock.program.package.derive import Derivation
+from penstock.program.package.replay import run_package, trace_package
+from penstock.program.running.packaging import package_workload
+from penstock.program.running.trace import trace_workload
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import CkksParameters
 
 COMPARED = (
     "kind", "origin", "limbs_in", "limbs_out", "key", "step", "implied_rescales", "implied_scalar_mults", "scope",

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock import workloads
-from penstock.native.evaluator import NativeEvaluator
-from penstock.package.file import open_package, write_package
-from penstock.package.replay import run_package
-from penstock.running.packaging import package_workload
-from penstock.running.readings import READINGS
-from penstock.running.trace import trace_workload
+from penstock.program import workloads
+from penstock.program.package.file import open_package, write_package
+from penstock.program.package.replay import run_package
+from penstock.program.running.packaging import package_workload
+from penstock.program.running.readings import READINGS
+from penstock.program.running.trace import trace_workload
+from penstock.runtime.native.evaluator import NativeEvaluator
 
 
 class Kept:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.operations import OpKind
-from penstock.params import catalogue
-from penstock.program.symbolic import MOST_KEPT, SymbolicEvaluator
-from penstock.running.reading import resolve
-from penstock.traces.blocks import Place, cut, paste
-from penstock.traces.schema import Trace, TraceMeta
+from penstock.program.evaluator.symbolic import MOST_KEPT, SymbolicEvaluator
+from penstock.program.running.reading import resolve
+from penstock.scheme.operations import OpKind
+from penstock.scheme.params import catalogue
+from penstock.scheme.traces.blocks import Place, cut, paste
+from penstock.scheme.traces.schema import Trace, TraceMeta
 
 
 def traced(name: str, params_name: str, size_name: str, *, repeats: bool) -> Trace:
@@ -38,7 +38,7 @@ def test_repeated_rows_are_the_rows_of_running(name: str, params: str, size: str
 
 def test_a_composite_runs_three_times_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first makes keys and plaintexts, the second is as the third, and from then on rows are repeated."""
-    from penstock.program import composites
+    from penstock.program.evaluator import composites
 
     runs = 0
     circuit = composites.bootstrap_circuit

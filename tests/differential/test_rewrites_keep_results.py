@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from examples import at_most
 from narrow_networks import narrow_network
-from penstock.operations import OpKind
-from penstock.params.ckks import Scaling
-from penstock.program.rows import MULTIPLICATIONS
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.rewriting import PASSES, RewriteOptions, rewrite
-from penstock.rewriting.interpret import interpret
-from penstock.rewriting.program import Program
-from penstock.rewriting.reorder import loaded_key_bytes
-from penstock.running import trace_workload
-from penstock.traces.inspect import problems
-from penstock.traces.schema import Trace, TraceMeta
+from penstock.lab.rewriting import PASSES, RewriteOptions, rewrite
+from penstock.lab.rewriting.interpret import interpret
+from penstock.lab.rewriting.program import Program
+from penstock.lab.rewriting.reorder import loaded_key_bytes
+from penstock.program.evaluator.rows import MULTIPLICATIONS
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.program.running import trace_workload
+from penstock.scheme.operations import OpKind
+from penstock.scheme.params.ckks import Scaling
+from penstock.scheme.traces.inspect import problems
+from penstock.scheme.traces.schema import Trace, TraceMeta
 from toy import toy
 
 STEPS = (1, 2, 3, 4, 6, 8, -1, -2, 31, 32)

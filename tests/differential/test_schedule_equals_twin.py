@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import _engine
-from penstock.machines import load_machine
-from penstock.operations import SMALL_KINDS, TRAITS, OpKind
-from penstock.params import catalogue
-from penstock.simulation.inside.kernels import LimbKernel, ShapeKernels, kernels_of, resources_of
-from penstock.simulation.inside.schedule import engine_kernels, engine_units, shape_graph
-from penstock.work.shapes import Shape
+from penstock.scheme.machines import load_machine
+from penstock.scheme.operations import SMALL_KINDS, TRAITS, OpKind
+from penstock.scheme.params import catalogue
+from penstock.scheme.play.kernels import LimbKernel, ShapeKernels, kernels_of, resources_of
+from penstock.scheme.play.schedule import engine_kernels, engine_units, shape_graph
+from penstock.scheme.work.shapes import Shape
 from toy import toy
 from twins import schedule as oracle
 

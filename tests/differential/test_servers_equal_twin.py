@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from examples import at_most
 from penstock.errors import UsageError
-from penstock.simulation.servers.fleet import Arrangement, Fleet, Loading
-from penstock.simulation.servers.play import play
-from penstock.simulation.servers.stream import Application, Stream, poisson
+from penstock.lab.simulation.servers.fleet import Arrangement, Fleet, Loading
+from penstock.lab.simulation.servers.play import play
+from penstock.lab.simulation.servers.stream import Application, Stream, poisson
 from twins import servers as twin
 
 EIGHTHS = st.integers(0, 40).map(lambda n: n / 8)

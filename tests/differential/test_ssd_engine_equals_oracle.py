@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.simulation.drive.input import EngineConsumer, EngineInput, EngineTraffic
-from penstock.simulation.engine import _engine
+from penstock.lab.instorage.flash.input import EngineConsumer, EngineInput, EngineTraffic
+from penstock.scheme.play.engine import _engine
 from twins.drive import Oracle
 from twins.drive_parts import Kind
 

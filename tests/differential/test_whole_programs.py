@@ -13,17 +13,17 @@ import pytest
 
 from narrow_networks import FEW_VALUES, quarter
 from penstock.errors import BudgetTooSmall, EvaluationRefused
-from penstock.native.client_process import ClientProcess
-from penstock.native.ends import Decrypted, Encrypted
-from penstock.native.engine import make_context
-from penstock.native.prepared import ClientPlace, KeyPlace, Prepared
-from penstock.native.whole import WholeBudget, compile_whole, run_whole
-from penstock.params import catalogue
-from penstock.program.evaluator import Evaluator, Values
-from penstock.running import trace_workload
-from penstock.running.reading import describe, resolve
-from penstock.traces.inspect import differences, problems
-from penstock.traces.schema import TraceMeta
+from penstock.program.evaluator.protocol import Evaluator, Values
+from penstock.program.running import trace_workload
+from penstock.program.running.reading import describe, resolve
+from penstock.runtime.native.client_process import ClientProcess
+from penstock.runtime.native.ends import Decrypted, Encrypted
+from penstock.runtime.native.engine import make_context
+from penstock.runtime.native.prepared import ClientPlace, KeyPlace, Prepared
+from penstock.runtime.native.whole import WholeBudget, compile_whole, run_whole
+from penstock.scheme.params import catalogue
+from penstock.scheme.traces.inspect import differences, problems
+from penstock.scheme.traces.schema import TraceMeta
 
 
 class Repeating:

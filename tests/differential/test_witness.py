@@ -15,12 +15,12 @@ import pytest
 
 import penstock as ps
 import witness
-from penstock.keystore import KeyStore
-from penstock.package.capture import capture
-from penstock.package.file import PackageFile
-from penstock.params import catalogue
+from penstock.program.package.capture import capture
+from penstock.program.package.file import PackageFile
+from penstock.runtime.keystore import KeyStore
+from penstock.scheme.params import catalogue
 
-client = pytest.importorskip("penstock.client")
+client = pytest.importorskip("penstock.runtime.client")
 expand = pytest.importorskip("penstock_client").expand
 
 TABLES = Path(__file__).parents[2] / "crates" / "penstock-client" / "src" / "tables.rs"

@@ -23,13 +23,13 @@ import numpy as np
 from degenerate_calls import CALLS
 from faults.frame import Result, forked, over, reported
 from penstock.errors import ParamsError, PenstockError
-from penstock.params.ckks import CkksParameters, Scaling
-from penstock.params.spec import CkksSpec
-from penstock.program.circuits.sums import fold
-from penstock.program.clear import ClearEvaluator
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.running import READINGS
-from penstock.traces.schema import TraceMeta
+from penstock.program.evaluator.circuits.sums import fold
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.program.running import READINGS
+from penstock.scheme.params.ckks import CkksParameters, Scaling
+from penstock.scheme.params.spec import CkksSpec
+from penstock.scheme.traces.schema import TraceMeta
 
 LARGEST = 4.0
 """Values of a program stay within this bound in the clear; those of a refresh within 1."""

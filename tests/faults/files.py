@@ -23,8 +23,8 @@ import numpy as np
 import penstock
 from faults.frame import Ended, Result, command, mutated, over, reported
 from fhetch_writer import Writer
-from penstock.params.catalogue import get
-from penstock.system.probe import try_openfhe
+from penstock.base.system.probe import try_openfhe
+from penstock.scheme.params.catalogue import get
 
 DATA = Path(penstock.__file__).parent
 
@@ -83,18 +83,20 @@ def made(folder: Path, openfhe: bool) -> Iterator[Target]:
     yield Target("trace (HERACLES)", folder / "t.bin", (imported % "heracles",), 2)
     yield Target("trace (FHETCH)", text("t.fhetch", _instructions()), (imported % "fhetch",), 2)
     machine = ("machines check {}", "simulate {file} --machine {} --cache on-chip", "predict run {file} --machine {}")
-    yield Target("machine", data("machines/data/machines/sharp.toml"), machine, 2)
-    yield Target("GPU", data("machines/data/machines/a100-cheddar.toml"), machine[:1])
+    yield Target("machine", data("scheme/machines/data/machines/sharp.toml"), machine, 2)
+    yield Target("GPU", data("scheme/machines/data/machines/a100-cheddar.toml"), machine[:1])
     kernels = (
         "kernel,limbs,ring_dim,word_bits,seconds,sources\ntransform,24,65536,32,2e-5,\nkey-product,9,512,32,1e-5,4\n"
     )
     yield Target("measured kernels", text("kernels.csv", kernels), ("machines import-kernels {} -o {new}",))
-    yield Target("parameters", data("params/data/sharp.toml"), ("params show {}", "params size {}"), 2)
+    yield Target("parameters", data("scheme/params/data/sharp.toml"), ("params show {}", "params size {}"), 2)
     levels = '[[levels]]\ntier = "on-chip"\n[[levels]]\ntier = "hbm2"\ncapacity = "8 MiB"\n[[levels]]\ntier = "pcie5"\n'
     yield Target("levels", text("levels.toml", levels), ("simulate {file} --machine sharp --levels {}",))
     yield Target("sweep file", text("sweep.toml", SWEEP), ("sweep {} --dry-run", "sweep {} -o {new} -q --workers 1"), 2)
-    yield Target("suite file", data("measure/suites/quick.toml"), ("bench run --suite {} --dry-run",))
-    yield Target("drive", data("machines/data/drives/" + DRIVE), ("ssd drives {}", "ssd scan --drive {} --size 1MB"))
+    yield Target("suite file", data("lab/measure/suites/quick.toml"), ("bench run --suite {} --dry-run",))
+    yield Target(
+        "drive", data("scheme/machines/data/drives/" + DRIVE), ("ssd drives {}", "ssd scan --drive {} --size 1MB")
+    )
     counts = "operation,count\nEvalMult,10\nEvalRotate,20\n"
     predicts = "predict run --op-counts {} --params insecure-ci --machine sharp"
     yield Target("operation counts", text("counts.csv", counts), (predicts,))
@@ -153,7 +155,7 @@ machine = ["sharp"]
 tier = ["hbm", "pcie5"]
 hit_ratio = [0, 0.5]
 """
-DRIVE = sorted(each.name for each in (DATA / "machines/data/drives").glob("*.toml"))[0]
+DRIVE = sorted(each.name for each in (DATA / "scheme/machines/data/drives").glob("*.toml"))[0]
 
 
 def bench(folder: Path, count: int, seed: int, jobs: int, *, openfhe: bool | None = None) -> list[Result]:
@@ -172,7 +174,7 @@ def bench(folder: Path, count: int, seed: int, jobs: int, *, openfhe: bool | Non
 def _import_all() -> None:
     """Every module of penstock and the libraries that verbs load when they run, so that forks have them."""
     for module in pkgutil.walk_packages(penstock.__path__, "penstock."):
-        if not module.name.startswith("penstock.native.client_worker"):
+        if not module.name.startswith("penstock.runtime.native.client_worker"):
             with suppress(ImportError):
                 importlib.import_module(module.name)
     for name in ("pyarrow.parquet", "pyarrow.compute", "pyarrow.dataset", "numpy.random", "jinja2"):

@@ -95,8 +95,8 @@ def command(argv: Sequence[str], folder: Path, *, seconds: float = MOST_SECONDS)
 
 
 def _main(argv: Sequence[str]) -> int:
-    from penstock.cli.main import main
-    from penstock.system.frames import pandas_left_out
+    from penstock.base.system.frames import pandas_left_out
+    from penstock.front.cli.main import main
 
     with pandas_left_out():
         return main(list(argv))

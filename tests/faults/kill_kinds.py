@@ -72,7 +72,7 @@ class Place:
         """`penstock words…` from beginning to end."""
         if self.forks:
             return self.call(lambda: _main(words))
-        code = "import sys; from penstock.cli.main import main; sys.exit(main())"
+        code = "import sys; from penstock.front.cli.main import main; sys.exit(main())"
         done = subprocess.run(
             [sys.executable, "-c", code, *words], capture_output=True, text=True, check=False, timeout=120,
             cwd=self.work, env=self.environment(), stdin=subprocess.DEVNULL,
@@ -111,8 +111,8 @@ class Place:
 
 
 def _main(words: Sequence[str]) -> int:
-    from penstock.cli.main import main
-    from penstock.system.frames import pandas_left_out
+    from penstock.base.system.frames import pandas_left_out
+    from penstock.front.cli.main import main
 
     with pandas_left_out():
         return main(list(words))

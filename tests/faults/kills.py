@@ -391,8 +391,13 @@ def bench(folder: Path, count: int, seed: int, jobs: int) -> list[Result]:
     heed_interrupts()
     Place.forks = True
     for verb in ("trace", "report", "keys", "database", "explore", "machines"):  # once, for all forks
-        importlib.import_module(f"penstock.cli.verbs.{verb}")
-    for module in ("pyarrow.parquet", "penstock.hall", "penstock.reports.build", "penstock.explorer.views"):
+        importlib.import_module(f"penstock.front.cli.verbs.{verb}")
+    for module in (
+        "pyarrow.parquet",
+        "penstock.front.hall",
+        "penstock.lab.reports.build",
+        "penstock.front.explorer.views",
+    ):
         importlib.import_module(module)
     seeds = range(seed, seed + count)
     kinds = {plan.kind.name: plan.kind for plan in map(drawn, seeds)}

@@ -53,7 +53,7 @@ def watch(folder: str, at: int, number: int, group: bool) -> None:
 def started() -> int:
     """The command, watched where that is asked for."""
     folder, tally, begun, at, number, group = os.environ.pop("FAULTS_WATCH").split("\n")
-    from penstock.cli.main import main
+    from penstock.front.cli.main import main
 
     Path(begun).touch()
     watch(folder, int(at), int(number), group == "True")

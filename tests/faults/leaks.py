@@ -288,7 +288,7 @@ def _one(rng: np.random.Generator, choices: list[str]) -> str:
 def _anew(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """`penstock words…` as a shell starts it."""
     return subprocess.run(
-        [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())", *words],
+        [sys.executable, "-c", "import sys; from penstock.front.cli.main import main; sys.exit(main())", *words],
         capture_output=True, text=True, cwd=cwd, timeout=MOST_SECONDS, check=False, env=os.environ | {"PYTHONPATH": ""},
     )  # fmt: skip
 

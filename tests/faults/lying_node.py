@@ -14,7 +14,7 @@ import numpy as np
 from faults import near
 from faults.frame import MOST_SECONDS, Result, forked, mutated
 from penstock.errors import PenstockError
-from penstock.native.engine import EngineHere, make_context
+from penstock.runtime.native.engine import EngineHere, make_context
 from penstock.service.near.frames import PREFIX, Kind
 from penstock.service.near.remote import NodeEngine, PulledKeys, RemoteNode
 

@@ -18,10 +18,10 @@ import numpy as np
 from faults.frame import GRACE, MOST_SECONDS, Result, mutated
 from faults.served import Server
 from penstock.errors import PenstockError
-from penstock.keystore import parameter_digest
-from penstock.native.engine import EngineHere, make_context
-from penstock.params.ckks import CkksParameters
-from penstock.running.reading import resolve
+from penstock.program.running.reading import resolve
+from penstock.runtime.keystore import parameter_digest
+from penstock.runtime.native.engine import EngineHere, make_context
+from penstock.scheme.params.ckks import CkksParameters
 from penstock.service.near.frames import (
     ANSWER_FIELDS,
     MAGIC,

@@ -18,8 +18,8 @@ import numpy as np
 from faults.frame import TEXT_BYTES, Result, forked, mutated
 from openfhe_samples import sample
 from penstock import _engine
-from penstock.cli.main import main
-from penstock.keystore import KeyCache, KeyStore, Place
+from penstock.front.cli.main import main
+from penstock.runtime.keystore import KeyCache, KeyStore, Place
 
 BUCKET = "bucket"
 LIMBS = 3

@@ -19,19 +19,20 @@ import numpy as np
 import invariants
 from faults.frame import Result, over, reported
 from penstock.errors import PenstockError
-from penstock.machines import load_machine, load_tier
-from penstock.machines.drives import Drive, load_drive
-from penstock.machines.instorage import UnitAccelerator
-from penstock.machines.instorage_spec import load_instorage
-from penstock.machines.networks import load_network
-from penstock.machines.prices import load_prices
-from penstock.operations import OpKind
-from penstock.params import catalogue
-from penstock.running import trace_workload
-from penstock.simulation.accesses import Accesses
-from penstock.simulation.caches import POLICIES, Cache, ForcedHitRatio, NoCache, SizedCache
-from penstock.simulation.cluster.cluster import one_host, play_clusters
-from penstock.simulation.cluster.collectives import (
+from penstock.lab.instorage.drive import drive_rates
+from penstock.lab.instorage.engine import played_in_storage, played_on_host
+from penstock.lab.instorage.flash import spec as ssd
+from penstock.lab.instorage.flash.input import engine_input
+from penstock.lab.instorage.flash.scan import scan_drive
+from penstock.lab.instorage.flash.timeline import scan_timeline
+from penstock.lab.instorage.machine import UnitAccelerator
+from penstock.lab.instorage.machine_spec import load_instorage
+from penstock.lab.instorage.ordinary import Modes, Ordinary, in_storage_under, most_reads, on_host_under
+from penstock.lab.instorage.policies import BASE, HOST_POLICIES, Contention, Switches
+from penstock.lab.instorage.queries import Inside
+from penstock.lab.instorage.query import Query, filter_query, match_query, pir_query, ssc_query
+from penstock.lab.simulation.cluster.cluster import one_host, play_clusters
+from penstock.lab.simulation.cluster.collectives import (
     ALL_GATHERS,
     BROADCASTS,
     AllGather,
@@ -40,40 +41,39 @@ from penstock.simulation.cluster.collectives import (
     ReduceScatter,
     pattern_of,
 )
-from penstock.simulation.cluster.flows import flow_seconds, pattern_seconds
-from penstock.simulation.cluster.partitions import PARTITIONS
-from penstock.simulation.cluster.program import ClusterProgram, prepare
-from penstock.simulation.cluster.spec import Cluster
-from penstock.simulation.cluster.topology import build
-from penstock.simulation.drive import spec as ssd
-from penstock.simulation.drive.input import engine_input
-from penstock.simulation.drive.scan import scan_drive
-from penstock.simulation.drive.timeline import scan_timeline
-from penstock.simulation.inside.kernels import resources_of
-from penstock.simulation.inside.schedule import WINDOW, held_bytes, schedule_listed, schedule_operation
-from penstock.simulation.inside.timeline import HELD, INSIDE, kernel_timeline
-from penstock.simulation.instorage.drive import drive_rates
-from penstock.simulation.instorage.engine import played_in_storage, played_on_host
-from penstock.simulation.instorage.ordinary import Modes, Ordinary, in_storage_under, most_reads, on_host_under
-from penstock.simulation.instorage.policies import BASE, HOST_POLICIES, Contention, Switches
-from penstock.simulation.instorage.queries import Inside
-from penstock.simulation.instorage.query import Query, filter_query, match_query, pir_query, ssc_query
-from penstock.simulation.memory.hierarchy import Pace, Prefetch, Rates, play_many, replay
-from penstock.simulation.memory.levels import INCLUSIONS, INDEPENDENT, Hierarchy, Level
-from penstock.simulation.memory.levels_replay import replay_levels
-from penstock.simulation.memory.levels_time import play_levels
-from penstock.simulation.memory.residents import Reservation
-from penstock.simulation.memory.tenants import ORDERS, interleave
-from penstock.simulation.play import play_group
-from penstock.simulation.price import ACCESS_CLASSES, PricedTrace, price_trace, program_of
-from penstock.simulation.question import Point
-from penstock.simulation.servers.fleet import Arrangement, Fleet, Loading
-from penstock.simulation.servers.play import play as play_servers
-from penstock.simulation.servers.rows import row_of as servers_row
-from penstock.simulation.servers.stream import Application, poisson
-from penstock.simulation.timelines import AHEAD, BANDWIDTH, RESIDENT, simulated_timeline
-from penstock.traces.schema import Trace
-from penstock.work.shapes import Objects, server_rows, shapes_of
+from penstock.lab.simulation.cluster.flows import flow_seconds, pattern_seconds
+from penstock.lab.simulation.cluster.partitions import PARTITIONS
+from penstock.lab.simulation.cluster.program import ClusterProgram, prepare
+from penstock.lab.simulation.cluster.spec import Cluster
+from penstock.lab.simulation.cluster.topology import build
+from penstock.lab.simulation.inside.timeline import HELD, INSIDE, kernel_timeline
+from penstock.lab.simulation.memory.levels import INCLUSIONS, INDEPENDENT, Hierarchy, Level
+from penstock.lab.simulation.memory.levels_replay import replay_levels
+from penstock.lab.simulation.memory.levels_time import play_levels
+from penstock.lab.simulation.memory.residents import Reservation
+from penstock.lab.simulation.memory.tenants import ORDERS, interleave
+from penstock.lab.simulation.play import play_group
+from penstock.lab.simulation.question import Point
+from penstock.lab.simulation.servers.fleet import Arrangement, Fleet, Loading
+from penstock.lab.simulation.servers.play import play as play_servers
+from penstock.lab.simulation.servers.rows import row_of as servers_row
+from penstock.lab.simulation.servers.stream import Application, poisson
+from penstock.lab.simulation.timelines import AHEAD, BANDWIDTH, RESIDENT, simulated_timeline
+from penstock.program.running import trace_workload
+from penstock.scheme.machines import load_machine, load_tier
+from penstock.scheme.machines.drives import Drive, load_drive
+from penstock.scheme.machines.networks import load_network
+from penstock.scheme.machines.prices import load_prices
+from penstock.scheme.operations import OpKind
+from penstock.scheme.params import catalogue
+from penstock.scheme.play.accesses import Accesses
+from penstock.scheme.play.caches import POLICIES, Cache, ForcedHitRatio, NoCache, SizedCache
+from penstock.scheme.play.hierarchy import Pace, Prefetch, Rates, play_many, replay
+from penstock.scheme.play.kernels import resources_of
+from penstock.scheme.play.price import ACCESS_CLASSES, PricedTrace, price_trace, program_of
+from penstock.scheme.play.schedule import WINDOW, held_bytes, schedule_listed, schedule_operation
+from penstock.scheme.traces.schema import Trace
+from penstock.scheme.work.shapes import Objects, server_rows, shapes_of
 from timeline_format import check_format
 
 MODES = ("serial", "overlap", "bound")

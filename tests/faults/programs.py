@@ -24,14 +24,14 @@ import numpy as np
 from evaluator_pair import evaluator_pair
 from faults.frame import Result, over, reported
 from penstock.errors import ParamsError, PenstockError
-from penstock.params.ckks import CkksParameters, Scaling
-from penstock.params.spec import CkksSpec
-from penstock.prediction.precision import bits
-from penstock.program.clear import ClearEvaluator
-from penstock.program.noisy import NoisyEvaluator
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.traces.inspect import differences, problems
-from penstock.traces.schema import Trace, TraceMeta
+from penstock.lab.prediction.precision import bits
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.evaluator.noisy import NoisyEvaluator
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.scheme.params.ckks import CkksParameters, Scaling
+from penstock.scheme.params.spec import CkksSpec
+from penstock.scheme.traces.inspect import differences, problems
+from penstock.scheme.traces.schema import Trace, TraceMeta
 
 DRAWS = 7
 """Draws of the noise for one prediction."""

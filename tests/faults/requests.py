@@ -119,7 +119,7 @@ def prepared(folder: Path, kinds: set[str], jobs: int, stack: ExitStack, *, real
 
 def _without_openfhe() -> str:
     from penstock.errors import CapabilityMissing
-    from penstock.openfhe.evaluator import load_openfhe
+    from penstock.program.openfhe.evaluator import load_openfhe
 
     try:
         load_openfhe()

@@ -134,7 +134,7 @@ def start(
 ) -> Server:
     """`penstock argv…` in the background, once `ready` says so of what it printed (stdout, stderr)."""
     out, errors = folder / f"{name}.stdout", folder / f"{name}.stderr"
-    command = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())", *argv]
+    command = [sys.executable, "-c", "import sys; from penstock.front.cli.main import main; sys.exit(main())", *argv]
     with out.open("wb") as first, errors.open("wb") as second:
         process = subprocess.Popen(
             command,

@@ -197,7 +197,7 @@ def jobs_wrong(site: Whole, load: Load) -> list[str]:
 
 def keys_wrong(site: Whole) -> list[str]:
     """Listed keys that are not whole, and keys of the load's tenant that are gone."""
-    from penstock.keystore import KeyStore
+    from penstock.runtime.keystore import KeyStore
 
     store = KeyStore(site.served.folder / "state" / "keys", reader="pread", reading=True)
     found = [f"a damaged key: {path}: {why}" for path, why in store.opening.damaged]

@@ -24,7 +24,7 @@ from typing import Any
 from faults.frame import AT_MOST, Result
 from faults.service_site import PROGRAM, Asking, Whole
 from faults.service_words import Drawn, Known, draw
-from penstock.system.web import ServiceError
+from penstock.base.system.web import ServiceError
 
 ANSWER_S = 20.0
 WARM = 2000

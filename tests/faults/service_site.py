@@ -19,15 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from penstock.client import Service
-from penstock.package.file import write_package
-from penstock.params import catalogue
+from penstock.program.package.file import write_package
+from penstock.runtime.client import Service
+from penstock.scheme.params import catalogue
 from postgres import Postgres
 from serve_site import Answer, Caller
 from service_jobs import LENGTH, package
 
 PARAMS = catalogue.get("insecure-ci")
-COMMAND = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())"]
+COMMAND = [sys.executable, "-c", "import sys; from penstock.front.cli.main import main; sys.exit(main())"]
 PROGRAM = "turns"
 ROTATIONS = 10
 INPUTS = 4

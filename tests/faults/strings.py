@@ -33,7 +33,7 @@ from faults.strings_files import Databases, Wires
 from faults.strings_frames import Answers, Requests
 from faults.strings_store import Imports, Indexes, Segments, Store, made_store
 from penstock.errors import PenstockError
-from penstock.params.ckks import Scaling
+from penstock.scheme.params.ckks import Scaling
 
 BATCH = 500
 """Strings of one process."""

@@ -18,13 +18,13 @@ from faults.fields import Field, set_some
 from faults.frame import mutated
 from penstock import _engine
 from penstock.errors import PenstockError
-from penstock.native.engine import make_context
-from penstock.native.openfhe_client import OpenFheClient, make_keys
-from penstock.openfhe.evaluator import OpenFheContext, load_openfhe
-from penstock.operations import CONJ_KEY, RELIN_KEY
-from penstock.params.ckks import CkksParameters, Scaling
-from penstock.params.primes import openfhe_primes
-from penstock.params.spec import CkksSpec
+from penstock.program.openfhe.evaluator import OpenFheContext, load_openfhe
+from penstock.runtime.native.engine import make_context
+from penstock.runtime.native.openfhe_client import OpenFheClient, make_keys
+from penstock.scheme.operations import CONJ_KEY, RELIN_KEY
+from penstock.scheme.params.ckks import CkksParameters, Scaling
+from penstock.scheme.params.primes import openfhe_primes
+from penstock.scheme.params.spec import CkksSpec
 
 RING_DIM, SLOTS, STEP = 64, 8, 1
 ELEMENT = 5

@@ -15,18 +15,18 @@ import numpy as np
 from faults.fields import LIMITS, set_leaf
 from faults.frame import mutated
 from faults.strings_ckks import Mutant, Wrong, named
-from penstock.database.content import Generated
-from penstock.database.description import PIR, RECORDS, Description
-from penstock.database.store import HEADER, SEGMENTS, Database
-from penstock.database.stream import EntryStream, verify_segment
 from penstock.errors import PenstockError
-from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.scanning.load import make
-from penstock.traces.heracles import HeraclesTrace, decode, encode, from_heracles, to_heracles
-from penstock.traces.inspect import problems
-from penstock.traces.schema import TraceMeta
+from penstock.program.database.content import Generated
+from penstock.program.database.description import PIR, RECORDS, Description
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.runtime.scanning.load import make
+from penstock.runtime.scanning.store import HEADER, SEGMENTS, Database
+from penstock.runtime.scanning.stream import EntryStream, verify_segment
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import CkksParameters
+from penstock.scheme.traces.heracles import HeraclesTrace, decode, encode, from_heracles, to_heracles
+from penstock.scheme.traces.inspect import problems
+from penstock.scheme.traces.schema import TraceMeta
 
 _MAGIC = b"penstock database segment\n"
 _DIGEST_BYTES = 32

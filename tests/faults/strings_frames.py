@@ -20,8 +20,8 @@ from faults.strings_ckks import ELEMENT, RING_DIM, ROTATION_KEY, Mutant, Scheme,
 from faults.strings_store import BUDGET, TENANT
 from penstock import _engine
 from penstock.errors import PenstockError
-from penstock.keystore import KeyStore, parameter_digest
-from penstock.operations import CONJ_KEY, RELIN_KEY
+from penstock.runtime.keystore import KeyStore, parameter_digest
+from penstock.scheme.operations import CONJ_KEY, RELIN_KEY
 from penstock.service.near.frames import ANSWER_FIELDS, PREFIX, Kind, decode_header, decode_prefix, encode_prefix
 from penstock.service.near.link import Link
 from penstock.service.near.node import KeyNode, NodeOptions

@@ -16,8 +16,8 @@ from faults.strings_ckks import RING_DIM, ROTATION_KEY, Mutant, Scheme, Wrong, c
 from faults.xxh3 import xxh3_64
 from penstock import _engine
 from penstock.errors import PenstockError
-from penstock.keystore import KeyCache, KeyName, KeyStore, KeyUse, parameter_digest
-from penstock.operations import CONJ_KEY, RELIN_KEY
+from penstock.runtime.keystore import KeyCache, KeyName, KeyStore, KeyUse, parameter_digest
+from penstock.scheme.operations import CONJ_KEY, RELIN_KEY
 
 TENANT, BUDGET = "alice", 1 << 22
 HEADER_BYTES = 4096

@@ -15,8 +15,8 @@ import numpy as np
 from faults.frame import Result, over, reported
 from faults.programs import draw_params
 from penstock.errors import PenstockError
-from penstock.program.clear import ClearEvaluator
-from penstock.running import READINGS
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.running import READINGS
 from readings import keys_of
 
 READ = ("native", "openfhe", "noisy")

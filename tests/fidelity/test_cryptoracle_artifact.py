@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.prediction.importers import ImportLog, load
+from penstock.lab.prediction.importers import ImportLog, load
 from penstock.studies.cryptoracle.artifact import breakdowns, count_table, estimates
 from penstock.studies.cryptoracle.artifact_rows import build_rows, figure11_rows, sweep_rows
 from penstock.studies.cryptoracle.data import Dataset, PredictedApplication, Priced, load_data, points

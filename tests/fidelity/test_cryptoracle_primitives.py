@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock.fit.fit import fit_machine
-from penstock.fit.measurements import Measurement
-from penstock.machines.schema import Machine
-from penstock.operations import OpKind
-from penstock.prediction.importers import load
-from penstock.prediction.models import PenstockModel
+from penstock.lab.fit.fit import fit_machine
+from penstock.lab.fit.measurements import Measurement
+from penstock.lab.prediction.importers import load
+from penstock.lab.prediction.models import PenstockModel
+from penstock.scheme.machines.schema import Machine
+from penstock.scheme.operations import OpKind
 
 FOLDER = Path(os.environ.get("PENSTOCK_CRYPTORACLE_DATA", Path(__file__).parents[2] / ".." / "shared/data/cryptoracle"))
 FILE = FOLDER / "all-primitives-timing-results.csv"

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from penstock.machines.drives import load_drive
+from penstock.base.system.drawing import written
+from penstock.scheme.machines.drives import load_drive
 from penstock.studies.fheins import data
 from penstock.studies.fheins import reproduction as fheins
 from penstock.studies.fheins.figures import LINES, draw
 from penstock.studies.headlines import headlines, neighbours_text, readings_of
-from penstock.system.drawing import written
 from pictures import titles
 
 

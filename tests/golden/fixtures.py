@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from penstock.params.ckks import CkksParameters
+from penstock.scheme.params.ckks import CkksParameters
 from toy import toy
 
 ROOT = Path(__file__).parent
@@ -24,11 +24,11 @@ MOST_BYTES = 20 << 10
 PASSPHRASE = b"correct horse"
 
 FORMATS: dict[str, tuple[str, ...]] = {
-    "src/penstock/traces/schema.py": ("trace",),
-    "src/penstock/runs/record.py": ("run", "sweep"),
-    "src/penstock/measure/bench/results.py": ("bench",),
-    "src/penstock/database/store.py": ("database-records", "database-ciphertexts"),
-    "src/penstock/similarity/files.py": ("similarity",),
+    "src/penstock/scheme/traces/schema.py": ("trace",),
+    "src/penstock/base/runs/record.py": ("run", "sweep"),
+    "src/penstock/lab/measure/bench/results.py": ("bench",),
+    "src/penstock/runtime/scanning/store.py": ("database-records", "database-ciphertexts"),
+    "src/penstock/runtime/similarity/files.py": ("similarity",),
     "crates/penstock-segment/src/header.rs": ("key",),
     "crates/penstock-store/src/index.rs": ("key-index",),
     "crates/penstock-seed/src/lib.rs": ("seeds",),
@@ -37,7 +37,7 @@ FORMATS: dict[str, tuple[str, ...]] = {
     "crates/penstock-package/src/frame.rs": ("package",),
     "src/penstock/service/near/frames.py": ("frames",),
     "src/penstock/service/http/state.py": ("service-state",),
-    "src/penstock/running/trace_pack.py": ("trace-pack",),
+    "src/penstock/program/running/trace_pack.py": ("trace-pack",),
 }
 """File that states a format's number (docs/releases.md) -> folders here."""
 

@@ -27,23 +27,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from golden.fixtures import ROOT, WHOLE, cut, flipped, params_of, replaced, twin
-from penstock.measure.bench.results import BENCH_SCHEMA, table_of
-from penstock.package.builder import PackageBuilder
-from penstock.package.content import Input, Output, Verb
-from penstock.package.file import PackageFile
-from penstock.params.ckks import Scaling
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.running.trace_pack import write_pack
-from penstock.runs.folder import RunFolder
-from penstock.runs.record import json_bytes
+from penstock.base.runs.folder import RunFolder
+from penstock.base.runs.record import json_bytes
+from penstock.base.system import parquet
+from penstock.lab.measure.bench.results import BENCH_SCHEMA, table_of
+from penstock.lab.sweeps.plan import plan
+from penstock.lab.sweeps.run import config_of, run_sweep
+from penstock.lab.sweeps.spec import parse_sweep
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.program.package.builder import PackageBuilder
+from penstock.program.package.content import Input, Output, Verb
+from penstock.program.package.file import PackageFile
+from penstock.program.running.trace_pack import write_pack
+from penstock.scheme.params.ckks import Scaling
+from penstock.scheme.traces.export import export
+from penstock.scheme.traces.io import write_trace
+from penstock.scheme.traces.schema import Trace, TraceMeta
 from penstock.service.near.frames import Kind, encode_prefix
-from penstock.sweeps.plan import plan
-from penstock.sweeps.run import config_of, run_sweep
-from penstock.sweeps.spec import parse_sweep
-from penstock.system import parquet
-from penstock.traces.export import export
-from penstock.traces.io import write_trace
-from penstock.traces.schema import Trace, TraceMeta
 from toy import toy_bootstrap
 
 Maker = Callable[[Path], None]

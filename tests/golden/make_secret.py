@@ -37,14 +37,14 @@ from golden.fixtures import (
     twin,
 )
 from golden.make import Maker, small_pages
-from penstock.database.content import Generated
-from penstock.database.description import CIPHERTEXTS, PIR, RECORDS, SSC, Description
-from penstock.keystore import KeyStore
-from penstock.scanning.load import make as make_database
+from penstock.program.database.content import Generated
+from penstock.program.database.description import CIPHERTEXTS, PIR, RECORDS, SSC, Description
+from penstock.runtime.keystore import KeyStore
+from penstock.runtime.scanning.load import make as make_database
 
 if TYPE_CHECKING:
-    from penstock.client import KeyPair
-    from penstock.params.ckks import CkksParameters
+    from penstock.runtime.client import KeyPair
+    from penstock.scheme.params.ckks import CkksParameters
 
 TENANT = "alice"
 SECRET, PUBLIC = "secret.pskey", "public.ppkey"
@@ -67,7 +67,7 @@ def values_of(params: CkksParameters) -> np.ndarray:
 def _make_pair(number: int) -> Maker:
     def make(folder: Path) -> None:
         """The pair, the same sealed at the least cost, and an input under it."""
-        from penstock.client import KeyPair
+        from penstock.runtime.client import KeyPair
 
         pair = KeyPair.generate(PAIR_PARAMS[number], threads=1)
         whole = folder / WHOLE
@@ -89,7 +89,7 @@ def _make_pair(number: int) -> Maker:
 
 def pair_of(number: int, to: Path) -> KeyPair:
     """The golden pair of a number, by way of a copy in `to` that is its owner's alone."""
-    from penstock.client import KeyPair
+    from penstock.runtime.client import KeyPair
 
     return KeyPair.load(copied("pair", number, to), PAIR_PARAMS[number], threads=1)
 
@@ -243,7 +243,7 @@ def _make_key(number: int) -> Maker:
 
 
 def _small_owner(params: CkksParameters) -> Any:
-    from penstock.similarity.owner import Owner
+    from penstock.runtime.similarity.owner import Owner
 
     return Owner.generate(params, small_dim=SMALL_DIM, threads=1)
 

@@ -15,23 +15,23 @@ import pytest
 
 from golden import make
 from golden.fixtures import copied, cut, flipped, params_of, replaced
+from penstock.base.runs.folder import RunFolder
+from penstock.base.runs.record import DamagedRun
+from penstock.base.system.outside import lines_of
+from penstock.base.version import __version__
 from penstock.errors import PenstockError, TraceError
-from penstock.measure.bench.results import load_results, summary_rows
-from penstock.package.content import PackageError, Verb
-from penstock.package.file import check_package, open_package
-from penstock.params import catalogue
-from penstock.running.trace_pack import check_pack, write_pack
-from penstock.runs.folder import RunFolder
-from penstock.runs.record import DamagedRun
+from penstock.lab.measure.bench.results import load_results, summary_rows
+from penstock.lab.sweeps.store import DamagedResults, read_results
+from penstock.program.package.content import PackageError, Verb
+from penstock.program.package.file import check_package, open_package
+from penstock.program.running.trace_pack import check_pack, write_pack
+from penstock.scheme.params import catalogue
+from penstock.scheme.traces.inspect import problems
+from penstock.scheme.traces.io import read_trace
+from penstock.scheme.traces.jsonl import read_jsonl
+from penstock.scheme.traces.schema import Trace
 from penstock.service.near.frames import ANSWER_FIELDS, REQUEST_FIELDS, FrameRefused, Kind, decode_header
 from penstock.service.near.link import Link, LinkClosed
-from penstock.sweeps.store import DamagedResults, read_results
-from penstock.system.outside import lines_of
-from penstock.traces.inspect import problems
-from penstock.traces.io import read_trace
-from penstock.traces.jsonl import read_jsonl
-from penstock.traces.schema import Trace
-from penstock.version import __version__
 
 
 def change(path: Path, by: Callable[[bytes], bytes]) -> None:

@@ -15,7 +15,7 @@ import witness
 from docs_blocks import ROOT as PROJECT
 from golden import make, make_secret
 from golden.fixtures import FORMATS, MOST_BYTES, ROOT, WHOLE, folder_of, number_at, twins_of
-from penstock.system.host import host_description
+from penstock.base.system.host import host_description
 
 ROW = re.compile(r"^\|.*\| `\w+` in `([\w./-]+)` \| (\d+) \| (.+) \|$", re.M)
 NO_WRITER = {("bench", 1), ("key-index", 1)}

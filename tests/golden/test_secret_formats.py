@@ -19,19 +19,19 @@ from golden import make_secret
 from golden.fixtures import PAIR_PARAMS, PASSPHRASE, WHOLE, copied, expected, flipped, folder_of
 from golden.make_secret import COST, KEYS, PUBLIC, SECRET, TENANT, digest_of, pair_of, resealed, values_of
 from penstock import _engine
-from penstock.client import KeyPair, PublicKey
-from penstock.database.content import Generated
-from penstock.database.description import Description
-from penstock.database.similarity.result import encoded_payloads
-from penstock.database.similarity.scheme import RECORD_BITS
-from penstock.database.ssc import SscPlan
-from penstock.database.store import Database, DatabaseError
-from penstock.database.stream import EntryStream, verify_segment
 from penstock.errors import EvaluationRefused, KeyDamaged, KeyPairDamaged, KeyPairRefused, PenstockError
-from penstock.keystore import KeyCache, KeyStore
-from penstock.native.engine import make_context
-from penstock.similarity.files import DatabaseDamaged, checked, read_description, read_template
-from penstock.similarity.owner import Owner
+from penstock.program.database.content import Generated
+from penstock.program.database.description import Description
+from penstock.program.database.similarity.result import encoded_payloads
+from penstock.program.database.similarity.scheme import RECORD_BITS
+from penstock.program.database.ssc import SscPlan
+from penstock.runtime.client import KeyPair, PublicKey
+from penstock.runtime.keystore import KeyCache, KeyStore
+from penstock.runtime.native.engine import make_context
+from penstock.runtime.scanning.store import Database, DatabaseError
+from penstock.runtime.scanning.stream import EntryStream, verify_segment
+from penstock.runtime.similarity.files import DatabaseDamaged, checked, read_description, read_template
+from penstock.runtime.similarity.owner import Owner
 
 every_pair = pytest.mark.parametrize("number", PAIR_PARAMS)
 every_key = pytest.mark.parametrize("number", KEYS)

@@ -3,7 +3,7 @@ add a golden trace of the new number (`make.py`)."""
 
 from __future__ import annotations
 
-from penstock.traces.schema import OBJECTS_SCHEMA, OPERATIONS_SCHEMA, SCHEMA_VERSION
+from penstock.scheme.traces.schema import OBJECTS_SCHEMA, OPERATIONS_SCHEMA, SCHEMA_VERSION
 
 
 def test_the_columns_of_version_1_did_not_move() -> None:

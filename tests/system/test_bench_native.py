@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.cli.main import main
+from penstock.base.runs.folder import RunFolder
 from penstock.errors import UsageError
-from penstock.fit.fit import trace_measurements
-from penstock.measure.bench import suite as suite_module
-from penstock.measure.bench.catalogue import PRIMITIVES
-from penstock.measure.bench.primitives import TOLERANCE, prepare
-from penstock.measure.bench.results import load_results
-from penstock.measure.bench.spec import SuitePlan, parse_suite, plan
-from penstock.measure.bench.store import is_stored
-from penstock.measure.bench.suite import Options, config_of, open_set, run_plan
-from penstock.prediction.importers import ImportLog, load
-from penstock.runs.folder import RunFolder
-from penstock.traces.io import read_trace
+from penstock.front.cli.main import main
+from penstock.lab.fit.fit import trace_measurements
+from penstock.lab.measure.bench import suite as suite_module
+from penstock.lab.measure.bench.catalogue import PRIMITIVES
+from penstock.lab.measure.bench.primitives import TOLERANCE, prepare
+from penstock.lab.measure.bench.results import load_results
+from penstock.lab.measure.bench.spec import SuitePlan, parse_suite, plan
+from penstock.lab.measure.bench.store import is_stored
+from penstock.lab.measure.bench.suite import Options, config_of, open_set, run_plan
+from penstock.lab.prediction.importers import ImportLog, load
+from penstock.scheme.traces.io import read_trace
 
 pytestmark = pytest.mark.usefixtures("encrypting")
 
@@ -77,7 +77,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 def quick(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(suite_module, "REPEATS", 1)
     patch.setattr(suite_module, "PROBE_POINT_S", 1e-3)
-    patch.setattr("penstock.measure.bench.timing.last_level_cache_bytes", lambda: 1 << 20)
+    patch.setattr("penstock.lab.measure.bench.timing.last_level_cache_bytes", lambda: 1 << 20)
 
 
 def rows_of(measured: RunFolder) -> list[dict[str, Any]]:

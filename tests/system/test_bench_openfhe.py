@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock.measure.bench.catalogue import PRIMITIVES
-from penstock.measure.bench.primitives import TOLERANCE, prepare
-from penstock.measure.bench.results import load_results
-from penstock.measure.bench.spec import BenchPoint, parse_suite, plan
-from penstock.measure.bench.store import MANIFEST, StoredSet
-from penstock.measure.bench.suite import Options, config_of, run_plan
-from penstock.params.ckks import CkksParameters
-from penstock.runs.folder import RunFolder
+from penstock.base.runs.folder import RunFolder
+from penstock.lab.measure.bench.catalogue import PRIMITIVES
+from penstock.lab.measure.bench.primitives import TOLERANCE, prepare
+from penstock.lab.measure.bench.results import load_results
+from penstock.lab.measure.bench.spec import BenchPoint, parse_suite, plan
+from penstock.lab.measure.bench.store import MANIFEST, StoredSet
+from penstock.lab.measure.bench.suite import Options, config_of, run_plan
+from penstock.scheme.params.ckks import CkksParameters
 
 pytestmark = pytest.mark.usefixtures("openfhe")
 
@@ -65,9 +65,9 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 def quick(patch: pytest.MonkeyPatch) -> None:
     """No more runs where some disagree, short looks at the noise, and little to push out of the caches."""
-    patch.setattr("penstock.measure.bench.suite.REPEATS", 1)
-    patch.setattr("penstock.measure.bench.suite.PROBE_POINT_S", 1e-3)
-    patch.setattr("penstock.measure.bench.timing.last_level_cache_bytes", lambda: 1 << 20)
+    patch.setattr("penstock.lab.measure.bench.suite.REPEATS", 1)
+    patch.setattr("penstock.lab.measure.bench.suite.PROBE_POINT_S", 1e-3)
+    patch.setattr("penstock.lab.measure.bench.timing.last_level_cache_bytes", lambda: 1 << 20)
 
 
 def test_every_primitive_but_bootstrap_is_measured_and_meets_clear(measured: RunFolder) -> None:
@@ -200,7 +200,7 @@ def test_two_operations_side_by_side_give_right_answers(tmp_path: Path, monkeypa
 
 def test_the_number_of_threads_is_the_one_asked_for(tmp_path: Path) -> None:
     """OpenFHE ignores `omp_set_num_threads`: what counts is how many threads have really worked."""
-    from penstock.openfhe.evaluator import set_threads
+    from penstock.program.openfhe.evaluator import set_threads
 
     def working(threads: int, call: Callable[[], object]) -> int:
         set_threads(threads)

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock.cli.main import main
-from penstock.keystore import KeyStore
-from penstock.native.engine import make_context
-from penstock.params import catalogue
+from penstock.front.cli.main import main
+from penstock.runtime.keystore import KeyStore
+from penstock.runtime.native.engine import make_context
+from penstock.scheme.params import catalogue
 
 SET = "insecure-ci"
 

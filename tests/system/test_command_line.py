@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from own_process import COMMAND
-from penstock.cli.main import main
+from penstock.front.cli.main import main
 
 ANALYZE = ["analyze", "inner-product", "--size", "ci", "--threads", "1"]
 

@@ -14,7 +14,7 @@ import pytest
 
 from docs_blocks import ROOT
 
-CODE = "import sys; from penstock.cli.main import main; sys.exit(main())"
+CODE = "import sys; from penstock.front.cli.main import main; sys.exit(main())"
 
 
 def asked(line: str, *, shell: str = "bash", cwd: Path = ROOT, code: str = CODE) -> subprocess.CompletedProcess[str]:
@@ -88,7 +88,14 @@ def test_zsh_and_fish_are_told_what_a_verb_is_for() -> None:
 def test_completing_imports_neither_numpy_nor_a_verb() -> None:
     code = "import atexit, sys; atexit.register(lambda: print(sorted(sys.modules), file=sys.stderr)); " + CODE
     said = asked("penstock simulate inner-product --machine a", code=code).stderr
-    for name in ("'numpy'", "'pyarrow'", "'pydantic'", "'rich'", "'penstock.cli.verbs", "'penstock.machines'"):
+    for name in (
+        "'numpy'",
+        "'pyarrow'",
+        "'pydantic'",
+        "'rich'",
+        "'penstock.front.cli.verbs",
+        "'penstock.scheme.machines'",
+    ):
         assert name not in said
     assert "'click'" in said
 

@@ -16,16 +16,16 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from penstock.cli.main import main
-from penstock.cli.verbs.database import command
-from penstock.database.description import CIPHERTEXTS, MATCH, PIR, RECORDS, SSC
-from penstock.database.store import Database, DatabaseError
+from penstock.base.system.files import TEMPORARY_PREFIX
 from penstock.errors import CheckFailed, ParamsError, PenstockError, UsageError
-from penstock.keystore.pairs import PAIRS
-from penstock.machines.written import write_machine
-from penstock.scanning.query import trace_scan
-from penstock.system.files import TEMPORARY_PREFIX
-from penstock.traces.inspect import differences
+from penstock.front.cli.main import main
+from penstock.front.cli.verbs.database import command
+from penstock.program.database.description import CIPHERTEXTS, MATCH, PIR, RECORDS, SSC
+from penstock.runtime.keystore.pairs import PAIRS
+from penstock.runtime.scanning.query import trace_scan
+from penstock.runtime.scanning.store import Database, DatabaseError
+from penstock.scheme.machines.written import write_machine
+from penstock.scheme.traces.inspect import differences
 
 pytestmark = pytest.mark.usefixtures("encrypting")
 SET = "insecure-database"
@@ -137,7 +137,7 @@ def test_a_pattern_between_words_is_not_looked_for_and_a_note_says_so(
 
 
 def test_a_scan_from_disk_has_the_trace_of_its_plan(tmp_path: Path) -> None:
-    from penstock.scanning.query import answer
+    from penstock.runtime.scanning.query import answer
 
     penstock("make", tmp_path / "db", "--kind", SSC, "--params", SET, "--records", 300, "--features", 16)
     database = Database.open(tmp_path / "db")
@@ -153,10 +153,10 @@ def test_a_scan_from_disk_has_the_trace_of_its_plan(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("openfhe")
 def test_a_ciphertext_that_openfhe_read_is_the_one_that_it_wrote_word_by_word() -> None:
-    from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator
-    from penstock.openfhe.stored import adopt, ciphertext_bytes, ciphertext_reader, library_ciphertext
-    from penstock.params import catalogue
-    from penstock.program.call import Cipher
+    from penstock.program.evaluator.call import Cipher
+    from penstock.program.openfhe.evaluator import OpenFheContext, OpenFheEvaluator
+    from penstock.program.openfhe.stored import adopt, ciphertext_bytes, ciphertext_reader, library_ciphertext
+    from penstock.scheme.params import catalogue
 
     context = OpenFheContext.create(catalogue.get(SET), relinearize=False)
     try:
@@ -177,8 +177,8 @@ def test_a_ciphertext_that_openfhe_read_is_the_one_that_it_wrote_word_by_word() 
 def test_a_query_is_compared_with_its_simulation(tmp_path: Path) -> None:
     """The disk file is measured here, and the machine is an imagined one: the fields, not the agreement."""
     from imagined_cpu import sweep
-    from penstock.fit.fit import fit_machine
-    from penstock.prediction.composites import expanded
+    from penstock.lab.fit.fit import fit_machine
+    from penstock.lab.prediction.composites import expanded
 
     machine = fit_machine(sweep(), name="imagined", fitted_to="an imagined CPU", expand=expanded)
     write_machine(machine, tmp_path / "cpu.toml")
@@ -320,7 +320,7 @@ def test_a_killed_load_goes_on_where_it_stopped(tmp_path: Path) -> None:
         "--format",
         "json",
     ]
-    start = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())", "database"]
+    start = [sys.executable, "-c", "import sys; from penstock.front.cli.main import main; sys.exit(main())", "database"]
     process = subprocess.Popen([*start, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     segments = folder / "segments"
     deadline = time.monotonic() + 60
@@ -343,7 +343,7 @@ def test_a_killed_load_goes_on_where_it_stopped(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", [SSC, PIR, MATCH])
 @pytest.mark.usefixtures("openfhe")
 def test_a_scan_by_openfhe_gives_the_native_one_s_answer_and_trace(tmp_path: Path, kind: str) -> None:
-    from penstock.scanning.query import answer
+    from penstock.runtime.scanning.query import answer
 
     wide = ("--features", 16) if kind == SSC else ("--record-bytes", 6)
     arguments = ("--kind", kind, "--params", SET, "--records", 300, *wide, "--client-library", "openfhe")

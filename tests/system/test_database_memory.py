@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from penstock.cli.verbs.database import command
-from penstock.database.description import MATCH, PIR, SSC
-from penstock.database.store import Database
 from penstock.errors import BudgetTooSmall, UsageError
-from penstock.native.engine import make_context
-from penstock.scanning.memory import MOST_OBJECTS, AskedScan, plan_scan
+from penstock.front.cli.verbs.database import command
+from penstock.program.database.description import MATCH, PIR, SSC
+from penstock.runtime.native.engine import make_context
+from penstock.runtime.scanning.memory import MOST_OBJECTS, AskedScan, plan_scan
+from penstock.runtime.scanning.store import Database
 
 pytestmark = pytest.mark.usefixtures("encrypting")
 SET = "insecure-database"
@@ -110,7 +110,7 @@ def test_a_load_takes_the_segments_that_fit_its_budget(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--memory decides --segment"):
         penstock(*of[1:], "--memory", "1 GB", "--segment", "1 MiB")
     # A process of its own: this one has had more memory before.
-    made = "import sys; from penstock.cli.main import main; sys.exit(main())"
+    made = "import sys; from penstock.front.cli.main import main; sys.exit(main())"
     small = subprocess.run(
         [sys.executable, "-c", made, *map(str, of), "--memory", "68 MB", "--format", "json", "--quiet"],
         capture_output=True, text=True, timeout=120, check=True,

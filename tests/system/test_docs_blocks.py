@@ -16,8 +16,8 @@ import pytest
 from docs_blocks import MARKS, ROOT, Block, blocks, words
 from docs_commands import carried_out, differences, parsed
 from docs_reader import THINGS, Reader
-from penstock.machines import load_machine
-from penstock.system import toml
+from penstock.base.system import toml
+from penstock.scheme.machines import load_machine
 
 BLOCKS = blocks()
 ALL = os.environ.get("PENSTOCK_DOCS") == "all"

@@ -45,11 +45,11 @@ def test_the_reference_has_every_command_with_every_option(reference: dict[str, 
 
 
 def test_the_catalogue_has_every_machine_set_workload_policy_and_kind(reference: dict[str, str]) -> None:
-    from penstock import workloads
-    from penstock.machines import machine_names
-    from penstock.operations import KINDS
-    from penstock.params import catalogue
-    from penstock.simulation.caches import POLICIES
+    from penstock.program import workloads
+    from penstock.scheme.machines import machine_names
+    from penstock.scheme.operations import KINDS
+    from penstock.scheme.params import catalogue
+    from penstock.scheme.play.caches import POLICIES
 
     page = reference["reference/catalogue.md"]
     for name in (*machine_names(), *catalogue.names(), *workloads.names(), *KINDS, *POLICIES):
@@ -77,7 +77,7 @@ def test_each_room_has_a_page_of_its_own(reference: dict[str, str]) -> None:
     page = reference["reference/internal/simulation.md"]
     assert "#### `price_trace`" in page
     assert "Cost and accesses of every server operation of a trace." in page
-    assert "## `penstock.simulation.memory.levels`" in page
+    assert "## `penstock.lab.simulation.memory.levels`" in page
 
 
 def test_the_reference_holds_no_address(reference: dict[str, str]) -> None:

@@ -28,10 +28,10 @@ from bench_rows import folder_of, points_of, rows_of
 from imagined_cpu import true_seconds
 from live_service import LiveService, W, X, write_score
 from own_process import COMMAND
-from penstock.cli.main import cli, main
-from penstock.fit.measurements import primitive_shape
-from penstock.measure.bench.catalogue import PRIMITIVES
-from penstock.measure.bench.spec import BenchPoint
+from penstock.front.cli.main import cli, main
+from penstock.lab.fit.measurements import primitive_shape
+from penstock.lab.measure.bench.catalogue import PRIMITIVES
+from penstock.lab.measure.bench.spec import BenchPoint
 
 pytestmark = pytest.mark.smoke
 

@@ -19,17 +19,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.machines.catalogue import load_machine
-from penstock.operations import OpKind
-from penstock.params.ckks import CkksParameters, Scaling
-from penstock.program.circuits.openfhe.extended import Extended
-from penstock.program.circuits.openfhe.sums import sum_slots
-from penstock.program.evaluator import chebyshev_coefficients
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.simulation.price import price_trace
-from penstock.traces.inspect import problems
-from penstock.traces.schema import TraceMeta
-from penstock.work.shapes import Objects, shape_work, shapes_of
+from penstock.program.evaluator.circuits.openfhe.extended import Extended
+from penstock.program.evaluator.circuits.openfhe.sums import sum_slots
+from penstock.program.evaluator.protocol import chebyshev_coefficients
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.scheme.machines.catalogue import load_machine
+from penstock.scheme.operations import OpKind
+from penstock.scheme.params.ckks import CkksParameters, Scaling
+from penstock.scheme.play.price import price_trace
+from penstock.scheme.traces.inspect import problems
+from penstock.scheme.traces.schema import TraceMeta
+from penstock.scheme.work.shapes import Objects, shape_work, shapes_of
 from toy import toy, toy_bootstrap
 
 _POLY = "NS_12DCRTPolyImplIN9bigintdyn9mubintvecINS{}_5ubintImEEEEEE"
@@ -52,8 +52,8 @@ EXTENDED = (OpKind.ROTATE_HOISTED_EXTENDED, OpKind.ROTATE_EXTENDED)
 CHILD = """
 import json, os, signal, sys
 import numpy as np
-from penstock.params.ckks import CkksParameters
-from penstock.openfhe.evaluator import OpenFheContext
+from penstock.scheme.params.ckks import CkksParameters
+from penstock.program.openfhe.evaluator import OpenFheContext
 
 job = json.load(open(sys.argv[1]))
 params = CkksParameters.from_dict(job["params"])

@@ -17,10 +17,10 @@ import pytest
 from browser import Watched, chromium, violations
 from explore_site import EVIL, EVIL_RUN, bench_runs, hostile_runs, predictions, serving, sweep_run
 from fake_run import write_fake_run
-from penstock.cli.main import main
-from penstock.explorer import drives
-from penstock.explorer.library import Library
-from penstock.explorer.views import VIEWS
+from penstock.front.cli.main import main
+from penstock.front.explorer import drives
+from penstock.front.explorer.library import Library
+from penstock.front.explorer.views import VIEWS
 
 pytest.importorskip("uvicorn", reason="the explorer's server is not installed: pip install 'penstock[explore]'")
 

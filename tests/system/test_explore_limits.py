@@ -21,14 +21,14 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="the explorer's server is not installed: pip install 'penstock[explore]'")
 
-from penstock.system.connections import MOST_CONNECTIONS, QUIET_S, Notices, most_connections
+from penstock.base.system.connections import MOST_CONNECTIONS, QUIET_S, Notices, most_connections
 
 FILES, LATE_S = 256, 1
 COMMAND = (
     f"import sys, resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({FILES}, {FILES}));"
-    "from functools import partial; from penstock.system import connections;"
+    "from functools import partial; from penstock.base.system import connections;"
     f"connections.bounded = partial(connections.bounded, head_s={LATE_S}, unread_s={LATE_S});"
-    "from penstock.cli.main import main;"
+    "from penstock.front.cli.main import main;"
     "sys.exit(main(['explore', '--port', '0', '--no-browser', '--runs', sys.argv[1]]))"
 )
 

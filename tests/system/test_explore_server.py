@@ -20,16 +20,16 @@ import pytest
 from explore_site import EVIL, EVIL_RUN, SMALL, hostile_runs, serving
 from fake_run import write_fake_run
 from penstock.errors import MachineError, TraceError, UsageError
-from penstock.explorer import app
-from penstock.explorer.engine import Engine
-from penstock.explorer.library import MAX_MACHINE_BYTES, Library, TooLarge
-from penstock.explorer.serve import bound
-from penstock.explorer.state import State
-from penstock.machines import load_machine
-from penstock.machines.written import write_machine
-from penstock.running import trace_workload
-from penstock.traces.io import write_trace
-from penstock.traces.schema import Trace
+from penstock.front.explorer import app
+from penstock.front.explorer.engine import Engine
+from penstock.front.explorer.library import MAX_MACHINE_BYTES, Library, TooLarge
+from penstock.front.explorer.serve import bound
+from penstock.front.explorer.state import State
+from penstock.program.running import trace_workload
+from penstock.scheme.machines import load_machine
+from penstock.scheme.machines.written import write_machine
+from penstock.scheme.traces.io import write_trace
+from penstock.scheme.traces.schema import Trace
 
 pytest.importorskip("uvicorn", reason="the explorer's server is not installed: pip install 'penstock[explore]'")
 

@@ -17,9 +17,9 @@ pytest.importorskip("penstock_client", reason="penstock's client is not installe
 from browser import Watched, chromium, violations
 from explore_site import serving
 from live_service import LiveService, W, X, write_score
-from penstock.explorer.library import Library
-from penstock.explorer.live import Live
-from penstock.system.web import Token
+from penstock.base.system.web import Token
+from penstock.front.explorer.library import Library
+from penstock.front.explorer.live import Live
 
 TENANTS, WAITING = 20, 340
 

@@ -11,9 +11,9 @@ from urllib.request import urlopen
 
 import pytest
 
-from penstock.cli.main import main
+from penstock.front.cli.main import main
 
-COMMAND = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())", "explore"]
+COMMAND = [sys.executable, "-c", "import sys; from penstock.front.cli.main import main; sys.exit(main())", "explore"]
 
 
 @pytest.mark.smoke
@@ -48,7 +48,7 @@ def test_it_serves_this_machine_until_it_is_interrupted(tmp_path):
 def test_an_answer_that_does_not_end_does_not_hold_up_the_end(tmp_path):
     pytest.importorskip("uvicorn", reason="the explorer's server is not installed: pip install 'penstock[explore]'")
     endless = (
-        "import time; from penstock.explorer import views\n"
+        "import time; from penstock.front.explorer import views\n"
         "views.VIEWS['runs'] = lambda engine, state: time.sleep(120)\n"
     )
     command = [COMMAND[0], "-c", endless + COMMAND[2], *COMMAND[3:], "--port", "0", "--no-browser"]
@@ -107,7 +107,7 @@ def test_without_its_server_it_says_what_to_install_and_still_prints(tmp_path):
     printing = ["explore", "whatif", "workload=inner-product", "--print", "--format", "json"]
     code = (
         "import sys; sys.modules['fastapi'] = sys.modules['uvicorn'] = None\n"
-        "from penstock.cli.main import main\n"
+        "from penstock.front.cli.main import main\n"
         "assert main(['explore', '--no-browser']) == 3\n"
         f"sys.exit(main({printing!r}))"
     )

@@ -17,7 +17,7 @@ CLEAN = [14 * k + 1 for k in range(12)]
 
 @pytest.fixture(scope="module")
 def command() -> Iterator[Loaded]:
-    with loaded("numpy", "penstock.cli.verbs.record") as process:
+    with loaded("numpy", "penstock.front.cli.verbs.record") as process:
         yield process
 
 

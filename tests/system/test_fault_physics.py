@@ -13,23 +13,23 @@ import pytest
 import invariants
 from faults import physics
 from faults.__main__ import SIZES
-from penstock.machines import load_machine, load_tier
-from penstock.machines.drives import load_drive
-from penstock.machines.networks import load_network
-from penstock.params import catalogue
-from penstock.simulation.accesses import Accesses
-from penstock.simulation.caches import Lru, SizedCache
-from penstock.simulation.cluster.spec import Cluster
-from penstock.simulation.drive import spec as ssd
-from penstock.simulation.drive.input import engine_input
-from penstock.simulation.drive.scan import ScanResult, scan_drive
-from penstock.simulation.instorage.drive import drive_rates
-from penstock.simulation.instorage.engine import played_on_host
-from penstock.simulation.instorage.policies import HOST_POLICIES
-from penstock.simulation.instorage.query import match_query
-from penstock.simulation.memory.hierarchy import Result, replay
-from penstock.simulation.memory.levels import EXCLUSIVE, Hierarchy, Level
-from penstock.simulation.memory.levels_replay import replay_levels
+from penstock.lab.instorage.drive import drive_rates
+from penstock.lab.instorage.engine import played_on_host
+from penstock.lab.instorage.flash import spec as ssd
+from penstock.lab.instorage.flash.input import engine_input
+from penstock.lab.instorage.flash.scan import ScanResult, scan_drive
+from penstock.lab.instorage.policies import HOST_POLICIES
+from penstock.lab.instorage.query import match_query
+from penstock.lab.simulation.cluster.spec import Cluster
+from penstock.lab.simulation.memory.levels import EXCLUSIVE, Hierarchy, Level
+from penstock.lab.simulation.memory.levels_replay import replay_levels
+from penstock.scheme.machines import load_machine, load_tier
+from penstock.scheme.machines.drives import load_drive
+from penstock.scheme.machines.networks import load_network
+from penstock.scheme.params import catalogue
+from penstock.scheme.play.accesses import Accesses
+from penstock.scheme.play.caches import Lru, SizedCache
+from penstock.scheme.play.hierarchy import Result, replay
 from twins.laws import play
 
 RUNS = 24

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
-from penstock.cli.main import cli, main
+from penstock.front.cli.main import cli, main
 
 ROOT = Path(__file__).parents[2]
 QUICK = (

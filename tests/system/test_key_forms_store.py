@@ -1,4 +1,4 @@
-"""Seeded and truncated keys in a store, by the command and from Python: `penstock.client` makes real ones."""
+"""Seeded and truncated keys in a store, by the command and from Python: `penstock.runtime.client` makes real ones."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.cli.main import main
-from penstock.client import KeyPair
 from penstock.errors import KeyDamaged, KeyRefused
-from penstock.keystore import KeyCache, KeyName, KeyStore, KeyUse, parameter_digest
-from penstock.native.ends import PreparedEnds
-from penstock.native.engine import EngineHere, make_context
-from penstock.native.evaluator import NativeEvaluator
-from penstock.native.keys import KeysOnDisk
-from penstock.params import catalogue
+from penstock.front.cli.main import main
+from penstock.runtime.client import KeyPair
+from penstock.runtime.keystore import KeyCache, KeyName, KeyStore, KeyUse, parameter_digest
+from penstock.runtime.native.ends import PreparedEnds
+from penstock.runtime.native.engine import EngineHere, make_context
+from penstock.runtime.native.evaluator import NativeEvaluator
+from penstock.runtime.native.keys import KeysOnDisk
+from penstock.scheme.params import catalogue
 
 SET = "insecure-ci"
 PARAMS = catalogue.get(SET)

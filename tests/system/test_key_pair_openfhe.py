@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
+from penstock.base.system.files import FileError
 from penstock.errors import KeyPairDamaged, PenstockError
-from penstock.keystore import KeyStore
-from penstock.native.client_process import ClientProcess
-from penstock.native.openfhe_client import make_keys, open_context
-from penstock.native.store import add_missing_keys, client_folder
-from penstock.openfhe.evaluator import OpenFheContext
-from penstock.openfhe.key_pair import DIGEST, PUBLIC, SECRET, save_client_keys
-from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters, Scaling
-from penstock.system.files import FileError
+from penstock.program.openfhe.evaluator import OpenFheContext
+from penstock.program.openfhe.key_pair import DIGEST, PUBLIC, SECRET, save_client_keys
+from penstock.runtime.keystore import KeyStore
+from penstock.runtime.native.client_process import ClientProcess
+from penstock.runtime.native.openfhe_client import make_keys, open_context
+from penstock.runtime.native.store import add_missing_keys, client_folder
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import CkksParameters, Scaling
 from toy import toy
 
 pytestmark = pytest.mark.usefixtures("openfhe")

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.main import main
-from penstock.cli.verbs import keys as keys_command
-from penstock.keystore import parameter_digest
-from penstock.openfhe.evaluator import OpenFheContext
-from penstock.params import catalogue
+from penstock.front.cli.main import main
+from penstock.front.cli.verbs import keys as keys_command
+from penstock.program.openfhe.evaluator import OpenFheContext
+from penstock.runtime.keystore import parameter_digest
+from penstock.scheme.params import catalogue
 
 SET = "insecure-ci"
 
@@ -297,7 +297,7 @@ def read_only(keys: Keys) -> Iterator[list[str]]:
 
 MANY = """
 import json, sys
-from penstock.cli.main import main
+from penstock.front.cli.main import main
 print(*[main(["keys", *each]) for each in json.loads(sys.argv[1])])
 """
 

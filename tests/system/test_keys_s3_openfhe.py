@@ -14,9 +14,9 @@ import pytest
 import s3_server
 from openfhe_samples import sample
 from penstock import _engine
-from penstock.cli.main import main
-from penstock.keystore import KeyCache, KeyStore, Place
-from penstock.system import remedy
+from penstock.base.system import remedy
+from penstock.front.cli.main import main
+from penstock.runtime.keystore import KeyCache, KeyStore, Place
 
 pytestmark = [
     pytest.mark.usefixtures("openfhe"),
@@ -157,7 +157,7 @@ def test_truncated_and_flipped_objects_are_found_and_healed(keys: Keys, bucket: 
 def test_an_object_cut_short_under_a_program_stops_that_get_alone(
     keys: Keys, bucket: str, server: s3_server.Server
 ) -> None:
-    from penstock.keystore import KeyDamaged
+    from penstock.runtime.keystore import KeyDamaged
 
     rows(keys, f"s3://{bucket}", *import_arguments())
     place = Place.named(f"s3://{bucket}")

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.keystore import (
+from penstock.program.openfhe.evaluator import OpenFheContext
+from penstock.runtime.keystore import (
     BudgetTooSmall,
     KeyCache,
     KeyDamaged,
@@ -22,11 +23,10 @@ from penstock.keystore import (
     KeyUse,
     parameter_digest,
 )
-from penstock.openfhe.evaluator import OpenFheContext
-from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters
-from penstock.params.primes import openfhe_primes
-from penstock.params.spec import CkksSpec
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import CkksParameters
+from penstock.scheme.params.primes import openfhe_primes
+from penstock.scheme.params.spec import CkksSpec
 
 RING_DIM = 1 << 12
 STEPS = (1, 2, -3)

@@ -12,11 +12,11 @@ pytest.importorskip("sqlalchemy")
 
 from tests.serve_site import Site, package_bytes
 
+from penstock.base.system.web import Token
 from penstock.service.load.arrivals import Arrival
 from penstock.service.load.drive import Load
 from penstock.service.load.report import summary
 from penstock.service.load.tenants import Tenant
-from penstock.system.web import Token
 
 JOBS = 120
 SETTINGS = "[limits]\nrequests_per_s = 100000.0\ntenant_requests = 4\nunfinished_jobs = 10000\n"

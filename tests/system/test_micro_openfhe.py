@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock.running.clear import run_clear
-from penstock.running.openfhe import record_openfhe
-from penstock.running.reading import resolve
-from penstock.workloads import chi_square
+from penstock.program.running.clear import run_clear
+from penstock.program.running.openfhe import record_openfhe
+from penstock.program.running.reading import resolve
+from penstock.program.workloads import chi_square
 
 
 @pytest.mark.parametrize(

@@ -15,20 +15,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from penstock.base.system.files import FileError
 from penstock.errors import CapabilityMissing, ParamsError, PenstockError, UnknownName, UsageError
-from penstock.keystore import KeyStore
-from penstock.keystore.pairs import PAIRS
-from penstock.native import client as client_module
-from penstock.native.client import LIBRARIES, chosen_library
-from penstock.native.client_process import ClientProcess
-from penstock.native.memory import resident_bytes
-from penstock.native.prepared import ClientPlace, KeyPlace
-from penstock.native.reading import record_native
-from penstock.openfhe import key_pair
-from penstock.openfhe.evaluator import OpenFheContext
-from penstock.params import catalogue
-from penstock.system.files import FileError
-from penstock.traces.inspect import differences
+from penstock.program.openfhe import key_pair
+from penstock.program.openfhe.evaluator import OpenFheContext
+from penstock.runtime.keystore import KeyStore
+from penstock.runtime.keystore.pairs import PAIRS
+from penstock.runtime.native import client as client_module
+from penstock.runtime.native.client import LIBRARIES, chosen_library
+from penstock.runtime.native.client_process import ClientProcess
+from penstock.runtime.native.memory import resident_bytes
+from penstock.runtime.native.prepared import ClientPlace, KeyPlace
+from penstock.runtime.native.reading import record_native
+from penstock.scheme.params import catalogue
+from penstock.scheme.traces.inspect import differences
 
 PARAMS = "insecure-small"
 
@@ -247,15 +247,16 @@ def test_without_a_client_library_the_remedy_is_told(monkeypatch: pytest.MonkeyP
 def test_what_evaluates_imports_no_client_library() -> None:
     """Neither the native reading nor a worker, the key node or a scan; nor are they among the loaded files."""
     modules = (
-        "penstock.native.reading",
+        "penstock.runtime.native.reading",
         "penstock.service.work.computer",
         "penstock.service.near.node",
-        "penstock.scanning.query",
+        "penstock.runtime.scanning.query",
     )
     script = (
         f"import sys, {', '.join(modules)}\n"
         "maps = open('/proc/self/maps').read()\n"
-        "print(*[name for name in sys.modules if name.startswith(('openfhe', 'penstock_client', 'penstock.client'))])\n"
+        "clients = 'openfhe', 'penstock_client', 'penstock.runtime.client'\n"
+        "print(*[name for name in sys.modules if name.startswith(clients)])\n"
         "print(*[name for name in ('penstock_client', '_client.', 'OPENFHE') if name in maps])\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

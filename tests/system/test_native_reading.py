@@ -16,19 +16,19 @@ import numpy as np
 import pytest
 
 from narrow_networks import FEW_VALUES, quarter
-from penstock import workloads
-from penstock.cli.main import main
 from penstock.errors import PenstockError
-from penstock.keystore import BudgetTooSmall, KeyStore
-from penstock.keystore.pairs import PAIRS
-from penstock.native.budgets import computing, key_accesses, play_budget, study_budgets
-from penstock.native.prepared import ClientPlace, KeyPlace, key_uses
-from penstock.native.reading import prepared_native, record_native
-from penstock.program.circuits.bootstrap import with_few_keys
-from penstock.running.clear import run_clear
-from penstock.running.reading import resolve
-from penstock.running.trace import trace_workload
-from penstock.traces.inspect import differences, problems
+from penstock.front.cli.main import main
+from penstock.program import workloads
+from penstock.program.evaluator.circuits.bootstrap import with_few_keys
+from penstock.program.running.clear import run_clear
+from penstock.program.running.reading import resolve
+from penstock.program.running.trace import trace_workload
+from penstock.runtime.keystore import BudgetTooSmall, KeyStore
+from penstock.runtime.keystore.pairs import PAIRS
+from penstock.runtime.native.budgets import computing, key_accesses, play_budget, study_budgets
+from penstock.runtime.native.prepared import ClientPlace, KeyPlace, key_uses
+from penstock.runtime.native.reading import prepared_native, record_native
+from penstock.scheme.traces.inspect import differences, problems
 
 pytestmark = pytest.mark.usefixtures("encrypting")
 NAME = "inner-product"
@@ -39,7 +39,7 @@ MINUTES = {"resnet20", "resnet20-multiplexed", "cryptoracle-resnet20"}
 
 REFUSED = {"cryptoracle-chi-square", "fetch-by-similarity"}
 """Refused by name: one multiplies products that were not relinearized; one begins in a smaller ring, and is run by
-`penstock.similarity`."""
+`penstock.runtime.similarity`."""
 
 
 @pytest.mark.parametrize("name", [name for name in workloads.names() if name not in MINUTES | REFUSED])
@@ -173,7 +173,7 @@ def test_sigterm_leaves_no_temporary_keys(place: list[str], moment: str, tmp_pat
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     arguments = ["run", NAME, "--size", "ci", "--reading", "native", "--key-budget", "8 MiB", "--threads", "1", *place]
-    program = "import sys; from penstock.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    program = "import sys; from penstock.front.cli.main import main; sys.exit(main(sys.argv[1:]))"
     with subprocess.Popen(
         [sys.executable, "-c", program, *arguments],
         env={**os.environ, "TMPDIR": str(temporary)},

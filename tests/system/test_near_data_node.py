@@ -22,11 +22,11 @@ import pytest
 
 import penstock as ps
 from penstock import _engine
-from penstock.cli.main import main
 from penstock.errors import PenstockError, UsageError
-from penstock.keystore import BudgetTooSmall, KeyStore, parameter_digest
-from penstock.native.engine import EngineHere, make_context
-from penstock.running.reading import resolve
+from penstock.front.cli.main import main
+from penstock.program.running.reading import resolve
+from penstock.runtime.keystore import BudgetTooSmall, KeyStore, parameter_digest
+from penstock.runtime.native.engine import EngineHere, make_context
 from penstock.service.near.frames import MAGIC, MAX_HEADER_BYTES, PREFIX, VERSION, Kind, encode_prefix
 from penstock.service.near.link import Link, LinkClosed, TokenBucket, connect, parse_address
 from penstock.service.near.node import KeyNode, NodeOptions
@@ -463,7 +463,7 @@ def test_the_command_serves_until_it_is_interrupted(made: Any, tmp_path: Path) -
     command = [
         sys.executable,
         "-c",
-        "import sys; from penstock.cli.main import main; sys.exit(main())",
+        "import sys; from penstock.front.cli.main import main; sys.exit(main())",
         "keys",
         "node",
         "--store",

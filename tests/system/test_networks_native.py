@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.native.prepared import ClientPlace, KeyPlace, key_uses
-from penstock.native.reading import record_native
-from penstock.program.circuits.bootstrap import with_few_keys
-from penstock.running.clear import run_clear
-from penstock.running.reading import resolve
-from penstock.running.trace import trace_workload
-from penstock.traces.inspect import differences, problems
+from penstock.program.evaluator.circuits.bootstrap import with_few_keys
+from penstock.program.running.clear import run_clear
+from penstock.program.running.reading import resolve
+from penstock.program.running.trace import trace_workload
+from penstock.runtime.native.prepared import ClientPlace, KeyPlace, key_uses
+from penstock.runtime.native.reading import record_native
+from penstock.scheme.traces.inspect import differences, problems
 
 
 @pytest.mark.usefixtures("encrypting")

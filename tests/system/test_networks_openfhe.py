@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 from narrow_networks import narrow_network
-from penstock import workloads
 from penstock.errors import PenstockError
-from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator
-from penstock.params.ckks import CkksParameters, Scaling
-from penstock.running.clear import run_clear
-from penstock.running.openfhe import record_openfhe
-from penstock.running.reading import Run
-from penstock.running.trace import trace_workload
-from penstock.traces.inspect import differences, problems
+from penstock.program import workloads
+from penstock.program.openfhe.evaluator import OpenFheContext, OpenFheEvaluator
+from penstock.program.running.clear import run_clear
+from penstock.program.running.openfhe import record_openfhe
+from penstock.program.running.reading import Run
+from penstock.program.running.trace import trace_workload
+from penstock.scheme.params.ckks import CkksParameters, Scaling
+from penstock.scheme.traces.inspect import differences, problems
 from toy import toy, toy_bootstrap
 
 X = np.linspace(-0.5, 0.5, 64)

@@ -15,9 +15,9 @@ from tests.forked import in_child
 
 import penstock as ps
 from penstock.errors import PenstockError
-from penstock.native.client import open_client
-from penstock.openfhe.evaluator import OpenFheContext
-from penstock.params import catalogue
+from penstock.program.openfhe.evaluator import OpenFheContext
+from penstock.runtime.native.client import open_client
+from penstock.scheme.params import catalogue
 
 PARAMS = catalogue.get("insecure-ci")
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-import penstock.openfhe.recorder as recorder
-from penstock.openfhe.recorder.tap import TAP
-from penstock.package.content import Package
-from penstock.package.replay import run_package
-from penstock.program.clear import ClearEvaluator
+import penstock.program.openfhe.recorder as recorder
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.openfhe.recorder.tap import TAP
+from penstock.program.package.content import Package
+from penstock.program.package.replay import run_package
 from recorded_natively import Seen, difference, packagings_of, run_natively, watched
 
 TECHNIQUES = ("FIXEDMANUAL", "FIXEDAUTO", "FLEXIBLEAUTO", "FLEXIBLEAUTOEXT")

@@ -9,10 +9,10 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from penstock.openfhe.recorder.tap import TAP
-from penstock.package.content import Verb
-from penstock.package.replay import run_package
-from penstock.program.clear import ClearEvaluator
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.openfhe.recorder.tap import TAP
+from penstock.program.package.content import Verb
+from penstock.program.package.replay import run_package
 from recorded_natively import SCRIPTS, Recorded, difference, named_inputs, recorded, run_natively
 
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.cli.main import main
 from penstock.errors import UsageError
-from penstock.explorer.library import Library
-from penstock.package.file import open_package
-from penstock.running.analysis import request_of
-from penstock.workloads import identity
+from penstock.front.cli.main import main
+from penstock.front.explorer.library import Library
+from penstock.lab.analysis import request_of
+from penstock.program.package.file import open_package
+from penstock.program.workloads import identity
 
 SCORE = '''"""Scores of neighbours."""
 import numpy as np

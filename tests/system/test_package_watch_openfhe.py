@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import penstock.openfhe.recorder as recorder
+import penstock.program.openfhe.recorder as recorder
 from package_canaries import drawn
 from package_watch import KINDS, WATCH
-from penstock.cli.main import main
-from penstock.openfhe.recorder.tap import TAP
-from penstock.package.file import write_package
+from penstock.front.cli.main import main
+from penstock.program.openfhe.recorder.tap import TAP
+from penstock.program.package.file import write_package
 from recorded_natively import packagings_of, recorded
 
 X = drawn(np.random.default_rng(12), 8).tolist()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.cli.main import main
-from penstock.openfhe.evaluator import OpenFheContext, OpenFheEvaluator
-from penstock.params import catalogue
-from penstock.params.ckks import Scaling
-from penstock.params.spec import CkksSpec, spec_of
-from penstock.prediction.precision import Given, measure_precision, predict_precision
-from penstock.program.bounding import BoundingEvaluator
-from penstock.program.noisy import NoisyEvaluator
+from penstock.front.cli.main import main
+from penstock.lab.prediction.precision import Given, measure_precision, predict_precision
+from penstock.program.evaluator.bounding import BoundingEvaluator
+from penstock.program.evaluator.noisy import NoisyEvaluator
+from penstock.program.openfhe.evaluator import OpenFheContext, OpenFheEvaluator
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import Scaling
+from penstock.scheme.params.spec import CkksSpec, spec_of
 
 pytestmark = pytest.mark.usefixtures("openfhe")
 

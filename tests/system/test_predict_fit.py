@@ -10,14 +10,14 @@ import pytest
 
 from bench_rows import folder_of, points_of, rows_of
 from imagined_cpu import true_seconds
-from penstock.cli.main import main
-from penstock.fit.measurements import primitive_shape
-from penstock.machines import load_machine
-from penstock.measure.bench.catalogue import PRIMITIVES
-from penstock.measure.bench.results import table_of, to_google_benchmark
-from penstock.measure.bench.spec import BenchPoint, load_suite, plan
-from penstock.operations import OpKind
-from penstock.work.shapes import shape_work
+from penstock.front.cli.main import main
+from penstock.lab.fit.measurements import primitive_shape
+from penstock.lab.measure.bench.catalogue import PRIMITIVES
+from penstock.lab.measure.bench.results import table_of, to_google_benchmark
+from penstock.lab.measure.bench.spec import BenchPoint, load_suite, plan
+from penstock.scheme.machines import load_machine
+from penstock.scheme.operations import OpKind
+from penstock.scheme.work.shapes import shape_work
 
 SWEEP = """
 [[primitives]]

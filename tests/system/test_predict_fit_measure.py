@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.main import main
-from penstock.machines import load_machine
-from penstock.measure.bench import estimate, timing
-from penstock.measure.bench.spec import default_threads
-from penstock.prediction.experiments import candidates as cost_of_points
-from penstock.prediction.experiments import loop, session
-from penstock.prediction.experiments.candidates import SERIES, Candidates, candidates
-from penstock.runs.folder import RunFolder
+from penstock.base.runs.folder import RunFolder
+from penstock.front.cli.main import main
+from penstock.lab.measure.bench import estimate, timing
+from penstock.lab.measure.bench.spec import default_threads
+from penstock.lab.prediction.experiments import candidates as cost_of_points
+from penstock.lab.prediction.experiments import loop, session
+from penstock.lab.prediction.experiments.candidates import SERIES, Candidates, candidates
+from penstock.scheme.machines import load_machine
 
 
 def planned(capsys: Any, *words: str) -> list[dict[str, Any]]:

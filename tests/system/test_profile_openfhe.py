@@ -17,19 +17,19 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.main import main
-from penstock.measure import callgrind
-from penstock.measure.events import TABLE_4
-from penstock.measure.perf import Perf
-from penstock.measure.profiled import Child, Request
-from penstock.measure.profiler import profile
-from penstock.measure.region import Region, RegionEvaluator
-from penstock.running.openfhe import prepared_openfhe
-from penstock.runs.folder import RunFolder
+from penstock.base.runs.folder import RunFolder
+from penstock.front.cli.main import main
+from penstock.lab.measure import callgrind
+from penstock.lab.measure.events import TABLE_4
+from penstock.lab.measure.perf import Perf
+from penstock.lab.measure.profiled import Child, Request
+from penstock.lab.measure.profiler import profile
+from penstock.lab.measure.region import Region, RegionEvaluator
+from penstock.program.running.openfhe import prepared_openfhe
 
 pytestmark = pytest.mark.usefixtures("openfhe")
 
-COMMAND = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())"]
+COMMAND = [sys.executable, "-c", "import sys; from penstock.front.cli.main import main; sys.exit(main())"]
 SMALL = "insecure-small"
 """The set of the smallest ring: what is asserted holds at any."""
 PROFILE = ["profile", "inner-product", "--size", "ci", "--params", SMALL, "--threads", "1"]
@@ -67,7 +67,7 @@ def result(openfhe: Any, folder: Path) -> dict[str, Any]:
         pytest.skip(f"perf does not work here: {missing.reason}; {missing.remedy}")
     options = ["--events", "instrucions", "--frequency", "997", "-o", str(folder), "--format", "json"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("penstock.measure.sampling.MAX_SAMPLED_RUNS", 6)
+        patch.setattr("penstock.lab.measure.sampling.MAX_SAMPLED_RUNS", 6)
         return result_of(penstock(*PROFILE, *options))
 
 
@@ -174,7 +174,7 @@ def test_runs_with_and_without_profiling_take_turns(tmp_path: Path, monkeypatch:
         return run(self, controls, **options)
 
     monkeypatch.setattr(Child, "run", noted)
-    monkeypatch.setattr("penstock.measure.sampling.MAX_SAMPLED_RUNS", 2)
+    monkeypatch.setattr("penstock.lab.measure.sampling.MAX_SAMPLED_RUNS", 2)
     found = profile(
         Request(workload="inner-product", size="ci", params=SMALL, threads=1, events=("task-clock",), sample=True),
         tmp_path,
@@ -256,7 +256,7 @@ def test_perf_that_dies_in_the_region_costs_its_events_and_not_the_run(
 def test_threads_of_the_workload_are_counted_and_sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if len(os.sched_getaffinity(0)) < 2 or Perf().missing() is not None:
         pytest.skip("needs two cores and a working perf")
-    monkeypatch.setattr("penstock.measure.sampling.MAX_SAMPLED_RUNS", 6)
+    monkeypatch.setattr("penstock.lab.measure.sampling.MAX_SAMPLED_RUNS", 6)
     request = Request(
         workload="inner-product", size="ci", params=SMALL, threads=2, events=("task-clock",), sample=True,
         frequency_hz=997, overhead=False,

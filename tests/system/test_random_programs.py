@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from faults.programs import check, draw_program, missed, program_report
-from penstock.params.ckks import Scaling
+from penstock.scheme.params.ckks import Scaling
 
 PROGRAMS = 16
 """Of each scaling rule."""

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-import penstock.openfhe.recorder as recorder
+import penstock.program.openfhe.recorder as recorder
 from loaded import Record, loaded_record
 from penstock.errors import CapabilityMissing
-from penstock.traces.inspect import problems, summary
-from penstock.traces.io import read_trace
+from penstock.scheme.traces.inspect import problems, summary
+from penstock.scheme.traces.io import read_trace
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "openfhe_script.py"
-COMMAND = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())", "record"]
+COMMAND = [sys.executable, "-c", "import sys; from penstock.front.cli.main import main; sys.exit(main())", "record"]
 
 
 @pytest.fixture(scope="module")
@@ -299,7 +299,7 @@ def test_without_openfhe_the_command_says_how_to_get_it(tmp_path: Path) -> None:
 def test_one_line_in_a_script_writes_the_trace_when_it_ends(run: Record, tmp_path: Path) -> None:
     body = PREAMBLE.replace(
         "keys = cc.KeyGen()",
-        "import penstock.openfhe.recorder as penstock\n    cc = penstock.record(cc)\n    keys = cc.KeyGen()",
+        "import penstock.program.openfhe.recorder as penstock\n    cc = penstock.record(cc)\n    keys = cc.KeyGen()",
     )
     script = written(tmp_path, body + "    d = c + c\n    1 / 0\n")
     for expected in ("program.trace.parquet", "program-2.trace.parquet"):

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-import penstock.openfhe.recorder as recorder
+import penstock.program.openfhe.recorder as recorder
+from penstock.base.system.files import WouldOverwrite
 from penstock.errors import UsageError
-from penstock.openfhe.recorder.parameters import NotRecordable, context_parameters
-from penstock.openfhe.recorder.tap import TAP
-from penstock.params.ckks import Scaling
-from penstock.system.files import WouldOverwrite
-from penstock.traces.inspect import problems
-from penstock.traces.io import read_trace
-from penstock.traces.schema import Trace
+from penstock.program.openfhe.recorder.parameters import NotRecordable, context_parameters
+from penstock.program.openfhe.recorder.tap import TAP
+from penstock.scheme.params.ckks import Scaling
+from penstock.scheme.traces.inspect import problems
+from penstock.scheme.traces.io import read_trace
+from penstock.scheme.traces.schema import Trace
 
 TECHNIQUES = ("FIXEDMANUAL", "FIXEDAUTO", "FLEXIBLEAUTO", "FLEXIBLEAUTOEXT")
 

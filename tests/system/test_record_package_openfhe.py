@@ -14,14 +14,14 @@ import pytest
 
 from loaded import Record, loaded_record
 from package_canaries import found_in
-from penstock.package.content import Verb
-from penstock.package.derive import derive, fitted
-from penstock.package.file import open_package
-from penstock.package.replay import run_package, trace_package
-from penstock.package.retrace import retrace
-from penstock.params import catalogue
-from penstock.program.clear import ClearEvaluator
-from penstock.traces.io import read_trace
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.package.content import Verb
+from penstock.program.package.derive import derive, fitted
+from penstock.program.package.file import open_package
+from penstock.program.package.replay import run_package, trace_package
+from penstock.program.package.retrace import retrace
+from penstock.scheme.params import catalogue
+from penstock.scheme.traces.io import read_trace
 
 pytestmark = pytest.mark.usefixtures("openfhe")
 ROOT = Path(__file__).resolve().parents[2]

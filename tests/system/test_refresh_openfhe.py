@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.running.clear import run_clear
-from penstock.running.openfhe import record_openfhe
-from penstock.running.reading import resolve
-from penstock.running.trace import trace_workload
-from penstock.traces.inspect import differences, problems
+from penstock.program.running.clear import run_clear
+from penstock.program.running.openfhe import record_openfhe
+from penstock.program.running.reading import resolve
+from penstock.program.running.trace import trace_workload
+from penstock.scheme.traces.inspect import differences, problems
 
 
 @pytest.mark.smoke

@@ -10,7 +10,7 @@ import pytest
 
 from browser import chromium
 from fake_run import write_fake_run
-from penstock.reports.compare import build_comparison
+from penstock.lab.reports.compare import build_comparison
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from penstock.cli.main import main
+from penstock.front.cli.main import main
 
 pytest.importorskip("openfhe", reason="OpenFHE is not installed")
 RUN = ["run", "inner-product", "--size", "ci", "--quiet"]

@@ -16,12 +16,12 @@ pytest.importorskip("sqlalchemy")
 from tests.serve_site import Caller
 from tests.service_jobs import PARAMS, package
 
-from penstock.keystore import KeyStore
-from penstock.native.client import open_client
-from penstock.native.store import add_missing_keys
-from penstock.package.file import write_package
-from penstock.package.replay import run_package, trace_package
-from penstock.program.clear import ClearEvaluator
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.package.file import write_package
+from penstock.program.package.replay import run_package, trace_package
+from penstock.runtime.keystore import KeyStore
+from penstock.runtime.native.client import open_client
+from penstock.runtime.native.store import add_missing_keys
 
 
 @pytest.mark.smoke

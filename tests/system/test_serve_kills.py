@@ -160,7 +160,7 @@ def test_a_full_disk_refuses_the_upload_and_the_service_goes_on(tmp_path):
     from penstock.service.http.state import State
     from penstock.service.http.tokens import Caller
     from penstock.service.http.uploads import Files, Uploads
-    from penstock.keystore import KeyStore
+    from penstock.runtime.keystore import KeyStore
 
     elsewhere, disk = Path({str(tmp_path / "elsewhere")!r}), Path(sys.argv[1])
     elsewhere.mkdir()

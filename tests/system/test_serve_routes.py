@@ -312,7 +312,7 @@ def test_no_evaluator_and_no_client_library_is_in_the_front(site):
     code = (
         "import sys, penstock.service.http.serve, penstock.service.http.programs\n"
         "names = [m for m in sys.modules if m.split('.')[0] in ('openfhe', 'penstock_client')"
-        " or m.startswith(('penstock.client', 'penstock.openfhe', 'penstock.native'))]\n"
+        " or m.startswith(('penstock.runtime.client', 'penstock.program.openfhe', 'penstock.runtime.native'))]\n"
         "assert not names, names"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -18,20 +18,20 @@ import numpy as np
 import pytest
 
 from fake_service import EXPIRED, TOKEN, FakeService, fake_service
-from penstock.cli.main import main
-from penstock.client import Service
-from penstock.client.uploads import digest_of
+from penstock.base.system import web
+from penstock.base.system.web import ServiceError, ServiceRefused, ServiceUnreachable
 from penstock.errors import CheckFailed, ParamsError, PenstockError, UsageError
-from penstock.package.builder import PackageBuilder
-from penstock.package.content import ConstantsInMemory, Input, Output, Verb
-from penstock.package.file import write_package
-from penstock.params import catalogue
-from penstock.system import web
-from penstock.system.web import ServiceError, ServiceRefused, ServiceUnreachable
+from penstock.front.cli.main import main
+from penstock.program.package.builder import PackageBuilder
+from penstock.program.package.content import ConstantsInMemory, Input, Output, Verb
+from penstock.program.package.file import write_package
+from penstock.runtime.client import Service
+from penstock.runtime.client.uploads import digest_of
+from penstock.scheme.params import catalogue
 
 PARAMS = catalogue.get("insecure-small")
 X = np.linspace(-1.0, 1.0, 8)
-COMMAND = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())"]
+COMMAND = [sys.executable, "-c", "import sys; from penstock.front.cli.main import main; sys.exit(main())"]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def fake(tmp_path: Path, package: Path) -> Iterator[FakeService]:
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.client.uploads.PIECE_BYTES", 64 << 10)
+    monkeypatch.setattr("penstock.runtime.client.uploads.PIECE_BYTES", 64 << 10)
     monkeypatch.setattr(web, "_FIRST_PAUSE_S", 0.01)
     monkeypatch.setenv("PENSTOCK_TOKEN", TOKEN)
 
@@ -444,8 +444,8 @@ def test_uploads_take_no_memory_of_the_size_of_the_keys(fake: FakeService, tmp_p
         for number in range(48):
             file.write(bytes([number]) * (1 << 20))
     with client(fake, tmp_path / "alice") as service:
-        from penstock.client.journal import Journal
-        from penstock.client.uploads import Uploads
+        from penstock.runtime.client.journal import Journal
+        from penstock.runtime.client.uploads import Uploads
 
         fake.begin = lambda asked: (201, {"upload": "big", "offset": 0})  # type: ignore[method-assign]
         fake.uploads["big"] = {"content": _Counted(), "bytes": 48 << 20, "kind": "input", "sha256": ""}
@@ -475,7 +475,7 @@ class _Counted:
 
 
 def test_no_verb_takes_a_token_as_an_argument() -> None:
-    from penstock.cli.verbs.client import command
+    from penstock.front.cli.verbs.client import command
 
     for verb in command.commands.values():
         for option in verb.params:

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from fake_service import TOKEN, FakeService, fake_service
-from penstock.cli.main import main
-from penstock.client import Service
-from penstock.client.uploads import digest_of
 from penstock.errors import ParamsError, UsageError
-from penstock.package.capture import capture
-from penstock.package.content import ConstantsInMemory, Output
-from penstock.package.file import open_package, write_package
-from penstock.params import catalogue
-from penstock.program.evaluator import Evaluator, Values
+from penstock.front.cli.main import main
+from penstock.program.evaluator.protocol import Evaluator, Values
+from penstock.program.package.capture import capture
+from penstock.program.package.content import ConstantsInMemory, Output
+from penstock.program.package.file import open_package, write_package
+from penstock.runtime.client import Service
+from penstock.runtime.client.uploads import digest_of
+from penstock.scheme.params import catalogue
 
 X = np.linspace(-1.0, 1.0, 8)
 PRECISE = """

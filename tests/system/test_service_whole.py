@@ -14,21 +14,21 @@ import numpy as np
 import pytest
 
 from docs_blocks import blocks
-from penstock.cli.main import main
-from penstock.client import Service
-from penstock.package.builder import PackageBuilder
-from penstock.package.content import ConstantsInMemory, Input, Output, Verb
-from penstock.package.file import open_package, write_package
-from penstock.package.replay import run_package
-from penstock.params import catalogue
-from penstock.program.clear import ClearEvaluator
+from penstock.front.cli.main import main
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.package.builder import PackageBuilder
+from penstock.program.package.content import ConstantsInMemory, Input, Output, Verb
+from penstock.program.package.file import open_package, write_package
+from penstock.program.package.replay import run_package
+from penstock.runtime.client import Service
+from penstock.scheme.params import catalogue
 
 read_config = pytest.importorskip("penstock.service.http.config").read_config
 pytest.importorskip("sqlalchemy", reason="the service is not installed: pip install 'penstock[serve]'")
 pytest.importorskip("uvicorn", reason="the service is not installed: pip install 'penstock[serve]'")
 pytest.importorskip("penstock_client", reason="penstock's client is not installed")
 
-COMMAND = [sys.executable, "-c", "import sys; from penstock.cli.main import main; sys.exit(main())"]
+COMMAND = [sys.executable, "-c", "import sys; from penstock.front.cli.main import main; sys.exit(main())"]
 X, W = np.linspace(-1.0, 1.0, 8), np.linspace(0.5, 1.0, 8)
 
 

@@ -16,9 +16,9 @@ import pytest
 from tests.service_jobs import BUDGET, Site, Told, package, refreshed
 
 from penstock.errors import UsageError
-from penstock.package.file import write_package
-from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters
+from penstock.program.package.file import write_package
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import CkksParameters
 from penstock.service.work.admission import Limits
 from penstock.service.work.messages import Refused, WorkerSettings
 from penstock.service.work.order import Order

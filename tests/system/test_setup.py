@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.system import probe
+from penstock.base.system import probe
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,8 +20,8 @@ def clone(tmp_path):
     """The scripts and locks in a folder of their own, where the set-up makes its `.venv`."""
     for folder in ("scripts", "requirements"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    (tmp_path / "src/penstock/system").mkdir(parents=True)
-    shutil.copy(ROOT / "src/penstock/system/probe.py", tmp_path / "src/penstock/system")
+    (tmp_path / "src/penstock/base/system").mkdir(parents=True)
+    shutil.copy(ROOT / "src/penstock/base/system/probe.py", tmp_path / "src/penstock/base/system")
     return tmp_path
 
 

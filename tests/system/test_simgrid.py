@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from penstock.cli.main import main
-from penstock.machines.networks import load_network
-from penstock.simulation.cluster.collectives import AllGather, Broadcast, Pattern, pattern_of
-from penstock.simulation.cluster.flows import bottleneck_seconds, flow_seconds, pattern_seconds
-from penstock.simulation.cluster.simgrid import PYTHON_VARIABLE, SimGrid, SimGridMissing, find_python
-from penstock.simulation.cluster.topology import build
-from penstock.sweeps import play
-from penstock.sweeps.store import read_results
+from penstock.front.cli.main import main
+from penstock.lab.simulation.cluster.collectives import AllGather, Broadcast, Pattern, pattern_of
+from penstock.lab.simulation.cluster.flows import bottleneck_seconds, flow_seconds, pattern_seconds
+from penstock.lab.simulation.cluster.simgrid import PYTHON_VARIABLE, SimGrid, SimGridMissing, find_python
+from penstock.lab.simulation.cluster.topology import build
+from penstock.lab.sweeps import play
+from penstock.lab.sweeps.store import read_results
+from penstock.scheme.machines.networks import load_network
 
 LIMB = 294912
 ALL = tuple(range(32))

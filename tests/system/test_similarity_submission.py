@@ -27,8 +27,8 @@ AS_NOBODY = """
 import os, runpy, sys
 sys.path.insert(0, os.path.dirname(sys.argv[1]))
 # While the files of the interpreter can be read:
-import importlib.readers, penstock.similarity.server, steps
-from penstock.database.similarity.scheme import large_parameters
+import importlib.readers, penstock.runtime.similarity.server, steps
+from penstock.program.database.similarity.scheme import large_parameters
 large_parameters()
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 sys.argv = sys.argv[1:]

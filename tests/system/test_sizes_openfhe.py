@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from penstock.errors import ParamsError
-from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters, Scaling
-from penstock.params.primes import openfhe_primes
-from penstock.params.sizes import serialized_ciphertext_bytes, serialized_key_bytes, size_report
-from penstock.params.spec import CkksSpec
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import CkksParameters, Scaling
+from penstock.scheme.params.primes import openfhe_primes
+from penstock.scheme.params.sizes import serialized_ciphertext_bytes, serialized_key_bytes, size_report
+from penstock.scheme.params.spec import CkksSpec
 
 TOLERANCE = 1e-3
 TECHNIQUES = {scaling: scaling.name.replace("_", "") for scaling in Scaling}

@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from own_process import COMMAND
-from penstock.cli.main import main
-from penstock.sweeps.plan import plan
-from penstock.sweeps.spec import load_sweep
+from penstock.front.cli.main import main
+from penstock.lab.sweeps.plan import plan
+from penstock.lab.sweeps.spec import load_sweep
 
 SWEEP = """
 workload = "logistic-regression"
@@ -249,7 +249,7 @@ def test_an_address_where_no_scheduler_answers_is_an_error_with_a_remedy(
     sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("distributed", reason="sweeps on a Dask cluster: pip install 'penstock[dask]'")
-    from penstock.sweeps import scheduler
+    from penstock.lab.sweeps import scheduler
 
     monkeypatch.setattr(scheduler, "WAIT_S", 1)
     assert main(["sweep", str(sweep), "-o", str(tmp_path / "run"), "--scheduler", "tcp://127.0.0.1:9"]) == 1

@@ -17,17 +17,17 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.main import main
 from penstock.errors import PenstockError
-from penstock.hall import queueing
-from penstock.hall.queueing import Ended, QueueRun
-from penstock.keystore import KeyName, KeyStore, parameter_digest
-from penstock.native.prepared import ClientPlace, KeyPlace, key_uses
-from penstock.native.reading import record_native
-from penstock.package.capture import NotOblivious
-from penstock.program.circuits.bootstrap import with_few_keys
-from penstock.running.reading import resolve
-from penstock.running.trace import trace_workload
+from penstock.front.cli.main import main
+from penstock.front.hall import queueing
+from penstock.front.hall.queueing import Ended, QueueRun
+from penstock.program.evaluator.circuits.bootstrap import with_few_keys
+from penstock.program.package.capture import NotOblivious
+from penstock.program.running.reading import resolve
+from penstock.program.running.trace import trace_workload
+from penstock.runtime.keystore import KeyName, KeyStore, parameter_digest
+from penstock.runtime.native.prepared import ClientPlace, KeyPlace, key_uses
+from penstock.runtime.native.reading import record_native
 from penstock.service.owners import Owners, PreparedJob
 from penstock.service.tenants import Job
 from penstock.service.work.messages import WorkerSettings
@@ -219,7 +219,7 @@ def test_a_failed_read_stops_that_job_alone(made: Any, store: Path, fault: str) 
 
 
 def test_a_program_that_encrypts_what_it_decrypted_is_no_job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from penstock.workloads import inner_product
+    from penstock.program.workloads import inner_product
 
     def dialogue(ev: Any, data: Any, size: Any) -> Any:
         return ev.decrypt(ev.encrypt(ev.decrypt(ev.encrypt(data.query))))

@@ -94,7 +94,7 @@ WATCHED = """
 import sys
 sys.path.insert(0, {folder!r})
 import spy
-from penstock.cli.main import main
+from penstock.front.cli.main import main
 from penstock.service.work.pool import WorkerPool
 
 ended = WorkerPool._ended

@@ -16,7 +16,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from penstock.version import __version__
+from penstock.base.version import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src/penstock"
@@ -214,7 +214,7 @@ class TestInstalled:
     def test_a_prediction_gives_the_same_row_as_the_source_tree(self, installed):
         asked = ["predict", "run", "inner-product", "--params", "sharp", "--machine", "sharp"]
         rows = installed.rows("penstock", *asked)
-        here = "import sys; from penstock.cli.main import main; sys.exit(main())"
+        here = "import sys; from penstock.front.cli.main import main; sys.exit(main())"
         done = subprocess.run(
             [sys.executable, "-c", here, *asked, "--format", "json"],
             cwd=installed.home, capture_output=True, text=True, timeout=120, check=True,

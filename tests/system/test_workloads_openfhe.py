@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from narrow_networks import FEW_VALUES, NETWORKS, quarter
-from penstock import workloads
-from penstock.running.clear import run_clear
-from penstock.running.openfhe import prepared_openfhe, record_openfhe
-from penstock.running.reading import resolve
-from penstock.running.trace import trace_workload
-from penstock.traces.inspect import differences, problems
+from penstock.program import workloads
+from penstock.program.running.clear import run_clear
+from penstock.program.running.openfhe import prepared_openfhe, record_openfhe
+from penstock.program.running.reading import resolve
+from penstock.program.running.trace import trace_workload
+from penstock.scheme.traces.inspect import differences, problems
 
 PROGRAMS = [name for name in workloads.names() if name not in (*NETWORKS, "fetch-by-similarity")]
 """The networks are in test_networks_openfhe.py; one begins in a smaller ring."""

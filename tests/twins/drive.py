@@ -10,7 +10,7 @@ import heapq
 from collections import OrderedDict
 from typing import Any
 
-from penstock.simulation.drive.input import EngineInput
+from penstock.lab.instorage.flash.input import EngineInput
 from twins.drive_consumers import Consumers
 from twins.drive_parts import WORD, Channel, Die, Kind, Page, Room, Stream, Worker, below, mix
 

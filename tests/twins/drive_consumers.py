@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from penstock.simulation.drive.input import EngineInput
+from penstock.lab.instorage.flash.input import EngineInput
 from twins.drive_parts import Kind, Stream, Worker
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from penstock.simulation.drive.input import EngineConsumer
+from penstock.lab.instorage.flash.input import EngineConsumer
 
 WORD = 2**64 - 1
 

@@ -1,4 +1,4 @@
-"""A design space point by point: the slow form of `penstock.simulation.instorage.space`, and a front by comparison."""
+"""A design space point by point: the slow form of `penstock.lab.instorage.space`, and a front by comparison."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from itertools import product
 from typing import Any
 
 from penstock.errors import UsageError
-from penstock.machines.instorage import UnitAccelerator
-from penstock.machines.instorage_power import footprint
-from penstock.machines.instorage_scaling import area_and_power, redesigned
-from penstock.simulation.instorage.drive import DriveRates
-from penstock.simulation.instorage.queries import Inside, in_storage, on_host, speedup
-from penstock.simulation.instorage.query import Query
-from penstock.simulation.instorage.space import Axes, Baseline
+from penstock.lab.instorage.drive import DriveRates
+from penstock.lab.instorage.machine import UnitAccelerator
+from penstock.lab.instorage.machine_power import footprint
+from penstock.lab.instorage.machine_scaling import area_and_power, redesigned
+from penstock.lab.instorage.queries import Inside, in_storage, on_host, speedup
+from penstock.lab.instorage.query import Query
+from penstock.lab.instorage.space import Axes, Baseline
 
 
 def points(

@@ -8,31 +8,31 @@ from collections.abc import Iterable, Sequence
 import numpy.typing as npt
 
 from penstock.errors import UnknownName, UsageError
-from penstock.machines.drives import Drive
-from penstock.machines.networks import Network
-from penstock.machines.schema import Machine
-from penstock.operations import OpKind
-from penstock.params.ckks import CkksParameters
-from penstock.params.rlwe import KeyForm
-from penstock.simulation.accesses import Accesses
-from penstock.simulation.caches import Cache
-from penstock.simulation.cluster.cluster import play_clusters
-from penstock.simulation.cluster.dealing import MOD_DOWNS, MOD_UPS
-from penstock.simulation.cluster.program import ClusterProgram, prepare
-from penstock.simulation.cluster.simgrid import SimGrid
-from penstock.simulation.cluster.spec import Cluster
-from penstock.simulation.drive.closed_form import command_s, page_on_bus_s
-from penstock.simulation.memory.hierarchy import Mode, Pace, Prefetch, Replay, Result, Tier, play_many, replay
-from penstock.simulation.price import price_trace
-from penstock.traces.schema import Trace
-from penstock.work.shapes import Shape
+from penstock.lab.instorage.flash.closed_form import command_s, page_on_bus_s
+from penstock.lab.simulation.cluster.cluster import play_clusters
+from penstock.lab.simulation.cluster.dealing import MOD_DOWNS, MOD_UPS
+from penstock.lab.simulation.cluster.program import ClusterProgram, prepare
+from penstock.lab.simulation.cluster.simgrid import SimGrid
+from penstock.lab.simulation.cluster.spec import Cluster
+from penstock.scheme.machines.drives import Drive
+from penstock.scheme.machines.networks import Network
+from penstock.scheme.machines.schema import Machine
+from penstock.scheme.operations import OpKind
+from penstock.scheme.params.ckks import CkksParameters
+from penstock.scheme.params.rlwe import KeyForm
+from penstock.scheme.play.accesses import Accesses
+from penstock.scheme.play.caches import Cache
+from penstock.scheme.play.hierarchy import Mode, Pace, Prefetch, Replay, Result, Tier, play_many, replay
+from penstock.scheme.play.price import price_trace
+from penstock.scheme.traces.schema import Trace
+from penstock.scheme.work.shapes import Shape
 
 LOCALITY_NAMES = (
     "workload", "params", "machine", "tier", "runtime", "policy", "memory_bytes", "cache_bytes",
     "prefetch_buffer_bytes", "hit_ratio", "io_bytes", "compute_s", "io_s", "total_s", "slowdown", "saved_bytes",
     "saved_bytes_share", "saved_s", "saved_s_share", "provenance",
 )  # fmt: skip
-"""Names of a row of `penstock.simulation.memory.locality.locality_table`, in their order."""
+"""Names of a row of `penstock.lab.simulation.memory.locality.locality_table`, in their order."""
 
 
 def sense_rate(drive: Drive, planes: int) -> float:

@@ -1,4 +1,4 @@
-"""A slow twin of `penstock.simulation.servers.play`: state as plain tables, everything looked for at every moment.
+"""A slow twin of `penstock.lab.simulation.servers.play`: state as plain tables, everything looked for at every moment.
 
 Times are exact where the stream's are. A moment is a time at which a run arrives, ends, or begins to compute.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from penstock.simulation.servers.fleet import Arrangement, Fleet, Loading
-from penstock.simulation.servers.stream import Stream
+from penstock.lab.simulation.servers.fleet import Arrangement, Fleet, Loading
+from penstock.lab.simulation.servers.stream import Stream
 
 
 @dataclass

@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 
 from penstock.errors import PenstockError
-from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters, Scaling
-from penstock.program.abreast import Abreast, Bundle, levelled
-from penstock.program.bounding import BoundingEvaluator
-from penstock.program.circuits.bootstrap import with_few_keys
-from penstock.program.clear import ClearEvaluator
-from penstock.program.counting import CountingEvaluator
-from penstock.program.noisy import NoisyEvaluator
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.traces.expand import expanded
-from penstock.traces.inspect import problems
-from penstock.traces.schema import Trace, TraceMeta
+from penstock.program.evaluator.abreast import Abreast, Bundle, levelled
+from penstock.program.evaluator.bounding import BoundingEvaluator
+from penstock.program.evaluator.circuits.bootstrap import with_few_keys
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.evaluator.counting import CountingEvaluator
+from penstock.program.evaluator.noisy import NoisyEvaluator
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import CkksParameters, Scaling
+from penstock.scheme.traces.expand import expanded
+from penstock.scheme.traces.inspect import problems
+from penstock.scheme.traces.schema import Trace, TraceMeta
 from toy import toy_bootstrap
 
 PERIOD = 16

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock import workloads
 from penstock.errors import ParamsError, UsageError
-from penstock.operations import rotation_key
-from penstock.params import catalogue
-from penstock.program.clear import ClearEvaluator
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.running.clear import run_clear
-from penstock.running.counting import count_workload
-from penstock.running.reading import resolve
-from penstock.running.trace import trace_workload
-from penstock.workloads import logistic_regression as helr
-from penstock.workloads import sorting
+from penstock.program import workloads
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.program.running.clear import run_clear
+from penstock.program.running.counting import count_workload
+from penstock.program.running.reading import resolve
+from penstock.program.running.trace import trace_workload
+from penstock.program.workloads import logistic_regression as helr
+from penstock.program.workloads import sorting
+from penstock.scheme.operations import rotation_key
+from penstock.scheme.params import catalogue
 from toy import toy
 
 

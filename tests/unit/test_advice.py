@@ -14,24 +14,24 @@ import pytest
 
 import penstock as ps
 from imagined_cpu import sweep
-from penstock.advice.families import working_set
-from penstock.advice.remedy import LEAST_GAIN, Remedy, best, ranked, steps
-from penstock.advice.words import Setting, words_of_points
-from penstock.cli.main import main
 from penstock.errors import ParamsError, UnknownName, UsageError
-from penstock.explorer.advice import advice as explored
-from penstock.explorer.engine import Engine
-from penstock.explorer.library import Library
-from penstock.explorer.state import State
-from penstock.explorer.views import show
-from penstock.fit.fit import fit_machine
-from penstock.machines.written import write_machine
-from penstock.params import catalogue
-from penstock.params.variation import varied
-from penstock.simulation.asking import asked_in
-from penstock.simulation.play import play, ready_for
-from penstock.simulation.price import price_trace
-from penstock.simulation.words import OPTIONS, Words
+from penstock.front.cli.main import main
+from penstock.front.explorer.advice import advice as explored
+from penstock.front.explorer.engine import Engine
+from penstock.front.explorer.library import Library
+from penstock.front.explorer.state import State
+from penstock.front.explorer.views import show
+from penstock.lab.advice.families import working_set
+from penstock.lab.advice.remedy import LEAST_GAIN, Remedy, best, ranked, steps
+from penstock.lab.advice.words import Setting, words_of_points
+from penstock.lab.fit.fit import fit_machine
+from penstock.lab.simulation.asking import asked_in
+from penstock.lab.simulation.play import play, ready_for
+from penstock.lab.simulation.words import OPTIONS, Words
+from penstock.scheme.machines.written import write_machine
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.variation import varied
+from penstock.scheme.play.price import price_trace
 
 POINT = ["simulate", "inner-product", "--params", "sharp", "--machine", "sharp"]
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from penstock.advice.measured import Measured, advise
-from penstock.cli.main import main
-from penstock.hall.running import run
-from penstock.native.budgets import computing
-from penstock.params import catalogue
+from penstock.front.cli.main import main
+from penstock.front.hall.running import run
+from penstock.lab.advice.measured import Measured, advise
+from penstock.runtime.native.budgets import computing
+from penstock.scheme.params import catalogue
 
 RUN = ["run", "inner-product", "--size", "ci", "--threads", "1", "--client", "inside"]
 

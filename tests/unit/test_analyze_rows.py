@@ -10,16 +10,16 @@ import pytest
 from rich.console import Console
 
 from fake_run import write_fake_run
-from penstock.cli.main import main
-from penstock.cli.verbs import analyze as verb
+from penstock.base.runs.folder import RunFolder
+from penstock.base.runs.record import DamagedRun
+from penstock.base.system.progress import Progress
 from penstock.errors import PenstockError, UsageError
-from penstock.explorer.engine import Engine
-from penstock.explorer.library import Library
-from penstock.machines import Machine, load_machine
-from penstock.machines.catalogue import load_tier
-from penstock.machines.written import write_machine
-from penstock.running import analysis
-from penstock.running.analysis import (
+from penstock.front.cli.main import main
+from penstock.front.cli.verbs import analyze as verb
+from penstock.front.explorer.engine import Engine
+from penstock.front.explorer.library import Library
+from penstock.lab import analysis
+from penstock.lab.analysis import (
     Request,
     _encrypted,
     _fit,
@@ -31,14 +31,14 @@ from penstock.running.analysis import (
     simulated_rows,
     tidy_rows,
 )
-from penstock.running.trace import trace_workload
-from penstock.runs.folder import RunFolder
-from penstock.runs.record import DamagedRun
-from penstock.simulation.caches import ForcedHitRatio
-from penstock.simulation.play import simulate
-from penstock.simulation.price import price_trace
-from penstock.system.progress import Progress
-from penstock.traces.io import read_trace, write_trace
+from penstock.lab.simulation.play import simulate
+from penstock.program.running.trace import trace_workload
+from penstock.scheme.machines import Machine, load_machine
+from penstock.scheme.machines.catalogue import load_tier
+from penstock.scheme.machines.written import write_machine
+from penstock.scheme.play.caches import ForcedHitRatio
+from penstock.scheme.play.price import price_trace
+from penstock.scheme.traces.io import read_trace, write_trace
 
 
 def test_the_hit_ratio_that_80_percent_needs_counts_the_latency_of_each_read() -> None:
@@ -130,7 +130,7 @@ def test_a_finished_run_names_the_stages_that_are_gone(
         write_trace(trace_workload("inner-product", request.params, "ci"), run.trace_path)
         run.finish()
     (folder / "stages" / "fit.parquet").unlink()
-    monkeypatch.setattr("penstock.hall.analyzing.headline", lambda *_: {"passed": True})
+    monkeypatch.setattr("penstock.front.hall.analyzing.headline", lambda *_: {"passed": True})
     monkeypatch.setattr(verb, "emit", lambda *_, **__: None)
     words = ["--size", "ci", "--threads", "1", "--machine", "sharp", "--tier", "hbm", "-o", str(folder)]
     assert main(["analyze", "inner-product", *words]) == 0

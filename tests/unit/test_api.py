@@ -17,9 +17,9 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.cli.main import main
-from penstock.hall.result import Result
-from penstock.machines.written import write_machine
+from penstock.front.cli.main import main
+from penstock.front.hall.result import Result
+from penstock.scheme.machines.written import write_machine
 
 FUNCTIONS = sorted(set(ps.__all__) - {"PenstockError", "__version__"})
 WITHOUT_PICTURE = {"catalogue"}

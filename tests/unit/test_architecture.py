@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import MachineError
-from penstock.machines import load_machine, load_tier
-from penstock.machines.architecture import Architecture
-from penstock.machines.written import machine_toml, write_machine
-from penstock.params import catalogue
-from penstock.params.rlwe import KeyForm
-from penstock.running import trace_workload
-from penstock.simulation.price import price_trace
+from penstock.program.running import trace_workload
+from penstock.scheme.machines import load_machine, load_tier
+from penstock.scheme.machines.architecture import Architecture
+from penstock.scheme.machines.written import machine_toml, write_machine
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.rlwe import KeyForm
+from penstock.scheme.play.price import price_trace
 from toy import toy
 
 MACHINE = """

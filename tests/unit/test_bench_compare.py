@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from bench_rows import points_of, rows_of
-from penstock.cli.main import main
 from penstock.errors import LONGEST_NAME, PenstockError, UsageError
-from penstock.measure.bench.compare import compare, ratio_interval, statistics_of
-from penstock.measure.bench.results import (
+from penstock.front.cli.main import main
+from penstock.lab.measure.bench.compare import compare, ratio_interval, statistics_of
+from penstock.lab.measure.bench.results import (
     BENCH_SCHEMA,
     by_point,
     from_json,
@@ -23,7 +23,7 @@ from penstock.measure.bench.results import (
     table_of,
     to_google_benchmark,
 )
-from penstock.params.ckks import BootstrapPlan
+from penstock.scheme.params.ckks import BootstrapPlan
 
 
 def rows(item: str, seconds: list[float], **more: Any) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.measure.bench.cores import one_core_each
+from penstock.lab.measure.bench.cores import one_core_each
 
 pytestmark = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="this process may use one core only")
 

@@ -180,7 +180,13 @@ def test_an_unknown_revision_is_refused(regression: ModuleType, capsys: Any) -> 
 def test_an_engine_of_other_sources_is_refused(
     regression: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for name in ("scripts/bootstrap.py", "src/penstock/system/probe.py", "Cargo.toml", "Cargo.lock", "pyproject.toml"):
+    for name in (
+        "scripts/bootstrap.py",
+        "src/penstock/base/system/probe.py",
+        "Cargo.toml",
+        "Cargo.lock",
+        "pyproject.toml",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / "crates").mkdir()

@@ -5,10 +5,10 @@ import itertools
 import pytest
 
 from penstock.errors import ParamsError, UnknownName, UsageError
-from penstock.measure.bench.catalogue import PRIMITIVES
-from penstock.measure.bench.estimate import FLUSH_BYTES_PER_S, PROBES_S, estimate, plan_rows, total_seconds
-from penstock.measure.bench.spec import GROUPS, SuitePlan, load_suite, parse_suite, plan, suite_names
-from penstock.measure.bench.timing import last_level_cache_bytes
+from penstock.lab.measure.bench.catalogue import PRIMITIVES
+from penstock.lab.measure.bench.estimate import FLUSH_BYTES_PER_S, PROBES_S, estimate, plan_rows, total_seconds
+from penstock.lab.measure.bench.spec import GROUPS, SuitePlan, load_suite, parse_suite, plan, suite_names
+from penstock.lab.measure.bench.timing import last_level_cache_bytes
 
 SMALL = """
 [timing]
@@ -251,7 +251,7 @@ def test_a_dry_run_counts_probes_and_what_each_turn_makes_anew() -> None:
 
 
 def test_the_suite_of_fitting_is_predicted_to_take_what_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.measure.bench.estimate.last_level_cache_bytes", lambda: 32 << 20)
+    monkeypatch.setattr("penstock.lab.measure.bench.estimate.last_level_cache_bytes", lambda: 32 << 20)
     estimate.cache_clear()
     minutes = total_seconds(plan_rows(plan(load_suite("fit")), None))["total"] / 60
     estimate.cache_clear()

@@ -15,18 +15,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from fake_bench import FakeStore, Killed
-from penstock.cli.main import main
+from penstock.base.runs.folder import DifferentRun, RunFolder
 from penstock.errors import CheckFailed
-from penstock.measure.bench import suite as suite_module
-from penstock.measure.bench import timing
-from penstock.measure.bench.estimate import estimate
-from penstock.measure.bench.primitives import INPUTS, Prepared
-from penstock.measure.bench.results import load_results, to_google_benchmark
-from penstock.measure.bench.spec import BenchPoint, SuitePlan, parse_suite, plan
-from penstock.measure.bench.suite import DoesNotFit, Options, config_of, raise_problems, run_plan
-from penstock.measure.events import EventRow
-from penstock.running import openfhe, run_clear, trace_workload
-from penstock.runs.folder import DifferentRun, RunFolder
+from penstock.front.cli.main import main
+from penstock.lab.measure.bench import suite as suite_module
+from penstock.lab.measure.bench import timing
+from penstock.lab.measure.bench.estimate import estimate
+from penstock.lab.measure.bench.primitives import INPUTS, Prepared
+from penstock.lab.measure.bench.results import load_results, to_google_benchmark
+from penstock.lab.measure.bench.spec import BenchPoint, SuitePlan, parse_suite, plan
+from penstock.lab.measure.bench.suite import DoesNotFit, Options, config_of, raise_problems, run_plan
+from penstock.lab.measure.events import EventRow
+from penstock.program.running import openfhe, run_clear, trace_workload
 
 TEXT = """
 [timing]
@@ -446,7 +446,7 @@ def test_events_are_counted_apart_and_what_is_missing_says_why(
                 EventRow(event="LLC-loads", value=None, unit="1", status="unavailable", reason="no counters"),
             ]
 
-    monkeypatch.setattr("penstock.measure.perf.Counters", FakeCounters)
+    monkeypatch.setattr("penstock.lab.measure.perf.Counters", FakeCounters)
     run, _ = measured(tmp_path, events=("instructions", "LLC-loads"))
     rows = [row for row in run.results().to_pylist() if row["quantity"].endswith("_per_call") and row["unit"] == "1"]
     assert len(rows) == 2 * 6

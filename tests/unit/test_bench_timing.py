@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import UsageError
-from penstock.measure.bench import timing
-from penstock.measure.bench.timing import Probe, check_affinity, measure, measure_across, stolen_share
+from penstock.lab.measure.bench import timing
+from penstock.lab.measure.bench.timing import Probe, check_affinity, measure, measure_across, stolen_share
 
 
 class FakeClock:
@@ -94,7 +94,7 @@ def test_samples_are_kept_up_to_the_cap_and_calls_are_counted_beyond() -> None:
 
 def test_independent_operations_add_up_over_their_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
-    monkeypatch.setattr("penstock.openfhe.evaluator.set_threads", seen.append)
+    monkeypatch.setattr("penstock.program.openfhe.evaluator.set_threads", seen.append)
     run = measure_across([lambda: sum(range(1000))] * 2, min_time_s=2e-3, max_samples=10)
     assert seen == [1, 1]
     assert run.total_s >= 2 * 2e-3
@@ -103,7 +103,7 @@ def test_independent_operations_add_up_over_their_threads(monkeypatch: pytest.Mo
 
 
 def test_the_rate_of_operations_side_by_side_is_over_the_time_of_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.openfhe.evaluator.set_threads", lambda n: time.sleep(0.01))
+    monkeypatch.setattr("penstock.program.openfhe.evaluator.set_threads", lambda n: time.sleep(0.01))
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1.0)  # whoever else waits for the interpreter does not get it before a thread has ended
     try:
@@ -115,7 +115,7 @@ def test_the_rate_of_operations_side_by_side_is_over_the_time_of_all_of_them(mon
 
 
 def test_an_error_in_a_thread_reaches_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.openfhe.evaluator.set_threads", lambda n: None)
+    monkeypatch.setattr("penstock.program.openfhe.evaluator.set_threads", lambda n: None)
 
     def broken() -> None:
         raise RuntimeError("no key")

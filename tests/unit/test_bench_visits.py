@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from fake_bench import FakeStore, Killed
+from penstock.base.runs.folder import RunFolder
 from penstock.errors import CheckFailed
-from penstock.measure.bench import suite as suite_module
-from penstock.measure.bench import visits as visits_module
-from penstock.measure.bench.primitives import INPUTS, Prepared
-from penstock.measure.bench.results import load_results
-from penstock.measure.bench.spec import BenchPoint, parse_suite, plan
-from penstock.measure.bench.suite import Options
-from penstock.measure.bench.visits import Visits
-from penstock.prediction.importers import newest_results
-from penstock.runs.folder import RunFolder
+from penstock.lab.measure.bench import suite as suite_module
+from penstock.lab.measure.bench import visits as visits_module
+from penstock.lab.measure.bench.primitives import INPUTS, Prepared
+from penstock.lab.measure.bench.results import load_results
+from penstock.lab.measure.bench.spec import BenchPoint, parse_suite, plan
+from penstock.lab.measure.bench.suite import Options
+from penstock.lab.measure.bench.visits import Visits
+from penstock.lab.prediction.importers import newest_results
 
 POINTS = plan(
     parse_suite(

@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.cli.main import main
+from penstock.base.system import parquet
+from penstock.base.system.arrow_stream import decoded_size
+from penstock.base.system.parquet import Bounds, read_table
 from penstock.errors import PenstockError, TraceError
-from penstock.system import parquet
-from penstock.system.arrow_stream import decoded_size
-from penstock.system.parquet import Bounds, read_table
-from penstock.traces import io
-from penstock.traces.io import read_trace, write_trace
-from penstock.traces.schema import OBJECTS_SCHEMA
+from penstock.front.cli.main import main
+from penstock.scheme.traces import io
+from penstock.scheme.traces.io import read_trace, write_trace
+from penstock.scheme.traces.schema import OBJECTS_SCHEMA
 from trace_samples import signed, small_trace
 
 TABLE = Bounds(

@@ -11,18 +11,23 @@ import numpy.typing as npt
 import pytest
 
 from penstock.errors import ParamsError
-from penstock.params import catalogue
-from penstock.params.ckks import BootstrapPlan, CkksParameters
-from penstock.program.circuits.bootstrap import (
+from penstock.program.evaluator.circuits.bootstrap import (
     MESSAGE_BITS,
     bootstrap_circuit,
     input_levels,
     refreshed_levels,
 )
-from penstock.program.circuits.slot_transform import decode_stages, diagonals_of_stage, encode_stages, layers_of
-from penstock.program.clear import ClearCircuits
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.traces.schema import Trace, TraceMeta
+from penstock.program.evaluator.circuits.slot_transform import (
+    decode_stages,
+    diagonals_of_stage,
+    encode_stages,
+    layers_of,
+)
+from penstock.program.evaluator.clear import ClearCircuits
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import BootstrapPlan, CkksParameters
+from penstock.scheme.traces.schema import Trace, TraceMeta
 from toy import toy
 
 Complex = npt.NDArray[np.complex128]

@@ -10,17 +10,17 @@ import numpy.typing as npt
 import pytest
 
 from penstock.errors import ParamsError
-from penstock.params import catalogue
-from penstock.params.ckks import Scaling
-from penstock.params.spec import CkksSpec, spec_of
-from penstock.program.circuits.bootstrap import input_levels, refreshed_levels, with_few_keys
-from penstock.program.circuits.openfhe.stages import Stage, few_key_stages, transform_stages, turned_back
-from penstock.program.noisy import NoisyEvaluator
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.running import trace_workload
-from penstock.running.openfhe import record_openfhe
-from penstock.traces.inspect import problems
-from penstock.traces.schema import TraceMeta
+from penstock.program.evaluator.circuits.bootstrap import input_levels, refreshed_levels, with_few_keys
+from penstock.program.evaluator.circuits.openfhe.stages import Stage, few_key_stages, transform_stages, turned_back
+from penstock.program.evaluator.noisy import NoisyEvaluator
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.program.running import trace_workload
+from penstock.program.running.openfhe import record_openfhe
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import Scaling
+from penstock.scheme.params.spec import CkksSpec, spec_of
+from penstock.scheme.traces.inspect import problems
+from penstock.scheme.traces.schema import TraceMeta
 from toy import toy_bootstrap
 
 Vector = npt.NDArray[np.complex128]

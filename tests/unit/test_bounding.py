@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from penstock.errors import ParamsError, PenstockError
-from penstock.params import catalogue
-from penstock.params.ckks import Scaling
-from penstock.params.secrets import SPARSE_WEIGHT
-from penstock.params.spec import CkksSpec, spec_of
-from penstock.program.bounding import BoundingEvaluator, ErrorNorms
-from penstock.program.noise import SIGMA, NoiseModel, slots_of
-from penstock.program.noisy import NoisyEvaluator
-from penstock.running.reading import resolve
+from penstock.program.evaluator.bounding import BoundingEvaluator, ErrorNorms
+from penstock.program.evaluator.noise import SIGMA, NoiseModel, slots_of
+from penstock.program.evaluator.noisy import NoisyEvaluator
+from penstock.program.running.reading import resolve
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import Scaling
+from penstock.scheme.params.secrets import SPARSE_WEIGHT
+from penstock.scheme.params.spec import CkksSpec, spec_of
 
 SMALL = catalogue.get("insecure-small")
 LOOSE_BITS = 12

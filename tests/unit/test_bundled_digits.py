@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from penstock.errors import CapabilityMissing
-from penstock.workloads.parts import images
+from penstock.program.workloads.parts import images
 
 
 def test_they_are_those_that_scikit_learn_loads() -> None:

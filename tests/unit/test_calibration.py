@@ -12,18 +12,18 @@ import pytest
 
 from imagined_cpu import params_of, ran, sweep
 from penstock.errors import MachineError
-from penstock.fit.calibration import LEVEL_PRIOR, Labels, fit_calibration
-from penstock.fit.fit import fit_machine
-from penstock.fit.heldout import conformal
-from penstock.fit.measurements import Measurement
-from penstock.machines import Machine, assumptions, load_machine
-from penstock.machines.calibration import Calibration
-from penstock.machines.report import scale_of
-from penstock.machines.written import machine_toml
-from penstock.prediction.models import fit_penstock
-from penstock.prediction.prediction import predict
-from penstock.simulation.price import price_trace
-from penstock.work.shapes import shape_work
+from penstock.lab.fit.calibration import LEVEL_PRIOR, Labels, fit_calibration
+from penstock.lab.fit.fit import fit_machine
+from penstock.lab.fit.heldout import conformal
+from penstock.lab.fit.measurements import Measurement
+from penstock.lab.prediction.models import fit_penstock
+from penstock.lab.prediction.prediction import predict
+from penstock.scheme.machines import Machine, assumptions, load_machine
+from penstock.scheme.machines.calibration import Calibration
+from penstock.scheme.machines.report import scale_of
+from penstock.scheme.machines.written import machine_toml
+from penstock.scheme.play.price import price_trace
+from penstock.scheme.work.shapes import shape_work
 
 SWEEP = sweep(rings=(11, 12, 13), depths=(6, 9), threads=(1, 2))
 
@@ -146,7 +146,7 @@ def test_no_timing_of_a_program_is_learned_from() -> None:
 
 
 def test_playing_a_trace_and_predicting_it_agree(machine: Machine) -> None:
-    from penstock.running.trace import trace_workload
+    from penstock.program.running.trace import trace_workload
 
     trace = trace_workload("inner-product", "insecure-ci", "ci")
     bare = replace(machine, cold=None, client=None).at(2)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import CheckFailed, PenstockError, UsageError
-from penstock.package.capture import NotOblivious
-from penstock.package.content import Package, Verb
-from penstock.params import catalogue
-from penstock.running.packaging import describe_package, package_workload, verify_inputs
+from penstock.program.package.capture import NotOblivious
+from penstock.program.package.content import Package, Verb
+from penstock.program.running.packaging import describe_package, package_workload, verify_inputs
+from penstock.scheme.params import catalogue
 
 
 def captured(tmp_path, body: str, data: str = "{'x': np.linspace(0, 1, 4)}") -> Package:

@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from examples import at_most
 from penstock.errors import ParamsError, UsageError
-from penstock.params.ckks import BootstrapPlan, Scaling
-from penstock.program.circuits.bootstrap import bootstrap_limbs
-from penstock.program.circuits.chebyshev import chebyshev_circuit, chebyshev_levels, divide, evaluate
-from penstock.program.circuits.linear import bsgs_diagonals, diagonals_of, linear_transform
-from penstock.program.circuits.sums import fold
-from penstock.program.clear import ClearEvaluator
-from penstock.program.symbolic import SymbolicEvaluator
+from penstock.program.evaluator.circuits.bootstrap import bootstrap_limbs
+from penstock.program.evaluator.circuits.chebyshev import chebyshev_circuit, chebyshev_levels, divide, evaluate
+from penstock.program.evaluator.circuits.linear import bsgs_diagonals, diagonals_of, linear_transform
+from penstock.program.evaluator.circuits.sums import fold
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.scheme.params.ckks import BootstrapPlan, Scaling
 from toy import toy
 
 CLEAR = ClearEvaluator(toy())

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from docs_blocks import ROOT
-from penstock.system import toml
+from penstock.base.system import toml
 
 OF_STORES = {"io-uring", "libsqlite3-sys", "object_store", "penstock-store", "rusqlite", "tokio"}
 

@@ -19,18 +19,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.errors import EvaluationRefused, KeyPairDamaged, KeyPairRefused, ParamsError, PenstockError, UsageError
-from penstock.native.engine import make_context
-from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters
-from penstock.system.files import FileError
+from penstock.base.system.files import FileError
+from penstock.errors import (
+    EvaluationRefused,
+    KeyPairDamaged,
+    KeyPairRefused,
+    ParamsError,
+    PenstockError,
+    UsageError,
+)
+from penstock.runtime.native.engine import make_context
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import CkksParameters
 from small_disk import needs_mounts, on_a_small_disk
 
 pytest.importorskip("penstock_client", reason="penstock's client is not installed")
 
-from penstock.client import KeyPair, PublicKey
-from penstock.client.pair import FILES, is_sealed
-from penstock.client.passphrase import passphrase_in, passphrase_of
+from penstock.runtime.client import KeyPair, PublicKey
+from penstock.runtime.client.pair import FILES, is_sealed
+from penstock.runtime.client.passphrase import passphrase_in, passphrase_of
 
 PHRASE = b"correct horse"
 SET = """
@@ -293,7 +300,7 @@ def test_a_folder_that_others_may_change_is_refused(folder: Path, params: CkksPa
 
 def test_a_process_of_secrets_leaves_no_core_and_is_read_by_nobody() -> None:
     asked = (
-        "import ctypes, resource\nfrom penstock.system.workers import no_core_files\nno_core_files()\n"
+        "import ctypes, resource\nfrom penstock.base.system.workers import no_core_files\nno_core_files()\n"
         "print(resource.getrlimit(resource.RLIMIT_CORE), ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))"
     )
     found = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
@@ -359,9 +366,9 @@ def test_a_full_disk_leaves_no_half_of_a_pair(tmp_path: Path) -> None:
         """
         import sys
         from pathlib import Path
-        from penstock.client import KeyPair
-        from penstock.params import catalogue
-        from penstock.system.files import FileError
+        from penstock.runtime.client import KeyPair
+        from penstock.scheme.params import catalogue
+        from penstock.base.system.files import FileError
         pair = KeyPair.generate(catalogue.get("insecure-small"), threads=1)
         for save in (pair.save, pair.to_openfhe):
             try:

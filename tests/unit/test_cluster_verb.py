@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from penstock.cli.main import main
-from penstock.simulation.cluster.partitions import PARTITIONS
-from penstock.simulation.rows import CLUSTER_NAMES, ROW_NAMES
+from penstock.front.cli.main import main
+from penstock.lab.simulation.cluster.partitions import PARTITIONS
+from penstock.scheme.play.rows import CLUSTER_NAMES, ROW_NAMES
 
 COMMAND = ["simulate", "inner-product", "--params", "sharp", "--machine", "sharp", "--tier", "pcie5"]
 

@@ -12,25 +12,32 @@ import pytest
 
 from imagined_cpu import params_of, sweep
 from penstock.errors import MachineError
-from penstock.fit.fit import fit_machine
-from penstock.fit.measurements import Measurement, primitive_shape
-from penstock.machines import assumptions, load_machine
-from penstock.machines.client import DECRYPT, ENCODE, ENCRYPT, ClientModel, task_work
-from penstock.machines.cold import ColdModel, operand_bytes
-from penstock.machines.figure import Evidence, Figure
-from penstock.machines.schema import Machine
-from penstock.machines.written import machine_toml, write_machine
-from penstock.operations import OpKind
-from penstock.params.ckks import Scaling
-from penstock.prediction.baselines import fit_additive, fit_log_quadratic
-from penstock.prediction.composites import expanded
-from penstock.prediction.counted import Counted
-from penstock.prediction.models import CannotPredict, PenstockModel, calibration, fit_penstock, predictable, primitives
-from penstock.prediction.operation_counts import OperationCount, predict_counts, read_operation_counts
-from penstock.prediction.prediction import predict
-from penstock.prediction.uncertainty import log_sd
-from penstock.running.counting import count_workload
-from penstock.work.shapes import Shape, shape_work
+from penstock.lab.fit.fit import fit_machine
+from penstock.lab.fit.measurements import Measurement, primitive_shape
+from penstock.lab.prediction.baselines import fit_additive, fit_log_quadratic
+from penstock.lab.prediction.composites import expanded
+from penstock.lab.prediction.counted import Counted
+from penstock.lab.prediction.models import (
+    CannotPredict,
+    PenstockModel,
+    calibration,
+    fit_penstock,
+    predictable,
+    primitives,
+)
+from penstock.lab.prediction.operation_counts import OperationCount, predict_counts, read_operation_counts
+from penstock.lab.prediction.prediction import predict
+from penstock.lab.prediction.uncertainty import log_sd
+from penstock.program.running.counting import count_workload
+from penstock.scheme.machines import assumptions, load_machine
+from penstock.scheme.machines.client import DECRYPT, ENCODE, ENCRYPT, ClientModel, task_work
+from penstock.scheme.machines.cold import ColdModel, operand_bytes
+from penstock.scheme.machines.figure import Evidence, Figure
+from penstock.scheme.machines.schema import Machine
+from penstock.scheme.machines.written import machine_toml, write_machine
+from penstock.scheme.operations import OpKind
+from penstock.scheme.params.ckks import Scaling
+from penstock.scheme.work.shapes import Shape, shape_work
 from toy import toy_bootstrap
 
 CALL, RATE = 60e-6, 40e9

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import UnknownName, UsageError
-from penstock.simulation.cluster.collectives import (
+from penstock.lab.simulation.cluster.collectives import (
     ALL_GATHERS,
     BROADCASTS,
     AllGather,

@@ -7,9 +7,9 @@ from threading import Thread
 
 import pytest
 
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.running import trace_workload
-from penstock.system.collector import collector_paused
+from penstock.base.system.collector import collector_paused
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.program.running import trace_workload
 
 
 def test_the_collector_is_paused_inside_and_on_again_after_the_outermost_pause() -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.package.builder import PackageBuilder
-from penstock.package.content import ConstantsInMemory, Input, Output, Verb
-from penstock.package.file import open_package, write_package
-from penstock.package.imaginary import complex_outputs
-from penstock.program.scaling import ScaleState
+from penstock.program.evaluator.scaling import ScaleState
+from penstock.program.package.builder import PackageBuilder
+from penstock.program.package.content import ConstantsInMemory, Input, Output, Verb
+from penstock.program.package.file import open_package, write_package
+from penstock.program.package.imaginary import complex_outputs
 from small_packages import PARAMS
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.cli.main import main
 from penstock.errors import UnitError, UsageError
-from penstock.simulation.crowd import Crowd, counts_in, limited, verdict
+from penstock.front.cli.main import main
+from penstock.lab.simulation.crowd import Crowd, counts_in, limited, verdict
 
 POINT = ["simulate", "inner-product", "--size", "ci", "--params", "sharp", "--machine", "sharp", "--mode", "overlap"]
 LEVELS = ["--levels", "on-chip,hbm:1 GB,nvme-gen5"]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from penstock.errors import UsageError
-from penstock.fit.measurements import Measurement
-from penstock.prediction.importers import BadTiming, ImportLog, load
+from penstock.lab.fit.measurements import Measurement
+from penstock.lab.prediction.importers import BadTiming, ImportLog, load
 from penstock.studies.cryptoracle.artifact import breakdowns, count_table, estimates, event_counts
 from penstock.studies.cryptoracle.artifact_rows import build_rows, figure11_rows
 

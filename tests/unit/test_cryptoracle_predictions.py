@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from penstock.cli.main import cli, main
 from penstock.errors import UsageError
-from penstock.prediction.importers.cryptoracle.columns import CALLS
-from penstock.prediction.importers.cryptoracle.settings import parameters
+from penstock.front.cli.main import cli, main
+from penstock.lab.prediction.importers.cryptoracle.columns import CALLS
+from penstock.lab.prediction.importers.cryptoracle.settings import parameters
 from penstock.studies.cryptoracle import tables
 from penstock.studies.cryptoracle.data import (
     ENCODING,

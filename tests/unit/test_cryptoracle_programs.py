@@ -11,20 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import ParamsError
-from penstock.operations import TRAITS, OpKind
-from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters, Scaling
-from penstock.params.spec import CkksSpec
-from penstock.prediction.composites import series_of_1_2_4
-from penstock.program.clear import ClearEvaluator
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.program.unfolded import SCOPE, UnfoldedEvaluator
+from penstock.lab.prediction.composites import series_of_1_2_4
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.program.evaluator.unfolded import SCOPE, UnfoldedEvaluator
+from penstock.program.workloads.parts.cryptoracle import logistic_series, matrix_multiplication
+from penstock.scheme.operations import TRAITS, OpKind
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import CkksParameters, Scaling
+from penstock.scheme.params.spec import CkksSpec
+from penstock.scheme.traces.schema import Trace, TraceMeta
+from penstock.scheme.work.shapes import Shape
 from penstock.studies.cryptoracle.counts import count
 from penstock.studies.cryptoracle.programs import PROGRAMS, execute
 from penstock.studies.cryptoracle.work import KNOWN, published_counts, spread, work_of
-from penstock.traces.schema import Trace, TraceMeta
-from penstock.work.shapes import Shape
-from penstock.workloads.parts.cryptoracle import logistic_series, matrix_multiplication
 
 NAMES = list(PROGRAMS)
 

@@ -10,17 +10,17 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from penstock import workloads
-from penstock.cli.main import cli, main
-from penstock.measure.bench.results import FILE, table_of
-from penstock.operations import KINDS, SMALL_KINDS, TRAITS, OpKind, operations
-from penstock.package.file import FIRST_SET
-from penstock.running.trace import trace_workload
+from penstock.base.system.files import UnfinishedFile
+from penstock.front.cli.main import cli, main
+from penstock.lab.measure.bench.results import FILE, table_of
+from penstock.program import workloads
+from penstock.program.package.file import FIRST_SET
+from penstock.program.running.trace import trace_workload
+from penstock.scheme.operations import KINDS, SMALL_KINDS, TRAITS, OpKind, operations
+from penstock.scheme.traces.schema import CLIENT_KINDS
 from penstock.studies.cryptoracle import counts as study
 from penstock.studies.cryptoracle import figures as drawings
 from penstock.studies.cryptoracle.drawings import draw_measured
-from penstock.system.files import UnfinishedFile
-from penstock.traces.schema import CLIENT_KINDS
 
 QUICK = ["matrix-multiplication", "logistic-function", "sign-evaluation", "chi-square"]
 NAMES = {"id", "group", "policy", "quantity", "unit", "published", "calibrated", "first_principles",

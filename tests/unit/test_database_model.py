@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from imagined_cpu import sweep
-from penstock.database.description import CIPHERTEXTS, PIR, RECORDS, SSC, Description
-from penstock.database.disk import Disk
-from penstock.database.store import Database, Layout
-from penstock.fit.fit import fit_machine
-from penstock.machines.schema import Machine
-from penstock.params import catalogue
-from penstock.prediction.composites import expanded
-from penstock.prediction.database import Simulated, simulate
-from penstock.prediction.prediction import predict
-from penstock.program.tally import tally_of
-from penstock.scanning.query import trace_scan
+from penstock.lab.fit.fit import fit_machine
+from penstock.lab.prediction.composites import expanded
+from penstock.lab.prediction.database import Simulated, simulate
+from penstock.lab.prediction.prediction import predict
+from penstock.program.database.description import CIPHERTEXTS, PIR, RECORDS, SSC, Description
+from penstock.program.evaluator.tally import tally_of
+from penstock.runtime.scanning.disk import Disk
+from penstock.runtime.scanning.query import trace_scan
+from penstock.runtime.scanning.store import Database, Layout
+from penstock.scheme.machines.schema import Machine
+from penstock.scheme.params import catalogue
 
 SET = catalogue.get("insecure-database")
 
@@ -85,7 +85,7 @@ def test_raw_records_are_not_decoded_and_queries_multiply_the_work(machine: Mach
 
 
 def test_a_thread_that_was_kept_from_the_processor_is_noted() -> None:
-    from penstock.hall.databases import disturbed
+    from penstock.front.hall.databases import disturbed
 
     result = {"wall_s": 10.0, "wait_s": 2.0, "own_cpu_s": 7.9}
     assert disturbed(result) == []

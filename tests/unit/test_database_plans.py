@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.database.matching import MatchPlan, MatchScan, found
-from penstock.database.packing import RecordPacking, precision_bits
-from penstock.database.pir import PirPlan, PirScan
-from penstock.database.ssc import SscPlan, SscScan, top_k
 from penstock.errors import ParamsError, UsageError
-from penstock.params import catalogue
-from penstock.program.clear import ClearEvaluator
-from penstock.traces.inspect import differences
-from penstock.workloads import get
+from penstock.program.database.matching import MatchPlan, MatchScan, found
+from penstock.program.database.packing import RecordPacking, precision_bits
+from penstock.program.database.pir import PirPlan, PirScan
+from penstock.program.database.ssc import SscPlan, SscScan, top_k
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.workloads import get
+from penstock.scheme.params import catalogue
+from penstock.scheme.traces.inspect import differences
 
 SET = catalogue.get("insecure-database")
 
@@ -189,8 +189,8 @@ def test_filter_in_the_clear_counts_and_sums_like_numpy(rows: int, categories: i
 )
 def test_database_programs_are_oblivious(name: str) -> None:
     """Two data sets, two queries, one trace."""
-    from penstock.running.reading import resolve
-    from penstock.running.trace import trace_workload
+    from penstock.program.running.reading import resolve
+    from penstock.program.running.trace import trace_workload
 
     workload, size_name, params = resolve(name, None, "ci")
     size = workload.SIZES[size_name]

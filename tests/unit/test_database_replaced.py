@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from penstock.database.content import Generated
-from penstock.database.description import PIR, RECORDS, Description
-from penstock.database.store import Database
-from penstock.database.stream import EntryStream
+from penstock.base.system import replacing
+from penstock.base.system.files import FileError, WouldOverwrite
 from penstock.errors import PenstockError, UsageError
-from penstock.params import catalogue
-from penstock.scanning.load import make
-from penstock.system import replacing
-from penstock.system.files import FileError, WouldOverwrite
+from penstock.program.database.content import Generated
+from penstock.program.database.description import PIR, RECORDS, Description
+from penstock.runtime.scanning.load import make
+from penstock.runtime.scanning.store import Database
+from penstock.runtime.scanning.stream import EntryStream
+from penstock.scheme.params import catalogue
 
 WIDTH, RECORD_COUNT = 6, 3 * 2048
 
@@ -188,7 +188,7 @@ def test_a_mount_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_without_room_for_both_the_old_one_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     size = made(tmp_path / "db", 1).layout.total_bytes
-    monkeypatch.setattr("penstock.scanning.load.shutil.disk_usage", lambda _: SimpleNamespace(free=size - 1))
+    monkeypatch.setattr("penstock.runtime.scanning.load.shutil.disk_usage", lambda _: SimpleNamespace(free=size - 1))
     with pytest.raises(PenstockError, match=f"beside the old one, .* remove {tmp_path}/db first"):
         made(tmp_path / "db", 2, force=True)
     assert seed_of(tmp_path / "db") == 1

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.database.content import FromFile, Generated
-from penstock.database.description import CIPHERTEXTS, PIR, RECORDS, SSC, Description
-from penstock.database.store import BLOCK_BYTES, COMPLETE, HEADER, Database, DatabaseError, Layout
-from penstock.database.stream import EntryStream, verify_segment
+from penstock.base.system.files import TEMPORARY_PREFIX, WouldOverwrite
 from penstock.errors import ParamsError, PenstockError, UsageError
-from penstock.params import catalogue
-from penstock.scanning.load import make
-from penstock.scanning.query import _decoder
-from penstock.system.files import TEMPORARY_PREFIX, WouldOverwrite
+from penstock.program.database.content import FromFile, Generated
+from penstock.program.database.description import CIPHERTEXTS, PIR, RECORDS, SSC, Description
+from penstock.runtime.scanning.load import make
+from penstock.runtime.scanning.query import _decoder
+from penstock.runtime.scanning.store import BLOCK_BYTES, COMPLETE, HEADER, Database, DatabaseError, Layout
+from penstock.runtime.scanning.stream import EntryStream, verify_segment
+from penstock.scheme.params import catalogue
 
 WIDTH, BLOCKS = 6, 7
 SET = catalogue.get("insecure-database")
@@ -293,7 +293,7 @@ def test_a_folder_of_keys_that_is_no_databases_is_not_cleared(tmp_path: Path) ->
 
 
 def test_two_loads_of_one_folder_exclude_each_other(tmp_path: Path) -> None:
-    from penstock.scanning.load import _locked
+    from penstock.runtime.scanning.load import _locked
 
     (tmp_path / "db").mkdir()
     with _locked(tmp_path / "db"), pytest.raises(PenstockError, match="another process"):
@@ -345,7 +345,7 @@ def test_what_an_unfinished_database_takes_is_free_for_the_one_that_replaces_it(
         held = sum(file.stat().st_size for file in (tmp_path / "db" / "segments").glob("*.seg"))
         return SimpleNamespace(free=size - held)
 
-    monkeypatch.setattr("penstock.scanning.load.shutil.disk_usage", usage)
+    monkeypatch.setattr("penstock.runtime.scanning.load.shutil.disk_usage", usage)
     assert made(tmp_path / "db", force=True).complete
 
 

@@ -10,29 +10,29 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.cli.main import main
 from penstock.errors import MachineError, UsageError
-from penstock.machines import Inside, Machine, assumptions, load_machine
-from penstock.machines.missing import missing
-from penstock.machines.written import machine_toml, write_machine
-from penstock.operations import OpKind
-from penstock.params import catalogue
-from penstock.prediction.machine_tables import schedule_rows
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.running import trace_workload
-from penstock.simulation.inside.schedule import (
+from penstock.front.cli.main import main
+from penstock.lab.prediction.machine_tables import schedule_rows
+from penstock.lab.simulation.inside.timeline import kernel_timeline
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.program.running import trace_workload
+from penstock.scheme.machines import Inside, Machine, assumptions, load_machine
+from penstock.scheme.machines.missing import missing
+from penstock.scheme.machines.written import machine_toml, write_machine
+from penstock.scheme.operations import OpKind
+from penstock.scheme.params import catalogue
+from penstock.scheme.play.price import price_trace
+from penstock.scheme.play.schedule import (
     CRITICAL_PATH,
     Program,
     Schedule,
     schedule_operation,
     schedule_program,
 )
-from penstock.simulation.inside.timeline import kernel_timeline
-from penstock.simulation.price import price_trace
-from penstock.traces.schema import TraceMeta
-from penstock.work.graph import KernelName
-from penstock.work.graphs import kernel_graph
-from penstock.work.shapes import Shape
+from penstock.scheme.traces.schema import TraceMeta
+from penstock.scheme.work.graph import KernelName
+from penstock.scheme.work.graphs import kernel_graph
+from penstock.scheme.work.shapes import Shape
 from timeline_format import check_format
 from toy import toy
 

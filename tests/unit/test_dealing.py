@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.operations import SMALL_KINDS, TRAITS, OpKind
-from penstock.simulation.cluster.collectives import AllGather, Broadcast
-from penstock.simulation.cluster.dealing import REPLICATED, Dealing, DealtOperation, holdings, most
-from penstock.simulation.cluster.partitions import PARTITIONS, Together
-from penstock.work.kernel_work import AMOUNTS
-from penstock.work.kernels import KernelWork
-from penstock.work.shapes import Shape, shape_work
+from penstock.lab.simulation.cluster.collectives import AllGather, Broadcast
+from penstock.lab.simulation.cluster.dealing import REPLICATED, Dealing, DealtOperation, holdings, most
+from penstock.lab.simulation.cluster.partitions import PARTITIONS, Together
+from penstock.scheme.operations import SMALL_KINDS, TRAITS, OpKind
+from penstock.scheme.work.kernel_work import AMOUNTS
+from penstock.scheme.work.kernels import KernelWork
+from penstock.scheme.work.shapes import Shape, shape_work
 from toy import toy
 
 SHARP = toy(ring_dim=2**16, slots=2**15, q_bits=(36,) * 35, p_bits=(36,) * 12, dnum=3, word_bits=36)

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.openfhe.recorder.decrypted import is_decrypted, marked
-from penstock.openfhe.recorder.functions import replace_functions
-from penstock.openfhe.recorder.observed import OBSERVED
-from penstock.openfhe.recorder.others import other_values
+from penstock.program.openfhe.recorder.decrypted import is_decrypted, marked
+from penstock.program.openfhe.recorder.functions import replace_functions
+from penstock.program.openfhe.recorder.observed import OBSERVED
+from penstock.program.openfhe.recorder.others import other_values
 
 VALUES = [0.31, 0.72, 0.13, 0.94]
 Computed = Callable[[Any, Any], Any]

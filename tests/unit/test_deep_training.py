@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from penstock.errors import ParamsError
-from penstock.params import catalogue
-from penstock.params.spec import CkksSpec, spec_of
-from penstock.running.clear import run_clear
-from penstock.running.trace import trace_workload
-from penstock.workloads import logistic_regression
+from penstock.program.running.clear import run_clear
+from penstock.program.running.trace import trace_workload
+from penstock.program.workloads import logistic_regression
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.spec import CkksSpec, spec_of
 
 
 def test_its_set_is_secure_and_one_more_limb_is_not() -> None:

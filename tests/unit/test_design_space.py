@@ -13,21 +13,21 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from penstock.cli.main import main
-from penstock.cli.verbs.ssd import space as verb
+from penstock.base.system.files import WouldOverwrite
 from penstock.errors import MachineError, PenstockError, UnknownName, UsageError
-from penstock.machines import load_machine
-from penstock.machines.instorage import Scaling, UnitAccelerator
-from penstock.machines.instorage_power import Multiplicity, footprint
-from penstock.machines.instorage_scaling import area_and_power, redesigned
-from penstock.machines.instorage_spec import from_toml, load_instorage
-from penstock.simulation.instorage.drive import drive_rates
-from penstock.simulation.instorage.front import Budget, rounded_up, within
-from penstock.simulation.instorage.named import named_query
-from penstock.simulation.instorage.policies import HOST_POLICIES
-from penstock.simulation.instorage.queries import Inside
-from penstock.simulation.instorage.space import Axes, Baseline, explore
-from penstock.system.files import WouldOverwrite
+from penstock.front.cli.main import main
+from penstock.front.cli.verbs.ssd import space as verb
+from penstock.lab.instorage.drive import drive_rates
+from penstock.lab.instorage.front import Budget, rounded_up, within
+from penstock.lab.instorage.machine import Scaling, UnitAccelerator
+from penstock.lab.instorage.machine_power import Multiplicity, footprint
+from penstock.lab.instorage.machine_scaling import area_and_power, redesigned
+from penstock.lab.instorage.machine_spec import from_toml, load_instorage
+from penstock.lab.instorage.named import named_query
+from penstock.lab.instorage.policies import HOST_POLICIES
+from penstock.lab.instorage.queries import Inside
+from penstock.lab.instorage.space import Axes, Baseline, explore
+from penstock.scheme.machines import load_machine
 
 SMALL = ("--drive", "ssd-s", "--lanes", "64", "--lanes", "128", "--channels-per-accelerator", "4", "--scratchpad",
          "7 MB", "--scratchpad", "42 MB", "--dram-rate", "51.2 GB/s", "--dram-size", "4 GB", "-q")  # fmt: skip
@@ -40,7 +40,7 @@ def fheins() -> UnitAccelerator:
 
 
 def written() -> str:
-    folder = resources.files("penstock.machines").joinpath("data").joinpath("instorage")
+    folder = resources.files("penstock.scheme.machines").joinpath("data").joinpath("instorage")
     return folder.joinpath("fheins.toml").read_text(encoding="utf-8")
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from docs_blocks import PAGES, ROOT
 from docs_commands import parsed
-from penstock.cli.main import cli
+from penstock.front.cli.main import cli
 
 FOLDERS = (ROOT, ROOT / "src" / "penstock", ROOT / "src", ROOT / "crates" / "penstock-ckks" / "src", ROOT / "docs")
 """Below which a page may name a file by its path."""

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 import pytest
 
 import penstock
-from penstock.cli import main
+from penstock.base.system import doctor, host, probe
+from penstock.base.system.doctor import Finding, Output, Status
 from penstock.errors import UnknownName
-from penstock.system import doctor, host, probe
-from penstock.system.doctor import Finding, Output, Status
+from penstock.front.cli import main
 
 GIB = 2**30
 PARANOID = "Error:\nNo permission to enable instructions:u event.\nperf_event_paranoid setting is 4:\n"
@@ -416,7 +416,7 @@ class TestCommand:
     @pytest.fixture
     def on(self, monkeypatch):
         def use(host: FakeHost) -> None:
-            monkeypatch.setattr("penstock.cli.verbs.doctor.Host", lambda: host)
+            monkeypatch.setattr("penstock.front.cli.verbs.doctor.Host", lambda: host)
 
         return use
 

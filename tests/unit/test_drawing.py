@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from penstock.system.drawing import Axis, Figure, Panel, Rule, Series, bars, described, inline, standalone
-from penstock.system.palette import DARK, LIGHT, NAMES
+from penstock.base.system.drawing import Axis, Figure, Panel, Rule, Series, bars, described, inline, standalone
+from penstock.base.system.palette import DARK, LIGHT, NAMES
 from pictures import SVG, marks, texts
 
 

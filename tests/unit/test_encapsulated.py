@@ -10,17 +10,17 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import ParamsError
-from penstock.operations import TO_DENSE_KEY, TO_SPARSE_KEY, OpKind
-from penstock.params.ckks import CkksParameters
-from penstock.params.rlwe import KeyForm
-from penstock.params.secrets import SPARSE_ENCAPSULATED, SPARSE_TERNARY, UNIFORM_ENCAPSULATED
-from penstock.params.spec import BootstrapSpec, CkksSpec
-from penstock.program.circuits.bootstrap import input_levels, with_few_keys
-from penstock.program.noise import NoiseModel
-from penstock.program.noisy import NoisyEvaluator
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.traces.inspect import problems
-from penstock.traces.schema import TraceMeta
+from penstock.program.evaluator.circuits.bootstrap import input_levels, with_few_keys
+from penstock.program.evaluator.noise import NoiseModel
+from penstock.program.evaluator.noisy import NoisyEvaluator
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.scheme.operations import TO_DENSE_KEY, TO_SPARSE_KEY, OpKind
+from penstock.scheme.params.ckks import CkksParameters
+from penstock.scheme.params.rlwe import KeyForm
+from penstock.scheme.params.secrets import SPARSE_ENCAPSULATED, SPARSE_TERNARY, UNIFORM_ENCAPSULATED
+from penstock.scheme.params.spec import BootstrapSpec, CkksSpec
+from penstock.scheme.traces.inspect import problems
+from penstock.scheme.traces.schema import TraceMeta
 
 PLAN = BootstrapSpec(cts_stages=3, stc_stages=3, chebyshev_degree=36, double_angles=3, extra_limbs=1)
 BOTH = pytest.mark.parametrize("secret", [SPARSE_ENCAPSULATED, UNIFORM_ENCAPSULATED])

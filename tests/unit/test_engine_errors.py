@@ -21,8 +21,8 @@ from penstock.errors import (
     StoreUnusable,
     UsageError,
 )
-from penstock.keystore import KeyCache, KeyName, KeyStore, KeyUse
-from penstock.params.primes import is_prime
+from penstock.runtime.keystore import KeyCache, KeyName, KeyStore, KeyUse
+from penstock.scheme.params.primes import is_prime
 
 BORDER = Path(__file__).parents[2] / "crates/penstock-py/src/errors.rs"
 PRIMES = list(islice(filter(is_prime, count(2**49 + 1, 2**11)), 4))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from penstock.cli.main import cli, main
+from penstock.front.cli.main import cli, main
 
 
 def commands(group: click.Group = cli, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

@@ -21,30 +21,30 @@ from bench_rows import SWEEP, folder_of, points_of, rows_of
 from explore_site import predictions
 from fake_run import write_fake_run
 from imagined_cpu import true_seconds
-from penstock.cli.main import main
+from penstock.base.runs.folder import RunFolder
 from penstock.errors import MachineError, PenstockError, UnitError, UnknownName, UsageError
-from penstock.explorer import drives
-from penstock.explorer.asked import Asked
-from penstock.explorer.engine import Engine
-from penstock.explorer.library import Library
-from penstock.explorer.memo import Memo
-from penstock.explorer.state import State
-from penstock.explorer.view import Column, View
-from penstock.explorer.views import VIEWS, printing, show
-from penstock.explorer.views.residency import shown, stays_of
-from penstock.fit.measurements import primitive_shape
-from penstock.machines import load_machine
-from penstock.machines.written import write_machine
-from penstock.measure.bench.catalogue import PRIMITIVES
-from penstock.operations import TRAITS
-from penstock.prediction.importers import load_all
-from penstock.prediction.models import fit_penstock, predictable
-from penstock.reports.budgets import rows_of as budget_rows
-from penstock.reports.space import SCRIPTS
-from penstock.runs.folder import RunFolder
-from penstock.simulation.accesses import Accesses
-from penstock.simulation.caches import POLICIES, SizedCache
-from penstock.simulation.memory.hierarchy import replay
+from penstock.front.cli.main import main
+from penstock.front.explorer import drives
+from penstock.front.explorer.asked import Asked
+from penstock.front.explorer.engine import Engine
+from penstock.front.explorer.library import Library
+from penstock.front.explorer.memo import Memo
+from penstock.front.explorer.state import State
+from penstock.front.explorer.view import Column, View
+from penstock.front.explorer.views import VIEWS, printing, show
+from penstock.front.explorer.views.residency import shown, stays_of
+from penstock.lab.fit.measurements import primitive_shape
+from penstock.lab.measure.bench.catalogue import PRIMITIVES
+from penstock.lab.prediction.importers import load_all
+from penstock.lab.prediction.models import fit_penstock, predictable
+from penstock.lab.reports.budgets import rows_of as budget_rows
+from penstock.lab.reports.space import SCRIPTS
+from penstock.scheme.machines import load_machine
+from penstock.scheme.machines.written import write_machine
+from penstock.scheme.operations import TRAITS
+from penstock.scheme.play.accesses import Accesses
+from penstock.scheme.play.caches import POLICIES, SizedCache
+from penstock.scheme.play.hierarchy import replay
 
 SMALL = State(workload="bootstrapping", params="sharp", machine="sharp")
 POINTS = [
@@ -559,7 +559,7 @@ def test_asked_twice_a_row_is_the_same_object(engine):
 
 
 def test_the_page_names_all_its_modules_so_that_they_load_together():
-    static = Path(__file__).parents[2] / "src/penstock/explorer/static"
+    static = Path(__file__).parents[2] / "src/penstock/front/explorer/static"
     pages = {"main.js", "service.js"}
     for page_name, used in (
         ("index.html", {path.name for path in static.glob("*.js")} - pages | set(SCRIPTS)),
@@ -571,5 +571,5 @@ def test_the_page_names_all_its_modules_so_that_they_load_together():
 
 
 def test_every_view_is_in_the_menu_of_the_page():
-    page = (Path(__file__).parents[2] / "src/penstock/explorer/static/main.js").read_text()
+    page = (Path(__file__).parents[2] / "src/penstock/front/explorer/static/main.js").read_text()
     assert all(f"{name}:" in page for name in VIEWS)

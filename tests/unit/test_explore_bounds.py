@@ -13,16 +13,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.cli.main import main
-from penstock.explorer.bounds import MOST_HOSTS, Busy, TooMuch, Turns
-from penstock.explorer.engine import Engine
-from penstock.explorer.library import Library
-from penstock.explorer.memo import Memo
-from penstock.explorer.state import State
-from penstock.explorer.views import show
-from penstock.simulation.cluster import collectives, dealing, topology
-from penstock.simulation.cluster.collectives import AllGather, Broadcast, pattern_of
-from penstock.system.kept import Kept, kept, size_of
+from penstock.base.system.kept import Kept, kept, size_of
+from penstock.front.cli.main import main
+from penstock.front.explorer.bounds import MOST_HOSTS, Busy, TooMuch, Turns
+from penstock.front.explorer.engine import Engine
+from penstock.front.explorer.library import Library
+from penstock.front.explorer.memo import Memo
+from penstock.front.explorer.state import State
+from penstock.front.explorer.views import show
+from penstock.lab.simulation.cluster import collectives, dealing, topology
+from penstock.lab.simulation.cluster.collectives import AllGather, Broadcast, pattern_of
 
 
 def test_more_hosts_than_the_explorer_plays_are_refused_at_once_with_the_command_that_plays_them(capsys):
@@ -156,7 +156,7 @@ def test_answers_wait_for_their_turn_and_are_refused_when_none_comes():
 
 def test_a_busy_explorer_answers_so_with_the_status_of_one():
     pytest.importorskip("fastapi", reason="the explorer's server is not installed: pip install 'penstock[explore]'")
-    from penstock.explorer.app import _answer
+    from penstock.front.explorer.app import _answer
 
     engine = Engine(Library(runs=Path("no-such-folder")))
     engine.turns = Turns(most=1, wait_s=0.01)
@@ -172,8 +172,8 @@ def test_a_lack_of_memory_is_one_line_and_an_answer(monkeypatch):
         raise MemoryError("malloc of size 64 failed")
 
     pytest.importorskip("fastapi", reason="the explorer's server is not installed: pip install 'penstock[explore]'")
-    from penstock.explorer import serve
-    from penstock.explorer.app import _answer
+    from penstock.front.explorer import serve
+    from penstock.front.explorer.app import _answer
 
     engine, said, done = Engine(Library(runs=Path("no-such-folder"))), [], threading.Event()
     monkeypatch.setattr(engine, "warm", lacks)
@@ -181,7 +181,7 @@ def test_a_lack_of_memory_is_one_line_and_an_answer(monkeypatch):
     assert done.is_set()
     (line,) = said
     assert line.startswith("explore: out of memory (malloc of size 64 failed): ")
-    monkeypatch.setattr("penstock.explorer.app.show", lacks)
+    monkeypatch.setattr("penstock.front.explorer.app.show", lacks)
     answer = _answer(engine, "whatif", [])
     assert answer.status_code == 500
     assert json.loads(answer.body)["error"].startswith("out of memory (malloc of size 64 failed): ")

@@ -14,16 +14,16 @@ import pytest
 from bench_rows import SWEEP, folder_of, points_of, rows_of
 from explore_site import sweep_run
 from fake_run import write_fake_run
-from penstock.cli.main import main
+from penstock.base.runs.folder import RunFolder
 from penstock.errors import PenstockError, UnknownName, UsageError
-from penstock.explorer.engine import Engine
-from penstock.explorer.library import Library
-from penstock.explorer.state import State
-from penstock.explorer.views import show
-from penstock.operations import rotation_key
-from penstock.params.catalogue import get as params_of
-from penstock.reports.sweep import sweep_rows
-from penstock.runs.folder import RunFolder
+from penstock.front.cli.main import main
+from penstock.front.explorer.engine import Engine
+from penstock.front.explorer.library import Library
+from penstock.front.explorer.state import State
+from penstock.front.explorer.views import show
+from penstock.lab.reports.sweep import sweep_rows
+from penstock.scheme.operations import rotation_key
+from penstock.scheme.params.catalogue import get as params_of
 
 SMALL = State(workload="bootstrapping", params="sharp", machine="sharp")
 

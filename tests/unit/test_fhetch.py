@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from examples import at_most
 from fhetch_recorded import Recorded
 from fhetch_writer import Poly, Writer
-from penstock.cli.main import main
 from penstock.errors import TraceError
-from penstock.operations import rotation_key
-from penstock.params import catalogue
-from penstock.traces.fhetch import read_fhetch
-from penstock.traces.fhetch_switches import find
-from penstock.traces.fhetch_text import ONE, SCALAR, TWO, parse
-from penstock.traces.inspect import problems
+from penstock.front.cli.main import main
+from penstock.scheme.operations import rotation_key
+from penstock.scheme.params import catalogue
+from penstock.scheme.traces.fhetch import read_fhetch
+from penstock.scheme.traces.fhetch_switches import find
+from penstock.scheme.traces.fhetch_text import ONE, SCALAR, TWO, parse
+from penstock.scheme.traces.inspect import problems
 from toy import toy
 
 Cipher = list[Poly]

@@ -11,10 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.main import main
-from penstock.errors import UsageError
-from penstock.system import files
-from penstock.system.files import (
+from penstock.base.system import files
+from penstock.base.system.files import (
     TEMPORARY_PREFIX,
     FileError,
     ForeignLink,
@@ -24,6 +22,8 @@ from penstock.system.files import (
     unfinished_folder,
     write_atomic,
 )
+from penstock.errors import UsageError
+from penstock.front.cli.main import main
 
 
 def test_a_new_file_in_a_folder_and_a_device_may_be_written(tmp_path: Path) -> None:
@@ -77,10 +77,10 @@ def test_verbs_look_at_their_files_before_they_work(
     def worked(*_: object, **__: object) -> None:
         raise AssertionError("it has begun to work")
 
-    monkeypatch.setattr("penstock.program.evaluator.padded", worked)
+    monkeypatch.setattr("penstock.program.evaluator.protocol.padded", worked)
     for name in ("run.run_clear", "profile.Request", "trace_rewrite.read_program"):
         verb, function = name.split(".")
-        monkeypatch.setattr(f"penstock.cli.verbs.{verb}.{function}", worked, raising=False)
+        monkeypatch.setattr(f"penstock.front.cli.verbs.{verb}.{function}", worked, raising=False)
     ending = "toml" if arguments[0] == "predict" else "json"
     assert main([*arguments, str(tmp_path / "none" / f"file.{ending}")]) == 1
     assert f"the folder {tmp_path}/none does not exist" in capsys.readouterr().err

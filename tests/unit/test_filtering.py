@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from penstock.database.filtering import FilterPlan, FilterScan, JoinPlan, JoinScan, unit_of_codes
 from penstock.errors import ParamsError, UsageError
-from penstock.params import catalogue
-from penstock.program.clear import ClearEvaluator
-from penstock.simulation.instorage.query import filter_query, hdc_query
-from penstock.workloads import equi_join
+from penstock.lab.instorage.query import filter_query, hdc_query
+from penstock.program.database.filtering import FilterPlan, FilterScan, JoinPlan, JoinScan, unit_of_codes
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.workloads import equi_join
+from penstock.scheme.params import catalogue
 
 SET = catalogue.get("insecure-small")
 CATEGORIES = 4

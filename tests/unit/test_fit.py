@@ -8,16 +8,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.fit.cpu import MEASURES
-from penstock.fit.fit import fit_machine, trace_measurements
-from penstock.fit.measurements import Measurement
-from penstock.machines import FITTED_MACHINE, Evidence, Overlap
-from penstock.machines.schema import Machine
-from penstock.operations import OpKind
-from penstock.params.ckks import CkksParameters
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.traces.schema import OPERATIONS_SCHEMA, Trace, TraceMeta
-from penstock.work.shapes import Shape, shape_work
+from penstock.lab.fit.cpu import MEASURES
+from penstock.lab.fit.fit import fit_machine, trace_measurements
+from penstock.lab.fit.measurements import Measurement
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.scheme.machines import FITTED_MACHINE, Evidence, Overlap
+from penstock.scheme.machines.schema import Machine
+from penstock.scheme.operations import OpKind
+from penstock.scheme.params.ckks import CkksParameters
+from penstock.scheme.traces.schema import OPERATIONS_SCHEMA, Trace, TraceMeta
+from penstock.scheme.work.shapes import Shape, shape_work
 from toy import toy
 
 PARAMS = toy(ring_dim=2**13, slots=2**12, q_bits=(60,) + (42,) * 13, p_bits=(60,) * 4)

@@ -11,15 +11,15 @@ import pytest
 
 from imagined_lab import ImaginedLab, Killed, errors, machine_of, mean
 from penstock.errors import UsageError
-from penstock.fit.fit import fit_machine
-from penstock.machines.schema import Machine
-from penstock.prediction.composites import expanded
-from penstock.prediction.experiments import candidates as cost_of_points
-from penstock.prediction.experiments.candidates import Candidates, candidates
-from penstock.prediction.experiments.loop import Asked, Measurement, Report, Told
-from penstock.prediction.experiments.outlook import Expected, Outlook
-from penstock.prediction.experiments.posterior import scales_of
-from penstock.prediction.experiments.programs import programs
+from penstock.lab.fit.fit import fit_machine
+from penstock.lab.prediction.composites import expanded
+from penstock.lab.prediction.experiments import candidates as cost_of_points
+from penstock.lab.prediction.experiments.candidates import Candidates, candidates
+from penstock.lab.prediction.experiments.loop import Asked, Measurement, Report, Told
+from penstock.lab.prediction.experiments.outlook import Expected, Outlook
+from penstock.lab.prediction.experiments.posterior import scales_of
+from penstock.lab.prediction.experiments.programs import programs
+from penstock.scheme.machines.schema import Machine
 
 THREADS = (1, 2)
 PROGRAMS = (

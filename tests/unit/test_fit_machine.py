@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 
 from penstock.errors import MachineError, UnknownName
-from penstock.fit.fit import fit_machine
-from penstock.fit.measurements import Measurement, primitive_shape
-from penstock.hall.fitting import Chosen, chosen
-from penstock.machines import Evidence, load_machine
-from penstock.machines.figure import Figure
-from penstock.machines.parallel import CacheModel, ThreadModel
-from penstock.machines.report import FitError, FitReport
-from penstock.machines.schema import Machine, Overlap, UnitRate
-from penstock.machines.spec import machine_from_spec, spec_of
-from penstock.machines.written import machine_toml, write_machine
-from penstock.operations import OpKind
-from penstock.params.ckks import CkksParameters
-from penstock.work.shapes import shape_work
+from penstock.front.hall.fitting import Chosen, chosen
+from penstock.lab.fit.fit import fit_machine
+from penstock.lab.fit.measurements import Measurement, primitive_shape
+from penstock.scheme.machines import Evidence, load_machine
+from penstock.scheme.machines.figure import Figure
+from penstock.scheme.machines.parallel import CacheModel, ThreadModel
+from penstock.scheme.machines.report import FitError, FitReport
+from penstock.scheme.machines.schema import Machine, Overlap, UnitRate
+from penstock.scheme.machines.spec import machine_from_spec, spec_of
+from penstock.scheme.machines.written import machine_toml, write_machine
+from penstock.scheme.operations import OpKind
+from penstock.scheme.params.ckks import CkksParameters
+from penstock.scheme.work.shapes import shape_work
 from toy import toy
 
 KINDS = (

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.measure.flamegraph import MIN_SHARE, WIDTH, flame_graph
-from penstock.measure.perf_script import Frame, Sample, parse_script
-from penstock.measure.stacks import (
+from penstock.lab.measure.flamegraph import MIN_SHARE, WIDTH, flame_graph
+from penstock.lab.measure.perf_script import Frame, Sample, parse_script
+from penstock.lab.measure.stacks import (
     ENCODE,
     OUTSIDE,
     PYTHON,

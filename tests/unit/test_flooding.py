@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from penstock.errors import ParamsError
-from penstock.program.flooding import TAIL, advantage_bits, flooding_std
+from penstock.program.evaluator.flooding import TAIL, advantage_bits, flooding_std
 
 
 def test_the_formula_in_cases_by_hand():

@@ -20,19 +20,19 @@ from tests.forked import in_child
 
 import penstock as ps
 from engine_calls import Calls
-from penstock.client import KeyPair
+from penstock.base.system.web import Token, Web
 from penstock.errors import PenstockError, StoreUnusable
-from penstock.explorer.engine import _WORKERS
-from penstock.keystore import KeyCache, KeyStore, parameter_digest
-from penstock.native.client_process import ClientProcess
-from penstock.native.engine import make_context
-from penstock.package.capture import capture
-from penstock.package.file import PackageFile
-from penstock.params import catalogue
-from penstock.params.primes import openfhe_primes
+from penstock.front.explorer.engine import _WORKERS
+from penstock.program.package.capture import capture
+from penstock.program.package.file import PackageFile
+from penstock.runtime.client import KeyPair
+from penstock.runtime.keystore import KeyCache, KeyStore, parameter_digest
+from penstock.runtime.native.client_process import ClientProcess
+from penstock.runtime.native.engine import make_context
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.primes import openfhe_primes
 from penstock.service.near.frames import Kind
 from penstock.service.near.link import Link, LinkClosed
-from penstock.system.web import Token, Web
 
 PARAMS = catalogue.get("insecure-ci")
 VALUES = np.linspace(-1, 1, 16)

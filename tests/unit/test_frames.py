@@ -11,17 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock.system.frames import pandas_left_out, pandas_let_in
-from penstock.system.workers import python_module
+from penstock.base.system.frames import pandas_left_out, pandas_let_in
+from penstock.base.system.workers import python_module
 
 pytest.importorskip("pandas")
 AT_THE_END = "import atexit, sys; atexit.register(lambda: print('pandas' in sys.modules)); "
-MAIN = "import sys; from penstock.cli.main import main; sys.exit(main())"
+MAIN = "import sys; from penstock.front.cli.main import main; sys.exit(main())"
 
 ARRAY = """
 import sys
-from penstock.traces.builder import rows_to_table
-from penstock.traces.schema import OBJECTS_SCHEMA
+from penstock.scheme.traces.builder import rows_to_table
+from penstock.scheme.traces.schema import OBJECTS_SCHEMA
 
 rows_to_table([], OBJECTS_SCHEMA)
 print("pandas" in sys.modules)

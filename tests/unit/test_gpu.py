@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 
 from penstock.errors import MachineError
-from penstock.machines import Evidence, Machine, load_machine
-from penstock.machines.figure import Figure
-from penstock.machines.gpu.launches import FUSIONS, KERNELS, launches_of
-from penstock.machines.gpu.model import LAUNCHES
-from penstock.machines.missing import missing
-from penstock.machines.written import machine_toml
-from penstock.operations import OpKind
-from penstock.params import catalogue
-from penstock.running import trace_workload
-from penstock.simulation.inside.schedule import Program
-from penstock.simulation.price import depths, price_trace
-from penstock.work.kernel_work import KernelWork
-from penstock.work.kernels import kernel_work
+from penstock.program.running import trace_workload
+from penstock.scheme.machines import Evidence, Machine, load_machine
+from penstock.scheme.machines.figure import Figure
+from penstock.scheme.machines.gpu.launches import FUSIONS, KERNELS, launches_of
+from penstock.scheme.machines.gpu.model import LAUNCHES
+from penstock.scheme.machines.missing import missing
+from penstock.scheme.machines.written import machine_toml
+from penstock.scheme.operations import OpKind
+from penstock.scheme.params import catalogue
+from penstock.scheme.play.price import depths, price_trace
+from penstock.scheme.play.schedule import Program
+from penstock.scheme.work.kernel_work import KernelWork
+from penstock.scheme.work.kernels import kernel_work
 
 CHEDDAR = catalogue.get("cheddar-30")
 N, WORD = CHEDDAR.ring_dim, 4

@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 
 from penstock.errors import UsageError
-from penstock.operations import SMALL_KINDS, TRAITS, OpKind
-from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters
-from penstock.params.rlwe import KeyForm
-from penstock.work.graph import UNIT_OF, Builder, KernelName, OperationGraph
-from penstock.work.graphs import kernel_graph
-from penstock.work.kernels import Hoisting, kernel_work
-from penstock.work.stages import Operation
-from penstock.work.units import UNIT_MEASURES
+from penstock.scheme.operations import SMALL_KINDS, TRAITS, OpKind
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import CkksParameters
+from penstock.scheme.params.rlwe import KeyForm
+from penstock.scheme.work.graph import UNIT_OF, Builder, KernelName, OperationGraph
+from penstock.scheme.work.graphs import kernel_graph
+from penstock.scheme.work.kernels import Hoisting, kernel_work
+from penstock.scheme.work.stages import Operation
+from penstock.scheme.work.units import UNIT_MEASURES
 from toy import toy
 
 PRIMITIVES = [kind for kind in OpKind if not TRAITS[kind].composite and kind not in SMALL_KINDS]

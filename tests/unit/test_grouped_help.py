@@ -6,9 +6,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from penstock.cli.grouped import GroupedCommand
-from penstock.cli.main import cli
-from penstock.cli.verbs.simulate import command as simulate
+from penstock.front.cli.grouped import GroupedCommand
+from penstock.front.cli.main import cli
+from penstock.front.cli.verbs.simulate import command as simulate
 
 TWO_SCREENS = 100
 

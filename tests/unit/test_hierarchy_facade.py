@@ -15,10 +15,10 @@ import pytest
 
 from penstock import _engine
 from penstock.errors import UnknownName, UsageError
-from penstock.simulation.accesses import Accesses
-from penstock.simulation.caches import POLICIES, Belady, Cache, ForcedHitRatio, Lru, NoCache, SizedCache
-from penstock.simulation.engine import ClockOverflow, SimulationInputError
-from penstock.simulation.memory.hierarchy import Pace, Rates, play_many, replay
+from penstock.scheme.play.accesses import Accesses
+from penstock.scheme.play.caches import POLICIES, Belady, Cache, ForcedHitRatio, Lru, NoCache, SizedCache
+from penstock.scheme.play.engine import ClockOverflow, SimulationInputError
+from penstock.scheme.play.hierarchy import Pace, Rates, play_many, replay
 from twins.laws import play, play_one
 
 ROWS = [[(1, 600), (2, 400)], [], [(1, 600)]]

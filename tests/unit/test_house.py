@@ -13,13 +13,19 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 
-ROOMS = (
-    "errors", "units", "operations", "unpriced", "version", "system", "runs", "params", "traces", "work", "machines",
-    "fit", "program", "package", "openfhe", "keystore", "database", "simulation", "workloads", "running", "measure",
-    "native", "client", "scanning", "similarity", "prediction", "rewriting", "advice", "sweeps", "reports", "studies",
-    "service", "hall", "explorer", "cli",
-)  # fmt: skip
-"""A room imports only rooms before it. `penstock/__init__.py`, the front hall, imports any of them, at use."""
+WINGS = {
+    "errors": "",
+    "base": "units version moved types system runs",
+    "scheme": "operations unpriced params traces work machines play",
+    "program": "evaluator package openfhe database workloads running",
+    "runtime": "keystore native client scanning similarity",
+    "lab": "fit measure simulation instorage analysis prediction rewriting advice sweeps reports",
+    "studies": "headlines verdict io_study cryptoracle fheins",
+    "service": "near work tenants owners http load",
+    "front": "hall explorer cli",
+}
+"""Wing -> its rooms. A room imports only rooms before it, lazily or not. `penstock/__init__.py` imports any, at use."""
+ROOMS = tuple(f"{wing}.{room}".rstrip(".") for wing, rooms in WINGS.items() for room in rooms.split(" "))
 ENGINE = "penstock._engine"
 """The compiled module, which imports none of ours."""
 MAX_FILES = 30
@@ -89,8 +95,9 @@ def imports(source: Path) -> dict[str, set[str]]:
 
 
 def room(module: str) -> str:
-    """The room of a module; the package itself is the front hall, an empty name."""
-    return module.partition(".")[2].partition(".")[0]
+    """`wing.room` of a module; a wing by itself, which imports nothing, and the package are an empty name."""
+    parts = module.split(".")[1:3]
+    return "" if parts and len(parts) == 1 and parts[0] in WINGS and WINGS[parts[0]] else ".".join(parts)
 
 
 def against_the_order(graph: Graph, rooms: tuple[str, ...]) -> list[str]:
@@ -152,14 +159,17 @@ def written(folder: Path, files: Mapping[str, str]) -> Path:
 @pytest.mark.parametrize(
     "text",
     [
-        "from penstock.cli import main",
-        "def late():\n    import penstock.cli.main",
-        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from penstock.cli.main import run",
+        "from penstock.front.cli import main",
+        "def late():\n    import penstock.front.cli.main",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from penstock.front.cli.main import run",
     ],
 )
 def test_an_import_of_a_lower_room_is_found_wherever_it_stands(tmp_path, text):
-    source = written(tmp_path, {"__init__.py": "", "cli/__init__.py": "", "cli/main.py": "", "params/ckks.py": text})
-    assert against_the_order(imports(source), ROOMS) == ["penstock.params.ckks imports penstock.cli.main"]
+    source = written(
+        tmp_path,
+        {"__init__.py": "", "front/cli/__init__.py": "", "front/cli/main.py": "", "scheme/params/ckks.py": text},
+    )
+    assert against_the_order(imports(source), ROOMS) == ["penstock.scheme.params.ckks imports penstock.front.cli.main"]
 
 
 def test_a_module_outside_of_every_room_is_found(tmp_path):
@@ -169,9 +179,12 @@ def test_a_module_outside_of_every_room_is_found(tmp_path):
 
 def test_a_cycle_of_three_files_is_found(tmp_path):
     chain = {"a": "b", "b": "c", "c": "a", "d": "a"}
-    files = {f"params/{one}.py": f"def f():\n    from penstock.params import {other}\n" for one, other in chain.items()}
-    found = list(cycles(imports(written(tmp_path, {"__init__.py": "", "params/__init__.py": "", **files}))))
-    assert found == [["penstock.params.a", "penstock.params.b", "penstock.params.c"]]
+    files = {
+        f"scheme/params/{one}.py": f"def f():\n    from penstock.scheme.params import {other}\n"
+        for one, other in chain.items()
+    }
+    found = list(cycles(imports(written(tmp_path, {"__init__.py": "", "scheme/params/__init__.py": "", **files}))))
+    assert found == [["penstock.scheme.params.a", "penstock.scheme.params.b", "penstock.scheme.params.c"]]
 
 
 def test_imports_and_functions_are_found_however_deep_they_stand(tmp_path):
@@ -195,7 +208,7 @@ def computing(source: Path) -> list[str]:
     """Modules of `cli/` that import what computes, at the top or inside a function."""
     found = []
     for module, path in modules(source).items():
-        if room(module) != "cli":
+        if room(module) != "front.cli":
             continue
         for node in facts(path).imports:
             names = {alias.name for alias in node.names}
@@ -216,9 +229,9 @@ def test_no_verb_computes():
     "text", ["import numpy as np", "def late():\n    import pyarrow.compute as pc", "from penstock import _engine"]
 )
 def test_a_verb_that_computes_is_found_wherever_it_does(tmp_path, text):
-    source = written(tmp_path, {"__init__.py": "", "cli/verbs/params.py": text, "hall/running.py": text})
+    source = written(tmp_path, {"__init__.py": "", "front/cli/verbs/params.py": text, "front/hall/running.py": text})
     (found,) = computing(source)
-    assert found.startswith("penstock.cli.verbs.params imports ")
+    assert found.startswith("penstock.front.cli.verbs.params imports ")
 
 
 def test_no_folder_is_crowded():

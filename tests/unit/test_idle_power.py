@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import CapabilityMissing, UsageError
-from penstock.machines.figure import Evidence
-from penstock.measure import energy
-from penstock.prediction import idle
+from penstock.lab.measure import energy
+from penstock.lab.prediction import idle
+from penstock.scheme.machines.figure import Evidence
 
 
 def test_a_stated_power_is_assumed() -> None:

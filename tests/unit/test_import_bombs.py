@@ -10,16 +10,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.cli.main import main
+from penstock.base.system import outside
 from penstock.errors import TraceError, UsageError
-from penstock.measure.bench.results import load_results
-from penstock.system import outside
-from penstock.traces import heracles, io, jsonl
-from penstock.traces.export import export
-from penstock.traces.fhetch import read_fhetch
-from penstock.traces.heracles import HeraclesTrace, Instruction, Operand, encode, from_heracles
-from penstock.traces.inspect import differences
-from penstock.traces.jsonl import read_jsonl
+from penstock.front.cli.main import main
+from penstock.lab.measure.bench.results import load_results
+from penstock.scheme.traces import heracles, io, jsonl
+from penstock.scheme.traces.export import export
+from penstock.scheme.traces.fhetch import read_fhetch
+from penstock.scheme.traces.heracles import HeraclesTrace, Instruction, Operand, encode, from_heracles
+from penstock.scheme.traces.inspect import differences
+from penstock.scheme.traces.jsonl import read_jsonl
 from toy import toy
 from trace_samples import small_trace
 

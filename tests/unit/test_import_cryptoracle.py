@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from penstock.errors import UnknownName, UsageError
-from penstock.fit.measurements import Measurement
-from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters
-from penstock.prediction.importers import BadTiming, ImportLog, load
-from penstock.prediction.importers.applications import read_application
-from penstock.prediction.importers.cryptoracle.reading import csv_files
-from penstock.prediction.importers.cryptoracle.settings import parameters
-from penstock.work.shapes import Shape
+from penstock.lab.fit.measurements import Measurement
+from penstock.lab.prediction.importers import BadTiming, ImportLog, load
+from penstock.lab.prediction.importers.applications import read_application
+from penstock.lab.prediction.importers.cryptoracle.reading import csv_files
+from penstock.lab.prediction.importers.cryptoracle.settings import parameters
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import CkksParameters
+from penstock.scheme.work.shapes import Shape
 
 ABOUT = {
     "Date and Time of Benchmark": "2026-11-01 10:00:00", "CPU Vendor": "AuthenticAMD", "CPU Model Name": "AMD Imagined",

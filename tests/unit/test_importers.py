@@ -13,15 +13,15 @@ import pytest
 
 from bench_rows import folder_of, points_of, rows_of
 from penstock.errors import CapabilityMissing, MachineError, ParamsError, PenstockError, UsageError
-from penstock.fit.measurements import Measurement
-from penstock.measure import energy
-from penstock.measure.bench import timing
-from penstock.measure.bench.results import BENCH_SCHEMA, SCHEMA_VERSION, load_results, table_of, to_google_benchmark
-from penstock.measure.bench.spec import BenchPoint
-from penstock.params import catalogue
-from penstock.prediction.importers import BadTiming, ImportLog, Origin, load, load_all, newest_results
-from penstock.prediction.importers.bench import parameters_of
-from penstock.work.shapes import Shape
+from penstock.lab.fit.measurements import Measurement
+from penstock.lab.measure import energy
+from penstock.lab.measure.bench import timing
+from penstock.lab.measure.bench.results import BENCH_SCHEMA, SCHEMA_VERSION, load_results, table_of, to_google_benchmark
+from penstock.lab.measure.bench.spec import BenchPoint
+from penstock.lab.prediction.importers import BadTiming, ImportLog, Origin, load, load_all, newest_results
+from penstock.lab.prediction.importers.bench import parameters_of
+from penstock.scheme.params import catalogue
+from penstock.scheme.work.shapes import Shape
 
 POINTS = points_of()
 

@@ -8,8 +8,7 @@ from importlib import resources
 import pytest
 
 from penstock.errors import MachineError, UnknownName, UsageError
-from penstock.machines import assumed
-from penstock.machines.instorage import (
+from penstock.lab.instorage.machine import (
     ArrayAdders,
     Automorphism,
     InStorage,
@@ -18,11 +17,12 @@ from penstock.machines.instorage import (
     UnitAccelerator,
     with_options,
 )
-from penstock.machines.instorage_power import Multiplicity, footprint
-from penstock.machines.instorage_spec import accelerators, from_toml, load_instorage
-from penstock.operations import OpKind
-from penstock.params import catalogue
-from penstock.work.kernels import Hoisting, kernel_work
+from penstock.lab.instorage.machine_power import Multiplicity, footprint
+from penstock.lab.instorage.machine_spec import accelerators, from_toml, load_instorage
+from penstock.scheme.machines import assumed
+from penstock.scheme.operations import OpKind
+from penstock.scheme.params import catalogue
+from penstock.scheme.work.kernels import Hoisting, kernel_work
 
 
 def fheins() -> UnitAccelerator:
@@ -32,7 +32,7 @@ def fheins() -> UnitAccelerator:
 
 
 def written(name: str = "fheins") -> str:
-    folder = resources.files("penstock.machines").joinpath("data").joinpath("instorage")
+    folder = resources.files("penstock.scheme.machines").joinpath("data").joinpath("instorage")
     return folder.joinpath(f"{name}.toml").read_text(encoding="utf-8")
 
 

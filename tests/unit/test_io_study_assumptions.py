@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.machines import load_machines
-from penstock.operations import OpKind
-from penstock.running import trace_workload
-from penstock.simulation.cluster.collectives import AllGather, Broadcast
-from penstock.simulation.cluster.law import rplp_divisor
+from penstock.lab.simulation.cluster.collectives import AllGather, Broadcast
+from penstock.lab.simulation.cluster.law import rplp_divisor
+from penstock.program.running import trace_workload
+from penstock.scheme.machines import load_machines
+from penstock.scheme.operations import OpKind
 from penstock.studies.io_study.cluster_variants import (
     BASE,
     EVERYONE,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.main import main
+from penstock.front.cli.main import main
 from penstock.studies.io_study.data import Printed
 from penstock.studies.io_study.rows import row
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.main import main
 from penstock.errors import MachineError
-from penstock.fit.kernel_rates import Timing, kernel_machine, line_of, read_kernels
-from penstock.machines import Evidence, load_machine
-from penstock.machines.missing import NO_PRICE, missing
-from penstock.operations import OpKind
-from penstock.params import catalogue
-from penstock.work.graph import KernelName
-from penstock.work.kernel_work import KernelWork
-from penstock.work.kernels import kernel_work
+from penstock.front.cli.main import main
+from penstock.lab.fit.kernel_rates import Timing, kernel_machine, line_of, read_kernels
+from penstock.scheme.machines import Evidence, load_machine
+from penstock.scheme.machines.missing import NO_PRICE, missing
+from penstock.scheme.operations import OpKind
+from penstock.scheme.params import catalogue
+from penstock.scheme.work.graph import KernelName
+from penstock.scheme.work.kernel_work import KernelWork
+from penstock.scheme.work.kernels import kernel_work
 
 N = 2**16
 START, RATES = 3e-6, {"transform": 2e12, "base-conversion": 4e12, "product": 1.5e11, "automorphism": 2e11}

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import UsageError
-from penstock.operations import SMALL_KINDS, TRAITS, OpKind
-from penstock.params.ckks import Scaling
-from penstock.params.rlwe import KeyForm
-from penstock.work.kernel_work import AMOUNTS, add_loops
-from penstock.work.kernels import (
+from penstock.scheme.operations import SMALL_KINDS, TRAITS, OpKind
+from penstock.scheme.params.ckks import Scaling
+from penstock.scheme.params.rlwe import KeyForm
+from penstock.scheme.work.kernel_work import AMOUNTS, add_loops
+from penstock.scheme.work.kernels import (
     _DIGITLESS,
     PRICES,
     Hoisting,
@@ -24,7 +24,7 @@ from penstock.work.kernels import (
     mod_down,
     mod_up,
 )
-from penstock.work.stages import Operation
+from penstock.scheme.work.stages import Operation
 from toy import toy
 
 N = 2**16

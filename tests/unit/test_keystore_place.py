@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from penstock import _engine
-from penstock.cli.main import main
 from penstock.errors import CapabilityMissing, UsageError
-from penstock.keystore.place import Place, endpoint, object_settings
+from penstock.front.cli.main import main
+from penstock.runtime.keystore.place import Place, endpoint, object_settings
 
 CACHE = {"XDG_CACHE_HOME": "/cache"}
 
@@ -57,7 +57,7 @@ def test_the_most_particular_endpoint_counts(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_build_without_object_stores_says_how_to_get_one(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("penstock.keystore.place._engine.KeyStore", type("Plain", (), {"OBJECT_STORES": False}))
+    monkeypatch.setattr("penstock.runtime.keystore.place._engine.KeyStore", type("Plain", (), {"OBJECT_STORES": False}))
     with pytest.raises(CapabilityMissing, match="make setup S3=1"):
         object_settings({})
     monkeypatch.undo()

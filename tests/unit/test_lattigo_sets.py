@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.main import main
-from penstock.params import catalogue
+from penstock.front.cli.main import main
+from penstock.scheme.params import catalogue
 
 SETS = ("lattigo-logn14-qp438", "lattigo-logn16-qp1654")
 

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.cli.main import main
 from penstock.errors import MachineError, UnknownName
-from penstock.machines import load_machines
-from penstock.simulation.accesses import Accesses
-from penstock.simulation.caches import Belady, Cache, ForcedHitRatio, SizedCache
-from penstock.simulation.engine import SimulationInputError
-from penstock.simulation.memory import levels_joint
-from penstock.simulation.memory.levels import EXCLUSIVE, INCLUSIONS, INCLUSIVE, Hierarchy, Level, LevelLoad, changed
-from penstock.simulation.memory.levels_replay import LevelsReplay, replay_levels
-from penstock.simulation.memory.levels_spec import load_hierarchy
+from penstock.front.cli.main import main
+from penstock.lab.simulation.memory import levels_joint
+from penstock.lab.simulation.memory.levels import EXCLUSIVE, INCLUSIONS, INCLUSIVE, Hierarchy, Level, LevelLoad, changed
+from penstock.lab.simulation.memory.levels_replay import LevelsReplay, replay_levels
+from penstock.lab.simulation.memory.levels_spec import load_hierarchy
+from penstock.scheme.machines import load_machines
+from penstock.scheme.play.accesses import Accesses
+from penstock.scheme.play.caches import Belady, Cache, ForcedHitRatio, SizedCache
+from penstock.scheme.play.engine import SimulationInputError
 
 ROWS = st.lists(st.lists(st.tuples(st.integers(0, 7), st.integers(1, 20)), max_size=4), max_size=40)
 POLICIES = st.sampled_from(["lru", "fifo"])

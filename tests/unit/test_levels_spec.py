@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import MachineError, PenstockError, UnitError, UnknownName, UsageError
-from penstock.machines import load_machine, load_tier
-from penstock.simulation.caches import Belady, ForcedHitRatio, Lru
-from penstock.simulation.engine import SimulationInputError
-from penstock.simulation.memory.hierarchy import Prefetch, Rates
-from penstock.simulation.memory.levels import Hierarchy, Level, changed
-from penstock.simulation.memory.levels_spec import load_hierarchy
-from penstock.simulation.memory.residents import Reservation, load_resident, parse_reservation
-from penstock.simulation.question import parse_prefetch
+from penstock.lab.simulation.memory.levels import Hierarchy, Level, changed
+from penstock.lab.simulation.memory.levels_spec import load_hierarchy
+from penstock.lab.simulation.memory.residents import Reservation, load_resident, parse_reservation
+from penstock.lab.simulation.question import parse_prefetch
+from penstock.scheme.machines import load_machine, load_tier
+from penstock.scheme.play.caches import Belady, ForcedHitRatio, Lru
+from penstock.scheme.play.engine import SimulationInputError
+from penstock.scheme.play.hierarchy import Prefetch, Rates
 
 SHARP = load_machine("sharp")
 FILE = """

@@ -12,15 +12,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from penstock.base.system import limits
 from penstock.errors import PenstockError
-from penstock.openfhe import evaluator
-from penstock.running import trace_workload
-from penstock.system import limits
-from penstock.traces.io import read_trace, write_trace
+from penstock.program.openfhe import evaluator
+from penstock.program.running import trace_workload
+from penstock.scheme.traces.io import read_trace, write_trace
 
 THREADS = """
 import ctypes, json, os, resource, threading
-from penstock.system.limits import _FRUGAL, keep_within_limit
+from penstock.base.system.limits import _FRUGAL, keep_within_limit
 
 limit = {limit}
 if limit:

@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 
 from fake_service import TOKEN, fake_service
-from penstock.cli.main import main
 from penstock.errors import UnknownName, UsageError
-from penstock.package.builder import PackageBuilder
-from penstock.package.content import ConstantsInMemory, Input, Output
-from penstock.package.file import write_package
-from penstock.params import catalogue
+from penstock.front.cli.main import main
+from penstock.lab.simulation.servers.stream import shares
+from penstock.program.package.builder import PackageBuilder
+from penstock.program.package.content import ConstantsInMemory, Input, Output
+from penstock.program.package.file import write_package
+from penstock.scheme.params import catalogue
 from penstock.service.load.arrivals import Arrival, bursts, drawn, poisson, read_arrivals
 from penstock.service.load.report import JobRow, by, summary
 from penstock.service.load.tenants import read_tenants
 from penstock.service.work.record import percentiles
-from penstock.simulation.servers.stream import shares
 
 
 def test_gaps_of_poisson_arrivals_are_exponential() -> None:

@@ -9,21 +9,21 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
-from penstock.cli.main import main
-from penstock.explorer.columns import simulated_columns
-from penstock.machines import Evidence, Machine, assumptions, load_machine, load_tier
-from penstock.machines.missing import missing
-from penstock.machines.written import machine_toml, write_machine
-from penstock.operations import OpKind
-from penstock.params import catalogue
-from penstock.reports.build import build_report
-from penstock.running import trace_workload
-from penstock.runs.folder import RunFolder
-from penstock.simulation.price import price_trace
-from penstock.sweeps.plan import plan
-from penstock.sweeps.run import config_of, run_sweep
-from penstock.sweeps.spec import parse_sweep
-from penstock.work.kernels import kernel_work
+from penstock.base.runs.folder import RunFolder
+from penstock.front.cli.main import main
+from penstock.front.explorer.columns import simulated_columns
+from penstock.lab.reports.build import build_report
+from penstock.lab.sweeps.plan import plan
+from penstock.lab.sweeps.run import config_of, run_sweep
+from penstock.lab.sweeps.spec import parse_sweep
+from penstock.program.running import trace_workload
+from penstock.scheme.machines import Evidence, Machine, assumptions, load_machine, load_tier
+from penstock.scheme.machines.missing import missing
+from penstock.scheme.machines.written import machine_toml, write_machine
+from penstock.scheme.operations import OpKind
+from penstock.scheme.params import catalogue
+from penstock.scheme.play.price import price_trace
+from penstock.scheme.work.kernels import kernel_work
 
 SHARP = catalogue.get("sharp")
 RATES = {

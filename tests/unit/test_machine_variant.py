@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import MachineError
-from penstock.machines import load_machine
-from penstock.machines.catalogue import machine_names
-from penstock.machines.figure import Evidence
+from penstock.scheme.machines import load_machine
+from penstock.scheme.machines.catalogue import machine_names
+from penstock.scheme.machines.figure import Evidence
 
 TWIN = """
 name = "twin"

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.base.system.files import FileError, WouldOverwrite
 from penstock.errors import MachineError, UnitError, UnknownName
-from penstock.machines import (
+from penstock.scheme.machines import (
     STUDY_TIERS,
     Evidence,
     Overlap,
@@ -19,9 +20,8 @@ from penstock.machines import (
     machine_names,
     tier_names,
 )
-from penstock.machines.written import write_machine
-from penstock.system.files import FileError, WouldOverwrite
-from penstock.work.kernels import KernelWork
+from penstock.scheme.machines.written import write_machine
+from penstock.scheme.work.kernels import KernelWork
 
 MACHINE = """
 name = "mine"

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.main import main
-from penstock.machines import load_machine, machine_names
-from penstock.machines.written import write_machine
-from penstock.prediction.machine_tables import markdown
+from penstock.front.cli.main import main
+from penstock.lab.prediction.machine_tables import markdown
+from penstock.scheme.machines import load_machine, machine_names
+from penstock.scheme.machines.written import write_machine
 
 PAGE = Path(__file__).parents[2] / "docs" / "machines.md"
 BEGIN, END = "<!-- penstock machines list --markdown -->\n", "<!-- end -->"

@@ -17,11 +17,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from penstock.base.system import limits
 from penstock.errors import UnknownName
-from penstock.measure import events
-from penstock.system import limits
+from penstock.lab.measure import events
 
-module = importlib.import_module("penstock.cli.main")
+module = importlib.import_module("penstock.front.cli.main")
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_an_error_without_a_path_names_the_part_of_the_system_that_refused(
 def test_a_full_device_is_the_standard_output() -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-c", "from penstock.cli import main; raise SystemExit(main(['params', 'list']))"],
+            [sys.executable, "-c", "from penstock.front.cli import main; raise SystemExit(main(['params', 'list']))"],
             stdout=full, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)

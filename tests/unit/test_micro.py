@@ -11,12 +11,12 @@ import pytest
 from scipy.stats import chi2, chi2_contingency
 
 from penstock.errors import ParamsError, UsageError
-from penstock.program.clear import ClearEvaluator
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.running.clear import run_clear
-from penstock.running.reading import resolve
-from penstock.running.trace import trace_workload
-from penstock.workloads import chi_square, logistic_function, matrix_multiplication, sign_evaluation
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.program.running.clear import run_clear
+from penstock.program.running.reading import resolve
+from penstock.program.running.trace import trace_workload
+from penstock.program.workloads import chi_square, logistic_function, matrix_multiplication, sign_evaluation
 from toy import toy
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from penstock.errors import UsageError
-from penstock.program.circuits.minimax import composite_sign, odd_minimax, relu_of
-from penstock.program.clear import ClearEvaluator
-from penstock.program.placement import Chain
-from penstock.workloads.parts.activations import activation
+from penstock.program.evaluator.circuits.minimax import composite_sign, odd_minimax, relu_of
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.evaluator.placement import Chain
+from penstock.program.workloads.parts.activations import activation
 from toy import toy
 
 CLEAR = ClearEvaluator(toy())

@@ -135,7 +135,7 @@ def test_the_source_comes_back_after_a_failure_and_after_a_kill(tmp_path: Path):
 
 
 def test_the_nearest_tests_of_a_module_are_those_that_import_it():
-    assert "tests/unit/test_client_pair.py" in nearest("src/penstock/client/pair.py", "client")
+    assert "tests/unit/test_client_pair.py" in nearest("src/penstock/runtime/client/pair.py", "client")
 
 
 def test_the_last_verdict_of_a_mutant_counts(tmp_path: Path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.native.cache import Cache, KeyUses, Moving, Need
+from penstock.runtime.native.cache import Cache, KeyUses, Moving, Need
 
 SIZES = (0, 10, 20, 30)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import PenstockError, UsageError
-from penstock.native.inputs import InputShelf
+from penstock.runtime.native.inputs import InputShelf
 
 
 def shelf(folder: Path, budget: int) -> InputShelf:

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from penstock.errors import UsageError
-from penstock.native.plans import BABY_STEPS, ORDERS, choose_plan, nominal_s, refreshes_real_values
-from penstock.operations import OpKind
-from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters
-from penstock.program.circuits.bootstrap import with_few_keys
-from penstock.running.trace import trace_workload
-from penstock.traces.schema import Trace
-from penstock.work.kernels import kernel_work
+from penstock.program.evaluator.circuits.bootstrap import with_few_keys
+from penstock.program.running.trace import trace_workload
+from penstock.runtime.native.plans import BABY_STEPS, ORDERS, choose_plan, nominal_s, refreshes_real_values
+from penstock.scheme.operations import OpKind
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import CkksParameters
+from penstock.scheme.traces.schema import Trace
+from penstock.scheme.work.kernels import kernel_work
 
 PARAMS = catalogue.get("insecure-resnet20")
 

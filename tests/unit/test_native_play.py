@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import UsageError
-from penstock.native.cache import KeyUses
-from penstock.native.play import Played, ReadRates, play_reads
-from penstock.native.reads import Beside
+from penstock.runtime.native.cache import KeyUses
+from penstock.runtime.native.play import Played, ReadRates, play_reads
+from penstock.runtime.native.reads import Beside
 
 SIZES = (0, 10, 20, 30)
 """Bytes at 0 to 3 limbs."""

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.main import main
 from penstock.errors import UnknownName
-from penstock.explorer.engine import Engine
-from penstock.explorer.library import Library
-from penstock.explorer.state import State
-from penstock.machines import load_machine, load_machines
-from penstock.running.native_set import set_for
-from penstock.sweeps.plan import plan
-from penstock.sweeps.spec import parse_sweep
+from penstock.front.cli.main import main
+from penstock.front.explorer.engine import Engine
+from penstock.front.explorer.library import Library
+from penstock.front.explorer.state import State
+from penstock.lab.sweeps.plan import plan
+from penstock.lab.sweeps.spec import parse_sweep
+from penstock.program.running.native_set import set_for
+from penstock.scheme.machines import load_machine, load_machines
 
 SHARP = [load_machine("sharp")]
 

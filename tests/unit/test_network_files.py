@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import MachineError, UnitError, UnknownName, UsageError
-from penstock.machines import assumed
-from penstock.machines.networks import (
+from penstock.scheme.machines import assumed
+from penstock.scheme.machines.networks import (
     STUDY_NETWORKS,
     load_network,
     load_networks,

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock import workloads
 from penstock.errors import CapabilityMissing, ParamsError, UsageError
-from penstock.program.circuits import convolution, multiplexed
-from penstock.program.circuits.convolution import Layout
-from penstock.program.circuits.multiplexed import Multiplexed
-from penstock.program.clear import ClearEvaluator
-from penstock.running.clear import run_clear
-from penstock.running.reading import resolve
-from penstock.running.trace import trace_workload
-from penstock.workloads import cnn, resnet20
-from penstock.workloads.parts import networks
+from penstock.program import workloads
+from penstock.program.evaluator.circuits import convolution, multiplexed
+from penstock.program.evaluator.circuits.convolution import Layout
+from penstock.program.evaluator.circuits.multiplexed import Multiplexed
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.running.clear import run_clear
+from penstock.program.running.reading import resolve
+from penstock.program.running.trace import trace_workload
+from penstock.program.workloads import cnn, resnet20
+from penstock.program.workloads.parts import networks
 from toy import toy
 
 RNG = np.random.default_rng(7)

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from penstock.errors import PenstockError
-from penstock.keystore import KeyStore, parameter_digest
-from penstock.params import catalogue
+from penstock.runtime.keystore import KeyStore, parameter_digest
+from penstock.scheme.params import catalogue
 from penstock.service.near import listener as module
 from penstock.service.near import node as node_module
 from penstock.service.near.listener import Listener

@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from penstock import workloads
 from penstock.errors import ParamsError, PenstockError
-from penstock.params import catalogue
-from penstock.params.spec import CkksSpec, spec_of
-from penstock.program.noise import NoiseModel
-from penstock.program.noisy import NoisyEvaluator
-from penstock.running.clear import run_clear
-from penstock.running.reading import resolve
+from penstock.program import workloads
+from penstock.program.evaluator.noise import NoiseModel
+from penstock.program.evaluator.noisy import NoisyEvaluator
+from penstock.program.running.clear import run_clear
+from penstock.program.running.reading import resolve
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.spec import CkksSpec, spec_of
 
 SMALL = catalogue.get("insecure-small")
 

@@ -11,23 +11,23 @@ from pathlib import Path
 import pytest
 
 from bench_rows import folder_of, points_of, rows_of
-from penstock.cli.main import main
+from penstock.base.runs.folder import RunFolder
 from penstock.errors import UsageError
-from penstock.explorer.engine import Engine
-from penstock.explorer.library import Library
-from penstock.explorer.state import State
-from penstock.explorer.views import show
-from penstock.machines import load_machine
-from penstock.machines.written import write_machine
-from penstock.measure.bench.results import load_results
-from penstock.measure.bench.store import StoredSet
-from penstock.running.trace import trace_workload
-from penstock.runs.folder import RunFolder
-from penstock.sweeps.plan import plan
-from penstock.sweeps.run import run_sweep
-from penstock.sweeps.spec import sweep_of
-from penstock.sweeps.store import read_results
-from penstock.traces.io import read_trace, write_trace
+from penstock.front.cli.main import main
+from penstock.front.explorer.engine import Engine
+from penstock.front.explorer.library import Library
+from penstock.front.explorer.state import State
+from penstock.front.explorer.views import show
+from penstock.lab.measure.bench.results import load_results
+from penstock.lab.measure.bench.store import StoredSet
+from penstock.lab.sweeps.plan import plan
+from penstock.lab.sweeps.run import run_sweep
+from penstock.lab.sweeps.spec import sweep_of
+from penstock.lab.sweeps.store import read_results
+from penstock.program.running.trace import trace_workload
+from penstock.scheme.machines import load_machine
+from penstock.scheme.machines.written import write_machine
+from penstock.scheme.traces.io import read_trace, write_trace
 
 ROOT = Path(__file__).parents[2]
 NOT_UTF8 = os.fsdecode(b"caf\xe9")

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import penstock
+from penstock.base.system import own_file, turns
 from penstock.errors import PenstockError
-from penstock.openfhe.turn import Turn
-from penstock.system import own_file, turns
+from penstock.program.openfhe.turn import Turn
 
 
 def ended(work: Callable[[], object]) -> None:

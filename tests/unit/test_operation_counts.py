@@ -13,21 +13,21 @@ from hypothesis import strategies as st
 
 from imagined_cpu import sweep
 from penstock.errors import UnknownName, UsageError
-from penstock.fit.fit import fit_machine
-from penstock.machines import load_machine, machine_names
-from penstock.machines.schema import Machine
-from penstock.operations import SMALL_KINDS, OpKind
-from penstock.params import catalogue
-from penstock.params.ckks import Scaling
-from penstock.prediction.operation_counts import (
+from penstock.lab.fit.fit import fit_machine
+from penstock.lab.prediction.operation_counts import (
     OperationCount,
     kind_named,
     predict_counts,
     read_operation_counts,
 )
-from penstock.prediction.prediction import predict
-from penstock.program.counting import CountingEvaluator
-from penstock.work.shapes import Shape
+from penstock.lab.prediction.prediction import predict
+from penstock.program.evaluator.counting import CountingEvaluator
+from penstock.scheme.machines import load_machine, machine_names
+from penstock.scheme.machines.schema import Machine
+from penstock.scheme.operations import SMALL_KINDS, OpKind
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import Scaling
+from penstock.scheme.work.shapes import Shape
 from toy import toy, toy_bootstrap
 
 SHARP = load_machine("sharp")

@@ -7,20 +7,20 @@ import numpy as np
 import pytest
 
 from penstock.errors import PenstockError, UsageError
-from penstock.operations import TRAITS, OperationRow, OpKind, Rules, Verb, operations, rotation_key
-from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters
-from penstock.program.clear import ClearEvaluator
-from penstock.program.evaluator import Evaluator
-from penstock.program.imaginary import ComplexValues
-from penstock.program.noisy import NOISE
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.rewriting.interpret import MEANINGS, differing_results
-from penstock.traces.builder import TraceBuilder
-from penstock.traces.schema import ORIGIN_COMPOSITE, Trace, TraceMeta
-from penstock.work.graphs import GRAPHS, kernel_graph
-from penstock.work.kernels import PRICES, Hoisting
-from penstock.work.stages import Operation
+from penstock.lab.rewriting.interpret import MEANINGS, differing_results
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.evaluator.imaginary import ComplexValues
+from penstock.program.evaluator.noisy import NOISE
+from penstock.program.evaluator.protocol import Evaluator
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.scheme.operations import TRAITS, OperationRow, OpKind, Rules, Verb, operations, rotation_key
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import CkksParameters
+from penstock.scheme.traces.builder import TraceBuilder
+from penstock.scheme.traces.schema import ORIGIN_COMPOSITE, Trace, TraceMeta
+from penstock.scheme.work.graphs import GRAPHS, kernel_graph
+from penstock.scheme.work.kernels import PRICES, Hoisting
+from penstock.scheme.work.stages import Operation
 
 SHARP = catalogue.get("sharp")
 RULES: tuple[Rules[object], ...] = (PRICES, GRAPHS, NOISE, MEANINGS)  # type: ignore[assignment]
@@ -34,18 +34,17 @@ def lacking(table: dict[str, OperationRow]) -> list[str]:
     found = [said for row in table.values() for rules in RULES if (said := rules.lacking(row)) is not None]
     for row in table.values():
         if row.is_traced and row.name not in list(OpKind):
-            found.append(f"'{row.name}' has no member of OpKind: add one in src/penstock/operations.py")
+            found.append(f"'{row.name}' has no member of OpKind: add one in src/penstock/scheme/operations.py")
         if row.code is not None and row.name not in list(Verb):
-            found.append(f"'{row.name}' has no member of Verb: add one in src/penstock/operations.py")
+            found.append(f"'{row.name}' has no member of Verb: add one in src/penstock/scheme/operations.py")
         if is_plain(row) and row.argument != "series":
             for cls, has, where in (
-                (Evaluator, dir(Evaluator), "evaluator"),
+                (Evaluator, dir(Evaluator), "protocol"),
                 (ClearEvaluator, vars(ClearEvaluator), "clear"),
             ):
                 if row.name not in has:
-                    found.append(
-                        f"'{row.name}' has no method of {cls.__name__}: add one in src/penstock/program/{where}.py"
-                    )
+                    file = f"src/penstock/program/evaluator/{where}.py"
+                    found.append(f"'{row.name}' has no method of {cls.__name__}: add one in {file}")
     return found
 
 
@@ -65,18 +64,20 @@ def test_every_operation_has_the_rules_that_it_needs() -> None:
 
 def test_each_rule_that_a_new_operation_lacks_is_named_with_its_room() -> None:
     assert lacking(operations() | {"mult_monomial": MONOMIAL}) == [
-        "'mult_monomial' has no rule of price: add one in src/penstock/work/kernels.py",
-        "'mult_monomial' has no rule of noise: add one in src/penstock/program/noisy.py",
-        "'mult_monomial' has no member of OpKind: add one in src/penstock/operations.py",
-        "'mult_monomial' has no member of Verb: add one in src/penstock/operations.py",
-        "'mult_monomial' has no method of Evaluator: add one in src/penstock/program/evaluator.py",
-        "'mult_monomial' has no method of ClearEvaluator: add one in src/penstock/program/clear.py",
+        "'mult_monomial' has no rule of price: add one in src/penstock/scheme/work/kernels.py",
+        "'mult_monomial' has no rule of noise: add one in src/penstock/program/evaluator/noisy.py",
+        "'mult_monomial' has no member of OpKind: add one in src/penstock/scheme/operations.py",
+        "'mult_monomial' has no member of Verb: add one in src/penstock/scheme/operations.py",
+        "'mult_monomial' has no method of Evaluator: add one in src/penstock/program/evaluator/protocol.py",
+        "'mult_monomial' has no method of ClearEvaluator: add one in src/penstock/program/evaluator/clear.py",
     ]
 
 
 def test_an_operation_on_digits_needs_a_graph() -> None:
     hoisted = replace(MONOMIAL, name="rotate_twice", key="rot", takes=("ciphertext", "digits"), operands=2)
-    assert GRAPHS.lacking(hoisted) == "'rotate_twice' has no rule of graph: add one in src/penstock/work/graphs.py"
+    assert (
+        GRAPHS.lacking(hoisted) == "'rotate_twice' has no rule of graph: add one in src/penstock/scheme/work/graphs.py"
+    )
 
 
 @pytest.mark.parametrize("kind", [OpKind.MULT, OpKind.SQUARE, OpKind.ROTATE, OpKind.RELINEARIZE, OpKind.TO_DENSE])
@@ -104,12 +105,12 @@ def test_a_graph_follows_from_a_price_of_passes_and_from_no_other(monkeypatch: p
     work = PRICES[OpKind.ADD](
         Operation(params=params, limbs=3, limbs_out=3, key_form=None, polynomials=2, hoisting=Hoisting.RESULTS)
     )
-    monkeypatch.setattr("penstock.work.graphs.kernel_work", lambda *_, **__: work)
+    monkeypatch.setattr("penstock.scheme.work.graphs.kernel_work", lambda *_, **__: work)
     graph = kernel_graph(OpKind.ADD, params, 3)
     assert graph.work == work
     assert [(each.each, each.result) for each in graph.kernels] == [((), False)] * 2 + [((0,), True), ((1,), True)]
     two_widths = replace(work, element_loops=((3, 2), (4, 2)))
-    monkeypatch.setattr("penstock.work.graphs.kernel_work", lambda *_, **__: two_widths)
+    monkeypatch.setattr("penstock.scheme.work.graphs.kernel_work", lambda *_, **__: two_widths)
     monkeypatch.setitem(PRICES, OpKind.ADD, lambda _: two_widths)
     with pytest.raises(PenstockError, match="'add' has no rule of graph"):
         kernel_graph(OpKind.ADD, toy_of("two widths"), 3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock import _engine
-from penstock.operations import (
+from penstock.scheme.operations import (
     EPHEMERAL_KEYS,
     KINDS,
     MANY,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from rich.text import Text
 
-from penstock.cli.output import PIPE_WIDTH, draw_rows, emit, progress_console, rows_table, with_range
-from penstock.cli.terminal import LONGEST_COLOURED, PlainConsole
-from penstock.units import format_bytes
+from penstock.base.units import format_bytes
+from penstock.front.cli.output import PIPE_WIDTH, draw_rows, emit, progress_console, rows_table, with_range
+from penstock.front.cli.terminal import LONGEST_COLOURED, PlainConsole
 
 
 def test_a_row_that_is_wider_than_a_terminal_is_printed_whole(capsys: pytest.CaptureFixture[str]) -> None:

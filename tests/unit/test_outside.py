@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.base.system import outside, toml
+from penstock.base.system.outside import TooLarge
 from penstock.errors import MachineError, UsageError
-from penstock.system import outside, toml
-from penstock.system.outside import TooLarge
 
 DEEP = 3000
 

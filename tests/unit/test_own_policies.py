@@ -14,23 +14,25 @@ from hypothesis import strategies as st
 
 import penstock
 from examples import at_most
-from penstock.cli.main import main
 from penstock.errors import UnknownName, UsageError
-from penstock.machines import load_machine
-from penstock.running import trace_workload
-from penstock.simulation.accesses import Accesses
-from penstock.simulation.caches import SizedCache
-from penstock.simulation.memory.hierarchy import Pace, Rates, play_many, replay
-from penstock.simulation.memory.tenants import interleave, order_named
-from penstock.simulation.play import simulate
-from penstock.simulation.price import price_trace
-from penstock.simulation.question import parse_prefetch
+from penstock.front.cli.main import main
+from penstock.lab.simulation.memory.tenants import interleave, order_named
+from penstock.lab.simulation.play import simulate
+from penstock.lab.simulation.question import parse_prefetch
+from penstock.program.running import trace_workload
+from penstock.scheme.machines import load_machine
+from penstock.scheme.play.accesses import Accesses
+from penstock.scheme.play.caches import SizedCache
+from penstock.scheme.play.hierarchy import Pace, Rates, play_many, replay
+from penstock.scheme.play.price import price_trace
 
 LRU = "def priority(accesses):\n    return accesses.position\n"
-FIFO = "from penstock.simulation.own import Priority\ndef priority(a):\n    return Priority(a.position, on_hit=False)\n"
+FIFO = (
+    "from penstock.scheme.play.own import Priority\ndef priority(a):\n    return Priority(a.position, on_hit=False)\n"
+)
 BELADY = """
 import numpy as np
-from penstock.simulation.own import Priority
+from penstock.scheme.play.own import Priority
 
 def priority(accesses):
     return Priority(np.where(accesses.never_again, np.nan, -accesses.next_use), bypass=True)
@@ -125,7 +127,7 @@ def test_any_priorities_keep_the_accounts(tmp_path, rows, capacity, values):
     flags = f"on_hit={values[0] > 0}, bypass={values[1] > 0}, aging={values[2] > 0}"
     text = f"""
 import numpy as np
-from penstock.simulation.own import Priority
+from penstock.scheme.play.own import Priority
 def priority(a):
     values = np.array({values})[:len(a)]
     return Priority(np.where(values < -8, np.nan, values), {flags})
@@ -380,7 +382,7 @@ def test_a_sweep_plays_files_and_plays_a_changed_one_anew(tmp_path, monkeypatch,
         'policy = ["lru", "belady", "mine.py"]\n'
     )
     assert main(["sweep", "own.toml", "-o", "runs/own", "--quiet", "--workers", "2"]) == 0
-    from penstock.sweeps.store import read_results
+    from penstock.lab.sweeps.store import read_results
 
     found = {row["policy"]: row for row in read_results(Path("runs/own")).to_pylist()}
     assert found["mine.py"]["io_bytes"] == found["belady"]["io_bytes"]

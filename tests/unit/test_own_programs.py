@@ -11,25 +11,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock import workloads
-from penstock.cli.main import main
+from penstock.base.system import own_file
 from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
-from penstock.explorer.library import Library
-from penstock.machines import load_machine
-from penstock.measure.bench.spec import load_suite, plan
-from penstock.native.prepared import ClientPlace
-from penstock.native.reading import record_native
-from penstock.params import catalogue
-from penstock.prediction.whatif import Axes, Workload, what_if
-from penstock.program.tally import tally_of
-from penstock.running import record_openfhe, run_clear, trace_workload
-from penstock.running.analysis import request_of
-from penstock.running.counting import count_workload
-from penstock.running.trace_pack import write_pack
+from penstock.front.cli.main import main
+from penstock.front.explorer.library import Library
+from penstock.lab.analysis import request_of
+from penstock.lab.measure.bench.spec import load_suite, plan
+from penstock.lab.prediction.whatif import Axes, Workload, what_if
+from penstock.program import workloads
+from penstock.program.evaluator.tally import tally_of
+from penstock.program.running import record_openfhe, run_clear, trace_workload
+from penstock.program.running.counting import count_workload
+from penstock.program.running.trace_pack import write_pack
+from penstock.program.workloads import own
+from penstock.runtime.native.prepared import ClientPlace
+from penstock.runtime.native.reading import record_native
+from penstock.scheme.machines import load_machine
+from penstock.scheme.params import catalogue
+from penstock.scheme.traces.inspect import differences
 from penstock.service.tenants import parse_jobs
-from penstock.system import own_file
-from penstock.traces.inspect import differences
-from penstock.workloads import own
 
 HEAD = 'import numpy as np\n\nPARAMS = "insecure-ci"\n\n'
 DATA = "def data(size, slots, seed):\n    return np.random.default_rng(seed).uniform(-1, 1, 8)\n\n"
@@ -90,7 +90,7 @@ def test_sizes_and_a_check_of_its_own(write):
     text = """
 from dataclasses import dataclass
 import numpy as np
-from penstock.workloads import Check
+from penstock.program.workloads import Check
 
 @dataclass(frozen=True)
 class Size:
@@ -236,7 +236,7 @@ def test_results_beyond_the_tolerance_fail(write):
 
 
 def test_a_check_of_the_files_own_says_something_and_is_a_check(write):
-    own_check = "\nfrom penstock.workloads import Check\n\ndef check(clear, got, data, size):\n    return "
+    own_check = "\nfrom penstock.program.workloads import Check\n\ndef check(clear, got, data, size):\n    return "
     silent = workloads.get(write(GOOD + own_check + "Check(passed=False, max_abs_error=1.0, tolerance=0.0)"))
     assert silent.check(None, None, None, None).rules == ("the program's own check: does not hold",)
     wrong = workloads.get(write(GOOD + own_check + "True"))

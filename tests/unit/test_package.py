@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from penstock.errors import ParamsError, UsageError
-from penstock.package.builder import PackageBuilder
-from penstock.package.content import (
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.package.builder import PackageBuilder
+from penstock.program.package.content import (
     ConstantsInMemory,
     Input,
     Output,
@@ -18,9 +19,8 @@ from penstock.package.content import (
     scope_moves,
     trimmed,
 )
-from penstock.package.replay import run_package, trace_package
-from penstock.params import catalogue
-from penstock.program.clear import ClearEvaluator
+from penstock.program.package.replay import run_package, trace_package
+from penstock.scheme.params import catalogue
 
 
 def small() -> Package:

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from package_canaries import drawn, found_in, is_canary, search
-from penstock.package.builder import PackageBuilder
-from penstock.package.content import ConstantsInMemory, Input, Output, Verb
-from penstock.package.file import write_package
-from penstock.params import catalogue
+from penstock.program.package.builder import PackageBuilder
+from penstock.program.package.content import ConstantsInMemory, Input, Output, Verb
+from penstock.program.package.file import write_package
+from penstock.scheme.params import catalogue
 
 INPUTS = drawn(np.random.default_rng(5), 6)
 FIXED = np.array([0.5, 0.25, 1.0, -1.0, 0.1, 0.7])

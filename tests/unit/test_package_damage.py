@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 from penstock._engine import PackageColumns, PackageWriter
-from penstock.package.content import PackageError
-from penstock.package.file import check_package, open_package, package_info, write_package
+from penstock.program.package.content import PackageError
+from penstock.program.package.file import check_package, open_package, package_info, write_package
 from small_disk import needs_mounts, on_a_small_disk
 from small_packages import PARAMS, every_verb
 
@@ -129,7 +129,7 @@ KILLED = """
     from pathlib import Path
     import numpy as np
     from dataclasses import replace
-    from penstock.package.file import PackageFile, open_package
+    from penstock.program.package.file import PackageFile, open_package
 
     path = Path(sys.argv[1])
     package = open_package(path)
@@ -167,8 +167,9 @@ def test_a_process_that_is_killed_leaves_the_old_file_or_the_new_one(tmp_path: P
     leftovers = [each.name for each in tmp_path.iterdir() if each != path]
     assert len(leftovers) <= 8
     done = subprocess.run(
-        [sys.executable, "-c", "import sys; from pathlib import Path; from penstock.system.files import write_atomic; "
-         "write_atomic(Path(sys.argv[1]), b'')", str(tmp_path / "other")], check=False,
+        [sys.executable, "-c", "import sys; from pathlib import Path; "
+         "from penstock.base.system.files import write_atomic; write_atomic(Path(sys.argv[1]), b'')", str(tmp_path /
+         "other")], check=False,
     )  # fmt: skip
     assert done.returncode == 0
     assert sorted(each.name for each in tmp_path.iterdir()) == ["a.pkg", "other"], "the next writer removes the rest"
@@ -182,10 +183,10 @@ def test_a_full_disk_is_said_and_leaves_the_old_file(tmp_path: Path) -> None:
         import sys
         from pathlib import Path
         import numpy as np
-        from penstock.package.content import Package
-        from penstock.package.file import PackageFile, check_package
-        from penstock.params import catalogue
-        from penstock.system.files import FileError
+        from penstock.program.package.content import Package
+        from penstock.program.package.file import PackageFile, check_package
+        from penstock.scheme.params import catalogue
+        from penstock.base.system.files import FileError
         folder = Path(sys.argv[1])
         empty = Package(name="empty", params=catalogue.get("openfhe-demo"), inputs=(), outputs=(), instructions=[])
         for path, force in ((folder / "old.pkg", False), (folder / "old.pkg", True), (folder / "new.pkg", False)):

@@ -16,9 +16,11 @@ import pytest
 
 from docs_blocks import ROOT
 from penstock._engine import PackageReader, package_limits
-from penstock.operations import operations
-from penstock.package.builder import PackageBuilder
-from penstock.package.content import (
+from penstock.base.system.files import FileError, WouldOverwrite
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.evaluator.scaling import ScaleState
+from penstock.program.package.builder import PackageBuilder
+from penstock.program.package.content import (
     SHAPES,
     ConstantsInMemory,
     Input,
@@ -30,7 +32,7 @@ from penstock.package.content import (
     Series,
     Verb,
 )
-from penstock.package.file import (
+from penstock.program.package.file import (
     VERBS,
     PackageFile,
     check_package,
@@ -38,10 +40,8 @@ from penstock.package.file import (
     package_info,
     write_package,
 )
-from penstock.package.replay import run_package
-from penstock.program.clear import ClearEvaluator
-from penstock.program.scaling import ScaleState
-from penstock.system.files import FileError, WouldOverwrite
+from penstock.program.package.replay import run_package
+from penstock.scheme.operations import operations
 from small_packages import PARAMS, every_verb
 
 RNG = np.random.default_rng(26)
@@ -77,7 +77,7 @@ def test_a_package_names_the_operations_that_other_versions_may_lack(
     package = replace(every_verb(), provenance={"operation manual": "see wiki"})
     write_package(package, tmp_path / "first.pkg")
     assert package_info(tmp_path / "first.pkg")["provenance"] == package.provenance
-    monkeypatch.setattr("penstock.package.file.FIRST_SET", 26)
+    monkeypatch.setattr("penstock.program.package.file.FIRST_SET", 26)
     write_package(package, tmp_path / "later.pkg")
     named = {"operation 26": "scaled", "operation 27": "weighted_sum"}
     assert package_info(tmp_path / "later.pkg")["provenance"] == package.provenance | named

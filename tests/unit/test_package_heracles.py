@@ -9,15 +9,15 @@ import pytest
 
 from package_canaries import drawn
 from package_watch import KINDS, searched
-from penstock.cli.main import main
 from penstock.errors import TraceError
-from penstock.package.file import PackageFile, open_package
-from penstock.package.heracles import integers, package_of_heracles, polynomials
-from penstock.package.replay import run_package
-from penstock.params import catalogue
-from penstock.program.clear import ClearEvaluator
-from penstock.traces import wire
-from penstock.traces.heracles import HeraclesTrace, Instruction, Operand, encode
+from penstock.front.cli.main import main
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.package.file import PackageFile, open_package
+from penstock.program.package.heracles import integers, package_of_heracles, polynomials
+from penstock.program.package.replay import run_package
+from penstock.scheme.params import catalogue
+from penstock.scheme.traces import wire
+from penstock.scheme.traces.heracles import HeraclesTrace, Instruction, Operand, encode
 
 PARAMS = catalogue.get("insecure-small")
 PRIMES = (4294955009, 4294950913)

@@ -11,11 +11,11 @@ import pytest
 pytest.importorskip("penstock_client")
 
 import penstock as ps
-from penstock.client import KeyPair
 from penstock.errors import BudgetTooSmall, KeyMissing, PenstockError, UsageError
-from penstock.keystore import KeyStore
-from penstock.package.capture import capture
-from penstock.package.file import PackageFile
+from penstock.program.package.capture import capture
+from penstock.program.package.file import PackageFile
+from penstock.runtime.client import KeyPair
+from penstock.runtime.keystore import KeyStore
 
 LENGTH = 16
 

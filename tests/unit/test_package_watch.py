@@ -13,13 +13,13 @@ import pytest
 
 from package_canaries import drawn
 from package_watch import KINDS, WATCH, canaries, found_in_bytes, found_in_numbers, searched, telling
-from penstock.cli.main import main
-from penstock.package.builder import PackageBuilder
-from penstock.package.capture import capture
-from penstock.package.content import ConstantsInMemory, Input, Output, Package, Series, Verb
-from penstock.package.file import PackageFile, write_package
-from penstock.params import catalogue
-from penstock.running.packaging import package_workload
+from penstock.front.cli.main import main
+from penstock.program.package.builder import PackageBuilder
+from penstock.program.package.capture import capture
+from penstock.program.package.content import ConstantsInMemory, Input, Output, Package, Series, Verb
+from penstock.program.package.file import PackageFile, write_package
+from penstock.program.running.packaging import package_workload
+from penstock.scheme.params import catalogue
 
 PARAMS = catalogue.get("insecure-ci")
 X = drawn(np.random.default_rng(7), 8)

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from penstock.errors import MachineError
-from penstock.machines import Evidence, load_machine
-from penstock.machines.figure import Figure
-from penstock.machines.parallel import (
+from penstock.scheme.machines import Evidence, load_machine
+from penstock.scheme.machines.figure import Figure
+from penstock.scheme.machines.parallel import (
     CacheModel,
     ThreadModel,
     beyond_cache,
@@ -18,10 +18,10 @@ from penstock.machines.parallel import (
     touched_bytes,
     unit_shares,
 )
-from penstock.machines.schema import Machine
-from penstock.machines.written import write_machine
-from penstock.operations import OpKind
-from penstock.work.kernels import KernelWork, kernel_work
+from penstock.scheme.machines.schema import Machine
+from penstock.scheme.machines.written import write_machine
+from penstock.scheme.operations import OpKind
+from penstock.scheme.work.kernels import KernelWork, kernel_work
 from toy import toy
 
 SMALL = toy(ring_dim=1024, q_bits=(50,) * 10, p_bits=(60,) * 4, dnum=3)

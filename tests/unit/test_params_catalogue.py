@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ParamsError, UnknownName
-from penstock.params import catalogue
-from penstock.params.ckks import Scaling
-from penstock.params.rlwe import KeyForm
-from penstock.params.spec import CkksSpec, spec_of
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import Scaling
+from penstock.scheme.params.rlwe import KeyForm
+from penstock.scheme.params.spec import CkksSpec, spec_of
 
 NAMED = {
     "openfhe-demo", "openfhe-bench", "cryptoracle", "sharp", "tensorfhe-resnet20", "tensorfhe-helr", "fheins-ssc",

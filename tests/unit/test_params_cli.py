@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.main import main
-from penstock.params import catalogue
-from penstock.params.sizes import size_report
+from penstock.front.cli.main import main
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.sizes import size_report
 
 
 def run(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:
@@ -98,7 +98,7 @@ def test_size_for_people_has_both_units_and_says_what_is_exact(capsys: pytest.Ca
 
 
 def test_size_of_a_workload_counts_the_keys_of_its_trace(capsys: pytest.CaptureFixture[str]) -> None:
-    from penstock.running import trace_workload
+    from penstock.program.running import trace_workload
 
     report = as_json(capsys, "size", "insecure-ci", "--workload", "inner-product")
     keys = trace_workload("inner-product", catalogue.get("insecure-ci")).key_ids()

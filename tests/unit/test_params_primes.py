@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import ParamsError
-from penstock.params.ckks import Scaling
-from penstock.params.primes import (
+from penstock.scheme.params.ckks import Scaling
+from penstock.scheme.params.primes import (
     _flexible_primes,
     is_prime,
     nominal_bits,

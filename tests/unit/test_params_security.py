@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from penstock.params.security import GUIDELINES_2024, LEVELS, OPENFHE, TABLES, SecurityTable, security_level
+from penstock.scheme.params.security import GUIDELINES_2024, LEVELS, OPENFHE, TABLES, SecurityTable, security_level
 
 
 @pytest.mark.parametrize(

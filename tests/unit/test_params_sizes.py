@@ -6,21 +6,21 @@ from typing import Any
 import pytest
 
 from penstock.errors import ParamsError, UsageError
-from penstock.operations import OpKind
-from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters
-from penstock.params.rlwe import KeyForm
-from penstock.params.sizes import (
+from penstock.program.running.counting import count_workload
+from penstock.scheme.operations import OpKind
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import CkksParameters
+from penstock.scheme.params.rlwe import KeyForm
+from penstock.scheme.params.sizes import (
     key_bytes_by_limbs,
     rotation_keys,
     serialized_ciphertext_bytes,
     serialized_key_bytes,
     size_report,
 )
-from penstock.params.spec import CkksSpec
-from penstock.running.counting import count_workload
-from penstock.traces.builder import TraceBuilder
-from penstock.traces.schema import Trace, TraceMeta
+from penstock.scheme.params.spec import CkksSpec
+from penstock.scheme.traces.builder import TraceBuilder
+from penstock.scheme.traces.schema import Trace, TraceMeta
 
 
 def chip(**changes: Any) -> CkksParameters:

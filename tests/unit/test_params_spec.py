@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from examples import at_most
 from penstock.errors import ParamsError, UnknownName
-from penstock.keystore.store import parameter_digest
-from penstock.params import catalogue
-from penstock.params.ckks import BootstrapPlan, CkksParameters, Scaling
-from penstock.params.primes import primes_of
-from penstock.params.rlwe import KeyForm, RlweParameters
-from penstock.params.sizes import size_report
-from penstock.params.spec import CkksSpec, default_dnum, modulus_bits, spec_of
-from penstock.params.variation import varied
-from penstock.work.stages import key_switch
+from penstock.runtime.keystore.store import parameter_digest
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import BootstrapPlan, CkksParameters, Scaling
+from penstock.scheme.params.primes import primes_of
+from penstock.scheme.params.rlwe import KeyForm, RlweParameters
+from penstock.scheme.params.sizes import size_report
+from penstock.scheme.params.spec import CkksSpec, default_dnum, modulus_bits, spec_of
+from penstock.scheme.params.variation import varied
+from penstock.scheme.work.stages import key_switch
 
 OPENFHE: dict[str, Any] = {
     "name": "mine-insecure", "ring_dim": 4096, "depth": 6, "scale_bits": 50, "dnum": 3, "security": "none",

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.measure import callgrind
-from penstock.measure.energy import EnergyMeter, Package, energy_rows, packages, used_uj
-from penstock.measure.events import (
+from penstock.lab.measure import callgrind
+from penstock.lab.measure.energy import EnergyMeter, Package, energy_rows, packages, used_uj
+from penstock.lab.measure.events import (
     DEFAULT_EVENTS,
     TABLE_4,
     EventRow,
@@ -22,9 +22,9 @@ from penstock.measure.events import (
     nearest,
     parse_events,
 )
-from penstock.measure.perf import Counters, Perf, explain_failure
-from penstock.measure.perf_script import parse_script
-from penstock.measure.perf_stat import number, parse_stat, to_rows
+from penstock.lab.measure.perf import Counters, Perf, explain_failure
+from penstock.lab.measure.perf_script import parse_script
+from penstock.lab.measure.perf_stat import number, parse_stat, to_rows
 
 DATA = Path(__file__).parents[1] / "data" / "perf"
 HARDWARE = [name for category in ("core", "cache", "tlb") for name in TABLE_4[category]]

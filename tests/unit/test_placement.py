@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import ParamsError, UsageError
-from penstock.params import catalogue
-from penstock.program.circuits.bootstrap import refreshed_levels
-from penstock.program.clear import ClearEvaluator
-from penstock.program.placement import Chain, placed, start_levels
-from penstock.program.symbolic import SymbolicEvaluator
+from penstock.program.evaluator.circuits.bootstrap import refreshed_levels
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.evaluator.placement import Chain, placed, start_levels
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.scheme.params import catalogue
 
 
 def is_possible(choice: tuple[bool, ...], blocks: list[int], levels: int, refreshed: int, reserve: int) -> bool:
@@ -60,7 +60,7 @@ def test_the_chain_of_the_published_network_refreshes_twice_a_layer_where_eight_
 
 @pytest.mark.parametrize("params", ["sharp", "insecure-resnet20", "insecure-resnet20-multiplexed"])
 def test_a_running_program_bootstraps_where_the_rule_says(params: str) -> None:
-    from penstock.program.circuits.bootstrap import input_levels
+    from penstock.program.evaluator.circuits.bootstrap import input_levels
 
     checked = catalogue.get(params)
     ev, blocks = SymbolicEvaluator(checked), [2, 3, 1, 4, 2, 2, 3, 5, 1]

@@ -7,13 +7,13 @@ import json
 import pytest
 
 import penstock as ps
-from penstock.cli.main import main
 from penstock.errors import ParamsError, PenstockError, UnknownName
-from penstock.params import catalogue
-from penstock.params.spec import CkksSpec, spec_of
-from penstock.params.variation import varied
-from penstock.prediction.precision import Given, predict_precision
-from penstock.running.trace import trace_workload
+from penstock.front.cli.main import main
+from penstock.lab.prediction.precision import Given, predict_precision
+from penstock.program.running.trace import trace_workload
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.spec import CkksSpec, spec_of
+from penstock.scheme.params.variation import varied
 
 OWN = """
 import numpy as np

@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.cli.main import main
-from penstock.machines import load_machine
-from penstock.machines.figure import Evidence, Figure
-from penstock.machines.written import write_machine
-from penstock.running import trace_workload
-from penstock.traces.io import write_trace
+from penstock.front.cli.main import main
+from penstock.program.running import trace_workload
+from penstock.scheme.machines import load_machine
+from penstock.scheme.machines.figure import Evidence, Figure
+from penstock.scheme.machines.written import write_machine
+from penstock.scheme.traces.io import write_trace
 
 KEYS = {
     "predicted_s", "low_s", "high_s", "predicted_j", "low_j", "high_j", "idle_j", "energy_kind", "peak_bytes",

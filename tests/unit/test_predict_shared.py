@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.cli.main import main
-from penstock.params import catalogue
-from penstock.prediction.precision import Given
-from penstock.prediction.shared import predict_shared
-from penstock.program.flooding import flooding_std
+from penstock.front.cli.main import main
+from penstock.lab.prediction.precision import Given
+from penstock.lab.prediction.shared import predict_shared
+from penstock.program.evaluator.flooding import flooding_std
+from penstock.scheme.params import catalogue
 
 OWN = """
 import numpy as np

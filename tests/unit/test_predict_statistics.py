@@ -13,15 +13,15 @@ import pytest
 
 from bench_rows import folder_of, points_of, rows_of
 from imagined_cpu import ran, sweep, true_seconds
-from penstock.cli.main import main
 from penstock.errors import MachineError, UnknownName
-from penstock.fit.measurements import MEDIAN, QUIET, Measurement, quiet_seconds, statistic_of
-from penstock.measure.bench.spec import BenchPoint
-from penstock.prediction.importers import load
-from penstock.prediction.models import Estimate, served
-from penstock.prediction.protocols import PROTOCOLS, Given
-from penstock.prediction.statistics import AUTO, OVER_PRIMITIVES, measured_as
-from penstock.prediction.validation import Validation, validate
+from penstock.front.cli.main import main
+from penstock.lab.fit.measurements import MEDIAN, QUIET, Measurement, quiet_seconds, statistic_of
+from penstock.lab.measure.bench.spec import BenchPoint
+from penstock.lab.prediction.importers import load
+from penstock.lab.prediction.models import Estimate, served
+from penstock.lab.prediction.protocols import PROTOCOLS, Given
+from penstock.lab.prediction.statistics import AUTO, OVER_PRIMITIVES, measured_as
+from penstock.lab.prediction.validation import Validation, validate
 
 DISTURBED = 1.25
 """What a median is above the quiet time here."""

@@ -10,15 +10,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from imagined_cpu import COLUMNS, ran, sweep
-from penstock.cli.main import main
-from penstock.cli.verbs.predict import validate as validate_verb
+from penstock.base.runs.folder import RunFolder
 from penstock.errors import PenstockError
-from penstock.fit.measurements import Measurement
-from penstock.measure.bench.results import FILE, table_of
-from penstock.measure.bench.spec import SuitePlan
-from penstock.prediction.importers import load
-from penstock.prediction.measuring import measure_quietly
-from penstock.runs.folder import RunFolder
+from penstock.front.cli.main import main
+from penstock.front.cli.verbs.predict import validate as validate_verb
+from penstock.lab.fit.measurements import Measurement
+from penstock.lab.measure.bench.results import FILE, table_of
+from penstock.lab.measure.bench.spec import SuitePlan
+from penstock.lab.prediction.importers import load
+from penstock.lab.prediction.measuring import measure_quietly
 
 
 def rows_of(measurements: list[Measurement]) -> list[dict]:
@@ -145,7 +145,7 @@ def test_a_folder_for_plots_that_cannot_be_is_refused_before_anything_is_fitted(
     def fitted(*_: object, **__: object) -> None:
         raise AssertionError("fitted first")
 
-    monkeypatch.setattr("penstock.cli.verbs.predict.validate.validate", fitted)
+    monkeypatch.setattr("penstock.front.cli.verbs.predict.validate.validate", fitted)
     (tmp_path / "file").write_text("mine")
     assert main(["predict", "validate", str(results), "--figures", str(tmp_path / "file")]) == 2
     assert "is a file; name a folder" in capsys.readouterr().err

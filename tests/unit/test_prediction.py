@@ -11,25 +11,25 @@ from scipy.stats import t as student
 
 from imagined_cpu import params_of, sweep, true_seconds
 from penstock.errors import MachineError, UsageError
-from penstock.fit.fit import fit_machine, fit_power
-from penstock.fit.measurements import primitive_shape
-from penstock.machines import load_machine
-from penstock.machines.figure import Evidence, Figure
-from penstock.machines.power import PowerModel
-from penstock.machines.report import FitReport
-from penstock.machines.schema import Machine
-from penstock.operations import OpKind
-from penstock.params.rlwe import KeyForm
-from penstock.prediction.batch import WorkBatch, batch_seconds
-from penstock.prediction.energy import part_energies, work_joules
-from penstock.prediction.memory import memory_of
-from penstock.prediction.prediction import predict
-from penstock.prediction.uncertainty import interval, log_sd
-from penstock.running import trace_workload
-from penstock.running.counting import count_workload
-from penstock.simulation.price import price_trace
-from penstock.work.kernel_work import KernelWork
-from penstock.work.shapes import Shape, shape_work
+from penstock.lab.fit.fit import fit_machine, fit_power
+from penstock.lab.fit.measurements import primitive_shape
+from penstock.lab.prediction.batch import WorkBatch, batch_seconds
+from penstock.lab.prediction.energy import part_energies, work_joules
+from penstock.lab.prediction.memory import memory_of
+from penstock.lab.prediction.prediction import predict
+from penstock.lab.prediction.uncertainty import interval, log_sd
+from penstock.program.running import trace_workload
+from penstock.program.running.counting import count_workload
+from penstock.scheme.machines import load_machine
+from penstock.scheme.machines.figure import Evidence, Figure
+from penstock.scheme.machines.power import PowerModel
+from penstock.scheme.machines.report import FitReport
+from penstock.scheme.machines.schema import Machine
+from penstock.scheme.operations import OpKind
+from penstock.scheme.params.rlwe import KeyForm
+from penstock.scheme.play.price import price_trace
+from penstock.scheme.work.kernel_work import KernelWork
+from penstock.scheme.work.shapes import Shape, shape_work
 
 FIT = FitReport(
     fitted_to="nothing",

@@ -10,21 +10,21 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import TraceError, UnknownName
-from penstock.machines import load_machine, load_tier
-from penstock.machines.parallel import ThreadModel
-from penstock.machines.power import PowerModel
-from penstock.operations import OpKind
-from penstock.params import catalogue
-from penstock.params.ckks import Scaling
-from penstock.params.rlwe import KeyForm
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.simulation.caches import Belady, Lru
-from penstock.simulation.play import simulate
-from penstock.simulation.price import ACCESS_CLASSES, price_trace
-from penstock.simulation.rows import ROW_NAMES
-from penstock.traces.builder import TraceBuilder
-from penstock.traces.schema import OPERATIONS_SCHEMA, ORIGIN_COMPOSITE, Trace, TraceMeta
-from penstock.work.kernels import kernel_work
+from penstock.lab.simulation.play import simulate
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.scheme.machines import load_machine, load_tier
+from penstock.scheme.machines.parallel import ThreadModel
+from penstock.scheme.machines.power import PowerModel
+from penstock.scheme.operations import OpKind
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import Scaling
+from penstock.scheme.params.rlwe import KeyForm
+from penstock.scheme.play.caches import Belady, Lru
+from penstock.scheme.play.price import ACCESS_CLASSES, price_trace
+from penstock.scheme.play.rows import ROW_NAMES
+from penstock.scheme.traces.builder import TraceBuilder
+from penstock.scheme.traces.schema import OPERATIONS_SCHEMA, ORIGIN_COMPOSITE, Trace, TraceMeta
+from penstock.scheme.work.kernels import kernel_work
 from toy import toy, toy_bootstrap
 
 PARAMS = toy(ring_dim=4096, slots=2048)
@@ -277,7 +277,7 @@ def test_energy_comes_from_power_by_threads_as_well(trace):
 
 
 def test_energy_is_known_only_where_machine_and_tier_state_theirs(trace, tmp_path):
-    from penstock.simulation.caches import ForcedHitRatio
+    from penstock.scheme.play.caches import ForcedHitRatio
 
     tier = load_tier("64 GB/s")  # a bandwidth alone states none
     streamed, resident = simulate(price_trace(trace, SHARP), [tier], caches=[ForcedHitRatio(0.0), ForcedHitRatio(1.0)])

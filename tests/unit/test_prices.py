@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.main import main
 from penstock.errors import MachineError, UnknownName
-from penstock.machines import load_tiers
-from penstock.machines.client_place import client_places, load_client_place
-from penstock.machines.figure import Evidence
-from penstock.machines.networks import load_network
-from penstock.machines.prices import load_prices, price_lists
-from penstock.params import catalogue
+from penstock.front.cli.main import main
+from penstock.scheme.machines import load_tiers
+from penstock.scheme.machines.client_place import client_places, load_client_place
+from penstock.scheme.machines.figure import Evidence
+from penstock.scheme.machines.networks import load_network
+from penstock.scheme.machines.prices import load_prices, price_lists
+from penstock.scheme.params import catalogue
 from penstock.studies.io_study import data
 
 
 def written(folder: str, name: str) -> str:
-    place = resources.files("penstock.machines").joinpath("data").joinpath(folder)
+    place = resources.files("penstock.scheme.machines").joinpath("data").joinpath(folder)
     return place.joinpath(f"{name}.toml").read_text(encoding="utf-8")
 
 

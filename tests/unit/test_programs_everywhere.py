@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.cli.main import main
 from penstock.errors import UnknownName, UsageError
-from penstock.explorer.app import choices
-from penstock.explorer.engine import Engine
-from penstock.explorer.library import Library
-from penstock.explorer.state import State
-from penstock.explorer.views import show
-from penstock.workloads import Kind, kind_of, valued
+from penstock.front.cli.main import main
+from penstock.front.explorer.app import choices
+from penstock.front.explorer.engine import Engine
+from penstock.front.explorer.library import Library
+from penstock.front.explorer.state import State
+from penstock.front.explorer.views import show
+from penstock.program.workloads import Kind, kind_of, valued
 
 PROGRAM = """
 import numpy as np
@@ -192,8 +192,8 @@ def test_the_explorer_offers_own_policies_and_prefetchers(files, tmp_path):
 
 
 def test_long_programs_are_bounded_with_the_command_that_is_not(monkeypatch):
-    from penstock.explorer.bounds import TooMuch
-    from penstock.explorer.views import predicting
+    from penstock.front.explorer.bounds import TooMuch
+    from penstock.front.explorer.views import predicting
 
     engine = Engine(Library(runs=Path("no-such-folder")))
     view = show(engine, "suggest", State(workload="bootstrapping"))

@@ -9,7 +9,7 @@ import time
 import pytest
 from rich.console import Console
 
-from penstock.system.progress import Progress
+from penstock.base.system.progress import Progress
 
 
 def drawn(*, terminal: bool, quiet: bool = False, lasts_s: float, delay_s: float = 0.05) -> tuple[str, bool]:

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.database.ranking import RankPlan, RankScan
-from penstock.database.scan_work import scan_work
 from penstock.errors import ParamsError, UsageError
-from penstock.operations import OpKind
-from penstock.params import catalogue
-from penstock.program.clear import ClearEvaluator
-from penstock.simulation.instorage.query import rank_query
-from penstock.workloads import get
+from penstock.lab.instorage.query import rank_query
+from penstock.program.database.ranking import RankPlan, RankScan
+from penstock.program.database.scan_work import scan_work
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.workloads import get
+from penstock.scheme.operations import OpKind
+from penstock.scheme.params import catalogue
 
 SET = catalogue.get("insecure-resnet20-multiplexed")
 QUALITY: dict[int, dict[str, Any]] = {
@@ -82,7 +82,7 @@ def test_two_equal_scores_share_a_place_and_the_others_keep_theirs() -> None:
 
 
 def test_the_levels_of_a_plan_are_what_its_scan_takes() -> None:
-    from penstock.program.symbolic import SymbolicEvaluator
+    from penstock.program.evaluator.symbolic import SymbolicEvaluator
 
     for name in ("sharp", "fheins-ssc"):
         params = catalogue.get(name)

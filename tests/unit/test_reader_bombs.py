@@ -11,23 +11,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.database.store import HEADER, Database
+from penstock.base.runs.record import read_record
+from penstock.base.units import RATE_UNITS, parse_quantity
 from penstock.errors import ParamsError, PenstockError, UnitError, UsageError
-from penstock.explorer.library import Library
-from penstock.measure.bench.results import stored_parameters
-from penstock.measure.bench.spec import load_suite, plan
-from penstock.prediction.importers import ImportLog, load
-from penstock.prediction.importers.cryptoracle.columns import header_of
-from penstock.prediction.importers.yaml import loads
-from penstock.prediction.operation_counts import read_operation_counts
-from penstock.running.trace_pack import MANIFEST, check_pack
-from penstock.runs.record import read_record
-from penstock.simulation.cluster.topology import build
-from penstock.units import RATE_UNITS, parse_quantity
-from penstock.workloads.chi_square import read_genotypes
-from penstock.workloads.parts import images, networks
-from penstock.workloads.parts.images import read_idx
-from penstock.workloads.parts.networks import read_cifar10, read_weights
+from penstock.front.explorer.library import Library
+from penstock.lab.measure.bench.results import stored_parameters
+from penstock.lab.measure.bench.spec import load_suite, plan
+from penstock.lab.prediction.importers import ImportLog, load
+from penstock.lab.prediction.importers.cryptoracle.columns import header_of
+from penstock.lab.prediction.importers.yaml import loads
+from penstock.lab.prediction.operation_counts import read_operation_counts
+from penstock.lab.simulation.cluster.topology import build
+from penstock.program.running.trace_pack import MANIFEST, check_pack
+from penstock.program.workloads.chi_square import read_genotypes
+from penstock.program.workloads.parts import images, networks
+from penstock.program.workloads.parts.images import read_idx
+from penstock.program.workloads.parts.networks import read_cifar10, read_weights
+from penstock.runtime.scanning.store import HEADER, Database
 
 Reader = Callable[[Path], Any]
 

@@ -13,18 +13,18 @@ import numpy as np
 import pytest
 
 from penstock.errors import PenstockError
-from penstock.openfhe.recorder.behind import Behind
-from penstock.openfhe.recorder.capture import Capture
-from penstock.openfhe.recorder.decrypted import DecryptedFloat, is_decrypted, marked
-from penstock.openfhe.recorder.emission import COMPOSITES, Term, Unknown
-from penstock.openfhe.recorder.identity import Identities
-from penstock.openfhe.recorder.names import Names, name_of, stored_name
-from penstock.openfhe.recorder.oblivious import Digested, compare
-from penstock.openfhe.recorder.packagings import Packagings
-from penstock.openfhe.recorder.plaintexts import Encoded, as_array, as_vector
-from penstock.openfhe.recorder.refusals import NotPackaged
-from penstock.package.content import ConstantsInMemory, Verb
-from penstock.program.scaling import ScaleState
+from penstock.program.evaluator.scaling import ScaleState
+from penstock.program.openfhe.recorder.behind import Behind
+from penstock.program.openfhe.recorder.capture import Capture
+from penstock.program.openfhe.recorder.decrypted import DecryptedFloat, is_decrypted, marked
+from penstock.program.openfhe.recorder.emission import COMPOSITES, Term, Unknown
+from penstock.program.openfhe.recorder.identity import Identities
+from penstock.program.openfhe.recorder.names import Names, name_of, stored_name
+from penstock.program.openfhe.recorder.oblivious import Digested, compare
+from penstock.program.openfhe.recorder.packagings import Packagings
+from penstock.program.openfhe.recorder.plaintexts import Encoded, as_array, as_vector
+from penstock.program.openfhe.recorder.refusals import NotPackaged
+from penstock.program.package.content import ConstantsInMemory, Verb
 
 
 @pytest.mark.parametrize(

@@ -12,21 +12,21 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.verbs.record import command, split_options
 from penstock.errors import UsageError
-from penstock.openfhe.recorder.calls import Form, context_call, parameter_names, positional
-from penstock.openfhe.recorder.context import free_path
-from penstock.openfhe.recorder.parameters import NotRecordable
-from penstock.openfhe.recorder.tap import Tap
-from penstock.operations import OpKind
-from penstock.params.ckks import CkksParameters, Scaling
-from penstock.params.rlwe import KeyForm
-from penstock.program.circuits.openfhe.bootstrapping import BootstrapSetup, bootstrap, transform_stages
-from penstock.program.circuits.openfhe.series import evaluate_series
-from penstock.program.circuits.openfhe.sums import sum_slots
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.traces.inspect import problems
-from penstock.traces.schema import TraceMeta
+from penstock.front.cli.verbs.record import command, split_options
+from penstock.program.evaluator.circuits.openfhe.bootstrapping import BootstrapSetup, bootstrap, transform_stages
+from penstock.program.evaluator.circuits.openfhe.series import evaluate_series
+from penstock.program.evaluator.circuits.openfhe.sums import sum_slots
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.program.openfhe.recorder.calls import Form, context_call, parameter_names, positional
+from penstock.program.openfhe.recorder.context import free_path
+from penstock.program.openfhe.recorder.parameters import NotRecordable
+from penstock.program.openfhe.recorder.tap import Tap
+from penstock.scheme.operations import OpKind
+from penstock.scheme.params.ckks import CkksParameters, Scaling
+from penstock.scheme.params.rlwe import KeyForm
+from penstock.scheme.traces.inspect import problems
+from penstock.scheme.traces.schema import TraceMeta
 
 LIMBS = 5
 Scheme = Enum("Scheme", {"CKKSRNS_SCHEME": 1, "BFVRNS_SCHEME": 2})

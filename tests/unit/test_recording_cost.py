@@ -10,18 +10,18 @@ import pytest
 
 from imagined_cpu import params_of, ran, sweep
 from penstock.errors import MachineError
-from penstock.fit.fit import fit_machine
-from penstock.fit.measurements import Measurement
-from penstock.fit.program_costs import UNIFORM, fit_recording
-from penstock.machines import assumptions, load_machine
-from penstock.machines.figure import Evidence, Figure
-from penstock.machines.record_cost import RecordingModel
-from penstock.machines.schema import Machine
-from penstock.machines.written import machine_toml, write_machine
-from penstock.prediction.composites import expanded
-from penstock.prediction.models import PenstockModel, predictable
-from penstock.prediction.prediction import RECORDING, predict
-from penstock.running.counting import count_workload
+from penstock.lab.fit.fit import fit_machine
+from penstock.lab.fit.measurements import Measurement
+from penstock.lab.fit.program_costs import UNIFORM, fit_recording
+from penstock.lab.prediction.composites import expanded
+from penstock.lab.prediction.models import PenstockModel, predictable
+from penstock.lab.prediction.prediction import RECORDING, predict
+from penstock.program.running.counting import count_workload
+from penstock.scheme.machines import assumptions, load_machine
+from penstock.scheme.machines.figure import Evidence, Figure
+from penstock.scheme.machines.record_cost import RecordingModel
+from penstock.scheme.machines.schema import Machine
+from penstock.scheme.machines.written import machine_toml, write_machine
 
 LIGHT, HEAVY, ROW, SLOT = 80e-6, 150e-6, 12e-6, 0.1e-6
 WARM = sweep(rings=(11, 12, 13), depths=(6, 9), threads=(1, 2))

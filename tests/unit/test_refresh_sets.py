@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.main import main
 from penstock.errors import UsageError
-from penstock.machines import load_machine
-from penstock.params.spec import CkksSpec, spec_of
-from penstock.prediction.refresh import ORDERS, Asked, consumed_levels, refresh_bits, refresh_trace, refreshes
+from penstock.front.cli.main import main
+from penstock.lab.prediction.refresh import ORDERS, Asked, consumed_levels, refresh_bits, refresh_trace, refreshes
+from penstock.scheme.machines import load_machine
+from penstock.scheme.params.spec import CkksSpec, spec_of
 
 SHARP = load_machine("sharp")
 # Small transforms: what a test looks at does not depend on the number of slots.

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from docs_blocks import ROOT
-from penstock.system import toml
-from penstock.version import __version__
+from penstock.base.system import toml
+from penstock.base.version import __version__
 
 PAGE = ROOT / "docs" / "releases.md"
 FORMAT_NAME = re.compile(r"(?:[A-Z]+_)*(?:VERSION|FORMAT)(?:_[A-Z]+)*")

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from penstock.base.system import doctor, probe, remedy
+from penstock.base.system.doctor import Output
 from penstock.errors import CapabilityMissing, UsageError
-from penstock.keystore.place import object_settings
-from penstock.simulation.cluster.simgrid import SimGridMissing, find_python
-from penstock.system import doctor, probe, remedy
-from penstock.system.doctor import Output
+from penstock.lab.simulation.cluster.simgrid import SimGridMissing, find_python
+from penstock.runtime.keystore.place import object_settings
 
 SOURCE = Path(__file__).parents[2] / "src/penstock"
 MAKE = re.compile(r"\bmake (setup|demo|simgrid|clean)")
@@ -101,7 +101,7 @@ def test_from_a_wheel_no_failed_import_of_openfhe_names_a_makefile(python, said,
 
 @pytest.mark.usefixtures("wheel")
 def test_from_a_wheel_the_digits_come_with_the_extra(monkeypatch):
-    from penstock.workloads.parts import images
+    from penstock.program.workloads.parts import images
 
     monkeypatch.setattr(images, "find_spec", lambda name: None)
     with pytest.raises(CapabilityMissing, match=r"not installed: pip install 'penstock\[data\]'; or bring mine"):
@@ -110,8 +110,8 @@ def test_from_a_wheel_the_digits_come_with_the_extra(monkeypatch):
 
 @pytest.mark.usefixtures("wheel")
 def test_from_a_wheel_openfhe_comes_with_the_extra(monkeypatch):
-    from penstock.openfhe import evaluator
-    from penstock.openfhe.recorder import script
+    from penstock.program.openfhe import evaluator
+    from penstock.program.openfhe.recorder import script
 
     def broken(name):
         raise ImportError(name)
@@ -125,7 +125,7 @@ def test_from_a_wheel_openfhe_comes_with_the_extra(monkeypatch):
 
 @pytest.mark.usefixtures("wheel")
 def test_from_a_wheel_object_stores_take_a_build_from_the_sources(monkeypatch):
-    from penstock.keystore import place
+    from penstock.runtime.keystore import place
 
     monkeypatch.setattr(place._engine, "KeyStore", SimpleNamespace(OBJECT_STORES=False))
     with pytest.raises(CapabilityMissing, match="in a copy of penstock's source tree: make setup S3=1"):
@@ -134,9 +134,9 @@ def test_from_a_wheel_object_stores_take_a_build_from_the_sources(monkeypatch):
 
 @pytest.mark.usefixtures("wheel")
 def test_from_a_wheel_a_build_without_drives_is_installed_anew(monkeypatch):
-    from penstock.explorer import drives
-    from penstock.explorer.state import State
-    from penstock.explorer.views.drive import drive
+    from penstock.front.explorer import drives
+    from penstock.front.explorer.state import State
+    from penstock.front.explorer.views.drive import drive
 
     monkeypatch.setattr(drives, "names", lambda: [])
     with pytest.raises(UsageError, match="simulates no drives: pip install --force-reinstall penstock"):
@@ -152,4 +152,4 @@ def test_from_a_wheel_simgrid_comes_from_the_system(tmp_path):
 
 def test_two_files_alone_name_the_makefile():
     naming = {path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py") if MAKE.search(path.read_text())}
-    assert naming == {"system/probe.py", "system/remedy.py"}
+    assert naming == {"base/system/probe.py", "base/system/remedy.py"}

@@ -14,18 +14,18 @@ import numpy as np
 import pytest
 
 from fake_run import MACHINES, PARAMS, TIERS, config, fake_trace, simulate_rows, write_fake_run
-from penstock.cli.main import main
-from penstock.operations import OpKind
-from penstock.reports import build, build_report, plots
-from penstock.reports.data import load
-from penstock.reports.markup import Markup, tag
-from penstock.reports.working_set import key_windows, unexpanded_composites
-from penstock.runs.folder import RunFolder
-from penstock.system.drawing import written
-from penstock.system.files import FileError, WouldOverwrite
-from penstock.system.palette import NAMES
-from penstock.traces.builder import TraceBuilder
-from penstock.traces.schema import TraceMeta
+from penstock.base.runs.folder import RunFolder
+from penstock.base.system.drawing import written
+from penstock.base.system.files import FileError, WouldOverwrite
+from penstock.base.system.palette import NAMES
+from penstock.front.cli.main import main
+from penstock.lab.reports import build, build_report, plots
+from penstock.lab.reports.data import load
+from penstock.lab.reports.markup import Markup, tag
+from penstock.lab.reports.working_set import key_windows, unexpanded_composites
+from penstock.scheme.operations import OpKind
+from penstock.scheme.traces.builder import TraceBuilder
+from penstock.scheme.traces.schema import TraceMeta
 from pictures import picture, texts, titled
 from report_pages import Page
 

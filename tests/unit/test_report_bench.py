@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from bench_rows import SWEEP, folder_of, points_of, rows_of
-from penstock.cli.main import main
-from penstock.measure.bench.history import histories
-from penstock.measure.bench.results import load_results
-from penstock.measure.bench.verdict import headline
+from penstock.front.cli.main import main
+from penstock.lab.measure.bench.history import histories
+from penstock.lab.measure.bench.results import load_results
+from penstock.lab.measure.bench.verdict import headline
 
 RUNS = SWEEP.replace("runs = 3", "runs = 8")
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from penstock.base.runs.folder import RunFolder
 from penstock.errors import UsageError
-from penstock.reports.budgets import KIND, rows_of
-from penstock.reports.build import build_report
-from penstock.reports.compare import build_comparison
-from penstock.runs.folder import RunFolder
+from penstock.lab.reports.budgets import KIND, rows_of
+from penstock.lab.reports.build import build_report
+from penstock.lab.reports.compare import build_comparison
 
 CONFIG = {"kind": KIND, "workload": "inner-product", "size": "ci", "params": "insecure-ci", "machine": None}
 

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from fake_run import write_fake_run
-from penstock.cli.main import main
+from penstock.base.runs.folder import RunFolder
+from penstock.base.system.palette import COLOURS, tier_colours
 from penstock.errors import UsageError
-from penstock.reports.compare import build_comparison, named_runs, render_comparison
-from penstock.reports.data import load
-from penstock.reports.figures import write_figures
-from penstock.runs.folder import RunFolder
-from penstock.system.palette import COLOURS, tier_colours
+from penstock.front.cli.main import main
+from penstock.lab.reports.compare import build_comparison, named_runs, render_comparison
+from penstock.lab.reports.data import load
+from penstock.lab.reports.figures import write_figures
 
 EVIL = """<script>alert(1)</script><img src=x onerror=alert(2)>"""
 

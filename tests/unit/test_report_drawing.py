@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from fake_run import TIERS, config, simulate_rows, write_fake_run
-from penstock.reports import build, build_report
-from penstock.reports.data import load
-from penstock.reports.numbers import ratio
-from penstock.runs.folder import RunFolder
+from penstock.base.runs.folder import RunFolder
+from penstock.base.system.palette import DARK, LIGHT, NAMES, tier_colours
+from penstock.lab.reports import build, build_report
+from penstock.lab.reports.data import load
+from penstock.lab.reports.numbers import ratio
 from penstock.studies.io_study import figures
-from penstock.system.palette import DARK, LIGHT, NAMES, tier_colours
 from report_pages import Page
 
 

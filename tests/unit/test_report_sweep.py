@@ -13,17 +13,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.cli.main import main
+from penstock.base.runs.folder import RunFolder
 from penstock.errors import UnknownName, UsageError
-from penstock.reports.build import build_report
-from penstock.reports.page import Plots
-from penstock.reports.plots import spread
-from penstock.reports.sweep import axes, is_sweep, sweep_rows, sweep_sections, sweep_space
-from penstock.runs.folder import RunFolder
-from penstock.sweeps.plan import plan
-from penstock.sweeps.run import config_of, run_sweep
-from penstock.sweeps.spec import parse_sweep
-from penstock.sweeps.store import read_results
+from penstock.front.cli.main import main
+from penstock.lab.reports.build import build_report
+from penstock.lab.reports.page import Plots
+from penstock.lab.reports.plots import spread
+from penstock.lab.reports.sweep import axes, is_sweep, sweep_rows, sweep_sections, sweep_space
+from penstock.lab.sweeps.plan import plan
+from penstock.lab.sweeps.run import config_of, run_sweep
+from penstock.lab.sweeps.spec import parse_sweep
+from penstock.lab.sweeps.store import read_results
 
 SWEEP = """
 name = "tiers <and> hosts"

@@ -5,21 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock import workloads
 from penstock.errors import PenstockError, TraceError
-from penstock.operations import OpKind
-from penstock.package.content import Verb
-from penstock.package.derive import derive, fitted
-from penstock.package.replay import run_package, trace_package
-from penstock.package.retrace import package_of_trace, retrace, series_of
-from penstock.params import catalogue
-from penstock.program.clear import ClearEvaluator
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.running.packaging import package_workload
-from penstock.running.trace import trace_workload
-from penstock.traces.builder import TraceBuilder
-from penstock.traces.inspect import problems
-from penstock.traces.schema import ORIGIN_COMPOSITE, Trace, TraceMeta
+from penstock.program import workloads
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.program.package.content import Verb
+from penstock.program.package.derive import derive, fitted
+from penstock.program.package.replay import run_package, trace_package
+from penstock.program.package.retrace import package_of_trace, retrace, series_of
+from penstock.program.running.packaging import package_workload
+from penstock.program.running.trace import trace_workload
+from penstock.scheme.operations import OpKind
+from penstock.scheme.params import catalogue
+from penstock.scheme.traces.builder import TraceBuilder
+from penstock.scheme.traces.inspect import problems
+from penstock.scheme.traces.schema import ORIGIN_COMPOSITE, Trace, TraceMeta
 
 COMPARED = (
     "kind", "origin", "limbs_in", "limbs_out", "key", "step", "implied_rescales", "implied_scalar_mults", "scope",

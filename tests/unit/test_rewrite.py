@@ -13,20 +13,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from penstock.cli.main import main
 from penstock.errors import TraceError, UnknownName, UsageError
-from penstock.operations import OpKind
-from penstock.params.ckks import CkksParameters, Scaling
-from penstock.params.rlwe import KeyForm
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.rewriting import PASSES, RewriteOptions, rewrite
-from penstock.rewriting.compare import Version, compare, counted
-from penstock.rewriting.interpret import PRIME, differing_results, interpret
-from penstock.rewriting.program import Op, Program, Stored
-from penstock.rewriting.reorder import loaded_key_bytes, most_alive
-from penstock.traces.inspect import problems
-from penstock.traces.io import read_trace, write_trace
-from penstock.traces.schema import ORIGIN_MODELLED, Trace, TraceMeta
+from penstock.front.cli.main import main
+from penstock.lab.rewriting import PASSES, RewriteOptions, rewrite
+from penstock.lab.rewriting.compare import Version, compare, counted
+from penstock.lab.rewriting.interpret import PRIME, differing_results, interpret
+from penstock.lab.rewriting.program import Op, Program, Stored
+from penstock.lab.rewriting.reorder import loaded_key_bytes, most_alive
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.scheme.operations import OpKind
+from penstock.scheme.params.ckks import CkksParameters, Scaling
+from penstock.scheme.params.rlwe import KeyForm
+from penstock.scheme.traces.inspect import problems
+from penstock.scheme.traces.io import read_trace, write_trace
+from penstock.scheme.traces.schema import ORIGIN_MODELLED, Trace, TraceMeta
 from toy import toy
 
 Build = Callable[[SymbolicEvaluator, list[Any]], Any]
@@ -405,7 +405,7 @@ def test_notes_say_what_was_done_and_add_up() -> None:
 
 
 def test_times_are_those_of_the_serial_law() -> None:
-    from penstock.machines import load_machines, load_tiers
+    from penstock.scheme.machines import load_machines, load_tiers
 
     trace = traced(lambda ev, c: [ev.rotate(each, 3) for each in c])
     versions = [Version(passes=(), trace=trace), Version(passes=("seeded",), trace=rewrite(trace, ["seeded"]))]
@@ -460,6 +460,6 @@ def test_a_check_says_what_it_compared(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_every_pass_is_under_its_own_name() -> None:
     assert all(name == each.name and each.description for name, each in PASSES.items())
-    from penstock.cli.verbs.trace_rewrite import PASS_NAMES
+    from penstock.front.cli.verbs.trace_rewrite import PASS_NAMES
 
     assert ", ".join(PASSES) == PASS_NAMES

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.main import main
-from penstock.explorer.engine import Engine
-from penstock.explorer.library import Library
-from penstock.explorer.state import State
-from penstock.explorer.views import show
-from penstock.runs.folder import RunFolder
-from penstock.traces.io import read_trace
+from penstock.base.runs.folder import RunFolder
+from penstock.front.cli.main import main
+from penstock.front.explorer.engine import Engine
+from penstock.front.explorer.library import Library
+from penstock.front.explorer.state import State
+from penstock.front.explorer.views import show
+from penstock.scheme.traces.io import read_trace
 
 PROGRAM = """
 import numpy as np
@@ -94,7 +94,7 @@ def test_another_run_is_not_overwritten(here, capsys, words, reason):
 
 
 def test_a_changed_program_is_another_run(here, capsys):
-    from penstock.workloads import own
+    from penstock.program.workloads import own
 
     ran(capsys, "--reading", "clear", "-o", "runs/kept")
     (here / "kept.py").write_text(PROGRAM + "\nTOLERANCE = 0.5\n")

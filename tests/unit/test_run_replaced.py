@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.runs import replaced
-from penstock.runs.folder import DifferentRun, RunFolder
-from penstock.runs.replaced import REPLACED
-from penstock.system.files import os_errors
+from penstock.base.runs import replaced
+from penstock.base.runs.folder import DifferentRun, RunFolder
+from penstock.base.runs.replaced import REPLACED
+from penstock.base.system.files import os_errors
 
 OLD, NEW = {"workload": "w", "seed": 1}, {"workload": "w", "seed": 2}
 

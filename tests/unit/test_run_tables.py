@@ -12,19 +12,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from bench_rows import folder_of, points_of, rows_of
-from penstock.cli.main import main
+from penstock.base.runs import record
+from penstock.base.runs.folder import RunFolder
+from penstock.base.runs.record import DamagedRun
+from penstock.base.runs.tables import RESULTS_SCHEMA, signed
+from penstock.base.system import parquet
 from penstock.errors import PenstockError
-from penstock.explorer.library import Library
-from penstock.measure.bench.results import BENCH_SCHEMA, load_results, read_part, table_of
-from penstock.prediction.importers import load
-from penstock.runs import record
-from penstock.runs.folder import RunFolder
-from penstock.runs.record import DamagedRun
-from penstock.runs.tables import RESULTS_SCHEMA, signed
+from penstock.front.cli.main import main
+from penstock.front.explorer.library import Library
+from penstock.lab.measure.bench.results import BENCH_SCHEMA, load_results, read_part, table_of
+from penstock.lab.prediction.importers import load
+from penstock.lab.sweeps.play import SCHEMA
+from penstock.lab.sweeps.store import DamagedResults, read_results
 from penstock.studies.cryptoracle.figures import load_events
-from penstock.sweeps.play import SCHEMA
-from penstock.sweeps.store import DamagedResults, read_results
-from penstock.system import parquet
 
 CONFIG = {"workload": "inner-product", "params": "toy-insecure", "seed": 3, "threads": 1}
 Exchange = Callable[[Path, Path], None]
@@ -138,7 +138,8 @@ def test_results_of_an_unfinished_run_are_checked_too(tmp_path: Path) -> None:
 def test_a_run_that_was_made_before_is_read_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     new_record = record.new_record
     monkeypatch.setattr(
-        "penstock.runs.folder.new_record", lambda config: {k: v for k, v in new_record(config).items() if k != "id"}
+        "penstock.base.runs.folder.new_record",
+        lambda config: {k: v for k, v in new_record(config).items() if k != "id"},
     )
     mine = run_of(tmp_path / "mine", finished=False)
     monkeypatch.undo()

@@ -18,15 +18,15 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from penstock.base.runs import folder as folders
+from penstock.base.runs import record
+from penstock.base.runs.folder import DifferentRun, NotARun, RunFolder
+from penstock.base.runs.lock import RunInUse
+from penstock.base.runs.record import DamagedRun
+from penstock.base.runs.tables import COLUMNS
+from penstock.base.system import files
+from penstock.base.system.files import TEMPORARY_PREFIX, FileError
 from penstock.errors import PenstockError
-from penstock.runs import folder as folders
-from penstock.runs import record
-from penstock.runs.folder import DifferentRun, NotARun, RunFolder
-from penstock.runs.lock import RunInUse
-from penstock.runs.record import DamagedRun
-from penstock.runs.tables import COLUMNS
-from penstock.system import files
-from penstock.system.files import TEMPORARY_PREFIX, FileError
 from small_disk import needs_mounts, on_a_small_disk
 
 CONFIG = {"workload": "inner-product", "params": "toy-insecure", "seed": 3, "threads": 1, "tiers": ("hbm", "rdma")}
@@ -58,8 +58,8 @@ def test_a_really_full_disk_keeps_the_finished_stages(tmp_path):
         """
         import random, sys
         from pathlib import Path
-        from penstock.system.files import FileError
-        from penstock.runs.folder import RunFolder
+        from penstock.base.system.files import FileError
+        from penstock.base.runs.folder import RunFolder
         run = RunFolder.create(Path(sys.argv[1]) / "run", {"workload": "w"})
         row = lambda n: {"quantity": "q", "value": random.random(), "unit": "s", "provenance": "measured", "note": n}
         run.append_rows("small", [row("a")])
@@ -85,7 +85,7 @@ def test_a_read_only_file_system_is_named_with_the_remedy(tmp_path):
         import subprocess, sys
         from pathlib import Path
         from penstock.errors import PenstockError
-        from penstock.runs.folder import RunFolder
+        from penstock.base.runs.folder import RunFolder
         subprocess.run(["mount", "-o", "remount,ro", sys.argv[1]], check=True)
         try:
             RunFolder.create(Path(sys.argv[1]) / "run", {})
@@ -363,8 +363,8 @@ def test_the_same_timeline_gives_the_same_bytes(tmp_path, monkeypatch):
 KILLED = """
     import os, signal, sys
     from pathlib import Path
-    from penstock.system import files
-    from penstock.runs.folder import RunFolder
+    from penstock.base.system import files
+    from penstock.base.runs.folder import RunFolder
 
     def row(v):
         return {"quantity": "q", "value": v, "unit": "s", "provenance": "measured"}
@@ -460,7 +460,7 @@ def test_a_stage_that_the_system_does_not_let_be_read_is_no_damaged_one(tmp_path
     def refused(path):
         raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
 
-    monkeypatch.setattr("penstock.system.parquet.check_seal", refused)
+    monkeypatch.setattr("penstock.base.system.parquet.check_seal", refused)
     with (
         RunFolder.open_or_resume(tmp_path / "run", CONFIG) as run,
         pytest.raises(FileError, match=r"one\.parquet: the disk reported an error"),
@@ -496,7 +496,7 @@ def test_two_processes_cannot_write_one_folder(tmp_path):
     code = """
         import sys
         from pathlib import Path
-        from penstock.runs.folder import RunFolder
+        from penstock.base.runs.folder import RunFolder
         from penstock.errors import PenstockError
         try:
             RunFolder.open_or_resume(Path(sys.argv[1]), {"workload": "w"})

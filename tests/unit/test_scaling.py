@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from penstock.errors import ParamsError
-from penstock.params.ckks import Scaling
-from penstock.program.counting import CountingEvaluator
-from penstock.program.scaling import ScaleState, align_pair, align_unary
-from penstock.program.symbolic import SymbolicEvaluator
+from penstock.program.evaluator.counting import CountingEvaluator
+from penstock.program.evaluator.scaling import ScaleState, align_pair, align_unary
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.scheme.params.ckks import Scaling
 from toy import toy
 
 

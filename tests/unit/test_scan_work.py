@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.database.packing import RecordPacking
-from penstock.database.pir import PirPlan
-from penstock.database.scan_work import ScanWork, scan_work
-from penstock.operations import TRAITS, OpKind
-from penstock.params import catalogue
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.program.tally import tally_of
-from penstock.traces.schema import TraceMeta
-from penstock.workloads import equi_join, filter_aggregate, pir, ssc, string_match
-from penstock.workloads.ranking import top_k
+from penstock.program.database.packing import RecordPacking
+from penstock.program.database.pir import PirPlan
+from penstock.program.database.scan_work import ScanWork, scan_work
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.program.evaluator.tally import tally_of
+from penstock.program.workloads import equi_join, filter_aggregate, pir, ssc, string_match
+from penstock.program.workloads.ranking import top_k
+from penstock.scheme.operations import TRAITS, OpKind
+from penstock.scheme.params import catalogue
+from penstock.scheme.traces.schema import TraceMeta
 
 
 def served(module: object, size: object) -> tuple[ScanWork, dict[object, int], dict[str, int]]:

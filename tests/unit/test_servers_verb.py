@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from penstock.cli.verbs.servers import command
 from penstock.errors import PenstockError, UnitError, UnknownName, UsageError
-from penstock.machines import load_tier
-from penstock.params import catalogue
-from penstock.params.rlwe import KeyForm
-from penstock.running.trace import trace_workload
-from penstock.simulation.servers.stream import MOST_RUNS, Application, poisson
+from penstock.front.cli.verbs.servers import command
+from penstock.lab.simulation.servers.stream import MOST_RUNS, Application, poisson
+from penstock.program.running.trace import trace_workload
+from penstock.scheme.machines import load_tier
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.rlwe import KeyForm
 
 PROGRAM = ("inner-product", "--params", "sharp", "--size", "ci")
 KEY = catalogue.get("sharp").key_bytes(key_form=KeyForm.FULL)
@@ -70,8 +70,8 @@ def test_keys_in_memory_are_read_from_its_tier_at_each_use() -> None:
     at_hand, slow = (rows("--memory-tier", tier, "--runs", "50")[0] for tier in ("none", "1 GB/s"))
     ideal = at_hand["offered_load"] * at_hand["servers"] / at_hand["rate_per_s"]
     read = slow["offered_load"] * slow["servers"] / slow["rate_per_s"] - ideal
-    from penstock.machines import load_machine
-    from penstock.simulation.price import price_trace
+    from penstock.scheme.machines import load_machine
+    from penstock.scheme.play.price import price_trace
 
     priced = price_trace(trace, load_machine("sharp"))
     assert ideal == pytest.approx(priced.ideal_s)

@@ -55,7 +55,7 @@ print(json.dumps({"report": report, "tries": {
 STORE = """
 import json, sys
 from pathlib import Path
-from penstock.keystore import KeyStore
+from penstock.runtime.keystore import KeyStore
 from penstock.service.work.isolation import apply
 store, results = map(Path, sys.argv[1:])
 report = apply([store], [results])
@@ -78,9 +78,9 @@ print(json.dumps({"report": report, "keys": keys, "tries": {
 def test_a_worker_reads_every_key_and_can_change_none(tmp_path: Path) -> None:
     from tests.service_jobs import PARAMS
 
-    from penstock.keystore import KeyStore
-    from penstock.native.client import open_client
-    from penstock.native.store import add_missing_keys
+    from penstock.runtime.keystore import KeyStore
+    from penstock.runtime.native.client import open_client
+    from penstock.runtime.native.store import add_missing_keys
 
     pytest.importorskip("penstock_client", reason="penstock's client is not installed")
     store = KeyStore(tmp_path / "keys")
@@ -161,9 +161,9 @@ def test_a_kernel_is_asked_for_every_right_that_it_knows_and_no_other(
 @pytest.mark.parametrize(
     ("module", "absent"),
     [
-        ("penstock.service.work.pool", ("penstock._engine", "penstock.client", "openfhe", "numpy")),
-        ("penstock.service.work.worker", ("penstock._engine", "penstock.client", "openfhe", "numpy")),
-        ("penstock.service.work.computer", ("penstock.client", "openfhe")),
+        ("penstock.service.work.pool", ("penstock._engine", "penstock.runtime.client", "openfhe", "numpy")),
+        ("penstock.service.work.worker", ("penstock._engine", "penstock.runtime.client", "openfhe", "numpy")),
+        ("penstock.service.work.computer", ("penstock.runtime.client", "openfhe")),
     ],
 )
 def test_no_process_of_the_service_loads_a_client_library(module: str, absent: tuple[str, ...]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.system import probe, toml
+from penstock.base.system import probe, toml
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -28,23 +28,23 @@ from engine_calls import Calls
 from key_recovery import LIMBS, SCALE, SLOTS, Attack, N
 from penstock._engine import CkksWriter
 from penstock.errors import KeyPairDamaged, KeyPairRefused, ParamsError, PenstockError, UsageError
-from penstock.keystore import KeyStore
-from penstock.native.engine import make_context
-from penstock.package.builder import PackageBuilder
-from penstock.package.capture import capture
-from penstock.package.content import ConstantsInMemory, Input, Output, Package, PackageError
-from penstock.package.derive import derive
-from penstock.package.file import open_package, write_package
-from penstock.package.noise import bounded, stated_noise
-from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters
+from penstock.program.package.builder import PackageBuilder
+from penstock.program.package.capture import capture
+from penstock.program.package.content import ConstantsInMemory, Input, Output, Package, PackageError
+from penstock.program.package.derive import derive
+from penstock.program.package.file import open_package, write_package
+from penstock.program.package.noise import bounded, stated_noise
+from penstock.runtime.keystore import KeyStore
+from penstock.runtime.native.engine import make_context
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import CkksParameters
 
 pytest.importorskip("penstock_client", reason="penstock's client is not installed")
 
-from penstock.client import KeyPair
-from penstock.client.results import ProgramResults
-from penstock.client.shared_count import MOST_REFUSED
-from penstock.program.flooding import advantage_bits
+from penstock.program.evaluator.flooding import advantage_bits
+from penstock.runtime.client import KeyPair
+from penstock.runtime.client.results import ProgramResults
+from penstock.runtime.client.shared_count import MOST_REFUSED
 
 SET = """
 source = "penstock: a set of these tests"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import BudgetTooSmall
-from penstock.native.engine import make_context
-from penstock.native.metered import MeteredEngine, meter
-from penstock.native.sharing import MemoryPlan, Part, Wanted, plan_memory
-from penstock.params import catalogue
-from penstock.program.call import Cipher
-from penstock.program.scaling import ScaleState
+from penstock.program.evaluator.call import Cipher
+from penstock.program.evaluator.scaling import ScaleState
+from penstock.runtime.native.engine import make_context
+from penstock.runtime.native.metered import MeteredEngine, meter
+from penstock.runtime.native.sharing import MemoryPlan, Part, Wanted, plan_memory
+from penstock.scheme.params import catalogue
 
 PARTS = [
     Part(name="process", wanted=Wanted.always(100), phases=("scan", "compare")),

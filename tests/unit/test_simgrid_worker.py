@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
-from penstock.cli.main import main
-from penstock.machines.networks import load_network
-from penstock.simulation.cluster import simgrid as module
-from penstock.simulation.cluster.collectives import AllGather, pattern_of
-from penstock.simulation.cluster.simgrid import PYTHON_VARIABLE, SimGrid, SimGridFailed, SimGridMissing, find_python
-from penstock.simulation.cluster.topology import build
+from penstock.front.cli.main import main
+from penstock.lab.simulation.cluster import simgrid as module
+from penstock.lab.simulation.cluster.collectives import AllGather, pattern_of
+from penstock.lab.simulation.cluster.simgrid import PYTHON_VARIABLE, SimGrid, SimGridFailed, SimGridMissing, find_python
+from penstock.lab.simulation.cluster.topology import build
+from penstock.scheme.machines.networks import load_network
 
 STAR = build("star", 2)
 NETWORK = load_network("ethernet-400")
@@ -118,7 +118,7 @@ def test_the_worker_says_what_is_wrong_with_a_request():
 
 def test_the_worker_speaks_the_names_of_both_bindings(monkeypatch):
     """The 3.32 and the 4.x bindings name everything differently; stand-ins of both are built and played alike."""
-    from penstock.simulation.cluster import simgrid_worker
+    from penstock.lab.simulation.cluster import simgrid_worker
 
     request = {
         "hosts": 2, "links": [[1.0, 0.5]], "routes": [[0, 1, [0]]], "patterns": [[[[0, 1, 4]]]], "play": [0, 0],

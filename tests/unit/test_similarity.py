@@ -16,18 +16,26 @@ pytest.importorskip("penstock_client")
 from tests.similarity_search import DIM, Searched, expected, unit
 from tests.small_disk import needs_mounts, on_a_small_disk
 
-from penstock.database.similarity.comparison import Selection, comparison
-from penstock.database.similarity.result import encoded_payloads, found_in, tables_of
-from penstock.database.similarity.scheme import PAYLOAD, PERIODS, SIZES, THRESHOLD, Layout, SmallRing, large_parameters
-from penstock.database.similarity.search import search_trace
 from penstock.errors import PenstockError, UsageError
-from penstock.keystore import KeyStore
-from penstock.native.prepared import key_uses
-from penstock.params import catalogue
-from penstock.program.circuits.openfhe.coefficients import slot_of_coefficient
-from penstock.similarity.files import INDEX, PAYLOADS, RECORDS, DatabaseDamaged, read_description
-from penstock.similarity.owner import NotUnit, Owner
-from penstock.similarity.server import Server
+from penstock.program.database.similarity.comparison import Selection, comparison
+from penstock.program.database.similarity.result import encoded_payloads, found_in, tables_of
+from penstock.program.database.similarity.scheme import (
+    PAYLOAD,
+    PERIODS,
+    SIZES,
+    THRESHOLD,
+    Layout,
+    SmallRing,
+    large_parameters,
+)
+from penstock.program.database.similarity.search import search_trace
+from penstock.program.evaluator.circuits.openfhe.coefficients import slot_of_coefficient
+from penstock.runtime.keystore import KeyStore
+from penstock.runtime.native.prepared import key_uses
+from penstock.runtime.similarity.files import INDEX, PAYLOADS, RECORDS, DatabaseDamaged, read_description
+from penstock.runtime.similarity.owner import NotUnit, Owner
+from penstock.runtime.similarity.server import Server
+from penstock.scheme.params import catalogue
 
 SMALL_DIM = 128
 """At N = 2^11, where one small ciphertext has a bucket for each record in one of its tables."""
@@ -283,7 +291,7 @@ def test_payloads_out_of_range_or_of_another_number_are_refused(few, tmp_path):
 
 
 def test_more_records_than_the_errors_of_their_sums_allow_are_refused(few, tmp_path, monkeypatch):
-    monkeypatch.setattr("penstock.similarity.owner.BUCKET_RECORDS", 0.5)
+    monkeypatch.setattr("penstock.runtime.similarity.owner.BUCKET_RECORDS", 0.5)
     with pytest.raises(UsageError, match=r"100 records with payloads: .* at most 64"):
         few.owner.encrypt_database(few.records, few.payloads, tmp_path / "database")
     few.owner.encrypt_database(few.records, None, tmp_path / "database")
@@ -302,9 +310,9 @@ def test_a_disk_that_fills_while_a_database_is_made_is_named_and_nothing_is_left
         import sys
         from pathlib import Path
         import numpy as np
-        from penstock.similarity.owner import Owner
-        from penstock.database.similarity.scheme import large_parameters
-        from penstock.system.files import FileError
+        from penstock.runtime.similarity.owner import Owner
+        from penstock.program.database.similarity.scheme import large_parameters
+        from penstock.base.system.files import FileError
 
         owner = Owner.generate(large_parameters(2**11, security=0), small_dim=128)
         payloads = np.zeros((100, 7), dtype=np.int16)
@@ -413,11 +421,12 @@ def test_secret_keys_are_kept_for_their_owner_and_not_written_over(tmp_path):
 
 def test_the_server_imports_no_client():
     code = (
-        "import sys, penstock.similarity.server; print([m for m in sys.modules if 'client' in m and 'penstock' in m])"
+        "import sys, penstock.runtime.similarity.server\n"
+        "print([m for m in sys.modules if 'client' in m and 'penstock' in m])"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "penstock_client" not in ran.stdout
-    assert "penstock.client" not in ran.stdout
+    assert "penstock.runtime.client" not in ran.stdout
 
 
 @pytest.mark.parametrize("given", ["text", None, bytearray(b"ab"), memoryview(b"ab"), np.zeros(3)])

@@ -21,12 +21,12 @@ pytest.importorskip("penstock_client")
 from tests.similarity_search import Searched
 
 from penstock.errors import BudgetTooSmall
-from penstock.keystore import KeyStore
-from penstock.native.keys import KeysOnDisk
-from penstock.similarity.files import block_bytes, payload_bytes, record_bytes
-from penstock.similarity.memory import PROCESS_STEP_BYTES
-from penstock.similarity.reading import ReadAhead
-from penstock.similarity.server import TENANT, Server
+from penstock.runtime.keystore import KeyStore
+from penstock.runtime.native.keys import KeysOnDisk
+from penstock.runtime.similarity.files import block_bytes, payload_bytes, record_bytes
+from penstock.runtime.similarity.memory import PROCESS_STEP_BYTES
+from penstock.runtime.similarity.reading import ReadAhead
+from penstock.runtime.similarity.server import TENANT, Server
 
 NOBODY = 65534
 
@@ -136,7 +136,7 @@ def test_constants_beyond_the_budget_are_encoded_again(many):
 
 def test_the_predicted_memory_of_ciphertexts_is_what_the_engine_takes(many, monkeypatch):
     """Nothing that is dropped leaves, so that at the end all that was ever held is kept."""
-    monkeypatch.setattr("penstock.similarity.memory.KEPT", (1000,))
+    monkeypatch.setattr("penstock.runtime.similarity.memory.KEPT", (1000,))
     fresh = server(many, threads=1)
     plan = fresh.plan()
     fresh._context.release_memory()
@@ -174,8 +174,8 @@ def test_the_server_answers_as_another_user_who_cannot_read_the_secret(many):
         """
         import os, sys
         from pathlib import Path
-        from penstock.database.similarity.scheme import large_parameters
-        from penstock.similarity.server import Server
+        from penstock.program.database.similarity.scheme import large_parameters
+        from penstock.runtime.similarity.server import Server
         params = large_parameters(2**11, security=0)
         os.setgroups([]); os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[2]))
         folder = Path(sys.argv[1])

@@ -15,11 +15,11 @@ pytest.importorskip("penstock_client")
 
 from tests.similarity_search import DIM, Searched
 
-from penstock.client import KeyPair
-from penstock.client.pair import is_sealed
 from penstock.errors import KeyPairDamaged, KeyPairRefused, PenstockError, UsageError
-from penstock.params.ckks import CkksParameters
-from penstock.similarity.owner import Owner
+from penstock.runtime.client import KeyPair
+from penstock.runtime.client.pair import is_sealed
+from penstock.runtime.similarity.owner import Owner
+from penstock.scheme.params.ckks import CkksParameters
 
 PHRASE = b"correct horse"
 SMALL_DIM = 128
@@ -154,8 +154,8 @@ def test_a_killed_process_leaves_nothing_that_stays(params: CkksParameters, tmp_
     code = """
 import os, sys
 from pathlib import Path
-from penstock.database.similarity.scheme import large_parameters
-from penstock.similarity.owner import Owner
+from penstock.program.database.similarity.scheme import large_parameters
+from penstock.runtime.similarity.owner import Owner
 
 class Ring:
     def write_secret(self, *_):

@@ -8,10 +8,10 @@ import json
 
 import pytest
 
-from penstock.cli.main import main
-from penstock.running import trace_workload
-from penstock.simulation.memory.locality import RUNTIMES
-from penstock.simulation.rows import LEVEL_NAMES, ROW_NAMES
+from penstock.front.cli.main import main
+from penstock.lab.simulation.memory.locality import RUNTIMES
+from penstock.program.running import trace_workload
+from penstock.scheme.play.rows import LEVEL_NAMES, ROW_NAMES
 from twins.laws import LOCALITY_NAMES
 
 WORKLOAD = ["simulate", "inner-product", "--params", "sharp", "--machine", "sharp"]

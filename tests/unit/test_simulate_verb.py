@@ -8,10 +8,10 @@ import json
 
 import pytest
 
-from penstock.cli.main import main
-from penstock.running import trace_workload
-from penstock.simulation.rows import ROW_NAMES
-from penstock.traces.io import write_trace
+from penstock.front.cli.main import main
+from penstock.program.running import trace_workload
+from penstock.scheme.play.rows import ROW_NAMES
+from penstock.scheme.traces.io import write_trace
 
 WORKLOAD = ["simulate", "inner-product", "--params", "sharp"]
 

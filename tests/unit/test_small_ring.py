@@ -11,36 +11,36 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from penstock.cli.verbs.ssd.similarity import similarity
-from penstock.client.described import security_bits
-from penstock.database.similarity.scheme import SmallRing, large_parameters
-from penstock.database.similarity.search import search_trace
 from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
-from penstock.keystore import KeyStore
-from penstock.machines import load_machine
-from penstock.native.reading import record_native
-from penstock.operations import SMALL_KINDS, OpKind
-from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters
-from penstock.params.rlwe import KeyForm
-from penstock.params.small_security import with_small_ring
-from penstock.program.clear import ClearEvaluator
-from penstock.program.noisy import NoisyEvaluator
-from penstock.program.noisy_small import NoisySmallRing
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.program.tally import tally_of
-from penstock.running.counting import count_workload
-from penstock.running.noisy import run_noisy
-from penstock.running.trace import trace_workload
-from penstock.similarity.owner import Owner, query_factor
-from penstock.similarity.server import TENANT, Server, keys_needed
-from penstock.simulation.cluster.program import prepare
-from penstock.simulation.instorage.query import similarity_query
-from penstock.simulation.price import price_trace
-from penstock.traces.rules import object_problems, operation_problems
-from penstock.traces.schema import Trace, TraceMeta
-from penstock.work.kernels import kernel_work
-from penstock.workloads import fetch_by_similarity as workload
+from penstock.front.cli.verbs.ssd.similarity import similarity
+from penstock.lab.instorage.query import similarity_query
+from penstock.lab.simulation.cluster.program import prepare
+from penstock.program.database.similarity.scheme import SmallRing, large_parameters
+from penstock.program.database.similarity.search import search_trace
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.evaluator.noisy import NoisyEvaluator
+from penstock.program.evaluator.noisy_small import NoisySmallRing
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.program.evaluator.tally import tally_of
+from penstock.program.running.counting import count_workload
+from penstock.program.running.noisy import run_noisy
+from penstock.program.running.trace import trace_workload
+from penstock.program.workloads import fetch_by_similarity as workload
+from penstock.runtime.client.described import security_bits
+from penstock.runtime.keystore import KeyStore
+from penstock.runtime.native.reading import record_native
+from penstock.runtime.similarity.owner import Owner, query_factor
+from penstock.runtime.similarity.server import TENANT, Server, keys_needed
+from penstock.scheme.machines import load_machine
+from penstock.scheme.operations import SMALL_KINDS, OpKind
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import CkksParameters
+from penstock.scheme.params.rlwe import KeyForm
+from penstock.scheme.params.small_security import with_small_ring
+from penstock.scheme.play.price import price_trace
+from penstock.scheme.traces.rules import object_problems, operation_problems
+from penstock.scheme.traces.schema import Trace, TraceMeta
+from penstock.scheme.work.kernels import kernel_work
 
 N, SMALL = 2**16, 2**12
 PARAMS = large_parameters()

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from penstock.errors import ParamsError, UsageError
-from penstock.program.clear import ClearEvaluator
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.running.counting import count_workload
-from penstock.workloads import sorting, sorting_three_way
-from penstock.workloads import sorting_k_way as k_way
-from penstock.workloads.parts.sorting_network import ALONE, LINES, Step, num_steps, steps
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.program.running.counting import count_workload
+from penstock.program.workloads import sorting, sorting_three_way
+from penstock.program.workloads import sorting_k_way as k_way
+from penstock.program.workloads.parts.sorting_network import ALONE, LINES, Step, num_steps, steps
 from toy import toy
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.simulation.inside.schedule import Program, sources_of
-from penstock.simulation.price import depths
+from penstock.scheme.play.price import depths
+from penstock.scheme.play.schedule import Program, sources_of
 
 
 @pytest.mark.parametrize("seed", range(40))

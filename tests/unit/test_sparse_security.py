@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.params import security, sparse_security
-from penstock.params.encapsulated_security import MARGIN_BITS, SPARSE_BOUNDS, encapsulated_level, sparse_bound
-from penstock.params.overflow import least_range, overflow_log2, tail
-from penstock.params.sparse_security import BDGL16, LISTS, Attack, estimate
+from penstock.scheme.params import security, sparse_security
+from penstock.scheme.params.encapsulated_security import MARGIN_BITS, SPARSE_BOUNDS, encapsulated_level, sparse_bound
+from penstock.scheme.params.overflow import least_range, overflow_log2, tail
+from penstock.scheme.params.sparse_security import BDGL16, LISTS, Attack, estimate
 
 # The lattice estimator (github.com/malb/lattice-estimator) with its cost model BDGL16: one attack each.
 ESTIMATOR = [

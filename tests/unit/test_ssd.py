@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.main import main
 from penstock.errors import MachineError, UnknownName, UsageError
-from penstock.machines.drives import drive_names, load_drive
-from penstock.simulation.drive.scan import scan_drive
-from penstock.simulation.drive.spec import (
+from penstock.front.cli.main import main
+from penstock.lab.instorage.flash.scan import scan_drive
+from penstock.lab.instorage.flash.spec import (
     Arbitration,
     CachedMapping,
     Consumer,
@@ -24,7 +23,8 @@ from penstock.simulation.drive.spec import (
     Scan,
     Traffic,
 )
-from penstock.simulation.engine import SimulationInputError
+from penstock.scheme.machines.drives import drive_names, load_drive
+from penstock.scheme.play.engine import SimulationInputError
 
 JSON_NAMES = ["bytes_per_s", "mean_latency_s", "p50_latency_s", "p99_latency_s", "pages", "events", "simulated_s",
               "cpu_s"]  # fmt: skip
@@ -99,7 +99,7 @@ def test_unknown_drives_and_values_get_the_nearest_name() -> None:
 
 
 def test_a_drive_file_with_an_unknown_key_or_without_a_source_is_refused(tmp_path: Path) -> None:
-    text = (Path(__file__).parents[2] / "src/penstock/machines/data/drives/ssd-s.toml").read_text()
+    text = (Path(__file__).parents[2] / "src/penstock/scheme/machines/data/drives/ssd-s.toml").read_text()
     path = tmp_path / "mine.toml"
     path.write_text(text + 'sence = { value = "30 us", source = "x", kind = "assumed" }\n')
     with pytest.raises(MachineError, match="did you mean 'sense'"):

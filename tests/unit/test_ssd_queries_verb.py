@@ -11,12 +11,12 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from penstock.cli.main import main
-from penstock.cli.verbs.ssd import near_data, queries
-from penstock.cli.verbs.ssd.ranking import top_k
-from penstock.cli.verbs.ssd.similarity import similarity
 from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
-from penstock.simulation.instorage.drive import drive_rates
+from penstock.front.cli.main import main
+from penstock.front.cli.verbs.ssd import near_data, queries
+from penstock.front.cli.verbs.ssd.ranking import top_k
+from penstock.front.cli.verbs.ssd.similarity import similarity
+from penstock.lab.instorage.drive import drive_rates
 
 
 def rows(command: click.Command, *words: str) -> list[dict[str, Any]]:

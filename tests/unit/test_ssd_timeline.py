@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.main import main
-from penstock.machines.drives import load_drive
+from penstock.front.cli.main import main
+from penstock.scheme.machines.drives import load_drive
 from timeline_format import check_format, lanes_of
 
 SCAN = ["ssd", "scan", "--drive", "ssd-s", "--quiet", "--format", "json"]

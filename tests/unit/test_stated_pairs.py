@@ -13,14 +13,14 @@ pytest.importorskip("penstock_client")
 from tests.similarity_search import Searched
 
 import penstock as ps
-from penstock.client import KeyPair
 from penstock.errors import EvaluationRefused, KeyRefused
-from penstock.keystore import KeyStore
-from penstock.keystore.stated import stated_pair
-from penstock.package.capture import capture
-from penstock.package.file import PackageFile
-from penstock.params import catalogue
-from penstock.similarity.server import Server
+from penstock.program.package.capture import capture
+from penstock.program.package.file import PackageFile
+from penstock.runtime.client import KeyPair
+from penstock.runtime.keystore import KeyStore
+from penstock.runtime.keystore.stated import stated_pair
+from penstock.runtime.similarity.server import Server
+from penstock.scheme.params import catalogue
 
 PARAMS = catalogue.get("insecure-ci")
 ENDS = ("a", "b", "c")

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from penstock import workloads
-from penstock.cli.main import main
 from penstock.errors import MachineError, ParamsError, UsageError
-from penstock.machines import load_machine
-from penstock.native.prepared import ClientPlace
-from penstock.native.reading import record_native
-from penstock.params import catalogue
-from penstock.params.variation import varied
-from penstock.prediction.prediction import predict
-from penstock.prediction.suggest import ORDERS, suggest
-from penstock.prediction.whatif import Workload
-from penstock.running import run_clear, trace_workload
-from penstock.running.reading import resolve
+from penstock.front.cli.main import main
+from penstock.lab.prediction.prediction import predict
+from penstock.lab.prediction.suggest import ORDERS, suggest
+from penstock.lab.prediction.whatif import Workload
+from penstock.program import workloads
+from penstock.program.running import run_clear, trace_workload
+from penstock.program.running.reading import resolve
+from penstock.runtime.native.prepared import ClientPlace
+from penstock.runtime.native.reading import record_native
+from penstock.scheme.machines import load_machine
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.variation import varied
 
 SHARP = load_machine("sharp")
 RINGS = (2**13, 2**14, 2**15)

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import UnitError, UnknownName, UsageError
-from penstock.simulation.caches import ForcedHitRatio, Lru
-from penstock.sweeps.plan import CHUNK_POINTS, SIMGRID_POINTS, plan
-from penstock.sweeps.points import Plan
-from penstock.sweeps.spec import load_sweep, parse_sweep
+from penstock.lab.sweeps.plan import CHUNK_POINTS, SIMGRID_POINTS, plan
+from penstock.lab.sweeps.points import Plan
+from penstock.lab.sweeps.spec import load_sweep, parse_sweep
+from penstock.scheme.play.caches import ForcedHitRatio, Lru
 
 HEAD = 'workload = "logistic-regression"\nmachine = "sharp"\nparams = "sharp"\n'
 
@@ -124,7 +124,7 @@ value = "1 GB/s"
 source = "a test"
 kind = "assumed"
 """
-SET = Path(__file__).parents[2] / "src" / "penstock" / "params" / "data" / "sharp.toml"
+SET = Path(__file__).parents[2] / "src" / "penstock" / "scheme" / "params" / "data" / "sharp.toml"
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_impossible_combinations_are_skipped_with_their_number_and_reason() -> N
 
 
 def test_a_size_that_only_one_workload_has_is_skipped_for_the_other() -> None:
-    from penstock import workloads
+    from penstock.program import workloads
 
     ours = set(workloads.get("logistic-regression").SIZES) - set(workloads.get("matrix-multiplication").SIZES)
     text = f"""

@@ -18,20 +18,20 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.cli.main import main
+from penstock.base.runs.folder import RunFolder
+from penstock.base.system.workers import Workers
 from penstock.errors import CapabilityMissing, PenstockError
-from penstock.runs.folder import RunFolder
-from penstock.simulation.cluster.flows import pattern_seconds
-from penstock.simulation.cluster.simgrid import SimGrid, SimGridFailed
-from penstock.sweeps import local
-from penstock.sweeps.local import play_in_processes
-from penstock.sweeps.plan import CHUNK_POINTS, plan
-from penstock.sweeps.play import SCHEMA, Played
-from penstock.sweeps.run import config_of, run_sweep
-from penstock.sweeps.scheduler import play_on_cluster
-from penstock.sweeps.spec import parse_sweep
-from penstock.sweeps.store import ChunkStore, DamagedResults, read_results
-from penstock.system.workers import Workers
+from penstock.front.cli.main import main
+from penstock.lab.simulation.cluster.flows import pattern_seconds
+from penstock.lab.simulation.cluster.simgrid import SimGrid, SimGridFailed
+from penstock.lab.sweeps import local
+from penstock.lab.sweeps.local import play_in_processes
+from penstock.lab.sweeps.plan import CHUNK_POINTS, plan
+from penstock.lab.sweeps.play import SCHEMA, Played
+from penstock.lab.sweeps.run import config_of, run_sweep
+from penstock.lab.sweeps.scheduler import play_on_cluster
+from penstock.lab.sweeps.spec import parse_sweep
+from penstock.lab.sweeps.store import ChunkStore, DamagedResults, read_results
 from sweep_rows import planned, played_here, rows_of, simulated
 
 SWEEP = """
@@ -100,8 +100,8 @@ def test_prefetching_and_decoding_are_those_of_simulate(capsys):
 
 
 def test_a_trace_file_is_a_workload(capsys, tmp_path):
-    from penstock.running import trace_workload
-    from penstock.traces.io import write_trace
+    from penstock.program.running import trace_workload
+    from penstock.scheme.traces.io import write_trace
 
     write_trace(trace_workload("inner-product", "sharp"), tmp_path / "own.parquet")
     text = f'workload = "{tmp_path}/own.parquet"\nmachine = "sharp"\ntier = "pcie5"'
@@ -109,8 +109,8 @@ def test_a_trace_file_is_a_workload(capsys, tmp_path):
 
 
 def test_two_traces_of_one_workload_are_told_apart(tmp_path):
-    from penstock.running import trace_workload
-    from penstock.traces.io import write_trace
+    from penstock.program.running import trace_workload
+    from penstock.scheme.traces.io import write_trace
 
     short, long = (f"{tmp_path}/{name}.parquet" for name in ("short", "long"))
     write_trace(trace_workload("inner-product", "sharp", "demo"), Path(short))
@@ -147,7 +147,7 @@ def test_a_program_that_cannot_be_is_skipped_with_the_reason():
 
 
 def test_a_point_that_fails_leaves_the_others_of_its_group(monkeypatch):
-    from penstock.simulation import play
+    from penstock.lab.simulation import play
 
     found, real = planned(CLUSTERS), play.play_clusters
 
@@ -181,7 +181,7 @@ class Slower(SimGrid):
 
 
 def judged(monkeypatch: pytest.MonkeyPatch, failures: int) -> list[Played]:
-    from penstock.sweeps import play
+    from penstock.lab.sweeps import play
 
     judge = Slower(python="a stand-in")
     judge.failures = failures
@@ -236,7 +236,7 @@ def test_without_simgrid_nothing_is_played_and_the_remedy_is_named(capsys, tmp_p
 
 
 def test_a_worker_without_simgrid_ends_the_sweep_instead_of_skipping(monkeypatch):
-    from penstock.sweeps import play
+    from penstock.lab.sweeps import play
 
     monkeypatch.setattr(play, "_simgrid", lambda: SimGrid(python="/nonexistent/python"))
     with pytest.raises(CapabilityMissing, match="make simgrid"):
@@ -482,7 +482,7 @@ def test_what_dask_logs_of_a_lost_connection_is_not_printed():
     # In a process of its own: loggers belong to the whole process, and Dask sets them up when it is imported.
     script = """
 import logging
-from penstock.sweeps.scheduler import _own_words
+from penstock.lab.sweeps.scheduler import _own_words
 
 names = ("distributed.core", "tornado.application", "asyncio")
 logging.basicConfig(format="%(name)s %(message)s")

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from forked import in_child
-from penstock.system.files import UnfinishedFile
-from penstock.system.temporary import TemporaryPlaceUnusable, temporary_folder
+from penstock.base.system.files import UnfinishedFile
+from penstock.base.system.temporary import TemporaryPlaceUnusable, temporary_folder
 
 
 def test_a_folder_is_made_in_tmpdir_for_its_owner_only_and_goes(
@@ -45,7 +45,7 @@ def test_an_unusable_tmpdir_is_an_error_that_names_it_and_nothing_is_made_elsewh
 def test_a_full_tmpdir_is_an_error_that_names_it(tmp_path: Path) -> None:
     # A limit on the size of files refuses each byte, as a full disk does; in a process of its own, which it holds for.
     code = (
-        "import resource, signal; from penstock.system.temporary import TemporaryPlaceUnusable, temporary_folder;"
+        "import resource, signal; from penstock.base.system.temporary import TemporaryPlaceUnusable, temporary_folder;"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
         "with temporary_folder('penstock-x-') as folder: print(folder)"
     )
@@ -105,7 +105,7 @@ def test_a_folder_in_use_stays_even_where_its_process_is_not_seen(
 
 def test_a_folder_that_another_process_still_wrote_in_goes_at_the_end_of_this_one(tmp_path: Path) -> None:
     code = (
-        "import shutil, sys; from pathlib import Path; from penstock.system.temporary import temporary_folder\n"
+        "import shutil, sys; from pathlib import Path; from penstock.base.system.temporary import temporary_folder\n"
         "remove = shutil.rmtree\n"
         "shutil.rmtree = lambda *arguments, **options: None\n"  # not empty, since a file appeared meanwhile
         "with temporary_folder('penstock-x-', Path(sys.argv[1])) as folder: (folder / 'made.pkey').write_text('key')\n"
@@ -118,9 +118,9 @@ def test_a_folder_that_another_process_still_wrote_in_goes_at_the_end_of_this_on
 
 PARENT = """
 import os, socket, subprocess, sys
-from penstock.system.workers import python_module
+from penstock.base.system.workers import python_module
 here, there = socket.socketpair()
-command = [*python_module("penstock.native.client_worker"), str(there.fileno()), str(os.getpid()), sys.argv[1]]
+command = [*python_module("penstock.runtime.native.client_worker"), str(there.fileno()), str(os.getpid()), sys.argv[1]]
 shared = [there.fileno()] if sys.argv[2] == "closed" else [there.fileno(), here.fileno()]
 worker = subprocess.Popen(command, pass_fds=shared)
 there.close()

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.database.disk import read_disk
 from penstock.errors import MachineError, UnknownName, UsageError
-from penstock.keystore import KeyRefused
-from penstock.native.play import ReadRates
-from penstock.native.store import client_folder
-from penstock.params import catalogue
+from penstock.runtime.keystore import KeyRefused
+from penstock.runtime.native.play import ReadRates
+from penstock.runtime.native.store import client_folder
+from penstock.runtime.scanning.disk import read_disk
+from penstock.scheme.params import catalogue
 from penstock.service.tenants import Tenants, parse_jobs, parse_tenants
 from penstock.service.work.order import Order, Rule
 from penstock.service.work.simulated import Arrival, Key, Kind, Residents, play, time_of

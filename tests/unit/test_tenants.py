@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from penstock.errors import UnknownName, UsageError
-from penstock.machines import load_machine, load_tier
-from penstock.simulation.caches import Lru
-from penstock.simulation.memory.hierarchy import Prefetch
-from penstock.simulation.memory.levels import Hierarchy, Level
-from penstock.simulation.memory.locality import RUNTIMES, locality_table
-from penstock.simulation.memory.residents import parse_reservation
-from penstock.simulation.memory.tenants import interleave
-from penstock.simulation.play import play, simulate
-from penstock.simulation.price import ACCESS_CLASSES, PricedTrace
-from penstock.simulation.question import Point
-from penstock.simulation.rows import LEVEL_NAMES, ROW_NAMES, columns, felt_slowdown
+from penstock.lab.simulation.memory.levels import Hierarchy, Level
+from penstock.lab.simulation.memory.locality import RUNTIMES, locality_table
+from penstock.lab.simulation.memory.residents import parse_reservation
+from penstock.lab.simulation.memory.tenants import interleave
+from penstock.lab.simulation.play import play, simulate
+from penstock.lab.simulation.question import Point
+from penstock.scheme.machines import load_machine, load_tier
+from penstock.scheme.play.caches import Lru
+from penstock.scheme.play.hierarchy import Prefetch
+from penstock.scheme.play.price import ACCESS_CLASSES, PricedTrace
+from penstock.scheme.play.rows import LEVEL_NAMES, ROW_NAMES, columns, felt_slowdown
 from twins.laws import LOCALITY_NAMES
 
 SHARP = load_machine("sharp")

@@ -15,11 +15,11 @@ import pytest
 from tests.forked import in_child
 
 import penstock as ps
-from penstock.keystore import KeyStore
-from penstock.package.capture import capture
-from penstock.package.content import ConstantsInMemory
-from penstock.package.file import PackageFile
-from penstock.params import catalogue
+from penstock.program.package.capture import capture
+from penstock.program.package.content import ConstantsInMemory
+from penstock.program.package.file import PackageFile
+from penstock.runtime.keystore import KeyStore
+from penstock.scheme.params import catalogue
 
 ROUNDS = 6
 
@@ -125,7 +125,7 @@ def test_a_child_of_a_fork_does_not_wait_for_a_program_of_another_thread(
 
 
 def test_a_package_server_answers_several_threads_each_its_own(tmp_path: Path) -> None:
-    client = pytest.importorskip("penstock.client")
+    client = pytest.importorskip("penstock.runtime.client")
     params = catalogue.get("insecure-ci")
 
     def program(ev: Any) -> Any:

@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.cli.main import main
 from penstock.errors import UsageError
-from penstock.operations import OpKind
-from penstock.running import trace_workload
-from penstock.traces.builder import TraceBuilder
-from penstock.traces.export import timeline
-from penstock.traces.perfetto import Timeline, write_timeline
-from penstock.traces.schema import TraceMeta
+from penstock.front.cli.main import main
+from penstock.program.running import trace_workload
+from penstock.scheme.operations import OpKind
+from penstock.scheme.traces.builder import TraceBuilder
+from penstock.scheme.traces.export import timeline
+from penstock.scheme.traces.perfetto import Timeline, write_timeline
+from penstock.scheme.traces.schema import TraceMeta
 from timeline_format import check_format, lanes_of
 from toy import toy
 

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from penstock.base.system import toml
+from penstock.base.system.files import FileError
 from penstock.errors import MachineError, ParamsError, UnknownName, UsageError
-from penstock.system import toml
-from penstock.system.files import FileError
 
 
 def _even(value: Any) -> Any:

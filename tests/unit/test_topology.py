@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from penstock.errors import UnknownName, UsageError
-from penstock.simulation.cluster.topology import Topology, TopologyError, build
+from penstock.lab.simulation.cluster.topology import Topology, TopologyError, build
 
 
 def longest(topology: Topology) -> int:

@@ -15,18 +15,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.cli.main import main
+from penstock.base.system.files import WouldOverwrite
 from penstock.errors import TraceError, UsageError
-from penstock.operations import OpKind
-from penstock.params.ckks import Scaling
-from penstock.params.rlwe import KeyForm
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.system.files import WouldOverwrite
-from penstock.traces.builder import TraceBuilder
-from penstock.traces.export import export
-from penstock.traces.inspect import differences, problems, summary
-from penstock.traces.io import _lines, read_trace, write_trace
-from penstock.traces.schema import Trace, TraceMeta
+from penstock.front.cli.main import main
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.scheme.operations import OpKind
+from penstock.scheme.params.ckks import Scaling
+from penstock.scheme.params.rlwe import KeyForm
+from penstock.scheme.traces.builder import TraceBuilder
+from penstock.scheme.traces.export import export
+from penstock.scheme.traces.inspect import differences, problems, summary
+from penstock.scheme.traces.io import _lines, read_trace, write_trace
+from penstock.scheme.traces.schema import Trace, TraceMeta
 from toy import toy, toy_bootstrap
 from trace_samples import signed, small_trace
 

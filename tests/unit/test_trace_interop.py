@@ -11,24 +11,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.cli.main import main
 from penstock.errors import TraceError, UsageError
-from penstock.measure.bench.results import load_results
-from penstock.operations import OpKind, rotation_key
-from penstock.params import catalogue
-from penstock.params.ckks import Scaling
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.running import trace_workload
-from penstock.traces import wire
-from penstock.traces.builder import TraceBuilder
-from penstock.traces.expand import expanded
-from penstock.traces.export import export
-from penstock.traces.fhe_benchmarking import format_size, parse_size, result_of, rows_of
-from penstock.traces.heracles import HeraclesTrace, Instruction, Operand, decode, encode, from_heracles, to_heracles
-from penstock.traces.inspect import differences, problems
-from penstock.traces.io import read_trace, write_trace
-from penstock.traces.jsonl import read_jsonl
-from penstock.traces.schema import Trace, TraceMeta
+from penstock.front.cli.main import main
+from penstock.lab.measure.bench.results import load_results
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.program.running import trace_workload
+from penstock.scheme.operations import OpKind, rotation_key
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import Scaling
+from penstock.scheme.traces import wire
+from penstock.scheme.traces.builder import TraceBuilder
+from penstock.scheme.traces.expand import expanded
+from penstock.scheme.traces.export import export
+from penstock.scheme.traces.fhe_benchmarking import format_size, parse_size, result_of, rows_of
+from penstock.scheme.traces.heracles import (
+    HeraclesTrace,
+    Instruction,
+    Operand,
+    decode,
+    encode,
+    from_heracles,
+    to_heracles,
+)
+from penstock.scheme.traces.inspect import differences, problems
+from penstock.scheme.traces.io import read_trace, write_trace
+from penstock.scheme.traces.jsonl import read_jsonl
+from penstock.scheme.traces.schema import Trace, TraceMeta
 from toy import toy, toy_bootstrap
 
 
@@ -99,8 +107,8 @@ def test_a_heracles_trace_of_a_program_is_that_program_again() -> None:
 def test_a_workload_keeps_its_price_through_heracles(tmp_path: Path) -> None:
     trace = trace_workload("inner-product", "sharp")
     again = from_heracles(to_heracles(trace)[0], trace.parameters())
-    from penstock.machines import load_machines
-    from penstock.simulation.price import price_trace
+    from penstock.scheme.machines import load_machines
+    from penstock.scheme.play.price import price_trace
 
     (machine,) = load_machines(["sharp"])
     before, after = price_trace(trace, machine), price_trace(again, machine)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.main import main
 from penstock.errors import TraceError, UnknownName
-from penstock.running.trace_pack import accelerator_sets, check_pack, write_pack
-from penstock.traces.io import read_trace
+from penstock.front.cli.main import main
+from penstock.program.running.trace_pack import accelerator_sets, check_pack, write_pack
+from penstock.scheme.traces.io import read_trace
 
 SETS, NAMES = ["sharp", "fheins-pir"], ["inner-product", "bootstrapping"]
 

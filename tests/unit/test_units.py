@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import UnitError
-from penstock.units import (
+from penstock.base.units import (
     BYTE_UNITS,
     HERTZ_UNITS,
     RATE_UNITS,
@@ -18,6 +17,7 @@ from penstock.units import (
     parse_rate,
     parse_seconds,
 )
+from penstock.errors import UnitError
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from penstock.fit.heldout import conformal, unknown_deviations
-from penstock.machines.calibration import operation_class
-from penstock.machines.report import FitReport
-from penstock.prediction.uncertainty import interval, log_sd
+from penstock.lab.fit.heldout import conformal, unknown_deviations
+from penstock.lab.prediction.uncertainty import interval, log_sd
+from penstock.scheme.machines.calibration import operation_class
+from penstock.scheme.machines.report import FitReport
 
 ELEMENT_WISE = ("add", "add_plain", "sub", "sub_scalar", "mult_scalar", "mult_plain", "mult_no_relin", "rescale")
 SWITCHING = ("decompose", "rotate_hoisted", "rotate", "relinearize", "square", "mult")

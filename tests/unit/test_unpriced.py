@@ -15,38 +15,38 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from examples import at_most
-from penstock.cli.main import main
 from penstock.errors import TraceError, UsageError
-from penstock.explorer.engine import Engine
-from penstock.explorer.library import Library
-from penstock.explorer.state import State
-from penstock.explorer.views import show
-from penstock.machines import load_machine, load_tier, load_tiers
-from penstock.machines.datapath import Datapath
-from penstock.machines.instorage_spec import load_instorage
-from penstock.machines.missing import missing
-from penstock.machines.networks import load_network
-from penstock.machines.written import write_machine
-from penstock.operations import TRAITS, OpKind
-from penstock.package.content import ConstantsInMemory
-from penstock.package.heracles import package_of_heracles
-from penstock.prediction.prediction import predict
-from penstock.program.symbolic import SymbolicEvaluator
-from penstock.rewriting.compare import Version, compare
-from penstock.simulation.crowd import Crowd
-from penstock.simulation.instorage.near_data import near_data
-from penstock.simulation.memory.locality import locality_table
-from penstock.simulation.play import answers, answers_among
-from penstock.simulation.price import price_trace
-from penstock.simulation.question import asked, clusters_of
-from penstock.simulation.servers.rows import application_of
-from penstock.traces.export import export, timeline
-from penstock.traces.fhe_benchmarking import result_of
-from penstock.traces.heracles import Instruction, Operand, decode, encode, from_heracles, to_heracles
-from penstock.traces.inspect import summary
-from penstock.traces.io import write_trace
-from penstock.traces.schema import ORIGIN_COMPOSITE, Trace, TraceMeta
-from penstock.unpriced import bounded
+from penstock.front.cli.main import main
+from penstock.front.explorer.engine import Engine
+from penstock.front.explorer.library import Library
+from penstock.front.explorer.state import State
+from penstock.front.explorer.views import show
+from penstock.lab.instorage.machine_spec import load_instorage
+from penstock.lab.instorage.near_data import near_data
+from penstock.lab.prediction.prediction import predict
+from penstock.lab.rewriting.compare import Version, compare
+from penstock.lab.simulation.crowd import Crowd
+from penstock.lab.simulation.memory.locality import locality_table
+from penstock.lab.simulation.play import answers, answers_among
+from penstock.lab.simulation.question import asked, clusters_of
+from penstock.lab.simulation.servers.rows import application_of
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.program.package.content import ConstantsInMemory
+from penstock.program.package.heracles import package_of_heracles
+from penstock.scheme.machines import load_machine, load_tier, load_tiers
+from penstock.scheme.machines.datapath import Datapath
+from penstock.scheme.machines.missing import missing
+from penstock.scheme.machines.networks import load_network
+from penstock.scheme.machines.written import write_machine
+from penstock.scheme.operations import TRAITS, OpKind
+from penstock.scheme.play.price import price_trace
+from penstock.scheme.traces.export import export, timeline
+from penstock.scheme.traces.fhe_benchmarking import result_of
+from penstock.scheme.traces.heracles import Instruction, Operand, decode, encode, from_heracles, to_heracles
+from penstock.scheme.traces.inspect import summary
+from penstock.scheme.traces.io import write_trace
+from penstock.scheme.traces.schema import ORIGIN_COMPOSITE, Trace, TraceMeta
+from penstock.scheme.unpriced import bounded
 from toy import toy
 
 PARAMS = toy(ring_dim=4096, slots=2048)

@@ -11,15 +11,15 @@ import pytest
 
 from imagined_cpu import COLUMNS, KINDS, params_of, ran, sweep, timed, true_seconds
 from penstock.errors import MachineError, UnknownName
-from penstock.fit.measurements import Measurement
-from penstock.operations import OpKind
-from penstock.params.ckks import Scaling
-from penstock.prediction.baselines import LIKE, Regression, fit_additive, fit_log_quadratic, fit_paper, stand_in
-from penstock.prediction.compared import models
-from penstock.prediction.models import CannotPredict, Estimate, log_interval, named, served
-from penstock.prediction.plots import draw
-from penstock.prediction.protocols import ALL, PROTOCOLS, Given
-from penstock.prediction.validation import Rescaled, Scored, Validation, statistics_of, validate
+from penstock.lab.fit.measurements import Measurement
+from penstock.lab.prediction.baselines import LIKE, Regression, fit_additive, fit_log_quadratic, fit_paper, stand_in
+from penstock.lab.prediction.compared import models
+from penstock.lab.prediction.models import CannotPredict, Estimate, log_interval, named, served
+from penstock.lab.prediction.plots import draw
+from penstock.lab.prediction.protocols import ALL, PROTOCOLS, Given
+from penstock.lab.prediction.validation import Rescaled, Scored, Validation, statistics_of, validate
+from penstock.scheme.operations import OpKind
+from penstock.scheme.params.ckks import Scaling
 from pictures import picture, texts, titles
 
 

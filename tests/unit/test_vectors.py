@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from penstock.base.system.files import FileError, WouldOverwrite
+from penstock.base.system.vectors import read_real, read_vectors, write_vectors
 from penstock.errors import UsageError
-from penstock.system.files import FileError, WouldOverwrite
-from penstock.system.vectors import read_real, read_vectors, write_vectors
 
 HUGE = b"\x93NUMPY\x01\x00v\x00{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999,), }" + b" " * 43
 """A file that says it has more numbers than it holds."""

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from bench_rows import folder_of, points_of, rows_of
-from penstock.cli.main import main
-from penstock.measure.bench.compare import compare
-from penstock.measure.bench.results import load_results, table_of
-from penstock.measure.bench.spec import BenchPoint
-from penstock.measure.bench.verdict import previous_run, verdict_of, verdict_of_run
+from penstock.front.cli.main import main
+from penstock.lab.measure.bench.compare import compare
+from penstock.lab.measure.bench.results import load_results, table_of
+from penstock.lab.measure.bench.spec import BenchPoint
+from penstock.lab.measure.bench.verdict import previous_run, verdict_of, verdict_of_run
 from penstock.studies.verdict import verdict_of as verdict_of_study
 
 SMALL = """

@@ -11,20 +11,20 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
+from penstock.base.system.workers import Workers
 from penstock.errors import ParamsError, UnknownName, UsageError
-from penstock.machines import load_machine
-from penstock.machines.written import write_machine
-from penstock.params import catalogue
-from penstock.params.rlwe import KeyForm
-from penstock.params.variation import varied
-from penstock.prediction import whatif
-from penstock.prediction.prediction import predict
-from penstock.prediction.whatif import Axes, Recorded, Workload, what_if
-from penstock.prediction.whatif_axes import read_axes
-from penstock.program.tally import tally_of
-from penstock.running import trace_workload
-from penstock.running.counting import count_workload
-from penstock.system.workers import Workers
+from penstock.lab.prediction import whatif
+from penstock.lab.prediction.prediction import predict
+from penstock.lab.prediction.whatif import Axes, Recorded, Workload, what_if
+from penstock.lab.prediction.whatif_axes import read_axes
+from penstock.program.evaluator.tally import tally_of
+from penstock.program.running import trace_workload
+from penstock.program.running.counting import count_workload
+from penstock.scheme.machines import load_machine
+from penstock.scheme.machines.written import write_machine
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.rlwe import KeyForm
+from penstock.scheme.params.variation import varied
 
 SHARP = load_machine("sharp")
 SET = catalogue.get("insecure-resnet20")
@@ -122,9 +122,9 @@ def test_processes_end_with_the_one_that_is_killed(tmp_path: Path) -> None:
     script = tmp_path / "study.py"
     script.write_text(
         "import multiprocessing, os, signal, sys\n"
-        "from penstock.prediction import whatif\n"
-        "from penstock.machines import load_machine\n"
-        "from penstock.params import catalogue\n"
+        "from penstock.lab.prediction import whatif\n"
+        "from penstock.scheme.machines import load_machine\n"
+        "from penstock.scheme.params import catalogue\n"
         "def on_row(done, total):\n"
         "    print(*(child.pid for child in multiprocessing.active_children()), flush=True)\n"
         "    os.kill(os.getpid(), int(sys.argv[1]))\n"

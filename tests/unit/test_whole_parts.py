@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from penstock.errors import BudgetTooSmall
-from penstock.native.arena import ArenaModel
-from penstock.native.compiled import Compiled, CompilingEngine, CompilingEvaluator
-from penstock.native.lanes import choose_lanes, play
-from penstock.native.room import Room, share
-from penstock.native.sharing import Wanted
-from penstock.params import catalogue
-from penstock.traces.schema import TraceMeta
+from penstock.runtime.native.arena import ArenaModel
+from penstock.runtime.native.compiled import Compiled, CompilingEngine, CompilingEvaluator
+from penstock.runtime.native.lanes import choose_lanes, play
+from penstock.runtime.native.room import Room, share
+from penstock.runtime.native.sharing import Wanted
+from penstock.scheme.params import catalogue
+from penstock.scheme.traces.schema import TraceMeta
 
 PARAMS = catalogue.get("insecure-ci")
 

@@ -11,16 +11,15 @@ import click
 import pytest
 
 import penstock as ps
-from penstock.advice.words import Setting
-from penstock.cli.completion import index
-from penstock.cli.main import cli
-from penstock.cli.main import main as run_command
 from penstock.errors import UnknownName, UsageError
-from penstock.explorer.asked import OF_VIEWS, Asked
-from penstock.explorer.library import Library
-from penstock.explorer.state import MORE, State
-from penstock.machines import load_machine
-from penstock.simulation.words import (
+from penstock.front.cli.completion import index
+from penstock.front.cli.main import cli
+from penstock.front.cli.main import main as run_command
+from penstock.front.explorer.asked import OF_VIEWS, Asked
+from penstock.front.explorer.library import Library
+from penstock.front.explorer.state import MORE, State
+from penstock.lab.advice.words import Setting
+from penstock.lab.simulation.words import (
     ARGUMENTS,
     FRONTS,
     GROUPS,
@@ -33,7 +32,8 @@ from penstock.simulation.words import (
     Takes,
     Word,
 )
-from penstock.sweeps.spec import parse_sweep
+from penstock.lab.sweeps.spec import parse_sweep
+from penstock.scheme.machines import load_machine
 
 PROGRAM = {"program", "params", "size", "seed"}
 SPELLINGS = (OPTIONS, ARGUMENTS, KEYS, SETTINGS)

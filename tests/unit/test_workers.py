@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from penstock.base.system import workers
+from penstock.base.system.workers import Lost, Workers
+from penstock.base.units import parse_bytes
 from penstock.errors import PenstockError, UnknownName
-from penstock.system import workers
-from penstock.system.workers import Lost, Workers
-from penstock.units import parse_bytes
 
 
 def test_results_errors_and_deaths_come_back_under_the_name_of_their_task():
@@ -81,7 +81,7 @@ import _multiprocessing, os, sys
 def refused(*_):
     raise OSError(28, os.strerror(28))
 _multiprocessing.SemLock = refused
-from penstock.cli import main
+from penstock.front.cli import main
 if __name__ == '__main__':
     sys.exit(main(sys.argv[1:]))
 """

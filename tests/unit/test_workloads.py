@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock import workloads
 from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
-from penstock.params import catalogue
-from penstock.program.clear import ClearEvaluator
-from penstock.running.clear import run_clear
-from penstock.running.reading import resolve
-from penstock.running.trace import trace_workload
-from penstock.traces.inspect import differences, summary
-from penstock.workloads.parts.images import mnist_three_eight, read_idx
-from penstock.workloads.parts.training_size import SIGMOID
+from penstock.program import workloads
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.running.clear import run_clear
+from penstock.program.running.reading import resolve
+from penstock.program.running.trace import trace_workload
+from penstock.program.workloads.parts.images import mnist_three_eight, read_idx
+from penstock.program.workloads.parts.training_size import SIGMOID
+from penstock.scheme.params import catalogue
+from penstock.scheme.traces.inspect import differences, summary
 from toy import toy
 
 

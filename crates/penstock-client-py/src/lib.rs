@@ -355,7 +355,7 @@ mod _client {
     #[pymodule_export]
     use super::{ClientError, Damaged, EvaluationKey, Other, Passphrase, PublicKey, Ring, SecretKey, expand, samples};
 
-    /// The version of the client, which `penstock.client` compares with its own.
+    /// The version of the client, which `penstock.runtime.client` compares with its own.
     #[pymodule_export]
     #[allow(non_upper_case_globals)]
     const __version__: &str = env!("CARGO_PKG_VERSION");

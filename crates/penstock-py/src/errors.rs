@@ -21,7 +21,7 @@ import_exception!(penstock.errors, ParamsError);
 import_exception!(penstock.errors, SimulationInputError);
 import_exception!(penstock.errors, StoreUnusable);
 import_exception!(penstock.errors, UsageError);
-import_exception!(penstock.package.content, PackageError);
+import_exception!(penstock.program.package.content, PackageError);
 
 /// Characters of a refused argument that a message repeats.
 const SHOWN: usize = 60;
@@ -108,7 +108,7 @@ impl Raised for ckks::Error {
 impl Raised for package::Error {
     fn raised(self) -> PyErr {
         match self {
-            // `penstock.system.files.os_errors` says its remedy.
+            // `penstock.base.system.files.os_errors` says its remedy.
             package::Error::Io { path, source, .. } if source.raw_os_error().is_some() => {
                 PyOSError::new_err((source.raw_os_error(), source.to_string(), path))
             }

@@ -2,7 +2,7 @@
 //! their documentation for Python are in `src/penstock/_engine.pyi`.
 //!
 //! Arrays are read in place and while other Python threads run, so nobody may write to them during
-//! a call (`penstock.simulation.memory.hierarchy` passes arrays that are marked read-only).
+//! a call (`penstock.scheme.play.hierarchy` passes arrays that are marked read-only).
 
 mod ckks;
 mod cluster;

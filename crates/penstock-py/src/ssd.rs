@@ -1,5 +1,5 @@
 //! Bindings of the simulated solid-state drive. The input is an object with the attributes that are
-//! named here (`penstock.simulation.drive.input.EngineInput`).
+//! named here (`penstock.lab.instorage.flash.input.EngineInput`).
 
 use penstock_sim::{self as sim, ssd};
 use pyo3::prelude::*;

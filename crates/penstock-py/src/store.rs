@@ -68,7 +68,7 @@ pub fn check_tenant(name: Arg<String>) -> PyResult<()> {
     tenant_in(name).map(|_| ())
 }
 
-/// A whole key: the fields of `penstock.keystore.StoredKey`.
+/// A whole key: the fields of `penstock.runtime.keystore.StoredKey`.
 #[derive(IntoPyObject)]
 struct StoredKey {
     name: Name,
@@ -193,7 +193,7 @@ impl KeyStore {
     /// Imports keys from bytes, or from a file, which is read row by row. Says of each key its name, bytes and whether it
     /// was there before.
     #[pyo3(signature = (tenant, source, num_q, key = None, params = None, only = None))]
-    #[allow(clippy::too_many_arguments)] // As `penstock.keystore.KeyStore` calls it.
+    #[allow(clippy::too_many_arguments)] // As `penstock.runtime.keystore.KeyStore` calls it.
     fn import_openfhe(
         &self,
         py: Python<'_>,

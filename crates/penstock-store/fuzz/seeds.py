@@ -49,7 +49,7 @@ def formed_headers(relin: Path) -> dict[str, bytes]:
 
 def segment_header(relin: Path) -> bytes:
     """The header of a segment as the store writes it."""
-    from penstock.keystore import KeyStore
+    from penstock.runtime.keystore import KeyStore
 
     with tempfile.TemporaryDirectory() as folder:
         store = KeyStore(Path(folder))

@@ -1,1 +1,1 @@
-"""The program protocol, the readings that need no library, circuits, placement and noise."""
+"""Programs: the evaluator that they are written for, its readings, packages, the workloads that ship, OpenFHE."""

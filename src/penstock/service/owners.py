@@ -14,26 +14,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from penstock.base.system.files import os_errors, write_atomic
+from penstock.base.system.temporary import temporary_folder
 from penstock.errors import PenstockError, UsageError
-from penstock.keystore import KeyStore, parameter_digest
-from penstock.native.client_process import ClientProcess
-from penstock.native.prepared import highest_limbs, key_uses
-from penstock.native.store import add_missing_keys, kept_folder
-from penstock.package.capture import CaptureEvaluator, Course, DigestSink, run_captured
-from penstock.package.content import Verb
-from penstock.package.file import write_package
-from penstock.package.replay import trace_package
-from penstock.params.ckks import CkksParameters
-from penstock.program.circuits.bootstrap import with_few_keys
-from penstock.program.evaluator import Values
-from penstock.running.clear import run_clear
-from penstock.running.packaging import package_workload
-from penstock.running.reading import resolve
+from penstock.program.evaluator.circuits.bootstrap import with_few_keys
+from penstock.program.evaluator.protocol import Values
+from penstock.program.package.capture import CaptureEvaluator, Course, DigestSink, run_captured
+from penstock.program.package.content import Verb
+from penstock.program.package.file import write_package
+from penstock.program.package.replay import trace_package
+from penstock.program.running.clear import run_clear
+from penstock.program.running.packaging import package_workload
+from penstock.program.running.reading import resolve
+from penstock.program.workloads import Check
+from penstock.runtime.keystore import KeyStore, parameter_digest
+from penstock.runtime.native.client_process import ClientProcess
+from penstock.runtime.native.prepared import highest_limbs, key_uses
+from penstock.runtime.native.store import add_missing_keys, kept_folder
+from penstock.scheme.params.ckks import CkksParameters
 from penstock.service.tenants import Job
 from penstock.service.work.messages import JobSpec
-from penstock.system.files import os_errors, write_atomic
-from penstock.system.temporary import temporary_folder
-from penstock.workloads import Check
 
 _SPARE = "or give the queue a smaller budget"
 """Where memory may come from, if a client's process finds none."""

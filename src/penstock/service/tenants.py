@@ -19,11 +19,11 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
+from penstock.base.system import toml
+from penstock.base.units import parse_bytes
 from penstock.errors import UnknownName, UsageError
-from penstock.keystore import check_tenant, local_folder
-from penstock.system import toml
-from penstock.units import parse_bytes
-from penstock.workloads import is_file
+from penstock.program.workloads import is_file
+from penstock.runtime.keystore import check_tenant, local_folder
 
 Scheduling = Literal["fifo", "locality"]
 """`fifo`: the queue's order. `locality`: the job of the smallest share of keys to read runs next."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from penstock.system import toml
+from penstock.base.system import toml
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

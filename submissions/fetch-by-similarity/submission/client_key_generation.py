@@ -3,7 +3,7 @@
 from secret_keys import made_owner
 from steps import places
 
-from penstock.keystore import KeyStore
+from penstock.runtime.keystore import KeyStore
 
 at = places()
 owner = made_owner(at.secret)

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from penstock.client.passphrase import passphrase_of
+from penstock.runtime.client.passphrase import passphrase_of
 from penstock.errors import PenstockError
-from penstock.similarity.owner import Owner
+from penstock.runtime.similarity.owner import Owner
 
 
 def made_owner(folder: Path, *args: Any, **options: Any) -> Owner:

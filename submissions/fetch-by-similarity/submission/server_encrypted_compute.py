@@ -8,10 +8,10 @@ from pathlib import Path
 from steps import MEMORY, Places, fresh, places, write_json
 
 from penstock.errors import PenstockError
-from penstock.measure.timings import benchmark_of
-from penstock.similarity.server import Answer, Server
-from penstock.similarity.where import where
-from penstock.units import format_bytes, parse_bytes
+from penstock.lab.measure.timings import benchmark_of
+from penstock.runtime.similarity.server import Answer, Server
+from penstock.runtime.similarity.where import where
+from penstock.base.units import format_bytes, parse_bytes
 
 
 def say(text: str) -> None:

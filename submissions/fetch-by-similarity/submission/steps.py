@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.database.similarity.scheme import PAYLOAD, SIZES, Instance
+from penstock.program.database.similarity.scheme import PAYLOAD, SIZES, Instance
 
 NAMES = tuple(SIZES)
 MEMORY = "SIMILARITY_MEMORY"

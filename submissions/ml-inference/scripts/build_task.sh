@@ -16,7 +16,7 @@ if [ ! -f "$model/mnist.npz" ]; then
     fi
     "$python" "$steps/train.py" "$raw" "$model/mnist.npz"
 fi
-"$python" -c 'import sys; from penstock.cli.main import main; sys.exit(main())' \
+"$python" -c 'import sys; from penstock.front.cli.main import main; sys.exit(main())' \
     package "$steps/network.py" -o "$model/mnist.pkg" --force > "$model/package.txt"
 for step in "$steps"/client_*.py "$steps"/server_*.py; do
     name=$(basename "$step" .py)

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from penstock.program.circuits.linear import bsgs_diagonals, linear_transform
-from penstock.program.circuits.sums import fold
-from penstock.program.evaluator import Evaluator
+from penstock.program.evaluator.circuits.linear import bsgs_diagonals, linear_transform
+from penstock.program.evaluator.circuits.sums import fold
+from penstock.program.evaluator.protocol import Evaluator
 
 PARAMS = "mnist.toml"
 TOLERANCE = 0.001

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from steps import PACKAGE, ciphertexts, emptied, places
 
 from penstock.errors import PenstockError
-from penstock.hall.computing import package_server
+from penstock.front.hall.computing import package_server
 
 TELL_S = 10.0
 """Between two words on how far it is."""

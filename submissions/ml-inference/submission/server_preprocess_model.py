@@ -2,7 +2,7 @@
 
 from steps import PACKAGE
 
-from penstock.package.file import open_package
+from penstock.program.package.file import open_package
 
 package = open_package(PACKAGE)
 print(f"         [server] {PACKAGE.name}: {len(package.instructions)} instructions, parameters {package.params.name}")

@@ -1,4 +1,4 @@
-"""The key owner's side of penstock. Use it through `penstock.client`, which checks parameters and folders."""
+"""The key owner's side of penstock. Use it through `penstock.runtime.client`, which checks parameters and folders."""
 
 from penstock_client._client import (
     ClientError,

@@ -1,6 +1,6 @@
 """The client in Rust (crates/penstock-client). The interpreter's lock is released in every call that computes.
 
-Raises: `ClientError` and its subclasses; `penstock.client` turns them into those of `penstock.errors`.
+Raises: `ClientError` and its subclasses; `penstock.runtime.client` turns them into those of `penstock.errors`.
 """
 
 from typing import final

@@ -8,6 +8,7 @@ from fastapi import Depends, FastAPI, Path, Query
 from fastapi.responses import Response
 from starlette.types import ASGIApp
 
+from penstock.base.version import __version__
 from penstock.service.http import seeing
 from penstock.service.http.app import PathName, RotationForm, TenantForm, TokenForm, WorkForm, bare, needs
 from penstock.service.http.limits import Gate
@@ -15,7 +16,6 @@ from penstock.service.http.problems import Problem
 from penstock.service.http.service import Service
 from penstock.service.http.tokens import ADMIN, Caller
 from penstock.service.work.record import MOST_JOBS
-from penstock.version import __version__
 
 Operates = Annotated[Caller, Depends(needs(ADMIN))]
 TokenName = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")]

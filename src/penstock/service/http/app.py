@@ -17,13 +17,13 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
+from penstock.base.version import __version__
 from penstock.errors import PenstockError
 from penstock.service.http import seeing
 from penstock.service.http.limits import Gate
 from penstock.service.http.problems import MEDIA_TYPE, Problem, problem_of
 from penstock.service.http.service import Service
 from penstock.service.http.tokens import Caller
-from penstock.version import __version__
 
 MOST_WAIT_S = 60.0
 _BEARER = HTTPBearer(auto_error=False, description="A token: pst_… An operator makes it.")

@@ -10,10 +10,10 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
+from penstock.base.system.toml import Strict, checked
+from penstock.base.system.web import is_loopback
+from penstock.base.units import parse_bytes, parse_rate, parse_seconds
 from penstock.errors import UsageError
-from penstock.system.toml import Strict, checked
-from penstock.system.web import is_loopback
-from penstock.units import parse_bytes, parse_rate, parse_seconds
 
 DATABASE_VARIABLE = "PENSTOCK_DATABASE"
 """Overrides `database`: its URL may hold a password."""

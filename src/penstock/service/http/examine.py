@@ -11,15 +11,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from penstock.base.system.workers import no_core_files
+from penstock.base.units import WORD_BYTES
 from penstock.errors import PenstockError
-from penstock.machines import load_machine
-from penstock.package.file import check_package
-from penstock.package.imaginary import complex_outputs
-from penstock.prediction.prediction import predict
-from penstock.program.tally import tally_of
+from penstock.lab.prediction.prediction import predict
+from penstock.program.evaluator.tally import tally_of
+from penstock.program.package.file import check_package
+from penstock.program.package.imaginary import complex_outputs
+from penstock.scheme.machines import load_machine
 from penstock.service.work.programs import plan_program
-from penstock.system.workers import no_core_files
-from penstock.units import WORD_BYTES
 
 PROCESS_BYTES = 150_000_000
 """A worker before it has a program."""

@@ -23,6 +23,7 @@ from typing import Any, TypeVar, cast
 
 from sqlalchemy.exc import IntegrityError
 
+from penstock.base.system.files import sync, sync_folder
 from penstock.errors import PenstockError, UsageError
 from penstock.service.http.config import Config
 from penstock.service.http.feed import Feed, Waiting
@@ -35,7 +36,6 @@ from penstock.service.http.tokens import Caller
 from penstock.service.http.uploads import Files
 from penstock.service.work.messages import EXPIRED, JobFigures, JobSpec, Refused
 from penstock.service.work.pool import WorkerPool
-from penstock.system.files import sync, sync_folder
 
 MOST_ATTEMPTS = 3
 """Attempts at a job before it fails."""

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import KeyDamaged, KeyRefused, PenstockError, StoreUnusable
-from penstock.keystore import KeyStore, StoredKey, is_segment, parameter_digest
-from penstock.params.ckks import CkksParameters
+from penstock.runtime.keystore import KeyStore, StoredKey, is_segment, parameter_digest
+from penstock.scheme.params.ckks import CkksParameters
 from penstock.service.http.problems import Problem, no_such, problem_of
 from penstock.service.http.state import Row, State
 

@@ -6,6 +6,7 @@ import errno
 from collections.abc import Mapping
 from typing import Any
 
+from penstock.base.system.files import FileError
 from penstock.errors import (
     BudgetTooSmall,
     KeyDamaged,
@@ -15,7 +16,6 @@ from penstock.errors import (
     StoreUnusable,
     UsageError,
 )
-from penstock.system.files import FileError
 
 MEDIA_TYPE = "application/problem+json"
 _TITLES = {

@@ -9,12 +9,12 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from penstock.base.system.workers import python_module
 from penstock.service.http.config import Config
 from penstock.service.http.problems import Problem, no_such
 from penstock.service.http.state import Row, State
 from penstock.service.http.tokens import Caller
 from penstock.service.http.uploads import Files
-from penstock.system.workers import python_module
 
 MOST_EXAMINATIONS = 4
 """Deployments that wait for the examination of their packages. Each takes a thread that other requests need."""

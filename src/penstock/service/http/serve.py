@@ -12,6 +12,7 @@ from typing import Any
 
 import uvicorn
 
+from penstock.base.system.connections import Notices, bound, settings
 from penstock.service.http.admin import administration
 from penstock.service.http.app import application
 from penstock.service.http.config import Config
@@ -19,7 +20,6 @@ from penstock.service.http.jobs import Jobs
 from penstock.service.http.logs import Log
 from penstock.service.http.service import Service, pool_of
 from penstock.service.work.pool import WorkerPool
-from penstock.system.connections import Notices, bound, settings
 
 DRAIN_S = 30.0
 """How long jobs that run may take after SIGTERM."""

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 
 from penstock.errors import PenstockError
-from penstock.keystore import KeyStore, check_tenant
+from penstock.runtime.keystore import KeyStore, check_tenant
 from penstock.service.http.config import Config
 from penstock.service.http.jobs import Jobs
 from penstock.service.http.keys import Keys

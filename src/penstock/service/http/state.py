@@ -20,10 +20,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
+from penstock.base.system.files import sync_folder
 from penstock.errors import PenstockError
 from penstock.service.http.problems import Problem, no_such
 from penstock.service.http.tokens import Caller, is_right, parse_token
-from penstock.system.files import sync_folder
 
 Row = dict[str, Any]
 OPEN_STATES = ("queued", "running")

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from penstock.scheme.traces.perfetto import DEFAULT_EVENTS, Lane, Timeline
 from penstock.service.work.record import JobRecord, ReadRecord, Record, Sample
-from penstock.traces.perfetto import DEFAULT_EVENTS, Lane, Timeline
 
 MOST_LANES = 64
 """Of things that overlap: further ones are left out, and counted."""

@@ -18,13 +18,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from penstock.base.system.files import sync, sync_folder
 from penstock.service.http.config import Config
 from penstock.service.http.keys import Keys
 from penstock.service.http.metrics import Metrics
 from penstock.service.http.problems import Problem, no_such
 from penstock.service.http.state import Row, State
 from penstock.service.http.tokens import Caller
-from penstock.system.files import sync, sync_folder
 
 KINDS = {"package": "deploy", "key": "keys", "input": "run", "ciphertext": "run"}
 """Kind -> the scope that may send it."""

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from penstock.base.system.files import os_errors
 from penstock.errors import UnknownName, UsageError
-from penstock.simulation.servers.stream import shares
-from penstock.system.files import os_errors
+from penstock.lab.simulation.servers.stream import shares
 
 MOST_ARRIVALS = 10_000_000
 

@@ -14,11 +14,11 @@ from queue import SimpleQueue
 from typing import Any
 from urllib.parse import quote
 
+from penstock.base.system.web import ServiceError, ServiceRefused, Web
 from penstock.errors import UsageError
 from penstock.service.load.arrivals import Arrival
 from penstock.service.load.report import JobRow
 from penstock.service.load.tenants import Tenant
-from penstock.system.web import ServiceError, ServiceRefused, Web
 
 _ENDED = ("done", "failed", "cancelled", "expired")
 _POLL_S = 20.0

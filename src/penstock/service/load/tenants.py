@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pydantic import Field
 
+from penstock.base.system.toml import Strict, checked
+from penstock.base.system.web import Token, read_token
 from penstock.errors import UsageError
-from penstock.system.toml import Strict, checked
-from penstock.system.web import Token, read_token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

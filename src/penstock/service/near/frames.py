@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+from penstock.base.system.outside import json_of
 from penstock.errors import PenstockError
-from penstock.system.outside import json_of
 
 MAGIC, VERSION = b"PSNK", 1
 PREFIX = struct.Struct("<4sHHIQ")

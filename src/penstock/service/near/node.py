@@ -21,10 +21,10 @@ import numpy as np
 
 from penstock import _engine
 from penstock.errors import PenstockError
-from penstock.keystore import BudgetTooSmall, KeyCache, KeyRefused, KeyStore, parameter_digest
-from penstock.native.engine import make_context
-from penstock.operations import CONJ_KEY, RELIN_KEY
-from penstock.params.ckks import CkksParameters
+from penstock.runtime.keystore import BudgetTooSmall, KeyCache, KeyRefused, KeyStore, parameter_digest
+from penstock.runtime.native.engine import make_context
+from penstock.scheme.operations import CONJ_KEY, RELIN_KEY
+from penstock.scheme.params.ckks import CkksParameters
 from penstock.service.near.frames import REQUEST_FIELDS, FrameRefused, Kind, decode_header
 from penstock.service.near.link import Link, LinkClosed, Words
 from penstock.service.near.listener import Listener

@@ -10,12 +10,12 @@ from typing import Any
 
 from penstock import _engine
 from penstock.errors import PenstockError, UsageError
-from penstock.keystore import parameter_digest
-from penstock.native.engine import EngineHere
-from penstock.native.keys import KeyTraffic
-from penstock.native.work import Work
-from penstock.params.ckks import CkksParameters
-from penstock.program.call import Call, Executed
+from penstock.program.evaluator.call import Call, Executed
+from penstock.runtime.keystore import parameter_digest
+from penstock.runtime.native.engine import EngineHere
+from penstock.runtime.native.keys import KeyTraffic
+from penstock.runtime.native.work import Work
+from penstock.scheme.params.ckks import CkksParameters
 from penstock.service.near.frames import ANSWER_FIELDS, CIPHERTEXT_FIELDS, Kind, decode_header
 from penstock.service.near.link import Link, LinkClosed, Words, connect
 from penstock.service.near.words import ciphertext_of, header_of, rows_of

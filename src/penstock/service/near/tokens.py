@@ -7,8 +7,8 @@ import hmac
 import os
 from pathlib import Path
 
+from penstock.base.system.files import os_errors
 from penstock.errors import UsageError
-from penstock.system.files import os_errors
 
 MIN_SECRET_BYTES = 16
 SECRET_VARIABLE = "PENSTOCK_NODE_SECRET"

@@ -17,17 +17,17 @@ from queue import SimpleQueue
 from typing import Any
 
 from penstock import _engine
+from penstock.base.system.files import FileError, os_errors, write_atomic
 from penstock.errors import BudgetTooSmall, KeyMissing, KeyRefused, PenstockError, StoreUnusable, UsageError
-from penstock.keystore import KeyCache, KeyName, KeyPlan, KeyStore, KeyUse
-from penstock.keystore.stated import check_tag, stated_pair
-from penstock.native.compute import WholeOptions, compute_compiled
-from penstock.native.engine import make_context
-from penstock.native.keys import SessionKeys
-from penstock.params.ckks import CkksParameters
+from penstock.runtime.keystore import KeyCache, KeyName, KeyPlan, KeyStore, KeyUse
+from penstock.runtime.keystore.stated import check_tag, stated_pair
+from penstock.runtime.native.compute import WholeOptions, compute_compiled
+from penstock.runtime.native.engine import make_context
+from penstock.runtime.native.keys import SessionKeys
+from penstock.scheme.params.ckks import CkksParameters
 from penstock.service.work.messages import COUNTERS, Channel, JobFigures, JobSpec, WorkerSettings, content_of
 from penstock.service.work.programs import Program, compile_planned, names_of, parameter_name, plan_program
 from penstock.service.work.record import SHORTEST_WAIT_S, JobTimes, merged
-from penstock.system.files import FileError, os_errors, write_atomic
 
 _MORE_INPUT = 65536
 """Bytes that an input may have above its words."""

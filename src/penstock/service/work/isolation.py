@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from penstock.system.workers import no_core_files
+from penstock.base.system.workers import no_core_files
 
 _PR_SET_NO_NEW_PRIVS = 38
 _MOST_FILES = 1024

@@ -20,7 +20,7 @@ COUNTERS = (
     "hits", "late_hits", "misses", "requested_bytes", "miss_bytes", "read_bytes", "expanded_bytes", "evictions",
     "evicted_bytes",
 )  # fmt: skip
-"""Of a worker's cache, since it began (`penstock.keystore.cache.CacheStats`)."""
+"""Of a worker's cache, since it began (`penstock.runtime.keystore.cache.CacheStats`)."""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 

@@ -17,13 +17,13 @@ from functools import partial
 from multiprocessing.connection import wait
 from typing import Any
 
+from penstock.base.system.workers import interrupts_held, python_module
 from penstock.errors import UsageError
 from penstock.service.work.admission import Limits
 from penstock.service.work.messages import COUNTERS, EXPIRED, Channel, JobFigures, JobSpec, WorkerSettings
 from penstock.service.work.order import Order, Rule
 from penstock.service.work.record import MOST_JOBS, JobRecord, JobTimes, ReadRecord, Record, Sample
 from penstock.service.work.waiting import Entry, Queue
-from penstock.system.workers import interrupts_held, python_module
 
 MOST_DEATHS = 3
 """Workers that one job may take with it."""

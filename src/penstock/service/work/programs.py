@@ -14,17 +14,17 @@ import numpy as np
 
 from penstock import _engine
 from penstock.errors import KeyMissing, KeyRefused, UsageError
-from penstock.keystore import KeyName, KeyStore, parameter_digest
-from penstock.native.compiled import Compiled, compile_program
-from penstock.native.lanes import Lanes, choose_lanes
-from penstock.native.plans import choose_plan, nominal_s
-from penstock.package.content import Package, Verb
-from penstock.package.derive import derive
-from penstock.package.file import open_package
-from penstock.package.replay import run_package, trace_package
-from penstock.params.ckks import CkksParameters
-from penstock.traces.schema import Trace, TraceMeta
-from penstock.work.shapes import Objects, server_rows, shape_work, shapes_of
+from penstock.program.package.content import Package, Verb
+from penstock.program.package.derive import derive
+from penstock.program.package.file import open_package
+from penstock.program.package.replay import run_package, trace_package
+from penstock.runtime.keystore import KeyName, KeyStore, parameter_digest
+from penstock.runtime.native.compiled import Compiled, compile_program
+from penstock.runtime.native.lanes import Lanes, choose_lanes
+from penstock.runtime.native.plans import choose_plan, nominal_s
+from penstock.scheme.params.ckks import CkksParameters
+from penstock.scheme.traces.schema import Trace, TraceMeta
+from penstock.scheme.work.shapes import Objects, server_rows, shape_work, shapes_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.native.play import ReadRates
+from penstock.runtime.native.play import ReadRates
+from penstock.scheme.play.accesses import Accesses
+from penstock.scheme.play.caches import Lru, Optimal
+from penstock.scheme.play.hierarchy import Mode, Pace, Prefetch, Rates, play_many, replay
 from penstock.service.work.messages import JobFigures, JobSpec
 from penstock.service.work.order import Order, Rule
 from penstock.service.work.waiting import Queue
-from penstock.simulation.accesses import Accesses
-from penstock.simulation.caches import Lru, Optimal
-from penstock.simulation.memory.hierarchy import Mode, Pace, Prefetch, Rates, play_many, replay
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

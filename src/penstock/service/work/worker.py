@@ -14,9 +14,9 @@ import sys
 from contextlib import suppress
 from functools import partial
 
+from penstock.base.system.workers import after_parent
 from penstock.service.work import isolation
 from penstock.service.work.messages import Channel, WorkerSettings
-from penstock.system.workers import after_parent
 
 
 def main() -> None:

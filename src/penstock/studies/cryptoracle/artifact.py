@@ -17,9 +17,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.prediction.importers import BadTiming, ImportLog
-from penstock.prediction.importers.cryptoracle.columns import BREAKDOWN, CALLS, COUNTERS, PREDICTIONS, kind_of
-from penstock.prediction.importers.rows import number, read_text, whole
+from penstock.lab.prediction.importers import BadTiming, ImportLog
+from penstock.lab.prediction.importers.cryptoracle.columns import BREAKDOWN, CALLS, COUNTERS, PREDICTIONS, kind_of
+from penstock.lab.prediction.importers.rows import number, read_text, whole
 
 PROGRAM_OF: Mapping[str, str] = {
     "matmul": "matrix-multiplication", "matrix_multiplication": "matrix-multiplication",

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import PenstockError
-from penstock.fit.measurements import Measurement, primitive_shape
-from penstock.measure.bench.catalogue import PRIMITIVES
-from penstock.prediction.importers import ImportLog, load
-from penstock.prediction.importers.cryptoracle.columns import CALLS
-from penstock.prediction.importers.cryptoracle.settings import HEXL, WITHOUT_HEXL, parameters
-from penstock.prediction.prediction import predict
+from penstock.lab.fit.measurements import Measurement, primitive_shape
+from penstock.lab.measure.bench.catalogue import PRIMITIVES
+from penstock.lab.prediction.importers import ImportLog, load
+from penstock.lab.prediction.importers.cryptoracle.columns import CALLS
+from penstock.lab.prediction.importers.cryptoracle.settings import HEXL, WITHOUT_HEXL, parameters
+from penstock.lab.prediction.prediction import predict
+from penstock.scheme.work.shapes import Shape
 from penstock.studies.cryptoracle.artifact import Estimate, EventCount, count_table
 from penstock.studies.cryptoracle.data import (
     VENDORS,
@@ -31,7 +32,6 @@ from penstock.studies.cryptoracle.data import (
 from penstock.studies.cryptoracle.predictions import UNITS, value_of
 from penstock.studies.cryptoracle.programs import PROGRAMS
 from penstock.studies.cryptoracle.tables import DEPTH, LOG_N, reasons, row, seconds
-from penstock.work.shapes import Shape
 
 GPU_SPEEDUP = 5.42
 """Figure 11's text: of the two algorithms in their own paper."""

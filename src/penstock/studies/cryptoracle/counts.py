@@ -14,13 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock import workloads
+from penstock.base.system import toml
 from penstock.errors import ParamsError
-from penstock.operations import OpKind
-from penstock.running.trace import trace_workload
+from penstock.program import workloads
+from penstock.program.running.trace import trace_workload
+from penstock.scheme.operations import OpKind
+from penstock.scheme.traces.schema import Trace
 from penstock.studies.cryptoracle.figures import FigurePoint, missing
-from penstock.system import toml
-from penstock.traces.schema import Trace
 
 STUDY = "cryptoracle"
 CALLS = "calls"

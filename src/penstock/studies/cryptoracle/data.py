@@ -15,21 +15,21 @@ from functools import lru_cache
 from pathlib import Path
 
 from penstock.errors import PenstockError, UsageError
-from penstock.fit.fit import fit_machine
-from penstock.fit.measurements import Measurement
-from penstock.machines.client import ENCODE, task_work
-from penstock.machines.schema import Machine
-from penstock.params.ckks import CkksParameters
-from penstock.prediction.baselines import FREE, LogQuadratic, fit_operations
-from penstock.prediction.composites import expanded
-from penstock.prediction.importers import ImportLog, load
-from penstock.prediction.importers.cryptoracle import OTHER_CPU, OURS
-from penstock.prediction.importers.cryptoracle.settings import BOOTSTRAP_DEPTH
-from penstock.prediction.prediction import predict
+from penstock.lab.fit.fit import fit_machine
+from penstock.lab.fit.measurements import Measurement
+from penstock.lab.prediction.baselines import FREE, LogQuadratic, fit_operations
+from penstock.lab.prediction.composites import expanded
+from penstock.lab.prediction.importers import ImportLog, load
+from penstock.lab.prediction.importers.cryptoracle import OTHER_CPU, OURS
+from penstock.lab.prediction.importers.cryptoracle.settings import BOOTSTRAP_DEPTH
+from penstock.lab.prediction.prediction import predict
+from penstock.program.workloads.parts.cryptoracle import ORDER
+from penstock.scheme.machines.client import ENCODE, task_work
+from penstock.scheme.machines.schema import Machine
+from penstock.scheme.params.ckks import CkksParameters
+from penstock.scheme.work.kernels import KernelWork
+from penstock.scheme.work.shapes import Shape, shape_work
 from penstock.studies.cryptoracle.work import published_counts, work_of
-from penstock.work.kernels import KernelWork
-from penstock.work.shapes import Shape, shape_work
-from penstock.workloads.parts.cryptoracle import ORDER
 
 VENDORS: Mapping[str, str] = {"amd": "AMD", "intel": "Intel"}
 """Name in row ids -> a part of the CPU's name."""

@@ -13,13 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from penstock.base.system.drawing import SYMBOLS, Axis, Figure, Panel, Series, bars, write_figures
+from penstock.base.system.palette import NAMES
 from penstock.studies.cryptoracle.data import PredictedApplication, Priced
 from penstock.studies.cryptoracle.errors import errors
 from penstock.studies.cryptoracle.figures import PRIMITIVES, FigurePoint
 from penstock.studies.cryptoracle.predictions import of_additive, of_ours, of_regression, pairs
 from penstock.studies.cryptoracle.tables import is_default
-from penstock.system.drawing import SYMBOLS, Axis, Figure, Panel, Series, bars, write_figures
-from penstock.system.palette import NAMES
 
 MODELS = {"additive": of_additive, "penstock": of_ours, "log-quadratic": of_regression}
 _SWEEP = re.compile(r"^(figure[578])\.(\w+)\.(.+)\.threads(\d+)\.runtime$")

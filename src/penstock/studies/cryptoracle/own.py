@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import CapabilityMissing, PenstockError, UsageError
-from penstock.fit.measurements import Measurement
-from penstock.prediction.compared import models
-from penstock.prediction.importers import load, newest_results
-from penstock.prediction.models import Fit, Model, predictable
+from penstock.lab.fit.measurements import Measurement
+from penstock.lab.prediction.compared import models
+from penstock.lab.prediction.importers import load, newest_results
+from penstock.lab.prediction.models import Fit, Model, predictable
 from penstock.studies.cryptoracle.counts import MEASURED
 from penstock.studies.cryptoracle.data import PredictedApplication, Priced
 from penstock.studies.cryptoracle.predictions import HERE, error_rows, point_rows

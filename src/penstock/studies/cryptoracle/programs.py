@@ -9,9 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from penstock.program.evaluator import Evaluator, Values
-from penstock.workloads.logistic_function import BOUND, logistic
-from penstock.workloads.parts.cryptoracle import ORDER, logistic_function, matrix_multiplication, sign_evaluation
+from penstock.program.evaluator.protocol import Evaluator, Values
+from penstock.program.workloads.logistic_function import BOUND, logistic
+from penstock.program.workloads.parts.cryptoracle import (
+    ORDER,
+    logistic_function,
+    matrix_multiplication,
+    sign_evaluation,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

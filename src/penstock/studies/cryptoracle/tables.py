@@ -13,8 +13,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters
+from penstock.base.system import toml
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import CkksParameters
 from penstock.studies.cryptoracle.data import (
     Costs,
     Dataset,
@@ -29,7 +30,6 @@ from penstock.studies.cryptoracle.data import (
     workload_sets,
 )
 from penstock.studies.cryptoracle.work import KNOWN
-from penstock.system import toml
 
 POLICY = "data"
 """Of the rows from the paper's own data."""

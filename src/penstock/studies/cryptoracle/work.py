@@ -14,22 +14,22 @@ from functools import lru_cache
 
 import numpy as np
 
-from penstock.operations import TRAITS, OpKind
-from penstock.params.ckks import CkksParameters
-from penstock.program.unfolded import SCOPE, UnfoldedEvaluator
-from penstock.studies.cryptoracle.counts import BESIDE, OPERATIONS, PROGRAM_OF, TABLE3
-from penstock.studies.cryptoracle.programs import PROGRAMS
-from penstock.traces.schema import TraceMeta
-from penstock.work.shapes import Objects, Shape, shapes_of
-from penstock.workloads import (
+from penstock.program.evaluator.unfolded import SCOPE, UnfoldedEvaluator
+from penstock.program.workloads import (
     cryptoracle_chi_square,
     cryptoracle_cifar10,
     cryptoracle_logistic_regression,
     cryptoracle_resnet20,
 )
-from penstock.workloads.parts import cryptoracle
-from penstock.workloads.parts.cryptoracle import ORDER
-from penstock.workloads.parts.low_memory_resnet import LowMemoryResnet
+from penstock.program.workloads.parts import cryptoracle
+from penstock.program.workloads.parts.cryptoracle import ORDER
+from penstock.program.workloads.parts.low_memory_resnet import LowMemoryResnet
+from penstock.scheme.operations import TRAITS, OpKind
+from penstock.scheme.params.ckks import CkksParameters
+from penstock.scheme.traces.schema import TraceMeta
+from penstock.scheme.work.shapes import Objects, Shape, shapes_of
+from penstock.studies.cryptoracle.counts import BESIDE, OPERATIONS, PROGRAM_OF, TABLE3
+from penstock.studies.cryptoracle.programs import PROGRAMS
 
 SERIES = "EvalChebyshevSeries"
 KNOWN: Mapping[str, str] = {name: program for name, program in PROGRAM_OF.items() if name not in PROGRAMS}

@@ -9,16 +9,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from penstock.errors import PenstockError
-from penstock.machines.drives import Drive, load_drive
-from penstock.machines.figure import Evidence, Figure
-from penstock.machines.instorage import Lane, UnitAccelerator, with_options
-from penstock.simulation.instorage.drive import DriveRates, drive_rates
-from penstock.simulation.instorage.queries import in_storage, on_host, speedup
-from penstock.simulation.instorage.query import Query
+from penstock.lab.instorage.drive import DriveRates, drive_rates
+from penstock.lab.instorage.machine import Lane, UnitAccelerator, with_options
+from penstock.lab.instorage.queries import in_storage, on_host, speedup
+from penstock.lab.instorage.query import Query
+from penstock.scheme.machines.drives import Drive, load_drive
+from penstock.scheme.machines.figure import Evidence, Figure
+from penstock.scheme.work.kernels import Hoisting
 from penstock.studies.fheins import data
 from penstock.studies.fheins.model import HEADLINE, Study
 from penstock.studies.fheins.rows import Row, row
-from penstock.work.kernels import Hoisting
 
 FACTORS = (0.5, 2.0)
 GROUP = "assumed"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from penstock.base.units import BYTE_UNITS
 from penstock.studies.io_study.data import Printed
-from penstock.units import BYTE_UNITS
 
 DRIVES = ("ssd-s", "ssd-l")
 PIR_PARAMS, SSC_PARAMS = "fheins-pir", "fheins-ssc"

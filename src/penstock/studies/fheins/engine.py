@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.machines.drives import Drive, load_drive
-from penstock.simulation.drive.spec import Arbitration, NandMapping
-from penstock.simulation.instorage.engine import played_in_storage, played_on_host
-from penstock.simulation.instorage.queries import speedup
+from penstock.lab.instorage.engine import played_in_storage, played_on_host
+from penstock.lab.instorage.flash.spec import Arbitration, NandMapping
+from penstock.lab.instorage.queries import speedup
+from penstock.scheme.machines.drives import Drive, load_drive
 from penstock.studies.fheins import data
 from penstock.studies.fheins.model import HEADLINE, Study
 from penstock.studies.fheins.rows import Row, row

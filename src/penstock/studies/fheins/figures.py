@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.simulation.instorage.front import Mask
-from penstock.simulation.instorage.space import Space
+from penstock.base.system.drawing import Axis, Figure, Panel, Rule, Series, bars, write_figure
+from penstock.base.system.palette import BLUE, GREEN, ORANGE, PINK, RED, SKY
+from penstock.lab.instorage.design_space import Own
+from penstock.lab.instorage.front import Mask
+from penstock.lab.instorage.space import Space
 from penstock.studies.fheins import data
-from penstock.studies.fheins.space import Own
 from penstock.studies.io_study.data import Printed
 from penstock.studies.io_study.figures import Rows, computed, draw_all
-from penstock.system.drawing import Axis, Figure, Panel, Rule, Series, bars, write_figure
-from penstock.system.palette import BLUE, GREEN, ORANGE, PINK, RED, SKY
 
 DRIVE_NAME = {"ssd-s": "SSD-S", "ssd-l": "SSD-L"}
 LINES = {"pir": (

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from penstock.machines import Machine, load_machine
-from penstock.machines.instorage import InStorage, UnitAccelerator
-from penstock.machines.instorage_spec import load_instorage
-from penstock.params import catalogue
-from penstock.simulation.instorage.drive import DriveRates, drive_rates
-from penstock.simulation.instorage.policies import HOST_POLICIES, Contention, Encoding, HostPolicy, Switches
-from penstock.simulation.instorage.queries import Answered, Inside, in_storage, on_host, speedup
-from penstock.simulation.instorage.query import Query, pir_query, ssc_query
+from penstock.lab.instorage.drive import DriveRates, drive_rates
+from penstock.lab.instorage.machine import InStorage, UnitAccelerator
+from penstock.lab.instorage.machine_spec import load_instorage
+from penstock.lab.instorage.policies import HOST_POLICIES, Contention, Encoding, HostPolicy, Switches
+from penstock.lab.instorage.queries import Answered, Inside, in_storage, on_host, speedup
+from penstock.lab.instorage.query import Query, pir_query, ssc_query
+from penstock.scheme.machines import Machine, load_machine
+from penstock.scheme.params import catalogue
 from penstock.studies.fheins import data
 
 

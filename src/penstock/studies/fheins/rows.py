@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from penstock.machines.instorage import Automorphism, Lane, with_options
-from penstock.simulation.instorage.drive import DriveRates
-from penstock.simulation.instorage.policies import BASE, HOST_POLICIES, Contention, Encoding, Switches
-from penstock.simulation.instorage.queries import Answered, Inside, in_storage, on_host, speedup, traffic_of
-from penstock.simulation.instorage.query import Query
+from penstock.lab.instorage.drive import DriveRates
+from penstock.lab.instorage.machine import Automorphism, Lane, with_options
+from penstock.lab.instorage.policies import BASE, HOST_POLICIES, Contention, Encoding, Switches
+from penstock.lab.instorage.queries import Answered, Inside, in_storage, on_host, speedup, traffic_of
+from penstock.lab.instorage.query import Query
+from penstock.scheme.work.kernels import Hoisting
 from penstock.studies.fheins import data
 from penstock.studies.fheins.model import FAIR, HEADLINE, POLICIES, Policy, Study
 from penstock.studies.io_study.data import Printed
 from penstock.studies.io_study.rows import CLOSE
-from penstock.work.kernels import Hoisting
 
 Row = dict[str, Any]
 

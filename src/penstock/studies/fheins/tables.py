@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.machines.instorage_power import COMPUTE_ROWS, Multiplicity, footprint
+from penstock.base.units import BYTE_UNITS
+from penstock.lab.instorage.machine_power import COMPUTE_ROWS, Multiplicity, footprint
 from penstock.studies.fheins import data
 from penstock.studies.fheins.model import Study
 from penstock.studies.fheins.rows import Row, row
-from penstock.units import BYTE_UNITS
 
 MULTIPLICITY = {
     Multiplicity.ENGINE: "a row is one engine of 128 lanes, as the text says; every accelerator has all rows",

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from penstock.errors import UsageError
-from penstock.machines.figure import Evidence
-from penstock.machines.instorage import Engines, UnitAccelerator
-from penstock.simulation.instorage.named import QUERIES, named_query
-from penstock.simulation.instorage.ordinary import Modes, Ordinary, in_storage_under, on_host_under
-from penstock.simulation.instorage.queries import in_storage, on_host, speedup
-from penstock.simulation.instorage.query import Query
+from penstock.lab.instorage.machine import Engines, UnitAccelerator
+from penstock.lab.instorage.named import QUERIES, named_query
+from penstock.lab.instorage.ordinary import Modes, Ordinary, in_storage_under, on_host_under
+from penstock.lab.instorage.queries import in_storage, on_host, speedup
+from penstock.lab.instorage.query import Query
+from penstock.scheme.machines.figure import Evidence
 from penstock.studies.fheins import data
 from penstock.studies.fheins.model import FAIR, HEADLINE, POLICIES, Policy, Study
 from penstock.studies.fheins.rows import Row, row

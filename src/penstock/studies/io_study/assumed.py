@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from penstock.machines import Machine, Tier, load_tier
-from penstock.machines.client_place import ClientPlace
-from penstock.machines.figure import Evidence, Figure
-from penstock.machines.gpu.model import Gpu
-from penstock.machines.networks import load_network
-from penstock.machines.prices import PriceList
+from penstock.scheme.machines import Machine, Tier, load_tier
+from penstock.scheme.machines.client_place import ClientPlace
+from penstock.scheme.machines.figure import Evidence, Figure
+from penstock.scheme.machines.gpu.model import Gpu
+from penstock.scheme.machines.networks import load_network
+from penstock.scheme.machines.prices import PriceList
 from penstock.studies.io_study import data
 from penstock.studies.io_study.model import Study, StudyProgram
 from penstock.studies.io_study.rows import row

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-from penstock.machines.networks import load_network
-from penstock.params import catalogue
+from penstock.scheme.machines.networks import load_network
+from penstock.scheme.params import catalogue
 from penstock.studies.io_study import data
 from penstock.studies.io_study.calibrated import ACCELERATORS, SHARP, mean_gpu_speedup
 from penstock.studies.io_study.model import (

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.machines.prices import PriceList
-from penstock.simulation.memory.hierarchy import Result
+from penstock.scheme.machines.prices import PriceList
+from penstock.scheme.play.hierarchy import Result
 from penstock.studies.io_study import data
 from penstock.studies.io_study.model import Study, StudyProgram
 from penstock.studies.io_study.rows import row

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from penstock.base.system.drawing import Axis, Figure, Panel, Rule, Series, bars, write_figures
+from penstock.base.system.palette import BLUE, GREEN, GREY, NAMES, ORANGE, RED, tier_colours
 from penstock.studies.io_study import data
 from penstock.studies.io_study.history import BARS
 from penstock.studies.io_study.workflow import STEPS
-from penstock.system.drawing import Axis, Figure, Panel, Rule, Series, bars, write_figures
-from penstock.system.palette import BLUE, GREEN, GREY, NAMES, ORANGE, RED, tier_colours
 
 TIER_COLOUR = {tier: NAMES[index] for tier, index in tier_colours(data.TIERS).items()}
 TIER_NAME = {"hbm": "HBM", "ddr5": "DDR5", "pcie5": "PCIe disk", "rdma": "RDMA disk"}

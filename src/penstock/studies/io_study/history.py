@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import ParamsError
-from penstock.machines import Machine, load_machine
-from penstock.machines.figure import Evidence
-from penstock.simulation.price import price_trace
+from penstock.scheme.machines import Machine, load_machine
+from penstock.scheme.machines.figure import Evidence
+from penstock.scheme.play.price import price_trace
 from penstock.studies.io_study import data
 from penstock.studies.io_study.reads import refresh_trace
 from penstock.studies.io_study.rows import row

@@ -228,7 +228,7 @@ def hit_ratio_rows(study: Study) -> Iterator[dict[str, Any]]:
 
 
 def _needed(application: str, tier: str) -> float:
-    from penstock.simulation.memory.serial_law import required_hit_ratio
+    from penstock.lab.simulation.memory.serial_law import required_hit_ratio
     from penstock.studies.io_study.calibrated import BANDWIDTH
 
     return required_hit_ratio(SHARP.demand[application], BANDWIDTH[tier], data.IDEAL_SHARE)

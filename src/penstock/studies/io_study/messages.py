@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from penstock.machines import load_tiers
-from penstock.machines.networks import load_network
-from penstock.operations import OpKind
-from penstock.simulation.cluster.cluster import play_clusters
-from penstock.simulation.cluster.collectives import AllGather, Broadcast, Collective
-from penstock.simulation.cluster.dealing import MOD_DOWNS
-from penstock.simulation.cluster.exchanges import Exchanges
-from penstock.simulation.cluster.partitions import Together, partition_named
-from penstock.simulation.cluster.shapes import dealt
-from penstock.simulation.cluster.spec import Cluster
-from penstock.simulation.memory.hierarchy import Pace
+from penstock.lab.simulation.cluster.cluster import play_clusters
+from penstock.lab.simulation.cluster.collectives import AllGather, Broadcast, Collective
+from penstock.lab.simulation.cluster.dealing import MOD_DOWNS
+from penstock.lab.simulation.cluster.exchanges import Exchanges
+from penstock.lab.simulation.cluster.partitions import Together, partition_named
+from penstock.lab.simulation.cluster.shapes import dealt
+from penstock.lab.simulation.cluster.spec import Cluster
+from penstock.scheme.machines import load_tiers
+from penstock.scheme.machines.networks import load_network
+from penstock.scheme.operations import OpKind
+from penstock.scheme.play.hierarchy import Pace
 from penstock.studies.io_study import data
 from penstock.studies.io_study.calibrated import SHARP
 from penstock.studies.io_study.model import ALL_HOSTS, PARTITION, StudyProgram

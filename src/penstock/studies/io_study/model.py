@@ -14,24 +14,24 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from penstock.machines import Machine, load_machines, load_tiers
-from penstock.machines.networks import load_network
-from penstock.params.ckks import CkksParameters
-from penstock.params.rlwe import KeyForm
-from penstock.running import trace_workload
-from penstock.simulation.caches import ForcedHitRatio
-from penstock.simulation.cluster.cluster import play_clusters
-from penstock.simulation.cluster.partitions import Part, Together, partition_named
-from penstock.simulation.cluster.program import ClusterProgram, prepare
-from penstock.simulation.cluster.shapes import compute_s, parts_of
-from penstock.simulation.cluster.spec import Cluster
-from penstock.simulation.memory.hierarchy import Pace, Result
-from penstock.simulation.memory.serial_law import required_hit_ratio
-from penstock.simulation.play import simulate
-from penstock.simulation.price import PricedTrace, price_trace
+from penstock.lab.simulation.cluster.cluster import play_clusters
+from penstock.lab.simulation.cluster.partitions import Part, Together, partition_named
+from penstock.lab.simulation.cluster.program import ClusterProgram, prepare
+from penstock.lab.simulation.cluster.shapes import compute_s, parts_of
+from penstock.lab.simulation.cluster.spec import Cluster
+from penstock.lab.simulation.memory.serial_law import required_hit_ratio
+from penstock.lab.simulation.play import simulate
+from penstock.program.running import trace_workload
+from penstock.scheme.machines import Machine, load_machines, load_tiers
+from penstock.scheme.machines.networks import load_network
+from penstock.scheme.params.ckks import CkksParameters
+from penstock.scheme.params.rlwe import KeyForm
+from penstock.scheme.play.caches import ForcedHitRatio
+from penstock.scheme.play.hierarchy import Pace, Result
+from penstock.scheme.play.price import PricedTrace, price_trace
+from penstock.scheme.traces.schema import Trace
 from penstock.studies.io_study import data
 from penstock.studies.io_study.calibrated import BANDWIDTH, printed_mean
-from penstock.traces.schema import Trace
 
 WORKLOADS: Mapping[str, tuple[str, str]] = {
     "resnet20": ("resnet20-multiplexed", "published"),

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from penstock.machines.figure import Evidence, Figure
-from penstock.machines.gpu.launches import FUSIONS
-from penstock.machines.gpu.model import Gpu
-from penstock.machines.schema import Machine
+from penstock.scheme.machines.figure import Evidence, Figure
+from penstock.scheme.machines.gpu.launches import FUSIONS
+from penstock.scheme.machines.gpu.model import Gpu
+from penstock.scheme.machines.schema import Machine
 from penstock.studies.io_study import data
 from penstock.studies.io_study.calibrated import GPU_COMPUTE_DIVISOR
 from penstock.studies.io_study.model import Study, StudyProgram

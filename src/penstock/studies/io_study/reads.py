@@ -6,17 +6,17 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from penstock.params.ckks import CkksParameters
-from penstock.running import trace_workload
-from penstock.simulation.accesses import Accesses
-from penstock.simulation.caches import Lru
-from penstock.simulation.cluster.partitions import Together, partition_named
-from penstock.simulation.memory.hierarchy import replay
-from penstock.simulation.price import price_trace
+from penstock.lab.simulation.cluster.partitions import Together, partition_named
+from penstock.program.running import trace_workload
+from penstock.scheme.params.ckks import CkksParameters
+from penstock.scheme.play.accesses import Accesses
+from penstock.scheme.play.caches import Lru
+from penstock.scheme.play.hierarchy import replay
+from penstock.scheme.play.price import price_trace
+from penstock.scheme.traces.schema import Trace, text_codes
+from penstock.scheme.work.shapes import Ints
 from penstock.studies.io_study import data
 from penstock.studies.io_study.model import FULL, PARAMS, PARTITION, StudyProgram
-from penstock.traces.schema import Trace, text_codes
-from penstock.work.shapes import Ints
 
 
 class Reads:

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from penstock.machines import load_tiers
-from penstock.machines.client_place import ClientPlace, load_client_place
-from penstock.machines.prices import PriceList, load_prices
-from penstock.simulation.memory.locality import RUNTIMES, locality_table
+from penstock.lab.simulation.memory.locality import RUNTIMES, locality_table
+from penstock.scheme.machines import load_tiers
+from penstock.scheme.machines.client_place import ClientPlace, load_client_place
+from penstock.scheme.machines.prices import PriceList, load_prices
 from penstock.studies.io_study import data
 from penstock.studies.io_study.assumed import assumed_rows
 from penstock.studies.io_study.clusters import breakdown_rows, cluster_rows, curve_rows

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from statistics import fmean
 from typing import Any
 
-from penstock.machines import load_tiers
-from penstock.simulation.memory.serial_law import required_hit_ratio
+from penstock.lab.simulation.memory.serial_law import required_hit_ratio
+from penstock.scheme.machines import load_tiers
 from penstock.studies.io_study import data
 from penstock.studies.io_study.calibrated import SHARP
 from penstock.studies.io_study.cluster_variants import cluster_sensitivity_rows
@@ -160,7 +160,7 @@ def _steepest_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
 
 def _mode_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
     """Slowdown over PCIe in each time mode: loads before compute, one operation ahead, or fully hidden."""
-    from penstock.simulation.play import simulate
+    from penstock.lab.simulation.play import simulate
 
     rows = simulate(program.priced, load_tiers([data.SHOWN_TIER]), modes=("serial", "overlap", "bound"))
     base = rows[0]["slowdown"]

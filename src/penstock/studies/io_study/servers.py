@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from penstock.machines import Tier, load_tier
-from penstock.machines.prices import PriceList
-from penstock.simulation.servers.fleet import Arrangement, Fleet, Loading
-from penstock.simulation.servers.play import Played, play
-from penstock.simulation.servers.rows import application_of, row_of
-from penstock.simulation.servers.stream import Stream, poisson
+from penstock.lab.simulation.servers.fleet import Arrangement, Fleet, Loading
+from penstock.lab.simulation.servers.play import Played, play
+from penstock.lab.simulation.servers.rows import application_of, row_of
+from penstock.lab.simulation.servers.stream import Stream, poisson
+from penstock.scheme.machines import Tier, load_tier
+from penstock.scheme.machines.prices import PriceList
 from penstock.studies.io_study.model import Study, StudyProgram
 from penstock.studies.io_study.rows import row
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from statistics import fmean
 from typing import Any
 
+from penstock.base.units import BYTE_UNITS
 from penstock.studies.io_study import data
 from penstock.studies.io_study.calibrated import SHARP
 from penstock.studies.io_study.model import FULL, Study, StudyProgram
 from penstock.studies.io_study.rows import row
-from penstock.units import BYTE_UNITS
 
 BITS = (
     "assumption 'limbs x word': SHARP's 35 limbs of 36 bits are 1260 bits of Q (1692 with the special limbs). The "

@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from penstock.machines.schema import Machine, Overlap
-from penstock.params import catalogue
-from penstock.params.ckks import CkksParameters
-from penstock.params.spec import CkksSpec
-from penstock.running import trace_workload
-from penstock.simulation.price import price_trace
+from penstock.program.running import trace_workload
+from penstock.scheme.machines.schema import Machine, Overlap
+from penstock.scheme.params import catalogue
+from penstock.scheme.params.ckks import CkksParameters
+from penstock.scheme.params.spec import CkksSpec
+from penstock.scheme.play.price import price_trace
+from penstock.scheme.traces.schema import Trace
 from penstock.studies.io_study.model import FULL, PARAMS, WORKLOADS, Study, StudyProgram
 from penstock.studies.io_study.reads import reads_of, refresh_trace
-from penstock.traces.schema import Trace
 
 UTILISATION_STEP = 0.1
 """Share by which the utilisation is moved either way."""

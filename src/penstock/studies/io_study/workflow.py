@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.machines import load_tier
-from penstock.machines.client_place import ClientPlace
+from penstock.scheme.machines import load_tier
+from penstock.scheme.machines.client_place import ClientPlace
 from penstock.studies.io_study import data
 from penstock.studies.io_study.model import FULL, Study, StudyProgram
 from penstock.studies.io_study.rows import row

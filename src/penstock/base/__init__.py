@@ -1,0 +1,1 @@
+"""The ground of all wings: errors, units, files and processes of the host, run folders."""

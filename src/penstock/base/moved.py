@@ -1,0 +1,93 @@
+"""Where modules of version 0.1 went: an import of an old path says the new one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import NoReturn
+
+_WINGS = {
+    "base": "runs system units version",
+    "scheme": "machines operations params traces unpriced work",
+    "program": "database openfhe package running workloads",
+    "runtime": "client keystore native scanning similarity",
+    "lab": "advice fit measure prediction reports rewriting simulation sweeps",
+    "front": "cli explorer hall",
+}
+"""Wing -> the rooms that went into it as they were."""
+_APART = {
+    "database.disk": "runtime.scanning.disk",
+    "database.store": "runtime.scanning.store",
+    "database.stream": "runtime.scanning.stream",
+    "machines.instorage": "lab.instorage.machine",
+    "machines.instorage_power": "lab.instorage.machine_power",
+    "machines.instorage_scaling": "lab.instorage.machine_scaling",
+    "machines.instorage_spec": "lab.instorage.machine_spec",
+    "native.bench": "lab.measure.key_bench",
+    "program": "program.evaluator",
+    "program.evaluator": "program.evaluator.protocol",
+    "running.analysis": "lab.analysis",
+    "simulation.accesses": "scheme.play.accesses",
+    "simulation.caches": "scheme.play.caches",
+    "simulation.drive": "lab.instorage.flash",
+    "simulation.engine": "scheme.play.engine",
+    "simulation.inside.kernels": "scheme.play.kernels",
+    "simulation.inside.schedule": "scheme.play.schedule",
+    "simulation.instorage": "lab.instorage",
+    "simulation.memory.hierarchy": "scheme.play.hierarchy",
+    "simulation.own": "scheme.play.own",
+    "simulation.price": "scheme.play.price",
+    "simulation.rows": "scheme.play.rows",
+    "studies.fheins.space": "lab.instorage.design_space",
+}
+"""Old path -> new path, below `penstock`, of what went elsewhere than its room."""
+_NEW: Mapping[str, str] = {room: f"{wing}.{room}" for wing, rooms in _WINGS.items() for room in rooms.split()} | _APART
+
+
+def new_path(name: str) -> str | None:
+    """The module that has what the module `name` of version 0.1 had.
+
+    >>> new_path("penstock.simulation.own"), new_path("penstock.client"), new_path("penstock.scheme.params")
+    ('penstock.scheme.play.own', 'penstock.runtime.client', None)
+    """
+    package, _, rest = name.partition(".")
+    if package != "penstock":
+        return None
+    parts = rest.split(".")
+    for length in range(len(parts), 0, -1):
+        if (place := _NEW.get(".".join(parts[:length]))) is not None:
+            return ".".join([package, place, *parts[length:]])
+    return None
+
+
+class Moved(MetaPathFinder):
+    """The last finder of modules: what nobody else finds may have gone elsewhere."""
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> ModuleSpec | None:
+        """An empty package for an old room, which says at use where its names went.
+
+        Raises: ModuleNotFoundError: `fullname` is an old module.
+        """
+        if new_path(fullname) is None:
+            return None
+        room = fullname.removeprefix("penstock.") + "."
+        if "." in room[:-1] and not any(old.startswith(room) for old in _APART):
+            raise _gone(fullname)
+        return ModuleSpec(fullname, _Gone(), is_package=True)
+
+
+class _Gone(Loader):
+    """Loads an old room as a package without names."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        def get(name: str) -> NoReturn:
+            raise AttributeError(name) if name.startswith("__") else _gone(f"{module.__name__}.{name}", module.__name__)
+
+        vars(module)["__getattr__"] = get
+
+
+def _gone(name: str, known_as: str = "") -> ModuleNotFoundError:
+    old = name if name.removeprefix("penstock.") in _NEW else known_as or name
+    return ModuleNotFoundError(f"No module named '{old}': it is '{new_path(old)}' since penstock 0.2", name=old)

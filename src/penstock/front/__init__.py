@@ -1,0 +1,1 @@
+"""Doors of the house: `import penstock`, the pages of the explorer, the command line."""

@@ -1,0 +1,69 @@
+"""The list of what would help most: its option, and its table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from rich.console import Console
+
+from penstock.base.units import format_named
+from penstock.errors import UsageError
+
+if TYPE_CHECKING:
+    from penstock.lab.advice.remedy import Advice
+
+MOST_ROWS = 8
+"""Remedies that a table lists; JSON has all."""
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def advice_option(command: F) -> F:
+    """The `--advice/--no-advice` option."""
+    return click.option(
+        "--advice/--no-advice",
+        default=None,
+        help="Rank what would help most, each change computed and with its command. Default: in tables only.",
+    )(command)
+
+
+def wants_advice(asked: bool | None, output_format: str) -> bool:
+    """Whether the answer lists remedies.
+
+    Raises: UsageError: a second list in CSV.
+    """
+    if asked and output_format == "csv":
+        raise UsageError("--advice adds a second list, and CSV holds one: take --format json")
+    return output_format == "table" if asked is None else asked
+
+
+def draw_advice(console: Console, advice: Advice) -> None:
+    """A line for each remedy, and its command below."""
+
+    def line(text: str) -> None:
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    line(f"\nwhat would help most, {advice.provenance}: {advice.about}, {advice.figure} {advice.now}")
+    shown = advice.remedies[:MOST_ROWS]
+    if not shown and advice.before is not None:
+        line("  no change that was tried gains 1 %")
+    for each in shown:
+        note = f" ({each.note})" if each.note else ""
+        after = format_named(each.figure, each.after)
+        after += f" {each.figure}" if each.figure != advice.figure else ""
+        line(f"  {each.gain:>7.3g}x  {after:<10} {_kind(each.kind)}: {each.says}{note}")
+        if each.command is not None:
+            line(f"            {each.command}")
+    if len(advice.remedies) > len(shown):
+        line(f"  and {len(advice.remedies) - len(shown)} more: --format json --advice")
+    if advice.without_gain:
+        line(f"  without gain: {', '.join(map(_kind, advice.without_gain))}")
+    for text in advice.not_tried:
+        line(f"  not tried: {text}")
+
+
+def _kind(name: str) -> str:
+    from penstock.lab.advice.remedy import KINDS
+
+    return KINDS[name]

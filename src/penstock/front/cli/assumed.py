@@ -1,0 +1,43 @@
+"""The unmeasured and unstated values behind a simulation, below its table and in its JSON rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+
+from penstock.scheme.machines import Machine, Network, Tier, assumptions
+from penstock.scheme.machines.missing import MISSING, of_link
+
+KINDS = ("calibrated", "assumed", MISSING)
+"""In the order of their lines; of each machine, tier and network."""
+
+
+def draw_assumed(
+    console: Console, machines: Sequence[Machine], tiers: Sequence[Tier], networks: Sequence[Network]
+) -> None:
+    """A line for each machine, tier and network that has such values, of each kind."""
+    stated = [(machine.name, assumptions(machine)) for machine in machines]
+    stated += [(tier.name, of_link("tier", tier)) for tier in tiers]
+    stated += [(network.name, of_link("network", network)) for network in networks]
+    for name, values in stated:
+        for kind in KINDS:
+            _line(console, f"{name}, {kind}", (f"{a['field']} {a['value']}" for a in values if a["kind"] == kind))
+
+
+def with_assumptions(rows: Iterable[Mapping[str, Any]], values: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
+    """Return the rows, each with the assumed values of its machine, tiers and network."""
+    return [{**row, "assumptions": [each for each in values if _is_of(row, each)]} for row in rows]
+
+
+def _is_of(row: Mapping[str, Any], value: Mapping[str, str]) -> bool:
+    if "tier" in value:  # a row of several levels has the names of all
+        return value["tier"] == row["tier"] or value["tier"] in row["tier"].split("+")
+    what = "network" if "network" in value else "machine"
+    return value[what] == row.get(what)
+
+
+def _line(console: Console, what: str, values: Iterable[str]) -> None:
+    if said := "; ".join(values):
+        console.print(f"{what}: {said}", highlight=False, markup=False)

@@ -1,0 +1,135 @@
+"""`penstock predict fit --measure`: its plan, its measurement and its check, for people and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from penstock.base.system.progress import Progress
+from penstock.base.units import format_seconds
+from penstock.errors import UsageError
+from penstock.front.cli.output import emit, progress_console, table_of
+from penstock.front.hall.fitting import step_row
+
+if TYPE_CHECKING:
+    from penstock.lab.prediction.experiments.loop import Asked, Report
+    from penstock.lab.prediction.experiments.outlook import Expected, Step
+    from penstock.lab.prediction.experiments.session import Session
+
+WORSE = 1.5
+"""Times the expected error from which the check earns a warning."""
+
+
+def check_options(measure: bool, results: Sequence[Path], only: str | None, **given: object) -> None:
+    """Raises: UsageError: options of a measurement without one, or of results with one."""
+    if measure:
+        if results or only is not None:
+            raise UsageError("--measure makes new results: leave RESULTS and --only out")
+        return
+    lone = [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
+    if lone:
+        raise UsageError(f"{', '.join(lone)}: options of a measurement; add --measure")
+
+
+def describe(session: Session, asked: Asked, output_format: str) -> None:
+    """Print the planned visits and the error to expect; measure nothing."""
+    outlook = session.outlook()
+    from penstock.lab.prediction.experiments.loop import CHECK_SHARE
+
+    steps = outlook.plan((1 - CHECK_SHARE) * asked.budget_s, asked.target)
+    rows = [step_row(step, outlook) for step in steps]
+
+    def draw(console: Console) -> None:
+        table = table_of("ring dim | >limbs | >dnum | >points | >threads | >time | >error after", header_style="bold")
+        for row in rows:
+            table.add_row(
+                str(row["ring_dim"]), str(row["num_q"]), str(row["dnum"]), str(row["points"]),
+                ",".join(map(str, row["threads"])), format_seconds(row["predicted_s"]), f"{row['expected_error']:.1%}",
+            )  # fmt: skip
+        console.print(table)
+        if steps:
+            console.print(_outlook_text(steps, steps[-1].expected), markup=False, highlight=False)
+
+    emit(rows, output_format, table=draw)
+
+
+def measure(session: Session, asked: Asked, quiet: bool) -> tuple[Path, Report]:
+    """Measure this machine into a run folder.
+
+    Raises: UsageError: the budget is too small.
+    """
+    from penstock.lab.prediction.experiments.loop import Told
+
+    path = session.folder()
+
+    def note(text: str) -> None:
+        if not quiet:
+            progress_console.print(text, markup=False, highlight=False)
+
+    note(f"run folder: {path}")
+    with Progress(quiet=quiet).stage("measuring", asked.budget_s) as stage:
+        told = Told(
+            planned=lambda steps, expected: note(_outlook_text(steps, steps[-1].expected if steps else expected)),
+            starts=lambda what, spent: stage.update(spent, name=what),
+            done=lambda spent, expected: stage.update(spent, name=f"error to expect {expected.mean:.1%}"),
+        )
+        try:
+            report = session.measure(path, asked, told)
+        except KeyboardInterrupt:
+            note(f"interrupted; {path} keeps every finished round, and the same command goes on")
+            raise
+    why = "the target is reached" if report.reached else "nothing is left" if report.exhausted else "the time is up"
+    note(
+        f"{report.points} primitives in {report.visits} visits, {format_seconds(round(report.spent_s))}: {why}; "
+        f"expected error of programs {_errors_text(report.expected)}"
+    )
+    return path, report
+
+
+def draw_check(console: Console, experiment: dict[str, Any]) -> None:
+    """The programs that nothing was fitted to."""
+    table = table_of(
+        "program | params | >threads | >measured | >predicted | >error | in 90 %",
+        no_wrap=True,
+        title="programs that nothing was fitted to: predicted / measured - 1",
+        title_justify="left",
+        header_style="bold",
+    )
+    for row in experiment["check"]:
+        table.add_row(
+            f"{row['program']} {row['size']}", row["params"], str(row["threads"]), format_seconds(row["measured_s"]),
+            format_seconds(row["predicted_s"]), f"{row['error']:+.1%}",
+            {True: "yes", False: "NO", None: "-"}[row["in_interval"]],
+        )  # fmt: skip
+    console.print()
+    console.print(table)
+    expected, found = experiment["expected_error"], experiment["check_error"]
+    if found is None:
+        console.print("note: the time did not suffice to check the fit with a program; give a larger --budget")
+        return
+    console.print(f"mean |error|: {found:.1%}, expected {expected:.1%}", highlight=False)
+    if found > WORSE * expected:
+        console.print(
+            "note: the check is worse than expected: other processes may have disturbed it; measure again, or longer "
+            "(--budget 20min)",
+            highlight=False,
+        )
+
+
+def _outlook_text(steps: Sequence[Step], expected: Expected) -> str:
+    seconds = sum(step.choice.seconds for step in steps)
+    points = sum(len(step.choice.at) for step in steps)
+    return (
+        f"planned: {points} points in {len(steps)} visits, about {format_seconds(round(seconds))}; expected error of "
+        f"programs then {_errors_text(expected)}"
+    )
+
+
+def _errors_text(expected: Expected) -> str:
+    parts = ", ".join(
+        f"{count} thread{'s' if count > 1 else ''} {error:.1%}" for count, error in expected.by_threads.items()
+    )
+    return f"{expected.mean:.1%} ({parts})"

@@ -1,0 +1,114 @@
+"""Options that several verbs share."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from penstock.errors import UsageError
+
+if TYPE_CHECKING:
+    from penstock.scheme.machines import Machine
+
+PATH = click.Path(path_type=Path)
+FILE = click.Path(path_type=Path, dir_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False)
+THREADS = click.IntRange(min=1, max=4096)
+"""Threads of one process: more than any machine has cores, and few enough for every library."""
+
+params_option = click.option(
+    "--params", help="Parameter set: a name of 'penstock params list' or a .toml file. Default: the size's own."
+)
+params_on_machine_option = click.option(
+    "--params", help="Parameter set: a name of 'penstock params list' or a .toml file. Default: the machine's own."
+)
+"""Of a verb with machines: the set that they were built for, where the program runs on it; else the size's own."""
+size_option = click.option(
+    "--size", help="Named size of the workload. Default: the one that the parameters imply ('penstock workloads')."
+)
+data_option = click.option("--data", type=PATH, help="Your data: a folder (MNIST, CIFAR-10) or a file (genotypes).")
+seed_option = click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of the data.")
+key_form_option = click.option(
+    "--key-form",
+    metavar="FORM",
+    help="Form of stored and moved keys: full, seeded, truncated, seeded+truncated. Default: the parameter set's.",
+)
+threads_option = click.option(
+    "--threads", type=THREADS, help="Threads inside one operation. Default: all cores of this process."
+)
+quiet_option = click.option("--quiet", "-q", is_flag=True, help="No progress and no notes on stderr.")
+
+
+def all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Add several options to a command, in this order."""
+
+    def decorate(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+program_options = all_of(params_option, size_option, data_option)
+"""A program's set, size and data."""
+
+
+measured_machine_option = click.option(
+    "--machine", help="A machine's name or .toml file; 'penstock predict fit' writes one."
+)
+
+
+def machine_named(text: str | None) -> Machine:
+    """The machine of `measured_machine_option`. Raises: UsageError: none is named; as `load_machine`."""
+    from penstock.scheme.machines import load_machine, machine_names
+
+    if text is None:
+        raise UsageError(f"name a machine: --machine {'|'.join(machine_names())}, or a .toml file of your own")
+    return load_machine(text)
+
+
+def together(
+    name: str, *options: Callable[[Any], Any], make: Callable[[Mapping[str, Any]], Any] = dict
+) -> Callable[[Any], Any]:
+    """Give a command the values of several options as one argument: a dictionary, or what `make` makes of it."""
+
+    def decorate(command: Any) -> Any:
+        own = {parameter.name for parameter in getattr(command, "__click_params__", ())}
+
+        @functools.wraps(command)
+        def with_options(*arguments: Any, **values: Any) -> Any:
+            values[name] = make({each: values.pop(each) for each in names})
+            return command(*arguments, **values)
+
+        found = all_of(*options)(with_options)
+        names = [parameter.name for parameter in found.__click_params__ if parameter.name not in own]
+        return found
+
+    return decorate
+
+
+def counts_of(text: str | None, option: str, example: str) -> tuple[int, ...] | None:
+    """Whole numbers from 1 on, with commas between.
+
+    Raises: UsageError: the text is something else.
+    """
+    if text is None:
+        return None
+    try:
+        counts = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"{option} {text!r}: write whole numbers, {example}") from None
+    if any(count < 1 for count in counts):
+        raise UsageError(f"{option} {text!r}: ask for at least 1")
+    return counts
+
+
+def is_given(name: str) -> bool:
+    """Whether the option of this parameter stands on the command line."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE

@@ -1,0 +1,87 @@
+"""`--timeline` of `penstock simulate`: plays the one point asked for once more, and writes when what happens."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from penstock.base.system.files import check_target
+from penstock.errors import UsageError
+from penstock.front.cli.options import PATH
+from penstock.front.cli.output import say
+from penstock.scheme.traces.perfetto import DEFAULT_EVENTS, check_timeline_path, write_timeline
+
+if TYPE_CHECKING:
+    from penstock.lab.simulation.play import Ready
+    from penstock.lab.simulation.question import Point
+    from penstock.scheme.machines import Machine
+    from penstock.scheme.params.rlwe import KeyForm
+    from penstock.scheme.traces.schema import Trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A timeline that the command line asks for."""
+
+    path: Path
+    max_events: int
+    force: bool
+
+    def check(self, axes: Mapping[str, Sequence[Any]], *, alone: bool) -> None:
+        """Raises UsageError where the options name more than one point, or another program; WouldOverwrite."""
+        check_timeline_path(self.path)
+        if not alone:
+            raise UsageError(
+                "--timeline draws one program at one point: leave --with, --write-back and --compare-policies out"
+            )
+        check_target(self.path, force=self.force)
+        for name, values in axes.items():
+            if len(values) > 1:
+                raise UsageError(
+                    f"--timeline draws one point, and --{name.replace('_', '-')} names {len(values)}: name one"
+                )
+
+
+def timeline_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds `--timeline` and `--timeline-events`; the command gets one argument `timeline`, a `Wanted` or `None`."""
+
+    @click.option(
+        "--timeline",
+        "timeline_path",
+        type=PATH,
+        metavar="FILE",
+        help="Write when each unit and channel is busy, for ui.perfetto.dev (.json, .json.gz).",
+    )
+    @click.option(
+        "--timeline-events",
+        type=click.IntRange(min=1),
+        default=DEFAULT_EVENTS,
+        help="Events of --timeline at most; whole operations, from the start.",
+    )
+    @functools.wraps(command)
+    def wrapped(*arguments: Any, timeline_path: Path | None, timeline_events: int, force: bool, **rest: Any) -> Any:
+        wanted = None
+        if timeline_path is not None:
+            wanted = Wanted(path=timeline_path, max_events=timeline_events, force=force)
+        return command(*arguments, timeline=wanted, force=force, **rest)
+
+    return wrapped
+
+
+def draw_point(
+    wanted: Wanted, trace: Trace, ready: Ready, point: Point, machine: Machine, key_form: KeyForm | None = None
+) -> None:
+    """Write the timeline of one point. Raises: as `point_timeline`."""
+    from penstock.lab.simulation.point_timeline import point_timeline
+
+    drawn = point_timeline(trace, ready, point, machine, key_form=key_form, max_events=wanted.max_events)
+    write_timeline(wanted.path, drawn, force=wanted.force)
+    other = drawn["otherData"]
+    left = other["operations_left_out"]
+    note = f"; {left} later ones left out (--timeline-events)" if left else ""
+    say(f"timeline of {other['operations']} operations{note} written to {wanted.path}: open it at ui.perfetto.dev")

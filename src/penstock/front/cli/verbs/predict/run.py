@@ -1,0 +1,215 @@
+"""`penstock predict run`: time, energy, memory and keys of a program before it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from penstock.base.system.host import available_cores
+from penstock.base.system.progress import Progress
+from penstock.base.units import format_bytes, format_seconds
+from penstock.errors import UsageError
+from penstock.front.cli.advice import advice_option, draw_advice, wants_advice
+from penstock.front.cli.assumed import KINDS
+from penstock.front.cli.options import (
+    PATH,
+    THREADS,
+    key_form_option,
+    machine_named,
+    measured_machine_option,
+    params_on_machine_option,
+    size_option,
+)
+from penstock.front.cli.output import Own, draw_rows, emit, output_options, say, say_choice, table_of, with_range
+from penstock.front.cli.terminal import WIDTH
+from penstock.lab.simulation.words import OPTIONS
+from penstock.scheme.machines import Machine
+from penstock.scheme.params.rlwe import KeyForm, form_of
+from penstock.scheme.unpriced import UNKNOWN, shown_total
+
+
+@click.command("run")
+@click.argument("target", metavar="[WORKLOAD|TRACE]", required=False)
+@measured_machine_option
+@params_on_machine_option
+@size_option
+@click.option("--threads", type=THREADS, help="Threads inside one operation. Default: the machine's own.")
+@key_form_option
+@click.option(
+    "--op-counts",
+    type=PATH,
+    help="Counts instead of a program, with --params: a CSV, JSON or YAML file of operation,count[,limbs].",
+)
+@click.option(
+    "--what-if",
+    "what_if",
+    multiple=True,
+    metavar="AXIS=VALUES|FILE.toml",
+    help="One row for each combination: ring-dim, depth, dnum, security, key-form, machine, threads; may be repeated.",
+)
+@click.option(
+    "--contributions",
+    type=click.IntRange(min=0),
+    default=10,
+    help="Number of the largest contributions to list, by operation and limbs.",
+)
+@advice_option
+@output_options
+def command(
+    target: str | None,
+    machine: str | None,
+    op_counts: Path | None,
+    what_if: tuple[str, ...],
+    contributions: int,
+    advice: bool | None,
+    quiet: bool,
+    output_format: str,
+    **asked: Any,
+) -> None:
+    """Predict time and energy of a program, with 90 % intervals, its peak memory, with the range of runs that it was
+    calibrated to, and its key bytes. Nothing is executed.
+
+    A machine that is fitted to encode, encrypt and decrypt runs the whole program; any other runs the server's part. An
+    unknown value is null, and a warning gives the reason. Last comes what would help most, each change predicted.
+
+    \b
+    Examples:
+      penstock predict run resnet20 --size full --machine mine.toml --threads 2
+      penstock predict run logistic-regression --params sharp --machine sharp --format json
+      penstock predict run score.py --params sharp --machine sharp
+      penstock predict run resnet20 --machine mine.toml --what-if ring-dim=2^15,2^16 --what-if depth=26..32 --format csv
+      penstock predict run --op-counts counts.csv --params openfhe-demo --machine mine.toml
+    """
+    chosen, form = machine_named(machine), form_of(asked["key_form"])
+    if (target is None) == (op_counts is None):
+        raise UsageError("give a workload or a trace, or --op-counts FILE: one of the two says what runs")
+    if what_if and advice:
+        raise UsageError("--what-if lists changes of your own: leave --advice out, or --what-if")
+    remedies = None
+    if target is None:
+        if what_if or asked["size"] is not None or advice:
+            raise UsageError(
+                "--op-counts has no program to vary: leave --what-if, --size and --advice out, or name a workload"
+            )
+        assert op_counts is not None
+        row = _counted(op_counts, asked["params"], chosen, asked["threads"], form, contributions)
+    elif what_if:
+        rows = _varied(target, what_if, chosen, quiet, **asked)
+        emit(rows, output_format, table=lambda console: _draw_rows(console, rows))
+        if impossible := sum(row["reason"] is not None for row in rows):
+            say(f"{impossible} of {len(rows)} combinations are impossible; 'why not' says why", quiet=quiet)
+        return
+    else:
+        from penstock.front.hall.predicting import predict, prediction_row
+
+        advised = wants_advice(advice, output_format)
+        result = predict(target, str(machine), **asked, spelled=OPTIONS)
+        say_choice(result.note, quiet=quiet)
+        remedies = result.advice().advice if advised else None
+        row = prediction_row(result.prediction, result.params, chosen, contributions, result.program)
+
+    def drawn(console: Console) -> None:
+        _draw_one(console, row, chosen)
+        if remedies is not None:
+            draw_advice(console, remedies)
+
+    emit(row if remedies is None else {**row, "advice": remedies.to_dict()}, output_format, table=drawn)
+
+
+def _counted(
+    path: Path, params: str | None, machine: Machine, threads: int | None, form: KeyForm | None, shown: int
+) -> dict[str, Any]:
+    """The prediction of counts of operations."""
+    from penstock.front.hall.predicting import prediction_row
+    from penstock.lab.prediction.operation_counts import predict_counts, read_operation_counts
+    from penstock.scheme.params import catalogue
+
+    if params is None:
+        raise UsageError("--op-counts: counts of operations say nothing without a parameter set: add --params")
+    checked = catalogue.get(params)
+    counted = predict_counts(read_operation_counts(path), checked, machine, threads=threads, key_form=form)
+    return prediction_row(counted, checked, machine, shown, (path.name, None))
+
+
+def _varied(target: str, texts: Sequence[str], machine: Machine, quiet: bool, **options: Any) -> list[dict[str, Any]]:
+    """A row for each combination of the values to try."""
+    from penstock.front.hall.predicting import what_if
+    from penstock.front.hall.programs import at_home
+    from penstock.lab.prediction.whatif_axes import read_axes
+
+    axes = read_axes(texts)
+    for name in ("threads", "key_form"):
+        if options[name] is not None and name in axes:
+            option = name.replace("_", "-")
+            raise UsageError(f"--{option} and --what-if {option}= both list values to try: leave one of them out")
+    options["params"], note = at_home(target, options["params"], options["size"], [machine])
+    say_choice(note, quiet=quiet)
+    words: dict[str, Any] = {"machine": machine, **options, **axes, "workers": available_cores(), "spelled": OPTIONS}
+    with Progress(quiet=quiet).stage("what if") as stage:
+        varied = what_if(target, **words, on_row=lambda done, total: stage.update(done, total=total))
+    return varied.to_dicts()
+
+
+def _draw_one(console: Console, row: dict[str, Any], machine: Machine) -> None:
+    fitted = "" if row["reading"] is None else f" (fitted to the {row['reading']} reading)"
+    where = f"{row['workload']} at {row['params']} on {row['machine']}{fitted}"
+    threads = "" if row["threads"] is None else f", {row['threads']} thread{'s' if row['threads'] > 1 else ''}"
+    console.print(f"{where}{threads}: predicted, 90 % intervals", highlight=False)
+    table = table_of(" | ", show_header=False)
+    total = partial(shown_total, row)
+    parts_of_time = (
+        ("server", "server_s"), ("encryption and decryption", "client_s"), ("encoding", "encode_s"),
+        ("recording", "recording_s"),
+    )  # fmt: skip
+    for label, text in (
+        ("time", total("predicted_s", lambda s: with_range(s, row["low_s"], row["high_s"], format_seconds))),
+        (
+            "",
+            ", ".join(f"{what} {total(name, format_seconds)}" for what, name in parts_of_time)
+            if any(row[name] for name in ("client_s", "encode_s", "recording_s"))
+            else "server only",
+        ),
+        (
+            "energy",
+            total("predicted_j", lambda j: with_range(j, row["low_j"], row["high_j"], "{:.4g} J".format), UNKNOWN)
+            + ("" if row["energy_kind"] in (None, "measured") else f" ({row['energy_kind']})"),
+        ),
+        *([("idle energy", f"{row['idle_j']:.4g} J in that time without work")] if row["idle_j"] is not None else []),
+        (
+            "peak memory",
+            total("peak_bytes", lambda n: with_range(n, row["low_peak_bytes"], row["high_peak_bytes"], format_bytes)),
+        ),
+        ("keys", ", ".join(dict.fromkeys([total("num_keys", str), total("key_bytes", format_bytes)]))),
+        (
+            "operations",
+            f"{total('num_operations', '{:,}'.format)}; they read {total('key_bytes_touched', format_bytes)} of keys"
+            if UNKNOWN not in (total("num_operations", str), total("key_bytes_touched", str))
+            else UNKNOWN,
+        ),
+    ):
+        table.add_row(label, text)
+    console.print(table)
+    if row["contributions"]:
+        columns = "operation=kind | >limbs | >count=count:{:,} | >time=seconds:seconds | >share=share:{:.1%} "
+        draw_rows(console, row["contributions"], columns + "| >calibrated=factor:x {:.3f}")
+    for warning in row["warnings"]:
+        console.print(f"warning: {warning}", highlight=False, soft_wrap=True, markup=False)
+    for kind in KINDS:
+        stated = [f"{each['field']} {each['value']}" for each in row["assumptions"] if each["kind"] == kind]
+        if stated:
+            console.print(f"{machine.name}, {kind}: {'; '.join(stated)}", highlight=False, soft_wrap=True, markup=False)
+
+
+def _draw_rows(console: Console, rows: Sequence[dict[str, Any]]) -> None:
+    columns = ">ring dim=ring_dim | >depth | >dnum | >security=security_bits | >keys=key_form | >machine | >threads "
+    columns += (
+        "| >time=predicted_s | >from=low_s | >to=high_s | >energy=predicted_j:{:.4g} J | >peak memory=peak_bytes "
+    )
+    columns += "| >key bytes=key_bytes | >bootstraps | why not"
+    why: Own = {"why not": lambda row: (row["reason"] or "")[:WIDTH]}
+    draw_rows(console, rows, columns, why, wide=True, no_wrap="why not")

@@ -1,0 +1,239 @@
+"""`penstock simulate`: play a trace on a machine whose keys do not fit in fast memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import click
+from rich.console import Console
+
+from penstock.errors import UsageError
+from penstock.front.cli.advice import advice_option, draw_advice, wants_advice
+from penstock.front.cli.assumed import draw_assumed, with_assumptions
+from penstock.front.cli.options import PATH, params_on_machine_option, seed_option, size_option
+from penstock.front.cli.output import emit, format_option, rows_target, say, say_choice, write_rows
+from penstock.front.cli.question_options import QUESTION_GROUPS, QuestionCommand, question_options
+from penstock.front.cli.simulated_tables import (
+    draw_crowd,
+    draw_hosts,
+    draw_levels,
+    draw_locality,
+    draw_points,
+    draw_schedule,
+    schedule_facts,
+)
+from penstock.front.cli.timeline_play import Wanted, draw_point, timeline_options
+from penstock.front.hall.programs import Home, homes
+from penstock.front.hall.simulating import asks_of, rests_on, tiers_of
+from penstock.lab.advice.remedy import Advice
+from penstock.lab.advice.simulated import Asks, advise
+from penstock.lab.simulation.asking import Asked, Comparison
+from penstock.lab.simulation.cluster.simgrid import SimGrid, find_python
+from penstock.lab.simulation.memory.locality import locality_table
+from penstock.lab.simulation.memory.serial_law import required_hit_ratio
+from penstock.lab.simulation.play import Ready, ready_for
+from penstock.lab.simulation.question import Levels, Question
+from penstock.lab.simulation.words import OPTIONS
+from penstock.scheme.machines import Machine, Tier
+from penstock.scheme.play.rows import Row
+from penstock.scheme.play.schedule import Schedule
+
+Scheduled = tuple[Schedule, float | None, Mapping[str, int]]
+"""A schedule, and the seconds in which the machine's own memory moves the data that it takes to be on chip."""
+
+
+@click.command(
+    "simulate",
+    cls=QuestionCommand,
+    groups={
+        "Program": ("params", "size", "seed"),
+        **QUESTION_GROUPS,
+        "Output": ("output_format", "output", "force", "advice", "timeline_path", "timeline_events"),
+    },
+)
+@click.argument("target", metavar="TRACE|WORKLOAD")
+@params_on_machine_option
+@size_option
+@seed_option
+@question_options
+@click.option("-o", "--output", type=PATH, help="Write the rows to this .json or .csv file.")
+@timeline_options
+@advice_option
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+@format_option
+def command(
+    target: str,
+    asked: Asked,
+    output: Path | None,
+    timeline: Wanted | None,
+    force: bool,
+    advice: bool | None,
+    output_format: str,
+    **program: Any,
+) -> None:
+    """Play a trace, or a workload's, on a machine and over tiers: one row for each machine, cache, tier and mode.
+
+    Without --hit-ratio and --cache every access comes from the tier. Times are simulated; the assumed values of a
+    machine are listed below the table. Last comes what would help the slowest row most: each change is simulated, too.
+
+    \b
+    Examples (more in 'docs/memory.md' and 'docs/cluster.md'):
+      penstock simulate logistic-regression --params sharp --machine sharp
+      penstock simulate run.parquet --machine a100-tensorfhe --tier pcie5 --tier "3.5 GB/s" --hit-ratio 0.9
+      penstock simulate logistic-regression --params sharp --machine sharp --cache on-chip --cache "1 GiB" \\
+          --policy lru --policy belady --mode overlap --format csv
+      penstock simulate logistic-regression --params tensorfhe-helr --machine a100-tensorfhe \\
+          --levels "on-chip,hbm2:40 GB,nvme-gen4" --reserve hbm2=opt-13b:4
+      penstock simulate inner-product --params sharp --machine sharp --mode overlap \\
+          --levels "on-chip,hbm:2 GB,nvme-gen5" --tenants 1..8 --limit 5
+      penstock simulate resnet20-multiplexed --params sharp --machine sharp --hosts 1,2,4,8 --network ethernet-400
+      penstock simulate logistic-regression --params sharp --machine sharp --inside schedule
+    """
+    if output is not None:
+        rows_target(output, force=force)
+    advised = wants_advice(advice, output_format if output is None else output.suffix[1:])
+    question = asked.question
+    if timeline is not None:
+        timeline.check(
+            asked.several, alone=not (asked.beside or asked.crowd or asked.comparison or question.write_back)
+        )
+    for machine in question.machines:  # before anything is traced
+        if asked.comparison is None:
+            question.points_on(machine)
+        else:
+            asked.comparison.memory_bytes(machine)
+    rows, needed, tiers, said = list[Row](), [], dict[Tier, None](), set[str]()
+    schedules: dict[str, Scheduled] = {}
+    asks = list[Asks]()
+    simgrid = SimGrid(python=find_python()) if asked.simgrid else None
+    for home in homes(target, **program, machines=question.machines, beside=asked.beside, spelled=OPTIONS):
+        if home.note is not None and home.note not in said:
+            said.add(home.note)
+            say_choice(home.note)
+        if asked.comparison is not None:
+            rows += _compared(asked.comparison, question, home)
+            continue
+        for each in asks_of(asked, target, home, program["size"], program["seed"], simgrid):
+            found = each.found
+            if timeline is not None:
+                draw_point(timeline, home.trace, found.ready, found.points[0], found.machine, question.key_forms[0])
+            _warn(found.warnings)
+            rows += found.rows
+            asks.append(each)
+            if found.ready.priced.schedule is not None:
+                priced = found.ready.priced
+                schedules[found.machine.name] = found.ready.priced.schedule, priced.off_chip_s, priced.unpriced
+            needed += _needed(question, found.machine, found.ready)
+            tiers.update(dict.fromkeys(tiers_of(found.points)))
+    if asked.comparison is not None:
+        if advice:
+            raise UsageError("--compare-policies ranks what a runtime saves already: leave --advice out")
+        _show(asked, rows, partial(draw_locality, rows=rows), question.tiers, output, output_format, force=force)
+        return
+
+    remedies = advise(asks) if advised and asks else None
+    draw = _drawing(asked, asks, rows, needed)
+    _show(asked, rows, draw, list(tiers), output, output_format, schedules, advice=remedies, force=force)
+
+
+def _drawing(
+    asked: Asked, asks: Sequence[Asks], rows: Sequence[Row], needed: Sequence[tuple[str, str, float]]
+) -> Callable[[Console], None]:
+    """The table of the question's kind."""
+    if asked.crowd is not None:
+        return partial(draw_crowd, rows=rows, crowd=asked.crowd)
+    if asked.question.on_clusters:
+        return partial(draw_hosts, rows=rows)
+    if isinstance(asked.question.holds, Levels):
+        return partial(draw_levels, rows=rows)
+    uncalibrated = {each.found.machine.name for each in asks if each.found.machine.is_uncalibrated}
+    return partial(draw_points, rows=rows, needed=needed, uncalibrated=uncalibrated)
+
+
+def _compared(comparison: Comparison, question: Question, home: Home) -> list[Row]:
+    """What runtimes save, on a machine in each memory."""
+    rows, machine = list[Row](), home.machine
+    priced = ready_for(question, home.trace, machine, question.key_forms[0], home.beside).priced
+    said = list(priced.warnings)
+    for memory_bytes in comparison.memory_bytes(machine):
+        rows += locality_table(
+            priced,
+            machine,
+            question.tiers,
+            memory_bytes=memory_bytes,
+            prefetch_buffer_bytes=comparison.buffer_bytes,
+            decode_bytes_per_s=question.decode_bytes_per_s,
+            warnings=said,
+        )
+    _warn(said)
+    return rows
+
+
+def _needed(question: Question, machine: Machine, ready: Ready) -> list[tuple[str, str, float]]:
+    """The hit ratio that each tier asks for, where compute, transfers and decoding follow each other on one host."""
+    if ready.priced.unpriced or question.on_clusters or question.write_back or isinstance(question.holds, Levels):
+        return []
+    found, rate = [], question.decode_bytes_per_s
+    for tier in question.tiers:
+        # A byte takes its transfer and its decoding, a read the latency of the tier.
+        per_byte = 1 / tier.bandwidth_bytes_per_s + (0.0 if rate is None else 1 / rate)
+        share = required_hit_ratio(
+            ready.priced.demand_bytes_per_s,
+            1 / per_byte,
+            reads_per_ideal_s=ready.priced.demand_reads_per_s,
+            latency_s=tier.latency_s,
+        )
+        found.append((machine.name, tier.name, share))
+    return found
+
+
+def _warn(warnings: Iterable[str]) -> None:
+    for warning in warnings:
+        say(f"warning: {warning}")
+
+
+def _show(
+    asked: Asked,
+    rows: Sequence[Row],
+    draw: Callable[[Console], None],
+    tiers: Sequence[Tier],
+    output: Path | None,
+    output_format: str,
+    schedules: Mapping[str, Scheduled] = MappingProxyType({}),
+    *,
+    advice: Advice | None = None,
+    force: bool,
+) -> None:
+    """Write the rows to a file, or print them. JSON rows name the assumed values and the bounds of a schedule.
+
+    Args:   advice: below the table; of JSON it makes an object with `rows` and `advice`.
+    """
+    result: Mapping[str, object] | Sequence[Row]
+    if (output_format if output is None else output.suffix[1:]) == "json":
+        rows = [_with_schedule(each, schedules.get(str(each.get("machine")))) for each in rows]
+        rows = with_assumptions(rows, rests_on(asked.question, tiers, asked.networks))
+    result = rows if advice is None else {"rows": list(rows), "advice": advice.to_dict()}
+    if output is not None:
+        write_rows(output, result, force=force)
+        say(f"{len(rows)} rows written to {output}")
+        return
+
+    def drawn(console: Console) -> None:
+        draw(console)
+        for name, each in schedules.items():
+            draw_schedule(console, name, *each)
+        draw_assumed(console, asked.question.machines, tiers, asked.networks)
+        if advice is not None:
+            draw_advice(console, advice)
+
+    emit(result, output_format, table=drawn)
+
+
+def _with_schedule(row: Row, scheduled: Scheduled | None) -> Row:
+    if scheduled is None:
+        return row
+    return {**row, "schedule": schedule_facts(*scheduled)}

@@ -1,0 +1,84 @@
+"""The material of a page: a table whose every number names its provenance, and the data of a drawing."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from penstock.base.system.plain import plain
+
+PER_ROW = "row"
+"""Provenance of a column whose rows each name theirs in the field `provenance`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column of a table."""
+
+    name: str
+    label: str
+    unit: str | None = None
+    """`s`, `B`, `B/s`, `J`, `1` (a number), `x` (a ratio), `share`; `None`: text."""
+    provenance: str | None = None
+    """`measured`, `predicted`, `simulated`, `published`, or `PER_ROW`; `None`: an input, not a result."""
+    source: str = ""
+    """Where its numbers come from, in a sentence."""
+
+
+def inputs(*named: tuple[str, ...]) -> list[Column]:
+    """Input columns: name and label, and a unit of numbers."""
+    return [Column(name=name, label=label, unit=unit[0] if unit else None) for name, label, *unit in named]
+
+
+def results(provenance: str, source: str, *named: tuple[str, str, str]) -> list[Column]:
+    """Columns of one provenance and source: name, label and unit."""
+    return [
+        Column(name=name, label=label, unit=unit, provenance=provenance, source=source) for name, label, unit in named
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """One answer: the drawing, the download, and the equivalent command."""
+
+    name: str
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Mapping[str, Any]]
+    command: str = ""
+    """The command line whose rows are the same; empty: `penstock explore VIEW --print`."""
+    warnings: Sequence[str] = ()
+    damage: Sequence[str] = ()
+    """Files whose rows are missing here, each with its remedy; they are among the warnings too."""
+    notes: Sequence[str] = ()
+    """The content of the drawing, and its omissions."""
+    drawing: Mapping[str, Any] = field(default_factory=dict)
+    """What the drawing needs and the table does not hold."""
+
+    def to_json(self) -> bytes:
+        """The whole view; a number that is not finite is `null`."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        found["columns"] = [asdict(column) for column in self.columns]
+        return json.dumps(plain(found), allow_nan=False, separators=(",", ":")).encode()
+
+    def to_csv(self) -> bytes:
+        """The table, with the names of the columns; a cell that a spreadsheet would run as a formula is quoted."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        names = list(dict.fromkeys([*(column.name for column in self.columns), *(n for row in self.rows for n in row)]))
+        writer.writerow(names)
+        for row in self.rows:
+            writer.writerow([_cell(plain(row.get(name))) for name in names])
+        return text.getvalue().encode(errors="backslashreplace")
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, dict | list):
+        return json.dumps(value)
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        return "'" + value
+    return "" if value is None else value

@@ -1,0 +1,104 @@
+"""Benchmark runs: how the times of each point spread, how they moved from run to run, and whether that is chance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.errors import PenstockError, UsageError
+from penstock.front.explorer.engine import Engine
+from penstock.front.explorer.state import State
+from penstock.front.explorer.view import Column, View
+from penstock.lab.measure.bench.history import History
+from penstock.lab.measure.bench.verdict import headline
+
+MOST_RUNS = 8
+"""Runs of a trend: the newest, and those before it."""
+REMEDY = "make one with 'penstock bench run', or name another folder with --runs"
+
+
+def bench(engine: Engine, state: State) -> View:
+    """The points of the state's benchmark run, or of the newest, against the run before it or the other one named.
+
+    Raises: UsageError: there is none, or twice the same; as `Library.bench_path`.
+    """
+    names, warnings = _runs(engine, state)
+    found = engine.benches(tuple(names))
+    last = names[-1]
+    source = f"run {last}, bench.parquet"
+    several = len(names) > 1
+
+    def measured(name: str, label: str, unit: str, said: str) -> Column:
+        return Column(name=name, label=label, unit=unit, provenance="measured", source=f"{source}: {said}")
+
+    columns = [
+        Column(name="item", label="point"),
+        Column(name="where", label="with"),
+        measured("median_s", "median", "s", "median over the runs of each run's median"),
+        measured("spread", "spread", "share", "largest less smallest, over the median"),
+        Column(name="runs", label="runs", unit="1"),
+    ]
+    if several:
+        columns += [
+            Column(name="verdict", label="verdict"),
+            measured("ratio", "now / before", "x", "above 1 is slower"),
+            measured("low", "from", "x", "95 % bootstrap interval of the ratio"),
+            measured("high", "to", "x", "95 % bootstrap interval of the ratio"),
+            measured("p_value", "p", "1", "Mann-Whitney U test"),
+            measured("noise", "noise", "share", "how far the machine itself changed between the two"),
+            Column(name="against", label="before"),
+        ]
+    return View(
+        name="bench",
+        title=f"Benchmarks of run {last}" + (f" against {names[-2]}" if several else ""),
+        columns=columns,
+        rows=[_row(each) for each in found],
+        warnings=warnings,
+        notes=[headline(found)] if several else ["One benchmark run: a second one shows what changed."],
+        drawing={
+            "runs": names,
+            "points": [
+                {"label": each.label, "samples": [each.samples.get(name, ()) for name in names]} for each in found
+            ],
+        },
+    )
+
+
+def _runs(engine: Engine, state: State) -> tuple[list[str], list[str]]:
+    """Names of benchmark runs, the oldest first: those before the state's, with the other one named right before it."""
+    known = engine.library.bench_names()
+    last = state.run or next(iter(known), "")
+    if not last:
+        raise UsageError(f"no run below {engine.library.runs} holds benchmarks: {REMEDY}")
+    if engine.library.bench_path(last) is None:
+        raise UsageError(f"run {last} holds no benchmarks: {REMEDY}")
+    if state.other_run == last:
+        raise UsageError(f"run '{last}' on both sides: choose another one to compare with")
+    after = known.index(last) if last in known else 0
+    before, warnings = list[str](), list[str]()
+    for name in ([state.other_run] if state.other_run else []) + known[after + 1 :]:
+        if len(before) == MOST_RUNS - 1 or name in before:
+            continue
+        try:
+            engine.bench(name)
+        except PenstockError as error:
+            if name == state.other_run:
+                raise
+            warnings.append(f"run {name} is left out: {error}")
+            continue
+        before.append(name)
+    return [*reversed(before), last], warnings
+
+
+def _row(each: History) -> dict[str, Any]:
+    change = each.change or {}
+    return {
+        "item": each.item,
+        "where": each.where,
+        "median_s": each.median_s,
+        "spread": each.spread,
+        "runs": len(each.last),
+        "verdict": each.verdict,
+        **{name: change.get(name) for name in ("ratio", "low", "high", "p_value", "noise")},
+        "against": each.against,
+        "provenance": "measured",
+    }

@@ -1,0 +1,87 @@
+"""Rows of run folders, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from penstock.base.runs.folder import RunFolder
+from penstock.errors import PenstockError, UsageError
+from penstock.front.explorer.engine import Engine
+from penstock.front.explorer.view import PER_ROW, Column, View
+
+DIMENSIONS = ("stage", "machine", "tier", "mode", "cache_bytes", "policy", "hit_ratio", "kind", "limbs")
+FIRST = ("kind", "limbs")
+"""Dimensions that complete the name of a quantity."""
+_Found = TypeVar("_Found")
+UNITS = {"cache_bytes": "B", "hit_ratio": "share", "limbs": "1"}
+
+
+def results(run: RunFolder) -> list[dict[str, Any]]:
+    """Every row of a run."""
+    rows: list[dict[str, Any]] = run.results().to_pylist()
+    return rows
+
+
+def result_columns(name: str, rows: Iterable[dict[str, Any]]) -> list[Column]:
+    """Columns of result rows of the run `name`: the dimensions that any of them has, and the value."""
+    known = list(rows)
+    used = [each for each in DIMENSIONS if any(row[each] is not None for row in known)]
+    return [
+        Column(name="quantity", label="quantity"),
+        *(dimension_column(each) for each in used if each in FIRST),
+        Column(name="value", label="value", unit="row", provenance=PER_ROW, source=f"run {name}, results.parquet"),
+        *(dimension_column(each) for each in used if each not in FIRST),
+        Column(name="provenance", label="provenance"),
+        Column(name="note", label="note"),
+    ]
+
+
+def dimension_column(name: str) -> Column:
+    """The column of a dimension of result rows."""
+    return Column(name=name, label=name.replace("_", " "), unit=UNITS.get(name))
+
+
+def with_damage(view: View, *runs: RunFolder) -> View:
+    """The view, which says of what files of the runs it misses the rows."""
+    damage = [text for run in runs for text in run.damage()]
+    return replace(view, damage=damage, warnings=list(dict.fromkeys([*view.warnings, *damage]))) if damage else view
+
+
+def newest(engine: Engine, wanted: str) -> tuple[str, RunFolder, list[dict[str, Any]]]:
+    """The run of that name, or the newest that can be read, and its rows.
+
+    Raises: UsageError: there is none; as `Library.open_run`.
+    """
+
+    def read(name: str) -> tuple[RunFolder, list[dict[str, Any]]]:
+        run = engine.library.open_run(name)
+        return run, results(run)
+
+    remedy = "make one with 'penstock analyze WORKLOAD', or name another folder with --runs"
+    name, (run, rows) = newest_with(engine, wanted, read, ("can be read", "cannot be read"), remedy)
+    return name, run, rows
+
+
+def newest_with(
+    engine: Engine, wanted: str, read: Callable[[str], _Found | None], has: tuple[str, str], remedy: str
+) -> tuple[str, _Found]:
+    """The run of that name, or the newest that can be read and of which `read` finds something; and what it finds.
+
+    Args:   has: what is said of such a run, and of another.
+
+    Raises: UsageError: there is none; as `read`.
+    """
+    for name in [wanted] if wanted else engine.library.run_names():
+        try:
+            found = read(name)
+        except PenstockError:
+            if wanted:
+                raise
+            continue
+        if found is not None:
+            return name, found
+    if wanted:
+        raise UsageError(f"run {wanted} {has[1]}: {remedy}")
+    raise UsageError(f"no run below {engine.library.runs} {has[0]}: {remedy}")

@@ -1,0 +1,104 @@
+"""The points of a sweep or a design space: the front that nothing beats, a map, filters, the command of each point."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.base.version import __version__
+from penstock.front.explorer.engine import Engine
+from penstock.front.explorer.state import State
+from penstock.front.explorer.view import Column, View
+from penstock.front.explorer.views.rows import newest_with
+from penstock.lab.reports.space import Space
+
+MOST_ROWS = 200
+"""Rows of a table that is not a front."""
+REMEDY = "make one with 'penstock sweep FILE.toml', or name another folder with --runs"
+
+
+def sweep(engine: Engine, state: State) -> View:
+    """The points of the state's sweep, or of the newest. Its rows are the Pareto front.
+
+    Raises: UsageError: no sweep, or an empty one; UnknownName: no such axis, measure or value; as
+            `Library.sweep_path`.
+    """
+    has = "is a sweep", "is not a sweep"
+    name, found = newest_with(engine, state.run, engine.space, has, REMEDY)
+    return _view("sweep", f"Sweep {name}", f"run {name}, results.parquet", found, state, run=name)
+
+
+def designs(engine: Engine, state: State) -> View:
+    """The design space of accelerators in a drive for one workload. Its rows are the Pareto front.
+
+    Raises: UnknownName: no such workload, axis, measure or value.
+    """
+    found = engine.designs(state.query)
+    source = f"penstock {__version__}: penstock ssd space {state.query}"
+    return _view("designs", f"Designs for {state.query} in a drive", source, found, state)
+
+
+def _view(name: str, title: str, source: str, found: tuple[Space, str], state: State, **drawing: str) -> View:
+    space, text = found
+    points = space.chosen(state.where)
+    measures = {each.name for each in space.measures}
+    axes = {each.name for each in space.axes}
+    as_map = state.shape == "map" and len(axes) > 1
+    up = (state.z if as_map else state.y) or space.measures[0].name
+    across = state.x or space.default_x()
+    for each in filter(None, (state.x, state.y, state.by, state.z)):
+        if each not in {*measures, *axes, "none"}:
+            space.measure(each)
+    if as_map or across not in measures or up not in measures:
+        chosen, said = _sorted(space, points, up if up in measures else space.measures[0].name)
+    else:
+        chosen = _ordered(space, space.front(points, across, up), up)
+        labels = [space.measure(each).label.lower() for each in (across, up)]
+        same = " of the same program" if space.apart else ""
+        these = "point" if len(chosen) == 1 else f"{len(chosen)} points"
+        said = f"The table has the {these} that no other point{same} beats in both {labels[0]} and {labels[1]}."
+    provenance = space.provenance
+    return View(
+        name=name,
+        title=f"{title}: {len(points):,} of {space.count:,} points",
+        columns=[
+            *(Column(name=axis.name, label=axis.label.lower()) for axis in space.axes),
+            *(
+                Column(name=each.name, label=each.label.lower(), unit=each.unit, provenance=provenance, source=source)
+                for each in space.measures
+            ),
+        ],
+        rows=[_row(space, i) for i in chosen],
+        notes=[said],
+        drawing={**drawing, "space": text, "asked": _asked(state)},
+    )
+
+
+def _ordered(space: Space, points: Sequence[int], measure: str) -> list[int]:
+    """The points from the best to the worst; those without a value last."""
+    found = space.measure(measure)
+    sign = -1.0 if found.more else 1.0
+    keys = [math.inf if value is None else sign * value for value in found.values]
+    return sorted(points, key=keys.__getitem__)
+
+
+def _sorted(space: Space, points: Sequence[int], measure: str) -> tuple[list[int], str]:
+    ordered = _ordered(space, points, measure)
+    label = space.measure(measure).label.lower()
+    if len(ordered) > MOST_ROWS:
+        return ordered[:MOST_ROWS], f"The table has the {MOST_ROWS} best points by {label}."
+    return ordered, f"The table has the points by {label}."
+
+
+def _row(space: Space, point: int) -> dict[str, Any]:
+    return {
+        **{axis.name: axis.texts[axis.codes[point]] for axis in space.axes},
+        **{each.name: each.values[point] for each in space.measures},
+        "command": space.command_of(point),
+        "provenance": space.provenance,
+    }
+
+
+def _asked(state: State) -> dict[str, str]:
+    return {name: getattr(state, name) for name in ("shape", "x", "y", "by", "z", "pick", "where")}

@@ -1,0 +1,146 @@
+"""A run that stays: its folder, as `penstock analyze` leaves one, without the simulations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from penstock.base.runs.folder import RunFolder
+from penstock.base.runs.record import DamagedRun
+from penstock.errors import UsageError
+from penstock.front.hall.programs import set_of
+from penstock.front.hall.running import Ran, checked_numbers
+from penstock.program import workloads
+from penstock.program.running.measured import byte_rows, measured_rows, number_rows
+from penstock.program.running.reading import resolve
+from penstock.program.running.readings import READINGS
+from penstock.scheme.traces.export import timeline
+from penstock.scheme.traces.io import write_trace
+
+VERB = "run"
+MEASURED = "measured"
+"""Stage of the measurements."""
+_AGAIN = "run the same command again with --force, or name another folder"
+
+
+def config_of(
+    program: str, params: object, size: str | None, reading: str, command: str, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The resolved configuration of a run, as its folder stores it.
+
+    Raises: UnknownName; UsageError: as `penstock.program.running.reading.resolve`.
+    """
+    workload, size_name, checked = resolve(program, set_of(params), size)
+    own = workloads.identity(program)
+    given = {name: _plain(value) for name, value in options.items() if value not in (None, ())}
+    return {
+        "verb": VERB,
+        **({} if own is None else {"program": own}),
+        "workload": str(workload.NAME),
+        "size": size_name,
+        "params": checked.name,
+        "reading": reading,
+        **given,
+        "parameters": checked.to_dict(),
+        "command": command,
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value.resolve())
+    return list(value) if isinstance(value, tuple) else value
+
+
+def keep(folder: RunFolder, found: Ran) -> dict[str, Any]:
+    """Store a run in its folder, with its report, and end it. The numbers that `penstock run` prints, and the paths.
+
+    Raises: FileError: the disk.
+    """
+    from penstock.lab.reports.build import build_report
+
+    measures = READINGS[found.reading].keys
+    if found.trace is not None:
+        write_trace(found.trace, folder.trace_path, force=True)
+        folder.note_artifact(folder.trace_path.name)
+        folder.write_timeline(timeline(found.trace))
+    check = found.check
+    if check is not None:
+        folder.update(check=checked_numbers(check) | {"rules": list(check.rules)})
+    numbers = dict(found.numbers)
+    folder.update(params=found.params.to_dict(), numbers=numbers, data=str(numbers.get("inputs", "")))
+    if found.trace is not None and not folder.has_stage("bytes"):
+        folder.append_rows("bytes", byte_rows(found.trace))
+    if not folder.has_stage(MEASURED):
+        rows = list(measured_rows(found.trace)) if measures and found.trace is not None else []
+        folder.append_rows(MEASURED, [*rows, *number_rows(numbers)])
+    folder.write_results()
+    build_report(folder)
+    folder.finish()
+    return kept_numbers(folder)
+
+
+def kept_numbers(folder: RunFolder) -> dict[str, Any]:
+    """The numbers of a run that its folder holds, and where it lies.
+
+    Raises: DamagedRun: they are gone.
+    """
+    numbers = folder.record.get("numbers")
+    if not isinstance(numbers, dict) or not folder.has_stage(MEASURED):
+        raise DamagedRun(f"{folder.path}: its measurements are damaged or gone; {_AGAIN}")
+    return {**numbers, "run_folder": str(folder.path), "report": str(folder.report_path)}
+
+
+class Keeper:
+    """The folder of one run, checked before the run; nothing is written until it has run.
+
+    Args:   command: stored with the run; program, params, size, reading: as of `penstock.run`; options: what else tells
+            this run from others.
+    Raises: DifferentRun: the folder holds another run, and not `force`; as `config_of`.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        command: str,
+        program: str,
+        options: Mapping[str, Any],
+        *,
+        params: object,
+        size: str | None,
+        reading: str,
+        force: bool,
+    ) -> None:
+        self._path, self._force = path, force
+        self._config = config_of(program, params, size, reading, command, options)
+        self._opened: RunFolder | None = None
+        if path.exists():
+            self._opened = RunFolder.open_or_resume(path, self._config, force=force)
+
+    def done_before(self, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The numbers of this run where its folder is complete; `None`: it has to run.
+
+        Args:   wanted: option -> its file, which a run would write.
+        Raises: UsageError: such a file is asked for; DamagedRun: the folder's numbers are gone.
+        """
+        if self._opened is None or not self._opened.complete:
+            return None
+        asked = [option for option, value in wanted.items() if value]
+        if asked:
+            raise UsageError(
+                f"{self._path} holds this run already, complete, and {asked[0]} asks for what only a run writes: add "
+                "--force to run again, or name another folder"
+            )
+        return kept_numbers(self._opened)
+
+    def keep(self, found: Ran) -> dict[str, Any]:
+        """Store a run. Returns: the numbers to print."""
+        folder = self._opened or RunFolder.open_or_resume(self._path, self._config, force=self._force)
+        with folder:
+            return keep(folder, found)
+
+    def close(self) -> None:
+        """Give the folder free, where nothing was kept."""
+        if self._opened is not None:
+            self._opened.close()

@@ -1,0 +1,1 @@
+"""Questions answered before a run, and runs measured: fit, simulation, in-storage processing, prediction, sweeps."""

@@ -1,0 +1,88 @@
+"""A question to a simulated drive, in the words of a front end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Options
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.base.units import parse_bytes, parse_rate
+from penstock.errors import UsageError
+from penstock.lab.instorage.flash.spec import (
+    Arbitration,
+    CachedMapping,
+    Host,
+    IdentityMapping,
+    Mapping,
+    NandMapping,
+    Pattern,
+    Scan,
+    Traffic,
+)
+
+DEFAULT_CACHE = "64 MiB"
+"""Of the page table."""
+SEEDS = 2**64
+
+
+def scan_of(asked: Options[str, Any]) -> tuple[Scan, dict[str, Any]]:
+    """The scan that options name, and the other arguments of `scan_drive`.
+
+    Args:   asked: the options of `penstock ssd scan`, by name.
+    Raises: UsageError, UnitError: an option that breaks a rule, or changes nothing.
+    """
+    span, other, request = asked["span"], asked["background_span"], asked["request_size"]
+    spanned = None if other is None else parse_bytes(other, "--background-span")
+    if other is not None and asked["background_reads"] is None and asked["background_writes"] is None:
+        raise UsageError("--background-span says what other traffic falls on: give --background-reads or -writes too")
+
+    def traffic(kind: str, further: int) -> Traffic | None:
+        rate, seed = asked[f"background_{kind}"], (asked["seed"] + further) % SEEDS
+        if rate is None:
+            return None
+        return Traffic(bytes_per_s=parse_rate(rate, f"--background-{kind}"), span_bytes=spanned, seed=seed)
+
+    scan = Scan(
+        size_bytes=_positive(asked["size"], "--size"),
+        first_byte=parse_bytes(asked["first"], "--from"),
+        pattern=Pattern(asked["pattern"]),
+        span_bytes=None if span is None else parse_bytes(span, "--span"),
+        queue_depth=asked["queue_depth"],
+        request_bytes=None if request is None else _positive(request, "--request-size"),
+        seed=asked["seed"],
+    )
+    return scan, {
+        "host": Host(asked["host"]),
+        "arbitration": Arbitration(asked["arbitration"]),
+        "mapping": _mapping(asked["page_mapping"], asked["mapping_cache"]),
+        "reads": traffic("reads", 1),
+        "writes": traffic("writes", 2),
+    }
+
+
+def changes_of(texts: Sequence[str]) -> dict[str, str]:
+    """Value of a drive -> its text, of `VALUE=TEXT`. Raises: UsageError: another form, or a value twice."""
+    found: dict[str, str] = {}
+    for text in texts:
+        value, sign, written = text.partition("=")
+        if not sign or not value.strip() or not written.strip():
+            raise UsageError(f"--set '{text}' is not a VALUE=TEXT; write for example --set 'sense=45 us'")
+        if value.strip() in found:
+            raise UsageError(f"--set '{text}': '{value.strip()}' is set twice; give it once")
+        found[value.strip()] = written.strip()
+    return found
+
+
+def _positive(text: str, option: str) -> int:
+    size = parse_bytes(text, option)
+    if size == 0:
+        raise UsageError(f"{option} '{text}' is zero; read at least one byte")
+    return size
+
+
+def _mapping(name: str, cache: str | None) -> Mapping:
+    if cache is not None and name != "cached":
+        raise UsageError(f"--mapping-cache goes with --page-mapping cached, and this is '{name}'")
+    if name == "cached":
+        return CachedMapping(cache_bytes=parse_bytes(cache or DEFAULT_CACHE, "--mapping-cache"))
+    return NandMapping() if name == "nand" else IdentityMapping()

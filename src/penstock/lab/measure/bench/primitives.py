@@ -1,0 +1,237 @@
+"""The calls: each primitive prepared on stored keys and inputs, with the answer that it must decrypt to.
+
+With OpenFHE a primitive is the library's call. In the native reading, and where the record of a call is timed, it is a
+call of the evaluator. That call works out the scaling, computes, appends a row, and releases a ciphertext that the
+program no longer needs. The row says how long the computing took, and the rest is the record.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from penstock.lab.measure.bench.catalogue import PRIMITIVES
+from penstock.lab.measure.bench.spec import BenchPoint
+from penstock.lab.measure.bench.store import ROTATION_STEP, BenchSet, StoredSet
+from penstock.program.evaluator.protocol import Values, chebyshev_coefficients
+
+TOLERANCE = 1e-3
+"""Largest error of a slot: far above the noise of every set here, far below the values, which are in [-1, 1]."""
+SCALAR = 0.75
+RANGE = (-4.0, 4.0)
+INPUTS, OTHER_INPUTS = ("a", "b"), ("c", "d")
+"""Names of operands: of the call that is timed, and of one that runs before it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A primitive that is ready to run."""
+
+    call: Callable[[], Any]
+    decrypted: Callable[[Any], Values] | None
+    """(slots,) what its result holds; `None` where there is nothing to decrypt."""
+    expected: Values | None
+    key_path: Path | None = None
+    """The key file that the call reads, or whose pages a cold run drops."""
+    key_bytes: int = 0
+    """Bytes that a call reads from a key file."""
+    less_s: Callable[[], float] | None = None
+    """Seconds of the last call outside of the timing."""
+
+    def max_abs_error(self) -> float | None:
+        """Run it once more and hold the result against the clear one."""
+        if self.decrypted is None or self.expected is None:
+            return None
+        return float(np.max(np.abs(self.decrypted(self.call()) - self.expected)))
+
+
+class EvaluatorCall:
+    """A call of an evaluator that writes rows; the result of the call before is released in it."""
+
+    def __init__(self, ev: Any, call: Callable[[], Any]) -> None:
+        self.ev, self._call = ev, call
+        self._held: Any = None
+        self._first, self._wall_s = 0, 0.0
+
+    def __call__(self) -> Any:
+        self._first, started = self.ev.builder.num_operations, time.perf_counter()
+        self._held = self._call()
+        self._wall_s = time.perf_counter() - started
+        return self._held
+
+    def computed_s(self) -> float:
+        """What the operations of the last call took, as its rows state it."""
+        return float(self.ev.builder.seconds_since(self._first))
+
+    def record_s(self) -> float:
+        """The rest of the last call."""
+        return self._wall_s - self.computed_s()
+
+    def decrypted(self, result: Any) -> Values:
+        """(slots,) the contents of a result."""
+        return result if isinstance(result, np.ndarray) else self.ev.decrypt(result)
+
+
+def logistic(x: Any) -> Any:
+    """1 / (1 + e^-x), for numbers and for arrays."""
+    return 1.0 / (1.0 + (math.exp(-x) if isinstance(x, float) else np.exp(-x)))
+
+
+def prepare(point: BenchPoint, stored: BenchSet, inputs: tuple[str, str] = INPUTS) -> Prepared:
+    """The primitive of `point`, its inputs encrypted and its keys registered.
+
+    Args:   inputs: names of its operands; other names are other ciphertexts.
+    """
+    primitive, path = PRIMITIVES[point.item], None
+    if point.item == "encode":
+        call, read = stored.encoding(stored.values(inputs[0]), point.limbs or point.params.num_q, point.threads)
+        return Prepared(call=call, decrypted=read, expected=stored.values(inputs[0]))
+    expected = _expected(primitive.records or point.item, point, *map(stored.values, inputs))
+    if isinstance(stored, StoredSet):
+        if primitive.relinearizes:
+            stored.relinearization_key()
+        if primitive.rotates and point.item != "key_load":
+            stored.rotation_key()
+        if primitive.records is None:
+            if point.item == "key_load" or point.condition == "cold-keys":
+                path = stored.rotation_key_path()
+            return Prepared(
+                call=_library_call(point, stored, inputs, path),
+                decrypted=None if expected is None else stored.decrypted,
+                expected=expected,
+                key_path=path,
+                key_bytes=path.stat().st_size if path is not None else 0,
+            )
+    ev = stored.evaluator(point.threads, bootstraps=point.item == "bootstrap")
+    called = EvaluatorCall(ev, _evaluator_call(primitive.records or point.item, point, stored, ev, inputs))
+    return Prepared(
+        call=called,
+        decrypted=None if expected is None else called.decrypted,
+        expected=expected,
+        less_s=called.record_s if primitive.records is None else called.computed_s,
+    )
+
+
+def _expected(item: str, point: BenchPoint, a: Values, b: Values) -> Values | None:
+    """(slots,) the clear result; `None` of a result without a ciphertext."""
+    match item:
+        case "add" | "add_plain":
+            return a + b
+        case "sub":
+            return a - b
+        case "sub_scalar":
+            return a - SCALAR
+        case "mult_scalar":
+            return a * SCALAR
+        case "square":
+            return a * a
+        case "mult" | "mult_plain" | "mult_no_relin" | "relinearize" | "rescale":
+            return a * b
+        case "rotate" | "rotate_hoisted":
+            return np.roll(a, -ROTATION_STEP)
+        case "chebyshev_series" | "chebyshev_function":
+            # The series itself is evaluated in the clear; its fit to the function is not checked.
+            coefficients = np.asarray(chebyshev_coefficients(logistic, *RANGE, point.degree or 1))
+            coefficients[0] /= 2
+            return np.polynomial.chebyshev.chebval(a / RANGE[1], coefficients)
+        case "decompose" | "key_load":
+            return None
+    return a
+
+
+def _library_call(
+    point: BenchPoint, stored: StoredSet, inputs: tuple[str, str], path: Path | None
+) -> Callable[[], Any]:
+    """OpenFHE's own call."""
+    params, cc, item = point.params, stored.context, point.item
+    limbs = point.limbs or params.num_q
+    if path is not None:
+        load = partial(stored.load_rotation_key, path)
+        if item == "key_load":
+            return load
+        a, index = stored.ciphertext(inputs[0], limbs), cc.FindAutomorphismIndex(ROTATION_STEP)
+        return lambda: cc.EvalAutomorphism(a, index, load())
+    if item == "bootstrap":
+        stored.bootstrapping()
+    arguments = _arguments(
+        point,
+        item,
+        partial(stored.ciphertext, limbs=limbs),
+        inputs,
+        lambda: stored.encode(stored.values(inputs[1]), limbs),
+        (cc.EvalMultNoRelin, cc.EvalMult, cc.EvalFastRotationPrecompute),
+    )
+    if item == "encrypt":
+        arguments = stored.public_key, stored.encode(stored.values(inputs[0]), limbs)
+    elif item == "decrypt":
+        arguments = *arguments, stored.secret_key
+    elif item == "rotate_hoisted":
+        a, digits, step = arguments
+        arguments = a, step, 2 * params.ring_dim, digits
+    elif item == "chebyshev_function":
+        a, function, *rest = arguments
+        arguments = function, a, *rest
+    return partial(getattr(cc, PRIMITIVES[item].call.partition(" ")[0]), *arguments)
+
+
+def _evaluator_call(
+    item: str, point: BenchPoint, stored: BenchSet, ev: Any, inputs: tuple[str, str]
+) -> Callable[[], Any]:
+    """The evaluator's call."""
+    if item == "encrypt":
+        return partial(ev.encrypt, stored.values(inputs[0]))
+    limbs = point.limbs or point.params.num_q
+    arguments = _arguments(
+        point,
+        item,
+        lambda name: stored.cipher(ev, name, limbs),
+        inputs,
+        lambda: ev.encode(stored.values(inputs[1])),
+        (ev.mult_no_relin, ev.mult, ev.decompose),
+    )
+    return partial(getattr(ev, item.removesuffix("_plain").removesuffix("_scalar")), *arguments)
+
+
+def _arguments(
+    point: BenchPoint,
+    item: str,
+    cipher: Callable[[str], Any],
+    inputs: tuple[str, str],
+    plain: Callable[[], Any],
+    before: tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]],
+) -> tuple[Any, ...]:
+    """The operands of a call.
+
+    Args:   cipher: the ciphertext of a name; plain: makes the second operand as a plaintext; before: a product without
+            relinearization, a product and a decomposition, which make operands of some calls.
+    """
+    if item == "encrypt":
+        return ()
+    a = cipher(inputs[0])
+    match item:
+        case "add" | "sub" | "mult" | "mult_no_relin":
+            return a, cipher(inputs[1])
+        case "add_plain" | "mult_plain":
+            return a, plain()
+        case "sub_scalar" | "mult_scalar":
+            return a, SCALAR
+        case "relinearize":
+            return (before[0](a, cipher(inputs[1])),)
+        case "rescale":
+            return (before[1](a, plain()),)
+        case "rotate":
+            return a, ROTATION_STEP
+        case "rotate_hoisted":
+            return a, before[2](a), ROTATION_STEP
+        case "chebyshev_series":
+            return a, chebyshev_coefficients(logistic, *RANGE, point.degree or 1), *RANGE
+        case "chebyshev_function":
+            return a, logistic, *RANGE, point.degree or 1
+    return (a,)  # square, decrypt, decompose, bootstrap

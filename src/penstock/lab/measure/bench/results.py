@@ -1,0 +1,519 @@
+"""`bench.parquet`: one row a run of a point, with all that it depends on; the run folder's tidy rows; and Google
+Benchmark's JSON, both ways."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.base.runs.folder import RunFolder, check_written
+from penstock.base.runs.tables import check_signed
+from penstock.base.system import parquet
+from penstock.base.system.outside import content_of, json_of, reason
+from penstock.base.system.parquet import Bounds, checked_columns, read_table
+from penstock.base.system.parquet_seal import SealBroken
+from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
+from penstock.lab.fit.measurements import OPENFHE
+from penstock.lab.measure.bench import timing
+from penstock.lab.measure.bench.catalogue import PRIMITIVES
+from penstock.lab.measure.bench.spec import BenchPoint, params_identity
+from penstock.lab.measure.events import EventRow, Unavailable
+from penstock.scheme.params.ckks import CkksParameters
+from penstock.scheme.traces import fhe_benchmarking
+
+SCHEMA_VERSION = 3
+"""2: the whole parameter set, energy and start of each run. 3: the reading. Files of 1 and 2 are
+read as OpenFHE's; in files of 1 the columns of 2 are null."""
+_VERSION_KEY = b"penstock_bench_schema"
+
+BENCH_SCHEMA = pa.schema(
+    [
+        pa.field("point", pa.string(), nullable=False),  # stable name of the measured point
+        pa.field("suite", pa.string()),
+        pa.field("group", pa.string(), nullable=False),  # primitives | micro | workloads
+        pa.field("item", pa.string(), nullable=False),
+        pa.field("kind", pa.string()),  # of a primitive, as traces name it
+        pa.field("size", pa.string()),  # of a program
+        pa.field("params", pa.string()),
+        pa.field("ring_dim", pa.int64()),
+        pa.field("slots", pa.int64()),
+        pa.field("depth", pa.int32()),
+        pa.field("num_q", pa.int32()),
+        pa.field("num_p", pa.int32()),
+        pa.field("dnum", pa.int32()),
+        pa.field("scale_bits", pa.int32()),
+        pa.field("scaling", pa.string()),
+        pa.field("secret", pa.string()),
+        pa.field("security_asked", pa.int32()),
+        pa.field("security_bits", pa.int32()),
+        pa.field("first_mod_bits", pa.int32()),
+        pa.field("q_bits", pa.list_(pa.int32())),  # of each prime of Q, q_0 first
+        pa.field("p_bits", pa.list_(pa.int32())),  # of each special prime
+        pa.field("digit_limbs", pa.int32()),  # of a full digit
+        pa.field("parameters", pa.string()),  # the whole set as JSON: CkksParameters.to_dict()
+        pa.field("limbs", pa.int32()),  # of the operand
+        pa.field("degree", pa.int32()),  # of a Chebyshev series
+        pa.field("threads", pa.int32(), nullable=False),  # inside one operation
+        pa.field("across", pa.int32(), nullable=False),  # independent operations at the same time
+        pa.field("condition", pa.string(), nullable=False),  # warm | cold | cold-keys
+        pa.field("reading", pa.string()),  # native | openfhe
+        pa.field("run", pa.int32(), nullable=False),
+        pa.field("calls", pa.int64(), nullable=False),
+        pa.field("seconds_per_call", pa.float64(), nullable=False),  # mean of the run
+        pa.field("joules_per_call", pa.float64()),  # of the processor packages, by RAPL; null where there is none
+        pa.field("started_s", pa.float64()),  # seconds since 1970
+        pa.field("total_s", pa.float64(), nullable=False),  # sum of the calls' times, over all threads
+        pa.field("wall_s", pa.float64(), nullable=False),  # first call to last, without what ran ahead of cold calls
+        pa.field("cpu_s", pa.float64()),  # of the process, in wall_s
+        pa.field("calls_per_s", pa.float64()),  # of all threads together
+        pa.field("samples_s", pa.list_(pa.float64())),  # the first calls, one by one
+        pa.field("first_call_s", pa.float64()),  # the warm-up, apart
+        pa.field("setup_s", pa.float64()),  # what this point's context, keys and inputs cost to make or load
+        pa.field("overhead_s", pa.float64()),  # of our loop, a call; not subtracted
+        pa.field("key_bytes", pa.int64()),  # read from a key file by a call
+        pa.field("peak_rss_bytes", pa.int64()),
+        pa.field("noise_spread", pa.float64()),  # of the calibration loop around the point
+        pa.field("calibration_s", pa.float64()),  # its median: how fast the machine was then
+        pa.field("max_abs_error", pa.float64()),  # against clear; null where there is nothing to decrypt
+        pa.field("tolerance", pa.float64()),
+        pa.field("passed", pa.bool_()),
+        pa.field("provenance", pa.string(), nullable=False),
+        pa.field("note", pa.string()),
+    ],
+    metadata={_VERSION_KEY: str(SCHEMA_VERSION)},
+)
+"""One run a row. A dimension that does not apply is null."""
+
+IDENTITY = (
+    "group", "item", "size", "ring_dim", "slots", "num_q", "num_p", "dnum", "scale_bits", "scaling", "secret",
+    "security_asked", "limbs", "degree", "threads", "across", "condition", "reading",
+)  # fmt: skip
+"""Columns that two rows must share to be measurements of the same thing: neither names nor how long it was repeated.
+`identity` has the whole parameter set besides."""
+
+FILE = "bench.parquet"
+Rows = list[dict[str, Any]]
+_BOUNDS = Bounds(
+    schema=BENCH_SCHEMA,
+    what="table of benchmark results",
+    remedy="measure again",
+    error=PenstockError,
+    partial=True,
+)
+
+
+def table_of(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """Rows as a table; a column that a row leaves out is null, and its reading OpenFHE's."""
+    listed = [row if row.get("reading") else {**row, "reading": OPENFHE} for row in rows]
+    unknown = sorted({name for row in listed for name in row} - set(BENCH_SCHEMA.names))
+    if unknown:
+        raise ValueError(f"unknown columns {unknown} in benchmark rows")
+    columns = {f.name: pa.array([row.get(f.name) for row in listed], f.type) for f in BENCH_SCHEMA}
+    return pa.table(columns, schema=BENCH_SCHEMA)
+
+
+def dimensions(suite: str, point: BenchPoint) -> dict[str, Any]:
+    """The identity of a point: the columns that its rows of `BENCH_SCHEMA` share."""
+    params = point.params
+    return {
+        "point": point.key, "suite": suite, "group": point.group, "item": point.item, "size": point.size,
+        "params": params.name, "ring_dim": params.ring_dim, "slots": params.slots, "depth": params.depth,
+        "num_q": params.num_q, "num_p": params.num_p, "dnum": params.dnum, "scale_bits": params.scale_bits,
+        "scaling": str(params.scaling), "secret": params.secret, "security_asked": params.security_asked,
+        "security_bits": params.security_bits, "first_mod_bits": params.first_mod_bits, "q_bits": params.q_bits,
+        "p_bits": params.p_bits, "digit_limbs": params.digit_limbs, "parameters": json.dumps(params.to_dict()),
+        "limbs": point.limbs, "degree": point.degree, "threads": point.threads,
+        "across": point.across, "condition": point.condition, "reading": point.reading, "provenance": "measured",
+    }  # fmt: skip
+
+
+def timed(number: int, run: timing.Run) -> dict[str, Any]:
+    """What one run of a point took (`number` from 0): its columns of `BENCH_SCHEMA`."""
+    return {
+        "run": number, "calls": run.calls, "seconds_per_call": run.seconds_per_call,
+        "joules_per_call": None if run.joules is None else run.joules / run.calls, "started_s": run.started_s,
+        "total_s": run.total_s,
+        "wall_s": run.wall_s, "cpu_s": run.cpu_s, "samples_s": list(run.samples_s),
+        "calls_per_s": run.calls / run.wall_s if run.wall_s > 0 else None,
+    }  # fmt: skip
+
+
+def tidy(point: BenchPoint, rows: Rows) -> Iterable[dict[str, Any]]:
+    """Rows of the run folder's own results: one measurement each."""
+    first, common, where = rows[0], _common(point), _where(point)
+    for row in rows:
+        note = _note(where | {"run": row["run"], "calls": row["calls"]})
+        yield common | {"quantity": "seconds_per_call", "value": row["seconds_per_call"], "unit": "s", "note": note}
+    for quantity, unit in (("setup_s", "s"), ("peak_rss_bytes", "B"), ("max_abs_error", "1")):
+        if first.get(quantity) is not None:
+            yield common | {"quantity": quantity, "value": first[quantity], "unit": unit, "note": _note(where)}
+
+
+def _common(point: BenchPoint) -> dict[str, Any]:
+    kind = PRIMITIVES[point.item].kind if point.item in PRIMITIVES else None
+    return {
+        "provenance": "measured",
+        "params": point.params.name,
+        "kind": None if kind is None else str(kind),
+        "limbs": point.limbs,
+        "workload": None if point.group == "primitives" else point.item,
+    }
+
+
+def _where(point: BenchPoint) -> dict[str, Any]:
+    """The dimensions that the run folder's table has no column for."""
+    return {
+        "group": point.group, "item": point.item, "size": point.size, "ring_dim": point.params.ring_dim,
+        "depth": point.params.depth, "dnum": point.params.dnum, "threads": point.threads, "across": point.across,
+        "condition": point.condition, "reading": point.reading,
+    }  # fmt: skip
+
+
+def _note(values: dict[str, Any]) -> str:
+    return json.dumps(values, separators=(",", ":"))
+
+
+def event_rows(point: BenchPoint, events: Sequence[str], region: Callable[[], Any], calls: int | None) -> Rows:
+    """Events a call, counted in a separate pass. An event that the machine cannot count has no value, and a reason."""
+    from penstock.lab.measure.perf import Counters
+
+    with Counters(list(events)) as counters:
+        counters.on()
+        done = region()
+        counters.off()
+    count = calls if calls is not None else int(done)
+    return [_event_row(point, row, count) for row in counters.rows()]
+
+
+_FLUSHED = Unavailable(
+    "what runs ahead of each cold call, the flush of the caches, would be counted with it: the counters cannot be "
+    "switched within microseconds",
+    "take the events of the same point with condition 'warm'",
+)
+
+
+_RECORDED = Unavailable(
+    "the record of each native call would be counted with it", "take --reading openfhe, or count a program's events"
+)
+
+
+def uncounted_events(point: BenchPoint, events: Sequence[str]) -> Rows:
+    """The rows of events of a cold point or a native call: without values, and why."""
+    why = _FLUSHED if point.condition != "warm" else _RECORDED
+    return [_event_row(point, why.row(event), 0) for event in events]
+
+
+def _event_row(point: BenchPoint, row: EventRow, calls: int) -> dict[str, Any]:
+    return _common(point) | {
+        "quantity": f"{row.event}_per_call",
+        "value": None if row.value is None else row.value / calls,
+        "unit": row.unit,
+        "note": _note(
+            _where(point)
+            | {"calls": calls, "status": row.status, "source": row.source, "reason": row.reason, "remedy": row.remedy}
+        ),
+    }
+
+
+# Reading.
+
+
+def load_results(path: str | Path) -> pa.Table:
+    """The measurements of a run folder (finished or not), a `bench.parquet`, or a JSON file of another suite.
+
+    JSON is Google Benchmark's, or a result file of the fhe-benchmarking suite.
+
+    Returns: a table of `BENCH_SCHEMA`, one run of a point a row, in the order in which they were measured.
+    Raises: UsageError: there are none; PenstockError: the file is damaged.
+    """
+    path = Path(path)
+    if path.is_dir():
+        if (path / FILE).is_file():
+            check_written(path / FILE)
+            return _read(path / FILE)
+        parts = sorted((path / "bench").glob("*.parquet"), key=lambda part: part.stat().st_mtime_ns)
+        if not parts:
+            raise UsageError(
+                f"{path} holds no benchmark results (no {FILE}); name the folder of a 'penstock bench run'"
+            )
+        run = RunFolder.open(path).id if (path / "run.json").is_file() else None
+        return pa.concat_tables([read_part(part, run) for part in parts])
+    if not path.exists():
+        raise UsageError(f"{path} does not exist; name the folder of a 'penstock bench run'")
+    if path.suffix == ".json":
+        return from_json(content_of(path), path)
+    if path.name == FILE:
+        check_written(path)
+    return _read(path)
+
+
+def read_part(path: Path, run: str | None) -> pa.Table:
+    """The runs of one point, of the run of that identity.
+
+    Raises: PenstockError: it is damaged, or another run's.
+    """
+    table = _read(path)
+    try:
+        check_signed(table, run)
+    except ValueError as error:
+        raise PenstockError(f"{path} is not the file that the run wrote: {error}; measure again") from error
+    return table.replace_schema_metadata(BENCH_SCHEMA.metadata)
+
+
+def _read(path: Path) -> pa.Table:
+    try:
+        schema = parquet.read_metadata(path).schema.to_arrow_schema()
+    except (pa.ArrowException, OSError, SealBroken) as error:
+        raise PenstockError(
+            f"{path} is truncated, corrupt or no Parquet file ({reason(error)}); measure again"
+        ) from error
+    version = (schema.metadata or {}).get(_VERSION_KEY, b"1").decode(errors="replace")[:40]
+    if version not in map(str, range(1, SCHEMA_VERSION + 1)):
+        raise PenstockError(
+            f"{path} has benchmark results of format {version}, and this version reads formats 1 to {SCHEMA_VERSION}: "
+            "install a newer penstock"
+        )
+    checked_columns(path, schema, _BOUNDS)
+    for name in schema.names:
+        if name not in BENCH_SCHEMA.names:
+            unknown = UnknownName("column", name, BENCH_SCHEMA.names)
+            raise PenstockError(f"{path}: {unknown}; rename it, or leave it out")
+    table = read_table(path, _BOUNDS)
+    place = table.schema.get_field_index("reading")
+    return table.set_column(place, table.schema.field(place), table["reading"].fill_null(OPENFHE))
+
+
+def summary_rows(table: pa.Table) -> list[dict[str, Any]]:
+    """One row a point: median of the runs' medians, and their spread."""
+    rows = []
+    for runs in by_point(table).values():
+        first, times = runs[0], [run_median_s(run) for run in runs]
+        rows.append(
+            {
+                "item": first["item"], "size": first["size"], "params": first["params"],
+                "ring_dim": first["ring_dim"], "limbs": first["limbs"], "threads": first["threads"],
+                "across": first["across"], "condition": first["condition"], "reading": first["reading"],
+                "runs": len(runs),
+                "calls": sum(run["calls"] for run in runs), "median_s": statistics.median(times),
+                "spread": spread(times),
+                "calls_per_s": _median([run["calls_per_s"] for run in runs]),
+                "setup_s": first["setup_s"], "peak_rss_bytes": first["peak_rss_bytes"], "passed": first["passed"],
+                "provenance": first["provenance"],
+            }
+        )  # fmt: skip
+    return rows
+
+
+def run_median_s(run: Mapping[str, Any]) -> float:
+    """Seconds of a call of one run: the median of the calls that were kept one by one, the mean where none was.
+
+    A disturbance of a few calls moves the mean and not the median.
+    """
+    samples = run.get("samples_s")
+    return statistics.median(samples) if samples else run["seconds_per_call"]
+
+
+def by_point(table: pa.Table) -> dict[tuple[Any, ...], list[dict[str, Any]]]:
+    """Runs of the same thing, by their `identity`."""
+    found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in table.to_pylist():
+        found.setdefault(identity(row), []).append(row)
+    return found
+
+
+def identity(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What makes two rows the same thing: the columns of `IDENTITY`, and all of the parameter set but its texts.
+
+    Raises: ParamsError: the row's parameter set is damaged.
+    """
+    return (*(row[name] for name in IDENTITY), _set_identity(row["parameters"]))
+
+
+@lru_cache(maxsize=1024)
+def _set_identity(text: str | None) -> str | None:
+    return None if text is None else json.dumps(params_identity(stored_parameters(text)), sort_keys=True)
+
+
+@lru_cache(maxsize=1024)
+def stored_parameters(text: str) -> CkksParameters:
+    """The parameter set that column `parameters` holds.
+
+    Raises: ParamsError: it holds none.
+    """
+    try:
+        return CkksParameters.from_dict(json_of(text))
+    except (ValueError, AttributeError) as error:
+        raise ParamsError(f"column 'parameters' holds no parameter set ({error}); measure again") from error
+
+
+def spread(values: Sequence[float]) -> float | None:
+    """From the smallest to the largest, relative to the median; one value has none."""
+    return (max(values) - min(values)) / statistics.median(values) if len(values) > 1 else None
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+# Google Benchmark.
+
+_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+
+
+def to_google_benchmark(table: pa.Table, context: Mapping[str, Any]) -> dict[str, Any]:
+    """The rows as Google Benchmark's JSON output has them, one `iteration` entry a run.
+
+    Our own columns go along as counters under `penstock`, so that nothing is lost on the way back.
+    """
+    entries = []
+    for family, runs in enumerate(by_point(table).values()):
+        name = _name(runs[0])
+        for run in runs:
+            entries.append(
+                {
+                    "name": name, "family_index": family, "per_family_instance_index": 0, "run_name": name,
+                    "run_type": "iteration", "repetitions": len(runs), "repetition_index": run["run"],
+                    "threads": run["threads"] * run["across"], "iterations": run["calls"],
+                    "real_time": run["seconds_per_call"] * 1e9,
+                    "cpu_time": (run["cpu_s"] / run["calls"] if run["cpu_s"] is not None else run["seconds_per_call"])
+                    * 1e9,
+                    "time_unit": "ns", "penstock": run,
+                }
+            )  # fmt: skip
+    return {"context": dict(context), "benchmarks": entries}
+
+
+def google_context(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The `context` object from the `run.json` of a run folder."""
+    host, readings = record.get("host", {}), record.get("config", {}).get("reading", [OPENFHE])
+    return {
+        "date": record.get("started"), "executable": "penstock bench", "num_cpus": host.get("cores"),
+        "mhz_per_cpu": None, "cpu_scaling_enabled": host.get("governor") not in (None, "performance"), "caches": [],
+        "library_build_type": "release", "penstock_version": record.get("penstock_version"),
+        "openfhe_version": record.get("openfhe_version") if OPENFHE in readings else None,
+        "cpu_model": host.get("cpu_model"),
+        "governor": host.get("governor"),
+    }  # fmt: skip
+
+
+def from_json(text: bytes | str, path: Path) -> pa.Table:
+    """A table of `BENCH_SCHEMA` from JSON of Google Benchmark or of the fhe-benchmarking suite.
+
+    Raises: UsageError: it is neither, or holds a time that none can be.
+    """
+    try:
+        data = json_of(text)
+    except ValueError as error:
+        raise UsageError(f"{path}: not JSON ({error})") from error
+    if not fhe_benchmarking.is_result(data):
+        return _from_google_benchmark(data, str(path))
+    try:
+        steps = fhe_benchmarking.rows_of(data)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error
+    number = path.stem.rsplit("-", 1)[-1]
+    repetition = int(number) if number.isdecimal() and len(number) < 10 else 0  # else it is a date
+    rows = [
+        {
+            "point": f"{row['where']}: {row['name']}",
+            "suite": "fhe-benchmarking",
+            "group": "workloads",
+            "item": row["name"] if row["where"] == "harness" else f"{row['where']}: {row['name']}",
+            "size": path.parent.name or None,
+            "threads": 1,
+            "across": 1,
+            "condition": "warm",
+            "run": repetition,
+            "calls": 1,
+            "seconds_per_call": row["value"],
+            "total_s": row["value"],
+            "wall_s": row["value"],
+            "provenance": "measured",
+            "note": "from a result file of the fhe-benchmarking suite, which does not state its threads",
+        }
+        for row in steps
+        if row["quantity"] == "time" and row["value"] > 0  # 0.0s: below the last digit that the suite prints
+    ]
+    return _imported(rows, str(path))
+
+
+def _from_google_benchmark(data: Any, where: str) -> pa.Table:
+    try:
+        entries = data["benchmarks"]
+        rows = [_from_entry(entry) for entry in entries if entry.get("run_type", "iteration") == "iteration"]
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise UsageError(
+            f"{where}: not Google Benchmark JSON ({type(error).__name__}: {error}); it needs a list 'benchmarks' of "
+            "entries with 'name', 'iterations', 'real_time' and 'time_unit'"
+        ) from error
+    return _imported(rows, where)
+
+
+def _imported(rows: Sequence[Mapping[str, Any]], where: str) -> pa.Table:
+    """Raises: UsageError: there are no rows, or contents that no measurement has."""
+    if not rows:
+        raise UsageError(f"{where} holds no times of single runs: name another file")
+    try:
+        table = table_of(rows)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+        raise UsageError(
+            f"{where}: a value is not of its column's type ({str(error).splitlines()[0]}); export the run again with "
+            "'penstock bench export'"
+        ) from error
+    for row in table.to_pylist():
+        check_row(row, where)
+    return table
+
+
+def check_row(row: Mapping[str, Any], where: str) -> None:
+    """Refuse what no measurement has: a column that every row needs is empty, or a time is 0, below it, or no number.
+
+    Raises: UsageError.
+    """
+    empty = [column.name for column in BENCH_SCHEMA if row[column.name] is None and not column.nullable]
+    if empty:
+        raise UsageError(
+            f"{where}: the entry of '{row['item']}' has no '{empty[0]}'; export the run again with 'penstock bench "
+            "export'"
+        )
+    calls = [math.nan if each is None else each for each in row["samples_s"] or ()]
+    unsound = [("call in samples_s", each) for each in calls if not (math.isfinite(each) and each > 0)][:1]
+    optional = {"calibration_s": row["calibration_s"]} if row["calibration_s"] is not None else {}
+    times = {name: row[name] for name in ("calls", "seconds_per_call", "total_s", "wall_s")}
+    for name, value in [*(times | optional).items(), *unsound]:
+        if not (math.isfinite(value) and value > 0):
+            raise UsageError(
+                f"{where}: the {name} of '{row['item']}' is {value:g}, which no measurement has: leave that entry "
+                "out, or measure again"
+            )
+
+
+def _from_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(entry.get("penstock"), dict):
+        return {name: entry["penstock"].get(name) for name in BENCH_SCHEMA.names}
+    unit = _UNITS[entry.get("time_unit", "ns")]
+    seconds, calls = float(entry["real_time"]) * unit, int(entry["iterations"])
+    cpu = entry.get("cpu_time")
+    return {
+        "point": entry["name"], "group": "primitives", "item": entry["name"], "threads": int(entry.get("threads", 1)),
+        "across": 1, "condition": "warm", "run": int(entry.get("repetition_index", 0)), "calls": calls,
+        "seconds_per_call": seconds, "total_s": seconds * calls, "wall_s": seconds * calls,
+        "cpu_s": None if cpu is None else float(cpu) * unit * calls,
+        "calls_per_s": 1 / seconds if seconds > 0 else None, "provenance": "measured",
+        "note": "from Google Benchmark JSON",
+    }  # fmt: skip
+
+
+def _name(run: Mapping[str, Any]) -> str:
+    parts = [run["item"]]
+    parts += [run[name] for name in ("size", "params") if run[name] is not None]
+    parts += [f"{name}:{run[name]}" for name in ("limbs", "degree", "threads", "across") if run[name] is not None]
+    return "/".join([*parts, run["condition"], *([] if run["reading"] == OPENFHE else [run["reading"]])])

@@ -1,0 +1,120 @@
+"""A comparison of two runs in one line: what changed, by how much, and whether it is noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.base.runs.folder import RunFolder
+from penstock.errors import PenstockError, cut
+from penstock.lab.measure.bench.compare import Comparison, compare
+from penstock.lab.measure.bench.history import History
+from penstock.lab.measure.bench.results import FILE, load_results, summary_rows
+
+UNTESTED = "one run only"
+"""Verdict of a point without a test."""
+
+
+def verdict_of(found: Comparison) -> str:
+    """The verdict on a comparison.
+
+    A point has changed where the test of `compare` says so: p < 0.05, an interval without 1, and more than the noise of
+    the machine. Points of one run have no test and count apart.
+    """
+    rows = found.rows
+    tested = [row for row in rows if row["verdict"] != UNTESTED]
+    noise = "" if found.noise is None else f", noise of the machine {found.noise:.1%}"
+    if not tested:
+        ratio = _mean_ratio(rows)
+        return (
+            f"not known: {_points(rows)} with one run each have no test, and the ratios are {ratio:.3f} in the mean; "
+            "measure several runs a point"
+        )
+    parts = []
+    for word in ("slower", "faster"):
+        changed = [row for row in tested if row["verdict"] == word]
+        if changed:
+            parts.append(f"{len(changed)} {word} ({_most(changed)})")
+    within = sum(row["verdict"] == "within the noise" for row in tested)
+    if not parts:
+        also = f"; {within} differ by less than the noise" if within else ""
+        return (
+            f"nothing changed: of {_points(tested)} none is faster or slower beyond chance and noise{also}; "
+            f"second / first is {_mean_ratio(tested):.3f} in the mean{noise}"
+        )
+    same = len(tested) - sum(row["verdict"] in ("slower", "faster") for row in tested)
+    return (
+        f"changed: of {_points(tested)} {', '.join(parts)}, {same} the same{noise}; "
+        f"second / first is {_mean_ratio(tested):.3f} in the mean"
+    )
+
+
+def headline(found: Sequence[History]) -> str:
+    """The verdict on the points that earlier results have too."""
+    rows = [dict(each.change) for each in found if each.change is not None]
+    if not rows:
+        return "nothing to compare with: one run of each point"
+    return verdict_of(Comparison(rows=rows, only_first=[], only_second=[]))
+
+
+def verdict_of_run(path: Path, results: pa.Table) -> str:
+    """The verdict on a run: against the last finished run of its suite in the same folder, where there is one."""
+    before = previous_run(path)
+    if before is None:
+        rows = summary_rows(results)
+        worst = max((row["spread"] for row in rows if row["spread"] is not None), default=None)
+        within = "" if worst is None else f", spread of a point at most {worst:.1%}"
+        return f"first run of this suite in {path.parent}: {_points(rows)}, nothing to compare with{within}"
+    return f"against {before}: {verdict_of(compare(load_results(before), results))}"
+
+
+def previous_run(path: Path) -> Path | None:
+    """The last finished run of the same suite on the same processor next to a run folder, with a point in common.
+
+    `None`: there is none.
+    """
+    mine, points = RunFolder.open(path), set(load_results(path)["point"].to_pylist())
+    newest: tuple[tuple[str, str], Path] | None = None
+    for other in path.parent.iterdir():
+        if other.resolve() == path.resolve() or not (other / FILE).is_file() or not (other / "run.json").is_file():
+            continue
+        try:
+            run = RunFolder.open(other)
+            at = _begun(run)
+            if not run.complete or _of(run) != _of(mine) or at > _begun(mine) or (newest and at < newest[0]):
+                continue
+            if points & set(load_results(other)["point"].to_pylist()):
+                newest = at, other
+        except PenstockError:  # of another version, or damaged: no basis for a comparison
+            continue
+    return None if newest is None else newest[1]
+
+
+def _begun(run: RunFolder) -> tuple[str, str]:
+    return str(run.record.get("started", "")), run.path.name
+
+
+def _of(run: RunFolder) -> tuple[Any, Any]:
+    """The suite and the processor."""
+    return run.config.get("suite"), run.record.get("host", {}).get("cpu_model")
+
+
+def _points(rows: Sequence[Any]) -> str:
+    return f"{len(rows)} point{'s' if len(rows) != 1 else ''}"
+
+
+def _most(rows: Sequence[dict[str, Any]]) -> str:
+    """The point that changed most, with its interval."""
+    row = max(rows, key=lambda each: abs(math.log(each["ratio"])))
+    where = f"{cut(row['item'])}{' ' + row['size'] if row['size'] else ''}"
+    where += f" at {row['limbs']} limbs" if row["limbs"] else ""
+    return f"{where} most, {row['ratio']:.3f} times, 95 % {row['low']:.3f} to {row['high']:.3f}"
+
+
+def _mean_ratio(rows: Sequence[dict[str, Any]]) -> float:
+    """The geometric mean."""
+    return math.exp(math.fsum(math.log(row["ratio"]) for row in rows) / len(rows))

@@ -1,0 +1,44 @@
+"""The times of a recorded run's operations in Google Benchmark's format: what `penstock predict fit` reads.
+
+A call counts if it is a primitive that other programs have too: it worked off nothing pending, and it is not a part
+that only circuits use.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.lab.measure.bench.catalogue import PRIMITIVES
+from penstock.scheme.operations import TRAITS, OpKind
+from penstock.scheme.traces.schema import Trace
+
+_BY_KIND = {each.kind: name for name, each in PRIMITIVES.items() if each.kind is not None}
+
+
+def benchmark_of(trace: Trace, threads: int) -> dict[str, Any]:
+    """One entry a call, `rotate/params:openfhe-demo/limbs:14/omp_threads:1`; equal calls are repetitions.
+
+    Args:   threads: inside one operation.
+    """
+    table = trace.server_operations()
+    names = ("kind", "limbs_in", "limbs_out", "implied_rescales", "implied_scalar_mults", "start_s", "end_s")
+    entries: list[dict[str, Any]] = []
+    seen: dict[str, int] = {}
+    for kind, limbs, limbs_out, rescales, scalars, start, end in zip(
+        *(table[n].to_pylist() for n in names), strict=True
+    ):
+        name = _BY_KIND.get(kind)
+        if name is None or TRAITS[OpKind(kind)].composite or start is None or not end > start:
+            continue
+        if rescales or scalars or limbs_out != limbs - (name == "rescale"):
+            continue
+        said = f"{name}/params:{trace.meta.params['name']}/limbs:{limbs}/omp_threads:{threads}"
+        index = seen.get(said, 0)
+        seen[said] = index + 1
+        entries.append(
+            {"name": said, "run_name": said, "run_type": "iteration", "repetition_index": index, "iterations": 1,
+             "real_time": end - start, "time_unit": "s"}
+        )  # fmt: skip
+    meta = trace.meta
+    context = {"executable": "penstock", "workload": meta.workload, "reading": meta.reading, "size": meta.size}
+    return {"context": context, "benchmarks": entries}

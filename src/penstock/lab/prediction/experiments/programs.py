@@ -1,0 +1,44 @@
+"""The programs whose time is predicted: their operations decide which timings teach something."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from penstock.program.evaluator.tally import Tally
+from penstock.program.running.counting import count_workload
+
+PROGRAMS: tuple[tuple[str, str], ...] = (
+    ("inner-product", "ci"), ("inner-product", "demo"), ("matrix-multiplication", "ci"),
+    ("matrix-multiplication", "demo"), ("logistic-function", "ci"), ("logistic-function", "full"),
+    ("sign-evaluation", "ci"), ("sign-evaluation", "full"), ("chi-square", "ci"), ("chi-square", "full"),
+    ("cnn", "ci"), ("cnn", "full"), ("logistic-regression", "ci"), ("logistic-regression", "demo"),
+    ("filter-aggregate", "ci"), ("filter-aggregate", "full"), ("hdc-classify", "ci"), ("hdc-classify", "full"),
+    ("ssc", "full"), ("resnet20", "ci"),
+)  # fmt: skip
+"""Workloads and sizes on OpenFHE's sets: small and large rings, short and long chains."""
+CHECKED: tuple[tuple[str, str], ...] = (
+    ("matrix-multiplication", "ci"), ("chi-square", "ci"), ("logistic-function", "ci"), ("inner-product", "ci"),
+    ("cnn", "ci"), ("sign-evaluation", "ci"), ("logistic-regression", "ci"),
+)  # fmt: skip
+"""Programs that are run at the end, the first ones that there is time for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program at one number of threads."""
+
+    tally: Tally
+    threads: int
+
+
+@lru_cache(maxsize=64)
+def tally_named(name: str, size: str) -> Tally:
+    """The tally of a workload at a named size."""
+    return count_workload(name, None, size)
+
+
+def programs(threads: Sequence[int], named: Sequence[tuple[str, str]] = PROGRAMS) -> list[Program]:
+    """Each program at each number of threads."""
+    return [Program(tally_named(*each), count) for each in named for count in threads]

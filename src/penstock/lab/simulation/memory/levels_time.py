@@ -1,0 +1,143 @@
+"""The time of a program over several levels: a stage for each channel, one for each decoding, and compute.
+
+Written-back data shares its channel with reads.
+
+`serial`: one after the other, level by level. `overlap`: a pipeline in program order. Its first transfers run ahead of
+compute as far as depth and buffer allow. An operation holds the buffer, with its bytes over the fastest channel that
+takes time, from the start of its first transfer to the end of its compute. `bound`: the busiest stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.errors import check_known
+from penstock.lab.simulation.memory.levels_replay import LevelsReplay
+from penstock.scheme.play.caches import SizedCache
+from penstock.scheme.play.engine import Floats, Ints, _engine
+from penstock.scheme.play.hierarchy import (
+    COMPUTE,
+    MODES,
+    Mode,
+    Prefetch,
+    Result,
+    Stage,
+    channel_seconds,
+    compute_of,
+    decoding,
+    energy_j,
+    own_depths,
+)
+from penstock.scheme.play.rows import FORCED_POLICY, LEVEL_NAMES, Row
+
+
+def play_levels(
+    compute_s: npt.ArrayLike,
+    replay: LevelsReplay,
+    *,
+    mode: Mode = "serial",
+    prefetch: Prefetch | None = None,
+    compute_j: float | None = 0.0,
+    timeline: bool = False,
+) -> Result:
+    """Plays a program whose loads are known.
+
+    Args:   compute_s: (n,) seconds that each operation computes; prefetch: how far `overlap` runs ahead (default: by
+            one operation); compute_j: joules of all operations, `None` where they are not known; timeline: also say
+            when each operation was in each stage.
+    Returns: `hit_ratio` of the levels above the fastest channel that takes time, and `io_bytes` that cross it upwards;
+            `io_s` and `decode_s` add up the channels and the decoding of all levels; `levels` has an entry with the
+            names `LEVEL_NAMES` for each.
+    Raises: SimulationInputError: an input breaks a rule; ClockOverflow; UnknownName: no such mode.
+    """
+    check_known("time mode", mode, MODES)
+    compute, ahead = compute_of(compute_s, replay.num_operations), prefetch or Prefetch()
+    stages = [*_stages(replay), (COMPUTE, compute, None)]
+    seconds = [busy for _, busy, _ in stages]
+    waited = replay.waited_for
+    held = np.ascontiguousarray(waited.operation_bytes, dtype=np.float64)
+    depths = None
+    if mode == "overlap":
+        transfers = np.ascontiguousarray(waited.operation_transfers, dtype=np.float64)
+        load_s = np.sum(seconds[:-1], axis=0) if len(seconds) > 1 else np.zeros_like(compute)
+        depths = own_depths(ahead, held, transfers, load_s, compute)
+    times = _engine.play_stages(seconds, held, mode, ahead.depth, ahead.buffer_bytes, timeline, depths)
+    starts: Sequence[Floats | None] = times.start_s or [None] * len(stages)
+    ends: Sequence[Floats | None] = times.end_s or [None] * len(stages)
+    busy_s: dict[str, float] = {}
+    for (name, _, _), busy in zip(stages, times.busy_s, strict=True):
+        busy_s[name] = busy_s.get(name, 0) + busy
+    levels = [_level(replay, i, busy_s) for i in range(len(replay.loads))]
+    joules = [level["energy_j"] for level in levels]
+    warnings = replay.warnings
+    if times.oversized:
+        warnings = (
+            *warnings,
+            f"{times.oversized} of {replay.num_operations} operations get more than the whole prefetch buffer and "
+            "wait until it is empty; give the buffer room for the largest operation",
+        )
+    return Result(
+        compute_s=times.busy_s[-1],
+        io_s=sum(level["busy_s"] for level in levels),
+        decode_s=sum(level["decode_s"] for level in levels),
+        total_s=times.total_s,
+        io_bytes=waited.channel_bytes,
+        loaded_bytes=waited.channel_bytes,
+        hit_ratio=replay.byte_hit_ratio,
+        energy_j=None if compute_j is None or None in joules else compute_j + sum(joule or 0.0 for joule in joules),
+        oversized=times.oversized,
+        warnings=warnings,
+        written_bytes=None if waited.written is None else waited.written_bytes,
+        levels=tuple(levels),
+        stages=tuple(
+            Stage(name=name, busy_s=busy, idle_s=idle, start_s=start, end_s=end, loaded_bytes=moved)
+            for (name, _, moved), busy, idle, start, end in zip(
+                stages, times.busy_s, times.idle_s, starts, ends, strict=True
+            )
+        ),
+    )
+
+
+def _level(replay: LevelsReplay, i: int, busy_s: Mapping[str, float]) -> Row:
+    load = replay.loads[i]
+    cache, moved = load.level.cache, load.channel_bytes + load.written_bytes
+    values = (
+        load.level.name,
+        load.level.capacity_bytes,
+        None if cache is None else cache.policy if isinstance(cache, SizedCache) else FORCED_POLICY,
+        load.level.reserved_bytes,
+        load.pinned_bytes,
+        load.hits,
+        load.misses,
+        load.evictions,
+        load.streamed,
+        load.served_bytes,
+        load.channel_bytes,
+        float(load.operation_transfers.sum()),
+        busy_s.get(load.level.name, 0),
+        busy_s.get(decoding(load.level.name), 0),
+        energy_j(load.level.tier, moved) if moved else 0.0,
+        load.invalidated,
+        load.demoted_bytes,
+        load.written_bytes,
+    )
+    return dict(zip(LEVEL_NAMES, values, strict=True))
+
+
+def _stages(replay: LevelsReplay) -> Iterator[tuple[str, Floats, Ints | Floats]]:
+    """Name, (n,) seconds and (n,) bytes of each channel and each decoding, the deepest first."""
+    for load in reversed(replay.loads):
+        if not load.level.is_timed:
+            continue
+        crossing = np.ascontiguousarray(load.operation_bytes, dtype=np.float64)
+        transfers = np.ascontiguousarray(load.operation_transfers, dtype=np.float64)
+        busy = channel_seconds(crossing, transfers, load.level.channel)
+        if load.written is not None:
+            down, writes = (np.ascontiguousarray(amounts, dtype=np.float64) for amounts in load.written)
+            busy = busy + channel_seconds(down, writes, load.level.write_channel)
+        yield load.level.name, busy, load.operation_bytes
+        if load.level.decode_bytes_per_s is not None:
+            yield decoding(load.level.name), crossing / load.level.decode_bytes_per_s, load.operation_bytes

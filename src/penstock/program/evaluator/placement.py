@@ -1,0 +1,105 @@
+"""Where a program bootstraps: derived from what its parts take, not typed in.
+
+A program is a chain of blocks: parts that run whole, between places where one ciphertext carries what goes on. The
+rule: bootstrap before a block that the levels left do not cover, and never sooner. On a chain this takes the fewest
+bootstrappings, since a refresh never leaves more levels for being made earlier; tests hold it against every placement
+on short chains. Bootstrapping may take levels of its input (`reserve`): a block is covered when so many are left behind
+it, or as many as all the blocks after it take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.errors import ParamsError, UsageError
+from penstock.program.evaluator.circuits.bootstrap import input_levels, refreshed_levels
+from penstock.program.evaluator.protocol import Evaluator
+from penstock.scheme.params.ckks import CkksParameters
+
+
+def is_covered(levels: int, blocks: Sequence[int], reserve: int) -> bool:
+    """Whether `levels` cover the first of the blocks ahead, and what must be left behind it.
+
+    >>> is_covered(8, [6, 6], 1), is_covered(6, [6, 6], 1), is_covered(6, [6], 1)
+    (True, False, True)
+    """
+    return levels >= blocks[0] + min(reserve, sum(blocks[1:]))
+
+
+def placed(blocks: Sequence[int], levels: int, refreshed: int, reserve: int = 0) -> list[bool]:
+    """Before which blocks of a chain the rule bootstraps.
+
+    Args:   blocks: levels that each block takes; levels: of the input; refreshed: of a refreshed ciphertext;
+            reserve: levels that bootstrapping takes of its input.
+    Raises: ParamsError: a block takes more than a refresh gives, or the input has too few levels to be refreshed.
+    >>> placed([2, 4, 4, 6, 2], 2, 8)
+    [False, True, False, True, False]
+    """
+    made = []
+    for index in range(len(blocks)):
+        needed = not is_covered(levels, blocks[index:], reserve)
+        if needed:
+            if levels < reserve:
+                raise ParamsError(
+                    f"bootstrapping takes {reserve} levels of its input and {levels} are left before block {index}: "
+                    "start with more levels"
+                )
+            levels = refreshed
+            if not is_covered(levels, blocks[index:], reserve):
+                raise ParamsError(
+                    f"block {index} takes {blocks[index]} levels and a refreshed ciphertext has {refreshed}: take a "
+                    "set with more levels after bootstrapping, or split the block"
+                )
+        made.append(needed)
+        levels -= blocks[index]
+    return made
+
+
+def start_levels(params: CkksParameters, blocks: Sequence[int]) -> int:
+    """Initial levels of an input: the chain's, or those after a refresh if the chain has more.
+
+    More limbs would not save a bootstrapping for long, and make every operation until then more expensive.
+    """
+    fresh, wanted = params.depth, sum(blocks)
+    if wanted <= fresh and (params.bootstrap is None or wanted <= refreshed_levels(params)):
+        return wanted
+    return fresh if params.bootstrap is None else min(fresh, refreshed_levels(params))
+
+
+class Chain:
+    """The rule while a program runs: asked once before each block, in their order.
+
+    It goes by the levels that ciphertexts have, so that it holds under automatic scaling too. In the clear reading
+    levels are unlimited and nothing is bootstrapped.
+    """
+
+    def __init__(self, ev: Evaluator, blocks: Sequence[int]) -> None:
+        self._ev = ev
+        self._ahead = list(blocks)
+        self._reserve = input_levels(ev.params)
+
+    def is_due(self, a: Any) -> bool:
+        """Whether to bootstrap `a` before the next block, which then comes later.
+
+        Raises: UsageError: the program has more blocks than it announced; ParamsError: no refresh covers the block.
+        """
+        if not self._ahead:
+            raise UsageError("the program runs more blocks than it announced to the placement rule")
+        due = not is_covered(self._ev.levels(a), self._ahead, self._reserve)
+        if due and not is_covered(refreshed_levels(self._ev.params), self._ahead, self._reserve):
+            raise ParamsError(
+                f"a part of the program takes {self._ahead[0]} levels and a refreshed ciphertext of set "
+                f"'{self._ev.params.name}' has {refreshed_levels(self._ev.params)}: take a set with more levels after "
+                "bootstrapping"
+            )
+        del self._ahead[0]
+        return due
+
+    def before(self, a: Any, *, slots: int | None = None) -> Any:
+        """`a` as the next block takes it: refreshed where its levels do not cover the block.
+
+        Args:   slots: the period of the values, where they repeat.
+        Raises: as `is_due`.
+        """
+        return self._ev.bootstrap(a, slots) if self.is_due(a) else a

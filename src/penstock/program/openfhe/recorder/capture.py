@@ -1,0 +1,233 @@
+"""What a package needs besides the calls on ciphertexts: plaintexts' values, decrypted numbers, serialized objects.
+
+These methods and functions of OpenFHE are replaced only while a package is recorded.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Protocol
+
+from penstock.program.openfhe.recorder.decrypted import is_decrypted, marked, unmarked
+from penstock.program.openfhe.recorder.functions import replace_functions
+from penstock.program.openfhe.recorder.identity import Identities, Known
+from penstock.program.openfhe.recorder.observed import OBSERVED
+from penstock.program.openfhe.recorder.others import other_values
+from penstock.program.openfhe.recorder.packagings import Packagings
+from penstock.program.openfhe.recorder.plaintexts import Encoded, as_array, as_vector, values_copy
+from penstock.program.openfhe.recorder.recording import Recording
+
+_READS = (
+    "GetCKKSPackedValue",
+    "GetCKKSPackedValueArray",
+    "GetRealPackedValue",
+    "GetRealPackedValueArray",
+    "GetLogError",
+    "GetLogPrecision",
+)
+_EDITS = ("Encode", "SetIntVectorValue", "SetLevel", "SetNoiseScaleDeg", "SetScalingFactor", "SetSlots")
+_CIPHERTEXT_EDITS = ("SetScalingFactor", "SetScalingFactorInt", "SetSlots")
+
+
+class Tapped(Protocol):
+    """What the tap does for a capture."""
+
+    recordings: dict[int, Recording | None]
+    identities: Identities[Known]
+
+    def recording_of(self, cc: Any) -> Recording | None:
+        """The recording of a context, which begins now where everything is recorded."""
+        ...
+
+    def replace_method(self, owner: Any, name: str, function: Any) -> None: ...
+
+    def same_context(self, cc: Any, recording: Recording) -> None:
+        """Another object for a context that is recorded."""
+        ...
+
+
+class Capture:
+    """The replaced methods and functions of one tap."""
+
+    def __init__(self, tap: Tapped, fhe: Any) -> None:
+        self._tap, self._fhe = tap, fhe
+        self._packagings: list[Packagings] = []
+        self._make = fhe.CryptoContext.MakeCKKSPackedPlaintext
+        self._others: dict[str, Any] = {}
+        """Digest of values that the script encrypts -> other ones."""
+        self._ciphertexts: dict[str, Known] = {}
+        self._contexts: dict[str, Recording] = {}
+
+    def open(self) -> None:
+        """Replace them."""
+        fhe, replaced = self._fhe, self._tap.replace_method
+        OBSERVED.clear()
+        replace_functions(replaced)
+        replaced(
+            fhe.CryptoContext, "MakeCKKSPackedPlaintext", self._encoding(fhe.CryptoContext.MakeCKKSPackedPlaintext)
+        )
+        replaced(fhe.Plaintext, "SetLength", self._shortening(fhe.Plaintext.SetLength))
+        for name in _READS:
+            replaced(fhe.Plaintext, name, self._reading(getattr(fhe.Plaintext, name)))
+        for name in _EDITS:
+            replaced(fhe.Plaintext, name, self._editing(getattr(fhe.Plaintext, name), self._forget_plaintext))
+        for name in _CIPHERTEXT_EDITS:
+            replaced(fhe.Ciphertext, name, self._editing(getattr(fhe.Ciphertext, name), self._tap.identities.forget))
+        replaced(fhe, "Serialize", self._serializing(fhe.Serialize))
+        replaced(fhe, "SerializeToFile", self._to_file(fhe.SerializeToFile))
+        for kind in ("Ciphertext", "CryptoContext"):
+            for name, from_file in ((f"Deserialize{kind}", True), (f"Deserialize{kind}String", False)):
+                replaced(fhe, name, self._reading_back(getattr(fhe, name), from_file=from_file))
+
+    def add(self, packaging: Packagings) -> None:
+        """Plaintexts of this packaging's context are its own."""
+        self._packagings.append(packaging)
+
+    # Plaintexts.
+    def _encoding(self, original: Any) -> Any:
+        recording_of = self._tap.recording_of
+
+        @functools.wraps(original)
+        def method(cc: Any, *args: Any, **kwargs: Any) -> Any:
+            recording = recording_of(cc)
+            packaging = None if recording is None else recording.packaging
+            if recording is None or not isinstance(packaging, Packagings) or packaging.refusal is not None:
+                return original(cc, *args, **kwargs)
+            start = perf_counter()
+            given = args[0] if args else kwargs.pop("value")
+            decrypted = packaging.read_decrypted and is_decrypted(given)
+            values = as_array(unmarked(given))
+            called = perf_counter()
+            with OBSERVED.paused():
+                made = original(cc, values, *args[1:], **kwargs)
+            end = perf_counter()
+            packaging.encoded(made, values_copy(values) if values is given else values, decrypted=decrypted)
+            recording.overhead_s += perf_counter() - end + called - start
+            return made
+
+        return method
+
+    def other(self, cc: Any, plaintext: Any) -> Any:
+        """A plaintext like this one, with other values; itself where its values are not known."""
+        found = self._known(plaintext)
+        if found is None or found[1].values is None or found[1].decrypted:
+            return plaintext
+        known, num_q = found[1], found[0].num_q
+        values = as_vector(found[1].values, is_complex=True)
+        digest = _digest(values.tobytes())
+        if digest not in self._others:
+            self._others[digest] = other_values(values, len(self._others))
+        return self._make(cc, self._others[digest], known.degree, num_q - known.limbs, None, known.slots)
+
+    def _known(self, plaintext: Any) -> tuple[Packagings, Encoded] | None:
+        for packaging in self._packagings:
+            known = packaging.plaintexts.get(plaintext)
+            if known is not None:
+                return packaging, known
+        return None
+
+    def _shortening(self, original: Any) -> Any:
+        @functools.wraps(original)
+        def method(plaintext: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(plaintext, *args, **kwargs)
+            known = self._known(plaintext)
+            if known is not None:
+                known[0].shorten(known[1], plaintext.GetLength())
+            return result
+
+        return method
+
+    def _reading(self, original: Any) -> Any:
+        @functools.wraps(original)
+        def method(plaintext: Any, *args: Any, **kwargs: Any) -> Any:
+            found = original(plaintext, *args, **kwargs)
+            known = self._known(plaintext)
+            if known is None or not known[1].decrypted:
+                return found
+            for packaging in self._packagings:
+                packaging.read_decrypted = True
+            return marked(found)
+
+        return method
+
+    def _forget_plaintext(self, plaintext: Any) -> None:
+        known = self._known(plaintext)
+        if known is not None:
+            known[1].values = None
+
+    def _editing(self, original: Any, forget: Callable[[Any], None]) -> Any:
+        @functools.wraps(original)
+        def method(thing: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(thing, *args, **kwargs)
+            forget(thing)
+            return result
+
+        return method
+
+    # Objects that are written and read again.
+    def _serializing(self, original: Any) -> Any:
+        @functools.wraps(original)
+        def function(*args: Any, **kwargs: Any) -> Any:
+            content = original(*args, **kwargs)
+            self._written(args[0] if args else kwargs.get("obj"), lambda: _digest(content))
+            return content
+
+        return function
+
+    def _to_file(self, original: Any) -> Any:
+        @functools.wraps(original)
+        def function(*args: Any, **kwargs: Any) -> Any:
+            done = original(*args, **kwargs)
+            path = args[0] if args else kwargs["filename"]
+            thing = args[1] if len(args) > 1 else kwargs.get("obj")
+            if done:
+                self._written(thing, lambda: _file_digest(path))
+            return done
+
+        return function
+
+    def _written(self, thing: Any, digest: Callable[[], str]) -> None:
+        if isinstance(thing, self._fhe.Ciphertext):
+            known = self._tap.identities.get(thing)
+            if known is not None:
+                self._ciphertexts[digest()] = known
+        elif isinstance(thing, self._fhe.CryptoContext):
+            recording = self._tap.recording_of(thing)
+            if recording is not None:
+                self._contexts[digest()] = recording
+
+    def _reading_back(self, original: Any, *, from_file: bool) -> Any:
+        @functools.wraps(original)
+        def function(*args: Any, **kwargs: Any) -> Any:
+            source = args[0] if args else kwargs["filename" if from_file else "str"]
+            # The script may write over the file later.
+            digest = _file_digest(source) if from_file else _digest(source)
+            found = original(*args, **kwargs)
+            thing = found[0] if from_file else found
+            if digest in self._ciphertexts:
+                self._tap.identities.set(thing, self._ciphertexts[digest])
+            elif digest in self._contexts:
+                self._tap.same_context(thing, self._contexts[digest])
+            return found
+
+        return function
+
+
+def _digest(content: str | bytes) -> str:
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+
+
+def _file_digest(path: str) -> str:
+    """Of a file's content; of nothing where it cannot be read, which the library says itself."""
+    found = hashlib.sha256()
+    try:
+        with Path(path).open("rb") as file:
+            while block := file.read(1 << 20):
+                found.update(block)
+    except OSError:
+        return ""
+    return found.hexdigest()

@@ -1,0 +1,301 @@
+"""Numbers that a script got by decryption, marked, so that a package can refuse to hold them.
+
+A mark goes through arithmetic of Python's numbers, numpy's functions, indexing, and conversions to lists and arrays. A
+comparison, a conversion to an integer and a copy that cannot hold a mark are noted in `OBSERVED`, with their line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from penstock.program.openfhe.recorder.observed import OBSERVED
+
+COMPARED = "compares decrypted values"
+COUNTED = "turns decrypted values into integers or truth values"
+COPIED = "copies decrypted values to a place that is not followed"
+
+_BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow")
+_UNARY = ("neg", "pos", "abs")
+_COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+_SHAPES = frozenset(
+    {np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj, np.result_type, np.can_cast, np.min_scalar_type}
+    | {np.shares_memory, np.may_share_memory, np.zeros_like, np.ones_like, np.empty_like, np.common_type}
+)
+"""Functions that do not look at values."""
+
+
+class _Marked:
+    """A number, a list or an array with a mark."""
+
+    __slots__ = ()
+    __array_priority__ = 1000.0
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
+        targets = out if isinstance(out, tuple) else () if out is None else (out,)
+        with OBSERVED.paused():
+            if targets:
+                kwargs["out"] = tuple(map(plain, targets))
+            found = getattr(ufunc, method)(*map(plain, inputs), **plain(kwargs))
+        if method == "at":
+            targets = (inputs[0],)
+        if any(each is not None and not isinstance(each, _Marked) for each in targets):
+            OBSERVED.note(COPIED)
+        if targets:
+            return targets[0] if len(targets) == 1 else targets
+        return followed(found)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        out = kwargs.get("out")
+        with OBSERVED.paused():
+            found = function(*plain(args), **plain(kwargs))
+        if function in _SHAPES:
+            return found
+        if found is None or (out is not None and not isinstance(out, _Marked)):
+            OBSERVED.note(COPIED)
+        return followed(found) if out is None else out
+
+
+def _through(base: Any, name: str) -> Callable[..., Any]:
+    """The method of the base, with a mark on its result."""
+    own = getattr(base, name)
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with OBSERVED.paused():
+            found = own(unmarked(self), *plain(args), **plain(kwargs))
+            if found is NotImplemented and base is float and args and isinstance(args[0], complex):
+                found = getattr(complex, name)(complex(unmarked(self)), plain(args[0]))
+        return found if found is NotImplemented else followed(found)
+
+    method.__name__ = name
+    return method
+
+
+def _noted(base: Any, name: str, did: str) -> Callable[..., Any]:
+    """The method of the base. Its result has no mark, so its line is noted."""
+    own = getattr(base, name)
+
+    def method(self: Any, *args: Any) -> Any:
+        with OBSERVED.paused():
+            found = own(unmarked(self), *plain(args))
+        if found is not NotImplemented:
+            OBSERVED.note(did)
+        return found
+
+    method.__name__ = name
+    return method
+
+
+def _shown(base: Any, name: str) -> Callable[..., Any]:
+    """A text of the value: showing it is not a look that later calls can depend on."""
+    own = getattr(base, name)
+
+    def method(self: Any, *args: Any) -> Any:
+        with OBSERVED.paused():
+            return own(unmarked(self), *args)
+
+    return method
+
+
+def _part(name: str) -> Callable[[Any], Any]:
+    """A getter of the real or the imaginary part."""
+    return lambda self: followed(getattr(unmarked(self), name))
+
+
+def _itself(self: Any, *_: Any) -> Any:
+    return self
+
+
+def _scalar(name: str, base: Any) -> Any:
+    """A class of marked numbers."""
+    own: dict[str, Any] = {"__slots__": (), "__hash__": base.__hash__, "_base": base}
+    binary = [f"__{side}{each}__" for each in _BINARY for side in ("", "r")]
+    kept = [*binary, *(f"__{each}__" for each in _UNARY), "conjugate", "__round__"]
+    if issubclass(base, np.generic):
+        kept += ["item", "round", "astype", "mean", "sum", "max", "min", "tolist", "squeeze", "ravel", "reshape"]
+        kept += ["conj", "prod", "std", "var", "clip", "copy", "flatten", "__getitem__"]
+    noted = dict.fromkeys((f"__{each}__" for each in _COMPARISONS), COMPARED)
+    noted |= dict.fromkeys(("__bool__", "__int__", "__trunc__", "__floor__", "__ceil__", "is_integer"), COUNTED)
+    noted |= dict.fromkeys(("__float__", "__complex__", "as_integer_ratio", "hex", "tobytes"), COPIED)
+    for each in (each for each in kept if hasattr(base, each)):
+        own[each] = _through(base, each)
+    for each in (each for each in noted if hasattr(base, each)):
+        own[each] = _noted(base, each, noted[each])
+    for each in ("__repr__", "__str__", "__format__"):
+        own[each] = _shown(base, each)
+    for each in ("real", "imag"):
+        own[each] = property(_part(each))
+    own["__copy__"] = own["__deepcopy__"] = _itself
+    own["__reduce__"] = own["__reduce_ex__"] = lambda self, *_: (base, (_python(self),))
+    # numpy takes the first base of a scalar's class for its type.
+    own |= {each: vars(_Marked)[each] for each in ("__array_priority__", "__array_ufunc__", "__array_function__")}
+    return type(name, (base, _Marked), own)
+
+
+def _python(number: Any) -> Any:
+    value = unmarked(number)
+    return value if isinstance(value, np.generic) or type(value) in (float, complex) else value.item()
+
+
+DecryptedFloat = _scalar("DecryptedFloat", float)
+"""A decrypted real number, or a number computed from one."""
+DecryptedComplex = _scalar("DecryptedComplex", complex)
+"""A decrypted complex number, or a number computed from one."""
+_SCALARS: dict[Any, Any] = {float: DecryptedFloat, complex: DecryptedComplex}
+for _each in (np.float16, np.float32, np.float64, np.longdouble, np.complex64, np.complex128, np.clongdouble):
+    _SCALARS.setdefault(_each, _scalar(f"Decrypted{_each.__name__.title()}", _each))
+
+
+class DecryptedList(_Marked, list[Any]):
+    """The values of a decrypted plaintext."""
+
+    def __getitem__(self, where: Any) -> Any:
+        found = list.__getitem__(self, where)
+        return DecryptedList(found) if isinstance(where, slice) else found
+
+    def __add__(self, other: Any) -> Any:
+        return DecryptedList([*self, *other]) if isinstance(other, list) else NotImplemented
+
+    def __mul__(self, times: Any) -> Any:
+        if not isinstance(times, int):
+            return NotImplemented
+        return DecryptedList(list.__mul__(self, times))
+
+    __rmul__ = __mul__
+
+    def copy(self) -> DecryptedList:
+        return DecryptedList(self)
+
+    def sort(self, *, key: Any = None, reverse: bool = False) -> None:
+        if key is not None:
+            list.sort(self, key=key, reverse=reverse)
+            return
+        with OBSERVED.paused():
+            list.sort(self, reverse=reverse)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        OBSERVED.note(COPIED)
+        return np.array(plain(list(self)), dtype=dtype)
+
+    def __reduce_ex__(self, *_: Any) -> tuple[Any, ...]:
+        return list, (plain(list(self)),)
+
+    def __deepcopy__(self, _: Any) -> DecryptedList:
+        return DecryptedList(self)
+
+    __copy__ = copy
+
+
+class DecryptedArray(_Marked, np.ndarray[Any, Any]):
+    """The values of a decrypted plaintext, and what numpy made of them."""
+
+    def view(self, *args: Any, **kwargs: Any) -> Any:
+        found = np.ndarray.view(self, *args, **kwargs)
+        if not isinstance(found, DecryptedArray):
+            OBSERVED.note(COPIED)
+        return found
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(followed, iter(unmarked(self)))
+
+    def __deepcopy__(self, _: Any) -> DecryptedArray:
+        return self.copy()
+
+    def __reduce_ex__(self, *args: Any) -> Any:
+        return unmarked(self).__reduce_ex__(*args)
+
+    @property
+    def flat(self) -> Any:
+        OBSERVED.note(COPIED)
+        return unmarked(self).flat
+
+    @property
+    def data(self) -> Any:
+        OBSERVED.note(COPIED)
+        return unmarked(self).data
+
+
+for _name in (
+    *("all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "choose", "clip", "compress", "conj"),
+    *("conjugate", "copy", "cumprod", "cumsum", "diagonal", "dot", "flatten", "item", "max", "mean", "min", "nonzero"),
+    *("prod", "ravel", "repeat", "reshape", "round", "searchsorted", "squeeze", "std", "sum", "swapaxes", "take"),
+    *("tolist", "trace", "transpose", "var", "byteswap", "__getitem__"),
+):
+    setattr(DecryptedArray, _name, _through(np.ndarray, _name))
+for _name in ("__bool__", "__int__", "__index__", "__contains__"):
+    setattr(DecryptedArray, _name, _noted(np.ndarray, _name, COUNTED))
+for _name in ("__float__", "__complex__", "tobytes", "tofile", "dump", "dumps"):
+    setattr(DecryptedArray, _name, _noted(np.ndarray, _name, COPIED))
+for _name in ("__repr__", "__str__", "__format__"):
+    setattr(DecryptedArray, _name, _shown(np.ndarray, _name))
+
+
+def unmarked(thing: Any) -> Any:
+    """Return a marked number or array without its mark, and anything else unchanged. Memory of an array is shared."""
+    if isinstance(thing, np.ndarray):
+        return np.ndarray.view(thing, np.ndarray) if isinstance(thing, DecryptedArray) else thing
+    base = getattr(type(thing), "_base", None) if isinstance(thing, _Marked) else None
+    return thing if base is None else base.__pos__(thing)
+
+
+def plain(thing: Any) -> Any:
+    """The same number, array, or nest of lists, tuples and dictionaries, without marks."""
+    kind = type(thing)
+    if kind is DecryptedList or kind is list:
+        return [plain(each) if type(each) is not float else each for each in thing]
+    if kind is tuple:
+        return tuple(map(plain, thing))
+    if kind is dict:
+        return {key: plain(each) for key, each in thing.items()}
+    return unmarked(thing)
+
+
+def marked(found: Any) -> Any:
+    """Return the same number, list or array with the mark, and anything else unchanged.
+
+    >>> type(2 * marked(0.5) + 1), 2 * marked(0.5) + 1
+    (<class 'penstock.program.openfhe.recorder.decrypted.DecryptedFloat'>, 2.0)
+    """
+    kind = _SCALARS.get(type(found))
+    if kind is not None:
+        return kind(found)
+    if isinstance(found, _Marked):
+        return found
+    if isinstance(found, list):
+        return DecryptedList(map(marked, found))
+    if isinstance(found, np.ndarray):
+        return np.ndarray.view(found, DecryptedArray)
+    return found
+
+
+def followed(found: Any) -> Any:
+    """Mark a result that was computed from decrypted values. Integers and truth values count as a look at them."""
+    if isinstance(found, np.ndarray):
+        if found.dtype.kind in "biu":
+            OBSERVED.note(COMPARED if found.dtype.kind == "b" else COUNTED)
+        return marked(found)
+    if isinstance(found, bool | int | np.bool_ | np.integer):
+        OBSERVED.note(COMPARED if isinstance(found, bool | np.bool_) else COUNTED)
+        return found
+    if isinstance(found, list):
+        return DecryptedList(map(followed, found))
+    if isinstance(found, tuple):
+        each = [followed(part) for part in found]
+        return type(found)(*each) if hasattr(found, "_fields") else tuple(each)
+    return marked(found)
+
+
+def is_decrypted(argument: Any) -> bool:
+    """Whether a number, or one in a sequence, carries the mark."""
+    if isinstance(argument, _Marked):
+        return True
+    if isinstance(argument, list | tuple):
+        kinds = set(map(type, argument))
+        if any(issubclass(kind, _Marked) for kind in kinds):
+            return True
+        return any(issubclass(kind, list | tuple) for kind in kinds) and any(map(is_decrypted, argument))
+    if isinstance(argument, np.ndarray) and argument.dtype.kind == "O":
+        return any(map(is_decrypted, argument.flat))
+    return False

@@ -1,0 +1,64 @@
+"""What a package keeps of a script's plaintexts."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.program.evaluator.protocol import Values
+
+GivenValues = list[Any] | npt.NDArray[Any]
+"""The values of a plaintext, as a script gives them."""
+
+
+@dataclass(eq=False, slots=True)
+class Encoded:
+    """One plaintext of the script."""
+
+    values: GivenValues | None
+    """`None`: it was decrypted, or edited by hand."""
+    limbs: int
+    degree: int
+    slots: int
+    decrypted: bool = False
+    """Whether it, or a number in it, was decrypted."""
+    owner: Any = None
+    """The packaging in which it is an output, or has a number."""
+    output: int = -1
+    """The number of the output that it is."""
+    constant: int = -1
+    """Its number in the owner's package, once it was an operand."""
+
+
+def as_array(values: Any) -> Any:
+    """A list of real numbers as an array, which OpenFHE takes as well, so that it is converted once; else `values`."""
+    if type(values) is not list:
+        return values
+    try:
+        return np.frombuffer(array("d", values), dtype=np.float64) if values else values
+    except TypeError:
+        return values
+
+
+def values_copy(values: Any) -> GivenValues:
+    """Copy the values of a plaintext, cheaply: most are never needed."""
+    return np.array(values, subok=True) if isinstance(values, np.ndarray) else list(values)
+
+
+def as_vector(values: GivenValues, is_complex: bool) -> Values:
+    """What a script gave as the values of a plaintext, (n,); a context of real data drops imaginary parts."""
+    found: Values
+    if isinstance(values, np.ndarray):
+        found = np.asarray(values).ravel()
+    else:
+        try:
+            found = np.frombuffer(array("d", values), dtype=np.float64)
+        except TypeError:
+            found = np.array([complex(each) for each in values], dtype=np.complex128)
+    if found.dtype.kind == "c" and not is_complex:
+        found = found.real
+    return found

@@ -1,0 +1,501 @@
+"""The record of one CryptoContext: every call that the script makes becomes a row of a trace."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from types import FrameType, ModuleType
+from typing import Any, Protocol
+
+from penstock.base.system.host import installed_version
+from penstock.base.version import __version__
+from penstock.errors import ParamsError
+from penstock.program.evaluator.circuits.openfhe.bootstrapping import BootstrapSetup
+from penstock.program.evaluator.scaling import Aligned, ScaleState, align_pair
+from penstock.program.openfhe.recorder.calls import Call, Form
+from penstock.program.openfhe.recorder.expansions import Expander
+from penstock.program.openfhe.recorder.identity import Identities, Known
+from penstock.program.openfhe.recorder.parameters import context_parameters
+from penstock.scheme.operations import CONJ_KEY, RELIN_KEY, OpKind, rotation_key
+from penstock.scheme.traces.builder import TraceBuilder
+from penstock.scheme.traces.schema import ORIGIN_COMPOSITE, Trace, TraceMeta
+
+# Looked up once: an Enum's attributes and hashes are Python calls, and every operation passes here.
+_MULT, _MULT_PLAIN, _MULT_NO_RELIN = OpKind.MULT, OpKind.MULT_PLAIN, OpKind.MULT_NO_RELIN
+Handler = Callable[["Recording", Call, tuple[Any, ...], Any, float, float], None]
+
+
+class Observer(Protocol):
+    """Sees every call, before and after it becomes a row. It never raises."""
+
+    def operands(self, args: Sequence[Any]) -> list[Known | None]:
+        """Return the known state of each ciphertext argument, before results replace operands."""
+        ...
+
+    def note(
+        self, call: Call, args: tuple[Any, ...], result: Any, before: Sequence[Known | None], frame: FrameType
+    ) -> None:
+        """One finished call, and the frame of the script that made it."""
+        ...
+
+    def lose(self, call: Call, frame: FrameType) -> None:
+        """A call that did not become a row."""
+        ...
+
+
+class Recording:
+    """The operations that one context executes, with the limbs of the real ciphertexts and the time of each call.
+
+    Thread safe: calls may come from several threads; rows are in the order in which calls end.
+    """
+
+    def __init__(self, cc: Any, fhe: ModuleType, identities: Identities[Known], workload: str) -> None:
+        """Raises: NotRecordable: the context is of a kind that this version does not record."""
+        self.cc = cc
+        self.fhe = fhe
+        self.params = context_parameters(cc, fhe)
+        self.workload = workload
+        self.builder = TraceBuilder(self.params)
+        self.problems: list[str] = []
+        """Calls that could not be recorded, in words; the script itself was not disturbed."""
+        self.overhead_s = 0.0
+        """Seconds that recording itself took."""
+        self.calls = 0
+        self.active = True
+        self.packaging: Observer | None = None
+        """Makes packages of the calls; `None`: only a trace is wanted."""
+        self.ended = ""
+        """How the program ended early, if it did."""
+        self._identities = identities
+        self._ciphertext, self._plaintext = fhe.Ciphertext, fhe.Plaintext
+        self._num_q = self.params.num_q
+        self._automatic = self.params.scaling.automatic
+        self._expander = Expander(self.params, fhe)
+        self._lock = threading.Lock()
+        self._origin = time.perf_counter()
+        self._galois: dict[int, str] = {}
+        # A program meets few states: looking them up is cheaper than making them.
+        self._states: dict[tuple[int, int], ScaleState] = {}
+        self._alignments: dict[tuple[int, int, int, int, bool], Aligned] = {}
+        self._steps: dict[int, int] | None = None
+        self._inputs = 0
+        self._surprises = 0
+        self._relin_keys = 0
+        self._automorphism_keys: dict[str, set[int]] = {}
+
+    # What the recording says.
+    @property
+    def num_operations(self) -> int:
+        return self.builder.num_operations
+
+    def trace(self) -> Trace:
+        """Everything recorded so far; recording may go on."""
+        with self._lock:
+            meta = TraceMeta(
+                workload=self.workload,
+                params=self.params.to_dict(),
+                reading="record",
+                versions={
+                    "penstock": __version__,
+                    "python": platform.python_version(),
+                    "openfhe": installed_version("openfhe") or "unknown",
+                },
+                notes=tuple(self._notes()),
+            )
+            return self.builder.finish(meta)
+
+    def bootstrap_setup(self, slots: int) -> BootstrapSetup | None:
+        """Return the arguments of EvalBootstrapSetup for a number of slots; `None`: no call, or an unknown form."""
+        return self._expander.setup(slots)
+
+    @property
+    def num_automorphism_keys(self) -> int:
+        """Automorphism keys that the script generated."""
+        return sum(map(len, self._automorphism_keys.values()))
+
+    def _notes(self) -> list[str]:
+        notes = [
+            f"evaluation keys generated: {self._relin_keys} relinearization, {self.num_automorphism_keys} automorphism"
+        ]
+        if not self.params.p_bits:
+            notes.append("key switching is BV, limb by limb: stored as hybrid with one limb a digit, no special primes")
+        if self._inputs:
+            notes.append(f"{self._inputs} ciphertexts came from outside the recording (loaded, or made before it)")
+        if self._surprises:
+            notes.append(
+                f"{self._surprises} operations ended at other limbs than the scaling rules say; real ones are kept"
+            )
+        if self.problems:
+            notes.append(f"{len(self.problems)} calls could not be recorded; the first: {self.problems[0]}")
+        if self.ended:
+            notes.append(f"the program ended early: {self.ended}; the trace holds what ran before")
+        return notes
+
+    # What the patched methods call.
+    def meet(self, args: tuple[Any, ...]) -> None:
+        """Before a call that changes operands in place: operands of unknown origin become inputs in their present
+        state."""
+        for ciphertext in self.ciphertexts(args):
+            with self._lock:
+                self._known(ciphertext)
+
+    def note(self, handler: Handler, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+        """One finished call. A failure here is kept for the notes: the script goes on."""
+        packaging = self.packaging
+        try:
+            with self._lock:
+                self.calls += 1
+                if packaging is None:
+                    handler(self, call, args, result, start - self._origin, end - self._origin)
+                else:
+                    before = packaging.operands(args)
+                    handler(self, call, args, result, start - self._origin, end - self._origin)
+                    packaging.note(call, args, result, before, sys._getframe(2))
+        except Exception as error:
+            self.problems.append(f"{call.name}: {type(error).__name__}: {error}")
+            if packaging is not None:
+                packaging.lose(call, sys._getframe(2))
+        self.overhead_s += time.perf_counter() - end
+
+    # Objects.
+    def _state(self, ciphertext: Any) -> ScaleState:
+        """What the ciphertext itself says."""
+        level, degree = ciphertext.GetLevel(), ciphertext.GetNoiseScaleDeg()
+        state = self._states.get((level, degree))
+        if state is None:
+            state = self._states[(level, degree)] = ScaleState(max(1, self._num_q - level), degree)
+        return state
+
+    def _known(self, ciphertext: Any) -> Known:
+        """The object of an operand; one that nobody saw being made is an input."""
+        known = self._identities.get(ciphertext)
+        if known is not None and known.recording is self:
+            return known
+        state, polynomials = self._state(ciphertext), ciphertext.NumberCiphertextElements()
+        object_id = self.builder.ciphertext(state.limbs, polynomials, f"input[{self._inputs}]")
+        self._inputs += 1
+        known = Known(self, object_id, state, polynomials)
+        self._identities.set(ciphertext, known)
+        return known
+
+    def _made(self, ciphertext: Any, polynomials: int) -> Known:
+        """A new object for the result of a call in `ciphertext`."""
+        state = self._state(ciphertext)
+        known = Known(self, self.builder.ciphertext(state.limbs, polynomials), state, polynomials)
+        self._identities.set(ciphertext, known)
+        return known
+
+    def _encoded(self, plaintext: Any) -> Known:
+        known = self._identities.get(plaintext)
+        if known is not None and known.recording is self:
+            return known
+        state = ScaleState(max(1, self._num_q - plaintext.GetLevel()), plaintext.GetNoiseScaleDeg())
+        known = Known(self, self.builder.plaintext(state.limbs), state, 1)
+        self._identities.set(plaintext, known)
+        return known
+
+    def _rotation_key(self, step: int) -> str:
+        key = self._galois.get(step)
+        if key is None:
+            key = self._galois[step] = rotation_key(step, self.params.ring_dim)
+        return key
+
+    def step_of(self, galois_element: int) -> int | None:
+        """The rotation that an automorphism is, if it is one: nearest to zero."""
+        half = self.params.ring_dim // 2
+        if self._steps is None:
+            element, self._steps = 1, {}
+            for step in range(half):
+                self._steps[element] = step if step <= half // 2 else step - half
+                element = element * 5 % (4 * half)
+        return self._steps.get(galois_element)
+
+    # Rows.
+    def _row(
+        self,
+        kind: OpKind,
+        operands: Sequence[Known],
+        output: Known,
+        start: float,
+        end: float,
+        *,
+        limbs_in: int | None = None,
+        key: str | None = None,
+        plaintext: int | None = None,
+        step: int | None = None,
+        rescales: int = 0,
+        scalar_mults: int = 0,
+    ) -> None:
+        limbs, half = output.state.limbs, self.params.ring_dim // 2
+        if step is not None and abs(step) > half:  # the library turns round and round
+            step %= half
+        self.builder.add(
+            kind,
+            limbs_in=limbs if limbs_in is None else limbs_in,
+            limbs_out=limbs,
+            operands=[o.object_id for o in operands],
+            output=output.object_id,
+            key=key,
+            plaintext=plaintext,
+            step=step,
+            implied_rescales=rescales,
+            implied_scalar_mults=scalar_mults,
+            start_s=start,
+            end_s=end,
+        )
+
+    def _pair(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+        a, b = args[0], args[1]
+        if type(a) is not self._ciphertext:
+            a, b = b, a
+        left = self._known(a)
+        target = a if result is None else result
+        if type(b) is self._ciphertext:
+            self._pair_of_ciphertexts(call.kinds[0], left, self._known(b), target, start, end)
+        elif type(b) is self._plaintext:
+            self._with_plaintext(call.kinds[1], left, self._encoded(b), target, start, end)
+        else:
+            out = self._made(target, left.polynomials)
+            self._row(call.kinds[2], (left,), out, start, end, rescales=left.state.limbs - out.state.limbs)
+        if call.mutable:
+            self._refresh(a)
+            self._refresh(b)
+
+    def _pair_of_ciphertexts(
+        self, kind: OpKind, left: Known, right: Known, target: Any, start: float, end: float
+    ) -> None:
+        aligned = self._aligned(left.state, right.state, kind)
+        if kind is _MULT:
+            polynomials = 2
+        elif kind is _MULT_NO_RELIN:
+            polynomials = left.polynomials + right.polynomials - 1
+        else:
+            polynomials = max(left.polynomials, right.polynomials)
+        out = self._made(target, polynomials)
+        self._surprises += aligned.limbs != out.state.limbs
+        self._row(
+            kind,
+            (left, right),
+            out,
+            start,
+            end,
+            key=RELIN_KEY if kind is _MULT else None,
+            rescales=aligned.rescales,
+            scalar_mults=aligned.scalar_mults,
+        )
+
+    def _with_plaintext(self, kind: OpKind, left: Known, plain: Known, target: Any, start: float, end: float) -> None:
+        """The implied work is the ciphertext's; what bringing the plaintext to its limbs takes is not counted."""
+        out = self._made(target, left.polynomials)
+        if plain.state.limbs < left.state.limbs:
+            aligned = self._aligned(left.state, plain.state, kind)
+            both_rescaled = self._automatic and kind is _MULT_PLAIN and aligned.degrees == (1, 1)
+            rescales = aligned.rescales - (1 if both_rescaled and aligned.limbs < plain.state.limbs else 0)
+            scalar_mults = aligned.scalar_mults
+        else:
+            rescales, scalar_mults = left.state.limbs - out.state.limbs if self._automatic else 0, 0
+        self._row(
+            kind, (left,), out, start, end, plaintext=plain.object_id, rescales=rescales, scalar_mults=scalar_mults
+        )
+
+    def _aligned(self, a: ScaleState, b: ScaleState, kind: OpKind) -> Aligned:
+        multiplication = kind is _MULT or kind is _MULT_PLAIN or kind is _MULT_NO_RELIN
+        key = (a.limbs, a.degree, b.limbs, b.degree, multiplication)
+        aligned = self._alignments.get(key)
+        if aligned is None:
+            try:
+                aligned = align_pair(a, b, self.params.scaling, multiplication=multiplication)
+            except ParamsError:
+                # OpenFHE computes operations that the rules refuse: a sum of two scales, a product below the last limb.
+                aligned = Aligned(min(a.limbs, b.limbs), (a.degree, b.degree), 0, 0)
+            self._alignments[key] = aligned
+        return aligned
+
+    def _refresh(self, operand: Any) -> None:
+        """A mutable call may have rescaled its operand: the same object, in its new state."""
+        known = self._identities.get(operand) if type(operand) is self._ciphertext else None
+        if known is not None:
+            self._identities.set(operand, replace(known, state=self._state(operand)))
+
+    def _one(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+        (kind,) = call.kinds
+        a = self._known(args[0])
+        out = self._made(args[0] if result is None else result, 2 if kind is OpKind.SQUARE else a.polynomials)
+        self._row(
+            kind,
+            (a,),
+            out,
+            start,
+            end,
+            key=RELIN_KEY if kind is OpKind.SQUARE else None,
+            rescales=a.state.limbs - out.state.limbs,
+        )
+        if call.mutable:
+            self._refresh(args[0])
+
+    def _rotate(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+        step = int(args[1])
+        if step == 0 and call.copies_by_zero:
+            self._clone(call, args, result, start, end)
+            return
+        a = self._known(args[0])
+        out = self._made(result, 2)
+        self._row(OpKind.ROTATE, (a,), out, start, end, key=self._rotation_key(step), step=step)
+
+    def _automorphism(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+        element = int(args[1])
+        conjugates, step = element == 2 * self.params.ring_dim - 1, self.step_of(element)
+        if step is None and not conjugates:  # a rotation of the conjugate, by a key of its own
+            self._composite(call, args, result, start, end)
+            return
+        a = self._known(args[0])
+        out = self._made(result, 2)
+        if conjugates:
+            self._row(OpKind.CONJUGATE, (a,), out, start, end, key=CONJ_KEY)
+        else:
+            self._row(OpKind.ROTATE, (a,), out, start, end, key=f"rot:{element}", step=step)
+
+    def _decompose(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+        a = self._known(args[0])
+        digits = Known(self, self.builder.digits(a.state.limbs), a.state)
+        self._identities.set(result, digits)
+        self._row(OpKind.DECOMPOSE, (a,), digits, start, end)
+
+    def _rotate_hoisted(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+        step = int(args[1])
+        if step == 0 and call.copies_by_zero:
+            self._clone(call, args, result, start, end)
+            return
+        a, digits = self._known(args[0]), self._known(args[-1])
+        out = self._made(result, 2)
+        self._row(OpKind.ROTATE_HOISTED, (a, digits), out, start, end, key=self._rotation_key(step), step=step)
+
+    def _drop(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+        """Fewer limbs. Under automatic scaling `Rescale` and the like change nothing, and nothing is recorded."""
+        (kind,) = call.kinds
+        a = self._known(args[0])
+        target = args[0] if result is None else result
+        if self._state(target) == a.state:
+            self._identities.set(target, a)
+            return
+        out = self._made(target, a.polynomials)
+        rescales = max(0, a.state.degree - out.state.degree) if kind is OpKind.MOD_DROP else 0
+        self._row(kind, (a,), out, start, end, limbs_in=a.state.limbs - rescales, rescales=rescales)
+
+    def _relinearize(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+        a = self._known(args[0])
+        if a.polynomials == 2:
+            self._identities.set(args[0] if result is None else result, a)
+        elif a.polynomials == 3:
+            out = self._made(args[0] if result is None else result, 2)
+            self._row(OpKind.RELINEARIZE, (a,), out, start, end, key=RELIN_KEY)
+        else:
+            self._composite(call, args, result, start, end)
+
+    def _key_switch(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+        if self._known(args[0]).polynomials == 3:
+            self._relinearize(call, args, result, start, end)
+        else:
+            self._composite(call, args, result, start, end)
+
+    def _encrypt(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+        self._row(OpKind.ENCRYPT, (), self._made(result, 2), start, end)
+
+    def _decrypt(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+        operands = [self._known(c) for c in self.ciphertexts(args)]
+        limbs = operands[0].state.limbs
+        self.builder.add(
+            OpKind.DECRYPT,
+            limbs_in=limbs,
+            limbs_out=limbs,
+            operands=[o.object_id for o in operands],
+            output=None,
+            start_s=start,
+            end_s=end,
+        )
+
+    # Composites.
+    def _composite(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+        kind = call.kinds[0] if call.form is Form.COMPOSITE else OpKind.COMPOSITE
+        operands = [self._known(c) for c in self.ciphertexts(args)] or [
+            known for known in map(self._identities.get, args) if known is not None and known.recording is self
+        ]
+        target = args[0] if result is None else result
+        results = target if isinstance(target, list | tuple) else [target]
+        limbs_in = min((o.state.limbs for o in operands), default=self._num_q)
+        with self.builder.open_scope(call.name, modelled=True):
+            first: Any = results[0] if results else None
+            known = type(first) is self._ciphertext
+            state = self._state(first) if known else ScaleState(limbs_in)
+            polynomials = first.NumberCiphertextElements() if known else 2
+            plain = next((self._encoded(arg) for arg in args if type(arg) is self._plaintext), None)
+            expanded = self._expander.expand(self.builder, call.name, args, operands, plain, state)
+            output = self.builder.ciphertext(state.limbs, polynomials) if expanded is None else expanded
+            self.builder.add(
+                kind,
+                limbs_in=limbs_in,
+                limbs_out=state.limbs,
+                operands=[o.object_id for o in operands],
+                output=output,
+                origin=ORIGIN_COMPOSITE,
+                start_s=start,
+                end_s=end,
+            )
+        made = Known(self, output, state, polynomials)
+        for index, thing in enumerate(results):
+            if index and type(thing) is self._ciphertext:
+                self._made(thing, thing.NumberCiphertextElements())
+            elif thing is not None:
+                self._identities.set(thing, made)
+
+    def ciphertexts(self, args: Sequence[Any]) -> list[Any]:
+        """The ciphertexts among arguments and in lists of them, in order."""
+        found: list[Any] = []
+        for arg in args:
+            if type(arg) is self._ciphertext:
+                found.append(arg)
+            elif isinstance(arg, list | tuple) and arg and not isinstance(arg[0], int | float | complex):
+                found += self.ciphertexts(arg)
+        return found
+
+    # Calls that are not operations.
+    def _clone(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+        self._identities.set(result, self._known(args[0]))
+
+    def _forget(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+        self._identities.forget(args[0])
+
+    def _keys(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+        if "Mult" in call.name:
+            self._relin_keys += 1
+            return
+        tag = next((arg.GetKeyTag() for arg in args if isinstance(arg, self.fhe.PrivateKey)), "")
+        present = self._automorphism_keys.setdefault(tag, set())
+        present.update(self.fhe.CryptoContext.GetExistingEvalAutomorphismKeyIndices(tag))
+
+    def _bootstrap_setup(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+        self._expander.bootstrap_setup(args)
+
+
+HANDLERS: dict[Form, Handler] = {
+    Form.PAIR: Recording._pair,
+    Form.ONE: Recording._one,
+    Form.ROTATE: Recording._rotate,
+    Form.DECOMPOSE: Recording._decompose,
+    Form.ROTATE_HOISTED: Recording._rotate_hoisted,
+    Form.AUTOMORPHISM: Recording._automorphism,
+    Form.DROP: Recording._drop,
+    Form.RELINEARIZE: Recording._relinearize,
+    Form.KEY_SWITCH: Recording._key_switch,
+    Form.ENCRYPT: Recording._encrypt,
+    Form.DECRYPT: Recording._decrypt,
+    Form.COMPOSITE: Recording._composite,
+    Form.CLONE: Recording._clone,
+    Form.FORGET: Recording._forget,
+    Form.KEYS: Recording._keys,
+    Form.BOOTSTRAP_SETUP: Recording._bootstrap_setup,
+}

@@ -1,0 +1,39 @@
+"""A recorded package, run without cryptography: its states and keys, and whether it keeps the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from penstock.program.evaluator.scaling import ScaleState
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.program.package.content import Instruction, Package
+from penstock.program.package.replay import Replay
+from penstock.scheme.traces.schema import TraceMeta
+
+
+class Stated(Replay):
+    """A package without cryptography: the state of each result, the keys, and which instruction breaks a rule."""
+
+    def __init__(self, package: Package) -> None:
+        self.symbolic = SymbolicEvaluator(package.params)
+        super().__init__(self.symbolic, package, {each.name: np.zeros(each.length) for each in package.inputs})
+        self.done = 0
+        self._states: list[ScaleState | None] = []
+
+    def results(self, each: Instruction) -> Sequence[Any]:
+        found = super().results(each)
+        self._states.append(found[0].state if found else None)
+        self.done += 1
+        return found
+
+    def stated(self) -> Package:
+        package = self.package
+        trace = self.symbolic.builder.finish(
+            TraceMeta(workload=package.name, params=package.params.to_dict(), reading="trace")
+        )
+        stated = [each._replace(state=state) for each, state in zip(package.instructions, self._states, strict=True)]
+        return replace(package, instructions=stated, keys=trace.view().key_limbs())

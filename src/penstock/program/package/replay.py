@@ -1,0 +1,186 @@
+"""Runs a package on an evaluator: each instruction is one call, so that every reading runs packages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from penstock.errors import EvaluationRefused, ParamsError, UsageError
+from penstock.program.evaluator.protocol import Evaluator, Plain, Values
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.program.package.content import SHAPES, Input, Instruction, Package, Verb, scope_moves
+from penstock.scheme.traces.schema import Trace, TraceMeta
+
+
+def run_package(ev: Evaluator, package: Package, inputs: Mapping[str, Values]) -> dict[str, Values]:
+    """The outputs of a program by name, each of shape (length,).
+
+    Args:   inputs: a vector for each input, by name, of its length.
+    Raises: UsageError: an input is missing, unknown or of another shape; as the evaluator.
+    """
+    return Replay(ev, package, checked_inputs(package, inputs)).run()
+
+
+def checked_inputs(package: Package, inputs: Mapping[str, Values]) -> dict[str, Values]:
+    """The inputs as vectors, each checked.
+
+    Raises: UsageError: an input is missing, unknown, of another shape, or no numbers.
+    """
+    wanted = {each.name: each for each in package.inputs}
+    if unknown := [name for name in inputs if name not in wanted]:
+        raise UsageError(f"'{package.name}' has no input '{unknown[0]}'; it has {', '.join(wanted) or 'none'}")
+    if missing := [name for name in wanted if name not in inputs]:
+        raise UsageError(f"'{package.name}' needs input '{missing[0]}', {wanted[missing[0]].length} values: give it")
+    return {name: _checked_input(package.name, each, inputs[name]) for name, each in wanted.items()}
+
+
+def _checked_input(package: str, wanted: Input, values: Values) -> Values:
+    found = np.asarray(values)
+    where = f"input '{wanted.name}' of '{package}'"
+    if found.shape != (wanted.length,):
+        raise UsageError(f"{where} has shape {found.shape}; it takes ({wanted.length},)")
+    if found.dtype.kind not in "biufc":
+        raise UsageError(f"{where} has type {found.dtype}; it takes numbers")
+    if not np.all(np.isfinite(found)):
+        raise UsageError(f"{where} has values that are not finite")
+    if found.dtype.kind == "c" and not wanted.is_complex and np.any(found.imag):
+        raise UsageError(f"{where} has imaginary parts; it takes real values")
+    return found if wanted.is_complex or found.dtype.kind != "c" else found.real
+
+
+class Replay:
+    """One run. Values are dropped after their last use."""
+
+    def __init__(self, ev: Evaluator, package: Package, inputs: Mapping[str, Values]) -> None:
+        self.ev, self.package, self.inputs = ev, package, inputs
+        self.values: dict[int, Any] = {}
+        self.outputs: dict[str, Values] = {}
+        self._plains: dict[int, Plain] = {}
+        self._uses = Counter(number for each in package.instructions for number in each.constants)
+        turning: Any = ev
+        # Rotations keep the step that the program names: other steps have other keys.
+        turning.turns = package.params.ring_dim // 2 if package.params.ring_dim == ev.params.ring_dim else None
+
+    def run(self) -> dict[str, Values]:
+        package, made, scope, entered_up_to = self.package, 0, 0, 0
+        opened: list[ExitStack] = []
+        try:
+            for at, freed in enumerate(package.last_uses()):
+                each = package.instructions[at]
+                # Scopes without an instruction are entered too, since repeated names are numbered.
+                for new in range(entered_up_to + 1, each.scope):
+                    self._move(opened, scope, new)
+                    scope = new
+                if each.scope != scope:
+                    self._move(opened, scope, each.scope)
+                    scope = each.scope
+                entered_up_to = max(entered_up_to, scope)
+                for number, value in enumerate(self._named(at, each)):
+                    self.values[made + number] = value
+                made += each.results
+                for value in freed:
+                    del self.values[value]
+        finally:
+            while opened:
+                opened.pop().close()
+        return self.outputs
+
+    def _named(self, at: int, each: Instruction) -> Sequence[Any]:
+        """The results of an instruction, whose errors say which it is."""
+        try:
+            return self.results(each)
+        except (ParamsError, EvaluationRefused) as error:
+            if not hasattr(error, "instruction"):
+                error.args = (f"'{self.package.name}', instruction {at} ({each.verb}): {error}",)
+                vars(error)["instruction"] = at
+            raise
+
+    def _move(self, opened: list[ExitStack], before: int, after: int) -> None:
+        """Leave and enter scopes."""
+        left, entered = scope_moves(self.package.scopes, before, after)
+        for _ in range(left):
+            opened.pop().close()
+        for inner in entered:
+            stack = ExitStack()
+            stack.enter_context(self.ev.scope(self.package.scopes[inner].name))
+            opened.append(stack)
+
+    def plain(self, number: int) -> Plain:
+        """A constant, read when it is encoded; one that is used again stays."""
+        known = self._plains.get(number)
+        if known is None:
+            constants = self.package.constants
+            known = self.ev.encode(lambda: constants.values(number))
+            if self._uses[number] > 1:
+                self._plains[number] = known
+        return known
+
+    def results(self, each: Instruction) -> Sequence[Any]:
+        """What one instruction makes."""
+        if each.verb is Verb.OUTPUT:
+            wanted = self.package.outputs[each.argument]
+            self.outputs[wanted.name] = self.ev.decrypt(self.values[each.operands[0]])[: wanted.length]
+            return ()
+        if each.verb is Verb.BOOTSTRAP:
+            operands = [self.values[value] for value in each.operands]
+            slots = each.argument or None
+            return (
+                [self.ev.bootstrap(operands[0], slots)]
+                if len(operands) == 1
+                else self.ev.bootstrap_many(operands, slots)
+            )
+        row, operands = SHAPES[each.verb], [self.values[value] for value in each.operands]
+        if each.verb in _OWN_CALLS:
+            return [_OWN_CALLS[each.verb](self, each, *operands)]
+        arguments = [*operands, *(self.plain(number) for number in each.constants)]
+        if row.numbers:
+            arguments.append(_number(each))
+        if row.argument != "none":
+            arguments.append(each.argument)
+        # A sum or a product is one method, whatever its second operand is.
+        return [getattr(self.ev, each.verb.removesuffix("_plain").removesuffix("_scalar"))(*arguments)]
+
+    def encrypt(self, each: Instruction) -> Any:
+        given = self.package.inputs[each.argument]
+        fresh = self.ev.encrypt(self.inputs[given.name], name=given.name)
+        return self.ev.mod_drop(fresh, given.limbs) if given.limbs else fresh
+
+    def weighted_sum(self, each: Instruction, *terms: Any) -> Any:
+        return self.ev.weighted_sum(terms, [self.plain(number) for number in each.constants])
+
+    def series(self, each: Instruction, a: Any) -> Any:
+        series = self.package.series[each.argument]
+        if each.verb is Verb.POLYNOMIAL:
+            return self.ev.polynomial(a, series.coefficients)
+        return self.ev.chebyshev_series(a, series.coefficients, series.lower, series.upper)
+
+
+def _number(each: Instruction) -> complex:
+    return each.number if each.number.imag else each.number.real
+
+
+_OWN_CALLS: dict[Verb, Callable[..., Any]] = {
+    Verb.ENCRYPT: Replay.encrypt,
+    Verb.SCALAR_SUB: lambda run, each, a: run.ev.sub(_number(each), a),
+    Verb.CHEBYSHEV: Replay.series,
+    Verb.POLYNOMIAL: Replay.series,
+    Verb.WEIGHTED_SUM: Replay.weighted_sum,
+}
+"""Calls that the table of operations does not describe."""
+
+
+def trace_package(package: Package) -> Trace:
+    """The trace of a package at its parameters, without cryptography."""
+    ev = SymbolicEvaluator(package.params)
+    run_package(ev, package, {each.name: np.zeros(each.length) for each in package.inputs})
+    return ev.builder.finish(TraceMeta(workload=package.name, params=package.params.to_dict(), reading="trace"))
+
+
+def with_keys(package: Package) -> Package:
+    """The package with the keys that it needs, each up to its highest limbs."""
+    return replace(package, keys=trace_package(package).view().key_limbs())

@@ -1,0 +1,345 @@
+"""ResNet-20 on an encrypted image, with one ciphertext for all channels of a layer and few rotation keys.
+
+The low-memory packing of Rovida & Leporati (IEEE TNSM 2024, ePrint 2024/460): channel after channel, row after row, so
+that a convolution takes nine hoisted rotations, plaintext products and one rotation a channel, all by the same step.
+Where a layer halves the image, masks and rotations compact the rest. ReLU is a Chebyshev series on the interval that
+training saw, scaled to [-1, 1] by the weights; ciphertexts are bootstrapped where the levels left do not suffice. The
+network follows He et al. (CVPR 2016, section 4.2), with shortcuts that have no weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from penstock.errors import UsageError
+from penstock.program.evaluator.circuits import convolution
+from penstock.program.evaluator.circuits.convolution import Layout
+from penstock.program.evaluator.placement import Chain
+from penstock.program.evaluator.protocol import Evaluator, chebyshev_coefficients
+from penstock.program.workloads import Check
+from penstock.program.workloads.parts import networks
+from penstock.program.workloads.parts.networks import Floats
+
+NAME = "resnet20"
+DESCRIPTION = "ResNet-20 on an encrypted image, low-memory packing, bootstrapped"
+SOURCE = "Rovida & Leporati, IEEE TNSM 2024 (ePrint 2024/460)"
+
+WIDTHS = (16, 32, 64)
+"""Channels of the three stages; each has three blocks of two convolutions."""
+BLOCKS = 3
+ACTIVATIONS = 1 + 2 * BLOCKS * len(WIDTHS)
+DEGREE = 59
+"""Of the Chebyshev series of ReLU: the largest that takes six levels."""
+ACTIVATION_LEVELS = 6
+CONVOLUTION_LEVELS = 1
+LINEAR_LEVELS = 1
+RESERVE = 1
+"""Levels that bootstrapping wants of its input."""
+LOGIT_TOLERANCE = 1e-3
+"""Largest difference of a logit, in units of the largest logit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """Geometry of the image; the network is the same."""
+
+    params: str
+    side: int
+    weights: str
+    key_budget_bytes: int | None = None
+    """Rotation keys are paged, and so many bytes of them kept in memory; `None`: all are in memory."""
+
+
+SIZES = {
+    "ci": Size(params="insecure-resnet20", side=8, weights="resnet20-ci"),
+    "full": Size(params="openfhe-resnet20", side=32, weights="resnet20-full", key_budget_bytes=3 * 2**29),
+}
+DEFAULT_SIZE = "ci"
+ACCELERATOR_SIZE = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """Weights with batch normalization folded in."""
+
+    weights: tuple[Floats, ...]
+    """(out, in, 3, 3) of the 19 convolutions, in order of execution."""
+    biases: tuple[Floats, ...]
+    linear: Floats
+    """(10, 64)"""
+    linear_bias: Floats
+    bounds: Floats
+    """(19,) half-width of the interval of each activation."""
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Floats], where: str, images: Floats | None = None) -> Network:
+        """The network from arrays named as PyTorch models of it name them (conv1, layer1.0.conv1, …, linear).
+
+        Args:   images: training images (n, 3, side, side) in [0, 1], for `bounds` where the arrays have none.
+        Raises: UsageError: an array is missing or of another shape.
+        """
+        layers = [networks.folded(arrays, "conv1", "bn1", (WIDTHS[0], networks.COLOURS, 3, 3), where)]
+        width_in = WIDTHS[0]
+        for stage, width in enumerate(WIDTHS):
+            for block in range(BLOCKS):
+                stem = f"layer{stage + 1}.{block}"
+                for i, inputs in ((1, width_in), (2, width)):
+                    layers.append(
+                        networks.folded(arrays, f"{stem}.conv{i}", f"{stem}.bn{i}", (width, inputs, 3, 3), where)
+                    )
+                width_in = width
+        linear = networks.array(arrays, "linear.weight", (networks.CLASSES, WIDTHS[-1]), where)
+        linear_bias = networks.array(arrays, "linear.bias", (networks.CLASSES,), where)
+        weights, biases = zip(*layers, strict=True)
+        if "bounds" in arrays:
+            return cls(weights, biases, linear, linear_bias, networks.array(arrays, "bounds", (ACTIVATIONS,), where))
+        if images is None:
+            raise UsageError(
+                f"{where}: the weights have no 'bounds' (the largest input of each of the {ACTIVATIONS} activations); "
+                "give training images, or store it with the weights"
+            )
+        network = cls(weights, biases, linear, linear_bias, np.ones(ACTIVATIONS))
+        largest = np.zeros(ACTIVATIONS)
+
+        def watch(x: Floats, index: int) -> Floats:
+            largest[index] = max(largest[index], float(np.abs(x).max()))
+            return networks.relu(x)
+
+        for i in range(0, len(images), 128):
+            network.logits(networks.normalized(images[i : i + 128]), watch)
+        return cls(weights, biases, linear, linear_bias, largest * networks.MARGIN)
+
+    def stored(self) -> dict[str, Any]:
+        """What a weights file holds: `from_arrays` reads it back."""
+        stages = range(1, len(WIDTHS) + 1)
+        names = ["conv1", *(f"layer{s}.{b}.conv{i}" for s in stages for b in range(BLOCKS) for i in (1, 2))]
+        stored: dict[str, Any] = {}
+        for name, weight, bias in zip(names, self.weights, self.biases, strict=True):
+            stored[f"{name}.weight"] = weight.astype(np.float16)
+            stored[f"{name}.bias"] = bias.astype(np.float32)
+        stored["linear.weight"] = self.linear.astype(np.float16)
+        stored["linear.bias"] = self.linear_bias.astype(np.float32)
+        stored["bounds"] = self.bounds.astype(np.float32)
+        return stored
+
+    def logits(self, x: Floats, activation: Callable[[Floats, int], Floats]) -> Floats:
+        """(n, 10) logits of normalized images; `activation(inputs, index)` is called for each of the 19."""
+        y = activation(networks.convolve(x, self.weights[0], self.biases[0]), 0)
+        layer = 1
+        for stage in range(len(WIDTHS)):
+            for block in range(BLOCKS):
+                stride = 2 if stage > 0 and block == 0 else 1
+                inner = networks.convolve(y, self.weights[layer], self.biases[layer], stride)
+                inner = activation(inner, layer)
+                inner = networks.convolve(inner, self.weights[layer + 1], self.biases[layer + 1])
+                y = activation(inner + shortcut(y, stride), layer + 1)
+                layer += 2
+        return np.asarray(y.mean(axis=(2, 3)) @ self.linear.T + self.linear_bias)
+
+    def readings(self, x: Floats) -> dict[str, Floats]:
+        """Logits with ReLU, and with the polynomial that encrypted runs evaluate."""
+        batches = [x[i : i + 128] for i in range(0, len(x), 128)]
+        return {
+            "ReLU": np.concatenate([self.logits(b, lambda v, _: networks.relu(v)) for b in batches]),
+            f"Chebyshev degree {DEGREE}": np.concatenate([self.logits(b, self.polynomial) for b in batches]),
+        }
+
+    def polynomial(self, x: Floats, index: int) -> Floats:
+        """ReLU by its Chebyshev series on the interval of activation `index`."""
+        bound = self.bounds[index]
+        series = np.array(relu_series())
+        series[0] /= 2
+        return np.asarray(bound * np.polynomial.chebyshev.chebval(x / bound, series))
+
+
+@lru_cache(maxsize=1)
+def relu_series() -> tuple[float, ...]:
+    """Chebyshev coefficients of ReLU over [-1, 1]; c_0 counts half."""
+    return tuple(chebyshev_coefficients(lambda x: np.maximum(x, 0.0), -1.0, 1.0, DEGREE))
+
+
+def shortcut(x: Floats, stride: int) -> Floats:
+    """x, or every second pixel with as many zero channels before and behind as make twice the channels."""
+    if stride == 1:
+        return x
+    pad = x.shape[1] // 2
+    return np.pad(x[:, :, ::stride, ::stride], ((0, 0), (pad, pad), (0, 0), (0, 0)))
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """An image, the weights, and the image's label."""
+
+    image: Floats
+    """(3, side, side) in [0, 1]."""
+    label: int
+    network: Network
+    description: str = ""
+
+
+@lru_cache(maxsize=4)
+def stored_network(name: str) -> Network:
+    """The committed weights of this name."""
+    path = networks.WEIGHTS / f"{name}.npz"
+    return Network.from_arrays(networks.read_weights(path), str(path))
+
+
+def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
+    """One test image, chosen by `seed`, and the network.
+
+    Args:   path: `test_batch.bin` of CIFAR-10 (or its folder), for images; weights (.npz, .pt, .pth) next to it in
+            the folder are used, since the committed ones know digits only.
+    Raises: UsageError: a file is missing or malformed.
+    """
+    if path is None:
+        images = networks.digits_in_colour(size.side)[1]
+        network = stored_network(size.weights)
+    else:
+        images = networks.read_cifar10(path, size.side)
+        weights = networks.weights_beside(path)
+        network = Network.from_arrays(networks.read_weights(weights), str(weights), images.images[:256])
+    index = seed % len(images.labels)
+    return Data(images.images[index], int(images.labels[index]), network, f"{images.description}, image {index}")
+
+
+def blank(size: Size, slots: int) -> Data:
+    """The same shapes without values."""
+    shapes = [(WIDTHS[0], networks.COLOURS)]
+    width_in = WIDTHS[0]
+    for width in WIDTHS:
+        shapes += [(width, width_in)] + [(width, width)] * (2 * BLOCKS - 1)
+        width_in = width
+    network = Network(
+        tuple(np.zeros((*shape, 3, 3)) for shape in shapes),
+        tuple(np.zeros(shape[0]) for shape in shapes),
+        np.zeros((networks.CLASSES, WIDTHS[-1])),
+        np.zeros(networks.CLASSES),
+        np.ones(ACTIVATIONS),
+    )
+    return Data(np.zeros((networks.COLOURS, size.side, size.side)), 0, network)
+
+
+def blocks() -> list[int]:
+    """Levels of the parts between which the network may be bootstrapped: convolutions, activations, the last layer."""
+    parts = [CONVOLUTION_LEVELS, ACTIVATION_LEVELS]
+    for stage in range(len(WIDTHS)):
+        for block in range(BLOCKS):
+            compact = convolution.COMPACT_LEVELS if stage > 0 and block == 0 else 0
+            parts += [CONVOLUTION_LEVELS + compact, ACTIVATION_LEVELS, CONVOLUTION_LEVELS, ACTIVATION_LEVELS]
+    return [*parts, LINEAR_LEVELS]
+
+
+def program(ev: Evaluator, data: Data, size: Size) -> Floats:
+    """The logits, (10,). A ciphertext of layer i holds its values over `bounds[i]`.
+
+    Raises: ParamsError: a part takes more levels than bootstrapping leaves.
+    """
+    net = data.network
+    layout = Layout(WIDTHS[0], size.side, ev.params.slots)
+    chain = Chain(ev, blocks())
+    with ev.scope("input"):
+        image = np.zeros((layout.channels, size.side, size.side))
+        image[: networks.COLOURS] = networks.normalized(data.image)
+        a = ev.encrypt(layout.vector(image), name="image")
+        # Two convolutions and an activation come before the first bootstrapping: more limbs would only cost time.
+        needed = 2 * CONVOLUTION_LEVELS + ACTIVATION_LEVELS + RESERVE
+        a = ev.mod_drop(a, min(ev.params.num_q, needed + 1))
+    with ev.scope("stem"):
+        weight = np.zeros((layout.channels, layout.channels, 3, 3))
+        weight[:, : networks.COLOURS] = net.weights[0]
+        a = _convolution(ev, chain.before(a), layout, weight / net.bounds[0], net.biases[0] / net.bounds[0])
+        a = _activation(ev, a, chain)
+    layer, order = 1, np.arange(WIDTHS[0])
+    for stage in range(len(WIDTHS)):
+        for block in range(BLOCKS):
+            with ev.scope("block"):
+                halved = stage > 0 and block == 0
+                a, layout, order = _block(ev, chain.before(a), layout, order, net, layer, halved, chain)
+                layer += 2
+    with ev.scope("output"):
+        weight = net.linear[:, order] * net.bounds[-1]
+        at = slice(0, layout.block * networks.CLASSES, layout.block)
+        bias = np.zeros(layout.slots)
+        bias[at] = net.linear_bias
+        logits = ev.rescale(convolution.pooled_linear(ev, chain.before(a), layout, weight))
+        decrypted: Floats = np.real(ev.decrypt(ev.add(logits, ev.encode(bias))))
+        return decrypted[at]
+
+
+def _block(
+    ev: Evaluator, a: Any, layout: Layout, order: Any, net: Network, layer: int, halved: bool, chain: Chain
+) -> tuple[Any, Layout, Any]:
+    """Two convolutions and the shortcut round them. `order[i]` is the network's number of channel i of the layout."""
+    before, inner, after = net.bounds[layer - 1 : layer + 2]
+    first, second = net.weights[layer] * (before / inner), net.weights[layer + 1] * (inner / after)
+    biases = net.biases[layer] / inner, net.biases[layer + 1] / after
+    if halved:
+        wide, wide_order = Layout(2 * layout.channels, layout.side // 2, layout.slots), _wider(order)
+        with ev.scope("convolution"):
+            shifted = convolution.neighbours(ev, a, layout)
+            halves = [
+                ev.rescale(convolution.convolve(ev, shifted, layout, first[wide_order[i::2]][:, order], stride=2))
+                for i in (0, 1)
+            ]
+            del shifted
+        with ev.scope("compaction"):
+            inside = ev.rescale(convolution.compact(ev, halves[0], halves[1], layout))
+            inside = ev.add(inside, convolution.biases(ev, wide, biases[0][wide_order]))
+        with ev.scope("shortcut"):
+            beside = ev.rescale(convolution.compact(ev, a, None, layout, before / after))
+        layout, order = wide, wide_order
+    else:
+        inside = _convolution(ev, a, layout, first[order][:, order], biases[0][order])
+        with ev.scope("shortcut"):
+            beside = ev.rescale(ev.mult(a, float(before / after)))
+    inside = _activation(ev, inside, chain)
+    inside = _convolution(ev, chain.before(inside), layout, second[order][:, order], biases[1][order])
+    return _activation(ev, ev.add(inside, beside), chain), layout, order
+
+
+def _wider(order: Any) -> Any:
+    """Channels after halving: the shortcut's in the even places, the new ones in the odd ones."""
+    width = 2 * len(order)
+    kept = order + len(order) // 2
+    wider = np.empty(width, dtype=np.int64)
+    wider[0::2] = kept
+    wider[1::2] = np.setdiff1d(np.arange(width), kept)
+    return wider
+
+
+def _convolution(ev: Evaluator, a: Any, layout: Layout, weight: Floats, bias: Floats) -> Any:
+    with ev.scope("convolution"):
+        product = ev.rescale(convolution.convolve(ev, convolution.neighbours(ev, a, layout), layout, weight))
+        return ev.add(product, convolution.biases(ev, layout, bias))
+
+
+def _activation(ev: Evaluator, a: Any, chain: Chain) -> Any:
+    """ReLU; bootstrapped before where the levels do not suffice."""
+    with ev.scope("activation"):
+        return ev.chebyshev_series(chain.before(a), relu_series(), -1.0, 1.0)
+
+
+def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:
+    """The class of the clear reading, logits within 1e-3 of the largest; clear reading and plain network are equal."""
+    return check_activations(clear, got, data, data.network.polynomial)
+
+
+def check_activations(clear: Floats, got: Floats, data: Data, activation: Callable[[Floats, int], Floats]) -> Check:
+    """As `check`, with an activation of the inputs and the index of a layer."""
+    x = networks.normalized(data.image[None])
+    relu = data.network.logits(x, lambda v, _: networks.relu(v))[0]
+    plain = data.network.logits(x, activation)[0]
+    return networks.check_logits(
+        clear,
+        got,
+        plain,
+        data.label,
+        LOGIT_TOLERANCE,
+        {"class_relu": float(np.argmax(relu)), "max_abs_difference_to_relu": float(np.max(np.abs(relu - plain)))},
+    )

@@ -1,0 +1,43 @@
+"""Evaluation keys out of core: segment files on disk or in an object store, a byte budget in memory, many tenants.
+
+The work is done in Rust (`crates/penstock-store`). This package checks arguments and talks in the types
+of the rest of penstock. Format, guarantees and commands: `docs/keystore.md`.
+"""
+
+from penstock._engine import KeyPlan, KeySession
+from penstock.errors import BudgetTooSmall, KeyDamaged, KeyMissing, KeyRefused
+from penstock.runtime.keystore.cache import KeyCache, KeyUse
+from penstock.runtime.keystore.place import Place, local_folder
+from penstock.runtime.keystore.store import (
+    ImportedKey,
+    KeyName,
+    KeyStore,
+    StoredKey,
+    VerifiedKey,
+    check_tenant,
+    is_segment,
+    parameter_digest,
+    require_store,
+)
+
+__all__ = [
+    "BudgetTooSmall",
+    "ImportedKey",
+    "KeyCache",
+    "KeyDamaged",
+    "KeyMissing",
+    "KeyName",
+    "KeyPlan",
+    "KeyRefused",
+    "KeySession",
+    "KeyStore",
+    "KeyUse",
+    "Place",
+    "StoredKey",
+    "VerifiedKey",
+    "check_tenant",
+    "is_segment",
+    "local_folder",
+    "parameter_digest",
+    "require_store",
+]

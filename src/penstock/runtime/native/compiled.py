@@ -1,0 +1,286 @@
+"""A program compiled for the native evaluator: all calls of a run as one list of tasks, before anything is computed.
+
+The program runs once on an engine that only notes its calls. States of ciphertexts follow the scaling rules, so that
+a run that computes has the same circuits, plans of refreshes and rotations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from penstock import _engine
+from penstock.program.evaluator.call import Call, Cipher, Executed
+from penstock.program.evaluator.imaginary import ComplexValues
+from penstock.program.evaluator.protocol import Plain, Values
+from penstock.program.evaluator.scaling import ScaleState
+from penstock.runtime.native.arena import ArenaModel
+from penstock.runtime.native.evaluator import ExecutingEvaluator
+from penstock.runtime.native.work import Encoding, Work, WorkExecutor
+from penstock.scheme.operations import RELIN_KEY, TRAITS, OpKind
+from penstock.scheme.params.ckks import CkksParameters
+from penstock.scheme.traces.builder import TraceBuilder
+
+
+@dataclass(slots=True)
+class Compiled:
+    """The tasks of one program at one parameter set."""
+
+    params: CkksParameters
+    tasks: _engine.CkksProgram = field(default_factory=_engine.CkksProgram)
+    keys: list[str] = field(default_factory=list)
+    """Names of the evaluation keys, by number."""
+    key_uses: list[tuple[str, int]] = field(default_factory=list)
+    """Key and limbs of each key switch, in order."""
+    vectors: list[Plain] = field(default_factory=list)
+    inputs: list[Values] = field(default_factory=list)
+    """(slots,) each, in the order in which they are encrypted."""
+    outputs: list[Values] = field(default_factory=list)
+    """(slots,) each: zeros, which the run replaces in place."""
+    row_tasks: list[int] = field(default_factory=list)
+    """The task of each row of the trace; of an input's or output's, any."""
+    key_tasks: list[int] = field(default_factory=list)
+    """The task of each key switch."""
+    input_rows: list[int] = field(default_factory=list)
+    """The row of each input's encryption."""
+    output_rows: list[int] = field(default_factory=list)
+    """The row of each output's decryption."""
+    complex_values: ComplexValues = field(default_factory=ComplexValues)
+    encoded: dict[tuple[int, int, int, bool], int] = field(default_factory=dict)
+    """Encoded vector (number, limbs, degree, over Q and P) -> its uses."""
+
+    def encoded_bytes(self, name: tuple[int, int, int, bool]) -> int:
+        """Of an encoded vector in memory."""
+        _, limbs, _, is_coefficients = name
+        return 8 * self.params.ring_dim * (1 if is_coefficients else limbs)
+
+    most_vector_bytes: int = 0
+    """Of the encoded vectors of one task."""
+    scratch_rows: list[list[int]] = field(default_factory=list)
+    """Of each task, bytes of each block of memory besides its operands and results."""
+    value_rows: list[list[int]] = field(default_factory=list)
+    """Of each value, bytes of each of its polynomials, or of its digits."""
+    is_input: list[bool] = field(default_factory=list)
+    """Of each task, whether it takes an input."""
+    operands: list[tuple[int, ...]] = field(default_factory=list)
+    """Of each task, the values that it takes."""
+    makers: list[int] = field(default_factory=list)
+    """Of each value, the task that makes it."""
+
+    def graph(self) -> tuple[list[list[int]], list[int]]:
+        """Of each task: the tasks that take its results, and the number of tasks that it waits for."""
+        consumers: list[list[int]] = [[] for _ in self.operands]
+        missing = []
+        for task, values in enumerate(self.operands):
+            makers = {self.makers[value] for value in values}
+            missing.append(len(makers))
+            for maker in makers:
+                consumers[maker].append(task)
+        return consumers, missing
+
+    def held_bytes(self, keep_bytes: int) -> tuple[int, int, int]:
+        """The most bytes at one time: of values; of values, scratch and memory that waits for new ones together; and of
+        all that with the inputs that wait for their use.
+
+        Args:   keep_bytes: of dropped values, which the engine keeps for new ones.
+        """
+        waiting = self.params.ciphertext_bytes(self.params.num_q) * len(self.inputs)
+        most_all = waiting
+        uses = [0] * len(self.value_rows)
+        for values in self.operands:
+            for value in values:
+                uses[value] += 1
+        arena = ArenaModel(keep_bytes)
+        rows: dict[int, list[int]] = {}
+        live = most_live = made = 0
+        for task, values in enumerate(self.operands):
+            while made < len(self.makers) and self.makers[made] == task:
+                rows[made] = arena.take(self.value_rows[made])
+                live += sum(self.value_rows[made])
+                made += 1
+            most_live = max(most_live, live)
+            scratch = arena.take(self.scratch_rows[task])
+            most_all = max(most_all, arena.held_bytes + waiting)
+            if self.is_input[task]:
+                waiting -= sum(self.value_rows[made - 1])
+            arena.give(scratch)
+            for value in values:
+                uses[value] -= 1
+                if not uses[value]:
+                    arena.give(rows.pop(value))
+                    live -= sum(self.value_rows[value])
+        return most_live, arena.most_bytes, most_all
+
+    @property
+    def repeated_bytes(self) -> int:
+        """Of all encoded vectors that are used more than once, and so are worth keeping."""
+        return sum(self.encoded_bytes(name) for name, uses in self.encoded.items() if uses > 1)
+
+
+@dataclass(slots=True)
+class Awaited:
+    """An input that is not in memory yet."""
+
+    input: int
+    rows: list[int]
+    number: int | None = None
+    """Of the value, once it is used."""
+
+
+class CompilingEngine(WorkExecutor):
+    """An engine that notes calls. A ciphertext's value is its number."""
+
+    def __init__(self, params: CkksParameters, scale_at: Callable[[int], float]) -> None:
+        super().__init__(params)
+        self.compiled = Compiled(params)
+        self.task = -1
+        """The last task."""
+        self._scale_at, self._automatic = scale_at, params.scaling.automatic
+        self._key_numbers: dict[str, int] = {}
+        self._vector_numbers: dict[int, int] = {}
+
+    def scale_at(self, limbs: int) -> float:
+        return self._scale_at(limbs)
+
+    def perform(self, work: Work, calls: Sequence[Call]) -> list[Executed]:
+        call, rest = calls[0], dict[str, Any]()
+        if call.key is not None:
+            rest["key"] = self._key_number(call.key), call.state.limbs
+        operands = [self.number_of(each.value) for call in calls for each in call.operands]
+        vectors = [self._encoded(each) for each in work.vectors]
+        sizes = [self._rows(call) for call in calls]
+        number = self._add(
+            work.name, operands, sizes, argument=work.argument, numbers=work.numbers, vectors=vectors, **rest
+        )
+        # In the order in which they are taken: operands and the product come before the switch of its key.
+        for each in calls:
+            self.compiled.scratch_rows[-1] += self._adjusted_rows(each)
+        if call.key is not None:
+            self._switched(call.key, call.state.limbs)
+        return [Executed(call.state, number + at) for at, call in enumerate(calls)]
+
+    # Tasks.
+    def _key_number(self, key: str) -> int:
+        number = self._key_numbers.get(key)
+        if number is None:
+            number = self._key_numbers[key] = len(self.compiled.keys)
+            self.compiled.keys.append(key)
+        return number
+
+    def _switched(self, key: str, limbs: int) -> None:
+        """The last task switches a key."""
+        compiled, params = self.compiled, self.params
+        compiled.key_uses.append((key, limbs))
+        compiled.key_tasks.append(self.task)
+        over_p = params.polynomial_bytes(limbs + params.num_p)
+        compiled.scratch_rows[-1] += [
+            params.active_digits(limbs) * over_p, over_p, over_p, params.polynomial_bytes(limbs)
+        ]  # fmt: skip
+
+    def _add(self, work: str, operands: Sequence[int], sizes: Sequence[list[int]], **rest: Any) -> int:
+        self.task += 1
+        compiled = self.compiled
+        own = sum(map(compiled.encoded_bytes, rest.get("vectors", ())))
+        compiled.most_vector_bytes = max(compiled.most_vector_bytes, own)
+        compiled.operands.append(tuple(operands))
+        compiled.makers.extend([self.task] * len(sizes))
+        compiled.value_rows.extend(sizes)
+        compiled.scratch_rows.append([])
+        compiled.is_input.append(work == "input")
+        return compiled.tasks.add(work, operands, [sum(rows) for rows in sizes], **rest)
+
+    def input(self, values: Values, state: ScaleState) -> Awaited:
+        """An encrypted input: it comes into memory when it is first used."""
+        self.compiled.inputs.append(values)
+        return Awaited(len(self.compiled.inputs) - 1, [self.params.polynomial_bytes(state.limbs)] * 2)
+
+    def number_of(self, value: Any) -> int:
+        """The number of an operand."""
+        if not isinstance(value, Awaited):
+            return int(value)
+        if value.number is None:
+            value.number = self._add("input", [], [value.rows], argument=value.input)
+        return value.number
+
+    def output(self, a: Cipher) -> Values:
+        """A result: zeros, until the program has run."""
+        place = np.zeros(self.params.slots, dtype=np.complex128)
+        self.compiled.outputs.append(place)
+        self._add("output", [self.number_of(a.value)], [], argument=len(self.compiled.outputs) - 1)
+        return place
+
+    def _encoded(self, vector: Encoding) -> tuple[int, int, int, bool]:
+        compiled, plain = self.compiled, vector.plain
+        number = self._vector_numbers.get(id(plain))
+        if number is None:
+            number = self._vector_numbers[id(plain)] = len(compiled.vectors)
+            compiled.vectors.append(plain)
+        name = (number, *vector[1:])
+        compiled.encoded[name] = compiled.encoded.get(name, 0) + 1
+        return name
+
+    def _rows(self, call: Call) -> list[int]:
+        """Bytes of the blocks of the result in memory."""
+        params, kind, limbs = self.params, call.kind, call.state.limbs
+        made, over_p = TRAITS[kind].makes, params.polynomial_bytes(limbs + params.num_p)
+        if made == "digits":
+            return [params.active_digits(limbs) * over_p]
+        if made == "extended":
+            return [over_p] * 2
+        polynomials = 2
+        if kind is OpKind.MULT_NO_RELIN:
+            polynomials = 3
+        elif TRAITS[kind].key != RELIN_KEY:
+            polynomials = min(max(each.polynomials for each in call.operands), 3)
+        return [params.polynomial_bytes(limbs)] * polynomials
+
+    def _adjusted_rows(self, call: Call) -> list[int]:
+        """Blocks of operands that an automatic rule brings to another state first."""
+        limbs = self.params.polynomial_bytes(call.state.limbs)
+        is_product, key = TRAITS[call.kind].is_product, TRAITS[call.kind].key
+        moved = [
+            each
+            for each in call.operands
+            if each.state.limbs > call.state.limbs or (is_product and each.state.degree > 1)
+        ]
+        rows = [limbs] * (2 * len(moved)) if self._automatic else []
+        return rows + [limbs] * 3 if is_product and key == RELIN_KEY else rows
+
+
+class CompilingEvaluator(ExecutingEvaluator):
+    """The evaluator of an engine that notes calls, inputs and outputs; its rows have no times."""
+
+    engine: CompilingEngine
+
+    def __init__(self, engine: CompilingEngine, builder: TraceBuilder | None = None) -> None:
+        super().__init__(engine, builder)
+        rows = engine.compiled.row_tasks
+        self.builder.on_add = lambda op_id: rows.append(engine.task)
+
+    def _encrypt(self, values: Values) -> Executed:
+        state = ScaleState.encrypted(self.params, self.params.num_q)
+        self.engine.compiled.input_rows.append(self.builder.num_operations)
+        return Executed(state, self.engine.input(values, state))
+
+    def _decrypt(self, a: Cipher) -> tuple[Values, Executed]:
+        self.engine.compiled.output_rows.append(self.builder.num_operations)
+        return self.engine.output(a), Executed(a.state)
+
+
+def compile_program(
+    program: Callable[[CompilingEvaluator], Any], params: CkksParameters, context: _engine.CkksContext
+) -> tuple[Compiled, Any, TraceBuilder]:
+    """The tasks of a program, its return value, and the rows of its trace, without times.
+
+    Args:   program: no decrypted value changes what it encrypts, encodes or decides; its result holds views of the
+            decrypted vectors. context: its scales are asked for.
+    """
+    engine = CompilingEngine(params, context.scale_at)
+    ev = CompilingEvaluator(engine)
+    result = program(ev)
+    ev.builder.on_add = None
+    engine.compiled.complex_values = ComplexValues.of(ev.builder)
+    return engine.compiled, result, ev.builder

@@ -1,0 +1,233 @@
+"""What executes the calls of a native run on limbs: the `Engine` protocol, and the engine of this process."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from penstock import _engine
+from penstock.base.units import WORD_BYTES
+from penstock.errors import PenstockError, UsageError
+from penstock.program.evaluator.call import Call, Cipher, Executed, Pass
+from penstock.program.evaluator.protocol import Plain
+from penstock.program.evaluator.scaling import ScaleState
+from penstock.runtime.native.inputs import InputShelf, Shelved
+from penstock.runtime.native.keys import KeySource
+from penstock.runtime.native.work import Encoding, Work, WorkExecutor
+from penstock.scheme.params.ckks import CkksParameters
+from penstock.scheme.params.primes import openfhe_primes
+
+KEPT_CIPHERTEXTS = 8
+"""How much memory of dropped results the engine keeps for new ones, in fresh ciphertexts."""
+
+
+def make_context(
+    params: CkksParameters, threads: int = 1, path: str | None = None, *, kept_ciphertexts: float = KEPT_CIPHERTEXTS
+) -> _engine.CkksContext:
+    """The tables and kernels of a parameter set. `path`: kernels other than the fastest that this machine has.
+
+    Raises: ParamsError: the set is not for OpenFHE; UsageError: kernels that this machine has not.
+    """
+    check_kernels(path)
+    q, p = openfhe_primes(params)
+    keep_bytes = int(kept_ciphertexts * params.ciphertext_bytes(params.num_q + params.num_p))
+    return _engine.CkksContext(
+        ring_dim=params.ring_dim,
+        moduli_q=list(q),
+        moduli_p=list(p),
+        dnum=params.dnum,
+        scaling=params.scaling.value,
+        scale_bits=params.scale_bits,
+        threads=threads,
+        path=path,
+        keep_bytes=keep_bytes,
+    )
+
+
+def check_kernels(path: str | None = None) -> None:
+    """Raises: UsageError: kernels that this machine has not, by `path` or by `PENSTOCK_CPU`."""
+    wanted, there = path or os.environ.get("PENSTOCK_CPU", ""), _engine.ckks_paths()
+    if wanted and wanted not in there:
+        whose = "kernels" if path else "PENSTOCK_CPU: kernels"
+        raise UsageError(f"{whose} '{wanted}': this machine has {', '.join(there)}; leave it out to take the fastest")
+
+
+class Executor(Protocol):
+    """Does the calls of a run, or notes them. Results are new; operands never change."""
+
+    params: CkksParameters
+    """Of the run."""
+
+    def execute(self, call: Call) -> Executed:
+        """One call. Raises: PenstockError: the engine refuses it; as its source of keys."""
+        ...
+
+    def weighted_sums(self, calls: Sequence[Call]) -> list[Executed]:
+        """Calls of sums over Q and P that have the same vectors: all in one pass, whose time is dealt to them."""
+        ...
+
+    def scale_at(self, limbs: int) -> float:
+        """The scale of operands of degree 1 with so many limbs."""
+        ...
+
+
+class Engine(Executor, Protocol):
+    """The executor of the calls of one run: the processor of this machine, a node with the keys, an accelerator.
+
+    It sees ciphertexts and evaluation keys, never a secret key. Times count from `origin_s`. One run at a time.
+    """
+
+    origin_s: float
+    """The moment on the monotonic clock that all times count from."""
+    encode_s: float
+    """Seconds spent on encoding plaintext operands: not part of any operation."""
+    transfer_s: float
+    """Seconds spent on ciphertexts in bytes: not part of any operation."""
+
+    def take(self, content: bytes) -> Executed:
+        """A ciphertext from its client's bytes."""
+        ...
+
+    def give(self, a: Cipher) -> bytes:
+        """A ciphertext in its client's bytes."""
+        ...
+
+
+class EngineHere(WorkExecutor):
+    """The engine of this process: the kernels of this machine, and keys from a source. Waiting for keys is not part of
+    an operation.
+
+    Args:   inputs: where encrypted inputs stay between their uses; all of them in memory if omitted. vector_bytes: of
+            encoded vectors, above which they are encoded at each use; all of them stay if omitted.
+    """
+
+    def __init__(
+        self,
+        params: CkksParameters,
+        context: _engine.CkksContext,
+        keys: KeySource | None,
+        *,
+        inputs: InputShelf | None = None,
+        vector_bytes: int | None = None,
+    ) -> None:
+        super().__init__(params)
+        self.context, self.keys, self.inputs = context, keys, inputs
+        self.origin_s = time.perf_counter()
+        self.encode_s = self.transfer_s = 0.0
+        self.kept_vector_bytes, self._vector_bytes = 0, vector_bytes
+        self.num_encoded = 0
+        """Vectors encoded so far; a vector counts each time."""
+        self._writer: _engine.CkksWriter | None = None
+
+    def take(self, content: bytes) -> Executed:
+        if self._writer is None:
+            self._writer = _engine.CkksWriter(content)
+        start = time.perf_counter()
+        made = self.context.import_ciphertext(content)
+        done = self.timed(made, ScaleState(made.limbs, made.degree), start)
+        if self.inputs is None:
+            return done
+        return Executed(done.state, self.inputs.put(content), done.start_s, done.end_s)
+
+    def give(self, a: Cipher) -> bytes:
+        if self._writer is None:
+            raise PenstockError("decrypt: nothing was encrypted in this run")
+        return self.context.export_ciphertext(self._in_memory(a), self._writer)
+
+    def scale_at(self, limbs: int) -> float:
+        return self.context.scale_at(limbs)
+
+    def perform(self, work: Work, calls: Sequence[Call]) -> list[Executed]:
+        operands, call = self.operands_of(calls), calls[0]
+        vectors = self._encoded(work.vectors) if work.vectors else ()
+        if call.key is None:
+            return self._perform(work, calls, operands, vectors)
+        assert self.keys is not None
+        with self.keys.get(call.key, call.state.limbs) as rows:
+            return self._perform(work, calls, operands, vectors, rows)
+
+    def _perform(
+        self, work: Work, calls: Sequence[Call], operands: Sequence[Any], vectors: Sequence[Any], key: Any = None
+    ) -> list[Executed]:
+        start = time.perf_counter()
+        made = self.context.perform(
+            work.name, operands, argument=work.argument, numbers=work.numbers, key=key, vectors=vectors
+        )
+        if len(calls) == 1:
+            return [self.timed(made[0], calls[0].state, start)]
+        times = Pass(start - self.origin_s, time.perf_counter() - self.origin_s).parts(len(calls))
+        return [Executed(call.state, value, *part) for call, value, part in zip(calls, made, times, strict=True)]
+
+    def timed(self, made: Any, state: ScaleState, start: float) -> Executed:
+        """A result that is there now. A ciphertext says its own state."""
+        end = time.perf_counter()
+        if isinstance(made, _engine.CkksCiphertext):
+            state = ScaleState(made.limbs, made.degree)
+        return Executed(state, made, start - self.origin_s, end - self.origin_s)
+
+    def operands_of(self, calls: Sequence[Call]) -> list[Any]:
+        """The operands of calls, with their limbs."""
+        if self.inputs is None:
+            return [each.value for call in calls for each in call.operands]
+        found = [self._in_memory(each) for call in calls for each in call.operands]
+        # Operands hold references to their data; the shelf does not need to.
+        self.inputs.end_use()
+        return found
+
+    def _in_memory(self, a: Cipher) -> Any:
+        """The ciphertext with its limbs, where it is an input that lies on disk, too."""
+        if not isinstance(a.value, Shelved):
+            return a.value
+        assert self.inputs is not None
+        start = time.perf_counter()
+        value = self.inputs.get(a.value)
+        self.transfer_s += time.perf_counter() - start
+        return value
+
+    def _encoded(self, vectors: Sequence[Encoding]) -> list[Any]:
+        """Vectors of one form, encoded; new ones together."""
+        _, limbs, degree, is_coefficients = vectors[0]
+        if is_coefficients:
+            return [self._coefficients(each.plain, limbs) for each in vectors]
+        name = (limbs, degree)
+        new = list({id(each.plain): each.plain for each in vectors if name not in each.plain.kept(self)}.values())
+        if new:
+            start = time.perf_counter()
+            values = [np.ascontiguousarray(each.values, dtype=np.complex128) for each in new]
+            made = self.context.encode_many(values, limbs, degree, len(values[0]))
+            for each, encoded in zip(new, made, strict=True):
+                each.kept(self)[name] = encoded
+            self.encode_s += time.perf_counter() - start
+        found = [each.plain.kept(self)[name] for each in vectors]
+        self._now_encoded(new, name, self.params.polynomial_bytes(limbs))
+        return found
+
+    def _now_encoded(self, new: Sequence[Plain], name: tuple[Any, ...], size: int) -> None:
+        """Vectors were encoded, into `size` bytes each: the first ones stay, as far as the budget goes.
+
+        A program uses its vectors in the same order again and again. Of such uses a store that lets the oldest go keeps
+        none.
+        """
+        self.num_encoded += len(new)
+        for each in new:
+            if self._vector_bytes is not None and self.kept_vector_bytes + size > self._vector_bytes:
+                del each.kept(self)[name]
+            else:
+                self.kept_vector_bytes += size
+
+    def _coefficients(self, plain: Plain, limbs: int) -> Any:
+        """A diagonal before its limbs differ; encoded over Q and P it would be as many times larger as it has limbs."""
+        name, kept = (limbs, "coefficients"), plain.kept(self)
+        known = kept.get(name)
+        if known is None:
+            start = time.perf_counter()
+            values = np.ascontiguousarray(plain.fleeting(), dtype=np.complex128)
+            known = kept[name] = self.context.encode_coefficients(values, limbs, 1, len(values))
+            self.encode_s += time.perf_counter() - start
+            # Twice as many real coefficients as slots.
+            self._now_encoded([plain], name, 2 * WORD_BYTES * len(values))
+        return known

@@ -1,0 +1,106 @@
+"""The memory of a program that runs operation by operation, before it runs: from a run that only notes its calls.
+
+Values end where Python lets go of them, in this run as in one that computes: both run the same program, and have the
+same live ranges. The engine's memory is played over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from penstock import _engine
+from penstock.program.evaluator.call import Call, Executed
+from penstock.program.evaluator.protocol import Values
+from penstock.program.evaluator.scaling import ScaleState
+from penstock.runtime.native.arena import ArenaModel
+from penstock.runtime.native.compiled import Compiled, CompilingEngine, CompilingEvaluator
+from penstock.runtime.native.work import Work
+from penstock.scheme.params.ckks import CkksParameters
+
+
+class _Held(int):
+    """The number of a value, which notes its end."""
+
+    events: list[int]
+
+    def __del__(self) -> None:
+        self.events.append(~int(self))
+
+
+class MeteredEngine(CompilingEngine):
+    """An engine that notes calls, and when each result ends."""
+
+    def __init__(self, params: CkksParameters, scale_at: Callable[[int], float]) -> None:
+        super().__init__(params, scale_at)
+        self.events: list[int] = []
+        """The number of a task where it runs, the complement of a value's number where it ends."""
+
+    def given(self, limbs: int, polynomials: int = 2) -> int:
+        """A ciphertext that comes into memory now."""
+        return self._held(self._add("input", [], [[self.params.polynomial_bytes(limbs)] * polynomials], argument=0))
+
+    def input(self, values: Values, state: ScaleState) -> Any:
+        """An encrypted input, which is in memory from its encryption on."""
+        return self.given(state.limbs)
+
+    def perform(self, work: Work, calls: Sequence[Call]) -> list[Executed]:
+        return [replace(each, value=self._held(each.value)) for each in super().perform(work, calls)]
+
+    def _add(self, work: str, operands: Sequence[int], sizes: Sequence[list[int]], **rest: Any) -> int:
+        number = super()._add(work, operands, sizes, **rest)
+        self.events.append(self.task)
+        return number
+
+    def _held(self, number: int) -> int:
+        held = _Held(number)
+        held.events = self.events
+        return held
+
+
+@dataclass(slots=True, kw_only=True)
+class Metered:
+    """A program's calls, in order, with the ends of its values."""
+
+    compiled: Compiled
+    events: list[int]
+
+    @property
+    def key_sizes(self) -> dict[tuple[str, int], int]:
+        """(key, limbs) of a use -> bytes of its rows."""
+        return {(key, n): self.compiled.params.key_bytes(n, key=key) for key, n in self.compiled.key_uses}
+
+    def held_bytes(self, keep_bytes: int) -> tuple[int, int]:
+        """The most bytes at one time: of values; of values, scratch, and memory that waits for new ones.
+
+        Args:   keep_bytes: of dropped values, which the engine keeps for new ones.
+        """
+        compiled, arena = self.compiled, ArenaModel(keep_bytes)
+        rows: dict[int, list[int]] = {}
+        live = most = made = 0
+        for event in self.events:
+            if event < 0:
+                arena.give(rows.pop(~event))
+                live -= sum(compiled.value_rows[~event])
+                continue
+            while made < len(compiled.makers) and compiled.makers[made] == event:
+                rows[made] = arena.take(compiled.value_rows[made])
+                live += sum(compiled.value_rows[made])
+                made += 1
+            most = max(most, live)
+            arena.give(arena.take(compiled.scratch_rows[event]))
+        return most, arena.most_bytes
+
+
+def meter(
+    program: Callable[[CompilingEvaluator, MeteredEngine], object],
+    params: CkksParameters,
+    context: _engine.CkksContext,
+) -> Metered:
+    """Run a program that asks for no decrypted value. `context`: its scales are asked for."""
+    engine = MeteredEngine(params, context.scale_at)
+    ev = CompilingEvaluator(engine)
+    program(ev, engine)
+    ev.builder.on_add = None
+    return Metered(compiled=engine.compiled, events=engine.events)

@@ -1,0 +1,203 @@
+"""One byte budget for all classes of data of a run: the least of each, and the order in which they get the rest.
+
+A class lives in some phases of a run, and only classes of one phase are in memory together. Bytes go first where a byte
+saves most seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.base.units import format_bytes
+from penstock.errors import BudgetTooSmall
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The bytes that a program could use, and the seconds that they save."""
+
+    all_bytes: int
+    """With which nothing is read or encoded twice."""
+    least_bytes: int
+    """Without which it does not run."""
+    saved_s: float = 0.0
+    """Seconds that all bytes save over the least."""
+    step_bytes: int = 1
+    """Above the least it takes multiples of this."""
+
+    @property
+    def saved_s_per_byte(self) -> float:
+        return self.saved_s / max(1, self.all_bytes - self.least_bytes)
+
+    @classmethod
+    def always(cls, num_bytes: int) -> Wanted:
+        """What has one size."""
+        return cls(all_bytes=num_bytes, least_bytes=num_bytes)
+
+
+def dealt(
+    wanted: Mapping[str, Wanted], left: Callable[[str, Mapping[str, int]], int]
+) -> tuple[dict[str, int], list[str]]:
+    """Class -> its bytes, and the classes in the order in which they got more than the least.
+
+    Args:   left(class, given): bytes that are free for the class, after what is given.
+    >>> some = {"a": Wanted(all_bytes=9, least_bytes=1, saved_s=1.0), "b": Wanted(all_bytes=9, least_bytes=1)}
+    >>> dealt(some, lambda name, given: 12 - sum(given.values()))
+    ({'a': 9, 'b': 3}, ['a', 'b'])
+    """
+    given = {name: part.least_bytes for name, part in wanted.items()}
+    ranked = sorted(wanted, key=lambda name: -wanted[name].saved_s_per_byte)
+    for name in ranked:
+        part = wanted[name]
+        more = max(0, min(left(name, given), part.all_bytes - part.least_bytes))
+        given[name] += more - more % part.step_bytes
+    return given, ranked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A class of data, and when it is in memory."""
+
+    name: str
+    wanted: Wanted
+    phases: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What a class of data gets."""
+
+    name: str
+    given_bytes: int
+    least_bytes: int
+    all_bytes: int
+    """With which nothing is read or encoded twice."""
+    phases: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPlan:
+    """The memory of a run before it runs, by classes of data."""
+
+    memory_bytes: int | None
+    """The budget; `None`: no limit."""
+    shares: tuple[Share, ...]
+
+    def given(self, name: str) -> int:
+        """Bytes of a class; 0 where there is no such class."""
+        return sum(each.given_bytes for each in self.shares if each.name == name)
+
+    @property
+    def total_bytes(self) -> int:
+        """Predicted peak of the process: of the phase that holds most."""
+        return self._most(lambda share: share.given_bytes)
+
+    @property
+    def least_bytes(self) -> int:
+        """The least budget."""
+        return self._most(lambda share: share.least_bytes)
+
+    def _most(self, size: Callable[[Share], int]) -> int:
+        return _most_of({phase: list(map(size, self._of(phase))) for phase in self.phases})
+
+    @property
+    def phases(self) -> tuple[str, ...]:
+        """In their order."""
+        return tuple(dict.fromkeys(phase for share in self.shares for phase in share.phases))
+
+    def _of(self, phase: str) -> list[Share]:
+        return [each for each in self.shares if phase in each.phases]
+
+    def words(self) -> str:
+        """The peak and its parts, in a sentence."""
+        peak = max(self.phases, key=lambda phase: sum(each.given_bytes for each in self._of(phase)))
+        parts = [f"{each.name} {_short(each.given_bytes)}" for each in self._of(peak) if each.given_bytes]
+        return f"predicted peak {_short(self.total_bytes)}, at least {_short(self.least_bytes)}: {', '.join(parts)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a report, in bytes."""
+        return {
+            "memory_bytes": self.memory_bytes,
+            "predicted_peak_bytes": self.total_bytes,
+            "least_bytes": self.least_bytes,
+            "classes": {
+                each.name: {
+                    "given_bytes": each.given_bytes,
+                    "least_bytes": each.least_bytes,
+                    "all_bytes": each.all_bytes,
+                    "phases": list(each.phases),
+                }
+                for each in self.shares
+            },
+        }
+
+
+def plan_memory(parts: Sequence[Part], memory_bytes: int | None, option: str) -> MemoryPlan:
+    """Share a budget among classes of data; without one each gets all that it can use.
+
+    Args:   option: what states the budget, for messages: `--memory`.
+    Raises: BudgetTooSmall: the least of all classes is more than the budget.
+    """
+    wanted = {part.name: part.wanted for part in parts}
+    phases = {part.name: part.phases for part in parts}
+    if memory_bytes is None:
+        given = {name: each.all_bytes for name, each in wanted.items()}
+    else:
+        _check(parts, memory_bytes, option)
+
+        def left(name: str, given: Mapping[str, int]) -> int:
+            sums = [sum(size for other, size in given.items() if phase in phases[other]) for phase in phases[name]]
+            return memory_bytes - max(sums)
+
+        given, _ = dealt(wanted, left)
+    shares = [
+        Share(
+            name=part.name,
+            given_bytes=given[part.name],
+            least_bytes=part.wanted.least_bytes,
+            all_bytes=part.wanted.all_bytes,
+            phases=part.phases,
+        )
+        for part in parts
+    ]
+    return MemoryPlan(memory_bytes=memory_bytes, shares=tuple(shares))
+
+
+def least_of(parts: Sequence[Part]) -> int:
+    """The least budget of these classes."""
+    return max(_most_of({phase: [part.wanted.least_bytes for part in own] for phase, own in _by_phase(parts)}), 0)
+
+
+def _check(parts: Sequence[Part], memory_bytes: int, option: str) -> None:
+    """Raises: BudgetTooSmall: naming the first class that does not fit any more, and the least that does."""
+    least = least_of(parts)
+    if least <= memory_bytes:
+        return
+    phase, own = max(_by_phase(parts), key=lambda each: sum(part.wanted.least_bytes for part in each[1]))
+    left = memory_bytes
+    for part in own:
+        size = part.wanted.least_bytes
+        if size > left:
+            needs = ", ".join(f"{each.name} {_short(each.wanted.least_bytes)}" for each in own)
+            raise BudgetTooSmall(
+                f"{option} {format_bytes(memory_bytes)} is too little: in the phase '{phase}' the class "
+                f"'{part.name}' needs {format_bytes(size)} at least, and {format_bytes(left)} are left. All classes "
+                f"need {format_bytes(least)} ({needs}); raise {option} to {least} B or more"
+            )
+        left -= size
+
+
+def _by_phase(parts: Sequence[Part]) -> list[tuple[str, list[Part]]]:
+    names = dict.fromkeys(phase for part in parts for phase in part.phases)
+    return [(phase, [part for part in parts if phase in part.phases]) for phase in names]
+
+
+def _most_of(sizes: Mapping[str, Sequence[int]]) -> int:
+    return max(map(sum, sizes.values()), default=0)
+
+
+def _short(size: int) -> str:
+    """In decimal units only."""
+    return format_bytes(size).partition(" (")[0]

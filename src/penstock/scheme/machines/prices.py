@@ -1,0 +1,98 @@
+"""Price lists: dollars of an hour, a byte that leaves and a joule, with a date and a source for each.
+
+One TOML file under `data/prices/` is one list. Prices age: a result names its list and the list's date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import MachineError
+from penstock.scheme.machines.figure import Figure, stated
+from penstock.scheme.machines.files import check_name, figure, named_or_file, parse_spec, shipped
+from penstock.scheme.machines.records import FigureSpec, RecordSpec
+
+HOUR_UNITS = {"USD/h": 1 / 3600.0}
+EGRESS_UNITS = {"USD/GB": 1e-9, "USD/TB": 1e-12}
+ELECTRICITY_UNITS = {"USD/kWh": 1 / 3.6e6}
+DEFAULT = "cloud-2024"
+
+
+class PriceSpec(RecordSpec):
+    """A price list as a TOML file has it."""
+
+    date: str
+    gpu_hour: FigureSpec
+    accelerator_hour: FigureSpec
+    egress: FigureSpec
+    electricity: FigureSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceList:
+    """A checked price list, in dollars."""
+
+    name: str
+    title: str
+    date: date
+    gpu_hour: Figure
+    """Dollars a second of one GPU with its host."""
+    accelerator_hour: Figure
+    """Dollars a second of one accelerator that is not a GPU, with its host."""
+    egress: Figure
+    """Dollars for each byte that leaves for a client."""
+    electricity: Figure
+    """Dollars a joule."""
+
+    def run_usd(self, seconds: float, sent_bytes: float, *, is_gpu: bool, hosts: int = 1) -> float:
+        """Dollars of one run: rented hosts for its time, and the bytes of its answer."""
+        hour = self.gpu_hour if is_gpu else self.accelerator_hour
+        return hosts * seconds * hour.value + sent_bytes * self.egress.value
+
+    def figures(self) -> Iterator[tuple[str, Figure]]:
+        """Every price with its name in the file."""
+        return stated(self, ("gpu_hour", "accelerator_hour", "egress", "electricity"))
+
+
+def load_prices(name_or_path: str | Path = DEFAULT) -> PriceList:
+    """The price list of that name, or in that TOML file.
+
+    Raises: UnknownName: no such list; MachineError: the file breaks a rule; FileError: the file cannot be read.
+    """
+    return named_or_file(name_or_path, "price list", price_lists, _checked)
+
+
+def _checked(written: Mapping[str, Any] | Path, where: str) -> PriceList:
+    """The checked list; `where` names the file in messages.
+
+    Raises: MachineError: an empty name, a date that is none, a price without a unit or a source, negative, an unknown
+            kind.
+    """
+    spec = parse_spec(PriceSpec, written, where, "a price list")
+    check_name(spec.name, where, "price list")
+    try:
+        day = date.fromisoformat(spec.date)
+    except ValueError:
+        raise MachineError(
+            f"{where}: date '{spec.date}' is not a day; prices age, so write the one that they are of, as 2024-06-30"
+        ) from None
+    return PriceList(
+        name=spec.name,
+        title=spec.title,
+        date=day,
+        gpu_hour=figure(spec.gpu_hour, where, "gpu_hour", HOUR_UNITS),
+        accelerator_hour=figure(spec.accelerator_hour, where, "accelerator_hour", HOUR_UNITS),
+        egress=figure(spec.egress, where, "egress", EGRESS_UNITS),
+        electricity=figure(spec.electricity, where, "electricity", ELECTRICITY_UNITS),
+    )
+
+
+@lru_cache(maxsize=1)
+def price_lists() -> dict[str, PriceList]:
+    """The price lists that come with penstock."""
+    return shipped("prices", "price list", _checked)

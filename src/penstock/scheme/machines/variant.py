@@ -1,0 +1,66 @@
+"""A machine file that names a `base`: a shipped machine with some values changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any
+
+from penstock.base.system import toml
+from penstock.errors import MachineError, UnknownName
+
+BASE = "base"
+_OF_THE_BASE_ALONE = ("name", "title", "description", "disputed")
+_FIGURE = {"value", "source", "kind"}
+
+
+def with_base(written: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The table of a machine file with what it leaves to its `base`; without one, as it is.
+
+    A value that is written here takes the place of the base's; without a source it is `assumed`. A value that was
+    calibrated for the base is `assumed` for its variant.
+
+    Raises: MachineError: the base is not a shipped machine, with the nearest.
+    """
+    own = dict(written)
+    if BASE not in own:
+        return own
+    base = str(own.pop(BASE))
+    folder = resources.files("penstock.scheme.machines").joinpath("data").joinpath("machines")
+    names = sorted(each.name.removesuffix(".toml") for each in folder.iterdir() if each.name.endswith(".toml"))
+    if base not in names:
+        raise MachineError(f"{where}: base: {UnknownName('machine', base, names)}")
+    file = f"machines/{base}.toml"
+    found = toml.table(folder.joinpath(f"{base}.toml").read_bytes(), file, "a machine file", MachineError)
+    for name in _OF_THE_BASE_ALONE:
+        found.pop(name, None)
+    merged = _merged(_assumed(found, base), own, base)
+    merged.setdefault("title", f"{own.get('name', 'a machine')}, a variant of {base}")
+    return merged
+
+
+def _assumed(table: Mapping[str, Any], base: str) -> dict[str, Any]:
+    """The base's table, with what was calibrated for it alone as assumed."""
+    found: dict[str, Any] = {}
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            value = _assumed(value, base)
+            if value.get("kind") == "calibrated":
+                value |= {"kind": "assumed", "source": f"as calibrated for machine '{base}': {value['source']}"}
+        found[name] = value
+    return found
+
+
+def _merged(table: Mapping[str, Any], own: Mapping[str, Any], base: str) -> dict[str, Any]:
+    found = dict(table)
+    for name, value in own.items():
+        before: Any = found.get(name)
+        if isinstance(value, Mapping) and "value" in value and value.keys() <= _FIGURE:
+            is_other = isinstance(before, Mapping) and "value" in before
+            of = f"of this file, where machine '{base}' has {before['value']}" if is_other else "of this file"
+            found[name] = {"source": of, "kind": "assumed", **value}
+        elif isinstance(value, Mapping) and isinstance(before, Mapping):
+            found[name] = _merged(before, value, base)
+        else:
+            found[name] = value
+    return found

@@ -1,0 +1,71 @@
+"""A machine as the text of its file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from penstock.base.system.files import readable, write_atomic
+from penstock.scheme.machines.records import MachineSpec
+from penstock.scheme.machines.schema import Machine
+from penstock.scheme.machines.spec import spec_of
+
+
+def machine_toml(machine: Machine) -> str:
+    """Return the machine file's text; `load_machine` reads it back."""
+    return spec_toml(spec_of(machine))
+
+
+def write_machine(machine: Machine, path: Path, *, force: bool = False) -> None:
+    """Write the machine file; it appears when it is whole.
+
+    Raises: WouldOverwrite: `path` exists and not `force`. FileError: the file system refused.
+    """
+    write_atomic(path, machine_toml(machine).encode(), force=force)
+
+
+def spec_toml(spec: MachineSpec) -> str:
+    """The machine file. A table inside a table is written inline; a list of tables has a heading for each."""
+    record = spec.model_dump(exclude_none=True, exclude_defaults=True)
+    lines = _plain(record)
+    for name, table in record.items():
+        if not isinstance(table, Mapping):
+            continue
+        lines += ["", f"[{_key(name)}]", *_plain(table), *(f"{_key(k)} = {_value(v)}" for k, v in _tables(table))]
+        for key, rows in table.items():
+            if _is_rows(rows):
+                for row in rows:
+                    inline = [f"{_key(k)} = {_value(v)}" for k, v in _tables(row)]
+                    lines += ["", f"[[{_key(name)}.{_key(key)}]]", *_plain(row), *inline]
+    return "\n".join(lines) + "\n"
+
+
+def _plain(table: Mapping[str, Any]) -> list[str]:
+    return [f"{_key(k)} = {_value(v)}" for k, v in table.items() if not isinstance(v, Mapping) and not _is_rows(v)]
+
+
+def _tables(table: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return [(k, v) for k, v in table.items() if isinstance(v, Mapping)]
+
+
+def _is_rows(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(row, Mapping) for row in value)
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(readable(name), ensure_ascii=False)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_value(v) for v in value) + "]"
+    if isinstance(value, str):
+        return json.dumps(readable(value), ensure_ascii=False)
+    if isinstance(value, bool):
+        return json.dumps(value)
+    return repr(value)

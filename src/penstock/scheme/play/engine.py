@@ -1,0 +1,42 @@
+"""The engine, loaded with a remedy where it cannot be."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.base.system import remedy
+from penstock.base.system.limits import shortage
+from penstock.errors import (
+    CapabilityMissing,
+    ClockOverflow,
+    ConservationError,
+    PenstockError,
+    SimulationInputError,
+)
+
+try:
+    from penstock import _engine
+except ImportError as error:
+    if (lacking := shortage(error)) is not None:
+        raise PenstockError(lacking) from error
+    raise CapabilityMissing(f"the engine penstock._engine cannot be loaded ({error}): {remedy.engine()}") from error
+
+__all__ = [
+    "INT64_MAX",
+    "Bools",
+    "ClockOverflow",
+    "ConservationError",
+    "Floats",
+    "Ints",
+    "SimulationInputError",
+    "_engine",
+]
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Floats: TypeAlias = npt.NDArray[np.float64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+
+INT64_MAX = 2**63 - 1
