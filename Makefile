@@ -115,7 +115,7 @@ chromium:  ## a browser for the tests of the explorer (Debian, Ubuntu: chromium;
 # Without --quiet: that hides warnings from --strict, too.
 docs:  ## the documentation, into site/
 	@$(SETUP) --docs
-	NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(VENV)/mkdocs build --strict
 	@echo "the documentation: site/index.html"
 
 # What takes hours; a minute of each is in `make test-all`.
@@ -140,7 +140,7 @@ faults: setup  ## disturb penstock: kills, damaged files and bytes, hostile requ
 mutants: setup  ## change the source in forty places, one at a time, and see whether the tests find it (hours)
 	$(VENV)/python tests/mutants.py $(MUTANTS_ARGS)
 
-validation: setup  ## docs/validation.md again: every published number beside ours (a minute)
+validation: setup  ## docs/studies/validation.md again: every published number beside ours (a minute)
 	$(VENV)/python scripts/validation.py
 
 pictures: setup demo chromium  ## docs/images/*.png again: the explorer and a report, as a browser shows them

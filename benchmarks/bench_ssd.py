@@ -24,7 +24,7 @@ TARGET_PAGES_PER_S = 5e6
 TARGET_EVENTS_S, TARGET_JUMP_S, TARGET_BYTES = 2.0, 0.05, 200e6
 """CPU seconds of a scan of 288 GiB in full event mode, and with jumps; memory."""
 MQSIM = {"queue depth 1024": 0.08e6, "queue depth 256": 0.25e6}
-"""Page reads of 32 KiB a CPU-second that MQSim simulates on a machine of this kind: measured, docs/ssd.md."""
+"""Page reads of 32 KiB a CPU-second that MQSim simulates on a machine of this kind: measured, docs/guides/ssd.md."""
 
 
 def consumers(drive: Drive, service_us: int) -> list[Consumer]:
@@ -95,7 +95,7 @@ def main() -> None:
         f"targets: {TARGET_PAGES_PER_S / 1e6:.0f} M pages/CPU s; 288 GiB in {TARGET_EVENTS_S} s, or {TARGET_JUMP_S} s"
     )
     for depth, pages in MQSIM.items():
-        print(f"MQSim, {depth}: {pages / 1e6:.2f} M pages/CPU s (measured, see docs/ssd.md)")
+        print(f"MQSim, {depth}: {pages / 1e6:.2f} M pages/CPU s (measured, see docs/guides/ssd.md)")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from typing import Any
 
 import click
 
-INTERNAL = "reference/internal"
+INTERNAL = "source"
 """Folder of the pages of the rooms."""
 
 
@@ -110,8 +110,8 @@ def python_interface() -> str:
     functions = [(name, value) for name, value in values.items() if inspect.isfunction(value)]
     returned = {member for _, function in functions for member in _returned(function)}
     about = (
-        "Made from the docstrings. [The Python interface](../api.md) shows how to use it. This page stays as "
-        "[releases](../releases.md) says; all else is internal, one page a room."
+        "Made from the docstrings. [The Python interface](../guides/api.md) shows how to use it. This page stays as "
+        "[releases](releases.md) says; all else is internal, one page a room."
     )
     results = [(each.__name__, each) for each in sorted(returned, key=lambda each: each.__name__)]
     raised = list(_members(errors))
@@ -133,7 +133,7 @@ def internals() -> str:
     """Every room with what it is for, apart from what is public."""
     about = (
         "The rooms of the package, one page each. Nothing here is public: it may change with any version. "
-        "[The Python interface](../python.md) is what stays; [the house](../../house.md) says what goes where."
+        "[The Python interface](../reference/python.md) is what stays; [the house](../house.md) says what goes where."
     )
     modules = {name: importlib.import_module(f"penstock.{name}") for name in rooms()}
     rows = [(f"[`penstock.{name}`]({name}.md)", _first_line(module)) for name, module in modules.items()]
@@ -301,6 +301,13 @@ def _escaped(text: str) -> str:
 
 
 # The hook.
+
+
+def on_config(config: Any) -> Any:
+    """List the pages of the rooms in the last section."""
+    (section,) = config["nav"][-1].values()
+    section += [f"{INTERNAL}/{name}.md" for name in rooms()]
+    return config
 
 
 def on_files(files: Any, config: Any) -> Any:

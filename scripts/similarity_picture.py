@@ -1,4 +1,4 @@
-"""The picture of docs/similarity.md: where the time and the bytes of searches go.
+"""The picture of docs/guides/similarity.md: where the time and the bytes of searches go.
 
 python scripts/similarity_picture.py toy=WHERE.json small=… medium=…   writes docs/images/similarity.svg
 

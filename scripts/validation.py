@@ -1,4 +1,4 @@
-"""Writes docs/validation.md from what `penstock reproduce` prints: every published number beside ours, nothing typed.
+"""Writes docs/studies/validation.md from what `penstock reproduce` prints: every published number beside ours, nothing typed.
 
 python scripts/validation.py [--check] [--study NAME]…
 """
@@ -18,7 +18,7 @@ from string import ascii_lowercase
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "validation.md"
+PAGE = ROOT / "docs" / "studies" / "validation.md"
 STUDIES = {
     "io-study": ("The storage-I/O study", "io-study.md"),
     "fheins": ("FHEIns: queries inside an SSD", "fheins.md"),
@@ -166,7 +166,7 @@ def main() -> None:
         page = PAGE.read_text()
         stale = [study for study, text in made.items() if text not in page]
         if stale:
-            raise SystemExit(f"docs/validation.md is not what 'make validation' writes: {', '.join(stale)}")
+            raise SystemExit(f"docs/studies/validation.md is not what 'make validation' writes: {', '.join(stale)}")
         return
     PAGE.write_text("\n".join([HEAD.format(verdicts=verdicts(rows)), *made.values()]))
     print(PAGE.relative_to(ROOT))

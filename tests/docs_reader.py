@@ -250,7 +250,7 @@ def genotypes(reader: Reader) -> None:
 
 def kernels(reader: Reader) -> None:
     """`kernels.csv`: the timings that the page shows."""
-    page = (ROOT / "docs" / "machines.md").read_text()
+    page = (ROOT / "docs" / "guides" / "machines.md").read_text()
     reader.text("kernels.csv", page.split("```csv\n", 1)[1].split("```", 1)[0])
 
 

@@ -1,4 +1,4 @@
-"""A small, strict service of the HTTP interface (docs/serve.md) with faults, for the client's tests.
+"""A small, strict service of the HTTP interface (docs/guides/serve.md) with faults, for the client's tests.
 
 It computes nothing: a job's outputs are its inputs, in order. Everything that a client sends is held against the rules.
 """

@@ -5,7 +5,7 @@
 >>> [row["tier"] for row in result]
 ['hbm', 'pcie5']
 
-`docs/api.md` describes the functions. Each is imported when it is first used: `import penstock` stays quick, and works
+`docs/guides/api.md` describes the functions. Each is imported when it is first used: `import penstock` stays quick, and works
 without OpenFHE.
 """
 

@@ -78,7 +78,7 @@ def test_every_reading_is_asked_for_alike(reading: str) -> None:
 @pytest.mark.parametrize("reading", READINGS)
 def test_the_page_of_concepts_has_the_reading(reading: str) -> None:
     each = READINGS[reading]
-    page = (Path(__file__).parents[2] / "docs" / "concepts.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "guides" / "concepts.md").read_text()
     assert f"| `{each.name}` | {each.meaning} | {each.returns} | `{each.verb}` |\n" in page
 
 

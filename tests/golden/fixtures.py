@@ -39,7 +39,7 @@ FORMATS: dict[str, tuple[str, ...]] = {
     "src/penstock/service/http/state.py": ("service-state",),
     "src/penstock/program/running/trace_pack.py": ("trace-pack",),
 }
-"""File that states a format's number (docs/releases.md) -> folders here."""
+"""File that states a format's number (docs/reference/releases.md) -> folders here."""
 
 
 def params_of(secret: str = "uniform-ternary", limbs: int = 1, ring_dim: int = 64) -> CkksParameters:

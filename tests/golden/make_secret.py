@@ -110,7 +110,7 @@ def _with_pair(number: int, use: Callable[[KeyPair, Path], None]) -> Maker:
 
 @dataclass(frozen=True)
 class Seeded:
-    """A seeded ciphertext, read as docs/client.md has it."""
+    """A seeded ciphertext, read as docs/guides/client.md has it."""
 
     ring_dim: int
     scale: float
@@ -179,7 +179,7 @@ def resealed(content: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class KeyFile:
-    """The file of a key with one digit, read as docs/keystore.md has it."""
+    """The file of a key with one digit, read as docs/guides/keystore.md has it."""
 
     version: int
     tag: str

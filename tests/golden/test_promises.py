@@ -1,4 +1,4 @@
-"""Each number that docs/releases.md promises to read has a golden file, small, with a corrupted twin. Today's writers
+"""Each number that docs/reference/releases.md promises to read has a golden file, small, with a corrupted twin. Today's writers
 still write these numbers."""
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def numbers_read(number: int, promise: str) -> set[int]:
 
 def promised() -> dict[str, tuple[int, set[int]]]:
     """File that states a format's number -> that number, and all that are read."""
-    rows = ROW.findall((PROJECT / "docs" / "releases.md").read_text())
+    rows = ROW.findall((PROJECT / "docs" / "reference" / "releases.md").read_text())
     return {file: (int(number), numbers_read(int(number), promise)) for file, number, promise in rows}
 
 
@@ -52,7 +52,9 @@ def size_of(folder: Path) -> int:
 def test_each_promise_has_a_fixture_of_each_number_that_is_read() -> None:
     found = promised()
     assert len(found) >= 14
-    assert found.keys() == FORMATS.keys(), "a format has no golden file, or docs/releases.md promises it no more"
+    assert found.keys() == FORMATS.keys(), (
+        "a format has no golden file, or docs/reference/releases.md promises it no more"
+    )
     for file, (number, read) in found.items():
         for name in FORMATS[file]:
             there = {each for of, each in ALL if of == name}

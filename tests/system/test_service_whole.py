@@ -97,7 +97,7 @@ def test_the_configurations_of_the_page_are_read(tmp_path: Path) -> None:
         (tmp_path / name).chmod(0o600)
     found = {}
     for block in blocks():
-        if block.page == "docs/serve.md" and block.file not in (None, "load.toml"):
+        if block.page == "docs/guides/serve.md" and block.file not in (None, "load.toml"):
             path = tmp_path / str(block.file)
             path.write_text(block.text)
             found[path.stem] = read_config(path)

@@ -38,7 +38,7 @@ def test_encrypted_equals_clear_and_its_trace_equals_the_trace_reading(name: str
 
 @pytest.mark.usefixtures("openfhe")
 def test_a_filter_over_many_rows_is_right_where_its_mask_is_steepest() -> None:
-    """Six standard deviations of the errors of fresh ciphertexts come to 7e-6 of a count (docs/databases.md)."""
+    """Six standard deviations of the errors of fresh ciphertexts come to 7e-6 of a count (docs/guides/databases.md)."""
     name, (workload, size_name, params) = "filter-aggregate", resolve("filter-aggregate", None, "full")
     size = workload.SIZES[size_name]
     drawn = workload.data(size, params.slots, 3)

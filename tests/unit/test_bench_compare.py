@@ -352,5 +352,5 @@ def test_export_writes_every_format_and_overwrites_nothing(tmp_path: Path, targe
 
 
 def test_the_tables_columns_are_documented() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "benchmarking.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "guides" / "benchmarking.md").read_text()
     assert [name for name in BENCH_SCHEMA.names if f"`{name}`" not in text] == []

@@ -54,7 +54,7 @@ security = "none"
 library = "openfhe"
 """
 HEAD, CHECKSUM = 72, 32
-"""Bytes of a secret file before its coefficients, and of its checksum (docs/client.md)."""
+"""Bytes of a secret file before its coefficients, and of its checksum (docs/guides/client.md)."""
 
 
 def small(folder: Path, log: int = 10, depth: int = 2, secret: str = "uniform-ternary") -> CkksParameters:

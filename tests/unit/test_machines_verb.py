@@ -14,7 +14,7 @@ from penstock.lab.prediction.machine_tables import markdown
 from penstock.scheme.machines import load_machine, machine_names
 from penstock.scheme.machines.written import write_machine
 
-PAGE = Path(__file__).parents[2] / "docs" / "machines.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "machines.md"
 BEGIN, END = "<!-- penstock machines list --markdown -->\n", "<!-- end -->"
 
 

@@ -339,7 +339,7 @@ def test_fifty_thousand_instructions_open_in_half_a_second(tmp_path: Path) -> No
 
 
 def test_the_page_of_the_format_has_the_limits_and_the_verbs() -> None:
-    page = (ROOT / "docs" / "package-format.md").read_text()
+    page = (ROOT / "docs" / "reference" / "package-format.md").read_text()
     limits = re.findall(r"^\| ([^|]+) \| (\d+) \|$", page.split("## Limits")[1].split("##")[0], re.M)
     assert [(what, int(most)) for what, most in limits] == package_limits()
     rows = re.findall(

@@ -31,7 +31,7 @@ def test_no_number_of_tests_grows_old_here() -> None:
 
 
 def test_the_example_of_a_program_is_that_of_its_page() -> None:
-    page = (ROOT / "docs/own-programs.md").read_text()
+    page = (ROOT / "docs/guides/own-programs.md").read_text()
     shown = page.partition("```python\n# score.py\n")[2].partition("```")[0]
     assert (ROOT / "examples/score.py").read_text() == shown
 

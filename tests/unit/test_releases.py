@@ -14,7 +14,7 @@ from docs_blocks import ROOT
 from penstock.base.system import toml
 from penstock.base.version import __version__
 
-PAGE = ROOT / "docs" / "releases.md"
+PAGE = ROOT / "docs" / "reference" / "releases.md"
 FORMAT_NAME = re.compile(r"(?:[A-Z]+_)*(?:VERSION|FORMAT)(?:_[A-Z]+)*")
 
 
@@ -67,7 +67,7 @@ def test_the_page_of_releases_names_every_formats_number_and_no_other() -> None:
     rows = re.findall(r"^\|.*\| `(\w+)` in `([\w./-]+)` \| (\d+) \|", PAGE.read_text(), re.M)
     stated = {(path, name, int(number)) for name, path, number in rows}
     assert len(rows) == len(stated) >= 8
-    assert stated == numbers_in_the_code(), "a format's number is another, or not in docs/releases.md"
+    assert stated == numbers_in_the_code(), "a format's number is another, or not in docs/reference/releases.md"
 
 
 def written(name: str) -> dict[str, Any]:
@@ -94,7 +94,7 @@ HEADING = re.compile(r"(\d+)\.(\d+)\.(\d+) \((unreleased|\d{4}-\d{2}-\d{2})\)")
 
 
 def faults_of_the_changelog(text: str, version: str) -> list[str]:
-    """Where a changelog breaks the rules of docs/releases.md, for code of that version."""
+    """Where a changelog breaks the rules of docs/reference/releases.md, for code of that version."""
     sections = re.split(r"^## ", text, flags=re.M)[1:]
     headings = [each.partition("\n")[0] for each in sections]
     read = [HEADING.fullmatch(each) for each in headings]
@@ -158,7 +158,7 @@ def test_the_citation_says_what_the_project_file_says_and_names_the_three_works(
         assert all(author["name"] for author in work["authors"])
 
 
-@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "SECURITY.md", "CITATION.cff", "docs/releases.md"])
+@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "SECURITY.md", "CITATION.cff", "docs/reference/releases.md"])
 def test_the_first_page_leads_to_the_files_of_the_project(name: str) -> None:
     assert f"]({name})" in (ROOT / "README.md").read_text()
 

@@ -59,7 +59,7 @@ def test_a_row_for_each_rate_tier_arrangement_number_and_loading() -> None:
 
 
 def test_the_page_names_every_column() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "output.md").read_text()
     section = page.split("## `penstock servers", 1)[1].split("\n## ", 1)[0]
     named = {name for cell in re.findall(r"^\| (`[^|]*) \|", section, re.M) for name in re.findall(r"`(\w+)`", cell)}
     assert named == set(rows("--runs", "50")[0])

@@ -26,7 +26,7 @@ SMALL_DIM = 128
 FILES = (Path("large") / "secret.pskey", Path("small.key"))
 """The two secrets."""
 HEAD, CHECKSUM = 72, 32
-"""Bytes of a secret file before its coefficients, and of its checksum (docs/client.md)."""
+"""Bytes of a secret file before its coefficients, and of its checksum (docs/guides/client.md)."""
 SEALED_AT = 12
 
 

@@ -110,7 +110,7 @@ def test_helr_at_sharp_bootstraps_and_has_its_paper_size() -> None:
 
 @pytest.mark.parametrize("size", ["demo", "deep"])
 def test_the_page_of_the_native_reading_counts_the_operations_of_the_server(size: str) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "native-reading.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "guides" / "native-reading.md").read_text()
     told = re.search(rf"^`{size}` \(N = [^)]*?(\d+) operations\s+of the server\)", page, re.M)
     assert told
     assert len(trace_workload("logistic-regression", size=size).server_operations()) == int(told[1])

@@ -3,7 +3,7 @@
 //!
 //! [`Context`] evaluates; [`openfhe_bytes`] reads and writes OpenFHE's serialized objects; [`kernels`] are the inner
 //! loops for AVX-512, AVX2 and any other processor. The order of operations that makes the words equal is in
-//! `docs/native.md`.
+//! `docs/guides/native.md`.
 
 mod automorphism;
 mod auxiliary;
@@ -38,7 +38,7 @@ mod workers;
 
 /// The page of this crate: its example compiles.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/native.md")]
+#[doc = include_str!("../../../docs/guides/native.md")]
 struct NativePage;
 
 pub use automorphism::{Automorphism, rotation_galois_element};

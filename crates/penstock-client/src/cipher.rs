@@ -69,7 +69,7 @@ impl Ring {
         Ok(self.context().export(&made, &writer)?)
     }
 
-    /// Encodes values and encrypts them with the secret key: half the bytes, `docs/client.md` has their format.
+    /// Encodes values and encrypts them with the secret key: half the bytes, `docs/guides/client.md` has their format.
     ///
     /// # Errors
     /// As [`Ring::encrypt`].
@@ -179,7 +179,7 @@ impl Ring {
     ///
     /// `stated`: the header that the result's program gives it; else the header is held against the set.
     /// `flooding`: noise of this plan is added to each coefficient before it is decoded, so that a result can go to
-    /// somebody else; `docs/client.md` says how much noise that takes. A product that was not rescaled is rescaled first
+    /// somebody else; `docs/guides/client.md` says how much noise that takes. A product that was not rescaled is rescaled first
     /// where it has limbs: its error is stated at degree 1, and is far wider before.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 //!
 //! Keys, ciphertexts and words are OpenFHE 1.6.1's, both ways. Evaluation keys may be *seeded* (the uniform half is 32
 //! bytes) and *truncated* (only the rows that a program uses). Nothing that evaluates or serves links this crate.
-//! `docs/client.md` has the threat model, and names the parts that are not constant-time.
+//! `docs/guides/client.md` has the threat model, and names the parts that are not constant-time.
 //!
 //! Randomness is the operating system's, expanded by ChaCha20 ([`random`]); the public halves by ChaCha12
 //! (`penstock-seed`). Secrets are wiped when they are dropped.

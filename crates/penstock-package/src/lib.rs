@@ -1,5 +1,5 @@
 //! Program packages: one file that holds a program on encrypted vectors as data. It has no ciphertext, no key and no
-//! code. The format is in `docs/package-format.md`.
+//! code. The format is in `docs/reference/package-format.md`.
 //!
 //! [`Reader`] checks everything that a file declares before it allocates memory for it, and reads constants when they
 //! are used, from several threads if need be. [`Writer`] streams constants to a file and then writes the tables.

@@ -1,6 +1,6 @@
 //! The header of a segment file: the key's name, its owner, and the checksum of each of its rows.
 //!
-//! Little-endian, padded with zeros to a multiple of 4 KiB; the rows follow. `docs/keystore.md` has the table. A full key
+//! Little-endian, padded with zeros to a multiple of 4 KiB; the rows follow. `docs/guides/keystore.md` has the table. A full key
 //! of a first pair has version 1, as all keys had before there were other forms. Keys to and from a sparse secret have
 //! version 3, keys from a smaller ring version 4: older programs name the version and refuse. Every other key has version 2.
 

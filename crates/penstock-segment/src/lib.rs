@@ -1,7 +1,7 @@
 //! The format of stored evaluation keys: what names a key, its shape and form, and the segment file that holds it.
 //!
 //! Both sides know it. The key's owner writes segments, and a store keeps them: so this crate links neither the one's
-//! ciphers nor the other's index. The format is in `docs/keystore.md`. No secret key enters this crate.
+//! ciphers nor the other's index. The format is in `docs/guides/keystore.md`. No secret key enters this crate.
 #![deny(unsafe_code)]
 
 mod error;

@@ -2,7 +2,7 @@
 //!
 //! A [`Store`] holds segments, one a key, and their index; [`OpenFheKey`] is the form for import. A [`Cache`] keeps
 //! rows in memory and reads ahead along a [`Plan`]; a [`Session`] hands one tenant's keys out, a [`PinnedKey`] at a
-//! time. Format and guarantees are in `docs/keystore.md`. No secret key enters this crate.
+//! time. Format and guarantees are in `docs/guides/keystore.md`. No secret key enters this crate.
 //!
 //! ```
 //! use std::sync::Arc;

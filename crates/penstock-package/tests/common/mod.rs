@@ -179,7 +179,7 @@ pub fn tables(file: &[u8]) -> std::ops::Range<usize> {
     word(file, footer)..footer
 }
 
-/// The places of columns in tables, by their names in docs/package-format.md.
+/// The places of columns in tables, by their names in docs/reference/package-format.md.
 pub fn columns(tables: &[u8]) -> Vec<(&'static str, std::ops::Range<usize>)> {
     let count: Vec<usize> = (0..18).map(|at| word(tables, 4 * at)).collect();
     let [

@@ -51,7 +51,7 @@ impl ObjectBackend {
     /// `Value`: the URL or a setting is none that this build knows.
     pub fn from_url(url: &str, settings: impl IntoIterator<Item = (String, String)>) -> Result<Self> {
         const RULE: &str =
-            "a URL of an object store that this build knows: s3:// takes the feature 's3' (docs/keystore.md)";
+            "a URL of an object store that this build knows: s3:// takes the feature 's3' (docs/guides/keystore.md)";
         let wrong = |why: String| Error::value("store", format!("'{url}' ({why})"), RULE);
         let parsed = url::Url::parse(url).map_err(|error| wrong(error.to_string()))?;
         #[cfg(feature = "s3")]

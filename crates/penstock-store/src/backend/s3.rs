@@ -122,7 +122,7 @@ pub(super) fn bucket(url: &Url, settings: impl IntoIterator<Item = (String, Stri
         return Err(Error::value("AWS_ENDPOINT_URL", endpoint, RULE));
     }
     builder.build().map_err(|error| {
-        const RULE: &str = "a bucket and AWS_* settings that S3's protocol knows (docs/keystore.md)";
+        const RULE: &str = "a bucket and AWS_* settings that S3's protocol knows (docs/guides/keystore.md)";
         Error::value("store", format!("'{url}' ({error})"), RULE)
     })
 }

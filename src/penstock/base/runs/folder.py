@@ -1,7 +1,7 @@
 """Run folders: all decisions, measurements, predictions and simulations of a run, written during the run.
 
 A finished stage becomes a file of rows, so that a killed run resumes at the first missing stage. `.complete` is written
-last. docs/run-folder.md documents every file and column.
+last. docs/reference/run-folder.md documents every file and column.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Sizes(Table):
     """Bytes of keys and data of a parameter set. Rows: by the number of limbs that are left."""
 
     report: Mapping[str, Any]
-    """All numbers, as docs/parameters.md describes them; `exactness` says which are estimated."""
+    """All numbers, as docs/guides/parameters.md describes them; `exactness` says which are estimated."""
 
     @property
     def total_key_bytes(self) -> int | None:

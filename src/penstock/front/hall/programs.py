@@ -55,7 +55,7 @@ class Traced(Result):
         return {row["key_form"]: row["stored_key_bytes"] for row in rows}
 
     def to_arrow(self) -> pa.Table:
-        """Every operation, as docs/trace-format.md describes the columns."""
+        """Every operation, as docs/reference/trace-format.md describes the columns."""
         return self.trace.view().operations
 
     def save(self, path: str | Path, *, force: bool = False) -> Path:

@@ -94,7 +94,7 @@ def _finish(run: RunFolder, store: ChunkStore, plan: Plan) -> int:
     run.update(skipped=listed, num_skipped=sum(skipped.values()), assumptions=stated)
     for text in store.warnings[:MOST_WARNINGS]:
         what, _, remedy = text.rpartition("; ")
-        run.warn(what or text, remedy if what else "see docs/sweep.md")
+        run.warn(what or text, remedy if what else "see docs/guides/sweep.md")
     return store.finish()
 
 

@@ -97,7 +97,7 @@ class SmallSteps(RowWriter):
         if not self.has_small_ring:
             raise PenstockError(
                 f"{type(self).__name__} does not compute in a smaller ring: trace, simulate or predict this program; "
-                "docs/similarity.md says how to run a search on encrypted data"
+                "docs/guides/similarity.md says how to run a search on encrypted data"
             )
         if not self.params.small_ring_dim:
             raise PenstockError(

@@ -1,6 +1,6 @@
 """The file of a package: constants are streamed to it while a program is recorded, and read when they are used.
 
-The format is in docs/package-format.md; `crates/penstock-package` reads and writes it.
+The format is in docs/reference/package-format.md; `crates/penstock-package` reads and writes it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """CryptOracle's logistic function: a series of degree 57, and the terms 59 to 77 by hand.
 
-Its calls are those of Table 3; [the page](docs/cryptoracle.md) says where a count differs.
+Its calls are those of Table 3; [the page](docs/studies/cryptoracle.md) says where a count differs.
 """
 
 from __future__ import annotations

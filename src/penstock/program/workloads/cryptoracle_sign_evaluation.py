@@ -1,6 +1,6 @@
 """CryptOracle's sign: a series of degree 1007, and the terms 1009 to 1023 by hand.
 
-Its calls are those of Table 3; [the page](docs/cryptoracle.md) says where a count differs.
+Its calls are those of Table 3; [the page](docs/studies/cryptoracle.md) says where a count differs.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Records, query and payloads are encrypted. Inner products are taken in a small ring, where a ciphertext holds one
 coordinate of many records; the similarities are packed into the large ring, compared with the threshold there, and the
-payloads of matches are gathered in few ciphertexts (`penstock.program.database.similarity`; docs/similarity.md).
+payloads of matches are gathered in few ciphertexts (`penstock.program.database.similarity`; docs/guides/similarity.md).
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def program(ev: Evaluator, data: Data, size: Size) -> Values:
     if not getattr(ev, "has_small_ring", False):
         raise PenstockError(
             f"{NAME} begins in a smaller ring, which this reading does not compute in: `penstock simulate`, `predict "
-            "run` and `predict precision --reading native` take it; docs/similarity.md says how to search for real"
+            "run` and `predict precision --reading native` take it; docs/guides/similarity.md says how to search for real"
         )
     return _program(ev, data, size)
 

@@ -32,7 +32,7 @@ OWNER, SHARED = "owner", "shared"
 FILES = PAIRS["penstock"]
 OPENFHE_FILES = PAIRS["openfhe"]
 _SEALED_AT = 12
-"""Offset of the word of a secret file that is 1 where it is sealed (docs/client.md)."""
+"""Offset of the word of a secret file that is 1 where it is sealed (docs/guides/client.md)."""
 
 
 @dataclass(frozen=True, slots=True)

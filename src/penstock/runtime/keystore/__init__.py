@@ -1,7 +1,7 @@
 """Evaluation keys out of core: segment files on disk or in an object store, a byte budget in memory, many tenants.
 
 The work is done in Rust (`crates/penstock-store`). This package checks arguments and talks in the types
-of the rest of penstock. Format, guarantees and commands: `docs/keystore.md`.
+of the rest of penstock. Format, guarantees and commands: `docs/guides/keystore.md`.
 """
 
 from penstock._engine import KeyPlan, KeySession

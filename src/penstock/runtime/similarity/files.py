@@ -24,7 +24,7 @@ from penstock.program.database.similarity.comparison import Selection
 from penstock.program.database.similarity.scheme import COLUMNS, Layout
 
 VERSION = 1
-"""Of the format (docs/releases.md)."""
+"""Of the format (docs/reference/releases.md)."""
 INDEX, RECORDS, PAYLOADS = "database.json", "records.bin", "payloads.bin"
 
 

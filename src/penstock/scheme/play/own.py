@@ -3,7 +3,7 @@
 A file has one of these parts, or several:
 
 `priority(accesses)` replacement, the fast way: an array with the worth of the object after each access;
-`Policy(accesses)` replacement, the general way: a class that is asked at each access (`docs/own-policies.md`);
+`Policy(accesses)` replacement, the general way: a class that is asked at each access (`docs/guides/own-policies.md`);
 `prefetch(loads)` by how many operations the loads of each run ahead of compute;
 `schedule(jobs)` turns of programs that run together.
 
@@ -82,7 +82,7 @@ def own_file_at(text: str, word: str = "policy") -> OwnFile:
         wanted = " or ".join(PARTS[word])
         also = [other for other, parts in PARTS.items() if found.has(parts)]
         has = f"it has a part for {' and '.join(also)}" if also else "it has no part of a policy"
-        raise UsageError(f"{text}: {word} takes a file that defines {wanted}; {has} (docs/own-policies.md)")
+        raise UsageError(f"{text}: {word} takes a file that defines {wanted}; {has} (docs/guides/own-policies.md)")
     return found
 
 

@@ -272,7 +272,9 @@ def _rotation_rule(ring_dim: int) -> str:
 def _operation_rows(ops: _Operations, params: CkksParameters) -> Broken:
     ids = _ints(ops.table, "id")
     yield from _rows(ids != np.arange(len(ops)), lambda row: f"id {ids[row]}; ids are 0, 1, 2, … in their order")
-    yield from _rows(ops.per_kind(lambda _: 0, 1) > 0, lambda row: "unknown kind; 'docs/trace-format.md' has the list")
+    yield from _rows(
+        ops.per_kind(lambda _: 0, 1) > 0, lambda row: "unknown kind; 'docs/reference/trace-format.md' has the list"
+    )
     composite = ops.of_kinds(lambda kind: TRAITS[kind].composite)
     asked, whole, inside = (ops.of_origin(name) for name in (ORIGIN_CALLED, ORIGIN_COMPOSITE, ORIGIN_MODELLED))
     yield from _rows(

@@ -50,7 +50,7 @@ CPU = MeasuredRefresh(
     slots=2**14,
     levels=9,
     says="measured: OpenFHE 1.6.1 at set openfhe-bootstrap-50, two threads of a shared virtual machine with AVX-512, "
-    "keys in memory (docs/bootstrapping.md)",
+    "keys in memory (docs/guides/bootstrapping.md)",
 )
 NATIVE = MeasuredRefresh(
     seconds=3.89,

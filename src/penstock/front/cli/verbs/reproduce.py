@@ -49,7 +49,7 @@ def io_study(figures: Path | None, client: str, prices: str, output_format: str)
     'calibrated' has the study's demands and divisors as inputs; 'first_principles' is from our traces on the machines
     'sharp' and 'a100-tensorfhe' with nothing fitted to the study. The five steps of a run have bytes, seconds and
     joules; a thousand runs have a cost. Curves, costs, sensitivities, every assumed value and the locality table are in
-    the JSON and CSV; 'docs/io-study.md' explains the residuals.
+    the JSON and CSV; 'docs/studies/io-study.md' explains the residuals.
 
     \b
     Examples:

@@ -24,7 +24,7 @@ def fheins(figures: Path | None, output_format: str) -> None:
     'policy' names the basis of each value. The headline's is 'restream-overlap': a host that reads the database again
     for every query. 'first_principles' is from traces, the kernel algebra and the units that the paper names;
     'calibrated' has two constants, each named in the notes. Every batch and policy is in the JSON and CSV;
-    'docs/fheins.md' explains the residuals.
+    'docs/studies/fheins.md' explains the residuals.
 
     \b
     Examples:

@@ -12,7 +12,7 @@ from penstock.front.cli.options import FILE, FOLDER, is_given
 
 
 @click.command("serve")
-@click.option("--config", "config_path", type=FILE, help="A serve.toml (docs/serve.md).")
+@click.option("--config", "config_path", type=FILE, help="A serve.toml (docs/guides/serve.md).")
 @click.option(
     "--folder",
     type=FOLDER,

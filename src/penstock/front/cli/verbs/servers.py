@@ -89,7 +89,7 @@ def command(target: str, **options: Any) -> None:
     which they compute; a latency lasts from the arrival of a run to its end. Everything is simulated.
 
     \b
-    Examples (more in 'docs/memory.md'):
+    Examples (more in 'docs/guides/memory.md'):
       penstock servers resnet20-multiplexed --params sharp --users 16 --rate 4/s --servers 2 --servers 4
       penstock servers logistic-regression --with resnet20-multiplexed --params sharp --zipf 1 --tier rdma
       penstock servers logistic-regression --params sharp --memory "4 GB" --rate 8/s --arrangement local

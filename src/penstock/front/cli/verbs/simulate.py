@@ -81,7 +81,7 @@ def command(
     machine are listed below the table. Last comes what would help the slowest row most: each change is simulated, too.
 
     \b
-    Examples (more in 'docs/memory.md' and 'docs/cluster.md'):
+    Examples (more in 'docs/guides/memory.md' and 'docs/guides/cluster.md'):
       penstock simulate logistic-regression --params sharp --machine sharp
       penstock simulate run.parquet --machine a100-tensorfhe --tier pcie5 --tier "3.5 GB/s" --hit-ratio 0.9
       penstock simulate logistic-regression --params sharp --machine sharp --cache on-chip --cache "1 GiB" \\

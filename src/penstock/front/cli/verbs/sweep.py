@@ -35,7 +35,7 @@ def command(file: Path, dry_run: bool, quiet: bool, output_format: str, **asked:
     """Play every combination that FILE (TOML) names: workloads, parameters, machines, tiers, caches, clusters.
 
     Rows are like those of 'penstock simulate', in results.parquet of the run folder. The same command continues an
-    interrupted sweep and does not repeat finished points. The keys of a file are in 'docs/sweep.md'.
+    interrupted sweep and does not repeat finished points. The keys of a file are in 'docs/guides/sweep.md'.
 
     \b
     Examples:

@@ -59,7 +59,7 @@ def import_command(file: Path, importer: str, params: str | None, output: Path, 
 def broken_format(file: Path, found: list[str], shown: int) -> CheckFailed:
     """Print the faults of a trace, row by row, and the remedy."""
     more = [f"and {len(found) - shown} more"] if len(found) > shown else []
-    remedy = "make the trace again, or correct what wrote it (docs/trace-format.md has the rules)"
+    remedy = "make the trace again, or correct what wrote it (docs/reference/trace-format.md has the rules)"
     return CheckFailed("\n  ".join([f"{file} breaks the format of traces; {remedy}:", *found[:shown], *more]))
 
 

@@ -53,7 +53,7 @@ def command(
 ) -> None:
     """Rewrite a trace, or a workload's, so that it moves fewer bytes of keys; the result stays the same.
 
-    With --machine the table has compute and total time for each tier, before and after ('docs/rewriting.md').
+    With --machine the table has compute and total time for each tier, before and after ('docs/guides/rewriting.md').
 
     \b
     Examples:

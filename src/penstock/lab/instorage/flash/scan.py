@@ -9,7 +9,7 @@ The reader of the pages is
 - accelerators inside the drive (`Consumer`), each fed by its channels through an input buffer in which a channel must
   have room before it sends a page, so that a full buffer stops the channel.
 
-The engine is in Rust (crates/penstock-sim/src/ssd; docs/ssd.md has its rules); `closed_form` has
+The engine is in Rust (crates/penstock-sim/src/ssd; docs/guides/ssd.md has its rules); `closed_form` has
 the formulas that it meets, and `tests/twins` its slow twin. All times inside are whole picoseconds.
 """
 

@@ -3,7 +3,7 @@
 Records are encrypted coordinate by coordinate in a small ring: one polynomial holds one coordinate of n records. The
 sum over the coordinates of the products with the query's is one ciphertext with n similarities as its coefficients. N/n
 of these fill a ciphertext of the large ring, where one refresh brings its N similarities into the slots of two.
-`docs/similarity.md` has the reasons, the security and the errors.
+`docs/guides/similarity.md` has the reasons, the security and the errors.
 """
 
 from __future__ import annotations

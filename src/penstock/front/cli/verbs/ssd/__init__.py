@@ -38,7 +38,7 @@ PLACES: dict[str, str] = {
 
 @click.group("ssd", cls=LazyGroup, verbs=VERBS, places=PLACES, package=__name__, what="command of ssd")
 def command() -> None:
-    """Simulated solid-state drives, at page granularity ('docs/ssd.md').
+    """Simulated solid-state drives, at page granularity ('docs/guides/ssd.md').
 
     \b
     Examples:
