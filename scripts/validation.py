@@ -1,4 +1,5 @@
-"""Writes docs/studies/validation.md from what `penstock reproduce` prints: every published number beside ours, nothing typed.
+"""Writes docs/studies/validation.md from what `penstock reproduce` prints: every published number beside ours, nothing
+typed.
 
 python scripts/validation.py [--check] [--study NAME]…
 """

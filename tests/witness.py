@@ -1,8 +1,8 @@
 """An independent reader of what the client writes, in Python's integers: no line of it is penstock's or OpenFHE's.
 
-It knows RFC 8439, RFC 9106, the draft of XChaCha20, the formats of `docs/guides/client.md`, and two conventions of OpenFHE. A
-row is N, its words and its modulus. Word j of a row is the polynomial's value at r^(2 b(j) + 1), for the least
-primitive 2N-th root of unity r and the reversal b of log2(N) bits.
+It knows RFC 8439, RFC 9106, the draft of XChaCha20, the formats of `docs/guides/client.md`, and two conventions of
+OpenFHE. A row is N, its words and its modulus. Word j of a row is the polynomial's value at r^(2 b(j) + 1), for the
+least primitive 2N-th root of unity r and the reversal b of log2(N) bits.
 """
 
 from __future__ import annotations

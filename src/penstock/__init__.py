@@ -5,8 +5,8 @@
 >>> [row["tier"] for row in result]
 ['hbm', 'pcie5']
 
-`docs/guides/api.md` describes the functions. Each is imported when it is first used: `import penstock` stays quick, and works
-without OpenFHE.
+`docs/guides/api.md` describes the functions. Each is imported when it is first used: `import penstock` stays quick, and
+works without OpenFHE.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Each number that docs/reference/releases.md promises to read has a golden file, small, with a corrupted twin. Today's writers
-still write these numbers."""
+"""Each number that docs/reference/releases.md promises to read has a golden file, small, with a corrupted twin. Today's
+writers still write these numbers."""
 
 from __future__ import annotations
 

@@ -117,11 +117,11 @@ def run(
             the user's own (default: the workload's; a path names a folder or file of them); inputs: of a package,
             vectors by name, or files ("x.npy", "name=x.npy"; default: drawn by the seed); key_budget: bytes of
             evaluation keys in memory ("1 GiB"), the others lie on disk; keys, tenant: a key store that is kept, or
-            "node:ADDRESS" of a key node (`docs/guides/near-data.md`); input_budget: bytes of encrypted inputs in memory;
-            memory: bytes of the evaluating process, for a package: keys, constants, inputs, values; client: "process"
-            or "inside"; client_library: makes keys, encrypts and decrypts (default: that of the kept keys, else the
-            first that is installed); on_operation(done, total): called after each operation; spelled: a front end's
-            spelling of a word.
+            "node:ADDRESS" of a key node (`docs/guides/near-data.md`); input_budget: bytes of encrypted inputs in
+            memory; memory: bytes of the evaluating process, for a package: keys, constants, inputs, values; client:
+            "process" or "inside"; client_library: makes keys, encrypts and decrypts (default: that of the kept keys,
+            else the first that is installed); on_operation(done, total): called after each operation; spelled: a front
+            end's spelling of a word.
     Returns: the values, the check, the trace, and the measurements.
     Raises: RunDiffers: the check fails (`error.run` has the run); UsageError: inputs that are missing, unknown or of
             another shape, or an option that is not of this reading; CapabilityMissing: the reading's library is absent.

@@ -41,7 +41,7 @@ _ARROW = {TEXT: pa.string(), REAL: pa.float64(), WHOLE: pa.int64()}
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Simulation(Result):
-    """Simulated rows, one for each machine, tier, cache, time mode and cluster; docs/guides/memory.md has the columns."""
+    """Simulated rows, one a machine, tier, cache, time mode and cluster; docs/guides/memory.md has the columns."""
 
     asks: tuple[Asks, ...] = ()
     """The question on each machine, for `advice`."""

@@ -119,7 +119,8 @@ def program(ev: Evaluator, data: Data, size: Size) -> Values:
     if not getattr(ev, "has_small_ring", False):
         raise PenstockError(
             f"{NAME} begins in a smaller ring, which this reading does not compute in: `penstock simulate`, `predict "
-            "run` and `predict precision --reading native` take it; docs/guides/similarity.md says how to search for real"
+            "run` and `predict precision --reading native` take it; docs/guides/similarity.md says how to search for "
+            "real"
         )
     return _program(ev, data, size)
 

@@ -119,7 +119,8 @@ def choose_plan(
     if small := SMALL_KINDS & set(trace.count_by_kind()):
         raise UsageError(
             f"'{trace.meta.workload}' begins in a smaller ring ({', '.join(sorted(small))}), which `penstock run` does "
-            "not encrypt in: docs/guides/similarity.md says how to search for real; `penstock predict` and `simulate` take it"
+            "not encrypt in: docs/guides/similarity.md says how to search for real; `penstock predict` and `simulate` "
+            "take it"
         )
     found = [_priced(first, trace, budget_bytes, threads)]
     if plan is None or not is_library(params) or not found[0].trace.count_by_kind().get(OpKind.BOOTSTRAP.value, 0):

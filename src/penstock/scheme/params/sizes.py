@@ -144,7 +144,8 @@ def size_report(
     without both, the relinearization key alone. `key_form` is the form that the total counts (default: the set's); a
     truncated one needs a trace, which says how far each key is used. For OpenFHE full keys and ciphertexts are the
     files that it writes, headers included; for accelerators, for other forms, and in the `*_coefficient_bytes`,
-    coefficients alone. Names and meaning: docs/guides/parameters.md. `exactness` says of each number whether it is `exact` or
+    coefficients alone. Names and meaning: docs/guides/parameters.md. `exactness` says of each number whether it is
+    `exact` or
     `estimated` (it rests on an assumed field of the set, or on a modelled part of the trace).
     """
     if rotations is not None and trace is not None:

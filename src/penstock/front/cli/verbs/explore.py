@@ -79,8 +79,8 @@ def command(
     predicted run, parameter sets, precision, tenants and levels of memory are views like the others.
 
     The server answers to this machine only, and nothing that it shows comes from elsewhere. Every page has an address
-    that restores it and the command that gives its numbers; 'docs/guides/explore.md' has the views and the settings. It ends
-    with Ctrl-C.
+    that restores it and the command that gives its numbers; 'docs/guides/explore.md' has the views and the settings. It
+    ends with Ctrl-C.
 
     With --service it also shows a running 'penstock serve', once a second: queue, jobs, keys and latencies. The token
     stays in this process.

@@ -38,7 +38,8 @@ from penstock.scheme.unpriced import shown_total
 def command() -> None:
     """Machines that price operations: accelerators, GPUs, and CPUs fitted to measurements.
 
-    MACHINE is a name of `penstock machines list` or the path of a .toml file. How to write one: docs/guides/machines.md.
+    MACHINE is a name of `penstock machines list` or the path of a .toml file. How to write one:
+    docs/guides/machines.md.
 
     \b
     Examples:
@@ -146,7 +147,8 @@ def import_kernels(
 
     FILE is CSV or JSON, one timing a row: kernel, limbs, ring_dim, word_bits, seconds, and sources for base-conversion
     and key-product. Kernels are transform, inverse-transform, base-conversion, key-product, product, scaling, sum and
-    automorphism. Several numbers of limbs tell the start of a kernel from its rate. docs/guides/machines.md has an example.
+    automorphism. Several numbers of limbs tell the start of a kernel from its rate. docs/guides/machines.md has an
+    example.
 
     \b
     Examples:

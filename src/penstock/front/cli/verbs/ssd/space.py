@@ -72,8 +72,9 @@ def command(workload: str, **options: Any) -> None:
     """Time, area and power of thousands of designs of accelerators in a drive, and the Pareto front within budgets.
 
     WORKLOAD is pir, ssc, hdc-classify, filter-aggregate, equi-join, argmax, top-k or string-match. Printed are the
-    designs that no other one beats in both seconds a query and watts; -o has all. Area and power are 'published' at
-    the design of FHEIns' Table II and 'scaled' from it elsewhere; times are simulated. 'docs/studies/fheins.md' has the laws.
+    designs that no other one beats in both seconds a query and watts; -o has all. Area and power are 'published' at the
+    design of FHEIns' Table II and 'scaled' from it elsewhere; times are simulated. 'docs/studies/fheins.md' has the
+    laws.
 
     \b
     Examples:
