@@ -240,7 +240,7 @@ def test_a_check_of_the_files_own_says_something_and_is_a_check(write):
     silent = workloads.get(write(GOOD + own_check + "Check(passed=False, max_abs_error=1.0, tolerance=0.0)"))
     assert silent.check(None, None, None, None).rules == ("the program's own check: does not hold",)
     wrong = workloads.get(write(GOOD + own_check + "True"))
-    with pytest.raises(UsageError, match=r"check returns True; return a penstock\.workloads\.Check"):
+    with pytest.raises(UsageError, match=r"check returns True; return a penstock\.program\.workloads\.Check"):
         wrong.check(None, None, None, None)
 
 

@@ -275,7 +275,7 @@ def test_readings_that_have_no_small_ring_say_what_to_take():
     data = workload.data(TINY, params.slots, 0)
     with pytest.raises(PenstockError, match="predict precision --reading native"):
         workload.program(NoisyEvaluator(params), data, TINY)
-    with pytest.raises(PenstockError, match=r"docs/similarity\.md"):
+    with pytest.raises(PenstockError, match=r"docs/guides/similarity\.md"):
         run_noisy("fetch-by-similarity", size="toy")
     with pytest.raises(ParamsError, match=r"has no small ring.*openfhe-similarity"):
         trace_workload("fetch-by-similarity", "openfhe-bootstrap", "toy")
@@ -351,7 +351,7 @@ def test_operations_of_a_small_ring_have_one_limb():
 
 
 def test_a_native_run_says_how_to_search_for_real():
-    with pytest.raises(UsageError, match=r"begins in a smaller ring.*docs/similarity\.md"):
+    with pytest.raises(UsageError, match=r"begins in a smaller ring.*docs/guides/similarity\.md"):
         record_native("fetch-by-similarity", None, "ci")
 
 

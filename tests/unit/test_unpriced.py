@@ -184,7 +184,7 @@ def test_tenants_with_an_unknown_part_keep_to_no_limit_and_exceed_none():
         rows = [row for _, each in found for row in each.rows]
         assert {row["times_alone"] for row in rows} == {None}
         assert not any(crowd.exceeded(row) for row in rows)
-        assert "is unknown: 1 operation 'composite' has no price" in ps.simulation.crowd.verdict(rows, crowd)
+        assert "is unknown: 1 operation 'composite' has no price" in ps.lab.simulation.crowd.verdict(rows, crowd)
 
 
 def test_what_rests_on_the_whole_time_is_refused():

@@ -275,7 +275,7 @@ def check_simgrid(host: Host) -> Finding:
     """SimGrid, which runs in a worker process of another interpreter."""
     chosen = host.environ.get(SIMGRID_PYTHON)
     python = chosen or "/usr/bin/python3"
-    worker = Path(__file__).parents[1] / "simulation" / "cluster" / "simgrid_worker.py"
+    worker = Path(__file__).parents[2] / "lab" / "simulation" / "cluster" / "simgrid_worker.py"
     done = host.run([python, "-I", str(worker), "--version"])
     if done.returncode == 0:
         return _ok(f"SimGrid {done.stdout.strip()}, {python}".replace(" ,", ","))

@@ -22,7 +22,7 @@ def installed_version(package: str) -> str | None:
 
 def source_commit() -> str | None:
     """The git commit that this package is checked out at, `+changes` where files differ; `None` if installed."""
-    package = Path(__file__).parents[1]
+    package = Path(__file__).parents[2]
 
     def git(*arguments: str) -> str | None:
         try:

@@ -18,7 +18,7 @@ _IMPORT = (
     "assert hasattr(openfhe, 'GenCryptoContext'), 'the module openfhe holds no GenCryptoContext'"
 )
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 """The source tree, where penstock runs from one."""
 
 

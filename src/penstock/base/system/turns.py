@@ -19,7 +19,7 @@ STILL_S = 10.0
 """A turn's owner that waits for so long for a thread is taken to wait for the one that waits for its turn."""
 _WAITING_CODE = {threading.__file__, str(Path(threading.__file__).with_name("queue.py"))}
 _PASSED_ON = str(Path(futures.__file__).parent)
-_PENSTOCK = str(Path(__file__).parents[1])
+_PENSTOCK = str(Path(__file__).parents[2])
 
 
 class _Thread:
