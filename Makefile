@@ -63,7 +63,7 @@ test-rest: setup chromium
 	$(PYTEST) --tier rest --took=build/took/rest.json $(PYTEST_ARGS)
 
 durations: setup  ## tests/durations.json again, from the last `make test-all`
-	$(VENV)/python tests/tiers.py build/took/core.json build/took/rest.json
+	$(VENV)/python tests/support/tiers.py build/took/core.json build/took/rest.json
 
 # PYTEST_ARGS="tests/unit": of some tests only.
 coverage: setup chromium  ## branch coverage of src/penstock by the Python tests, into build/coverage/html
@@ -122,7 +122,7 @@ docs:  ## the documentation, into site/
 campaign: docs-check networks faults fuzz sanitize  ## what takes hours: every page, faults, random programs, memory checks
 
 networks: setup  ## the networks of full width by OpenFHE, which `make test-all` runs with a quarter of the channels (3 minutes)
-	PENSTOCK_NETWORKS=wide $(PYTEST) --tier all tests/system/test_networks_openfhe.py $(PYTEST_ARGS)
+	PENSTOCK_NETWORKS=wide $(PYTEST) --tier all tests/system/program/test_networks_openfhe.py $(PYTEST_ARGS)
 
 # EXAMPLES: random cases of each property; those of `make test-all` are 200.
 fuzz: setup  ## the property tests with many more random cases
@@ -130,7 +130,7 @@ fuzz: setup  ## the property tests with many more random cases
 
 # Those that take minutes too, which `make test-all` leaves out or runs at smaller sizes.
 docs-check: setup  ## every command of the documentation, at full size (a quarter of an hour)
-	PENSTOCK_DOCS=all $(VENV)/python -m pytest -q tests/system/test_docs_blocks.py $(PYTEST_ARGS)
+	PENSTOCK_DOCS=all $(VENV)/python -m pytest -q tests/system/project/test_docs_blocks.py $(PYTEST_ARGS)
 
 # FAULTS_ARGS: some benches, --count, --seed, --jobs.
 faults: setup  ## disturb penstock: kills, damaged files and bytes, hostile requests, random programs and simulations, the service (45 minutes)
@@ -138,7 +138,7 @@ faults: setup  ## disturb penstock: kills, damaged files and bytes, hostile requ
 
 # MUTANTS_ARGS: some rooms, --seed, --count, --near, --summary. What was tried stands in build/mutants.jsonl.
 mutants: setup  ## change the source in forty places, one at a time, and see whether the tests find it (hours)
-	$(VENV)/python tests/mutants.py $(MUTANTS_ARGS)
+	$(VENV)/python tests/support/mutants.py $(MUTANTS_ARGS)
 
 validation: setup  ## docs/studies/validation.md again: every published number beside ours (a minute)
 	$(VENV)/python scripts/validation.py

@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from client_pair import Sides, phase_of, without_rows
 from penstock.program.openfhe.evaluator import set_threads
 from penstock.program.running.native_set import resolve
 from penstock.program.running.trace import trace_workload
@@ -35,6 +34,7 @@ from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.params.primes import openfhe_primes
 from penstock.scheme.params.rlwe import KeyForm
 from penstock.scheme.params.spec import CkksSpec
+from support.client_pair import Sides, phase_of, without_rows
 
 Row = dict[str, Any]
 PROGRAMS = (("bootstrapping", "full", "openfhe-bootstrap"), ("resnet20", "full", None))

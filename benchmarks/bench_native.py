@@ -21,8 +21,8 @@ from penstock import _engine
 from penstock.program.openfhe.evaluator import load_openfhe, set_threads
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from engine_calls import Calls
-from native_pair import STEPS, Pair, Set
+from support.engine_calls import Calls
+from support.native_pair import STEPS, Pair, Set
 
 
 def operations(pair: Pair, native: Any, keys: dict[int, Any], relin: Any) -> dict[str, tuple[Callable, Callable]]:

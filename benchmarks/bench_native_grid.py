@@ -19,7 +19,7 @@ from penstock import _engine
 from penstock.program.openfhe.evaluator import load_openfhe
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from native_pair import STEPS, Pair, Set
+from support.native_pair import STEPS, Pair, Set
 
 LIMBS = (2, 3, 5, 8, 12, 20, 30)
 DIGITS = (2, 3, 4, 5)

@@ -84,9 +84,9 @@ class Evaluator:
     @classmethod
     def load(cls, inputs: Path) -> Evaluator:
         sys.path.insert(1, str(Path(__file__).parents[1] / "tests"))
-        from engine_calls import Calls
         from penstock.runtime.native.engine import make_context
         from penstock.scheme.params import catalogue
+        from support.engine_calls import Calls
 
         params = catalogue.get(SET)
         context = make_context(params, threads=1)

@@ -14,8 +14,8 @@ from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 sys.path.insert(0, str(Path(__file__).parent))
-from examples import ASKED, CORE, WHOLE
-from tiers import TIERS, Pieces, Recording, in_core, longest_first, recorded
+from support.examples import ASKED, CORE, WHOLE
+from support.tiers import TIERS, Pieces, Recording, in_core, longest_first, recorded
 
 # One thread an operation: tests share two cores. It must be set before OpenFHE is imported anywhere.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -104,7 +104,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Dealt:
 @pytest.fixture(scope="session")
 def watch():
     """Notes what this process encrypts while it makes packages, and searches them for it."""
-    from package_watch import WATCH, install
+    from support.package_watch import WATCH, install
 
     install()
     return WATCH

@@ -16,8 +16,8 @@ from penstock.program.package.capture import Course, DigestSink, run_captured
 from penstock.program.running import READINGS
 from penstock.runtime.native.plans import choose_plan
 from penstock.scheme.params.ckks import Scaling
-from readings import keys_of
-from toy import toy_bootstrap
+from support.readings import keys_of
+from support.toy import toy_bootstrap
 
 LAST = toy_bootstrap(Scaling.FLEXIBLE_AUTO, 64)
 assert LAST.bootstrap is not None

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from degenerate_calls import CALLS, VALUES, Call
-from evaluator_pair import evaluator_pair
 from penstock.errors import EvaluationRefused, PenstockError
 from penstock.program.evaluator.circuits.sums import fold
 from penstock.program.evaluator.clear import ClearEvaluator
@@ -22,8 +20,10 @@ from penstock.program.running import READINGS
 from penstock.scheme.operations import RELIN_KEY
 from penstock.scheme.params.ckks import CkksParameters, Scaling
 from penstock.scheme.traces.schema import TraceMeta
-from readings import keys_of
-from toy import toy
+from support.degenerate_calls import CALLS, VALUES, Call
+from support.evaluator_pair import evaluator_pair
+from support.readings import keys_of
+from support.toy import toy
 
 
 def _decrypted(ev: Any, call: Call, values: np.ndarray = VALUES) -> list[np.ndarray] | str:

@@ -17,8 +17,8 @@ from penstock.program.package.file import write_package
 from penstock.program.running import READINGS
 from penstock.program.running.packaging import package_workload
 from penstock.scheme.params import catalogue
-from readings import keys_of
-from toy import toy, toy_bootstrap
+from support.readings import keys_of
+from support.toy import toy, toy_bootstrap
 
 X = np.linspace(-0.5, 0.5, 8)
 TURNED = np.exp(1j * np.arange(8))

@@ -14,8 +14,8 @@ from penstock.program.evaluator.protocol import Plain
 from penstock.program.package.capture import Course, DigestSink, run_captured
 from penstock.program.running import READINGS
 from penstock.scheme.params.ckks import Scaling
-from readings import keys_of
-from toy import toy
+from support.readings import keys_of
+from support.toy import toy
 
 VALUES = np.linspace(-1, 1, 64)
 SETS = [toy(scaling=scaling, scale_bits=bits) for scaling in Scaling for bits in (50, 40)]

@@ -28,7 +28,7 @@ from penstock.scheme.params.rlwe import KeyForm
 from penstock.scheme.traces.inspect import problems, summary
 from penstock.scheme.traces.io import read_trace, write_trace
 from penstock.scheme.traces.schema import Trace
-from toy import toy
+from support.toy import toy
 
 every_form = pytest.mark.parametrize("form", list(KeyForm))
 PARAMS = catalogue.get("sharp")

@@ -22,8 +22,8 @@ from penstock.runtime.native.keys import KeysHeld, KeysInMemory, KeysOnDisk, Key
 from penstock.runtime.native.prepared import highest_limbs
 from penstock.runtime.native.store import add_missing_keys
 from penstock.scheme.operations import RELIN_KEY
-from readings import X, read
-from toy import toy
+from support.readings import X, read
+from support.toy import toy
 
 PARAMS = toy()
 Uses = list[tuple[str, int]]

@@ -14,7 +14,7 @@ from penstock.scheme.machines.written import write_machine
 from penstock.scheme.operations import SMALL_KINDS, TRAITS, OpKind
 from penstock.scheme.params import catalogue
 from penstock.scheme.work.kernels import KernelWork, kernel_work
-from toy import toy
+from support.toy import toy
 
 SHARP = toy(ring_dim=2**16, slots=2**15, q_bits=(36,) * 35, p_bits=(36,) * 12, dnum=3, word_bits=36)
 MANY_DIGITS = toy(ring_dim=2**16, slots=2**15, q_bits=(28,) * 30, p_bits=(28,), dnum=30, word_bits=32)

@@ -18,8 +18,8 @@ from penstock.program.evaluator.fits import held_bits, scale_bits
 from penstock.program.running import READINGS
 from penstock.scheme.params.ckks import CkksParameters, Scaling
 from penstock.scheme.params.spec import CkksSpec
-from readings import keys_of
-from toy import toy
+from support.readings import keys_of
+from support.toy import toy
 
 X = np.array([0.4, -0.3, 0.2, -0.1, 0.25, 0.125, 0.45, -0.45])
 PLAIN = np.array([0.5, -0.25, 0.75, 0.3, 0.1, 0.2, -0.3, -0.4])

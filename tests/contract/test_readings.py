@@ -20,8 +20,8 @@ from penstock.program.running import READINGS
 from penstock.scheme.params.ckks import CkksParameters, Scaling
 from penstock.scheme.traces.inspect import differences, problems
 from penstock.scheme.traces.schema import Trace
-from readings import PROGRAMS, SERIES, X, read
-from toy import toy, toy_bootstrap
+from support.readings import PROGRAMS, SERIES, X, read
+from support.toy import toy, toy_bootstrap
 
 SCALINGS = tuple(Scaling)
 SMALL_RING = 2**10

@@ -14,11 +14,11 @@ pytest.importorskip("sqlalchemy")
 
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import IntegrityError
-from tests.postgres import Postgres, cluster, missing
 
 from penstock.service.http.problems import Problem
 from penstock.service.http.state import State, StateUnusable
 from penstock.service.http.tokens import Caller, new_token
+from support.postgres import Postgres, cluster, missing
 
 CALLER = Caller(tenant="a", token="t", scopes=frozenset())
 

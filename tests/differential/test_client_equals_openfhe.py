@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from client_pair import Sides, phase_of, rows_of, without_rows
 from penstock.scheme.params.spec import CkksSpec
+from support.client_pair import Sides, phase_of, rows_of, without_rows
 
 SETS = {
     "flexible-auto": {"scaling": "flexible-auto"},

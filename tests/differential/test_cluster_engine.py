@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from examples import at_most
 from penstock import _engine
 from penstock.lab.simulation.cluster.collectives import (
     ALL_GATHERS,
@@ -20,6 +19,7 @@ from penstock.lab.simulation.cluster.collectives import (
 from penstock.lab.simulation.cluster.flows import flow_seconds
 from penstock.lab.simulation.cluster.topology import build
 from penstock.scheme.machines.networks import load_network
+from support.examples import at_most
 from twins.cluster import dispatch, round_seconds
 
 TOPOLOGIES = ["star", "fat-tree", "fat-tree:k=6", "clos:leaf=2,spines=1,oversubscription=3", "torus", "ring"]

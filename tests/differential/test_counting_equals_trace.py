@@ -21,7 +21,7 @@ from penstock.scheme.params.ckks import Scaling
 from penstock.scheme.params.rlwe import KeyForm
 from penstock.scheme.params.variation import varied
 from penstock.scheme.traces.schema import Trace, TraceMeta
-from toy import toy, toy_bootstrap
+from support.toy import toy, toy_bootstrap
 
 AT_SHARP = ("logistic-regression", "resnet20", "resnet20-multiplexed")
 

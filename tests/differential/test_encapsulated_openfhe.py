@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine_calls import Calls
-from openfhe_sparse_switch import key_of, switched_to_sparse, words_of
 from penstock import _engine
 from penstock.errors import KeyRefused, ParamsError, PenstockError
 from penstock.program.evaluator.call import Call, Cipher
@@ -30,6 +28,8 @@ from penstock.scheme.operations import OpKind
 from penstock.scheme.params import catalogue
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.params.spec import BootstrapSpec, CkksSpec
+from support.engine_calls import Calls
+from support.openfhe_sparse_switch import key_of, switched_to_sparse, words_of
 
 BOTH = ("to-sparse", "to-dense")
 SLOTS = (8, 32)

@@ -21,7 +21,7 @@ from penstock.scheme.params.rlwe import KeyForm
 from penstock.scheme.work.kernel_work import KernelWork
 from penstock.scheme.work.kernels import Hoisting, kernel_work
 from penstock.scheme.work.stages import digit_sizes, key_product, mod_down, mod_up, rescale_work
-from toy import toy
+from support.toy import toy
 
 DATA = Path(__file__).parents[1] / "data" / "simfhe"
 N, WORD_BITS = 2**16, 36

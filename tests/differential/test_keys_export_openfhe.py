@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine_calls import Calls
 from penstock.base.system.files import WouldOverwrite
 from penstock.errors import KeyDamaged, KeyRefused
 from penstock.program.openfhe.evaluator import OpenFheContext
@@ -19,6 +18,7 @@ from penstock.runtime.keystore import KeyCache, KeyName, KeyStore, parameter_dig
 from penstock.runtime.keystore.export import LAYOUTS, RELINEARIZATION, ROTATIONS, export_openfhe
 from penstock.runtime.native.engine import make_context
 from penstock.scheme.params import catalogue
+from support.engine_calls import Calls
 
 PARAMS = catalogue.get("insecure-ci")
 DIGEST = parameter_digest(PARAMS)

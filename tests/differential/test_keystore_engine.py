@@ -9,9 +9,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from openfhe_samples import sample
 from penstock import _engine
 from penstock.runtime.keystore import KeyCache, KeyStore, KeyUse
+from support.openfhe_samples import sample
 
 NUM_Q = 3
 

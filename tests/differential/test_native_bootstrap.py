@@ -24,7 +24,7 @@ from penstock.scheme.params import catalogue
 from penstock.scheme.params.ckks import CkksParameters, Scaling
 from penstock.scheme.traces.inspect import differences, problems
 from penstock.scheme.traces.schema import TraceMeta
-from toy import toy_bootstrap
+from support.toy import toy_bootstrap
 
 Floats = npt.NDArray[np.float64]
 PRECISION_BITS = 1.0

@@ -9,9 +9,9 @@ from functools import reduce
 import numpy as np
 import pytest
 
-from native_pair import STEPS, Pair, Set
 from penstock import _engine
 from penstock.errors import EvaluationRefused
+from support.native_pair import STEPS, Pair, Set
 
 SETS = [
     *(Set(12, 6, 3, path=path) for path in _engine.ckks_paths()),

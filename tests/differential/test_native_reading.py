@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluator_pair import evaluator_pair
 from penstock import _engine
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
 from penstock.program.openfhe.evaluator import load_openfhe
@@ -19,8 +18,9 @@ from penstock.runtime.native.keys import KeysInMemory
 from penstock.runtime.native.openfhe_client import OpenFheClient, make_keys
 from penstock.scheme.params.ckks import CkksParameters, Scaling
 from penstock.scheme.traces.schema import Trace
-from readings import X, read
-from toy import toy
+from support.evaluator_pair import evaluator_pair
+from support.readings import X, read
+from support.toy import toy
 
 SCALINGS = tuple(Scaling)
 pytestmark = pytest.mark.usefixtures("openfhe")

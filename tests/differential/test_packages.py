@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from narrow_networks import NETWORKS, narrow_network
 from penstock.program import workloads
 from penstock.program.evaluator.clear import ClearEvaluator
 from penstock.program.evaluator.noisy import NoisyEvaluator
@@ -19,6 +18,7 @@ from penstock.program.running.packaging import package_workload
 from penstock.program.running.trace import trace_workload
 from penstock.scheme.params import catalogue
 from penstock.scheme.params.ckks import CkksParameters
+from support.narrow_networks import NETWORKS, narrow_network
 
 COMPARED = (
     "kind", "origin", "limbs_in", "limbs_out", "key", "step", "implied_rescales", "implied_scalar_mults", "scope",

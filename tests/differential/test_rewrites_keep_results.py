@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from examples import at_most
-from narrow_networks import narrow_network
 from penstock.lab.rewriting import PASSES, RewriteOptions, rewrite
 from penstock.lab.rewriting.interpret import interpret
 from penstock.lab.rewriting.program import Program
@@ -23,7 +21,9 @@ from penstock.scheme.operations import OpKind
 from penstock.scheme.params.ckks import Scaling
 from penstock.scheme.traces.inspect import problems
 from penstock.scheme.traces.schema import Trace, TraceMeta
-from toy import toy
+from support.examples import at_most
+from support.narrow_networks import narrow_network
+from support.toy import toy
 
 STEPS = (1, 2, 3, 4, 6, 8, -1, -2, 31, 32)
 WORDS = st.tuples(

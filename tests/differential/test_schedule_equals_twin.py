@@ -17,7 +17,7 @@ from penstock.scheme.params import catalogue
 from penstock.scheme.play.kernels import LimbKernel, ShapeKernels, kernels_of, resources_of
 from penstock.scheme.play.schedule import engine_kernels, engine_units, shape_graph
 from penstock.scheme.work.shapes import Shape
-from toy import toy
+from support.toy import toy
 from twins import schedule as oracle
 
 UNITS = 3

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from examples import at_most
 from penstock.errors import UsageError
 from penstock.lab.simulation.servers.fleet import Arrangement, Fleet, Loading
 from penstock.lab.simulation.servers.play import play
 from penstock.lab.simulation.servers.stream import Application, Stream, poisson
+from support.examples import at_most
 from twins import servers as twin
 
 EIGHTHS = st.integers(0, 40).map(lambda n: n / 8)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from narrow_networks import FEW_VALUES, quarter
 from penstock.errors import BudgetTooSmall, EvaluationRefused
 from penstock.program.evaluator.protocol import Evaluator, Values
 from penstock.program.running import trace_workload
@@ -24,6 +23,7 @@ from penstock.runtime.native.whole import WholeBudget, compile_whole, run_whole
 from penstock.scheme.params import catalogue
 from penstock.scheme.traces.inspect import differences, problems
 from penstock.scheme.traces.schema import TraceMeta
+from support.narrow_networks import FEW_VALUES, quarter
 
 
 class Repeating:

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import penstock as ps
-import witness
 from penstock.program.package.capture import capture
 from penstock.program.package.file import PackageFile
 from penstock.runtime.keystore import KeyStore
 from penstock.scheme.params import catalogue
+from support import witness
 
 client = pytest.importorskip("penstock.runtime.client")
 expand = pytest.importorskip("penstock_client").expand

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from degenerate_calls import CALLS
 from faults.frame import Result, forked, over, reported
 from penstock.errors import ParamsError, PenstockError
 from penstock.program.evaluator.circuits.sums import fold
@@ -30,6 +29,7 @@ from penstock.program.running import READINGS
 from penstock.scheme.params.ckks import CkksParameters, Scaling
 from penstock.scheme.params.spec import CkksSpec
 from penstock.scheme.traces.schema import TraceMeta
+from support.degenerate_calls import CALLS
 
 LARGEST = 4.0
 """Values of a program stay within this bound in the clear; those of a refresh within 1."""

@@ -22,9 +22,9 @@ import numpy as np
 
 import penstock
 from faults.frame import Ended, Result, command, mutated, over, reported
-from fhetch_writer import Writer
 from penstock.base.system.probe import try_openfhe
 from penstock.scheme.params.catalogue import get
+from support.fhetch_writer import Writer
 
 DATA = Path(penstock.__file__).parent
 

@@ -236,7 +236,7 @@ def _of_reader(*names: str, keep: Sequence[str]) -> Callable[[Place], None]:
 
     def make(place: Place) -> None:
         def read() -> int:
-            from docs_reader import Reader
+            from support.docs_reader import Reader
 
             reader = Reader(Path.cwd(), thorough=False)
             with reader.ending:

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from faults.frame import Result, over, reported
-from package_canaries import drawn, found_in
+from support.package_canaries import drawn, found_in
 
 MOST_SECONDS = 120
 SLOTS = 8

@@ -38,7 +38,7 @@ from penstock.service.near.remote import NodeEngine, PulledKeys, RemoteNode
 from penstock.service.near.tokens import token_of
 from penstock.service.owners import Owners, PreparedJob
 from penstock.service.tenants import Job
-from prepared_jobs import outputs, outputs_here
+from support.prepared_jobs import outputs, outputs_here
 
 HONEST_S = 15.0
 """An honest client has its results within this."""

@@ -16,10 +16,10 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import numpy as np
 
 from faults.frame import TEXT_BYTES, Result, forked, mutated
-from openfhe_samples import sample
 from penstock import _engine
 from penstock.front.cli.main import main
 from penstock.runtime.keystore import KeyCache, KeyStore, Place
+from support.openfhe_samples import sample
 
 BUCKET = "bucket"
 LIMBS = 3

@@ -1,6 +1,6 @@
 """Random drives, caches, levels, clusters, servers and schedules: what they say of themselves is possible.
 
-A case draws one simulated run and checks `tests/invariants.py` of its result. Nothing is written.
+A case draws one simulated run and checks `tests/support/invariants.py` of its result. Nothing is written.
 
     python tests/faults physics --count 1000        # some hundredths of a second a run
     python tests/faults physics --count 1 --seed 137        # one run again, by its seed
@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-import invariants
 from faults.frame import Result, over, reported
 from penstock.errors import PenstockError
 from penstock.lab.instorage.drive import drive_rates
@@ -74,7 +73,8 @@ from penstock.scheme.play.price import ACCESS_CLASSES, PricedTrace, price_trace,
 from penstock.scheme.play.schedule import WINDOW, held_bytes, schedule_listed, schedule_operation
 from penstock.scheme.traces.schema import Trace
 from penstock.scheme.work.shapes import Objects, server_rows, shapes_of
-from timeline_format import check_format
+from support import invariants
+from support.timeline_format import check_format
 
 MODES = ("serial", "overlap", "bound")
 TIERS = ("hbm", "ddr5", "nvme-gen4", "pcie5", "rdma")

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from evaluator_pair import evaluator_pair
 from faults.frame import Result, over, reported
 from penstock.errors import ParamsError, PenstockError
 from penstock.lab.prediction.precision import bits
@@ -32,6 +31,7 @@ from penstock.scheme.params.ckks import CkksParameters, Scaling
 from penstock.scheme.params.spec import CkksSpec
 from penstock.scheme.traces.inspect import differences, problems
 from penstock.scheme.traces.schema import Trace, TraceMeta
+from support.evaluator_pair import evaluator_pair
 
 DRAWS = 7
 """Draws of the noise for one prediction."""

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from explore_site import hostile_runs
 from faults import objects, web
 from faults.frame import Result, command, over, reported
 from faults.served import Server, port_in, start
+from support.explore_site import hostile_runs
 
 if TYPE_CHECKING:
     from faults.near import Node

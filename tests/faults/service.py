@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-import postgres
 from faults.frame import AT_MOST, Result, reported
 from faults.service_site import PROGRAM, WAIT_S, Load, Whole, killed, until
+from support import postgres
 
 READY_S = 5.0
 KINDS = {"server": 0.3, "worker": 0.25, "client": 0.2, "database": 0.15, "server and client": 0.1}

@@ -22,9 +22,9 @@ import numpy as np
 from penstock.program.package.file import write_package
 from penstock.runtime.client import Service
 from penstock.scheme.params import catalogue
-from postgres import Postgres
-from serve_site import Answer, Caller
-from service_jobs import LENGTH, package
+from support.postgres import Postgres
+from support.serve_site import Answer, Caller
+from support.service_jobs import LENGTH, package
 
 PARAMS = catalogue.get("insecure-ci")
 COMMAND = [sys.executable, "-c", "import sys; from penstock.front.cli.main import main; sys.exit(main())"]

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from engine_calls import Calls
 from faults.fields import Field, set_some
 from faults.frame import mutated
 from penstock import _engine
@@ -25,6 +24,7 @@ from penstock.scheme.operations import CONJ_KEY, RELIN_KEY
 from penstock.scheme.params.ckks import CkksParameters, Scaling
 from penstock.scheme.params.primes import openfhe_primes
 from penstock.scheme.params.spec import CkksSpec
+from support.engine_calls import Calls
 
 RING_DIM, SLOTS, STEP = 64, 8, 1
 ELEMENT = 5

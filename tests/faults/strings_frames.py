@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from engine_calls import Calls
 from faults.fields import Field, set_leaf, set_some
 from faults.frame import mutated
 from faults.strings_ckks import ELEMENT, RING_DIM, ROTATION_KEY, Mutant, Scheme, Wrong, check_ciphertext, named
@@ -28,6 +27,7 @@ from penstock.service.near.node import KeyNode, NodeOptions
 from penstock.service.near.remote import RemoteNode
 from penstock.service.near.tokens import token_of
 from penstock.service.near.words import ciphertext_of, header_of, rows_of
+from support.engine_calls import Calls
 
 SECRET = "a-secret-of-many-bytes"
 SOCKET_BYTES = 1 << 16

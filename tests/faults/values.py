@@ -17,7 +17,7 @@ from faults.programs import draw_params
 from penstock.errors import PenstockError
 from penstock.program.evaluator.clear import ClearEvaluator
 from penstock.program.running import READINGS
-from readings import keys_of
+from support.readings import keys_of
 
 READ = ("native", "openfhe", "noisy")
 WITHIN = 2.0**-8

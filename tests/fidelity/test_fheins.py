@@ -18,7 +18,7 @@ from penstock.studies.fheins import data
 from penstock.studies.fheins import reproduction as fheins
 from penstock.studies.fheins.figures import LINES, draw
 from penstock.studies.headlines import headlines, neighbours_text, readings_of
-from pictures import titles
+from support.pictures import titles
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ from penstock.studies.headlines import readings_of
 from penstock.studies.io_study import data, history
 from penstock.studies.io_study.figures import SHOWN_IN_TORNADO
 from penstock.studies.io_study.model import MACHINES
-from pictures import SVG, picture, texts, titled, titles
+from support.pictures import SVG, picture, texts, titled, titles
 
 PARTS = "resnet20.pcie5.ethernet-400.hosts"
 PUBLISHED: dict[str, float] = {

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.scheme.params.ckks import CkksParameters
-from toy import toy
+from support.toy import toy
 
 ROOT = Path(__file__).parent
 WHOLE = "whole"

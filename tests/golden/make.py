@@ -44,7 +44,7 @@ from penstock.scheme.traces.export import export
 from penstock.scheme.traces.io import write_trace
 from penstock.scheme.traces.schema import Trace, TraceMeta
 from penstock.service.near.frames import Kind, encode_prefix
-from toy import toy_bootstrap
+from support.toy import toy_bootstrap
 
 Maker = Callable[[Path], None]
 """Writes a fixture and its twins into a folder, which exists and is empty."""

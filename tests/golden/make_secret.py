@@ -1,7 +1,7 @@
 """Makers of golden key pairs, ciphertexts, evaluation keys and databases: see `make.py`.
 
 The client draws its randomness from the operating system and takes none from outside. So each call makes other bytes,
-and notes the values in them in `expected.json`, by the readers of `tests/witness.py` and of this module.
+and notes the values in them in `expected.json`, by the readers of `tests/support/witness.py` and of this module.
 
 The secret keys are toys: rings of 64 coefficients, which anybody breaks. They guard nothing.
 """
@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import witness
 from faults.xxh3 import xxh3_64
 from golden.fixtures import (
     PAIR_PARAMS,
@@ -41,6 +40,7 @@ from penstock.program.database.content import Generated
 from penstock.program.database.description import CIPHERTEXTS, PIR, RECORDS, SSC, Description
 from penstock.runtime.keystore import KeyStore
 from penstock.runtime.scanning.load import make as make_database
+from support import witness
 
 if TYPE_CHECKING:
     from penstock.runtime.client import KeyPair

@@ -11,11 +11,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-import witness
-from docs_blocks import ROOT as PROJECT
 from golden import make, make_secret
 from golden.fixtures import FORMATS, MOST_BYTES, ROOT, WHOLE, folder_of, number_at, twins_of
 from penstock.base.system.host import host_description
+from support import witness
+from support.docs_blocks import ROOT as PROJECT
 
 ROW = re.compile(r"^\|.*\| `\w+` in `([\w./-]+)` \| (\d+) \| (.+) \|$", re.M)
 NO_WRITER = {("bench", 1), ("key-index", 1)}

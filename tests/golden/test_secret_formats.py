@@ -14,7 +14,6 @@ pytest.importorskip("penstock_client", reason="penstock's client is not installe
 
 import penstock_client
 
-import witness
 from golden import make_secret
 from golden.fixtures import PAIR_PARAMS, PASSPHRASE, WHOLE, copied, expected, flipped, folder_of
 from golden.make_secret import COST, KEYS, PUBLIC, SECRET, TENANT, digest_of, pair_of, resealed, values_of
@@ -32,6 +31,7 @@ from penstock.runtime.scanning.store import Database, DatabaseError
 from penstock.runtime.scanning.stream import EntryStream, verify_segment
 from penstock.runtime.similarity.files import DatabaseDamaged, checked, read_description, read_template
 from penstock.runtime.similarity.owner import Owner
+from support import witness
 
 every_pair = pytest.mark.parametrize("number", PAIR_PARAMS)
 every_key = pytest.mark.parametrize("number", KEYS)

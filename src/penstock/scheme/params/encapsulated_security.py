@@ -14,7 +14,7 @@ from penstock.scheme.params.secrets import EPHEMERAL_WEIGHT, SPARSE_ENCAPSULATED
 MARGIN_BITS = 4.5
 """As wide as the spread between the two models of lattice reduction: `BDGL16` is at most 4.2 bits above `LISTS` at
 these bounds (1.6 at 128 bits). The estimate is also 1.9 bits at most above a published point without Meet-LWE, and
-above none with it (`tests/unit/test_sparse_security.py`)."""
+above none with it (`tests/unit/scheme/test_sparse_security.py`)."""
 ESTIMATE = "penstock's estimate of hybrid attacks on sparse secrets"
 SPARSE_BOUNDS: dict[int, dict[int, dict[int, int]]] = {
     SPARSE_WEIGHT: {

@@ -1,8 +1,8 @@
 """The kernels of each operation as a graph, step by step as the formulas of `penstock.scheme.work.kernels` count them.
 
 The sums over a graph are the kernel algebra's numbers for every kind and every number of limbs
-(`tests/unit/test_graphs.py`). Notation and sources as there. Digits follow each other, and sums of products with a key
-are taken along digit by digit; what remains free is left to the scheduler.
+(`tests/unit/scheme/test_graphs.py`). Notation and sources as there. Digits follow each other, and sums of products with
+a key are taken along digit by digit; what remains free is left to the scheduler.
 """
 
 from __future__ import annotations
