@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 PARAMS = "insecure-small"
-FOLDER = Path(__file__).parents[1]
+FOLDER = Path(__file__).parent
 WORDS = """
 import pathlib, sys
 import numpy as np

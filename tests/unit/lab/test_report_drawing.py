@@ -84,7 +84,7 @@ def test_a_tier_has_the_same_colour_in_every_picture(page):
     assert len(lines) >= 4
     assert {tier: NAMES[index] for tier, index in tier_colours(TIERS).items()} == figures.TIER_COLOUR
     style = (Path(build.__file__).parent / "report.css").read_text()
-    explorer = (Path(build.__file__).parents[3] / "front" / "explorer" / "static" / "page.css").read_text()
+    explorer = (Path(build.__file__).parents[2] / "front" / "explorer" / "static" / "page.css").read_text()
     for name, colour in LIGHT.items():
         assert f"--{name}: {colour};" in style.split("@media")[0]
         assert f"--{name}: {DARK[name]};" in style.split("@media")[1]
