@@ -39,10 +39,10 @@ def advice(engine: Engine, state: State) -> View:
             notes=[f"With more than {MOST_HOSTS} hosts the changes take too long for a page; the command ranks them."],
         )
     point = replace(settled, other="", run="", other_run="", predictions="", first=0, last=0)
-    found = engine.advised(point, lambda: _advised(engine, point))
+    ranked = engine.advised(point, lambda: _advised(engine, point))
     source = f"penstock {__version__}: the same simulation with this change"
-    notes = [f"Without gain: {', '.join(KINDS[kind] for kind in found.without_gain)}."] if found.without_gain else []
-    notes += [f"Not tried: {text}." for text in found.not_tried]
+    notes = [f"Without gain: {', '.join(KINDS[kind] for kind in ranked.without_gain)}."] if ranked.without_gain else []
+    notes += [f"Not tried: {text}." for text in ranked.not_tried]
     return View(
         name="advice",
         title=TITLE,
@@ -51,10 +51,13 @@ def advice(engine: Engine, state: State) -> View:
             *results("simulated", source, ("gain", "gain", "x"), ("after", "then", "s")),
             *inputs(("command", "command")),
         ],
-        rows=[{**each.to_row(), "kind": KINDS[each.kind], "opens": _opens(each.changes)} for each in found.remedies],
+        rows=[
+            {**remedy.to_row(), "kind": KINDS[remedy.kind], "opens": _opens(remedy.changes)}
+            for remedy in ranked.remedies
+        ],
         command=Asked.of(settled, tier=engine.tier_text(settled)).command(engine.library),
         notes=notes,
-        drawing={"about": found.about, "now": found.now},
+        drawing={"about": ranked.about, "now": ranked.now},
     )
 
 
@@ -76,9 +79,9 @@ def _advised(engine: Engine, state: State) -> Advice:
 
 def _opens(changes: Mapping[str, Any]) -> dict[str, str] | None:
     """The settings of the page after a remedy; `None`: the page has none for it."""
-    said = {name: value for name, value in changes.items() if value is not None}
-    if not said.keys() <= {word.name for word in SETTINGS.taken()}:
+    changed = {name: value for name, value in changes.items() if value is not None}
+    if not changed.keys() <= {word.name for word in SETTINGS.taken()}:
         return None
-    opens = {SETTINGS(name): value if isinstance(value, str) else str(value[0]) for name, value in said.items()}
-    opens |= {"drive": ""} if "tier" in said else {}
-    return opens | ({"hold": "cache"} if "cache" in said else {})
+    opens = {SETTINGS(name): value if isinstance(value, str) else str(value[0]) for name, value in changed.items()}
+    opens |= {"drive": ""} if "tier" in changed else {}
+    return opens | ({"hold": "cache"} if "cache" in changed else {})

@@ -133,7 +133,7 @@ def _answer(engine: Engine, name: str, items: list[tuple[str, str]], answer: Ans
         one_of("format", wanted, FORMATS)
         state = State.from_query(query)
         with engine.turns.one():
-            found = show(engine, name, state) if answer is None else answer(engine, state)
+            view = show(engine, name, state) if answer is None else answer(engine, state)
     except PenstockError as error:
         # The page shows the error as its answer; for whoever asks for a file it is a failure.
         as_answer = wanted == "json" and not isinstance(error, Busy)
@@ -143,8 +143,8 @@ def _answer(engine: Engine, name: str, items: list[tuple[str, str]], answer: Ans
         return _json({"error": shortage(error) or failed}, status=500)
     if wanted == "csv":
         headers = {"content-disposition": f'attachment; filename="penstock-{name}.csv"'}
-        return Response(found.to_csv(), media_type=FORMATS["csv"], headers=headers)
-    return Response(found.to_json(), media_type=FORMATS["json"])
+        return Response(view.to_csv(), media_type=FORMATS["csv"], headers=headers)
+    return Response(view.to_json(), media_type=FORMATS["json"])
 
 
 def _no_service() -> Response:

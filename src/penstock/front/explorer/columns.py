@@ -47,8 +47,8 @@ def simulated_columns(
     engine = f"penstock {__version__}"
 
     def column(name: str, provenance: str | None = None, source: str = "") -> Column:
-        said = SCHEMA[name]
-        return Column(name=name, label=said.label, unit=said.unit, provenance=provenance, source=source)
+        schema = SCHEMA[name]
+        return Column(name=name, label=schema.label, unit=schema.unit, provenance=provenance, source=source)
 
     def result(name: str, source: str) -> Column:
         return column(name, "simulated", f"{engine}: {source}")
@@ -89,7 +89,7 @@ def _figures(machine: Machine) -> str:
     chosen += [(name, figure) for name, figure in machine.figures() if name.startswith("units.")]
     shown = ", ".join(_figure(name, figure) for name, figure in chosen[:MOST_SOURCES])
     assumed = sum(figure.kind is Evidence.ASSUMED for _, figure in machine.figures())
-    absent = ", ".join(f"{each.field} ({each.taken})" for each in missing(machine) if each.in_results)
+    absent = ", ".join(f"{gap.field} ({gap.taken})" for gap in missing(machine) if gap.in_results)
     shown += f"; {assumed} of its values are assumed" if assumed else ""
     return shown + (f"; its file does not state {absent}" if absent else "")
 

@@ -35,7 +35,7 @@ def designs(query: str) -> Space:
     accelerator = load_instorage("fheins")
     if not isinstance(accelerator, UnitAccelerator):
         raise UsageError("fheins is known by one rate, and a design space needs functional units: reinstall penstock")
-    found = explore(
+    space = explore(
         named_query(query, slot_bits=int(accelerator.slot.value)),
         default_axes([drive_rates(name) for name in DRIVES]),
         accelerator,
@@ -43,5 +43,5 @@ def designs(query: str) -> Space:
         inside=Inside(contention=Contention.SPILL),
     )
     most = accelerator.budget.value
-    rows = [{**row, "within_budgets": row["watts"] <= most} for row in found.rows()]
+    rows = [{**row, "within_budgets": row["watts"] <= most} for row in space.rows()]
     return designs_space(rows, f"penstock ssd space {query}")

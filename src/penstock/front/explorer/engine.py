@@ -218,8 +218,8 @@ class Engine:
             first, *rest = by_hold.values()
             # The first leaves prices of parts behind that the others use; the engine plays outside the interpreter.
             played = [one(first), *(_WORKERS.pool.map(one, rest) if len(rest) > 1 else map(one, rest))]
-            rows += [row for each, _ in played for row in each]
-            warnings += [*ready.priced.warnings, *(text for _, said in played for text in said)]
+            rows += [row for group, _ in played for row in group]
+            warnings += [*ready.priced.warnings, *(text for _, texts in played for text in texts)]
         return columns(rows, of_clusters=question.on_clusters), list(dict.fromkeys(warnings))
 
     def advised(self, state: State, make: Callable[[], Advice]) -> Advice:
@@ -282,8 +282,8 @@ class Engine:
         """
 
         def made() -> tuple[Space, str]:
-            found = designs(query)
-            return found, found.to_json()
+            space = designs(query)
+            return space, space.to_json()
 
         return self._designs.get(query, made)
 
@@ -319,20 +319,20 @@ def _space_of(path: Path) -> tuple[Space, str] | None:
     rows = sweep_rows(path.parent)
     if not rows:
         return None
-    found = sweep_space(rows)
-    return found, found.to_json()
+    space = sweep_space(rows)
+    return space, space.to_json()
 
 
 def _steps_of(trace: Trace) -> dict[str, int]:
     rows = server_rows(trace.view().operations)
     table = pa.table({"key": rows["key"].cast(pa.string()), "step": rows["step"]})
     used = table.filter(pc.is_valid(table["step"])).group_by("key", use_threads=False).aggregate([("step", "first")])
-    found = zip(used["key"].to_pylist(), used["step_first"].to_pylist(), strict=True)
-    return {str(key): int(step) for key, step in found if key is not None}
+    first_steps = zip(used["key"].to_pylist(), used["step_first"].to_pylist(), strict=True)
+    return {str(key): int(step) for key, step in first_steps if key is not None}
 
 
 def _stamp(path: Path) -> Hashable:
     """A file in its present state."""
     with os_errors(path, "read"):
-        found = path.stat()
-    return str(path), found.st_mtime_ns, found.st_size
+        status = path.stat()
+    return str(path), status.st_mtime_ns, status.st_size

@@ -88,25 +88,25 @@ class Library:
         Raises: UsageError: two files of one name, a policy that is none; MachineError: of a machine file; FileError;
                 TooLarge.
         """
-        found = cls(runs=runs)
+        library = cls(runs=runs)
         for path in machines:
-            _add(found.machine_files, _machine(path).name, path)
+            _add(library.machine_files, _machine(path).name, path)
         for path in traces:
             if kind_of(path.name) in (Kind.PACKAGE, Kind.PROGRAM):
                 _check_file(path, sys.maxsize)  # constants, the most of a package, are not read here
-                _add(found.program_files, readable(path.name), path)
+                _add(library.program_files, readable(path.name), path)
             else:
                 _check_file(path, MAX_TRACE_BYTES)
-                _add(found.trace_files, readable(path.stem), path)
+                _add(library.trace_files, readable(path.stem), path)
         for path in predictions:
-            _add(found.prediction_files, readable(path.stem), path)
-            found.predictions(readable(path.stem))
+            _add(library.prediction_files, readable(path.stem), path)
+            library.predictions(readable(path.stem))
         for path in policies:
             _check_file(path, MAX_MACHINE_BYTES)
             if placed([str(path)])["interleave"]:
                 raise UsageError(f"{path} is a schedule of programs: the explorer takes replacement and prefetchers")
-            _add(found.policy_files, readable(path.name), path)
-        return found
+            _add(library.policy_files, readable(path.name), path)
+        return library
 
     # Names.
 
@@ -118,8 +118,8 @@ class Library:
         if not self.runs.is_dir():
             return {}
         with os_errors(self.runs, "read"):
-            found = [(written, path.name) for path in self.runs.iterdir() if (written := _written_ns(path)) is not None]
-        return {readable(name): self.runs / name for _, name in sorted(found, reverse=True)[:MAX_RUNS]}
+            dated = [(written, path.name) for path in self.runs.iterdir() if (written := _written_ns(path)) is not None]
+        return {readable(name): self.runs / name for _, name in sorted(dated, reverse=True)[:MAX_RUNS]}
 
     def workloads(self) -> list[str]:
         traced = [RUN + name for name, path in self._run_paths().items() if (path / "trace.parquet").is_file()]
@@ -150,9 +150,9 @@ class Library:
 
         Raises: UnknownName: the listing has no such folder.
         """
-        found = self._run_paths()
-        one_of("run", name, found)
-        return found[name]
+        paths = self._run_paths()
+        one_of("run", name, paths)
+        return paths[name]
 
     def open_run(self, name: str) -> RunFolder:
         """A run folder, to read.
@@ -163,14 +163,14 @@ class Library:
         _check_file(self._inside(path / "run.json"), MAX_RECORD_BYTES)
         stages = path / "stages"
         if stages.is_dir():
-            inside = [self._inside(each) for each in stages.iterdir() if each.is_file()]
-            _check_size(stages, MAX_RESULTS_BYTES, sum(each.stat().st_size for each in inside))
+            inside = [self._inside(file) for file in stages.iterdir() if file.is_file()]
+            _check_size(stages, MAX_RESULTS_BYTES, sum(file.stat().st_size for file in inside))
         for name in TABLES:
             if (path / name).exists():
                 _check_file(self._inside(path / name), MAX_RESULTS_BYTES)
-        found = RunFolder.open(path)
-        found.check_tables()
-        return found
+        run = RunFolder.open(path)
+        run.check_tables()
+        return run
 
     def report_path(self, name: str) -> Path:
         """The report of a run.
@@ -198,12 +198,12 @@ class Library:
 
     def sweep_names(self) -> list[str]:
         """Sweeps that can be read, the one that was written last first; of the newest runs only."""
-        found = list[str]()
+        sweeps = list[str]()
         for name in self.run_names()[:MOST_LOOKED]:
             with suppress(PenstockError):
                 if self.sweep_path(name) is not None:
-                    found.append(name)
-        return found
+                    sweeps.append(name)
+        return sweeps
 
     def sweep_path(self, name: str) -> Path | None:
         """The results of a sweep; `None`: another sort of run, or a sweep without results.
@@ -360,7 +360,7 @@ def _machine(path: Path) -> Machine:
 
 def _known(what: str, name: str, prefix: str, files: dict[str, Path]) -> Path:
     if name[len(prefix) :] not in files:
-        raise UnknownName(what, name, (prefix + each for each in files))
+        raise UnknownName(what, name, (prefix + entry for entry in files))
     return files[name[len(prefix) :]]
 
 
@@ -373,15 +373,15 @@ def _add(files: dict[str, Path], name: str, path: Path) -> None:
 def _check_file(path: Path, most: int) -> None:
     """Before `path` is opened: a pipe would keep its reader waiting for good, a device would never end."""
     with os_errors(path, "read"):
-        found = path.stat()
-    if not stat.S_ISREG(found.st_mode):
+        status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
         raise UsageError(f"{path} is not a regular file: the explorer reads nothing else; copy what it holds to one")
-    _check_size(path, most, found.st_size)
+    _check_size(path, most, status.st_size)
 
 
-def _check_size(path: Path, most: int, found: int) -> None:
-    if found > most:
+def _check_size(path: Path, most: int, size: int) -> None:
+    if size > most:
         raise TooLarge(
-            f"{path} has {found} bytes and the explorer reads at most {most}: it is not what penstock writes; "
+            f"{path} has {size} bytes and the explorer reads at most {most}: it is not what penstock writes; "
             "look at it with another tool"
         )

@@ -26,9 +26,9 @@ class Memo(Generic[T]):
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         """The result of `key`; made, by one thread, where it is not kept."""
-        found = self._results.find(key)
-        if found is not None:
-            return found[0]
+        kept = self._results.find(key)
+        if kept is not None:
+            return kept[0]
         with self._lock:
             working = self._working.setdefault(key, threading.Lock())
         with working:

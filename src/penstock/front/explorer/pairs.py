@@ -67,18 +67,18 @@ def pairs_of(rows: Iterable[Mapping[str, Any]]) -> list[Pair]:
         if row["unit"] != "s" or row["value"] is None:
             continue
         name, side = _named(str(row["quantity"]), str(row["provenance"]))
-        by = sides[name, tuple(row.get(each) for each in DIMENSIONS)]
+        by = sides[name, tuple(row.get(dimension) for dimension in DIMENSIONS)]
         by.setdefault((side, row.get("machine")), []).append(row["value"])
-    told = {name for (name, _), by in sides.items() if _has_both(by)}
-    found = []
+    paired = {name for (name, _), by in sides.items() if _has_both(by)}
+    pairs = []
     for (name, at), by in sides.items():
         where = dict(zip(DIMENSIONS, at, strict=True))
         what = str(where.pop("kind") or name.removesuffix("_s"))
         for (side, machine), timed in by.items():
-            if side != "measured" or (name not in told and name != OPERATIONS):
+            if side != "measured" or (name not in paired and name != OPERATIONS):
                 continue
             for model, priced, values in _models(by, machine):
-                found.append(
+                pairs.append(
                     Pair(
                         what=what,
                         where=where | {"machine": machine if priced is None else priced},
@@ -88,7 +88,7 @@ def pairs_of(rows: Iterable[Mapping[str, Any]]) -> list[Pair]:
                         held_out=model == "simulated",
                     )
                 )
-    return sorted(found, key=lambda pair: -pair.measured_s)
+    return sorted(pairs, key=lambda pair: -pair.measured_s)
 
 
 def _has_both(by: _Sides) -> bool:
@@ -102,13 +102,13 @@ def _models(by: _Sides, machine: str | None) -> list[tuple[str, str | None, list
     A time that names no machine is compared with every machine.
     """
     for model in MODELS:
-        said = [
+        entries = [
             (model, priced, values)
             for (side, priced), values in by.items()
             if side == model and (priced is None or machine is None or priced == machine)
         ]
-        if said:
-            return said
+        if entries:
+            return entries
     return [(MODELS[0], None, [])]
 
 
@@ -133,28 +133,28 @@ def pairs_of_bench(path: Path) -> tuple[list[Pair], list[str]]:
     from penstock.lab.prediction.models import PenstockModel, calibration, predictable
 
     log = ImportLog(skip_bad=True)
-    found = [each for each in load_all([path], log=log) if predictable(each)]
+    timings = [timing for timing in load_all([path], log=log) if predictable(timing)]
     warnings = [f"{len(log.bad)} rows are left out; {log.bad[0]}"] if log.bad else []
     model: Model | None = None
     try:
-        model = PenstockModel(fit_machine(calibration(found), name=path.parent.name, expand=expanded))
+        model = PenstockModel(fit_machine(calibration(timings), name=path.parent.name, expand=expanded))
     except PenstockError as error:
         warnings.append(f"no machine can be fitted to these timings ({error})")
     pairs = []
-    for each in found:
+    for timing in timings:
         seconds = None
         try:
-            seconds = None if model is None else model.predict(each).seconds
+            seconds = None if model is None else model.predict(timing).seconds
         except PenstockError as error:  # a number of threads or a kind that nothing was fitted to
             warnings.append(str(error))
         pairs.append(
             Pair(
-                what=each.item,
-                where=_where(each),
-                measured_s=each.seconds,
+                what=timing.item,
+                where=_where(timing),
+                measured_s=timing.seconds,
                 model_s=seconds,
                 provenance="predicted",
-                held_out=each.group != "primitives",
+                held_out=timing.group != "primitives",
             )
         )
     return sorted(pairs, key=lambda pair: (not pair.held_out, -pair.measured_s)), list(dict.fromkeys(warnings))

@@ -150,7 +150,9 @@ class State:
     def to_query(self) -> dict[str, str]:
         """The settings that are not the default, as an address has them; `from_query` gives the state again."""
         own = (field for field in fields(self) if field.name != "more")
-        changed = {each.name: str(getattr(self, each.name)) for each in own if getattr(self, each.name) != each.default}
+        changed = {
+            field.name: str(getattr(self, field.name)) for field in own if getattr(self, field.name) != field.default
+        }
         return changed | dict(self.more)
 
     @property
@@ -165,15 +167,15 @@ class State:
 
     def words(self) -> dict[str, Any]:
         """The words of the question that mean the same on every page, as `Words` has them."""
-        said: dict[str, Any] = {"mode": (self.mode,), "classes": ",".join(self.class_names) or self.classes}
-        said |= {"key_form": self.key_form} if self.key_form else {}
+        words: dict[str, Any] = {"mode": (self.mode,), "classes": ",".join(self.class_names) or self.classes}
+        words |= {"key_form": self.key_form} if self.key_form else {}
         for name, text in self.more:
             word = MORE[name]
             if word.takes == "flag":
-                said[word.name] = one_of(name, text or FLAGS[0], FLAGS) == FLAGS[1]
+                words[word.name] = one_of(name, text or FLAGS[0], FLAGS) == FLAGS[1]
             elif text:
-                said[word.name] = tuple(part.strip() for part in text.split(";")) if word.several else text
-        return said
+                words[word.name] = tuple(part.strip() for part in text.split(";")) if word.several else text
+        return words
 
     def loads_ahead(self) -> dict[str, Any]:
         """Words of loads ahead, of the mode `overlap`."""

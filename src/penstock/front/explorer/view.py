@@ -61,9 +61,9 @@ class View:
 
     def to_json(self) -> bytes:
         """The whole view; a number that is not finite is `null`."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
-        found["columns"] = [asdict(column) for column in self.columns]
-        return json.dumps(plain(found), allow_nan=False, separators=(",", ":")).encode()
+        record = {field.name: getattr(self, field.name) for field in fields(self)}
+        record["columns"] = [asdict(column) for column in self.columns]
+        return json.dumps(plain(record), allow_nan=False, separators=(",", ":")).encode()
 
     def to_csv(self) -> bytes:
         """The table, with the names of the columns; a cell that a spreadsheet would run as a formula is quoted."""

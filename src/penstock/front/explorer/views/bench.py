@@ -22,13 +22,13 @@ def bench(engine: Engine, state: State) -> View:
     Raises: UsageError: there is none, or twice the same; as `Library.bench_path`.
     """
     names, warnings = _runs(engine, state)
-    found = engine.benches(tuple(names))
+    timings = engine.benches(tuple(names))
     last = names[-1]
     source = f"run {last}, bench.parquet"
     several = len(names) > 1
 
-    def measured(name: str, label: str, unit: str, said: str) -> Column:
-        return Column(name=name, label=label, unit=unit, provenance="measured", source=f"{source}: {said}")
+    def measured(name: str, label: str, unit: str, detail: str) -> Column:
+        return Column(name=name, label=label, unit=unit, provenance="measured", source=f"{source}: {detail}")
 
     columns = [
         Column(name="item", label="point"),
@@ -51,13 +51,14 @@ def bench(engine: Engine, state: State) -> View:
         name="bench",
         title=f"Benchmarks of run {last}" + (f" against {names[-2]}" if several else ""),
         columns=columns,
-        rows=[_row(each) for each in found],
+        rows=[_row(history) for history in timings],
         warnings=warnings,
-        notes=[headline(found)] if several else ["One benchmark run: a second one shows what changed."],
+        notes=[headline(timings)] if several else ["One benchmark run: a second one shows what changed."],
         drawing={
             "runs": names,
             "points": [
-                {"label": each.label, "samples": [each.samples.get(name, ()) for name in names]} for each in found
+                {"label": history.label, "samples": [history.samples.get(name, ()) for name in names]}
+                for history in timings
             ],
         },
     )
@@ -89,16 +90,16 @@ def _runs(engine: Engine, state: State) -> tuple[list[str], list[str]]:
     return [*reversed(before), last], warnings
 
 
-def _row(each: History) -> dict[str, Any]:
-    change = each.change or {}
+def _row(history: History) -> dict[str, Any]:
+    change = history.change or {}
     return {
-        "item": each.item,
-        "where": each.where,
-        "median_s": each.median_s,
-        "spread": each.spread,
-        "runs": len(each.last),
-        "verdict": each.verdict,
+        "item": history.item,
+        "where": history.where,
+        "median_s": history.median_s,
+        "spread": history.spread,
+        "runs": len(history.last),
+        "verdict": history.verdict,
         **{name: change.get(name) for name in ("ratio", "low", "high", "p_value", "noise")},
-        "against": each.against,
+        "against": history.against,
         "provenance": "measured",
     }

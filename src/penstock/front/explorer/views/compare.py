@@ -55,16 +55,16 @@ def compare_machines(engine: Engine, state: State) -> View:
 
 def _facts(sides: Iterable[Machine]) -> list[dict[str, Any]]:
     """Every value of both machines by its path, each with its kind and source."""
-    found: dict[str, dict[str, Any]] = {}
+    facts: dict[str, dict[str, Any]] = {}
     for side, machine in enumerate(sides):
         for path, figure in machine.figures():
-            found.setdefault(path, {"value": path})[f"side{side}"] = {
+            facts.setdefault(path, {"value": path})[f"side{side}"] = {
                 "text": figure.text,
                 "kind": figure.kind.value,
                 "provenance": EVIDENCE[figure.kind],
                 "source": figure.source,
             }
-    return list(found.values())
+    return list(facts.values())
 
 
 def compare_runs(engine: Engine, state: State) -> View:
@@ -82,23 +82,23 @@ def compare_runs(engine: Engine, state: State) -> View:
             f"{len(names)} run(s) in {engine.library.runs}: two that can be read make a comparison; 'penstock analyze' "
             "makes one"
         )
-    found = [read(name) for name in (left, right)]
-    sides = [[row for row in rows if row["value"] is not None] for _, _, rows in found]
+    opened = [read(name) for name in (left, right)]
+    sides = [[row for row in rows if row["value"] is not None] for _, _, rows in opened]
     shared = sorted(_matched(*sides), key=lambda pair: _order(pair[0]))
     rows = [_pair(*pair) for pair in shared[:MOST_ROWS]]
-    used = [each for each in (*DIMENSIONS, "note") if any(row[each] is not None for row in rows)]
+    used = [dimension for dimension in (*DIMENSIONS, "note") if any(row[dimension] is not None for row in rows)]
     view = View(
         name="compare",
         title=f"{left} and {right}",
         columns=[
             Column(name="quantity", label="quantity"),
-            *(dimension_column(each) for each in used if each in FIRST),
+            *(dimension_column(dimension) for dimension in used if dimension in FIRST),
             Column(name="left", label=left, unit="row", provenance=PER_ROW, source=f"run {left}, results.parquet"),
             Column(name="right", label=right, unit="row", provenance=PER_ROW, source=f"run {right}, results.parquet"),
             Column(
                 name="ratio", label="second / first", unit="x", provenance=PER_ROW, source="right value over left value"
             ),
-            *(dimension_column(each) for each in used if each not in FIRST),
+            *(dimension_column(dimension) for dimension in used if dimension not in FIRST),
             Column(name="provenance", label="provenance"),
         ],
         rows=rows,
@@ -109,7 +109,7 @@ def compare_runs(engine: Engine, state: State) -> View:
         ],
         drawing={"runs": [left, right]},
     )
-    return with_damage(view, *(run for _, run, _ in found))
+    return with_damage(view, *(run for _, run, _ in opened))
 
 
 _Row = dict[str, Any]
@@ -127,11 +127,11 @@ def _sides(state: State, read: Callable[[str], _Read], names: Sequence[str]) -> 
     known: dict[str, set[tuple[Any, ...]]] = {}
     for name in dict.fromkeys([*([named] if named else []), *names[:MOST_TRIED]]):
         with suppress(PenstockError):
-            found = set(_grouped(read(name)[2]))
+            keys = set(_grouped(read(name)[2]))
             for other in [named] if named else list(known):
-                if name != other and found & known.get(other, set()):
+                if name != other and keys & known.get(other, set()):
                     return (named, name) if state.run else (name, other)
-            known[name] = found
+            known[name] = keys
     others = [name for name in known if name != named]
     if named:
         mate = others[0] if others else ""
@@ -153,17 +153,17 @@ def _matched(left: Iterable[_Row], right: Iterable[_Row]) -> Iterator[tuple[_Row
 
 
 def _grouped(rows: Iterable[_Row]) -> dict[tuple[Any, ...], dict[str | None, list[_Row]]]:
-    found: dict[tuple[Any, ...], dict[str | None, list[_Row]]] = defaultdict(lambda: defaultdict(list))
+    groups: dict[tuple[Any, ...], dict[str | None, list[_Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         key = (row["quantity"], row["unit"], row["provenance"], *_dimensions(row).values())
-        found[key][row["note"]].append(row)
-    return found
+        groups[key][row["note"]].append(row)
+    return groups
 
 
 def _dimensions(row: _Row) -> dict[str, Any]:
     """The inputs; the hit ratio of a cache with a size is a result."""
-    found = {name: row[name] for name in DIMENSIONS}
-    return found if row["cache_bytes"] is None else found | {"hit_ratio": None}
+    dimensions = {name: row[name] for name in DIMENSIONS}
+    return dimensions if row["cache_bytes"] is None else dimensions | {"hit_ratio": None}
 
 
 def _order(row: _Row) -> tuple[bool, bool]:

@@ -38,7 +38,7 @@ def drive(engine: Engine, state: State) -> View:
     if not name:
         raise UsageError(f"this build of penstock simulates no drives: {remedy.engine()}")
     of = [replace(state, drive=name, queue_depth=depth) for depth in sorted({*DEPTHS, state.queue_depth})]
-    rows = [_row(each, engine.scan(each)) for each in of]
+    rows = [_row(at_depth, engine.scan(at_depth)) for at_depth in of]
     channels = {f"channel_{i}": f"channel {i}" for i in range(len(engine.scan(of[0]).channel_busy))}
     source = f"penstock {__version__}: scan of drive {name}; 'penstock ssd drives {name}' has the source of every value"
     return View(

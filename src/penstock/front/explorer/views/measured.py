@@ -31,7 +31,7 @@ def measured(engine: Engine, state: State) -> View:
     has = "holds times and what a model says of them", "holds no time with a model's value for it"
     name, (pairs, warnings, folder) = newest_with(engine, state.run, partial(_compared, engine, state.run), has, REMEDY)
     known = [pair for pair in pairs if pair.error is not None]
-    used = [each for each in _dimensions(pairs) if len({pair.where.get(each) for pair in pairs}) > 1]
+    used = [dimension for dimension in _dimensions(pairs) if len({pair.where.get(dimension) for pair in pairs}) > 1]
     against = " and ".join(sorted({pair.provenance for pair in known}))
     source = f"run {name}"
     view = View(
@@ -39,7 +39,10 @@ def measured(engine: Engine, state: State) -> View:
         title=f"Measured against {against}, run {name}" if against else f"Measured times, run {name}",
         columns=[
             Column(name="kind", label="what"),
-            *(Column(name=each, label=each.replace("_", " "), unit=LABELS.get(each)) for each in used),
+            *(
+                Column(name=dimension, label=dimension.replace("_", " "), unit=LABELS.get(dimension))
+                for dimension in used
+            ),
             Column(name="measured_s", label="measured", unit="s", provenance="measured", source=f"{source}: timed"),
             Column(
                 name="predicted_s",
@@ -87,13 +90,13 @@ def _row(pair: Pair, used: Sequence[str]) -> dict[str, Any]:
 
 def _notes(name: str, pairs: Sequence[Pair], known: Sequence[Pair]) -> list[str]:
     notes = [f"Run {name}: of {len(known)} of {len(pairs)} timings a model says something."]
-    for held_out, said in ((True, "Held out of the model's fit"), (False, "Measurements of its fit")):
+    for held_out, group in ((True, "Held out of the model's fit"), (False, "Measurements of its fit")):
         errors = [(pair.error, pair) for pair in known if pair.held_out == held_out]
         if errors:
             mean = sum(abs(error) for error, _ in errors if error is not None) / len(errors)
             total = sum(pair.model_s or 0.0 for _, pair in errors) / sum(pair.measured_s for _, pair in errors) - 1
             notes.append(
-                f"{said}: {len(errors)} times, mean |error| {100 * mean:.1f} %; error of the sum {100 * total:+.1f} %."
+                f"{group}: {len(errors)} times, mean |error| {100 * mean:.1f} %; error of the sum {100 * total:+.1f} %."
             )
     if len(pairs) > MOST_ROWS:
         notes.append(f"The first {MOST_ROWS} of {len(pairs)} timings.")

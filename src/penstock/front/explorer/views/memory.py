@@ -49,9 +49,9 @@ def _tenants(engine: Engine, state: State) -> View:
     question = asked.question(engine.library, [machine])
     rows, warnings = list[dict[str, Any]](), dict.fromkeys(priced.warnings)
     for count in TENANTS:
-        found, said = play(engine.copies(state, state.machine, count), question.points_on(machine))
-        warnings |= dict.fromkeys(said)
-        rows += [{**row, "programs": count, "tenant_slowdown": _felt(row, count)} for row in found]
+        played, texts = play(engine.copies(state, state.machine, count), question.points_on(machine))
+        warnings |= dict.fromkeys(texts)
+        rows += [{**row, "programs": count, "tenant_slowdown": _felt(row, count)} for row in played]
         rows[-1]["times_alone"] = rows[-1]["total_s"] / rows[0]["total_s"] if rows[0]["total_s"] else None
     first = rows[0]
     source = f"penstock {__version__}: tenants that take turns, operation by operation, on {machine.title}"
@@ -88,7 +88,7 @@ def _levels(engine: Engine, state: State) -> View:
     asked = Asked.of(replace(state, hosts=1), levels=[state.levels] if state.levels else _usual(engine, state, machine))
     question = asked.question(engine.library, [machine])
     # Levels may hold classes that come from no tier.
-    classes = ",".join(name for name, each in CLASSES.items() if each in question.classes)
+    classes = ",".join(name for name, kind in CLASSES.items() if kind in question.classes)
     priced = engine.priced(replace(state, classes=classes), state.machine)
     played, warnings = play(priced, question.points_on(machine))
     source = f"penstock {__version__}: levels of memory, played on {machine.title}"

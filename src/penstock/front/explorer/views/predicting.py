@@ -63,7 +63,7 @@ def _suggest(engine: Engine, state: State) -> View:
     ring_dim = _only_ring(engine, state)
     rings = None if ring_dim is None else [ring_dim]
     stated = not (_bootstraps(engine, state) and needs_another_secret(_base(engine, state)))
-    found = suggested(
+    sets = suggested(
         str(setting.program),
         machine,
         params=setting.params,
@@ -71,8 +71,8 @@ def _suggest(engine: Engine, state: State) -> View:
         ring_dims=rings,
         security=128 if stated else 0,
     )
-    rows = [dict(row) for row in found.rows[:MOST_SETS]]
-    left = len(found.rows) - len(rows)
+    rows = [dict(row) for row in sets.rows[:MOST_SETS]]
+    left = len(sets.rows) - len(rows)
     ring_words = ["--ring-dim", str(ring_dim)] if rings else []
     return View(
         name="suggest",
@@ -80,7 +80,7 @@ def _suggest(engine: Engine, state: State) -> View:
         columns=results("predicted", f"penstock {__version__}: predict suggest on {machine.title}", *_SETS),
         rows=rows,
         command=_command("suggest", engine, state, *([] if stated else ["--security", "none"]), *ring_words),
-        warnings=[text for text in found.warnings if text not in found.notes],
+        warnings=[text for text in sets.warnings if text not in sets.notes],
         notes=[
             "Every secure ring dimension and number of digits at the least depth that carries the program, the fastest "
             f"first; {left} more are left out."
@@ -88,7 +88,7 @@ def _suggest(engine: Engine, state: State) -> View:
             else "Every set that carries the program, the fastest first.",
             *([_OF_ONE_RING] if rings else []),
             *([] if stated else [_NO_LEVEL]),
-            *(note for note in found.notes if not note.startswith("warning")),
+            *(note for note in sets.notes if not note.startswith("warning")),
         ],
     )
 
@@ -164,33 +164,33 @@ def _predicted(engine: Engine, state: State) -> View:
 
     machine = engine.machine(state.machine)
     setting = setting_of(engine.library, state)
-    found = predict(str(setting.program), machine, params=setting.params, key_form=state.key_form or None)
-    span = found.seconds_range
+    forecast = predict(str(setting.program), machine, params=setting.params, key_form=state.key_form or None)
+    span = forecast.seconds_range
     within = "" if span is None else f" ({format_seconds(span[0])} to {format_seconds(span[1])} in 90 % of runs)"
-    energy = _total(found, "predicted_j", "{:.4g} J".format, "")
-    energy, memory = energy and f", {energy}", _total(found, "peak_bytes", format_bytes, "not known")
-    keys = _total(found, "key_bytes", format_bytes, "not known")
-    rows = [{**row, "provenance": "predicted"} for row in found.rows[:MOST_SETS]]
+    energy = _total(forecast, "predicted_j", "{:.4g} J".format, "")
+    energy, memory = energy and f", {energy}", _total(forecast, "peak_bytes", format_bytes, "not known")
+    keys = _total(forecast, "key_bytes", format_bytes, "not known")
+    rows = [{**row, "provenance": "predicted"} for row in forecast.rows[:MOST_SETS]]
     return View(
         name="predict",
-        title=f"Predicted run of {found.title}",
+        title=f"Predicted run of {forecast.title}",
         columns=[
             *inputs(("operation", "operation")),
             *results("predicted", f"penstock {__version__}: predict run on {machine.title}", *_PARTS),
         ],
         rows=rows,
         command=_command("run", engine, state),
-        warnings=found.warnings,
+        warnings=forecast.warnings,
         notes=[
-            f"Predicted: {_total(found, 'predicted_s', format_seconds)}{within}{energy}; peak memory {memory}; keys "
-            f"{keys}; {_total(found, 'num_operations', '{:,}'.format)} operations.",
+            f"Predicted: {_total(forecast, 'predicted_s', format_seconds)}{within}{energy}; peak memory {memory}; keys "
+            f"{keys}; {_total(forecast, 'num_operations', '{:,}'.format)} operations.",
             "The operations that take the most time, by their limbs.",
         ],
     )
 
 
-def _total(found: Predicted, name: str, text: Callable[[Any], str], absent: str = "-") -> str:
-    return shown_total({name: getattr(found.prediction, name), AT_LEAST: found.at_least}, name, text, absent)
+def _total(forecast: Predicted, name: str, text: Callable[[Any], str], absent: str = "-") -> str:
+    return shown_total({name: getattr(forecast.prediction, name), AT_LEAST: forecast.at_least}, name, text, absent)
 
 
 def _command(verb: str, engine: Engine, state: State, *options: str) -> str:

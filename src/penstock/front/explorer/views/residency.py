@@ -77,7 +77,7 @@ def stays_of(accesses: Accesses, is_key: npt.NDArray[np.bool_], missed: Ints) ->
     new[0] = True
     new[1:] |= key[1:] != key[:-1]
     one = np.ones(len(key), dtype=np.int64)
-    each = Stays(
+    unjoined = Stays(
         key=key,
         first=operation[chosen],
         last=operation[chosen],
@@ -85,21 +85,21 @@ def stays_of(accesses: Accesses, is_key: npt.NDArray[np.bool_], missed: Ints) ->
         loads=new.astype(np.int64),
         loaded_bytes=missed[chosen],
     )
-    return _joined(each, new)
+    return _joined(unjoined, new)
 
 
 def shown(stays: Stays, first: int, last: int, columns: int = COLUMNS_DRAWN) -> Stays:
     """The stays in the window of operations; those that would touch in a drawing of that many columns are joined."""
     inside = (stays.last >= first) & (stays.first <= last)
-    found = Stays(**{name: getattr(stays, name)[inside] for name in Stays.__slots__})
-    if not len(found):
-        return found
+    within = Stays(**{name: getattr(stays, name)[inside] for name in Stays.__slots__})
+    if not len(within):
+        return within
     width = max(1, last - first + 1)
-    left = (np.maximum(found.first, first) - first) * columns // width
-    right = (np.minimum(found.last, last) - first) * columns // width
-    new = np.ones(len(found), dtype=bool)
-    new[1:] = (found.key[1:] != found.key[:-1]) | ((left[1:] > right[:-1]) if width > columns else True)
-    return _joined(found, new)
+    left = (np.maximum(within.first, first) - first) * columns // width
+    right = (np.minimum(within.last, last) - first) * columns // width
+    new = np.ones(len(within), dtype=bool)
+    new[1:] = (within.key[1:] != within.key[:-1]) | ((left[1:] > right[:-1]) if width > columns else True)
+    return _joined(within, new)
 
 
 def _joined(stays: Stays, new: npt.NDArray[np.bool_]) -> Stays:
@@ -190,9 +190,9 @@ def _listed(engine: Engine, state: State, point: Point, first: int, last: int) -
     if point.mode != "bound" and not point.write_back:
         start_s = play_many(priced.compute_s, loaded, [point], timeline=True)[0].stages[-1].start_s
     table = server_rows(engine.trace(state).view().operations).slice(first, last - first + 1)
-    found = table.select(["id", "kind", "limbs_in", "scope", "key"]).to_pylist()
-    for i, row in enumerate(found):
+    operations = table.select(["id", "kind", "limbs_in", "scope", "key"]).to_pylist()
+    for i, row in enumerate(operations):
         at = first + i
         row |= {"operation": at, "loaded_bytes": loaded.operation_bytes[at], "compute_s": priced.compute_s[at]}
         row["start_s"] = None if start_s is None else start_s[at]
-    return found
+    return operations

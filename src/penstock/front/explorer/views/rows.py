@@ -27,12 +27,12 @@ def results(run: RunFolder) -> list[dict[str, Any]]:
 def result_columns(name: str, rows: Iterable[dict[str, Any]]) -> list[Column]:
     """Columns of result rows of the run `name`: the dimensions that any of them has, and the value."""
     known = list(rows)
-    used = [each for each in DIMENSIONS if any(row[each] is not None for row in known)]
+    used = [dimension for dimension in DIMENSIONS if any(row[dimension] is not None for row in known)]
     return [
         Column(name="quantity", label="quantity"),
-        *(dimension_column(each) for each in used if each in FIRST),
+        *(dimension_column(dimension) for dimension in used if dimension in FIRST),
         Column(name="value", label="value", unit="row", provenance=PER_ROW, source=f"run {name}, results.parquet"),
-        *(dimension_column(each) for each in used if each not in FIRST),
+        *(dimension_column(dimension) for dimension in used if dimension not in FIRST),
         Column(name="provenance", label="provenance"),
         Column(name="note", label="note"),
     ]
@@ -75,13 +75,13 @@ def newest_with(
     """
     for name in [wanted] if wanted else engine.library.run_names():
         try:
-            found = read(name)
+            content = read(name)
         except PenstockError:
             if wanted:
                 raise
             continue
-        if found is not None:
-            return name, found
+        if content is not None:
+            return name, content
     if wanted:
         raise UsageError(f"run {wanted} {has[1]}: {remedy}")
     raise UsageError(f"no run below {engine.library.runs} {has[0]}: {remedy}")

@@ -94,7 +94,9 @@ def run(engine: Engine, state: State) -> View:
     if len(rows) > MOST_ROWS:
         notes.append(f"The first {MOST_ROWS} of {len(rows)} rows; {folder.path}/results.csv has all of them.")
     warnings = [
-        f"{_word(each.get('what'))}; {_word(each.get('remedy'))}" for each in folder.warnings if isinstance(each, dict)
+        f"{_word(warning.get('what'))}; {_word(warning.get('remedy'))}"
+        for warning in folder.warnings
+        if isinstance(warning, dict)
     ]
     view = View(
         name="run",

@@ -25,8 +25,8 @@ def sweep(engine: Engine, state: State) -> View:
             `Library.sweep_path`.
     """
     has = "is a sweep", "is not a sweep"
-    name, found = newest_with(engine, state.run, engine.space, has, REMEDY)
-    return _view("sweep", f"Sweep {name}", f"run {name}, results.parquet", found, state, run=name)
+    name, drawn = newest_with(engine, state.run, engine.space, has, REMEDY)
+    return _view("sweep", f"Sweep {name}", f"run {name}, results.parquet", drawn, state, run=name)
 
 
 def designs(engine: Engine, state: State) -> View:
@@ -34,30 +34,30 @@ def designs(engine: Engine, state: State) -> View:
 
     Raises: UnknownName: no such workload, axis, measure or value.
     """
-    found = engine.designs(state.query)
+    drawn = engine.designs(state.query)
     source = f"penstock {__version__}: penstock ssd space {state.query}"
-    return _view("designs", f"Designs for {state.query} in a drive", source, found, state)
+    return _view("designs", f"Designs for {state.query} in a drive", source, drawn, state)
 
 
-def _view(name: str, title: str, source: str, found: tuple[Space, str], state: State, **drawing: str) -> View:
-    space, text = found
+def _view(name: str, title: str, source: str, drawn: tuple[Space, str], state: State, **drawing: str) -> View:
+    space, text = drawn
     points = space.chosen(state.where)
-    measures = {each.name for each in space.measures}
-    axes = {each.name for each in space.axes}
+    measures = {measure.name for measure in space.measures}
+    axes = {axis.name for axis in space.axes}
     as_map = state.shape == "map" and len(axes) > 1
     up = (state.z if as_map else state.y) or space.measures[0].name
     across = state.x or space.default_x()
-    for each in filter(None, (state.x, state.y, state.by, state.z)):
-        if each not in {*measures, *axes, "none"}:
-            space.measure(each)
+    for setting in filter(None, (state.x, state.y, state.by, state.z)):
+        if setting not in {*measures, *axes, "none"}:
+            space.measure(setting)
     if as_map or across not in measures or up not in measures:
-        chosen, said = _sorted(space, points, up if up in measures else space.measures[0].name)
+        chosen, sentence = _sorted(space, points, up if up in measures else space.measures[0].name)
     else:
         chosen = _ordered(space, space.front(points, across, up), up)
-        labels = [space.measure(each).label.lower() for each in (across, up)]
+        labels = [space.measure(direction).label.lower() for direction in (across, up)]
         same = " of the same program" if space.apart else ""
         these = "point" if len(chosen) == 1 else f"{len(chosen)} points"
-        said = f"The table has the {these} that no other point{same} beats in both {labels[0]} and {labels[1]}."
+        sentence = f"The table has the {these} that no other point{same} beats in both {labels[0]} and {labels[1]}."
     provenance = space.provenance
     return View(
         name=name,
@@ -65,21 +65,27 @@ def _view(name: str, title: str, source: str, found: tuple[Space, str], state: S
         columns=[
             *(Column(name=axis.name, label=axis.label.lower()) for axis in space.axes),
             *(
-                Column(name=each.name, label=each.label.lower(), unit=each.unit, provenance=provenance, source=source)
-                for each in space.measures
+                Column(
+                    name=measure.name,
+                    label=measure.label.lower(),
+                    unit=measure.unit,
+                    provenance=provenance,
+                    source=source,
+                )
+                for measure in space.measures
             ),
         ],
         rows=[_row(space, i) for i in chosen],
-        notes=[said],
+        notes=[sentence],
         drawing={**drawing, "space": text, "asked": _asked(state)},
     )
 
 
 def _ordered(space: Space, points: Sequence[int], measure: str) -> list[int]:
     """The points from the best to the worst; those without a value last."""
-    found = space.measure(measure)
-    sign = -1.0 if found.more else 1.0
-    keys = [math.inf if value is None else sign * value for value in found.values]
+    goal = space.measure(measure)
+    sign = -1.0 if goal.more else 1.0
+    keys = [math.inf if value is None else sign * value for value in goal.values]
     return sorted(points, key=keys.__getitem__)
 
 
@@ -94,7 +100,7 @@ def _sorted(space: Space, points: Sequence[int], measure: str) -> tuple[list[int
 def _row(space: Space, point: int) -> dict[str, Any]:
     return {
         **{axis.name: axis.texts[axis.codes[point]] for axis in space.axes},
-        **{each.name: each.values[point] for each in space.measures},
+        **{measure.name: measure.values[point] for measure in space.measures},
         "command": space.command_of(point),
         "provenance": space.provenance,
     }
