@@ -48,13 +48,13 @@ def draw_advice(console: Console, advice: Advice) -> None:
     shown = advice.remedies[:MOST_ROWS]
     if not shown and advice.before is not None:
         line("  no change that was tried gains 1 %")
-    for each in shown:
-        note = f" ({each.note})" if each.note else ""
-        after = format_named(each.figure, each.after)
-        after += f" {each.figure}" if each.figure != advice.figure else ""
-        line(f"  {each.gain:>7.3g}x  {after:<10} {_kind(each.kind)}: {each.says}{note}")
-        if each.command is not None:
-            line(f"            {each.command}")
+    for remedy in shown:
+        note = f" ({remedy.note})" if remedy.note else ""
+        after = format_named(remedy.figure, remedy.after)
+        after += f" {remedy.figure}" if remedy.figure != advice.figure else ""
+        line(f"  {remedy.gain:>7.3g}x  {after:<10} {_kind(remedy.kind)}: {remedy.says}{note}")
+        if remedy.command is not None:
+            line(f"            {remedy.command}")
     if len(advice.remedies) > len(shown):
         line(f"  and {len(advice.remedies) - len(shown)} more: --format json --advice")
     if advice.without_gain:

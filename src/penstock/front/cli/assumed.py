@@ -28,7 +28,7 @@ def draw_assumed(
 
 def with_assumptions(rows: Iterable[Mapping[str, Any]], values: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
     """Return the rows, each with the assumed values of its machine, tiers and network."""
-    return [{**row, "assumptions": [each for each in values if _is_of(row, each)]} for row in rows]
+    return [{**row, "assumptions": [assumption for assumption in values if _is_of(row, assumption)]} for row in rows]
 
 
 def _is_of(row: Mapping[str, Any], value: Mapping[str, str]) -> bool:
@@ -39,5 +39,5 @@ def _is_of(row: Mapping[str, Any], value: Mapping[str, str]) -> bool:
 
 
 def _line(console: Console, what: str, values: Iterable[str]) -> None:
-    if said := "; ".join(values):
-        console.print(f"{what}: {said}", highlight=False, markup=False)
+    if text := "; ".join(values):
+        console.print(f"{what}: {text}", highlight=False, markup=False)

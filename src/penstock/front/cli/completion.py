@@ -44,8 +44,8 @@ SUFFIXES = {"program": (".py", ".pkg", ".parquet"), "workload": (".py", ".pkg")}
 @lru_cache(maxsize=1)
 def index() -> dict[str, Any]:
     """What `commands.json` says: `commands` by their words, `sizes` of the workloads."""
-    found: dict[str, Any] = json.loads(INDEX.read_text(encoding="utf-8"))
-    return found
+    content: dict[str, Any] = json.loads(INDEX.read_text(encoding="utf-8"))
+    return content
 
 
 def names(kind: str, line: Sequence[str] = ()) -> Iterable[str]:
@@ -71,17 +71,17 @@ def values(takes: str | list[str], incomplete: str, line: Sequence[str] = ()) ->
         head = done + comma
     suffixes: tuple[str, ...] = ()
     if isinstance(takes, list):
-        known: Iterable[str] = [each for each in takes if not each.startswith("*.")]
-        suffixes = tuple(each[1:] for each in takes if each.startswith("*."))
+        known: Iterable[str] = [choice for choice in takes if not choice.startswith("*.")]
+        suffixes = tuple(choice[1:] for choice in takes if choice.startswith("*."))
     else:
         known = names(takes, line) if takes else []
         suffixes = SUFFIXES.get(takes, (".toml",)) if takes not in ("", "size") else ()
-    found = [head + name for name in known if name.startswith(incomplete)]
+    words = [head + name for name in known if name.startswith(incomplete)]
     if suffixes and incomplete:
         if "/" in incomplete:
             return [CompletionItem(incomplete, type="file")]
-        found += sorted(path.name for path in Path().glob(f"{_plain(incomplete)}*") if path.suffix in suffixes)
-    return [CompletionItem(each) for each in found]
+        words += sorted(path.name for path in Path().glob(f"{_plain(incomplete)}*") if path.suffix in suffixes)
+    return [CompletionItem(word) for word in words]
 
 
 def _plain(text: str) -> str:
@@ -93,29 +93,31 @@ def commands() -> click.Group:
     """The commands as the index describes them."""
     root = click.Group("penstock", context_settings={"help_option_names": ["-h", "--help"]})
     groups = {"": root}
-    for words, told in index()["commands"].items():
+    for words, entry in index()["commands"].items():
         above, _, name = words.rpartition(" ")
-        parameters: list[click.Parameter] = [_option(option) for option in told["options"]]
-        parameters += [_argument(argument) for argument in told["arguments"]]
+        parameters: list[click.Parameter] = [_option(option) for option in entry["options"]]
+        parameters += [_argument(argument) for argument in entry["arguments"]]
         if not words:
             root.params = parameters
             continue
         made: click.Command
-        if told["group"]:
-            made = groups[words] = click.Group(name, params=parameters, short_help=told["help"])
+        if entry["group"]:
+            made = groups[words] = click.Group(name, params=parameters, short_help=entry["help"])
         else:
-            made = click.Command(name, params=parameters, short_help=told["help"])
+            made = click.Command(name, params=parameters, short_help=entry["help"])
         groups[above].add_command(made)
     return root
 
 
-def _option(told: Mapping[str, Any]) -> click.Option:
-    taken = {"is_flag": True} if told["takes"] == "flag" else {"shell_complete": _completer(told["takes"])}
-    return click.Option(told["names"], multiple=told["multiple"], **taken)
+def _option(entry: Mapping[str, Any]) -> click.Option:
+    taken = {"is_flag": True} if entry["takes"] == "flag" else {"shell_complete": _completer(entry["takes"])}
+    return click.Option(entry["names"], multiple=entry["multiple"], **taken)
 
 
-def _argument(told: Mapping[str, Any]) -> click.Argument:
-    return click.Argument([told["name"]], nargs=told["nargs"], required=False, shell_complete=_completer(told["takes"]))
+def _argument(entry: Mapping[str, Any]) -> click.Argument:
+    return click.Argument(
+        [entry["name"]], nargs=entry["nargs"], required=False, shell_complete=_completer(entry["takes"])
+    )
 
 
 def _completer(takes: str | list[str]) -> Callable[..., list[CompletionItem]]:
@@ -128,9 +130,9 @@ def _completer(takes: str | list[str]) -> Callable[..., list[CompletionItem]]:
 
 def script(shell: str) -> str:
     """The script that a shell loads, with how to install it at its end."""
-    found = get_completion_class(shell)
-    assert found is not None, "click has all three"
-    text = found(commands(), {}, "penstock", VARIABLE)
+    completer = get_completion_class(shell)
+    assert completer is not None, "click has all three"
+    text = completer(commands(), {}, "penstock", VARIABLE)
     return f"{(text.source_template % text.source_vars()).strip()}\n\n# To install: {SHELLS[shell]}\n"
 
 

@@ -34,8 +34,8 @@ class GroupedCommand(click.Command):
         own = [str(option.name) for option in self.get_params(ctx) if option.name not in named]
         last = list(groups)[-1]
         groups[last] = (*groups[last], *own)  # --help, which click adds
-        found = {option.name: option.get_help_record(ctx) for option in self.get_params(ctx)}
-        sections = [(head, [row for name in names if (row := found[name])]) for head, names in groups.items()]
+        records = {option.name: option.get_help_record(ctx) for option in self.get_params(ctx)}
+        sections = [(head, [row for name in names if (row := records[name])]) for head, names in groups.items()]
         widths = [len(name) for _, rows in sections for name, _ in rows]
         column = max((width for width in widths if width <= WIDEST), default=WIDEST)
         for head, rows in sections:

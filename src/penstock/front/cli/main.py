@@ -151,8 +151,8 @@ def _worded(error: click.ClickException) -> str:
     """Put click's message into our form: the fault, and where the rule is described."""
     context = getattr(error, "ctx", None)
     path = "penstock" if context is None else context.command_path
-    said = " ".join(error.format_message().split()).rstrip(".")
-    return f"{said[:1].lower()}{said[1:]}; see '{path} --help'"
+    message = " ".join(error.format_message().split()).rstrip(".")
+    return f"{message[:1].lower()}{message[1:]}; see '{path} --help'"
 
 
 def _fail(message: str, code: int, argv: list[str]) -> int:

@@ -71,13 +71,13 @@ def measure(session: Session, asked: Asked, quiet: bool) -> tuple[Path, Report]:
 
     note(f"run folder: {path}")
     with Progress(quiet=quiet).stage("measuring", asked.budget_s) as stage:
-        told = Told(
+        listener = Told(
             planned=lambda steps, expected: note(_outlook_text(steps, steps[-1].expected if steps else expected)),
             starts=lambda what, spent: stage.update(spent, name=what),
             done=lambda spent, expected: stage.update(spent, name=f"error to expect {expected.mean:.1%}"),
         )
         try:
-            report = session.measure(path, asked, told)
+            report = session.measure(path, asked, listener)
         except KeyboardInterrupt:
             note(f"interrupted; {path} keeps every finished round, and the same command goes on")
             raise
@@ -106,12 +106,12 @@ def draw_check(console: Console, experiment: dict[str, Any]) -> None:
         )  # fmt: skip
     console.print()
     console.print(table)
-    expected, found = experiment["expected_error"], experiment["check_error"]
-    if found is None:
+    expected, actual = experiment["expected_error"], experiment["check_error"]
+    if actual is None:
         console.print("note: the time did not suffice to check the fit with a program; give a larger --budget")
         return
-    console.print(f"mean |error|: {found:.1%}, expected {expected:.1%}", highlight=False)
-    if found > WORSE * expected:
+    console.print(f"mean |error|: {actual:.1%}, expected {expected:.1%}", highlight=False)
+    if actual > WORSE * expected:
         console.print(
             "note: the check is worse than expected: other processes may have disturbed it; measure again, or longer "
             "(--budget 20min)",

@@ -83,12 +83,12 @@ def together(
 
         @functools.wraps(command)
         def with_options(*arguments: Any, **values: Any) -> Any:
-            values[name] = make({each: values.pop(each) for each in names})
+            values[name] = make({option: values.pop(option) for option in names})
             return command(*arguments, **values)
 
-        found = all_of(*options)(with_options)
-        names = [parameter.name for parameter in found.__click_params__ if parameter.name not in own]
-        return found
+        decorated = all_of(*options)(with_options)
+        names = [parameter.name for parameter in decorated.__click_params__ if parameter.name not in own]
+        return decorated
 
     return decorate
 

@@ -17,16 +17,16 @@ _TYPES = {"number": click.FLOAT, "count": click.IntRange(min=0)}
 
 def _option(word: Word) -> Any:
     """A word as an option."""
-    told: dict[str, Any] = {"help": word.text(), "default": word.usual}
+    settings: dict[str, Any] = {"help": word.text(), "default": word.usual}
     if word.takes == "flag":
-        return click.option(OPTIONS(word.name), is_flag=True, **told)
+        return click.option(OPTIONS(word.name), is_flag=True, **settings)
     known = click.Choice(word.known()) if word.strict else None
     return click.option(
         OPTIONS(word.name),
         multiple=word.several,
         type=known or _TYPES.get(word.takes, click.STRING),
         metavar=word.metavar,
-        **told,
+        **settings,
     )
 
 

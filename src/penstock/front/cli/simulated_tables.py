@@ -235,10 +235,10 @@ def draw_schedule(
 ) -> None:
     """What the schedule of a program came to, every byte on chip: its length, its lower bounds, and busy units."""
     facts = schedule_facts(schedule, off_chip_s, unpriced)
-    bounds = sorted(schedule.bounds_s.items(), key=lambda each: -each[1])
-    said = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in bounds)
+    bounds = sorted(schedule.bounds_s.items(), key=lambda bound: -bound[1])
+    bounds_text = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in bounds)
     busy = ", ".join(f"{unit} {share:.0%}" for unit, share in schedule.busy_shares.items())
-    rest = f", as {reason(unpriced)}" if unpriced else f"; not shorter than {said}"
+    rest = f", as {reason(unpriced)}" if unpriced else f"; not shorter than {bounds_text}"
     lines = [f"scheduled, every byte on chip: {_t(facts, 'total_s')}{rest}"]
     lines.append(f"share of the time in which units work: {UNKNOWN if unpriced else busy}")
     if off_chip_s is not None:

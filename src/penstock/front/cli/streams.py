@@ -27,7 +27,9 @@ def _escaped(error: UnicodeError) -> tuple[bytes, int]:
     lacking = error.object[error.start : error.end]
     # Python decodes a byte of a path that is not UTF-8 as a lone surrogate.
     parts = [
-        bytes([ord(each) - 0xDC00]) if 0xDC80 <= ord(each) <= 0xDCFF else each.encode("ascii", "backslashreplace")
-        for each in lacking
+        bytes([ord(character) - 0xDC00])
+        if 0xDC80 <= ord(character) <= 0xDCFF
+        else character.encode("ascii", "backslashreplace")
+        for character in lacking
     ]
     return b"".join(parts), error.end

@@ -14,6 +14,8 @@ def unsteered(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(
-        each.encode("unicode_escape").decode() if category(each) in ("Cc", "Cf") and each not in "\n\t" else each
-        for each in text
+        character.encode("unicode_escape").decode()
+        if category(character) in ("Cc", "Cf") and character not in "\n\t"
+        else character
+        for character in text
     )

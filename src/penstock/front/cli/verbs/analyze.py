@@ -70,42 +70,42 @@ def command(
     if dry_run:
         emit(describe(request), output_format)
         return
-    found = analyzed(request, shlex.join(["penstock", *sys.argv[1:]]), output, force=force, quiet=quiet, tell=say)
-    emit(found, output_format, table=lambda console: _draw(console, found))
-    if found["passed"] is False:
-        rules = "; ".join(found["rules"])
-        raise CheckFailed(f"{workload} encrypted differs from clear: {rules}; the report is {found['report']}")
+    analysis = analyzed(request, shlex.join(["penstock", *sys.argv[1:]]), output, force=force, quiet=quiet, tell=say)
+    emit(analysis, output_format, table=lambda console: _draw(console, analysis))
+    if analysis["passed"] is False:
+        rules = "; ".join(analysis["rules"])
+        raise CheckFailed(f"{workload} encrypted differs from clear: {rules}; the report is {analysis['report']}")
 
 
-def _draw(console: Console, found: dict[str, Any]) -> None:
+def _draw(console: Console, analysis: dict[str, Any]) -> None:
     def line(provenance: str, text: str) -> None:
         console.print(f"  {provenance:<10} {text}", highlight=False)
 
-    console.print(headed(found), highlight=False)
-    line("measured", timed(found, "measured_s"))
-    line("measured", checked(found))
-    if found["accuracy_encrypted"] is not None:
+    console.print(headed(analysis), highlight=False)
+    line("measured", timed(analysis, "measured_s"))
+    line("measured", checked(analysis))
+    if analysis["accuracy_encrypted"] is not None:
         names = ("accuracy_encrypted", "accuracy_clear", "chance_accuracy")
-        encrypted, clear, chance = (f"{found[name]:.1%}" for name in names)
+        encrypted, clear, chance = (f"{analysis[name]:.1%}" for name in names)
         line("measured", f"test accuracy {encrypted} encrypted, {clear} clear, {chance} by chance")
     line(
         "predicted",
-        f"{found['num_keys']} evaluation keys of {format_bytes(found['key_bytes_unique'])} in all, "
-        f"{format_bytes(found['key_bytes_touched'])} read over the run",
+        f"{analysis['num_keys']} evaluation keys of {format_bytes(analysis['key_bytes_unique'])} in all, "
+        f"{format_bytes(analysis['key_bytes_touched'])} read over the run",
     )
-    if found["fit_mean_abs_error"] is not None:
+    if analysis["fit_mean_abs_error"] is not None:
         line(
             "predicted",
-            f"this-cpu is fitted to medians; its error against them is {found['fit_mean_abs_error']:.1%} on average",
+            f"this-cpu is fitted to medians; its error against them is {analysis['fit_mean_abs_error']:.1%} on average",
         )
     line("simulated", "every key comes from the tier, none is cached; compute and transfer follow each other")
     own: Own = {name: partial(_known, name, text) for name, text in _KNOWN.items()}
     columns = "machine | params | tier | >keys on chip=compute_s | >keys on tier=total_s | >slowdown "
     columns += "| >hit ratio for 80 %=hit_ratio_for_80_percent:{:.2%}"
-    draw_rows(console, found["simulated"], columns, own)
-    for warning in found["warnings"]:
+    draw_rows(console, analysis["simulated"], columns, own)
+    for warning in analysis["warnings"]:
         console.print(f"  warning: {warning['what']}; {warning['remedy']}", highlight=False)
-    console.print(f"report: {found['report']}", highlight=False)
+    console.print(f"report: {analysis['report']}", highlight=False)
 
 
 _KNOWN: dict[str, Callable[[float], str]] = {

@@ -246,25 +246,25 @@ def compare_command(
         if threshold is not None:
             raise UsageError("--fail-above and --threshold say the same: give one of them")
         threshold = _factor(fail_above)
-    found = compare_results(load_results(first), load_results(second))
-    emit(found.rows, output_format, table=lambda console: _draw_comparison(console, found))
+    comparison = compare_results(load_results(first), load_results(second))
+    emit(comparison.rows, output_format, table=lambda console: _draw_comparison(console, comparison))
     if not quiet:
-        for where, labels in ((first, found.only_first), (second, found.only_second)):
+        for where, labels in ((first, comparison.only_first), (second, comparison.only_second)):
             if labels:
                 more = f" and {len(labels) - 3} more" if len(labels) > 3 else ""
                 progress_console.print(f"only in {where}: {'; '.join(labels[:3])}{more}", markup=False)
-        if found.noise is not None and found.noise > timing.NOISY_SPREAD:
+        if comparison.noise is not None and comparison.noise > timing.NOISY_SPREAD:
             progress_console.print(
-                f"warning: a fixed piece of work differed by {found.noise:.0%} (median over the points) while these "
-                "runs were measured; smaller differences say nothing",
+                f"warning: a fixed piece of work differed by {comparison.noise:.0%} (median over the points) while "
+                "these runs were measured; smaller differences say nothing",
                 markup=False,
                 style="yellow",
             )
-    missed = [] if threshold is None else found.missed(threshold)
+    missed = [] if threshold is None else comparison.missed(threshold)
     if missed:
         worst = max(missed, key=lambda row: row["ratio"])
         raise ThresholdMissed(
-            f"{len(missed)} of {len(found.rows)} points are slower by more than {threshold}; worst: "
+            f"{len(missed)} of {len(comparison.rows)} points are slower by more than {threshold}; worst: "
             f"{cut(worst['item'])} at {worst['params']}, {worst['ratio']:.3f} times "
             f"({format_seconds(worst['first_s'])} -> {format_seconds(worst['second_s'])})"
         )
@@ -283,13 +283,13 @@ def _interval(low: float, high: float) -> str:
     return ends[0] if ends[0] == ends[1] else " to ".join(ends)
 
 
-def _draw_comparison(console: Console, found: Comparison) -> None:
-    draw_verdict(console, verdict_of(found))
+def _draw_comparison(console: Console, comparison: Comparison) -> None:
+    draw_verdict(console, verdict_of(comparison))
     table = table_of(
         "item | params | >limbs | >threads | reading | >first | >second | >ratio | >95 % | >p | verdict",
         header_style="bold",
     )
-    for row in found.rows:
+    for row in comparison.rows:
         interval = "-" if row["low"] is None else _interval(row["low"], row["high"])
         condition = "" if row["condition"] == "warm" else f" ({row['condition']})"
         table.add_row(

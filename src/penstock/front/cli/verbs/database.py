@@ -110,12 +110,12 @@ def info_command(folder: Path, output_format: str) -> None:
     from penstock.runtime.scanning.asked import described
     from penstock.runtime.scanning.store import Database
 
-    found = Database.open(folder)
-    result = described(found) | {
-        "complete": found.complete,
-        "params_digest": found.description.params_digest(),
-        "identity": found.identity,
-        "source": dict(found.description.source),
+    database = Database.open(folder)
+    result = described(database) | {
+        "complete": database.complete,
+        "params_digest": database.description.params_digest(),
+        "identity": database.identity,
+        "source": dict(database.description.source),
     }
     emit(result, output_format, table=lambda console: _draw(console, result))
 
@@ -136,15 +136,15 @@ def verify_command(folder: Path, quiet: bool, output_format: str) -> None:
     from penstock.runtime.scanning.store import Database
     from penstock.runtime.scanning.stream import verify_segment
 
-    found = Database.open(folder)
-    found.require_complete()
-    found.check_keys()
+    database = Database.open(folder)
+    database.require_complete()
+    database.check_keys()
     began, entries = time.perf_counter(), 0
-    with Progress(quiet=quiet).stage(f"verifying {folder.name}", total=found.layout.num_segments) as stage:
-        for segment in range(found.layout.num_segments):
-            entries += verify_segment(found, segment)
+    with Progress(quiet=quiet).stage(f"verifying {folder.name}", total=database.layout.num_segments) as stage:
+        for segment in range(database.layout.num_segments):
+            entries += verify_segment(database, segment)
             stage.advance()
-    result = described(found) | {"verified_entries": entries, "wall_s": time.perf_counter() - began}
+    result = described(database) | {"verified_entries": entries, "wall_s": time.perf_counter() - began}
     emit(result, output_format, table=lambda console: _draw(console, result))
 
 

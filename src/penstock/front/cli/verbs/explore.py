@@ -113,13 +113,13 @@ def command(
             from penstock.front.explorer.views import VIEWS
 
             raise UsageError(f"--print prints the rows of a view: name one of {', '.join(VIEWS)}")
-        found = show(Engine(library), view, state)
-        emit(list(found.rows), output_format)
-        for warning in found.warnings:
-            if warning not in found.damage:
+        shown = show(Engine(library), view, state)
+        emit(list(shown.rows), output_format)
+        for warning in shown.warnings:
+            if warning not in shown.damage:
                 say_choice(f"warning: {warning}")
-        if found.damage:
-            raise DamagedRun("\npenstock: ".join(found.damage))
+        if shown.damage:
+            raise DamagedRun("\npenstock: ".join(shown.damage))
         return
     try:
         from penstock.front.explorer.serve import bound, serve

@@ -83,7 +83,7 @@ def command(
         check_target(rows, force=asked["force"])
     tenants = read_tenants(asked["tenants_file"])
     if arrivals_file is not None:
-        arrivals = read_arrivals(arrivals_file, [each.name for each in tenants])
+        arrivals = read_arrivals(arrivals_file, [tenant.name for tenant in tenants])
     else:
         duration_s = parse_seconds(asked["duration"], "--duration")
         arrivals = arrivals_at(
@@ -101,15 +101,15 @@ def command(
         raise
     finally:
         load.close()
-    found = sorted(load.rows, key=lambda each: each.due_s)
+    jobs = sorted(load.rows, key=lambda job: job.due_s)
     if rows is not None:
-        lines = "".join(json.dumps(plain(each.as_row())) + "\n" for each in found)
+        lines = "".join(json.dumps(plain(job.as_row())) + "\n" for job in jobs)
         write_atomic(rows, lines.encode(), force=asked["force"])
     result = {
-        **summary(found, took_s, within_s),
+        **summary(jobs, took_s, within_s),
         "seed": asked["seed"],
-        "tenants": by("tenant", found, took_s, within_s),
-        "programs": by("program", found, took_s, within_s),
+        "tenants": by("tenant", jobs, took_s, within_s),
+        "programs": by("program", jobs, took_s, within_s),
     }
     emit(result, output_format, table=lambda console: _draw(console, result))
 

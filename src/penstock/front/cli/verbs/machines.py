@@ -86,7 +86,7 @@ def show(name: str, set_name: str | None, output_format: str) -> None:
     chosen = set_name or machine.native_params
     params = catalogue.get(chosen) if chosen is not None else None
     scheduled, refused = ([], []) if params is None else _scheduled(machine, params)
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         **machine_row(machine),
         "description": machine.description,
         "overlap_source": machine.overlap_source,
@@ -97,7 +97,7 @@ def show(name: str, set_name: str | None, output_format: str) -> None:
         "disputed": list(machine.disputed),
         "warnings": refused if params is None else [*machine.warnings(params), *refused],
     }
-    emit(found, output_format, table=lambda console: _draw_machine(console, machine, found))
+    emit(facts, output_format, table=lambda console: _draw_machine(console, machine, facts))
 
 
 def _scheduled(machine: Machine, params: CkksParameters) -> tuple[list[dict[str, Any]], list[str]]:
@@ -122,11 +122,11 @@ def check(name: str, output_format: str) -> None:
       penstock machines check mine.toml
       penstock machines check bts --format json
     """
-    found = check_of(load_machine(name))
+    findings = check_of(load_machine(name))
     if output_format == "csv":
-        emit(check_rows(found), output_format)
+        emit(check_rows(findings), output_format)
         return
-    emit(found, output_format, table=lambda console: _draw_check(console, found))
+    emit(findings, output_format, table=lambda console: _draw_check(console, findings))
 
 
 @command.command("import-kernels")
@@ -180,21 +180,21 @@ def _draw_kernels(console: Console, rows: list[dict[str, Any]]) -> None:
     )
 
 
-def _draw_check(console: Console, found: dict[str, Any]) -> None:
-    console.print(f"{found['name']}: {found['title']}", highlight=False, markup=False)
-    if found["missing"]:
+def _draw_check(console: Console, findings: dict[str, Any]) -> None:
+    console.print(f"{findings['name']}: {findings['title']}", highlight=False, markup=False)
+    if findings["missing"]:
         in_results = {"in_results": lambda row: "yes" if row["in_results"] else "no"}
         columns = "missing=field | taken instead=taken | in results=in_results | source"
-        draw_rows(console, found["missing"], columns, in_results)
+        draw_rows(console, findings["missing"], columns, in_results)
     for kind in ("assumed", "calibrated"):
-        if found[kind]:
+        if findings[kind]:
             console.print()
-            draw_rows(console, found[kind], f"{kind}=field | value=text | source")
-    for text in found["disputed"]:
+            draw_rows(console, findings[kind], f"{kind}=field | value=text | source")
+    for text in findings["disputed"]:
         console.print(f"\ndisputed: {text}", highlight=False, markup=False)
-    missing, assumed, calibrated = (len(found[kind]) for kind in ("missing", "assumed", "calibrated"))
+    missing, assumed, calibrated = (len(findings[kind]) for kind in ("missing", "assumed", "calibrated"))
     console.print(
-        f"\n{missing} missing, {assumed} assumed, {calibrated} calibrated, {len(found['disputed'])} disputed",
+        f"\n{missing} missing, {assumed} assumed, {calibrated} calibrated, {len(findings['disputed'])} disputed",
         highlight=False,
     )
 
@@ -219,25 +219,25 @@ def _draw_list(console: Console, rows: list[dict[str, Any]]) -> None:
     )
 
 
-def _draw_machine(console: Console, machine: Machine, found: dict[str, Any]) -> None:
+def _draw_machine(console: Console, machine: Machine, facts: dict[str, Any]) -> None:
     console.print(f"{machine.name}: {machine.title}", highlight=False)
     if machine.description:
         console.print(machine.description, highlight=False)
     console.print(f"units {machine.overlap}: {machine.overlap_source}\n", highlight=False)
     draw_rows(
-        console, found["values"], "value=field | =text | kind | source", no_wrap="source", fold=True, pad_edge=False
+        console, facts["values"], "value=field | =text | kind | source", no_wrap="source", fold=True, pad_edge=False
     )
-    if found["operations"]:
-        _draw_operations(console, found, on_chip=machine.gpu is None)
-    if found["schedule"]:
-        _draw_schedule(console, found)
+    if facts["operations"]:
+        _draw_operations(console, facts, on_chip=machine.gpu is None)
+    if facts["schedule"]:
+        _draw_schedule(console, facts)
     for what in ("disputed", "warnings"):
-        for text in found[what]:
+        for text in facts[what]:
             console.print(f"\n{what.removesuffix('s')}: {text}", highlight=False)
 
 
-def _draw_operations(console: Console, found: dict[str, Any], *, on_chip: bool) -> None:
-    row = found["parameter_set"]
+def _draw_operations(console: Console, facts: dict[str, Any], *, on_chip: bool) -> None:
+    row = facts["parameter_set"]
     levels = "no bootstrapping" if row["effective_levels"] is None else f"{row['effective_levels']} levels after it"
     level = f"{row['security_bits']} bit" if row["security_bits"] else "no security level stated"
     console.print(
@@ -250,11 +250,11 @@ def _draw_operations(console: Console, found: dict[str, Any], *, on_chip: bool) 
         "energy": lambda row: shown_total(row, "joules", lambda joules: f"{joules * 1e3:.3g} mJ"),
         "key": lambda row: format_named("key_bytes", row["key_bytes"] or None),
     }
-    draw_rows(console, found["operations"], columns, own, no_wrap=True)
+    draw_rows(console, facts["operations"], columns, own, no_wrap=True)
 
 
-def _draw_schedule(console: Console, found: dict[str, Any]) -> None:
-    units = list(dict.fromkeys(unit for row in found["schedule"] for unit in row["busy"]))
+def _draw_schedule(console: Console, facts: dict[str, Any]) -> None:
+    units = list(dict.fromkeys(unit for row in facts["schedule"] for unit in row["busy"]))
     console.print(
         "\nkernels scheduled on the units, limb by limb (simulate --inside schedule), with the largest lower bound and "
         "the share of the time in which each unit works",
@@ -266,7 +266,7 @@ def _draw_schedule(console: Console, found: dict[str, Any]) -> None:
             **{f"{unit} busy": share for unit, share in row["busy"].items()},
             "bound_s": row["bounds_s"][row["bound"]],
         }
-        for row in found["schedule"]
+        for row in facts["schedule"]
     ]
     busy = "".join(f" | {unit}={unit} busy:{{:.0%}}" for unit in units)
     columns = f"operation | keys | time=seconds:seconds | bound=bound_s | by=bound{busy}"

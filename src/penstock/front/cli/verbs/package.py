@@ -56,39 +56,38 @@ def command(workload: str, output: Path | None, quiet: bool, output_format: str,
     emit(row, output_format, table=lambda console: _draw(console, row))
 
 
-def _draw(console: Console, said: dict[str, Any]) -> None:
+def _draw(console: Console, row: dict[str, Any]) -> None:
     def line(text: str) -> None:
         console.print(f"  {text}", highlight=False, markup=False, soft_wrap=True)
 
-    security = f"{said['security_bits']} bit" if said["security_bits"] else "insecure"
+    security = f"{row['security_bits']} bit" if row["security_bits"] else "insecure"
     console.print(
-        f"{said['name']} on {said['params']}: N={said['ring_dim']}, {said['num_q']} limbs, {said['scaling']}, "
-        f"{security}",
+        f"{row['name']} on {row['params']}: N={row['ring_dim']}, {row['num_q']} limbs, {row['scaling']}, {security}",
         highlight=False,
     )
-    counts = ({"instruction": verb, "count": count} for verb, count in said["instructions"].items())
+    counts = ({"instruction": verb, "count": count} for verb, count in row["instructions"].items())
     table = rows_table(counts, "instruction | >count=count:{:,}")
-    table.add_row("all", f"{said['num_instructions']:,}", style="bold")
+    table.add_row("all", f"{row['num_instructions']:,}", style="bold")
     console.print(table)
     for what in ("inputs", "outputs"):
-        shown = [f"{each['name']} ({each['length']:,})" for each in said[what][:SHOWN]]
-        more = len(said[what]) - len(shown)
+        shown = [f"{vector['name']} ({vector['length']:,})" for vector in row[what][:SHOWN]]
+        more = len(row[what]) - len(shown)
         line(f"{what}: {', '.join(shown) or 'none'}" + (f" and {more} more" if more else ""))
     line(
-        f"{said['num_constants']:,} constants, {format_bytes(said['constant_bytes'])}; {said['num_series']} series; "
-        f"{said['num_keys']} evaluation keys, {format_bytes(said['key_bytes'])}"
+        f"{row['num_constants']:,} constants, {format_bytes(row['constant_bytes'])}; {row['num_series']} series; "
+        f"{row['num_keys']} evaluation keys, {format_bytes(row['key_bytes'])}"
     )
-    noise = said["noise"]
+    noise = row["noise"]
     line(
         "noise: not stated, so that results cannot be shared"
         if noise is None
         else f"noise of a result: at most 2^{noise['error_bits']} (predicted), for inputs up to "
         f"{2 ** (noise['input_eighths'] / 8):.3g}"
     )
-    if "file_bytes" in said:
-        line(f"file: {format_bytes(said['file_bytes'])}")
-    if "verified" in said:
+    if "file_bytes" in row:
+        line(f"file: {format_bytes(row['file_bytes'])}")
+    if "verified" in row:
         line("verified: with other inputs its calls and constants are the same")
-        for each in said["from_data"]:
-            calls = each["calls"]
-            line(f"constants from {each['part']}: {len(calls)} calls, such as {calls[0]}")
+        for origin in row["from_data"]:
+            calls = origin["calls"]
+            line(f"constants from {origin['part']}: {len(calls)} calls, such as {calls[0]}")

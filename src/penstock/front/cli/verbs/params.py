@@ -49,7 +49,7 @@ def list_sets(output_format: str) -> None:
     """
     sets = [catalogue.get(name) for name in catalogue.names()]
     rows = [catalogue.set_row(params) for params in sets]
-    emit(rows, output_format, table=lambda console: _draw_list(console, rows, {each.name: each for each in sets}))
+    emit(rows, output_format, table=lambda console: _draw_list(console, rows, {params.name: params for params in sets}))
 
 
 @command.command()

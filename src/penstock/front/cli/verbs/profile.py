@@ -64,42 +64,42 @@ def command(workload: str, quiet: bool, output_format: str, **asked: Any) -> Non
       penstock profile inner-product --size ci --callgrind -o runs/profile
     """
     with Progress(quiet=quiet).stage(f"profile {workload}") as stage:
-        found, result = profiled(
+        profile, result = profiled(
             workload, **asked, on_part=lambda name: stage.update(0, name=f"profile {workload}: {name}")
         )
     for name in result["files"].values():
         say(f"written: {name}", quiet=quiet)
-    for warning in found.warnings:
+    for warning in profile.warnings:
         say(f"{warning['what']}; {warning['remedy']}", quiet=quiet)
     emit(
         result["rows"] if output_format == "csv" else result,
         output_format,
-        table=lambda console: _draw(console, found, result),
+        table=lambda console: _draw(console, profile, result),
     )
-    if not found.check["passed"]:
-        raise CheckFailed(f"{workload} encrypted differs from clear: {'; '.join(found.check['rules'])}")
+    if not profile.check["passed"]:
+        raise CheckFailed(f"{workload} encrypted differs from clear: {'; '.join(profile.check['rules'])}")
 
 
-def _draw(console: Console, found: Profile, result: dict[str, Any]) -> None:
+def _draw(console: Console, profile: Profile, result: dict[str, Any]) -> None:
     console.print(
-        f"{result['workload']} ({result['size']}, {result['params']}): region {format_seconds(found.wall_s)} of "
-        f"{found.num_operations} operations, measured; set-up {format_seconds(found.setup_s)} outside it"
+        f"{result['workload']} ({result['size']}, {result['params']}): region {format_seconds(profile.wall_s)} of "
+        f"{profile.num_operations} operations, measured; set-up {format_seconds(profile.setup_s)} outside it"
     )
     own: Own = {
         "number": lambda row: f"{row['value']:,}" if isinstance(row["value"], int) else shown("number", row["value"]),
         "in": lambda row: "" if row["value"] is None or row["unit"] == "1" else row["unit"],
         "remark": lambda row: "" if row["value"] is None else _remark(row),
     }
-    draw_rows(console, map(asdict, found.rows), "event | >value=number | unit=in | status | =remark", own)
+    draw_rows(console, map(asdict, profile.rows), "event | >value=number | unit=in | status | =remark", own)
     reasons: dict[tuple[str, str], list[str]] = {}
-    for row in [*found.rows, *([found.sampling] if found.sampling is not None else [])]:
+    for row in [*profile.rows, *([profile.sampling] if profile.sampling is not None else [])]:
         if row.value is None:
             reasons.setdefault((row.reason, row.remedy), []).append(row.event)
     for (reason, remedy), names in reasons.items():
         console.print(f"unavailable: {', '.join(names)}: {reason}; {remedy}", soft_wrap=True, markup=False)
-    if not found.overhead:
+    if not profile.overhead:
         console.print("overhead: not measured; --overhead runs the workload once more without profiling")
-    for overhead in found.overhead:
+    for overhead in profile.overhead:
         plain_s, with_s = (overhead.to_row()[key] for key in ("plain_s", "profiled_s"))
         noise = ", within the runs' own spread" if overhead.within_noise else ""
         console.print(

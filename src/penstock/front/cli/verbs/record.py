@@ -116,12 +116,12 @@ def command(
 def _write_packages(files: PackageFiles, run: ScriptRun, here: Path, quiet: bool) -> int:
     """Exit code 1 if a part of the script is in none."""
     made, refusals = files.write(run)
-    for each in made if not quiet else ():
-        package = each.package
-        path = each.path.relative_to(here) if each.path.is_relative_to(here) else each.path
+    for written in made if not quiet else ():
+        package = written.package
+        path = written.path.relative_to(here) if written.path.is_relative_to(here) else written.path
         _say(
-            f"package in {path} ({format_bytes(each.num_bytes)}): {len(package.instructions)} instructions, "
-            f"{each.num_constants} constants; inputs {', '.join(i.name for i in package.inputs)}; outputs "
+            f"package in {path} ({format_bytes(written.num_bytes)}): {len(package.instructions)} instructions, "
+            f"{written.num_constants} constants; inputs {', '.join(i.name for i in package.inputs)}; outputs "
             f"{', '.join(o.name for o in package.outputs)}"
         )
     for refusal in refusals:

@@ -38,7 +38,7 @@ from penstock.runtime.native.prepared import ClientPlace
 from penstock.scheme.traces.io import write_trace
 from penstock.scheme.traces.schema import Trace
 
-OFFERED = [name for name, each in READINGS.items() if each.verb == "run"]
+OFFERED = [name for name, reading in READINGS.items() if reading.verb == "run"]
 """The readings that this verb has."""
 _OF_A_QUEUE = {"tenants_path", "jobs_path", "scheduling", "client_library", "threads", "quiet", "output_format"}
 """Parameters of the verb that a queue has, too."""
@@ -86,7 +86,7 @@ _OF_A_QUEUE = {"tenants_path", "jobs_path", "scheduling", "client_library", "thr
 )
 @click.option(
     "--client",
-    type=click.Choice([each.value for each in ClientPlace]),
+    type=click.Choice([place.value for place in ClientPlace]),
     help="Place of the client and its secret key in the native reading: a separate process (default), or inside.",
 )
 @client_library_option
@@ -216,20 +216,20 @@ def output_files(words: Sequence[str]) -> dict[str | None, Path]:
 
     Raises: UsageError: a file of another kind, a name that comes twice, or a file for all next to others.
     """
-    found: dict[str | None, Path] = {}
+    files: dict[str | None, Path] = {}
     for word in words:
         name, equals, path = word.partition("=")
         target = Path(path if equals else word)
         check_form(target)
         key = name if equals else None
-        if key in found or target in found.values():
+        if key in files or target in files.values():
             raise UsageError(
                 f"--output {word}: it is named twice; write NAME=FILE for each output, or one file for all"
             )
-        found[key] = target
-    if None in found and len(found) > 1:
-        raise UsageError(f"--output {found[None]} is for all outputs: write NAME=FILE for each, or this file alone")
-    return found
+        files[key] = target
+    if None in files and len(files) > 1:
+        raise UsageError(f"--output {files[None]} is for all outputs: write NAME=FILE for each, or this file alone")
+    return files
 
 
 def write_outputs(outputs: Mapping[str, Any], targets: Mapping[str | None, Path], *, force: bool, quiet: bool) -> None:
@@ -280,7 +280,7 @@ def _check_outputs(workload: str, targets: Mapping[str | None, Path], *, force: 
     if not targets:
         return
     package = getattr(workloads.get(workload), "PACKAGE", None)
-    names = ["output"] if package is None else [each.name for each in package.outputs]
+    names = ["output"] if package is None else [output.name for output in package.outputs]
     for name, path in targets.items():
         if name is not None and name not in names:
             raise UnknownName("output", name, names)

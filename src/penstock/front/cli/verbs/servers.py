@@ -119,7 +119,7 @@ def command(target: str, **options: Any) -> None:
     rows = []
     for rate in rates:
         stream = poisson(applications, rate_per_s=rate, **streamed)
-        for fleet in sorted(fleets, key=lambda each: -each.least_bytes(stream)):
+        for fleet in sorted(fleets, key=lambda candidate: -candidate.least_bytes(stream)):
             fleet.check(stream)
         for fleet in fleets:
             played = play(stream, fleet)
@@ -168,9 +168,11 @@ def _draw(
     tiers: Sequence[Tier],
     stream: Stream,
 ) -> None:
-    for each in applications:
-        keys = format_bytes(each.key_bytes).split(" (")[0]
-        console.print(f"{each.name}: a run of {format_seconds(each.run_s)}, {keys} of keys a user", highlight=False)
+    for application in applications:
+        keys = format_bytes(application.key_bytes).split(" (")[0]
+        console.print(
+            f"{application.name}: a run of {format_seconds(application.run_s)}, {keys} of keys a user", highlight=False
+        )
     console.print(f"{len(stream)} runs of {len(stream.users)} users on {machine.name}, simulated", highlight=False)
     draw_rows(
         console,
@@ -184,7 +186,9 @@ def _draw(
     )
     over = sorted({row["servers"] for row in rows if row["offered_load"] >= 1})
     if over:
-        said = ", ".join(map(str, over))
-        console.print(f"{said} servers: more computing is asked for than there is, and the queue grows with the stream")
+        counts = ", ".join(map(str, over))
+        console.print(
+            f"{counts} servers: more computing is asked for than there is, and the queue grows with the stream"
+        )
     console.print("'computing', 'stalled': of all servers' time; 'loaded', 'energy': of a run; latencies to its end")
     draw_assumed(console, [machine], tiers, [])

@@ -106,29 +106,29 @@ def command(
             question.points_on(machine)
         else:
             asked.comparison.memory_bytes(machine)
-    rows, needed, tiers, said = list[Row](), [], dict[Tier, None](), set[str]()
+    rows, needed, tiers, notes = list[Row](), [], dict[Tier, None](), set[str]()
     schedules: dict[str, Scheduled] = {}
     asks = list[Asks]()
     simgrid = SimGrid(python=find_python()) if asked.simgrid else None
     for home in homes(target, **program, machines=question.machines, beside=asked.beside, spelled=OPTIONS):
-        if home.note is not None and home.note not in said:
-            said.add(home.note)
+        if home.note is not None and home.note not in notes:
+            notes.add(home.note)
             say_choice(home.note)
         if asked.comparison is not None:
             rows += _compared(asked.comparison, question, home)
             continue
-        for each in asks_of(asked, target, home, program["size"], program["seed"], simgrid):
-            found = each.found
+        for ask in asks_of(asked, target, home, program["size"], program["seed"], simgrid):
+            answer = ask.found
             if timeline is not None:
-                draw_point(timeline, home.trace, found.ready, found.points[0], found.machine, question.key_forms[0])
-            _warn(found.warnings)
-            rows += found.rows
-            asks.append(each)
-            if found.ready.priced.schedule is not None:
-                priced = found.ready.priced
-                schedules[found.machine.name] = found.ready.priced.schedule, priced.off_chip_s, priced.unpriced
-            needed += _needed(question, found.machine, found.ready)
-            tiers.update(dict.fromkeys(tiers_of(found.points)))
+                draw_point(timeline, home.trace, answer.ready, answer.points[0], answer.machine, question.key_forms[0])
+            _warn(answer.warnings)
+            rows += answer.rows
+            asks.append(ask)
+            if answer.ready.priced.schedule is not None:
+                priced = answer.ready.priced
+                schedules[answer.machine.name] = answer.ready.priced.schedule, priced.off_chip_s, priced.unpriced
+            needed += _needed(question, answer.machine, answer.ready)
+            tiers.update(dict.fromkeys(tiers_of(answer.points)))
     if asked.comparison is not None:
         if advice:
             raise UsageError("--compare-policies ranks what a runtime saves already: leave --advice out")
@@ -150,7 +150,7 @@ def _drawing(
         return partial(draw_hosts, rows=rows)
     if isinstance(asked.question.holds, Levels):
         return partial(draw_levels, rows=rows)
-    uncalibrated = {each.found.machine.name for each in asks if each.found.machine.is_uncalibrated}
+    uncalibrated = {ask.found.machine.name for ask in asks if ask.found.machine.is_uncalibrated}
     return partial(draw_points, rows=rows, needed=needed, uncalibrated=uncalibrated)
 
 
@@ -158,7 +158,7 @@ def _compared(comparison: Comparison, question: Question, home: Home) -> list[Ro
     """What runtimes save, on a machine in each memory."""
     rows, machine = list[Row](), home.machine
     priced = ready_for(question, home.trace, machine, question.key_forms[0], home.beside).priced
-    said = list(priced.warnings)
+    texts = list(priced.warnings)
     for memory_bytes in comparison.memory_bytes(machine):
         rows += locality_table(
             priced,
@@ -167,9 +167,9 @@ def _compared(comparison: Comparison, question: Question, home: Home) -> list[Ro
             memory_bytes=memory_bytes,
             prefetch_buffer_bytes=comparison.buffer_bytes,
             decode_bytes_per_s=question.decode_bytes_per_s,
-            warnings=said,
+            warnings=texts,
         )
-    _warn(said)
+    _warn(texts)
     return rows
 
 
@@ -177,7 +177,7 @@ def _needed(question: Question, machine: Machine, ready: Ready) -> list[tuple[st
     """The hit ratio that each tier asks for, where compute, transfers and decoding follow each other on one host."""
     if ready.priced.unpriced or question.on_clusters or question.write_back or isinstance(question.holds, Levels):
         return []
-    found, rate = [], question.decode_bytes_per_s
+    ratios, rate = [], question.decode_bytes_per_s
     for tier in question.tiers:
         # A byte takes its transfer and its decoding, a read the latency of the tier.
         per_byte = 1 / tier.bandwidth_bytes_per_s + (0.0 if rate is None else 1 / rate)
@@ -187,8 +187,8 @@ def _needed(question: Question, machine: Machine, ready: Ready) -> list[tuple[st
             reads_per_ideal_s=ready.priced.demand_reads_per_s,
             latency_s=tier.latency_s,
         )
-        found.append((machine.name, tier.name, share))
-    return found
+        ratios.append((machine.name, tier.name, share))
+    return ratios
 
 
 def _warn(warnings: Iterable[str]) -> None:
@@ -214,7 +214,7 @@ def _show(
     """
     result: Mapping[str, object] | Sequence[Row]
     if (output_format if output is None else output.suffix[1:]) == "json":
-        rows = [_with_schedule(each, schedules.get(str(each.get("machine")))) for each in rows]
+        rows = [_with_schedule(row, schedules.get(str(row.get("machine")))) for row in rows]
         rows = with_assumptions(rows, rests_on(asked.question, tiers, asked.networks))
     result = rows if advice is None else {"rows": list(rows), "advice": advice.to_dict()}
     if output is not None:
@@ -224,8 +224,8 @@ def _show(
 
     def drawn(console: Console) -> None:
         draw(console)
-        for name, each in schedules.items():
-            draw_schedule(console, name, *each)
+        for name, scheduled in schedules.items():
+            draw_schedule(console, name, *scheduled)
         draw_assumed(console, asked.question.machines, tiers, asked.networks)
         if advice is not None:
             draw_advice(console, advice)

@@ -101,8 +101,8 @@ def make(workload: str, params: str | None, output: Path | None, quiet: bool, ou
         write_trace(trace, output, force=force)
         took = format_seconds(time.perf_counter() - started)
         say(f"{len(trace)} operations written to {output} in {took}", quiet=quiet)
-    found = summary(trace)
-    emit(found, output_format, table=lambda console: _draw(console, found))
+    facts = summary(trace)
+    emit(facts, output_format, table=lambda console: _draw(console, facts))
 
 
 @command.command("info")
@@ -114,8 +114,8 @@ def info(file: Path, composites: bool, output_format: str) -> None:
 
     `encrypt` and `decrypt` run at the client: they are shown, but not counted in `num_operations`.
     """
-    found = summary(read_trace(file), composites=composites)
-    emit(found, output_format, table=lambda console: _draw(console, found))
+    facts = summary(read_trace(file), composites=composites)
+    emit(facts, output_format, table=lambda console: _draw(console, facts))
 
 
 @command.command("validate")
@@ -123,16 +123,16 @@ def info(file: Path, composites: bool, output_format: str) -> None:
 @format_option
 def validate(file: Path, output_format: str) -> None:
     """Check a trace against every rule of the format. Exit 1 if it breaks one."""
-    found = list(problems(read_trace(file)))
-    _say_valid("file", file, found, output_format)
-    if found:
-        raise broken_format(file, found, SHOWN)
+    faults = list(problems(read_trace(file)))
+    _say_valid("file", file, faults, output_format)
+    if faults:
+        raise broken_format(file, faults, SHOWN)
 
 
-def _say_valid(what: str, path: Path, found: list[str], output_format: str) -> None:
-    said = f"{len(found)} problems" if found else "valid"
-    row = {what: str(path), "valid": not found, "num_problems": len(found), "problems": found[:SHOWN]}
-    emit(row, output_format, table=lambda console: console.print(f"{path}: {said}"))
+def _say_valid(what: str, path: Path, faults: list[str], output_format: str) -> None:
+    verdict = f"{len(faults)} problems" if faults else "valid"
+    row = {what: str(path), "valid": not faults, "num_problems": len(faults), "problems": faults[:SHOWN]}
+    emit(row, output_format, table=lambda console: console.print(f"{path}: {verdict}"))
 
 
 @command.command("diff")
@@ -141,15 +141,15 @@ def _say_valid(what: str, path: Path, found: list[str], output_format: str) -> N
 @format_option
 def diff(left: Path, right: Path, output_format: str) -> None:
     """Compare two traces operation by operation; times do not count. Exit 1 if they differ."""
-    found = [str(d) for d in islice(differences(read_trace(left), read_trace(right)), SHOWN + 1)]
+    differing = [str(d) for d in islice(differences(read_trace(left), read_trace(right)), SHOWN + 1)]
     emit(
-        {"left": str(left), "right": str(right), "equal": not found, "differences": found[:SHOWN]},
+        {"left": str(left), "right": str(right), "equal": not differing, "differences": differing[:SHOWN]},
         output_format,
-        table=lambda console: console.print("equal" if not found else "different"),
+        table=lambda console: console.print("equal" if not differing else "different"),
     )
-    if found:
-        more = ["…"] if len(found) > SHOWN else []
-        raise CheckFailed("\n  ".join([f"{left} and {right} differ:", *found[:SHOWN], *more]))
+    if differing:
+        more = ["…"] if len(differing) > SHOWN else []
+        raise CheckFailed("\n  ".join([f"{left} and {right} differ:", *differing[:SHOWN], *more]))
 
 
 @command.command("export")
@@ -205,10 +205,10 @@ def pack(output: Path | None, check: Path | None, quiet: bool, output_format: st
     if (output is None) == (check is None):
         raise UsageError("give the folder to write with -o, or one to check with --check")
     if check is not None:
-        found = list(check_pack(check))
-        _say_valid("folder", check, found, output_format)
-        if found:
-            raise CheckFailed("\n  ".join([f"{check} is broken:", *found[:SHOWN]]))
+        faults = list(check_pack(check))
+        _say_valid("folder", check, faults, output_format)
+        if faults:
+            raise CheckFailed("\n  ".join([f"{check} is broken:", *faults[:SHOWN]]))
         return
     assert output is not None
     if output.exists() and not output.is_dir():
@@ -233,30 +233,30 @@ def pack(output: Path | None, check: Path | None, quiet: bool, output_format: st
     )
 
 
-def _draw(console: Console, found: dict[str, Any]) -> None:
-    by_kind = found["by_kind"]
+def _draw(console: Console, facts: dict[str, Any]) -> None:
+    by_kind = facts["by_kind"]
     assert isinstance(by_kind, dict)
-    security = found["security_bits"]
+    security = facts["security_bits"]
     console.print(
-        f"{found['workload']} ({found['size'] or 'recorded'}) on {found['params']}: N={found['ring_dim']}, "
-        f"{f'{security} bit' if security else 'insecure'}; reading {found['reading']}"
+        f"{facts['workload']} ({facts['size'] or 'recorded'}) on {facts['params']}: N={facts['ring_dim']}, "
+        f"{f'{security} bit' if security else 'insecure'}; reading {facts['reading']}"
     )
     table = rows_table(
         ({"operation": kind, "count": n} for kind, n in by_kind.items()), "operation | >count=count:{:,}"
     )
-    table.add_row("all on the server", shown_total(found, "num_operations", "{:,}".format), style="bold")
+    table.add_row("all on the server", shown_total(facts, "num_operations", "{:,}".format), style="bold")
     console.print(table)
-    client = found["client_operations"]
+    client = facts["client_operations"]
     assert isinstance(client, dict)
     if client:
         console.print("at the client: " + ", ".join(f"{n} {kind}" for kind, n in client.items()))
-    num_keys, unique = shown_total(found, "num_keys", str), shown_total(found, "key_bytes_unique", format_bytes)
-    touched = shown_total(found, "key_bytes_touched", format_bytes)
+    num_keys, unique = shown_total(facts, "num_keys", str), shown_total(facts, "key_bytes_unique", format_bytes)
+    touched = shown_total(facts, "key_bytes_touched", format_bytes)
     console.print(
-        f"evaluation keys unknown: {reason(found['unpriced'])}"
+        f"evaluation keys unknown: {reason(facts['unpriced'])}"
         if unique == UNKNOWN
-        else f"{num_keys} evaluation keys, {unique} in all ({found['key_form']}); {touched} read over the run (each "
+        else f"{num_keys} evaluation keys, {unique} in all ({facts['key_form']}); {touched} read over the run (each "
         "key at the limbs in use)"
     )
-    if found["key_limbs"]:
-        draw_forms(console, found["key_forms"], found["key_limbs"])
+    if facts["key_limbs"]:
+        draw_forms(console, facts["key_forms"], facts["key_limbs"])

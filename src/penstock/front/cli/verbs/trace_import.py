@@ -56,11 +56,11 @@ def import_command(file: Path, importer: str, params: str | None, output: Path, 
     click.echo(output)
 
 
-def broken_format(file: Path, found: list[str], shown: int) -> CheckFailed:
+def broken_format(file: Path, faults: list[str], shown: int) -> CheckFailed:
     """Print the faults of a trace, row by row, and the remedy."""
-    more = [f"and {len(found) - shown} more"] if len(found) > shown else []
+    more = [f"and {len(faults) - shown} more"] if len(faults) > shown else []
     remedy = "make the trace again, or correct what wrote it (docs/reference/trace-format.md has the rules)"
-    return CheckFailed("\n  ".join([f"{file} breaks the format of traces; {remedy}:", *found[:shown], *more]))
+    return CheckFailed("\n  ".join([f"{file} breaks the format of traces; {remedy}:", *faults[:shown], *more]))
 
 
 def _read(file: Path, importer: str, params: str | None) -> Trace:

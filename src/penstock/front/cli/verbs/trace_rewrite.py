@@ -108,9 +108,9 @@ def _check(versions: Sequence[Any]) -> None:
         say("nothing to compare: the trace has no operations")
         return
     for version in versions[1:]:
-        found = differing_results(before, version.trace)
-        if found:
-            raise CheckFailed(f"{version.name} changes the results in objects {', '.join(map(str, found[:20]))}")
+        objects = differing_results(before, version.trace)
+        if objects:
+            raise CheckFailed(f"{version.name} changes the results in objects {', '.join(map(str, objects[:20]))}")
     what = "result" if "decrypt" in before.count_by_kind() else "object that no operation reads"
     say(f"every {what} is the same in the clear")
 

@@ -66,8 +66,8 @@ def command() -> None:
     no_core_files()
 
 
-for _each in (keys, deploy, upload, submit, wait, result, uploaded, remove):
-    command.add_command(_each)
+for _verb in (keys, deploy, upload, submit, wait, result, uploaded, remove):
+    command.add_command(_verb)
 
 
 @command.command()
@@ -245,9 +245,9 @@ def decrypt(
     pair = _opened(folder, **opening)
     with os_errors(ciphertext, "read"):
         content = ciphertext.read_bytes()
-    found = (pair.decrypt_complex if is_complex else pair.decrypt)(content, result=output, **asked_of(**asked))
+    slots = (pair.decrypt_complex if is_complex else pair.decrypt)(content, result=output, **asked_of(**asked))
     tell_shared(pair, asked, quiet=quiet)
-    emit(slot_rows(found[:count], is_complex=is_complex), output_format)
+    emit(slot_rows(slots[:count], is_complex=is_complex), output_format)
 
 
 @command.command("from-openfhe")

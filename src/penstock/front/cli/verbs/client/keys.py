@@ -150,17 +150,17 @@ class _Output:
         if not path.exists():
             return False
         try:
-            found = _whole_key(path, making / "checked")
+            stored = _whole_key(path, making / "checked")
         except (KeyDamaged, KeyRefused) as error:
             say(f"note: made again: {error}", quiet=self._quiet)
             return False
         expected = (self.tenant, parameter_digest(self.params), key, self.pair.tag)
-        if (found.name.tenant, found.name.digest, found.name.key, found.secret_tag) != expected:
+        if (stored.name.tenant, stored.name.digest, stored.name.key, stored.secret_tag) != expected:
             raise UsageError(
-                f"{path} is a key of another tenant, key pair or parameter set (tenant '{found.name.tenant}', key pair "
-                f"{found.secret_tag}): name another folder, or replace it with --force"
+                f"{path} is a key of another tenant, key pair or parameter set (tenant '{stored.name.tenant}', key "
+                f"pair {stored.secret_tag}): name another folder, or replace it with --force"
             )
-        return found.limbs == limbs and KeyForm(found.form).is_seeded == self.form.is_seeded
+        return stored.limbs == limbs and KeyForm(stored.form).is_seeded == self.form.is_seeded
 
 
 def _whole_key(path: Path, place: Path) -> StoredKey:
@@ -172,5 +172,5 @@ def _whole_key(path: Path, place: Path) -> StoredKey:
     try:
         return store.key(store.import_segment(path).name)
     finally:
-        for each in store.list_keys():
-            store.gc(tenant=each.name.tenant)
+        for stored in store.list_keys():
+            store.gc(tenant=stored.name.tenant)

@@ -25,8 +25,8 @@ def uploaded(access: dict[str, Any], quiet: bool, output_format: str) -> None:
     Example:
       penstock client uploaded --service https://fhe.example.org --token-file token
     """
-    with opened(quiet=quiet, **access) as found:
-        emit(found.keys(), output_format)
+    with opened(quiet=quiet, **access) as service:
+        emit(service.keys(), output_format)
 
 
 @click.command()
@@ -47,13 +47,13 @@ def remove(what: str, yes: bool, access: dict[str, Any], quiet: bool, output_for
       penstock client remove keys --yes --service https://fhe.example.org --token-file token
       penstock client remove everything --yes --service https://fhe.example.org --token-file token
     """
-    with opened(quiet=quiet, **access) as found:
+    with opened(quiet=quiet, **access) as service:
         if not yes:
-            keys = found.keys()
-            held = f"{len(keys)} keys of {format_bytes(sum(int(each['bytes']) for each in keys))}"
+            keys = service.keys()
+            held = f"{len(keys)} keys of {format_bytes(sum(int(key['bytes']) for key in keys))}"
             also = "" if what == KEYS else ", and your programs, ciphertexts, results and jobs"
             raise UsageError(f"this would remove {held} from {access['service']}{also}; add --yes to remove them")
         if what == KEYS:
-            emit({"removed": {"keys": found.remove_keys()}}, output_format)
+            emit({"removed": {"keys": service.remove_keys()}}, output_format)
         else:
-            emit(found.remove_everything(), output_format)
+            emit(service.remove_everything(), output_format)

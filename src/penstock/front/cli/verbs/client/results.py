@@ -76,10 +76,10 @@ def tell_shared(holder: KeyPair | Service, asked: Mapping[str, Any], *, quiet: b
         return
     count = holder.shared
     bits = count.advantage_bits
-    told = "none" if math.isinf(bits) else f"an advantage of at most 2^-{bits:.1f} (predicted)"
+    advantage = "none" if math.isinf(bits) else f"an advantage of at most 2^-{bits:.1f} (predicted)"
     trust = (
         "The package makes the same of the inputs."
         if asked["inputs"]
         else "Whoever evaluated is trusted to have run the program (--input compares)."
     )
-    say(f"shared results of this pair: {count.results}; {told}. {trust}")
+    say(f"shared results of this pair: {count.results}; {advantage}. {trust}")

@@ -54,8 +54,8 @@ def opened(
         passphrase=passphrase_from(passphrase_file),
         patience_s=parse_seconds(patience, "--patience"),
         **options,
-    ) as found:
-        yield found
+    ) as client:
+        yield client
 
 
 @contextmanager
@@ -71,8 +71,8 @@ def made_for_program(folder: Path, program: str, *, quiet: bool, **access: Any) 
         opened(folder=folder, quiet=quiet, **access) as service,
         Progress(quiet=quiet).stage("keys") as stage,
     ):
-        found = service.program(program)
-        if found.security_bits == 0 and access["allow_insecure"] and not quiet:
+        deployed = service.program(program)
+        if deployed.security_bits == 0 and access["allow_insecure"] and not quiet:
             warn(f"the parameters of '{program}' state no level of security: use test data only")
         return service.make_keys(program, on_key=lambda key, done, total: stage.update(done, total=total, name=key))
 
@@ -89,8 +89,8 @@ def deploy(package: Path, name: str, access: dict[str, Any], quiet: bool, output
     Example:
       penstock client deploy model.pkg --name scores --service https://fhe.example.org --token-file token
     """
-    with opened(**access) as found, bytes_shown("package", quiet) as shown:
-        emit(found.deploy(package, name, on_bytes=shown), output_format)
+    with opened(**access) as service, bytes_shown("package", quiet) as shown:
+        emit(service.deploy(package, name, on_bytes=shown), output_format)
 
 
 @click.command()
@@ -112,16 +112,16 @@ def upload(
     """
     sent = 0
     with (
-        opened(folder=folder, quiet=quiet, tenant=tenant, **access) as found,
+        opened(folder=folder, quiet=quiet, tenant=tenant, **access) as service,
         bytes_shown("keys", quiet) as shown,
     ):
 
-        def told(done: int, total: int) -> None:
+        def counted(done: int, total: int) -> None:
             nonlocal sent
             sent = total
             shown(done, total)
 
-        keys = found.upload_keys(program, on_bytes=told)
+        keys = service.upload_keys(program, on_bytes=counted)
     emit({"program": program, "keys": len(keys), "bytes": sent}, output_format)
 
 
@@ -181,16 +181,16 @@ def submit(
 
     options: dict[str, Any] = {"threads": threads, "allow_insecure": allow_insecure}
     with (
-        opened(folder=folder, quiet=quiet, **access, **options) as found,
+        opened(folder=folder, quiet=quiet, **access, **options) as service,
         bytes_shown("inputs", quiet) as shown,
     ):
-        values = read_inputs(found.program(program).as_package(), inputs).inputs
+        values = read_inputs(service.program(program).as_package(), inputs).inputs
         if prepare is not None:
-            files = found.prepare(program, values, prepare)
+            files = service.prepare(program, values, prepare)
             emit([{"input": name, "path": str(path)} for name, path in files.items()], output_format)
             return
         deadline_s = None if deadline is None else parse_seconds(deadline, "--deadline")
-        job = found.submit(program, values, job, on_bytes=shown, deadline_s=deadline_s, **chosen)
+        job = service.submit(program, values, job, on_bytes=shown, deadline_s=deadline_s, **chosen)
     row = {"job": job, "program": program}
     emit(row, output_format, table=lambda console: console.print(job, highlight=False, soft_wrap=True))
 
@@ -208,8 +208,8 @@ def wait(folder: Path, job: str, timeout: str | None, access: dict[str, Any], qu
     Example:
       penstock client wait alice may-7 --service https://fhe.example.org --token-file token
     """
-    with opened(folder=folder, **access) as found, Progress(quiet=quiet).stage("job"):
-        state = found.wait(job, timeout_s=None if timeout is None else parse_seconds(timeout, "--timeout"))
+    with opened(folder=folder, **access) as service, Progress(quiet=quiet).stage("job"):
+        state = service.wait(job, timeout_s=None if timeout is None else parse_seconds(timeout, "--timeout"))
     emit(state, output_format)
     if state["state"] != "done":
         raise CheckFailed(f"job '{job}' {state['state']}: {state.get('reason') or 'no reason is given'}")
@@ -252,11 +252,11 @@ def result(
     if output is not None:
         check_target(output, force=force)
     with (
-        opened(folder=folder, quiet=quiet, threads=threads, **access) as found,
+        opened(folder=folder, quiet=quiet, threads=threads, **access) as service,
         Progress(quiet=quiet).stage("outputs"),
     ):
-        values = found.result(job, **asked_of(**asked))
-        tell_shared(found, asked, quiet=quiet)
+        values = service.result(job, **asked_of(**asked))
+        tell_shared(service, asked, quiet=quiet)
     if output is None:
         is_complex = any(vector.dtype.kind == "c" for vector in values.values())
         named = [(name, slot_rows(vector, is_complex=is_complex)) for name, vector in values.items()]

@@ -108,8 +108,10 @@ def import_(
                     made = [store.import_segment(file, tenant=tenant, params=chosen)]
                 else:
                     made = store.import_openfhe(tenant, file, params=chosen, num_q=limbs, key=key)
-                for each in made:
-                    rows.append({**each.name._asdict(), "bytes": each.file_bytes, "replaced": each.replaced})
+                for imported in made:
+                    rows.append(
+                        {**imported.name._asdict(), "bytes": imported.file_bytes, "replaced": imported.replaced}
+                    )
                 stage.advance()
     except PenstockError:
         if rows:
@@ -155,20 +157,20 @@ def stat(tenant: str | None, params: str | None, key: str | None, place: dict[st
     if key is None:
         emit(_totals(keys), output_format)
         return
-    found = [each for each in keys if each.name.key == key]
-    if not found:
-        raise UnknownName("key", key, {each.name.key for each in keys})
+    matching = [stored for stored in keys if stored.name.key == key]
+    if not matching:
+        raise UnknownName("key", key, {stored.name.key for stored in keys})
     rows = [
         {
-            **each.name._asdict(),
-            "form": each.form,
+            **stored.name._asdict(),
+            "form": stored.form,
             "limbs": limbs,
-            "active_digits": -(-limbs // each.digit_limbs),
-            "bytes": each.bytes_needed[limbs - 1],
-            "stored_bytes": each.stored_bytes[limbs - 1],
+            "active_digits": -(-limbs // stored.digit_limbs),
+            "bytes": stored.bytes_needed[limbs - 1],
+            "stored_bytes": stored.stored_bytes[limbs - 1],
         }
-        for each in found
-        for limbs in range(each.limbs, 0, -1)
+        for stored in matching
+        for limbs in range(stored.limbs, 0, -1)
     ]
     emit(rows, output_format)
 
@@ -234,10 +236,10 @@ def gc(tenant: str | None, dry_run: bool, place: dict[str, Any], output_format: 
       penstock keys gc --dry-run
       penstock keys gc --tenant alice
     """
-    found = open_store(**place).gc(tenant=tenant, dry_run=dry_run)
-    if not found:
+    removals = open_store(**place).gc(tenant=tenant, dry_run=dry_run)
+    if not removals:
         say("nothing to remove", quiet=place["quiet"])
-    emit([removed_row(each, dry_run) for each in found], output_format)
+    emit([removed_row(removal, dry_run) for removal in removals], output_format)
 
 
 def _keys(store: KeyStore, tenant: str | None, params: str | None, also: Set[str] = frozenset()) -> list[StoredKey]:

@@ -119,7 +119,7 @@ def _draw(console: Console, rows: list[dict[str, Any]]) -> None:
 
 def _shares(text: str) -> list[float]:
     try:
-        shares = [float(each) / 100 for each in text.split(",")]
+        shares = [float(part) / 100 for part in text.split(",")]
     except ValueError:
         shares = []
     if not shares or not all(0 < share <= 1 for share in shares):
@@ -164,11 +164,11 @@ def command(name: str, rounds: int, form: str, quiet: bool, output_format: str, 
 
     params = catalogue.get(name)
     with Progress(quiet=quiet).stage("rotations", total=rounds) as stage:
-        found = bench_keys(
+        measured = bench_keys(
             params,
             rounds=rounds,
             form=KeyForm.named(form),
             on_round=lambda done, total: stage.update(done, total=total),
             **asked,
         )
-    emit(asdict(found), output_format)
+    emit(asdict(measured), output_format)

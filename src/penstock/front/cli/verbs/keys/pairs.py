@@ -52,8 +52,8 @@ def retire(tenant: str, params: str, place: dict[str, Any], output_format: str) 
     Example:
       penstock keys retire --tenant alice --params openfhe-bench
     """
-    found = open_store(**place).retire_pairs(tenant, catalogue.get(params))
-    emit([removed_row(each) for each in found], output_format)
+    removals = open_store(**place).retire_pairs(tenant, catalogue.get(params))
+    emit([removed_row(removal) for removal in removals], output_format)
 
 
 @click.command()
@@ -104,8 +104,8 @@ def export(
     names = [of_pair[key].name for key in (keys or of_pair)]
     written = export_openfhe(store, names, chosen, **asked)
     rows = [
-        {**each._asdict(), "path": str(path), "form": of_pair[each.key].form}
+        {**name._asdict(), "path": str(path), "form": of_pair[name.key].form}
         for path, exported in written.items()
-        for each in exported
+        for name in exported
     ]
     emit(rows, output_format)

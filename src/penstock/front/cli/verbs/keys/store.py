@@ -49,9 +49,9 @@ def open_store(name: str, objects: str | None, quiet: bool, *, make: bool = Fals
     return store
 
 
-def removed_row(each: Garbage, dry_run: bool = False) -> dict[str, Any]:
-    removed = not dry_run and not each.kept
-    return {"path": each.path, "bytes": each.file_bytes, "reason": each.reason, "removed": removed}
+def removed_row(garbage: Garbage, dry_run: bool = False) -> dict[str, Any]:
+    removed = not dry_run and not garbage.kept
+    return {"path": garbage.path, "bytes": garbage.file_bytes, "reason": garbage.reason, "removed": removed}
 
 
 def keys_of_pair(store: KeyStore, tenant: str, params: CkksParameters, tag: str | None) -> dict[str, StoredKey]:

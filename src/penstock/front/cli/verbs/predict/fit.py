@@ -124,20 +124,20 @@ def command(
     log = ImportLog(skip_bad=skip_bad or measures)
     progress = Progress(quiet=quiet)
     with progress.stage("reading"):
-        found = load_all(paths, log=log, cpu=cpu, build=build)
+        measurements = load_all(paths, log=log, cpu=cpu, build=build)
     with progress.stage("fitting"):
         machine, chosen = fitted(
-            found,
+            measurements,
             Chosen(threads=counts, only=_names(only), reading=reading, statistic=statistic, word="--threads"),
             name or output.stem,
             log,
-            lambda kept: None if quiet else _notes(paths, log, found, kept),
+            lambda kept: None if quiet else _notes(paths, log, measurements, kept),
         )
     machine = replace(machine, idle_power=idle or machine.idle_power)
     write_machine(machine, output, force=force)
     result = _result(machine, output, paths, chosen, log)
     if report is not None:
-        result["experiment"] = experiment_of(report, found, machine)
+        result["experiment"] = experiment_of(report, measurements, machine)
     rows = result["coefficients"] if output_format == "csv" else result
     emit(rows, output_format, table=lambda console: _draw(console, machine, result))
     if not quiet:
@@ -145,7 +145,7 @@ def command(
 
 
 def _names(only: str | None) -> list[str] | None:
-    return None if only is None else [each.strip() for each in only.split(",") if each.strip()]
+    return None if only is None else [part.strip() for part in only.split(",") if part.strip()]
 
 
 def _target(output: Path | None, force: bool) -> Path:
@@ -164,11 +164,13 @@ def _idle(text: str | None) -> Figure | None:
     return idle_power(text)
 
 
-def _notes(paths: Sequence[Path], log: ImportLog, found: Sequence[Measurement], chosen: Sequence[Measurement]) -> None:
+def _notes(
+    paths: Sequence[Path], log: ImportLog, measurements: Sequence[Measurement], chosen: Sequence[Measurement]
+) -> None:
     def note(text: str) -> None:
         progress_console.print(text, markup=False, highlight=False)
 
-    note(f"results: {', '.join(map(str, paths))}: {counted(found)}, {len(chosen)} primitives chosen")
+    note(f"results: {', '.join(map(str, paths))}: {counted(measurements)}, {len(chosen)} primitives chosen")
     few = few_calls(chosen)
     if few is not None:
         note(f"note: {few}")
@@ -180,7 +182,7 @@ def _result(
 ) -> dict[str, Any]:
     fit = machine.fit
     assert fit is not None
-    errors = {each.name: each.standard_error for each in fit.coefficients}
+    errors = {coefficient.name: coefficient.standard_error for coefficient in fit.coefficients}
     return {
         "machine": machine.name, "output": str(output), "results": [str(path) for path in paths],
         "origins": [{"results": path, **asdict(origin)} for path, origin in log.origins.items()],

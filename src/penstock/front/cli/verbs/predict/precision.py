@@ -82,7 +82,7 @@ def command(
         raise UsageError(f"--{next(iter(given)).replace('_', '-')} is for results that others learn: add --shared")
     scale_bits = None if scales is None else whole_numbers(scales.split(","), "--scale-bits")
     with Progress(quiet=quiet).stage("precision") as stage:
-        found = precision(
+        precisions = precision(
             workload,
             scale_bits=scale_bits,
             measure=measure or 0,
@@ -90,10 +90,10 @@ def command(
             **given,
             **asked,
         )
-    rows = found.to_dicts()
-    told = {text for row in rows for text in row["warnings"]}
-    for text in found.warnings:
-        if text not in told:
+    rows = precisions.to_dicts()
+    shown = {text for row in rows for text in row["warnings"]}
+    for text in precisions.warnings:
+        if text not in shown:
             say(text)
     emit(rows, output_format, table=lambda console: _draw(console, rows, asked["reading"]))
 
@@ -110,7 +110,7 @@ def _draw(console: Console, rows: list[dict[str, Any]], reading: str) -> None:
     own: Own = {"passed": lambda row: f"{row['checks_passed']} of {row['draws']}"}
     draw_rows(console, rows, columns, own, wide=True)
     _draw_shared(console, [row for row in rows if "verdict" in row])
-    for warning in dict.fromkeys(each for row in rows for each in row["warnings"]):
+    for warning in dict.fromkeys(text for row in rows for text in row["warnings"]):
         console.print(f"warning: {warning}", highlight=False, markup=False, soft_wrap=True)
 
 

@@ -85,26 +85,26 @@ def command(machine: str | None, output: Path | None, quiet: bool, output_format
     form = form_of(asked["key_form"]) or KeyForm.SEEDED_TRUNCATED
     how = {name: asked[name] for name in ("by", "top", "threads")}
     with Progress(quiet=quiet).stage("refresh") as stage:
-        found = refreshes(
+        ranking = refreshes(
             chosen,
             question,
             key_form=form,
             on_set=lambda done, total: stage.update(done, total=total),
             **how,
         )
-    emit(found.rows, output_format, table=lambda console: _draw(console, found))
+    emit(ranking.rows, output_format, table=lambda console: _draw(console, ranking))
     if output is not None:
         from penstock.scheme.params.spec import spec_of
 
-        row = found.rows[0]
+        row = ranking.rows[0]
         source = f"penstock predict refresh: {row['levels']} levels, predicted {row['precision_bits']:.1f} bits"
-        named = spec_of(found.sets[0]).model_copy(update={"name": output.stem, "source": source})
+        named = spec_of(ranking.sets[0]).model_copy(update={"name": output.stem, "source": source})
         write_atomic(output, named.to_toml().encode(), force=asked["force"])
         say(f"the first one is written to {output}: --params {output}", quiet=quiet)
 
 
-def _draw(console: Console, found: Refreshes) -> None:
-    first = found.rows[0]
+def _draw(console: Console, ranking: Refreshes) -> None:
+    first = ranking.rows[0]
     console.print(
         f"one refresh of {first['slots']} slots at ring dimension {first['ring_dim']} on {first['machine']}: predicted",
         highlight=False,
@@ -119,12 +119,12 @@ def _draw(console: Console, found: Refreshes) -> None:
     )
     columns += "| >overflow=overflow_log2:2^{:.0f} | >levels | >bits=precision_bits:{:.1f} | >keys=num_keys "
     columns += "| >key bytes=key_bytes | >time=predicted_s | >a level=s_per_level:seconds"
-    draw_rows(console, found.rows, columns, own, wide=True)
-    console.print(f"{found.tried} shapes tried; left out: {_left_out(found)}", highlight=False)
+    draw_rows(console, ranking.rows, columns, own, wide=True)
+    console.print(f"{ranking.tried} shapes tried; left out: {_left_out(ranking)}", highlight=False)
 
 
-def _left_out(found: Refreshes) -> str:
-    return "; ".join(f"{count} where {why}" for why, count in found.refused.items()) or "none"
+def _left_out(ranking: Refreshes) -> str:
+    return "; ".join(f"{count} where {why}" for why, count in ranking.refused.items()) or "none"
 
 
 def _one(text: str, option: str) -> int:

@@ -200,7 +200,11 @@ def _draw_one(console: Console, row: dict[str, Any], machine: Machine) -> None:
     for warning in row["warnings"]:
         console.print(f"warning: {warning}", highlight=False, soft_wrap=True, markup=False)
     for kind in KINDS:
-        stated = [f"{each['field']} {each['value']}" for each in row["assumptions"] if each["kind"] == kind]
+        stated = [
+            f"{assumption['field']} {assumption['value']}"
+            for assumption in row["assumptions"]
+            if assumption["kind"] == kind
+        ]
         if stated:
             console.print(f"{machine.name}, {kind}: {'; '.join(stated)}", highlight=False, soft_wrap=True, markup=False)
 

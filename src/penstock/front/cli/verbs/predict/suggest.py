@@ -86,7 +86,7 @@ def command(
     if output is not None:
         toml_target(output, "a parameter set", force=force)
     with Progress(quiet=quiet).stage("suggest") as stage:
-        found = suggest(
+        suggested = suggest(
             workload,
             chosen,
             security=0 if security == "none" else int(security),
@@ -95,13 +95,13 @@ def command(
             on_ring=lambda n, total: stage.update(n, total=total),
             spelled=OPTIONS,
         )
-    for note in found.notes:
+    for note in suggested.notes:
         say_choice(note, quiet=quiet)
-    rows = list(found.rows[:top])
-    like = f"{found.base.name} ({found.base.word_bits}-bit words)"
-    emit(rows, output_format, table=lambda console: _draw(console, found.suggestions, rows, like))
+    rows = list(suggested.rows[:top])
+    like = f"{suggested.base.name} ({suggested.base.word_bits}-bit words)"
+    emit(rows, output_format, table=lambda console: _draw(console, suggested.suggestions, rows, like))
     if output is not None:
-        _write(output, found, force=force, quiet=quiet)
+        _write(output, suggested, force=force, quiet=quiet)
 
 
 def _numbers(text: str | None, option: str) -> tuple[int, ...] | None:
@@ -110,13 +110,13 @@ def _numbers(text: str | None, option: str) -> tuple[int, ...] | None:
     return None if text is None else whole_numbers(text.split(","), option)
 
 
-def _write(output: Path, found: Suggested, *, force: bool, quiet: bool) -> None:
+def _write(output: Path, suggested: Suggested, *, force: bool, quiet: bool) -> None:
     """Write the first parameter set to a file."""
-    found.save(output, force=force)
+    suggested.save(output, force=force)
     say(f"the first one is written to {output}: --params {output}", quiet=quiet)
 
 
-def _draw(console: Console, found: Suggestions, rows: list[dict[str, Any]], base: str) -> None:
+def _draw(console: Console, suggestions: Suggestions, rows: list[dict[str, Any]], base: str) -> None:
     first = rows[0]
     precise = "| >scale bits=scale_bits | >precision=precision_bits:{:.1f} " * (first["precision_bits"] is not None)
     columns = f">ring dim=ring_dim | >depth | >dnum {precise}| >security=security_bits | >slots | >time=predicted_s "
@@ -127,22 +127,22 @@ def _draw(console: Console, found: Suggestions, rows: list[dict[str, Any]], base
         highlight=False,
     )
     draw_rows(console, rows, columns, wide=True)
-    if len(found.rows) > len(rows):
-        console.print(f"{len(found.rows) - len(rows)} more: --top", highlight=False)
-    for why, at in _left_out(found).items():
+    if len(suggestions.rows) > len(rows):
+        console.print(f"{len(suggestions.rows) - len(rows)} more: --top", highlight=False)
+    for why, at in _left_out(suggestions).items():
         console.print(f"none at ring dimension {at}: {why}", highlight=False, markup=False, soft_wrap=True)
-    said = (each.replace(f"set '{row['params']}'", "set of these") for row in rows for each in row["warnings"])
-    for warning in dict.fromkeys(said):
+    warnings = (text.replace(f"set '{row['params']}'", "set of these") for row in rows for text in row["warnings"])
+    for warning in dict.fromkeys(warnings):
         console.print(f"warning: {warning}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _left_out(found: Suggestions) -> dict[str, str]:
+def _left_out(suggestions: Suggestions) -> dict[str, str]:
     """Why sets are not there -> the ring dimensions."""
     from penstock.lab.prediction.suggest import INSECURE
 
     at: dict[str, list[str]] = {}
-    for ring_dim, why in found.left_out.items():
+    for ring_dim, why in suggestions.left_out.items():
         if INSECURE in why:
-            why = f"{INSECURE} at depth {found.least_depth[ring_dim]}, the least that carries the program"
+            why = f"{INSECURE} at depth {suggestions.least_depth[ring_dim]}, the least that carries the program"
         at.setdefault(why, []).append(str(ring_dim))
     return {why: ", ".join(rings) for why, rings in at.items()}

@@ -95,7 +95,7 @@ def command(results: tuple[Path, ...], figures: Path | None, quiet: bool, output
     beside = load_all([other], log=log, cpu=asked["other_cpu"] or asked["cpu"]) if other else ()
     given = Given(measurements=tuple(measured), other=tuple(beside))
     with Progress(quiet=quiet).stage("fitting and predicting") as stage:
-        found = validate(
+        validation = validate(
             given,
             chosen,
             fits,
@@ -103,17 +103,17 @@ def command(results: tuple[Path, ...], figures: Path | None, quiet: bool, output
             statistic=asked["statistic"],
         )
     if not quiet:
-        _notes(log, found)
-    if not found.points:
-        why = "; ".join(found.warnings[:3])
+        _notes(log, validation)
+    if not validation.points:
+        why = "; ".join(validation.warnings[:3])
         raise CapabilityMissing(f"these results allow none of the protocols: {why}")
     if figures is not None:
         from penstock.lab.prediction.plots import draw
 
-        say_figures(draw(found, figures))
-    rows = found.rows()
+        say_figures(draw(validation, figures))
+    rows = validation.rows()
     emit(rows, output_format, table=lambda console: _draw(console, rows, asked["details"]))
-    _check(found, allowed, {*asked["protocols"], *(text.rpartition("=")[0] for text in asked["limits"])})
+    _check(validation, allowed, {*asked["protocols"], *(text.rpartition("=")[0] for text in asked["limits"])})
 
 
 def _measurements(paths: Sequence[Path], asked: Mapping[str, Any], log: ImportLog, quiet: bool) -> list[Measurement]:
@@ -153,18 +153,18 @@ def _limits(texts: Sequence[str], protocols: Sequence[str]) -> dict[str, float]:
     return general | special
 
 
-def _check(found: Validation, allowed: Mapping[str, float], named: Container[str]) -> None:
+def _check(validation: Validation, allowed: Mapping[str, float], named: Container[str]) -> None:
     """Raises: ThresholdMissed: the model penstock is further off than allowed, or was not scored where it had to be.
 
     Args:   named: protocols that must be scored; any other may be one that the results do not allow.
     """
     missed = []
-    errors = {protocol: found.error_of(OURS, protocol) for protocol in allowed}
+    errors = {protocol: validation.error_of(OURS, protocol) for protocol in allowed}
     for protocol, error in errors.items():
         if error is not None and error > allowed[protocol]:
             missed.append(f"{protocol} {error:.1%} (limit {allowed[protocol]:.1%})")
         elif error is None and protocol in named:
-            why = "; ".join(found.why_not(OURS, protocol)) or f"model {OURS} was left out"
+            why = "; ".join(validation.why_not(OURS, protocol)) or f"model {OURS} was left out"
             missed.append(f"{protocol} was not scored ({why})")
     if errors and not missed and set(errors.values()) == {None}:
         missed.append("no protocol was scored")
@@ -172,9 +172,9 @@ def _check(found: Validation, allowed: Mapping[str, float], named: Container[str
         raise ThresholdMissed(f"mean |error| of model {OURS}: {'; '.join(missed)}")
 
 
-def _notes(log: ImportLog, found: Validation) -> None:
+def _notes(log: ImportLog, validation: Validation) -> None:
     tell_imported(log)
-    for text in found.warnings:
+    for text in validation.warnings:
         say(f"warning: {text}", style="yellow")
 
 

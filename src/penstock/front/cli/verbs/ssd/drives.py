@@ -34,8 +34,8 @@ def command(drives: tuple[str, ...], output_format: str) -> None:
         for note in drive.notes():
             say(note)
         rows += [
-            {"drive": drive.name, "value": field, "is": each.text, "kind": each.kind.value, "source": each.source}
-            for field, each in drive.figures.items()
+            {"drive": drive.name, "value": field, "is": figure.text, "kind": figure.kind.value, "source": figure.source}
+            for field, figure in drive.figures.items()
         ]
     emit(rows, output_format)
 

@@ -161,7 +161,7 @@ def _draw(console: Console, drive: Drive, result: ScanResult, details: bool) -> 
 
 def _text(name: str, value: Any) -> str:
     if isinstance(value, list):
-        return " ".join(f"{each:.3g}" for each in value)
+        return " ".join(f"{share:.3g}" for share in value)
     if name.endswith("_s"):
         return format_seconds(value)
     return f"{value:.4g}" if isinstance(value, float) else str(value)

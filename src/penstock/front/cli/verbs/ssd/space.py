@@ -180,7 +180,7 @@ def _draw(
     dram: Own = {"dram": lambda row: ", ".join(shown(name, row[name]) for name in names)}
     title = f"{space.query.workload}: the Pareto front of {num_within:,} designs within budgets (simulated)"
     draw_rows(console, rows, columns, dram, title=title, no_wrap=True, header_style="bold")
-    asked = ", ".join(f"{each.option} {each.text(each.most)}" for each in budgets)
+    asked = ", ".join(f"{budget.option} {budget.text(budget.most)}" for budget in budgets)
     console.print(f"{len(space):,} designs, of which {num_within:,} meet {asked}.", highlight=False)
 
 
@@ -195,8 +195,8 @@ def _draw_own(console: Console, space: Space, own: Sequence[Any]) -> None:
             f"{row['watts']:.4g} W"
         )
 
-    for each in own:
-        budget = "within the budgets" if each.is_within else "over a budget"
-        console.print(f"As published, {each.drive}: {text(each.number)}, {budget}.", highlight=False)
-        if each.better is not None:
-            console.print(f"  Faster with no more of anything: {text(each.better)}.", highlight=False)
+    for design in own:
+        budget = "within the budgets" if design.is_within else "over a budget"
+        console.print(f"As published, {design.drive}: {text(design.number)}, {budget}.", highlight=False)
+        if design.better is not None:
+            console.print(f"  Faster with no more of anything: {text(design.better)}.", highlight=False)
