@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -16,16 +15,13 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 8
 """Remedies that a table lists; JSON has all."""
-F = TypeVar("F", bound=Callable[..., Any])
 
 
-def advice_option(command: F) -> F:
-    """The `--advice/--no-advice` option."""
-    return click.option(
-        "--advice/--no-advice",
-        default=None,
-        help="Rank what would help most, each change computed and with its command. Default: in tables only.",
-    )(command)
+advice_option = click.option(
+    "--advice/--no-advice",
+    default=None,
+    help="Rank what would help most, each change computed and with its command. Default: in tables only.",
+)
 
 
 def wants_advice(asked: bool | None, output_format: str) -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from rich.console import Console
 
+from penstock.base.types import Rows, RowView
 from penstock.scheme.machines import Machine, Network, Tier, assumptions
 from penstock.scheme.machines.missing import MISSING, of_link
 
@@ -26,12 +26,12 @@ def draw_assumed(
             _line(console, f"{name}, {kind}", (f"{a['field']} {a['value']}" for a in values if a["kind"] == kind))
 
 
-def with_assumptions(rows: Iterable[Mapping[str, Any]], values: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
+def with_assumptions(rows: Iterable[RowView], values: Sequence[Mapping[str, str]]) -> Rows:
     """Return the rows, each with the assumed values of its machine, tiers and network."""
     return [{**row, "assumptions": [assumption for assumption in values if _is_of(row, assumption)]} for row in rows]
 
 
-def _is_of(row: Mapping[str, Any], value: Mapping[str, str]) -> bool:
+def _is_of(row: RowView, value: Mapping[str, str]) -> bool:
     if "tier" in value:  # a row of several levels has the names of all
         return value["tier"] == row["tier"] or value["tier"] in row["tier"].split("+")
     what = "network" if "network" in value else "machine"

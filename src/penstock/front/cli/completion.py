@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class, shell_complete, split_arg_string
+
+from penstock.base.types import Row, RowView
 
 PACKAGE = Path(__file__).parents[2]
 INDEX = Path(__file__).with_name("commands.json")
@@ -42,9 +43,9 @@ SUFFIXES = {"program": (".py", ".pkg", ".parquet"), "workload": (".py", ".pkg")}
 
 
 @lru_cache(maxsize=1)
-def index() -> dict[str, Any]:
+def index() -> Row:
     """What `commands.json` says: `commands` by their words, `sizes` of the workloads."""
-    content: dict[str, Any] = json.loads(INDEX.read_text(encoding="utf-8"))
+    content: Row = json.loads(INDEX.read_text(encoding="utf-8"))
     return content
 
 
@@ -109,12 +110,12 @@ def commands() -> click.Group:
     return root
 
 
-def _option(entry: Mapping[str, Any]) -> click.Option:
+def _option(entry: RowView) -> click.Option:
     taken = {"is_flag": True} if entry["takes"] == "flag" else {"shell_complete": _completer(entry["takes"])}
     return click.Option(entry["names"], multiple=entry["multiple"], **taken)
 
 
-def _argument(entry: Mapping[str, Any]) -> click.Argument:
+def _argument(entry: RowView) -> click.Argument:
     return click.Argument(
         [entry["name"]], nargs=entry["nargs"], required=False, shell_complete=_completer(entry["takes"])
     )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from rich.console import Console
 
+from penstock.base.types import Row
 from penstock.front.cli.output import draw_rows
 
 
-def draw_forms(console: Console, rows: Sequence[dict[str, Any]], key_limbs: Mapping[str, int]) -> None:
+def draw_forms(console: Console, rows: Sequence[Row], key_limbs: Mapping[str, int]) -> None:
     """Draw the bytes of a program's keys in each form, and the limbs at which truncated keys end."""
     columns = "form of all keys=key_form | >stored=stored_key_bytes:bytes | >of full=ratio_to_full:{:.3f}"
     console.print()

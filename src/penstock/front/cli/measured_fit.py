@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from penstock.base.system.progress import Progress
+from penstock.base.types import Row
 from penstock.base.units import format_seconds
 from penstock.errors import UsageError
 from penstock.front.cli.output import emit, progress_console, table_of
@@ -89,7 +90,7 @@ def measure(session: Session, asked: Asked, quiet: bool) -> tuple[Path, Report]:
     return path, report
 
 
-def draw_check(console: Console, experiment: dict[str, Any]) -> None:
+def draw_check(console: Console, experiment: Row) -> None:
     """The programs that nothing was fitted to."""
     table = table_of(
         "program | params | >threads | >measured | >predicted | >error | in 90 %",

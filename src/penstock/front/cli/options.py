@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 from click.core import ParameterSource
@@ -15,6 +15,12 @@ from penstock.errors import UsageError
 if TYPE_CHECKING:
     from penstock.scheme.machines import Machine
 
+Values: TypeAlias = dict[str, Any]
+"""What the options of a command say: name of a parameter -> its value."""
+Command: TypeAlias = Callable[..., Any]
+"""The function of a command."""
+Decorator: TypeAlias = Callable[[Command], Command]
+"""An option, or several: what stands above the function of a command."""
 PATH = click.Path(path_type=Path)
 FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -44,10 +50,10 @@ threads_option = click.option(
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="No progress and no notes on stderr.")
 
 
-def all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def all_of(*options: Decorator) -> Decorator:
     """Add several options to a command, in this order."""
 
-    def decorate(command: Any) -> Any:
+    def decorate(command: Command) -> Command:
         for option in reversed(options):
             command = option(command)
         return command
@@ -73,21 +79,20 @@ def machine_named(text: str | None) -> Machine:
     return load_machine(text)
 
 
-def together(
-    name: str, *options: Callable[[Any], Any], make: Callable[[Mapping[str, Any]], Any] = dict
-) -> Callable[[Any], Any]:
+def together(name: str, *options: Decorator, make: Callable[[Values], object] = dict) -> Decorator:
     """Give a command the values of several options as one argument: a dictionary, or what `make` makes of it."""
 
-    def decorate(command: Any) -> Any:
+    def decorate(command: Command) -> Command:
         own = {parameter.name for parameter in getattr(command, "__click_params__", ())}
 
         @functools.wraps(command)
-        def with_options(*arguments: Any, **values: Any) -> Any:
+        def with_options(*arguments: object, **values: object) -> object:
             values[name] = make({option: values.pop(option) for option in names})
             return command(*arguments, **values)
 
         decorated = all_of(*options)(with_options)
-        names = [parameter.name for parameter in decorated.__click_params__ if parameter.name not in own]
+        parameters = getattr(decorated, "__click_params__", ())
+        names = [parameter.name for parameter in parameters if parameter.name not in own]
         return decorated
 
     return decorate

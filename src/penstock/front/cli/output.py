@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TextIO, TypeVar
+from typing import Any, Literal, NamedTuple, TextIO
 
 import click
 from rich.console import Console
@@ -17,9 +17,10 @@ from rich.table import Table
 
 from penstock.base.system.files import check_target, write_atomic
 from penstock.base.system.plain import plain as plain
+from penstock.base.types import Complexes, Floats, Rows, RowView
 from penstock.base.units import format_bytes, format_named, format_rate, format_seconds
 from penstock.errors import UsageError
-from penstock.front.cli.options import quiet_option
+from penstock.front.cli.options import all_of, quiet_option
 from penstock.front.cli.terminal import PlainConsole, print_wide
 from penstock.scheme.unpriced import shown_total
 
@@ -27,28 +28,22 @@ FORMATS = ("table", "json", "csv")
 PIPE_WIDTH = 200
 WIDEST = 100_000
 """Characters of a line that a table of rows may take in a file or a pipe."""
-F = TypeVar("F", bound=Callable[..., Any])
-Own = Mapping[str, Callable[[Mapping[str, Any]], str]]
+Own = Mapping[str, Callable[[RowView], str]]
 """Name of a column -> the cell of a row."""
 
 progress_console = PlainConsole(stderr=True)
 """Progress and warnings go to stderr, and progress only to a terminal."""
 
 
-def format_option(command: F) -> F:
-    """The `--format table|json|csv` option, the same on every command that prints results."""
-    return click.option(
-        "--format",
-        "output_format",
-        type=click.Choice(FORMATS),
-        default="table",
-        help="Format of the results on stdout.",
-    )(command)
-
-
-def output_options(command: F) -> F:
-    """`--quiet` and `--format`."""
-    return quiet_option(format_option(command))
+format_option = click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(FORMATS),
+    default="table",
+    help="Format of the results on stdout.",
+)
+"""The same on every command that prints results."""
+output_options = all_of(quiet_option, format_option)
 
 
 def say(text: str, *, quiet: bool = False, style: str | None = None) -> None:
@@ -63,7 +58,7 @@ def say_choice(note: str | None, *, quiet: bool = False) -> None:
         say(note if note.startswith("warning: ") else f"note: {note}", quiet=quiet)
 
 
-def slot_rows(values: Any, *, is_complex: bool) -> list[dict[str, Any]]:
+def slot_rows(values: Floats | Complexes, *, is_complex: bool) -> Rows:
     """One row a slot of a decrypted vector, (n,); its imaginary parts where they are asked for."""
     if not is_complex:
         return [{"slot": slot, "value": value} for slot, value in enumerate(values.real.tolist())]
@@ -72,7 +67,7 @@ def slot_rows(values: Any, *, is_complex: bool) -> list[dict[str, Any]]:
 
 
 def emit(
-    result: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    result: RowView | Sequence[RowView],
     output_format: str,
     *,
     table: Callable[[Console], None] | None = None,
@@ -146,7 +141,7 @@ def table_of(headings: str, *, no_wrap: bool | str = False, fold: bool = False, 
 
 
 def rows_table(
-    rows: Iterable[Mapping[str, Any]],
+    rows: Iterable[RowView],
     columns: str,
     own: Own | None = None,
     *,
@@ -165,7 +160,7 @@ def rows_table(
     """
     read = [_Column.read(text, own or {}) for text in columns.split(" | ")]
     drawn = table_of(" | ".join(column.heading for column in read), **options)
-    above: Mapping[str, Any] = {}
+    above: RowView = {}
     for row in rows:
         if section and above and above[section] != row[section]:
             drawn.add_section()
@@ -177,7 +172,7 @@ def rows_table(
 
 def draw_rows(
     console: Console,
-    rows: Iterable[Mapping[str, Any]],
+    rows: Iterable[RowView],
     columns: str,
     own: Own | None = None,
     *,
@@ -192,7 +187,7 @@ def draw_rows(
         console.print(drawn)
 
 
-_WRITTEN: Mapping[str, Callable[[Any], str]] = {
+_WRITTEN: Mapping[str, Callable[[float], str]] = {
     "bytes": format_bytes, "seconds": format_seconds, "rate": format_rate, "GB": lambda value: f"{value / 1e9:.4g} GB",
     "GB/s": lambda value: f"{value / 1e9:.4g} GB/s",
 }  # fmt: skip
@@ -204,7 +199,7 @@ class _Column(NamedTuple):
 
     heading: str
     name: str
-    cell: Callable[[Mapping[str, Any]], str]
+    cell: Callable[[RowView], str]
 
     @classmethod
     def read(cls, text: str, own: Own) -> _Column:
@@ -217,7 +212,7 @@ class _Column(NamedTuple):
         return cls(heading, name, lambda row: shown_total(row, name, written))
 
 
-def write_csv(file: TextIO, rows: Sequence[Mapping[str, Any]], names: Sequence[str] = ()) -> None:
+def write_csv(file: TextIO, rows: Sequence[RowView], names: Sequence[str] = ()) -> None:
     """Rows as CSV: lists as JSON in a cell, infinite values as an empty cell. Without rows and names: nothing.
 
     Args:   names: of the columns (default: every column of the rows).
@@ -230,7 +225,7 @@ def write_csv(file: TextIO, rows: Sequence[Mapping[str, Any]], names: Sequence[s
             writer.writerow({k: _cell(v) for k, v in row.items()})
 
 
-def write_rows(path: Path, result: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, force: bool) -> None:
+def write_rows(path: Path, result: RowView | Sequence[RowView], *, force: bool) -> None:
     """Write rows, or one object, to a .json or .csv file. Raises: WouldOverwrite: it exists, and not `force`."""
     text = io.StringIO()
     if path.suffix == ".csv":
@@ -247,7 +242,7 @@ def rows_target(path: Path, *, force: bool) -> None:
     check_target(path, force=force)
 
 
-def _cell(value: Any) -> Any:
+def _cell(value: object) -> object:
     value = plain(value)
     if isinstance(value, dict | list):
         return json.dumps(value)
@@ -267,12 +262,12 @@ def with_range(value: float | None, low: float | None, high: float | None, text:
     return f"{text(value)} ({text(low)} to {text(high)})"
 
 
-def cell(row: Mapping[str, Any], name: str) -> str:
+def cell(row: RowView, name: str) -> str:
     """A value of a row in a table, `at least` a bound of it, or `unknown`."""
     return shown_total(row, name, partial(shown, name), shown(name, row[name]))
 
 
-def shown(name: str, value: Any) -> str:
+def shown(name: str, value: object) -> str:
     """A value in a table, in the unit that its name ends in: a dash where it is unknown."""
     value = plain(value)
     return json.dumps(value) if isinstance(value, dict | list) else format_named(name, value)

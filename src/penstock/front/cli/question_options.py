@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import click
 
+from penstock.base.types import Row
 from penstock.front.cli.grouped import GroupedCommand
-from penstock.front.cli.options import is_given, together
+from penstock.front.cli.options import Decorator, Values, is_given, together
 from penstock.lab.simulation.asking import Asked, asked_in
 from penstock.lab.simulation.words import GROUPS, OPTIONS, Word, Words
 
 _TYPES = {"number": click.FLOAT, "count": click.IntRange(min=0)}
 
 
-def _option(word: Word) -> Any:
+def _option(word: Word) -> Decorator:
     """A word as an option."""
-    settings: dict[str, Any] = {"help": word.text(), "default": word.usual}
+    settings: Row = {"help": word.text(), "default": word.usual}
     if word.takes == "flag":
         return click.option(OPTIONS(word.name), is_flag=True, **settings)
     known = click.Choice(word.known()) if word.strict else None
@@ -52,7 +50,7 @@ class QuestionCommand(GroupedCommand):
             raise
 
 
-def _asked(values: Mapping[str, Any]) -> Asked:
+def _asked(values: Values) -> Asked:
     given = {OPTIONS.field(f"--{name.replace('_', '-')}"): name for name in values}
     return asked_in(
         Words(**{word: values[name] for word, name in given.items()}),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable
 
 from rich.console import Console
 
+from penstock.base.types import RowView
 from penstock.base.units import format_bytes, format_named, format_seconds
 
 _TOLD = frozenset({
@@ -21,7 +21,7 @@ _TOLD = frozenset({
 """Numbers shown in separate lines; all others belong to the program."""
 
 
-def draw_run(console: Console, row: Mapping[str, Any]) -> None:
+def draw_run(console: Console, row: RowView) -> None:
     """Show the measured time of a run, whether its result is right, and where its keys were."""
 
     def line(text: str, provenance: str = "measured") -> None:
@@ -50,13 +50,13 @@ def draw_run(console: Console, row: Mapping[str, Any]) -> None:
         console.print(f"report: {row['report']}", highlight=False, markup=False, soft_wrap=True)
 
 
-def headed(row: Mapping[str, Any]) -> str:
+def headed(row: RowView) -> str:
     """The program of a run, its set and its security."""
     security = f"{row['security_bits']} bit" if row["security_bits"] else "insecure"
     return f"{row['workload']} ({row['size']}) on {row['params']}, {security}"
 
 
-def timed(row: Mapping[str, Any], total: str) -> str:
+def timed(row: RowView, total: str) -> str:
     """Time and memory of an encrypted run; `total`: the column of its seconds."""
     return (
         f"{format_seconds(row[total])} encrypted ({format_seconds(row['setup_s'])} set-up), "
@@ -64,13 +64,13 @@ def timed(row: Mapping[str, Any], total: str) -> str:
     )
 
 
-def checked(row: Mapping[str, Any]) -> str:
+def checked(row: RowView) -> str:
     """The outcome of a run's check."""
     outcome = "passed" if row["passed"] else "FAILED"
     return f"check {outcome}: largest error {row['max_abs_error']:.2g}, bound {row['tolerance']:g}"
 
 
-def _keys(row: Mapping[str, Any], line: Any) -> None:
+def _keys(row: RowView, line: Callable[..., None]) -> None:
     """The native reading's keys, inputs and processes."""
     budget = row["key_budget_bytes"]
     where = "all in memory" if budget is None else f"at most {_b(budget)} in memory, {_b(row['key_read_bytes'])} read"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import click
 
-from penstock.front.cli.options import FILE, together
+from penstock.front.cli.options import FILE, Decorator, together
 
 
-def service_option(*, required: bool = True) -> Callable[[Any], Any]:
+def service_option(*, required: bool = True) -> Decorator:
     """The URL of the service."""
     return click.option(
         "--service",

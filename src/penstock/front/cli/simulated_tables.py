@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 from rich.console import Console
 
+from penstock.base.types import Row, RowView
 from penstock.base.units import format_bytes, format_seconds
 from penstock.front.cli.output import Own, draw_rows
 from penstock.lab.simulation.crowd import Crowd, verdict
@@ -17,7 +17,7 @@ from penstock.scheme.unpriced import AT_LEAST, UNKNOWN, bounded, reason, shown_t
 
 def draw_points(
     console: Console,
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[RowView],
     needed: Sequence[tuple[str, str, float]],
     uncalibrated: Collection[str] = (),
 ) -> None:
@@ -36,7 +36,7 @@ def draw_points(
     columns += " | >worst tenant=tenant_slowdown:{:.4g}x" * shared + " | >80 % needs=needs"
     ratio = {(machine, tier): value for machine, tier, value in needed}
 
-    def needs(row: Mapping[str, Any]) -> str:
+    def needs(row: RowView) -> str:
         share = ratio.get((row["machine"], row["tier"])) if row["mode"] == "serial" else None
         return "-" if share is None else f"{share:.2%} hits"
 
@@ -59,12 +59,12 @@ def draw_points(
     draw_tenants(console, rows)
 
 
-def draw_crowd(console: Console, rows: Sequence[Mapping[str, Any]], crowd: Crowd) -> None:
+def draw_crowd(console: Console, rows: Sequence[RowView], crowd: Crowd) -> None:
     """A line for each number of tenants, and how many of them keep to the limit."""
     first = rows[0]
     program = first["workload"].split("+")[0]
     console.print(f"{program} at {_sets(rows)}, simulated; each tenant has its own keys", highlight=False)
-    points: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    points: dict[tuple[str, ...], list[RowView]] = {}
     for row in rows:
         points.setdefault((row["machine"], row["tier"], _mode_of(row), _held(row)), []).append(row)
     draw_rows(
@@ -82,14 +82,14 @@ def draw_crowd(console: Console, rows: Sequence[Mapping[str, Any]], crowd: Crowd
             console.print(f"{', '.join(dict.fromkeys(point))}: {verdict(mine, crowd)}", highlight=False, markup=False)
 
 
-def _held(row: Mapping[str, Any]) -> str:
+def _held(row: RowView) -> str:
     """The memory on chip, by size: the hit ratio differs between the rows of a point."""
     if row["cache_bytes"] is None:
         return _on_chip_of(row)
     return f"{format_bytes(row['cache_bytes']).split(' (')[0]} {row['policy']}"
 
 
-def draw_hosts(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+def draw_hosts(console: Console, rows: Sequence[RowView]) -> None:
     """A table of cluster rows."""
     first = rows[0]
     console.print(f"{first['workload']} at {_sets(rows)}, simulated, {first['topology'].split(':')[0]}")
@@ -103,7 +103,7 @@ def draw_hosts(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
         console.print("by-tenant: a program on every host; 'speedup' is programs a second")
 
 
-def _sets(rows: Sequence[Mapping[str, Any]]) -> str:
+def _sets(rows: Sequence[RowView]) -> str:
     """The parameter sets, with their machines where each has its own."""
     sets = {row["params"]: row["machine"] for row in reversed(rows)}
     if len(sets) == 1:
@@ -111,12 +111,12 @@ def _sets(rows: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join(f"{params} ({machine})" for params, machine in reversed(sets.items()))
 
 
-def _mode_of(row: Mapping[str, Any]) -> str:
+def _mode_of(row: RowView) -> str:
     """The time mode, and how far it loads ahead where that is not the usual."""
     return str(row["mode"]) if row["prefetch"] in (None, "next-1") else f"{row['mode']}, {row['prefetch']}"
 
 
-def _on_chip_of(row: Mapping[str, Any]) -> str:
+def _on_chip_of(row: RowView) -> str:
     """The data kept on chip."""
     if row["cache_bytes"] is None:
         return "nothing" if row["hit_ratio"] == 0 else f"{row['hit_ratio']:.4g} of the bytes"
@@ -124,7 +124,7 @@ def _on_chip_of(row: Mapping[str, Any]) -> str:
     return f"{format_bytes(row['cache_bytes']).split(' (')[0]} {row['policy']}{achieved}"
 
 
-def draw_levels(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+def draw_levels(console: Console, rows: Sequence[RowView]) -> None:
     """A line for each row, and a table of its levels below."""
     first = rows[0]
     console.print(f"{each_once(first['workload'])} at {first['params']}, simulated", highlight=False)
@@ -151,7 +151,7 @@ def draw_levels(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     draw_tenants(console, rows)
 
 
-def draw_tenants(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+def draw_tenants(console: Console, rows: Sequence[RowView]) -> None:
     """The end of each program that shares the machine, and the time that it waited for others."""
     if not any(row.get("tenants") for row in rows):
         return
@@ -166,7 +166,7 @@ def draw_tenants(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     )
 
 
-def _level(level: Mapping[str, Any], *, written: bool) -> dict[str, Any]:
+def _level(level: RowView, *, written: bool) -> Row:
     """A level of memory as a row; an operation without a price may read and write there."""
     row = {**level, "holds": "everything" if level["policy"] is None else _b(level["capacity_bytes"])}
     if level["hits"] is None:
@@ -181,7 +181,7 @@ def _level(level: Mapping[str, Any], *, written: bool) -> dict[str, Any]:
     }
 
 
-def draw_locality(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+def draw_locality(console: Console, rows: Sequence[RowView]) -> None:
     """The bytes that each runtime loads and its time, against LRU on demand."""
     first = rows[0]
     console.print(
@@ -202,7 +202,7 @@ def _b(value: float | None) -> str:
     return "-" if value is None else format_bytes(value).split(" (")[0]
 
 
-def _t(row: Mapping[str, Any], name: str) -> str:
+def _t(row: RowView, name: str) -> str:
     """A time that may miss parts."""
     return shown_total(row, name, format_seconds)
 
@@ -211,7 +211,7 @@ def _x(value: float | None, digits: int = 4) -> str:
     return "-" if value is None else f"{value:.{digits}g}x"
 
 
-def _whose(row: Mapping[str, Any]) -> str:
+def _whose(row: RowView) -> str:
     """Whose computing a slowdown is against."""
     return "its compute" if row.get("tenants") is None else "the compute of all programs,"
 
@@ -223,7 +223,7 @@ _SUMS = ("served_bytes", "channel_bytes", "busy_s", "decode_s", "energy_j")
 """Of a level of memory."""
 
 
-def schedule_facts(schedule: Schedule, off_chip_s: float | None, unpriced: Mapping[str, int]) -> dict[str, Any]:
+def schedule_facts(schedule: Schedule, off_chip_s: float | None, unpriced: Mapping[str, int]) -> Row:
     """What the schedule of a program came to. Its bounds and shares are of all operations, or unknown."""
     facts = {"total_s": schedule.total_s, "bounds_s": schedule.bounds_s, "busy": schedule.busy_shares}
     facts["off_chip_s"] = off_chip_s

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from penstock.base.system.files import check_target
 from penstock.errors import UsageError
-from penstock.front.cli.options import PATH
+from penstock.front.cli.options import PATH, Command
 from penstock.front.cli.output import say
 from penstock.scheme.traces.perfetto import DEFAULT_EVENTS, check_timeline_path, write_timeline
 
@@ -32,7 +32,7 @@ class Wanted:
     max_events: int
     force: bool
 
-    def check(self, axes: Mapping[str, Sequence[Any]], *, alone: bool) -> None:
+    def check(self, axes: Mapping[str, Sequence[object]], *, alone: bool) -> None:
         """Raises UsageError where the options name more than one point, or another program; WouldOverwrite."""
         check_timeline_path(self.path)
         if not alone:
@@ -47,7 +47,7 @@ class Wanted:
                 )
 
 
-def timeline_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def timeline_options(command: Command) -> Command:
     """Adds `--timeline` and `--timeline-events`; the command gets one argument `timeline`, a `Wanted` or `None`."""
 
     @click.option(
@@ -64,7 +64,9 @@ def timeline_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="Events of --timeline at most; whole operations, from the start.",
     )
     @functools.wraps(command)
-    def wrapped(*arguments: Any, timeline_path: Path | None, timeline_events: int, force: bool, **rest: Any) -> Any:
+    def wrapped(
+        *arguments: object, timeline_path: Path | None, timeline_events: int, force: bool, **rest: object
+    ) -> object:
         wanted = None
         if timeline_path is not None:
             wanted = Wanted(path=timeline_path, max_events=timeline_events, force=force)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
+from penstock.base.types import RowView
 from penstock.base.version import __version__
 from penstock.front.explorer.asked import Asked, setting_of
 from penstock.front.explorer.engine import Engine
@@ -77,7 +77,7 @@ def _advised(engine: Engine, state: State) -> Advice:
     return advise_setting(setting, engine.plays(state, lambda: Plays(trace=trace, ready=ready)))
 
 
-def _opens(changes: Mapping[str, Any]) -> dict[str, str] | None:
+def _opens(changes: RowView) -> dict[str, str] | None:
     """The settings of the page after a remedy; `None`: the page has none for it."""
     changed = {name: value for name, value in changes.items() if value is not None}
     if not changed.keys() <= {word.name for word in SETTINGS.taken()}:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import Response, StreamingResponse
@@ -14,6 +13,7 @@ from starlette.types import ASGIApp
 
 from penstock.base.system.limits import shortage
 from penstock.base.system.plain import plain
+from penstock.base.types import Row, RowView
 from penstock.base.version import __version__
 from penstock.errors import CapabilityMissing, PenstockError, UnknownName, UsageError
 from penstock.front.explorer import drives
@@ -85,7 +85,7 @@ def application(engine: Engine, port: int, live: Live | None = None) -> ASGIApp:
     return Guard(app, port)
 
 
-def choices(engine: Engine) -> dict[str, Any]:
+def choices(engine: Engine) -> Row:
     """Every possible value of a setting, and the facts that a page needs about it."""
     library = engine.library
     return {
@@ -114,7 +114,7 @@ def choices(engine: Engine) -> dict[str, Any]:
     }
 
 
-def _choice(name: str, word: Word) -> dict[str, Any]:
+def _choice(name: str, word: Word) -> Row:
     """A word without a control on the page. `only`: other values than the known ones are refused."""
     flag = word.takes == "flag"
     return {
@@ -175,7 +175,7 @@ def _parts(path: Path) -> Iterator[bytes]:
             yield part
 
 
-def _json(value: Mapping[str, Any], status: int = 200) -> Response:
+def _json(value: RowView, status: int = 200) -> Response:
     return Response(json.dumps(plain(value), allow_nan=False), status_code=status, media_type=FORMATS["json"])
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from penstock.base.types import Row
 from penstock.front.explorer.library import Library
 from penstock.front.explorer.state import State
 from penstock.lab.advice.words import Setting
@@ -68,7 +68,7 @@ class Asked:
         """Whether hosts talk: one host alone has no network."""
         return self.hosts != (1,)
 
-    def words(self, library: Library) -> dict[str, Any]:
+    def words(self, library: Library) -> Row:
         """The words of the question, as `Words` has them, texts only. The usual values are left out.
 
         Raises: UnknownName: no such machine, tier, network or file of the start.
@@ -111,7 +111,7 @@ class Asked:
         return setting_of(library, self.state, self.words(library)).command() or ""
 
 
-def setting_of(library: Library, state: State, words: dict[str, Any] | None = None) -> Setting:
+def setting_of(library: Library, state: State, words: Row | None = None) -> Setting:
     """The program of a state as verbs take it, with its parameters where it has none of its own."""
     traced = library.trace_path(state.workload)
     if traced is not None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.lab.instorage.flash.scan import ScanResult
+
 
 SCAN_BYTES = 10**9
 """The scanned size: long enough for a steady state at every queue depth."""
@@ -15,7 +19,7 @@ def names() -> list[str]:
     return drive_names()
 
 
-def scan(drive: str, pattern: str, queue_depth: int, end: str) -> Any:
+def scan(drive: str, pattern: str, queue_depth: int, end: str) -> ScanResult:
     """A scan of `SCAN_BYTES`; `end`: `pcie` through DRAM and PCIe to the host, `none` out of error correction.
 
     Raises: UnknownName: no such drive; UsageError: the drive is smaller than the scan.

@@ -11,12 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.base.system.files import os_errors
+from penstock.base.types import Rows
 from penstock.errors import PenstockError, UsageError
 from penstock.front.explorer import drives
 from penstock.front.explorer.asked import Asked
@@ -43,9 +44,13 @@ from penstock.program.running.native_set import set_for
 from penstock.scheme.machines import Inside, Machine
 from penstock.scheme.params.rlwe import form_of
 from penstock.scheme.play.price import PricedTrace, price_trace
-from penstock.scheme.play.rows import Row, columns
+from penstock.scheme.play.rows import columns
 from penstock.scheme.traces.schema import Trace
 from penstock.scheme.work.shapes import Ints, codes, server_rows
+
+if TYPE_CHECKING:
+    from penstock.lab.instorage.flash.scan import ScanResult
+
 
 COUNTS = (1, 2, 4, 8, 16, 32, 64)
 """Hosts that the cluster's view shows."""
@@ -85,10 +90,10 @@ class Engine:
         self._num_keys = Memo[int](KEPT_TRACES, most_bytes=ANSWERS_BYTES)
         self._kinds = Memo[tuple[Ints, list[str]]](KEPT_TRACES, most_bytes=ANSWERS_BYTES)
         self._steps = Memo[dict[str, int]](KEPT_TRACES, most_bytes=ANSWERS_BYTES)
-        self._answers = Memo[tuple[list[Row], list[str]]](KEPT_ANSWERS, most_bytes=ANSWERS_BYTES)
+        self._answers = Memo[tuple[Rows, list[str]]](KEPT_ANSWERS, most_bytes=ANSWERS_BYTES)
         self._plays = Memo[Plays](KEPT_PLAYS, most_bytes=PRICES_BYTES)
         self._advised = Memo[Advice](KEPT_ANSWERS, most_bytes=ANSWERS_BYTES)
-        self._drives = Memo[Any](KEPT_ANSWERS, most_bytes=ANSWERS_BYTES)
+        self._drives = Memo["ScanResult"](KEPT_ANSWERS, most_bytes=ANSWERS_BYTES)
         self._benches = Memo[pa.Table](KEPT_TRACES * 2, most_bytes=ANSWERS_BYTES)
         self._histories = Memo[list[History]](KEPT_TRACES, most_bytes=ANSWERS_BYTES)
         self._spaces = Memo[tuple[Space, str] | None](KEPT_TRACES, most_bytes=SPACES_BYTES)
@@ -195,7 +200,7 @@ class Engine:
         """Key of a rotation -> the step that it rotates by, of the first operation that uses it."""
         return self._steps.get(self._trace_key(state), lambda: _steps_of(self.trace(state)))
 
-    def play(self, asked: Asked) -> tuple[list[Row], list[str]]:
+    def play(self, asked: Asked) -> tuple[Rows, list[str]]:
         """Rows as `penstock simulate` prints them, and their warnings.
 
         Raises: as `Asked.question`, `Question.points_on` and `play`; UsageError: two machines of one name.
@@ -203,12 +208,12 @@ class Engine:
         key = (asked, self._policy_key(asked.state), *(self._key(asked.state, name) for name in asked.machines))
         return self._answers.get(key, lambda: self._play(asked))
 
-    def _play(self, asked: Asked) -> tuple[list[Row], list[str]]:
+    def _play(self, asked: Asked) -> tuple[Rows, list[str]]:
         machines = [self.machine(name) for name in asked.machines]
         if len({machine.name for machine in machines}) < len(machines):
             raise UsageError("two machines are named alike: results could not be told apart; change 'name' in a file")
         question = asked.question(self.library, machines)
-        rows, warnings = list[Row](), list[str]()
+        rows, warnings = Rows(), list[str]()
         for name, machine in zip(asked.machines, question.machines, strict=True):
             ready = self.ready(asked.state, name, clusters=question.on_clusters)
             by_hold: dict[int, list[Point]] = {}
@@ -295,7 +300,7 @@ class Engine:
             return state.tier
         return f"{self.scan(replace(state, scan_end='pcie')).bytes_per_s / 1e9:.4g} GB/s"
 
-    def scan(self, state: State) -> Any:
+    def scan(self, state: State) -> ScanResult:
         """The scan of the state's drive (`penstock.lab.instorage.flash.scan.ScanResult`).
 
         Raises: UnknownName: no such drive.

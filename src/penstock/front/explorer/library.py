@@ -13,11 +13,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from penstock.base.runs.folder import TABLES, RunFolder
 from penstock.base.system.files import os_errors, readable
 from penstock.base.system.outside import TooLarge, content_of, json_of
+from penstock.base.types import Rows
 from penstock.errors import PenstockError, UnknownName, UsageError
 from penstock.front.explorer import drives
 from penstock.front.explorer.state import FILE, own_rate
@@ -218,7 +218,7 @@ class Library:
         _check_file(self._inside(path), MAX_RESULTS_BYTES)
         return path
 
-    def predictions(self, name: str) -> list[dict[str, Any]]:
+    def predictions(self, name: str) -> Rows:
         """The rows of a file of predictions.
 
         Raises: UnknownName: no such file was named; UsageError: it holds something else; FileError; TooLarge.

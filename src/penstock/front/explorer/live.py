@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 from penstock.base.system.web import ServiceError, Token, Web
+from penstock.base.types import Row
 
 REFRESH_S = 0.8
 """An answer of the service serves every question of that long: many windows ask it once."""
@@ -27,17 +27,17 @@ class Live:
         self.url = url.rstrip("/")
         self._web = Web(url, token, ca=ca, timeout_s=_TIMEOUT_S, patience_s=0.0)
         self._lock = threading.Lock()
-        self._known: dict[str, Any] = {}
+        self._known: Row = {}
         self._at_s = float("-inf")
 
-    def look(self) -> dict[str, Any]:
+    def look(self) -> Row:
         """`service`, and either `work` (as GET /v1/work) or `gone`, the reason why there is none."""
         with self._lock:
             if time.monotonic() - self._at_s >= REFRESH_S:
                 self._known, self._at_s = self._asked(), time.monotonic()
             return self._known
 
-    def _asked(self) -> dict[str, Any]:
+    def _asked(self) -> Row:
         try:
             work = self._web.once("GET", f"/v1/work?most={MOST_WAITING}").content
         except ServiceError as error:

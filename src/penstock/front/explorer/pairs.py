@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from penstock.base.types import Row, RowView
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Pair:
 
     what: str
     """A kind of operation, a workload, or the name of the quantity."""
-    where: Mapping[str, Any]
+    where: RowView
     """The dimensions that tell it from the others."""
     measured_s: float
     model_s: float | None
@@ -54,7 +55,7 @@ class Pair:
         return None if self.model_s is None or not self.measured_s else self.model_s / self.measured_s - 1
 
 
-def pairs_of(rows: Iterable[Mapping[str, Any]]) -> list[Pair]:
+def pairs_of(rows: Iterable[RowView]) -> list[Pair]:
     """The pairs among rows of a run folder; of repeated rows the median counts. Times only.
 
     >>> rows = [{"quantity": "total_s", "unit": "s", "value": v, "provenance": p, "cache_bytes": 8}
@@ -62,7 +63,7 @@ def pairs_of(rows: Iterable[Mapping[str, Any]]) -> list[Pair]:
     >>> [(pair.what, pair.where["cache_bytes"], pair.error) for pair in pairs_of(rows)]
     [('total', 8, -0.5)]
     """
-    sides: dict[tuple[str, tuple[Any, ...]], _Sides] = defaultdict(_Sides)
+    sides: dict[tuple[str, tuple[object, ...]], _Sides] = defaultdict(_Sides)
     for row in rows:
         if row["unit"] != "s" or row["value"] is None:
             continue
@@ -160,7 +161,7 @@ def pairs_of_bench(path: Path) -> tuple[list[Pair], list[str]]:
     return sorted(pairs, key=lambda pair: (not pair.held_out, -pair.measured_s)), list(dict.fromkeys(warnings))
 
 
-def _where(measurement: Measurement) -> dict[str, Any]:
+def _where(measurement: Measurement) -> Row:
     return {
         "params": measurement.params.name,
         "ring_dim": measurement.params.ring_dim,

@@ -13,8 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
 
+from penstock.base.types import Row
 from penstock.base.units import parse_rate
 from penstock.errors import UnknownName, UsageError
 from penstock.front.explorer.bounds import MOST_HOSTS, check_hosts
@@ -135,16 +135,16 @@ class State:
         Raises: UnknownName: no such name, of a field or of a value; UsageError: a value that is too long, no number,
                 or out of range.
         """
-        known = {field.name: type(field.default) for field in fields(cls) if field.name != "more"}
-        values, more = dict[str, Any](), dict[str, str]()
+        known: dict[str, type] = {field.name: type(field.default) for field in fields(cls) if field.name != "more"}
+        values, more = Row(), dict[str, str]()
         for name, text in query.items():
             SETTINGS.field(name[:MAX_TEXT], also=known)
             if len(text) > MAX_TEXT:
                 raise UsageError(f"{name} has {len(text)} characters: at most {MAX_TEXT} are read")
             if name in known:
-                values[name] = _read(name, text, known[name])
+                values[name] = _text(name, text) if known[name] is str else _number(name, text, known[name])
             elif text and text != usual(MORE[name]):
-                more[name] = _read(name, text, str)
+                more[name] = _text(name, text)
         return cls(**values, more=tuple(sorted(more.items())))
 
     def to_query(self) -> dict[str, str]:
@@ -165,9 +165,9 @@ class State:
         name = SETTINGS(word)
         return dict(self.more).get(name, usual(MORE[name])) if name in MORE else str(getattr(self, name))
 
-    def words(self) -> dict[str, Any]:
+    def words(self) -> Row:
         """The words of the question that mean the same on every page, as `Words` has them."""
-        words: dict[str, Any] = {"mode": (self.mode,), "classes": ",".join(self.class_names) or self.classes}
+        words: Row = {"mode": (self.mode,), "classes": ",".join(self.class_names) or self.classes}
         words |= {"key_form": self.key_form} if self.key_form else {}
         for name, text in self.more:
             word = MORE[name]
@@ -177,7 +177,7 @@ class State:
                 words[word.name] = tuple(part.strip() for part in text.split(";")) if word.several else text
         return words
 
-    def loads_ahead(self) -> dict[str, Any]:
+    def loads_ahead(self) -> Row:
         """Words of loads ahead, of the mode `overlap`."""
         buffer = {"prefetch_buffer": self.buffer} if self.prefetch == "perfect" else {}
         return {"prefetch": (self.prefetch,), **buffer}
@@ -208,15 +208,18 @@ def own_rate(text: str) -> bool:
     return True
 
 
-def _read(name: str, text: str, kind: type[Any]) -> Any:
-    if kind is str:
-        if any(ord(character) < 32 for character in text):
-            raise UsageError(f"{name} has control characters: write it in one line of plain text")
-        return text
+def _text(name: str, text: str) -> str:
+    if any(ord(character) < 32 for character in text):
+        raise UsageError(f"{name} has control characters: write it in one line of plain text")
+    return text
+
+
+def _number(name: str, text: str, kind: type) -> float:
     try:
         if kind is int and not text.isascii():
             raise ValueError
-        return kind(text)
+        number: float = kind(text)
     except ValueError:
         wanted = "a whole number" if kind is int else "a number"
         raise UsageError(f"{name} '{text}' is not {wanted}") from None
+    return number

@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
 
 from penstock.base.system.plain import plain
+from penstock.base.types import RowView
 
 PER_ROW = "row"
 """Provenance of a column whose rows each name theirs in the field `provenance`."""
@@ -48,7 +48,7 @@ class View:
     name: str
     title: str
     columns: Sequence[Column]
-    rows: Sequence[Mapping[str, Any]]
+    rows: Sequence[RowView]
     command: str = ""
     """The command line whose rows are the same; empty: `penstock explore VIEW --print`."""
     warnings: Sequence[str] = ()
@@ -56,7 +56,7 @@ class View:
     """Files whose rows are missing here, each with its remedy; they are among the warnings too."""
     notes: Sequence[str] = ()
     """The content of the drawing, and its omissions."""
-    drawing: Mapping[str, Any] = field(default_factory=dict)
+    drawing: RowView = field(default_factory=dict)
     """What the drawing needs and the table does not hold."""
 
     def to_json(self) -> bytes:
@@ -76,7 +76,7 @@ class View:
         return text.getvalue().encode(errors="backslashreplace")
 
 
-def _cell(value: Any) -> Any:
+def _cell(value: object) -> object:
     if isinstance(value, dict | list):
         return json.dumps(value)
     if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):

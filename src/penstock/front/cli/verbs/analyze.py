@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from penstock.base.types import Row, RowView
 from penstock.base.units import format_bytes, format_seconds
 from penstock.errors import CheckFailed
 from penstock.front.cli.client_library import client_library_option
@@ -77,7 +78,7 @@ def command(
         raise CheckFailed(f"{workload} encrypted differs from clear: {rules}; the report is {analysis['report']}")
 
 
-def _draw(console: Console, analysis: dict[str, Any]) -> None:
+def _draw(console: Console, analysis: Row) -> None:
     def line(provenance: str, text: str) -> None:
         console.print(f"  {provenance:<10} {text}", highlight=False)
 
@@ -113,5 +114,5 @@ _KNOWN: dict[str, Callable[[float], str]] = {
 }  # fmt: skip
 
 
-def _known(name: str, text: Callable[[float], str], row: Mapping[str, Any]) -> str:
+def _known(name: str, text: Callable[[float], str], row: RowView) -> str:
     return UNKNOWN if row[name] is None else text(row[name])

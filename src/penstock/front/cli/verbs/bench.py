@@ -8,7 +8,6 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
@@ -16,6 +15,7 @@ from rich.console import Console
 from penstock.base.runs.folder import RunFolder
 from penstock.base.system.files import write_atomic
 from penstock.base.system.progress import Progress
+from penstock.base.types import Rows
 from penstock.base.units import format_bytes, format_seconds, parse_percent
 from penstock.errors import ThresholdMissed, UsageError, cut
 from penstock.front.cli.options import PATH, counts_of, quiet_option, seed_option
@@ -196,7 +196,7 @@ def _describe(planned: SuitePlan, output_format: str) -> None:
     emit(rows, output_format, table=draw)
 
 
-def _draw(console: Console, rows: list[dict[str, Any]]) -> None:
+def _draw(console: Console, rows: Rows) -> None:
     table = table_of(
         "item | params | >limbs | >threads | condition | reading | >measured | >spread | >runs | check",
         header_style="bold",

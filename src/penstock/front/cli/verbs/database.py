@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 
 from penstock.base.system.progress import Progress
+from penstock.base.types import Row
 from penstock.base.units import format_bytes, format_seconds, parse_bytes
 from penstock.errors import CheckFailed, UsageError
 from penstock.front.cli.client_library import client_library_option
@@ -231,7 +232,7 @@ def probe_command(
     emit(result, output_format, table=lambda console: _draw(console, result))
 
 
-def _draw(console: Console, result: dict[str, Any]) -> None:
+def _draw(console: Console, result: Row) -> None:
     """One line a field, with units."""
     width = max(len(name) for name in result)
     for name, value in result.items():

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from penstock.base.system.files import check_target, write_atomic
 from penstock.base.system.progress import Progress
+from penstock.base.types import Row
 from penstock.base.units import format_named, parse_seconds
 from penstock.errors import UsageError
 from penstock.front.cli.options import FILE, PATH, seed_option
@@ -125,7 +126,7 @@ def _upload(web: Web, path: Path) -> str:
     return Uploads(web, Journal(None)).send(path, "input")
 
 
-def _draw(console: Console, result: dict[str, Any]) -> None:
+def _draw(console: Console, result: Row) -> None:
     values = ({"what": name, "value": format_named(name, value)} for name, value in result.items())
     draw_rows(console, (row for row in values if row["what"] not in _GROUPS), "what | >value", show_header=False)
     for member in _GROUPS:

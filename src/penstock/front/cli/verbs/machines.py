@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
 
 from penstock.base.system.files import check_target
+from penstock.base.types import Row, Rows
 from penstock.base.units import format_named
 from penstock.errors import UsageError
 from penstock.front.cli.lazy import NamedVerbs
@@ -86,7 +86,7 @@ def show(name: str, set_name: str | None, output_format: str) -> None:
     chosen = set_name or machine.native_params
     params = catalogue.get(chosen) if chosen is not None else None
     scheduled, refused = ([], []) if params is None else _scheduled(machine, params)
-    facts: dict[str, Any] = {
+    facts: Row = {
         **machine_row(machine),
         "description": machine.description,
         "overlap_source": machine.overlap_source,
@@ -100,7 +100,7 @@ def show(name: str, set_name: str | None, output_format: str) -> None:
     emit(facts, output_format, table=lambda console: _draw_machine(console, machine, facts))
 
 
-def _scheduled(machine: Machine, params: CkksParameters) -> tuple[list[dict[str, Any]], list[str]]:
+def _scheduled(machine: Machine, params: CkksParameters) -> tuple[Rows, list[str]]:
     """Operations scheduled on the units, or why they cannot be; nothing for machines whose kernels run in turn."""
     if machine.overlap is not Overlap.PIPELINED or machine.fit is not None:
         return [], []
@@ -169,7 +169,7 @@ def import_kernels(
     say(f"machine written to {output}", quiet=quiet)
 
 
-def _draw_kernels(console: Console, rows: list[dict[str, Any]]) -> None:
+def _draw_kernels(console: Console, rows: Rows) -> None:
     draw_rows(
         console,
         rows,
@@ -180,7 +180,7 @@ def _draw_kernels(console: Console, rows: list[dict[str, Any]]) -> None:
     )
 
 
-def _draw_check(console: Console, findings: dict[str, Any]) -> None:
+def _draw_check(console: Console, findings: Row) -> None:
     console.print(f"{findings['name']}: {findings['title']}", highlight=False, markup=False)
     if findings["missing"]:
         in_results = {"in_results": lambda row: "yes" if row["in_results"] else "no"}
@@ -199,7 +199,7 @@ def _draw_check(console: Console, findings: dict[str, Any]) -> None:
     )
 
 
-def _draw_list(console: Console, rows: list[dict[str, Any]]) -> None:
+def _draw_list(console: Console, rows: Rows) -> None:
     kinds = ("datasheet", "measured", "calibrated", "assumed")
     own: Own = {
         "units": lambda row: "-" if row["lanes"] is None else f"{row['clusters']} x {row['lanes']}",
@@ -219,7 +219,7 @@ def _draw_list(console: Console, rows: list[dict[str, Any]]) -> None:
     )
 
 
-def _draw_machine(console: Console, machine: Machine, facts: dict[str, Any]) -> None:
+def _draw_machine(console: Console, machine: Machine, facts: Row) -> None:
     console.print(f"{machine.name}: {machine.title}", highlight=False)
     if machine.description:
         console.print(machine.description, highlight=False)
@@ -236,7 +236,7 @@ def _draw_machine(console: Console, machine: Machine, facts: dict[str, Any]) -> 
             console.print(f"\n{what.removesuffix('s')}: {text}", highlight=False)
 
 
-def _draw_operations(console: Console, facts: dict[str, Any], *, on_chip: bool) -> None:
+def _draw_operations(console: Console, facts: Row, *, on_chip: bool) -> None:
     row = facts["parameter_set"]
     levels = "no bootstrapping" if row["effective_levels"] is None else f"{row['effective_levels']} levels after it"
     level = f"{row['security_bits']} bit" if row["security_bits"] else "no security level stated"
@@ -253,7 +253,7 @@ def _draw_operations(console: Console, facts: dict[str, Any], *, on_chip: bool) 
     draw_rows(console, facts["operations"], columns, own, no_wrap=True)
 
 
-def _draw_schedule(console: Console, facts: dict[str, Any]) -> None:
+def _draw_schedule(console: Console, facts: Row) -> None:
     units = list(dict.fromkeys(unit for row in facts["schedule"] for unit in row["busy"]))
     console.print(
         "\nkernels scheduled on the units, limb by limb (simulate --inside schedule), with the largest lower bound and "

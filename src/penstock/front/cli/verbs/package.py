@@ -10,6 +10,7 @@ from rich.console import Console
 
 from penstock.base.system.files import check_target
 from penstock.base.system.progress import Progress
+from penstock.base.types import Row
 from penstock.base.units import format_bytes
 from penstock.errors import UsageError
 from penstock.front.cli.options import FILE, PATH, program_options, seed_option
@@ -56,7 +57,7 @@ def command(workload: str, output: Path | None, quiet: bool, output_format: str,
     emit(row, output_format, table=lambda console: _draw(console, row))
 
 
-def _draw(console: Console, row: dict[str, Any]) -> None:
+def _draw(console: Console, row: Row) -> None:
     def line(text: str) -> None:
         console.print(f"  {text}", highlight=False, markup=False, soft_wrap=True)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import click
 from rich.console import Console
 
+from penstock.base.types import Row, RowView
 from penstock.base.units import format_bytes
 from penstock.errors import UsageError
 from penstock.front.cli.key_forms import draw_forms
@@ -125,7 +125,7 @@ def _steps(text: str) -> list[int]:
         raise UsageError(f"rotations '{text}' are not whole numbers with commas; write for example 1,2,4") from error
 
 
-def _values(params: CkksParameters) -> dict[str, Any]:
+def _values(params: CkksParameters) -> Row:
     log_q, log_qp = modulus_bits(params)
     derived = {
         "num_q": params.num_q,
@@ -144,7 +144,7 @@ def _level(params: CkksParameters) -> str:
     return "insecure" if params.security_note.startswith("insecure") else "not stated"
 
 
-def _draw_list(console: Console, rows: Sequence[Mapping[str, Any]], sets: Mapping[str, CkksParameters]) -> None:
+def _draw_list(console: Console, rows: Sequence[RowView], sets: Mapping[str, CkksParameters]) -> None:
     own: Own = {
         "runs": lambda row: "yes" if row["library"] == "openfhe" else "-",
         "N": lambda row: _power(row["ring_dim"]),
@@ -158,9 +158,10 @@ def _draw_list(console: Console, rows: Sequence[Mapping[str, Any]], sets: Mappin
 
 def _draw_values(console: Console, params: CkksParameters) -> None:
     hidden = ("source", "assumed", "security_note", "security_bits", "security_asked")
+    values = _values(params)
     rows = [
-        {"name": name, "value": _shown(name, value), "": "assumed" if name in params.assumed else ""}
-        for name, value in _values(params).items()
+        {"name": name, "value": _shown(name, values), "": "assumed" if name in params.assumed else ""}
+        for name in values
         if name not in hidden
     ]
     draw_rows(console, rows, "name | value | ", fold=True, pad_edge=False, show_header=False)
@@ -170,7 +171,8 @@ def _draw_values(console: Console, params: CkksParameters) -> None:
         console.print(f"source: {params.source}", highlight=False)
 
 
-def _shown(name: str, value: Any) -> str:
+def _shown(name: str, values: RowView) -> str:
+    value = values[name]
     if name in ("ring_dim", "slots"):
         return f"{value} ({_power(value)})"
     if name in ("q_bits", "p_bits"):
@@ -201,7 +203,7 @@ _SHOWN_SIZES = {
 }
 
 
-def _draw_sizes(console: Console, params: CkksParameters, report: Mapping[str, Any]) -> None:
+def _draw_sizes(console: Console, params: CkksParameters, report: RowView) -> None:
     exactness = report["exactness"]
     chain = f"{params.num_q}+{params.num_p} limbs, dnum {params.dnum}, {params.word_bits}-bit words"
     console.print(f"{params.name}: N={_power(params.ring_dim)}, {chain}; {_level(params)}", highlight=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -10,6 +9,7 @@ import click
 from rich.console import Console
 
 from penstock.base.system.progress import Progress
+from penstock.base.types import Row, RowView
 from penstock.base.units import format_seconds
 from penstock.errors import CheckFailed
 from penstock.front.cli.options import PATH, program_options, seed_option, threads_option
@@ -80,7 +80,7 @@ def command(workload: str, quiet: bool, output_format: str, **asked: Any) -> Non
         raise CheckFailed(f"{workload} encrypted differs from clear: {'; '.join(profile.check['rules'])}")
 
 
-def _draw(console: Console, profile: Profile, result: dict[str, Any]) -> None:
+def _draw(console: Console, profile: Profile, result: Row) -> None:
     console.print(
         f"{result['workload']} ({result['size']}, {result['params']}): region {format_seconds(profile.wall_s)} of "
         f"{profile.num_operations} operations, measured; set-up {format_seconds(profile.setup_s)} outside it"
@@ -118,7 +118,7 @@ def _draw(console: Console, profile: Profile, result: dict[str, Any]) -> None:
         draw_rows(console, entries[:12], written, title=heading, title_justify="left")
 
 
-def _remark(row: Mapping[str, Any]) -> str:
+def _remark(row: RowView) -> str:
     """The cause of a status, and the origin of a value."""
     source = "" if row["source"] == "perf" else row["source"]
     origin = ": ".join(text for text in (source, row["note"]) if text)

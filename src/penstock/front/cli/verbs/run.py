@@ -19,11 +19,12 @@ from rich.console import Console
 from penstock.base.system.files import check_target, write_atomic
 from penstock.base.system.progress import Progress, StageProgress
 from penstock.base.system.vectors import check_form, check_room, write_vectors
+from penstock.base.types import RowView
 from penstock.base.units import format_named
 from penstock.errors import CheckFailed, UnknownName, UsageError
 from penstock.front.cli.advice import advice_option, draw_advice, wants_advice
 from penstock.front.cli.client_library import client_library_option
-from penstock.front.cli.options import FILE, FOLDER, PATH, program_options, seed_option, threads_option
+from penstock.front.cli.options import FILE, FOLDER, PATH, Values, program_options, seed_option, threads_option
 from penstock.front.cli.output import emit, output_options, plain, say, table_of
 from penstock.front.cli.run_tables import draw_run
 from penstock.front.cli.terminal import PlainConsole
@@ -182,7 +183,7 @@ def command(
             raise differs
 
 
-def _show(numbers: Mapping[str, Any], remedies: Advice | None, output_format: str) -> None:
+def _show(numbers: RowView, remedies: Advice | None, output_format: str) -> None:
     """The numbers of a run, and what would help it most."""
 
     def drawn(console: Console) -> None:
@@ -232,7 +233,7 @@ def output_files(words: Sequence[str]) -> dict[str | None, Path]:
     return files
 
 
-def write_outputs(outputs: Mapping[str, Any], targets: Mapping[str | None, Path], *, force: bool, quiet: bool) -> None:
+def write_outputs(outputs: RowView, targets: Mapping[str | None, Path], *, force: bool, quiet: bool) -> None:
     """Write the outputs of a run. Raises: UsageError: numbers that the file does not hold; WouldOverwrite."""
     for name, path in targets.items():
         write_vectors(outputs if name is None else {name: outputs[name]}, path, force=force)
@@ -288,7 +289,7 @@ def _check_outputs(workload: str, targets: Mapping[str | None, Path], *, force: 
         check_target(path, force=force)
 
 
-def _run_queue(tenants: Path, jobs: Path, asked: Mapping[str, Any], output_format: str, *, quiet: bool) -> None:
+def _run_queue(tenants: Path, jobs: Path, asked: Values, output_format: str, *, quiet: bool) -> None:
     """Run a queue, and print a row a job and the queue's own; with `--format json` one object of `jobs` and `queue`.
 
     Raises: CheckFailed: a job failed, or its result is wrong. KeyboardInterrupt: after the rows of jobs that ended.

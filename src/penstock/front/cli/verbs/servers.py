@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
+from penstock.base.types import Row
 from penstock.base.units import format_bytes, format_seconds, parse_bytes, parse_quantity, parse_seconds
 from penstock.errors import UsageError
 from penstock.front.cli.assumed import draw_assumed
 from penstock.front.cli.grouped import GroupedCommand
-from penstock.front.cli.options import is_given, key_form_option, params_on_machine_option, seed_option, size_option
+from penstock.front.cli.options import (
+    Values,
+    is_given,
+    key_form_option,
+    params_on_machine_option,
+    seed_option,
+    size_option,
+)
 from penstock.front.cli.output import draw_rows, emit, format_option, say_choice
 from penstock.scheme.machines import load_machine, load_tier, load_tiers
 
@@ -131,7 +139,7 @@ def command(target: str, **options: Any) -> None:
     )
 
 
-def _fleets(options: dict[str, Any], tiers: Sequence[Tier]) -> Iterator[Fleet]:
+def _fleets(options: Values, tiers: Sequence[Tier]) -> Iterator[Fleet]:
     """Every arrangement with every number of servers, loading and tier; dedicated ones once for each tier.
 
     Raises: UsageError, UnitError: a quantity that cannot be read; options that change nothing.
@@ -162,7 +170,7 @@ def _fleets(options: dict[str, Any], tiers: Sequence[Tier]) -> Iterator[Fleet]:
 
 def _draw(
     console: Console,
-    rows: Sequence[dict[str, Any]],
+    rows: Sequence[Row],
     applications: Sequence[Application],
     machine: Machine,
     tiers: Sequence[Tier],

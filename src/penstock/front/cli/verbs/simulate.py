@@ -11,6 +11,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from penstock.base.types import Row, Rows
 from penstock.errors import UsageError
 from penstock.front.cli.advice import advice_option, draw_advice, wants_advice
 from penstock.front.cli.assumed import draw_assumed, with_assumptions
@@ -39,7 +40,6 @@ from penstock.lab.simulation.play import Ready, ready_for
 from penstock.lab.simulation.question import Levels, Question
 from penstock.lab.simulation.words import OPTIONS
 from penstock.scheme.machines import Machine, Tier
-from penstock.scheme.play.rows import Row
 from penstock.scheme.play.schedule import Schedule
 
 Scheduled = tuple[Schedule, float | None, Mapping[str, int]]
@@ -106,7 +106,7 @@ def command(
             question.points_on(machine)
         else:
             asked.comparison.memory_bytes(machine)
-    rows, needed, tiers, notes = list[Row](), [], dict[Tier, None](), set[str]()
+    rows, needed, tiers, notes = Rows(), [], dict[Tier, None](), set[str]()
     schedules: dict[str, Scheduled] = {}
     asks = list[Asks]()
     simgrid = SimGrid(python=find_python()) if asked.simgrid else None
@@ -154,9 +154,9 @@ def _drawing(
     return partial(draw_points, rows=rows, needed=needed, uncalibrated=uncalibrated)
 
 
-def _compared(comparison: Comparison, question: Question, home: Home) -> list[Row]:
+def _compared(comparison: Comparison, question: Question, home: Home) -> Rows:
     """What runtimes save, on a machine in each memory."""
-    rows, machine = list[Row](), home.machine
+    rows, machine = Rows(), home.machine
     priced = ready_for(question, home.trace, machine, question.key_forms[0], home.beside).priced
     texts = list(priced.warnings)
     for memory_bytes in comparison.memory_bytes(machine):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 
 from penstock.base.system.progress import Progress
+from penstock.base.types import RowView
 from penstock.base.units import format_seconds
 from penstock.errors import UsageError
 from penstock.front.cli.options import PATH
@@ -74,7 +75,7 @@ def _draw_outline(console: Console, outline: Outline) -> None:
         console.print(text, markup=False, highlight=False)
 
 
-def _draw(console: Console, rows: Sequence[Mapping[str, Any]], points: int, path: Path) -> None:
+def _draw(console: Console, rows: Sequence[RowView], points: int, path: Path) -> None:
     """A line for each program: its points and how far they lie apart."""
     own: Own = {name: partial(_time, name) for name in ("total_s_min", "total_s_max")}
     columns = "workload=program | size | params | machine | keys=key_form | >points=tier_count | >fastest=total_s_min "
@@ -83,5 +84,5 @@ def _draw(console: Console, rows: Sequence[Mapping[str, Any]], points: int, path
     console.print(f"{points} points, simulated: {path / 'results.parquet'}", highlight=False, soft_wrap=True)
 
 
-def _time(name: str, row: Mapping[str, Any]) -> str:
+def _time(name: str, row: RowView) -> str:
     return UNKNOWN if row[name] is None else format_seconds(row[name])

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from penstock.base.system.files import check_target
 from penstock.base.system.progress import Progress
+from penstock.base.types import Row
 from penstock.base.units import format_bytes, format_seconds
 from penstock.errors import CheckFailed, UsageError
 from penstock.front.cli.key_forms import draw_forms
@@ -233,7 +234,7 @@ def pack(output: Path | None, check: Path | None, quiet: bool, output_format: st
     )
 
 
-def _draw(console: Console, facts: dict[str, Any]) -> None:
+def _draw(console: Console, facts: Row) -> None:
     by_kind = facts["by_kind"]
     assert isinstance(by_kind, dict)
     security = facts["security_bits"]

@@ -10,12 +10,14 @@ import click
 from rich.console import Console
 
 from penstock.base.system.files import check_target
+from penstock.base.types import Row
 from penstock.base.units import parse_bytes, parse_rate
 from penstock.errors import CheckFailed, UsageError
 from penstock.front.cli.options import PATH, params_option, seed_option, size_option
 from penstock.front.cli.output import draw_rows, emit, output_options, say
 
 if TYPE_CHECKING:
+    from penstock.lab.rewriting.compare import Version
     from penstock.scheme.machines.schema import Machine
 
 PASS_NAMES = "hoist, min-ks, reorder, additions, seeded, truncated"
@@ -100,7 +102,7 @@ def command(
     emit(rows, output_format, table=lambda console: _draw(console, rows))
 
 
-def _check(versions: Sequence[Any]) -> None:
+def _check(versions: Sequence[Version]) -> None:
     from penstock.lab.rewriting.interpret import differing_results
 
     before = versions[0].trace
@@ -124,7 +126,7 @@ def _capacity(text: str, machine: Machine | None) -> int:
     return machine.on_chip_bytes
 
 
-def _draw(console: Console, rows: Sequence[dict[str, Any]]) -> None:
+def _draw(console: Console, rows: Sequence[Row]) -> None:
     timed = "machine" in rows[0]
     first = rows[0]
     on = f" on {first['machine']}, simulated" if timed else ""

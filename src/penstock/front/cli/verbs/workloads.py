@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from penstock.front.cli.output import emit, format_option
@@ -39,7 +37,7 @@ def command(named: tuple[str, ...], output_format: str) -> None:
     emit(rows, output_format)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """A field of a size: a word, a number, or several of them."""
     if isinstance(value, tuple | list):
         return "/".join(map(_shown, value)) or "none"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from penstock.base.types import Row
 from penstock.errors import PenstockError, UsageError
 from penstock.front.explorer.engine import Engine
 from penstock.front.explorer.state import State
@@ -90,7 +89,7 @@ def _runs(engine: Engine, state: State) -> tuple[list[str], list[str]]:
     return [*reversed(before), last], warnings
 
 
-def _row(history: History) -> dict[str, Any]:
+def _row(history: History) -> Row:
     change = history.change or {}
     return {
         "item": history.item,

@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import chain
-from typing import Any
 
 from penstock.base.runs.folder import RunFolder
+from penstock.base.types import Row, Rows
 from penstock.errors import PenstockError, UsageError
 from penstock.front.explorer.asked import Asked
 from penstock.front.explorer.columns import played, short
@@ -53,9 +53,9 @@ def compare_machines(engine: Engine, state: State) -> View:
     )
 
 
-def _facts(sides: Iterable[Machine]) -> list[dict[str, Any]]:
+def _facts(sides: Iterable[Machine]) -> Rows:
     """Every value of both machines by its path, each with its kind and source."""
-    facts: dict[str, dict[str, Any]] = {}
+    facts: dict[str, Row] = {}
     for side, machine in enumerate(sides):
         for path, figure in machine.figures():
             facts.setdefault(path, {"value": path})[f"side{side}"] = {
@@ -112,8 +112,7 @@ def compare_runs(engine: Engine, state: State) -> View:
     return with_damage(view, *(run for _, run, _ in opened))
 
 
-_Row = dict[str, Any]
-_Read = tuple[str, RunFolder, list[_Row]]
+_Read = tuple[str, RunFolder, Rows]
 
 
 def _sides(state: State, read: Callable[[str], _Read], names: Sequence[str]) -> tuple[str, str]:
@@ -124,7 +123,7 @@ def _sides(state: State, read: Callable[[str], _Read], names: Sequence[str]) -> 
     if state.run and state.other_run:
         return state.run, state.other_run
     named = state.run or state.other_run
-    known: dict[str, set[tuple[Any, ...]]] = {}
+    known: dict[str, set[tuple[object, ...]]] = {}
     for name in dict.fromkeys([*([named] if named else []), *names[:MOST_TRIED]]):
         with suppress(PenstockError):
             keys = set(_grouped(read(name)[2]))
@@ -140,7 +139,7 @@ def _sides(state: State, read: Callable[[str], _Read], names: Sequence[str]) -> 
     return early, late
 
 
-def _matched(left: Iterable[_Row], right: Iterable[_Row]) -> Iterator[tuple[_Row, _Row]]:
+def _matched(left: Iterable[Row], right: Iterable[Row]) -> Iterator[tuple[Row, Row]]:
     """The rows of one quantity, set of dimensions and provenance: those with the same note, else one by one."""
     ours, theirs = _grouped(left), _grouped(right)
     for key, a in ours.items():
@@ -152,26 +151,26 @@ def _matched(left: Iterable[_Row], right: Iterable[_Row]) -> Iterator[tuple[_Row
             yield from zip(chain.from_iterable(a.values()), chain.from_iterable(b.values()), strict=False)
 
 
-def _grouped(rows: Iterable[_Row]) -> dict[tuple[Any, ...], dict[str | None, list[_Row]]]:
-    groups: dict[tuple[Any, ...], dict[str | None, list[_Row]]] = defaultdict(lambda: defaultdict(list))
+def _grouped(rows: Iterable[Row]) -> dict[tuple[object, ...], dict[str | None, Rows]]:
+    groups: dict[tuple[object, ...], dict[str | None, Rows]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         key = (row["quantity"], row["unit"], row["provenance"], *_dimensions(row).values())
         groups[key][row["note"]].append(row)
     return groups
 
 
-def _dimensions(row: _Row) -> dict[str, Any]:
+def _dimensions(row: Row) -> Row:
     """The inputs; the hit ratio of a cache with a size is a result."""
     dimensions = {name: row[name] for name in DIMENSIONS}
     return dimensions if row["cache_bytes"] is None else dimensions | {"hit_ratio": None}
 
 
-def _order(row: _Row) -> tuple[bool, bool]:
+def _order(row: Row) -> tuple[bool, bool]:
     """Measured values first, and values of the whole run before others."""
     return row["provenance"] != "measured", row["kind"] is not None
 
 
-def _pair(left: _Row, right: _Row) -> _Row:
+def _pair(left: Row, right: Row) -> Row:
     return {
         "quantity": left["quantity"],
         "unit": left["unit"],

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from penstock.base.system import remedy
+from penstock.base.types import Row
 from penstock.base.version import __version__
 from penstock.errors import UsageError
 from penstock.front.explorer import drives
 from penstock.front.explorer.engine import Engine
 from penstock.front.explorer.state import State
 from penstock.front.explorer.view import View, inputs, results
+
+if TYPE_CHECKING:
+    from penstock.lab.instorage.flash.scan import ScanResult
+
 
 DEPTHS = (1, 4, 16, 64, 256, 1024)
 ENDS = {"pcie": "to the host", "none": "inside the drive"}
@@ -59,7 +64,7 @@ def drive(engine: Engine, state: State) -> View:
     )
 
 
-def _row(state: State, scan: Any) -> dict[str, Any]:
+def _row(state: State, scan: ScanResult) -> Row:
     return {
         "drive": state.drive,
         "end": state.scan_end,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from penstock.base.runs.folder import RunFolder
+from penstock.base.types import Row
 from penstock.front.explorer.engine import Engine
 from penstock.front.explorer.pairs import Pair, pairs_of
 from penstock.front.explorer.state import State
@@ -76,7 +76,7 @@ def _dimensions(pairs: Sequence[Pair]) -> list[str]:
     return list(dict.fromkeys(name for pair in pairs for name in pair.where))
 
 
-def _row(pair: Pair, used: Sequence[str]) -> dict[str, Any]:
+def _row(pair: Pair, used: Sequence[str]) -> Row:
     return {
         "kind": pair.what,
         **{name: pair.where.get(name) for name in used},

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
+from penstock.base.types import Row, Rows
 from penstock.base.version import __version__
 from penstock.front.explorer.asked import Asked
 from penstock.front.explorer.columns import short
@@ -16,7 +16,6 @@ from penstock.lab.simulation.names import CLASSES
 from penstock.lab.simulation.play import play
 from penstock.lab.simulation.words import OF_LEVELS
 from penstock.scheme.machines import Machine
-from penstock.scheme.play.rows import Row
 from penstock.scheme.unpriced import AT_LEAST, UNPRICED
 
 TENANTS = (1, 2, 4, 8)
@@ -47,7 +46,7 @@ def _tenants(engine: Engine, state: State) -> View:
     machine, priced = engine.machine(state.machine), engine.priced(state, state.machine)
     asked = Asked.of(state, tier=engine.tier_text(state), tenants=TENANTS)
     question = asked.question(engine.library, [machine])
-    rows, warnings = list[dict[str, Any]](), dict.fromkeys(priced.warnings)
+    rows, warnings = Rows(), dict.fromkeys(priced.warnings)
     for count in TENANTS:
         played, texts = play(engine.copies(state, state.machine, count), question.points_on(machine))
         warnings |= dict.fromkeys(texts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.base.units import format_bytes, format_seconds
 from penstock.base.version import __version__
@@ -189,7 +189,7 @@ def _predicted(engine: Engine, state: State) -> View:
     )
 
 
-def _total(forecast: Predicted, name: str, text: Callable[[Any], str], absent: str = "-") -> str:
+def _total(forecast: Predicted, name: str, text: Callable[[float], str], absent: str = "-") -> str:
     return shown_total({name: getattr(forecast.prediction, name), AT_LEAST: forecast.at_least}, name, text, absent)
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
+from penstock.base.types import Rows
 from penstock.base.units import format_bytes
 from penstock.base.version import __version__
 from penstock.front.explorer.asked import Asked
@@ -179,7 +180,7 @@ def _said(key: str, steps: Mapping[str, int]) -> str:
     return f"rotate {steps[key]}" if key in steps else {"relin": "relinearize", "conj": "conjugate"}.get(key, key)
 
 
-def _listed(engine: Engine, state: State, point: Point, first: int, last: int) -> list[dict[str, Any]]:
+def _listed(engine: Engine, state: State, point: Point, first: int, last: int) -> Rows:
     """The operations of a window one by one: kind, scope, key, and when each computes.
 
     Nothing says when, where the time mode puts operations at no times, or results are written back in between.

@@ -7,12 +7,12 @@ bandwidth W at W t / B, a slope; communication at t over its own time, a level. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
+from penstock.base.types import Row, Rows, RowView
 from penstock.front.explorer.asked import Asked
 from penstock.front.explorer.columns import played, short
 from penstock.front.explorer.engine import Engine
@@ -58,7 +58,7 @@ def roofline(engine: Engine, state: State) -> View:
     )
 
 
-def _point(row: Mapping[str, Any]) -> dict[str, Any]:
+def _point(row: RowView) -> Row:
     """(intensity, share) of a row; no intensity where nothing is loaded, none of both where the time is unknown."""
     compute_s = row["compute_s"]
     return {
@@ -68,7 +68,7 @@ def _point(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _kinds(engine: Engine, state: State, asked: Asked, tier: Tier) -> list[dict[str, Any]]:
+def _kinds(engine: Engine, state: State, asked: Asked, tier: Tier) -> Rows:
     """The same of each kind of operation that loads something, with transfers and compute in turn."""
     priced = engine.priced(state, state.machine)
     code, names = engine.kinds(state)

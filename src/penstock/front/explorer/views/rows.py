@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from penstock.base.runs.folder import RunFolder
+from penstock.base.types import Row, Rows
 from penstock.errors import PenstockError, UsageError
 from penstock.front.explorer.engine import Engine
 from penstock.front.explorer.view import PER_ROW, Column, View
@@ -18,13 +19,13 @@ _Found = TypeVar("_Found")
 UNITS = {"cache_bytes": "B", "hit_ratio": "share", "limbs": "1"}
 
 
-def results(run: RunFolder) -> list[dict[str, Any]]:
+def results(run: RunFolder) -> Rows:
     """Every row of a run."""
-    rows: list[dict[str, Any]] = run.results().to_pylist()
+    rows: Rows = run.results().to_pylist()
     return rows
 
 
-def result_columns(name: str, rows: Iterable[dict[str, Any]]) -> list[Column]:
+def result_columns(name: str, rows: Iterable[Row]) -> list[Column]:
     """Columns of result rows of the run `name`: the dimensions that any of them has, and the value."""
     known = list(rows)
     used = [dimension for dimension in DIMENSIONS if any(row[dimension] is not None for row in known)]
@@ -49,13 +50,13 @@ def with_damage(view: View, *runs: RunFolder) -> View:
     return replace(view, damage=damage, warnings=list(dict.fromkeys([*view.warnings, *damage]))) if damage else view
 
 
-def newest(engine: Engine, wanted: str) -> tuple[str, RunFolder, list[dict[str, Any]]]:
+def newest(engine: Engine, wanted: str) -> tuple[str, RunFolder, Rows]:
     """The run of that name, or the newest that can be read, and its rows.
 
     Raises: UsageError: there is none; as `Library.open_run`.
     """
 
-    def read(name: str) -> tuple[RunFolder, list[dict[str, Any]]]:
+    def read(name: str) -> tuple[RunFolder, Rows]:
         run = engine.library.open_run(name)
         return run, results(run)
 

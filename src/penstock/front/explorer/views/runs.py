@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
+from penstock.base.types import Row, Rows
 from penstock.errors import PenstockError
 from penstock.front.explorer.engine import Engine
 from penstock.front.explorer.library import BENCH_FILE
@@ -24,7 +24,7 @@ HEADLINES = tuple(name for name, *_ in _HEADINGS)
 def runs(engine: Engine, state: State) -> View:
     """Every run folder, the newest first; one that cannot be read says why."""
     library = engine.library
-    rows, damage = list[dict[str, Any]](), list[str]()
+    rows, damage = Rows(), list[str]()
     for name in library.run_names():
         rows.append(_row(engine, name, damage))
     return View(
@@ -47,7 +47,7 @@ def runs(engine: Engine, state: State) -> View:
     )
 
 
-def _row(engine: Engine, name: str, damage: list[str]) -> dict[str, Any]:
+def _row(engine: Engine, name: str, damage: list[str]) -> Row:
     """A run in the list; adds to `damage` the file that the numbers of this row should be in."""
     try:
         run = engine.library.open_run(name)
@@ -70,7 +70,7 @@ def _row(engine: Engine, name: str, damage: list[str]) -> dict[str, Any]:
     }
 
 
-def _word(value: Any) -> str | None:
+def _word(value: object) -> str | None:
     """A value of a record as short text; records of others may hold anything."""
     return None if value is None else str(value)[:200]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
+from penstock.base.types import Row
 from penstock.base.version import __version__
 from penstock.front.explorer.engine import Engine
 from penstock.front.explorer.state import State
@@ -97,7 +97,7 @@ def _sorted(space: Space, points: Sequence[int], measure: str) -> tuple[list[int
     return ordered, f"The table has the points by {label}."
 
 
-def _row(space: Space, point: int) -> dict[str, Any]:
+def _row(space: Space, point: int) -> Row:
     return {
         **{axis.name: axis.texts[axis.codes[point]] for axis in space.axes},
         **{measure.name: measure.values[point] for measure in space.measures},

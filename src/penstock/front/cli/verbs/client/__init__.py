@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from penstock.base.system.files import WouldOverwrite, check_target, os_errors, write_atomic
 from penstock.base.system.vectors import read_real
 from penstock.base.system.workers import no_core_files
+from penstock.base.types import Row
 from penstock.errors import KeyPairDamaged, UsageError
 from penstock.front.cli.key_pair import open_pair, passphrase_from, passphrase_option, warn
 from penstock.front.cli.lazy import NamedVerbs
-from penstock.front.cli.options import FILE, PATH, all_of, quiet_option, threads_option, together
+from penstock.front.cli.options import FILE, PATH, Values, all_of, quiet_option, threads_option, together
 from penstock.front.cli.output import emit, format_option, output_options, slot_rows
 from penstock.front.cli.service_options import ca_option, insecure_option, patience_option, service_option, token_option
 from penstock.front.cli.verbs.client.keys import keys
@@ -35,7 +36,7 @@ from penstock.scheme.params import catalogue
 from penstock.scheme.params.ckks import CkksParameters
 
 if TYPE_CHECKING:
-    from penstock.runtime.client import KeyPair
+    from penstock.runtime.client import KeyPair, PublicKey
 
 folder_argument = click.argument("folder", type=PATH)
 params_option = click.option(
@@ -86,7 +87,7 @@ def keygen(
     program: str | None,
     tenant: str | None,
     allow_insecure: bool,
-    access: dict[str, Any],
+    access: Values,
     passphrase_file: Path | None,
     threads: int | None,
     quiet: bool,
@@ -114,7 +115,8 @@ def keygen(
         if access["service"] is None:
             raise UsageError("--program names a program of a service: add --service URL")
         access |= {"passphrase_file": passphrase_file, "allow_insecure": allow_insecure}
-        emit(made_for_program(folder, program, threads=threads, tenant=tenant, quiet=quiet, **access), output_format)
+        access |= {"threads": threads, "tenant": tenant}
+        emit(made_for_program(folder, program, access, quiet=quiet), output_format)
         return
     params = catalogue.get(name or "")
     _require_new(folder)
@@ -127,7 +129,7 @@ def keygen(
 @command.command()
 @pair_options
 @format_option
-def show(folder: Path, opening: dict[str, Any], quiet: bool, output_format: str) -> None:
+def show(folder: Path, opening: Values, quiet: bool, output_format: str) -> None:
     """What lies in a folder: whose library, the pair's tag, sealed or not, modes of the files. The pair is checked.
 
     A sealed pair is checked with its passphrase; without one only its public key is (`checked` is `false`).
@@ -168,7 +170,7 @@ def show(folder: Path, opening: dict[str, Any], quiet: bool, output_format: str)
 def encrypt(
     folder: Path,
     values: Path,
-    opening: dict[str, Any],
+    opening: Values,
     output: Path,
     seeded: bool,
     limbs: int | None,
@@ -219,8 +221,8 @@ def encrypt(
 def decrypt(
     folder: Path,
     ciphertext: Path,
-    opening: dict[str, Any],
-    asked: dict[str, Any],
+    opening: Values,
+    asked: Values,
     output: str | None,
     is_complex: bool,
     count: int | None,
@@ -319,7 +321,7 @@ def _saved(done: bool, folder: Path) -> None:
         raise WouldOverwrite(folder, "move away what it holds")
 
 
-def _facts(folder: Path, params: CkksParameters, pair: Any) -> dict[str, Any]:
+def _facts(folder: Path, params: CkksParameters, pair: KeyPair | PublicKey) -> Row:
     """A row about the pair in a folder. `pair`: opened, or its public key alone."""
     from penstock.runtime.client.pair import is_sealed
 
@@ -340,7 +342,7 @@ def _facts(folder: Path, params: CkksParameters, pair: Any) -> dict[str, Any]:
     }
 
 
-def _shared(pair: Any) -> int | None:
+def _shared(pair: KeyPair | PublicKey) -> int | None:
     """The results that others know; `None`: only the public key is open, or the count is lost."""
     try:
         return int(pair.shared.results) if hasattr(pair, "shared") else None

@@ -10,6 +10,7 @@ import click
 
 from penstock.base.system.files import os_errors, remove_dead, unfinished_folder
 from penstock.base.system.progress import Progress
+from penstock.base.types import Row
 from penstock.errors import KeyDamaged, KeyRefused, UsageError
 from penstock.front.cli.key_pair import open_pair, passphrase_option
 from penstock.front.cli.options import PATH, size_option, threads_option
@@ -126,7 +127,7 @@ class _Output:
         self.pair, self.params, self.tenant, self.folder, self.form = pair, params, tenant, folder, form
         self._quiet = quiet
 
-    def row(self, key: str, limbs: int, making: Path, *, force: bool) -> dict[str, Any]:
+    def row(self, key: str, limbs: int, making: Path, *, force: bool) -> Row:
         """Make a key if it is not there, and say which it is."""
         path = self.folder / f"{key.replace(':', '-')}.pkey"
         whole = 1 if key == TO_SPARSE_KEY else self.params.num_q

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from penstock.base.units import format_bytes
 from penstock.errors import UsageError
+from penstock.front.cli.options import Values
 from penstock.front.cli.output import emit, output_options
 from penstock.front.cli.service_options import access_options
 from penstock.front.cli.verbs.client.service import opened
@@ -18,7 +17,7 @@ KEYS, EVERYTHING = "keys", "everything"
 @click.command()
 @access_options
 @output_options
-def uploaded(access: dict[str, Any], quiet: bool, output_format: str) -> None:
+def uploaded(access: Values, quiet: bool, output_format: str) -> None:
     """List the evaluation keys that a service has of you. The token needs the scope `read`.
 
     \b
@@ -34,7 +33,7 @@ def uploaded(access: dict[str, Any], quiet: bool, output_format: str) -> None:
 @click.option("--yes", is_flag=True, help="Remove it. Without this, nothing is removed.")
 @access_options
 @output_options
-def remove(what: str, yes: bool, access: dict[str, Any], quiet: bool, output_format: str) -> None:
+def remove(what: str, yes: bool, access: Values, quiet: bool, output_format: str) -> None:
     """Remove your evaluation keys, or everything, from a service. The token needs the scope `keys`.
 
     `everything` is keys, programs, ciphertexts, results and jobs; jobs that wait or run are cancelled. The answer says

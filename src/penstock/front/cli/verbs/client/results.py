@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from penstock.front.cli.options import FILE, together
+from penstock.base.types import Row
+from penstock.front.cli.options import FILE, Values, together
 from penstock.front.cli.output import say
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ results_options = together(
 
 def asked_of(
     result_for: str, package: Path | None, inputs: tuple[str, ...], queries: int, statistical_bits: int
-) -> dict[str, Any]:
+) -> Row:
     """The options as `KeyPair.decrypt` and `Service.result` take them."""
     from penstock.program.package.file import open_package
     from penstock.program.workloads.packaged import read_inputs
@@ -70,7 +70,7 @@ def asked_of(
     return {"result_for": result_for, "package": package, "inputs": given, **chosen}
 
 
-def tell_shared(holder: KeyPair | Service, asked: Mapping[str, Any], *, quiet: bool) -> None:
+def tell_shared(holder: KeyPair | Service, asked: Values, *, quiet: bool) -> None:
     """Say on stderr what shared results of a pair add up to, where this is one."""
     if asked["result_for"] != "shared" or quiet:
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,10 +13,11 @@ from penstock.base.system.files import check_target
 from penstock.base.system.progress import Progress
 from penstock.base.system.vectors import check_room, write_vectors
 from penstock.base.system.web import read_token
+from penstock.base.types import Rows
 from penstock.base.units import parse_seconds
 from penstock.errors import CheckFailed
 from penstock.front.cli.key_pair import passphrase_from, passphrase_option, warn
-from penstock.front.cli.options import FILE, FOLDER, threads_option, together
+from penstock.front.cli.options import FILE, FOLDER, Values, threads_option, together
 from penstock.front.cli.output import emit, output_options, slot_rows
 from penstock.front.cli.service_options import ACCESS, access_options, insecure_option
 from penstock.front.cli.verbs.client.results import asked_of, results_options, tell_shared
@@ -41,7 +42,9 @@ def opened(
     folder: Path | None = None,
     passphrase_file: Path | None = None,
     quiet: bool = False,
-    **options: Any,
+    tenant: str | None = None,
+    threads: int | None = None,
+    allow_insecure: bool = False,
 ) -> Iterator[Service]:
     """A client of the service that the options name."""
     from penstock.runtime.client import Service
@@ -53,7 +56,9 @@ def opened(
         folder=folder,
         passphrase=passphrase_from(passphrase_file),
         patience_s=parse_seconds(patience, "--patience"),
-        **options,
+        tenant=tenant,
+        threads=threads,
+        allow_insecure=allow_insecure,
     ) as client:
         yield client
 
@@ -65,7 +70,7 @@ def bytes_shown(name: str, quiet: bool) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: stage.update(done, total=total)
 
 
-def made_for_program(folder: Path, program: str, *, quiet: bool, **access: Any) -> list[dict[str, Any]]:
+def made_for_program(folder: Path, program: str, access: Values, *, quiet: bool) -> Rows:
     """The pair and the evaluation keys of `keygen --service`: a row a key."""
     with (
         opened(folder=folder, quiet=quiet, **access) as service,
@@ -82,7 +87,7 @@ def made_for_program(folder: Path, program: str, *, quiet: bool, **access: Any) 
 @click.option("--name", required=True, help="Name of the program at the service.")
 @access_options
 @output_options
-def deploy(package: Path, name: str, access: dict[str, Any], quiet: bool, output_format: str) -> None:
+def deploy(package: Path, name: str, access: Values, quiet: bool, output_format: str) -> None:
     """Deploy a program package at a service. The token needs the scope `deploy`.
 
     \b
@@ -99,9 +104,7 @@ def deploy(package: Path, name: str, access: dict[str, Any], quiet: bool, output
 @tenant_option
 @keyed_access_options
 @output_options
-def upload(
-    folder: Path, program: str, tenant: str | None, access: dict[str, Any], quiet: bool, output_format: str
-) -> None:
+def upload(folder: Path, program: str, tenant: str | None, access: Values, quiet: bool, output_format: str) -> None:
     """Upload the evaluation keys that the service lacks for a program.
 
     Run it again after an interrupt: it goes on where the service is. Keys that are there are not sent again.
@@ -159,13 +162,14 @@ def submit(
     inputs: tuple[str, ...],
     deadline: str | None,
     prepare: Path | None,
-    access: dict[str, Any],
+    access: Values,
     quiet: bool,
     output_format: str,
     job: str | None,
     allow_insecure: bool,
     threads: int | None,
-    **chosen: Any,
+    package: Path | None,
+    priority: int,
 ) -> None:
     """Encrypt inputs with the pair in FOLDER, upload them and submit a job. It prints the job's identity.
 
@@ -179,9 +183,8 @@ def submit(
     """
     from penstock.program.workloads.packaged import read_inputs
 
-    options: dict[str, Any] = {"threads": threads, "allow_insecure": allow_insecure}
     with (
-        opened(folder=folder, quiet=quiet, **access, **options) as service,
+        opened(folder=folder, quiet=quiet, threads=threads, allow_insecure=allow_insecure, **access) as service,
         bytes_shown("inputs", quiet) as shown,
     ):
         values = read_inputs(service.program(program).as_package(), inputs).inputs
@@ -190,7 +193,9 @@ def submit(
             emit([{"input": name, "path": str(path)} for name, path in files.items()], output_format)
             return
         deadline_s = None if deadline is None else parse_seconds(deadline, "--deadline")
-        job = service.submit(program, values, job, on_bytes=shown, deadline_s=deadline_s, **chosen)
+        job = service.submit(
+            program, values, job, on_bytes=shown, deadline_s=deadline_s, package=package, priority=priority
+        )
     row = {"job": job, "program": program}
     emit(row, output_format, table=lambda console: console.print(job, highlight=False, soft_wrap=True))
 
@@ -201,7 +206,7 @@ def submit(
 @click.option("--timeout", metavar="TIME", help="Give up after this time. Default: never.")
 @access_options
 @output_options
-def wait(folder: Path, job: str, timeout: str | None, access: dict[str, Any], quiet: bool, output_format: str) -> None:
+def wait(folder: Path, job: str, timeout: str | None, access: Values, quiet: bool, output_format: str) -> None:
     """Wait until a job has ended. Exit code 1 where it has not computed.
 
     \b
@@ -229,8 +234,8 @@ def result(
     job: str,
     output: Path | None,
     force: bool,
-    asked: dict[str, Any],
-    access: dict[str, Any],
+    asked: Values,
+    access: Values,
     threads: int | None,
     quiet: bool,
     output_format: str,

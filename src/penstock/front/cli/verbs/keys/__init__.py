@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Mapping, Set
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 from rich.console import Console
 
 from penstock.base.system.progress import Progress
+from penstock.base.types import Row, Rows, RowView
 from penstock.base.units import format_bytes
 from penstock.errors import PenstockError, UnknownName, UsageError
 from penstock.front.cli.lazy import NamedVerbs
-from penstock.front.cli.options import PATH
+from penstock.front.cli.options import PATH, Values
 from penstock.front.cli.output import Own, draw_rows, emit, format_option, say
 from penstock.front.cli.verbs.keys import bench, node, pairs
 from penstock.front.cli.verbs.keys.store import open_store, removed_row, store_options
 from penstock.runtime.keystore import KeyDamaged, KeyName, KeyStore, StoredKey, is_segment, parameter_digest
 from penstock.runtime.keystore.store import GONE
 from penstock.scheme.params import catalogue
-
-F = TypeVar("F", bound=Callable[..., Any])
-
 
 tenant_option = click.option("--tenant", metavar="NAME", help="Keys of this tenant only.")
 params_option = click.option(
@@ -70,7 +67,7 @@ def import_(
     params: str | None,
     limbs: int | None,
     key: str | None,
-    place: dict[str, Any],
+    place: Values,
     output_format: str,
 ) -> None:
     """Import keys that OpenFHE serialized (binary format), or segments that a client made (.pkey).
@@ -125,7 +122,7 @@ def import_(
 @params_option
 @store_options
 @format_option
-def ls(tenant: str | None, params: str | None, place: dict[str, Any], output_format: str) -> None:
+def ls(tenant: str | None, params: str | None, place: Values, output_format: str) -> None:
     """Every whole key, one a row.
 
     \b
@@ -143,7 +140,7 @@ def ls(tenant: str | None, params: str | None, place: dict[str, Any], output_for
 @click.option("--key", metavar="KEY", help="What a key switch reads of this key at each number of limbs.")
 @store_options
 @format_option
-def stat(tenant: str | None, params: str | None, key: str | None, place: dict[str, Any], output_format: str) -> None:
+def stat(tenant: str | None, params: str | None, key: str | None, place: Values, output_format: str) -> None:
     """Keys and bytes of each tenant and parameter set; with --key, the bytes of one key at each number of limbs.
 
     `bytes` are those in memory, `stored_bytes` those that are read: half of them where a seed stands for part A.
@@ -180,7 +177,7 @@ def stat(tenant: str | None, params: str | None, key: str | None, place: dict[st
 @params_option
 @store_options
 @format_option
-def verify(tenant: str | None, params: str | None, place: dict[str, Any], output_format: str) -> None:
+def verify(tenant: str | None, params: str | None, place: Values, output_format: str) -> None:
     """Read every row of every key and hold it against its checksum. Exit code 1 where one is damaged or gone.
 
     \b
@@ -190,7 +187,7 @@ def verify(tenant: str | None, params: str | None, place: dict[str, Any], output
     store = open_store(**place)
     unlisted = _unlisted(store)
     keys = _keys(store, tenant, params, also={row["tenant"] for row in unlisted})
-    rows: list[dict[str, Any]] = []
+    rows: Rows = []
     with Progress(quiet=place["quiet"]).stage("verify", total=len(keys)) as stage:
         for key in keys:
             state = store.verify(key.name)
@@ -204,10 +201,10 @@ def verify(tenant: str | None, params: str | None, place: dict[str, Any], output
         raise KeyDamaged(f"{len(bad)} of {len(rows)} keys are damaged or gone: {bad[0]['fault']}")
 
 
-def _unlisted(store: KeyStore) -> list[dict[str, Any]]:
+def _unlisted(store: KeyStore) -> Rows:
     """Rows of damaged keys on the disk, and of keys that are gone."""
     rest = {"bytes": None, "ok": False, "damaged_rows": None}
-    rows: list[dict[str, Any]] = []
+    rows: Rows = []
     for path, why in store.opening.damaged:
         tenant, digest, *pair, file = path.split("/")
         key = file.removesuffix(".pkey").replace("-", ":", 1)
@@ -223,7 +220,7 @@ def _unlisted(store: KeyStore) -> list[dict[str, Any]]:
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @store_options
 @format_option
-def gc(tenant: str | None, dry_run: bool, place: dict[str, Any], output_format: str) -> None:
+def gc(tenant: str | None, dry_run: bool, place: Values, output_format: str) -> None:
     """Remove unfinished files and those with a damaged header or length. With --tenant, remove all keys of a tenant.
 
     A whole key stays: where the index says something else of it, its index row is put anew; at the path of another key
@@ -251,12 +248,12 @@ def _keys(store: KeyStore, tenant: str | None, params: str | None, also: Set[str
     return [key for key in keys if _chosen(key.name._asdict(), tenant, params)]
 
 
-def _chosen(name: Mapping[str, Any], tenant: str | None, params: str | None) -> bool:
+def _chosen(name: RowView, tenant: str | None, params: str | None) -> bool:
     digest = None if params is None else parameter_digest(catalogue.get(params))
     return tenant in (None, name["tenant"]) and digest in (None, name["digest"])
 
 
-def _row(key: StoredKey, names: Mapping[str, str]) -> dict[str, Any]:
+def _row(key: StoredKey, names: Mapping[str, str]) -> Row:
     return {
         **key.name._asdict(),
         "params": names.get(key.name.digest),
@@ -270,7 +267,7 @@ def _row(key: StoredKey, names: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _totals(keys: list[StoredKey]) -> list[dict[str, Any]]:
+def _totals(keys: list[StoredKey]) -> Rows:
     groups: dict[tuple[str, str], list[StoredKey]] = {}
     for key in keys:
         groups.setdefault((key.name.tenant, key.name.digest), []).append(key)
@@ -301,7 +298,7 @@ def _set_names() -> dict[str, str]:
     return {digest: ", ".join(sharing) for digest, sharing in names.items()}
 
 
-def _draw_keys(console: Console, rows: list[dict[str, Any]]) -> None:
+def _draw_keys(console: Console, rows: Rows) -> None:
     own: Own = {
         "parameters": lambda row: row["params"] or row["digest"][:12],
         "limbs of": lambda row: f"{row['num_q']}+{row['num_p']}",

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from penstock.base.system.progress import Progress
 from penstock.base.system.temporary import temporary_folder
+from penstock.base.types import Rows
 from penstock.errors import UsageError
 from penstock.front.cli.options import FOLDER, THREADS, size_option
 from penstock.front.cli.output import Own, draw_rows, emit, output_options, shown
@@ -99,7 +100,7 @@ def study(workload: str, size: str | None, output: Path | None, quiet: bool, out
     emit(rows, output_format, table=lambda console: _draw(console, rows))
 
 
-def _report(run: RunFolder, rows: list[dict[str, Any]]) -> None:
+def _report(run: RunFolder, rows: Rows) -> None:
     """The rows into the run folder, which is done, and its report."""
     from penstock.lab.reports.budgets import rows_of
     from penstock.lab.reports.build import build_report
@@ -109,7 +110,7 @@ def _report(run: RunFolder, rows: list[dict[str, Any]]) -> None:
     build_report(run)
 
 
-def _draw(console: Console, rows: list[dict[str, Any]]) -> None:
+def _draw(console: Console, rows: Rows) -> None:
     """One line for each budget: measured and simulated."""
     own: Own = {"budget": lambda row: f"{row['budget_share']:.0%}, {shown('budget_bytes', row['budget_bytes'])}"}
     columns = "budget | >measured=measured_s | >simulated=simulated_s | >error=error:{:+.1%} | >Belady's rule=belady_s "

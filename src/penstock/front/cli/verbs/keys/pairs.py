@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from penstock.errors import UnknownName
-from penstock.front.cli.options import FOLDER
+from penstock.front.cli.options import FOLDER, Values
 from penstock.front.cli.output import emit, format_option
 from penstock.front.cli.verbs.keys.store import keys_of_pair, open_store, removed_row, store_options
 from penstock.runtime.keystore import parameter_digest
@@ -20,7 +20,7 @@ from penstock.scheme.params import catalogue
 @click.option("--params", metavar="SET", required=True, help="Parameter set of the keys ('penstock params list').")
 @store_options
 @format_option
-def replace(tenant: str, params: str, place: dict[str, Any], output_format: str) -> None:
+def replace(tenant: str, params: str, place: Values, output_format: str) -> None:
     """Begin a new key pair of a tenant: the next import of another secret key is its first key.
 
     The old keys stay. Jobs whose inputs were encrypted with the old pair use the old keys, others the new ones. When
@@ -43,7 +43,7 @@ def replace(tenant: str, params: str, place: dict[str, Any], output_format: str)
 @click.option("--params", metavar="SET", required=True, help="Parameter set of the keys ('penstock params list').")
 @store_options
 @format_option
-def retire(tenant: str, params: str, place: dict[str, Any], output_format: str) -> None:
+def retire(tenant: str, params: str, place: Values, output_format: str) -> None:
     """Remove the keys of a tenant's replaced key pairs, and keep those of the newest.
 
     A pair that a session uses, in any process of this machine, stays (`removed` is `false`): retire it again later.
@@ -79,7 +79,7 @@ def export(
     params: str,
     keys: tuple[str, ...],
     key_tag: str | None,
-    place: dict[str, Any],
+    place: Values,
     output_format: str,
     **asked: Any,
 ) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
+from penstock.base.types import Row
 from penstock.errors import UnknownName, UsageError
 from penstock.front.cli.options import quiet_option, together
 from penstock.front.cli.output import say
@@ -49,7 +48,7 @@ def open_store(name: str, objects: str | None, quiet: bool, *, make: bool = Fals
     return store
 
 
-def removed_row(garbage: Garbage, dry_run: bool = False) -> dict[str, Any]:
+def removed_row(garbage: Garbage, dry_run: bool = False) -> Row:
     removed = not dry_run and not garbage.kept
     return {"path": garbage.path, "bytes": garbage.file_bytes, "reason": garbage.reason, "removed": removed}
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
 
 from penstock.base.system.progress import Progress
+from penstock.base.types import Row, RowView
 from penstock.errors import UsageError
 from penstock.front.cli.imported import tell_imported
 from penstock.front.cli.measured_fit import check_options, describe, draw_check, measure
@@ -179,7 +179,7 @@ def _notes(
 
 def _result(
     machine: Machine, output: Path, paths: Sequence[Path], chosen: Sequence[Measurement], log: ImportLog
-) -> dict[str, Any]:
+) -> Row:
     fit = machine.fit
     assert fit is not None
     errors = {coefficient.name: coefficient.standard_error for coefficient in fit.coefficients}
@@ -224,7 +224,7 @@ def _coefficient_of(path: str) -> str | None:
     return {"units": unit, "threads.shared": f"shared {unit}"}.get(table) or _FITTED.get(path)
 
 
-def _draw(console: Console, machine: Machine, result: Mapping[str, Any]) -> None:
+def _draw(console: Console, machine: Machine, result: RowView) -> None:
     overall = machine.fit.overall if machine.fit else None
     of = f"{result['machine']}, {result['reading']}"
     console.print(f"{of}: fitted to {result['fitted_to']}", markup=False, highlight=False)

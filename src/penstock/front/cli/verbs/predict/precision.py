@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import click
 from rich.console import Console
 
 from penstock.base.system.progress import Progress
+from penstock.base.types import Rows, RowView
 from penstock.errors import UsageError
-from penstock.front.cli.options import program_options, seed_option
+from penstock.front.cli.options import Values, program_options, seed_option
 from penstock.front.cli.output import Own, draw_rows, emit, output_options, say
 from penstock.program.workloads import valued
 
@@ -76,7 +76,7 @@ def command(
     from penstock.lab.prediction.whatif_axes import whole_numbers
 
     valued(workload, "precision")
-    noise: dict[str, Any] = {"queries": queries, "statistical_bits": statistical_bits}
+    noise: Values = {"queries": queries, "statistical_bits": statistical_bits}
     given = {name: value for name, value in noise.items() if value is not None}
     if given and not asked["shared"]:
         raise UsageError(f"--{next(iter(given)).replace('_', '-')} is for results that others learn: add --shared")
@@ -98,7 +98,7 @@ def command(
     emit(rows, output_format, table=lambda console: _draw(console, rows, asked["reading"]))
 
 
-def _draw(console: Console, rows: list[dict[str, Any]], reading: str) -> None:
+def _draw(console: Console, rows: Rows, reading: str) -> None:
     first = rows[0]
     console.print(
         f"{first['workload']} ({first['size']}) encrypted ({reading}), against the clear result", highlight=False
@@ -114,7 +114,7 @@ def _draw(console: Console, rows: list[dict[str, Any]], reading: str) -> None:
         console.print(f"warning: {warning}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _draw_shared(console: Console, rows: list[dict[str, Any]]) -> None:
+def _draw_shared(console: Console, rows: Rows) -> None:
     if not rows:
         return
     first = rows[0]
@@ -132,6 +132,6 @@ def _draw_shared(console: Console, rows: list[dict[str, Any]]) -> None:
         console.print(f"{verdict}: {remedy}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _passed(row: Mapping[str, Any]) -> str:
+def _passed(row: RowView) -> str:
     passed = row["shared_checks_passed"]
     return "-" if passed is None else f"{passed} of {row['draws']}"

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from penstock.base.system.host import available_cores
 from penstock.base.system.progress import Progress
+from penstock.base.types import Row, Rows
 from penstock.base.units import format_bytes, format_seconds
 from penstock.errors import UsageError
 from penstock.front.cli.advice import advice_option, draw_advice, wants_advice
@@ -19,6 +20,7 @@ from penstock.front.cli.assumed import KINDS
 from penstock.front.cli.options import (
     PATH,
     THREADS,
+    Values,
     key_form_option,
     machine_named,
     measured_machine_option,
@@ -123,7 +125,7 @@ def command(
 
 def _counted(
     path: Path, params: str | None, machine: Machine, threads: int | None, form: KeyForm | None, shown: int
-) -> dict[str, Any]:
+) -> Row:
     """The prediction of counts of operations."""
     from penstock.front.hall.predicting import prediction_row
     from penstock.lab.prediction.operation_counts import predict_counts, read_operation_counts
@@ -136,7 +138,7 @@ def _counted(
     return prediction_row(counted, checked, machine, shown, (path.name, None))
 
 
-def _varied(target: str, texts: Sequence[str], machine: Machine, quiet: bool, **options: Any) -> list[dict[str, Any]]:
+def _varied(target: str, texts: Sequence[str], machine: Machine, quiet: bool, **options: Any) -> Rows:
     """A row for each combination of the values to try."""
     from penstock.front.hall.predicting import what_if
     from penstock.front.hall.programs import at_home
@@ -149,13 +151,13 @@ def _varied(target: str, texts: Sequence[str], machine: Machine, quiet: bool, **
             raise UsageError(f"--{option} and --what-if {option}= both list values to try: leave one of them out")
     options["params"], note = at_home(target, options["params"], options["size"], [machine])
     say_choice(note, quiet=quiet)
-    words: dict[str, Any] = {"machine": machine, **options, **axes, "workers": available_cores(), "spelled": OPTIONS}
+    words: Values = {"machine": machine, **options, **axes, "workers": available_cores(), "spelled": OPTIONS}
     with Progress(quiet=quiet).stage("what if") as stage:
         varied = what_if(target, **words, on_row=lambda done, total: stage.update(done, total=total))
     return varied.to_dicts()
 
 
-def _draw_one(console: Console, row: dict[str, Any], machine: Machine) -> None:
+def _draw_one(console: Console, row: Row, machine: Machine) -> None:
     fitted = "" if row["reading"] is None else f" (fitted to the {row['reading']} reading)"
     where = f"{row['workload']} at {row['params']} on {row['machine']}{fitted}"
     threads = "" if row["threads"] is None else f", {row['threads']} thread{'s' if row['threads'] > 1 else ''}"
@@ -209,7 +211,7 @@ def _draw_one(console: Console, row: dict[str, Any], machine: Machine) -> None:
             console.print(f"{machine.name}, {kind}: {'; '.join(stated)}", highlight=False, soft_wrap=True, markup=False)
 
 
-def _draw_rows(console: Console, rows: Sequence[dict[str, Any]]) -> None:
+def _draw_rows(console: Console, rows: Sequence[Row]) -> None:
     columns = ">ring dim=ring_dim | >depth | >dnum | >security=security_bits | >keys=key_form | >machine | >threads "
     columns += (
         "| >time=predicted_s | >from=low_s | >to=high_s | >energy=predicted_j:{:.4g} J | >peak memory=peak_bytes "

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from penstock.base.system.host import available_cores
 from penstock.base.system.progress import Progress
+from penstock.base.types import Rows
 from penstock.front.cli.options import (
     PATH,
     THREADS,
@@ -116,7 +117,7 @@ def _write(output: Path, suggested: Suggested, *, force: bool, quiet: bool) -> N
     say(f"the first one is written to {output}: --params {output}", quiet=quiet)
 
 
-def _draw(console: Console, suggestions: Suggestions, rows: list[dict[str, Any]], base: str) -> None:
+def _draw(console: Console, suggestions: Suggestions, rows: Rows, base: str) -> None:
     first = rows[0]
     precise = "| >scale bits=scale_bits | >precision=precision_bits:{:.1f} " * (first["precision_bits"] is not None)
     columns = f">ring dim=ring_dim | >depth | >dnum {precise}| >security=security_bits | >slots | >time=predicted_s "

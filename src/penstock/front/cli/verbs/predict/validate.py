@@ -10,9 +10,10 @@ import click
 from rich.console import Console
 
 from penstock.base.system.progress import Progress
+from penstock.base.types import RowView
 from penstock.errors import CapabilityMissing, ThresholdMissed, UsageError
 from penstock.front.cli.imported import tell_imported
-from penstock.front.cli.options import PATH
+from penstock.front.cli.options import PATH, Values
 from penstock.front.cli.output import draw_rows, emit, output_options, say
 from penstock.front.cli.study_rows import make_folder, say_figures
 from penstock.lab.fit.measurements import READINGS, Measurement, of_reading
@@ -116,7 +117,7 @@ def command(results: tuple[Path, ...], figures: Path | None, quiet: bool, output
     _check(validation, allowed, {*asked["protocols"], *(text.rpartition("=")[0] for text in asked["limits"])})
 
 
-def _measurements(paths: Sequence[Path], asked: Mapping[str, Any], log: ImportLog, quiet: bool) -> list[Measurement]:
+def _measurements(paths: Sequence[Path], asked: Values, log: ImportLog, quiet: bool) -> list[Measurement]:
     if asked["measure"]:
         from penstock.lab.prediction.measuring import measure_quietly
 
@@ -178,7 +179,7 @@ def _notes(log: ImportLog, validation: Validation) -> None:
         say(f"warning: {text}", style="yellow")
 
 
-def _shown(row: Mapping[str, Any], details: bool) -> bool:
+def _shown(row: RowView, details: bool) -> bool:
     """Whether a row is in the short table: everything of applications, and of operations what sums them up."""
     application = str(row["application"])
     summed = application.split("/")[0] in (ALL, "interior", "edge", "combination", "key-switching", "element-wise")
@@ -186,7 +187,7 @@ def _shown(row: Mapping[str, Any], details: bool) -> bool:
     return details or summed or of_programs
 
 
-def _draw(console: Console, rows: Sequence[Mapping[str, Any]], details: bool) -> None:
+def _draw(console: Console, rows: Sequence[RowView], details: bool) -> None:
     columns = "application | model | >n | >mean=mean_abs_error:{:.1%} | >median=median_abs_error:{:.1%} "
     columns += (
         "| >p90=p90_abs_error:{:.1%} | >worst=worst_abs_error:{:.1%} | >bias=bias:{:+.1%} | >in 90 %=coverage90:{:.0%}"

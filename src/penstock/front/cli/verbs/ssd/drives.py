@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from penstock.base.types import Row, Rows
 from penstock.front.cli.output import emit, format_option, say
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def command(drives: tuple[str, ...], output_format: str) -> None:
     if not drives:
         emit([_summary(load_drive(name)) for name in drive_names()], output_format)
         return
-    rows: list[dict[str, Any]] = []
+    rows: Rows = []
     for name in drives:
         drive = load_drive(name)
         for note in drive.notes():
@@ -40,7 +41,7 @@ def command(drives: tuple[str, ...], output_format: str) -> None:
     emit(rows, output_format)
 
 
-def _summary(drive: Drive) -> dict[str, Any]:
+def _summary(drive: Drive) -> Row:
     names = ("title", "channels", "dies", "planes", "page_bytes", "capacity_bytes")
     return {
         "drive": drive.name,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import click
 from rich.console import Console
 
+from penstock.base.types import RowView
 from penstock.base.units import format_bytes
 from penstock.front.cli.assumed import draw_assumed
 from penstock.front.cli.options import key_form_option
@@ -94,7 +94,7 @@ def command(
     emit(rows, output_format, table=table)
 
 
-def _above(row: Mapping[str, Any]) -> str:
+def _above(row: RowView) -> str:
     """The bandwidth from which pulling keys is sooner."""
     rate = row["crossover_bytes_per_s"]
     return "never" if rate is None else "always" if rate == 0 else f"{rate / 1e9:.4g} GB/s"

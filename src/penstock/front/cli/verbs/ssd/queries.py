@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 
-from penstock.front.cli.options import all_of
+from penstock.base.types import Row, Rows
+from penstock.front.cli.options import Decorator, Values, all_of
 from penstock.front.cli.output import draw_rows, emit, format_option, say
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ ENGINES = ("closed-form", "jump", "events")
 
 
 _switch = partial(click.option, default=True, show_default=False)
-_OPTIONS: tuple[Callable[[Any], Any], ...] = (
+_OPTIONS: tuple[Decorator, ...] = (
     click.option(
         "--drive",
         "drives",
@@ -102,7 +103,7 @@ limbs_option = click.option(
 )
 
 
-def batches_option(default: int, what: str) -> Callable[[Any], Any]:
+def batches_option(default: int, what: str) -> Decorator:
     """`--batch`, for queries of one kind."""
     return click.option(
         "--batch",
@@ -169,7 +170,7 @@ def ssc(batches: tuple[int, ...], limbs: int | None, **options: Any) -> None:
     from penstock.lab.instorage.asked import query_rows
     from penstock.lab.instorage.query import ssc_query
 
-    rows: list[dict[str, Any]] = []
+    rows: Rows = []
     for batch in dict.fromkeys(batches):
         query = sized_query(ssc_query, options | {"batch": batch, "limbs": limbs or 0}, "batch", "summation", "limbs")
         rows += [{**row, "batch": batch} for row in query_rows(query, options | {"batches": (1,)}, say)]
@@ -270,7 +271,7 @@ def hdc(**options: Any) -> None:
     answer(sized_query(hdc_query, options, "dimensions", "summation"), options)
 
 
-def sized_query(make: Callable[..., Query], options: Mapping[str, Any], *names: str) -> Query:
+def sized_query(make: Callable[..., Query], options: Values, *names: str) -> Query:
     """The query that `make` makes of a parameter set, a database of this size, and the options of these names."""
     from penstock.base.units import parse_bytes
     from penstock.scheme.params import catalogue
@@ -280,7 +281,7 @@ def sized_query(make: Callable[..., Query], options: Mapping[str, Any], *names: 
     return make(catalogue.get(options["params"]), database_bytes=database_bytes, **own)
 
 
-def answer(query: Query, options: Mapping[str, Any]) -> None:
+def answer(query: Query, options: Values) -> None:
     """Print the rows of a query."""
     from penstock.front.cli.assumed import draw_assumed
     from penstock.lab.instorage.asked import query_rows
@@ -296,7 +297,7 @@ def answer(query: Query, options: Mapping[str, Any]) -> None:
     emit(rows, options["output_format"], table=drawn)
 
 
-def _draw(console: Console, rows: Sequence[dict[str, Any]]) -> None:
+def _draw(console: Console, rows: Sequence[Row]) -> None:
     from penstock.base.units import format_rate, format_seconds
 
     columns = "drive | architecture | policy | >batch | >a query=query_s | >database=database_bytes_per_s:GB/s "

@@ -11,7 +11,7 @@ from rich.console import Console
 from penstock.base.system.files import check_target
 from penstock.base.units import format_bytes, format_rate, format_seconds
 from penstock.errors import UsageError
-from penstock.front.cli.options import PATH, is_given, seed_option
+from penstock.front.cli.options import PATH, Values, is_given, seed_option
 from penstock.front.cli.output import draw_rows, emit, output_options, say
 
 if TYPE_CHECKING:
@@ -120,9 +120,7 @@ def command(drive: str, timeline: Path | None, details: bool, quiet: bool, outpu
     emit(row, output_format, table=lambda console: _draw(console, on, result, details))
 
 
-def _write_timeline(
-    path: Path, drive: Drive, scan: Scan, options: dict[str, Any], max_events: int, force: bool
-) -> None:
+def _write_timeline(path: Path, drive: Drive, scan: Scan, options: Values, max_events: int, force: bool) -> None:
     from penstock.lab.instorage.flash.input import engine_input
     from penstock.lab.instorage.flash.spec import Engine
     from penstock.lab.instorage.flash.timeline import scan_timeline
@@ -159,7 +157,7 @@ def _draw(console: Console, drive: Drive, result: ScanResult, details: bool) -> 
     draw_rows(console, ({"name": name, "text": text} for name, text in shown), "name | text", show_header=False)
 
 
-def _text(name: str, value: Any) -> str:
+def _text(name: str, value: int | float | list[float]) -> str:
     if isinstance(value, list):
         return " ".join(f"{share:.3g}" for share in value)
     if name.endswith("_s"):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 
+from penstock.base.types import Row
 from penstock.errors import UsageError
-from penstock.front.cli.options import PATH, all_of
+from penstock.front.cli.options import PATH, Decorator, Values, all_of
 from penstock.front.cli.output import Own, draw_rows, emit, output_options, say, shown, write_rows
 
 if TYPE_CHECKING:
+    from penstock.lab.instorage.design_space import Own as OwnDesign
     from penstock.lab.instorage.front import Budget
     from penstock.lab.instorage.space import Space
 
@@ -22,7 +24,7 @@ SHOWN = 3
 """Reasons for points that cannot be built."""
 _SHARED = ("params", "database", "architecture", "batch", "contention", "power", "machine", "policy")
 """Options that are the same for every design, and belong to its command."""
-_AXES: tuple[Callable[[Any], Any], ...] = (
+_AXES: tuple[Decorator, ...] = (
     click.option("--drive", "drives", multiple=True, default=("ssd-s", "ssd-l"), help="May be repeated, as all axes."),
     click.option(
         "--channels-per-accelerator", "groups", type=click.IntRange(min=1), multiple=True, help="1 to 16 by default."
@@ -33,7 +35,7 @@ _AXES: tuple[Callable[[Any], Any], ...] = (
     click.option("--dram-size", "dram_sizes", multiple=True, help="Of the drive's DRAM; '4 GB' and '8 GB'."),
     click.option("--pcie", "links", multiple=True, help="Payload of the host's link; PCIe 4.0, 5.0 and 6.0 x4."),
 )
-_BUDGETS: tuple[Callable[[Any], Any], ...] = (
+_BUDGETS: tuple[Decorator, ...] = (
     click.option("--max-power", help="Budget of the accelerators' logic. Default: the architecture's, 55 W."),
     click.option("--max-area", help="Budget of the logic's area ('30 mm2')."),
     click.option("--max-dram-rate", help="Budget of the DRAM's rate ('51.2 GB/s')."),
@@ -126,7 +128,7 @@ def command(workload: str, **options: Any) -> None:
     emit(rows, options["output_format"], table=table)
 
 
-def _keep(every: Sequence[dict[str, Any]], workload: str, options: dict[str, Any]) -> None:
+def _keep(every: Sequence[Row], workload: str, options: Values) -> None:
     """Write what -o and --page ask for."""
     from penstock.base.system.files import write_atomic
     from penstock.lab.reports.build import page_bytes
@@ -139,7 +141,7 @@ def _keep(every: Sequence[dict[str, Any]], workload: str, options: dict[str, Any
         write_atomic(options["page"], page_bytes(text), force=options["force"])
 
 
-def _command(workload: str, options: dict[str, Any]) -> str:
+def _command(workload: str, options: Values) -> str:
     """The words that every design shares, besides its axes."""
     import shlex
 
@@ -152,7 +154,7 @@ def _command(workload: str, options: dict[str, Any]) -> str:
     return shlex.join(words)
 
 
-def _check_files(options: dict[str, Any]) -> None:
+def _check_files(options: Values) -> None:
     from penstock.base.system.files import check_target
 
     output, figure, page = options["output"], options["figure"], options["page"]
@@ -169,9 +171,7 @@ def _check_files(options: dict[str, Any]) -> None:
             check_target(path, force=options["force"])
 
 
-def _draw(
-    console: Console, space: Space, rows: Sequence[dict[str, Any]], num_within: int, budgets: Sequence[Budget]
-) -> None:
+def _draw(console: Console, space: Space, rows: Sequence[Row], num_within: int, budgets: Sequence[Budget]) -> None:
     columns = "drive | >accelerators | >lanes | >scratchpad=scratchpad_bytes | >DRAM=dram | >PCIe=pcie_bytes_per_s "
     columns += "| >area=area_mm2:{:.4g} mm2 | >power=watts:{:.4g} W | >a query=query_s | >speedup=speedup:{:.3g}x "
     columns += "| bottleneck | area, power=area_and_power"
@@ -184,7 +184,7 @@ def _draw(
     console.print(f"{len(space):,} designs, of which {num_within:,} meet {asked}.", highlight=False)
 
 
-def _draw_own(console: Console, space: Space, own: Sequence[Any]) -> None:
+def _draw_own(console: Console, space: Space, own: Sequence[OwnDesign]) -> None:
     """The published designs, each with a faster one at its power."""
 
     def text(number: int) -> str:
