@@ -26,7 +26,7 @@ from penstock.front.explorer.engine import Engine
 from penstock.front.explorer.library import Library
 from penstock.front.explorer.memo import Memo
 from penstock.front.explorer.state import State
-from penstock.front.explorer.view import Column, View
+from penstock.front.explorer.view import View, ViewColumn
 from penstock.front.explorer.views import VIEWS, printing, show
 from penstock.front.explorer.views.residency import shown, stays_of
 from penstock.lab.fit.measurements import primitive_shape
@@ -545,7 +545,7 @@ def test_tables_are_plain_csv_that_no_spreadsheet_runs():
     view = View(
         name="x",
         title="x",
-        columns=[Column(name="a", label="a"), Column(name="b", label="b")],
+        columns=[ViewColumn(name="a", label="a"), ViewColumn(name="b", label="b")],
         rows=[{"a": "=cmd()", "b": float("nan")}, {"a": 'say "hi", <b>', "b": np.float64(1.5)}],
     )
     rows = list(csv.reader(io.StringIO(view.to_csv().decode())))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ import click
 
 from penstock.base.system.files import check_target
 from penstock.errors import UsageError
-from penstock.front.cli.options import PATH, Command
+from penstock.front.cli.options import PATH, Values, together
 from penstock.front.cli.output import say
 from penstock.scheme.traces.perfetto import DEFAULT_EVENTS, check_timeline_path, write_timeline
 
@@ -25,21 +24,20 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class AskedTimeline:
     """A timeline that the command line asks for."""
 
     path: Path
     max_events: int
-    force: bool
 
-    def check(self, axes: Mapping[str, Sequence[object]], *, alone: bool) -> None:
+    def check(self, axes: Mapping[str, Sequence[object]], *, alone: bool, force: bool) -> None:
         """Raises UsageError where the options name more than one point, or another program; WouldOverwrite."""
         check_timeline_path(self.path)
         if not alone:
             raise UsageError(
                 "--timeline draws one program at one point: leave --with, --write-back and --compare-policies out"
             )
-        check_target(self.path, force=self.force)
+        check_target(self.path, force=force)
         for name, values in axes.items():
             if len(values) > 1:
                 raise UsageError(
@@ -47,43 +45,47 @@ class Wanted:
                 )
 
 
-def timeline_options(command: Command) -> Command:
-    """Adds `--timeline` and `--timeline-events`; the command gets one argument `timeline`, a `Wanted` or `None`."""
+def _asked(values: Values) -> AskedTimeline | None:
+    path = values["timeline_path"]
+    return None if path is None else AskedTimeline(path=path, max_events=values["timeline_events"])
 
-    @click.option(
+
+timeline_options = together(
+    "timeline",
+    click.option(
         "--timeline",
         "timeline_path",
         type=PATH,
         metavar="FILE",
         help="Write when each unit and channel is busy, for ui.perfetto.dev (.json, .json.gz).",
-    )
-    @click.option(
+    ),
+    click.option(
         "--timeline-events",
         type=click.IntRange(min=1),
         default=DEFAULT_EVENTS,
         help="Events of --timeline at most; whole operations, from the start.",
-    )
-    @functools.wraps(command)
-    def wrapped(
-        *arguments: object, timeline_path: Path | None, timeline_events: int, force: bool, **rest: object
-    ) -> object:
-        wanted = None
-        if timeline_path is not None:
-            wanted = Wanted(path=timeline_path, max_events=timeline_events, force=force)
-        return command(*arguments, timeline=wanted, force=force, **rest)
-
-    return wrapped
+    ),
+    make=_asked,
+)
+"""The command gets one argument `timeline`, an `AskedTimeline` or `None`."""
 
 
 def draw_point(
-    wanted: Wanted, trace: Trace, ready: Ready, point: Point, machine: Machine, key_form: KeyForm | None = None
+    timeline: AskedTimeline,
+    trace: Trace,
+    ready: Ready,
+    point: Point,
+    machine: Machine,
+    key_form: KeyForm | None,
+    *,
+    force: bool,
 ) -> None:
     """Write the timeline of one point. Raises: as `point_timeline`."""
     from penstock.lab.simulation.point_timeline import point_timeline
 
-    drawn = point_timeline(trace, ready, point, machine, key_form=key_form, max_events=wanted.max_events)
-    write_timeline(wanted.path, drawn, force=wanted.force)
+    drawn = point_timeline(trace, ready, point, machine, key_form=key_form, max_events=timeline.max_events)
+    write_timeline(timeline.path, drawn, force=force)
     other = drawn["otherData"]
     left = other["operations_left_out"]
     note = f"; {left} later ones left out (--timeline-events)" if left else ""
-    say(f"timeline of {other['operations']} operations{note} written to {wanted.path}: open it at ui.perfetto.dev")
+    say(f"timeline of {other['operations']} operations{note} written to {timeline.path}: open it at ui.perfetto.dev")

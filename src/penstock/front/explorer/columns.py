@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from penstock.base.version import __version__
 from penstock.front.explorer.asked import Asked
 from penstock.front.explorer.engine import Engine
-from penstock.front.explorer.view import Column, View
+from penstock.front.explorer.view import View, ViewColumn
 from penstock.scheme.machines import Machine, Network, Tier
 from penstock.scheme.machines.figure import Evidence, Figure
 from penstock.scheme.machines.missing import missing
@@ -33,7 +33,7 @@ def played(engine: Engine, asked: Asked) -> View:
 
 def simulated_columns(
     machines: Iterable[Machine], tiers: Iterable[Tier], network: Network | None, *, stated: bool, decode: str
-) -> list[Column]:
+) -> list[ViewColumn]:
     """The columns of rows of `penstock simulate`: inputs first, then results with their sources.
 
     Args:   stated: whether the hit ratio is an input instead of a result of a cache; decode: the rate of the stage
@@ -46,11 +46,11 @@ def simulated_columns(
     sent = "one host: nothing is sent" if network is None else _of_network(network)
     engine = f"penstock {__version__}"
 
-    def column(name: str, provenance: str | None = None, source: str = "") -> Column:
+    def column(name: str, provenance: str | None = None, source: str = "") -> ViewColumn:
         schema = SCHEMA[name]
-        return Column(name=name, label=schema.label, unit=schema.unit, provenance=provenance, source=source)
+        return ViewColumn(name=name, label=schema.label, unit=schema.unit, provenance=provenance, source=source)
 
-    def result(name: str, source: str) -> Column:
+    def result(name: str, source: str) -> ViewColumn:
         return column(name, "simulated", f"{engine}: {source}")
 
     columns = [

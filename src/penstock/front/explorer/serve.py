@@ -33,7 +33,7 @@ GRACE_S = 2
 """The longest delay of the end by unfinished answers."""
 
 
-class _Server(uvicorn.Server):
+class _PageServer(uvicorn.Server):
     """Ends the process where an answer does not end: its thread cannot be stopped, and would be waited for.
 
     Args:   notices: where it says what goes wrong; alone: the process has nothing else to do.
@@ -85,7 +85,7 @@ def serve(
     """
     port = listening.getsockname()[1]
     engine, notices = Engine(library), Notices(complain)
-    server = _Server(
+    server = _PageServer(
         connections.settings(
             application(engine, port, live), notices, most_connections(), grace_s=GRACE_S, log_level="error"
         ),

@@ -16,7 +16,7 @@ PER_ROW = "row"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class ViewColumn:
     """One column of a table."""
 
     name: str
@@ -29,15 +29,16 @@ class Column:
     """Where its numbers come from, in a sentence."""
 
 
-def inputs(*named: tuple[str, ...]) -> list[Column]:
+def inputs(*named: tuple[str, ...]) -> list[ViewColumn]:
     """Input columns: name and label, and a unit of numbers."""
-    return [Column(name=name, label=label, unit=unit[0] if unit else None) for name, label, *unit in named]
+    return [ViewColumn(name=name, label=label, unit=unit[0] if unit else None) for name, label, *unit in named]
 
 
-def results(provenance: str, source: str, *named: tuple[str, str, str]) -> list[Column]:
+def results(provenance: str, source: str, *named: tuple[str, str, str | None]) -> list[ViewColumn]:
     """Columns of one provenance and source: name, label and unit."""
     return [
-        Column(name=name, label=label, unit=unit, provenance=provenance, source=source) for name, label, unit in named
+        ViewColumn(name=name, label=label, unit=unit, provenance=provenance, source=source)
+        for name, label, unit in named
     ]
 
 
@@ -47,7 +48,7 @@ class View:
 
     name: str
     title: str
-    columns: Sequence[Column]
+    columns: Sequence[ViewColumn]
     rows: Sequence[RowView]
     command: str = ""
     """The command line whose rows are the same; empty: `penstock explore VIEW --print`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -15,7 +15,7 @@ from penstock.base.types import Row, Rows
 from penstock.errors import UsageError
 from penstock.front.cli.advice import advice_option, draw_advice, wants_advice
 from penstock.front.cli.assumed import draw_assumed, with_assumptions
-from penstock.front.cli.options import PATH, params_on_machine_option, seed_option, size_option
+from penstock.front.cli.options import PATH, Values, params_on_machine_option, seed_option, size_option
 from penstock.front.cli.output import emit, format_option, rows_target, say, say_choice, write_rows
 from penstock.front.cli.question_options import QUESTION_GROUPS, QuestionCommand, question_options
 from penstock.front.cli.simulated_tables import (
@@ -27,7 +27,7 @@ from penstock.front.cli.simulated_tables import (
     draw_schedule,
     schedule_facts,
 )
-from penstock.front.cli.timeline_play import Wanted, draw_point, timeline_options
+from penstock.front.cli.timeline_play import AskedTimeline, draw_point, timeline_options
 from penstock.front.hall.programs import Home, homes
 from penstock.front.hall.simulating import asks_of, rests_on, tiers_of
 from penstock.lab.advice.remedy import Advice
@@ -36,7 +36,7 @@ from penstock.lab.simulation.asking import Asked, Comparison
 from penstock.lab.simulation.cluster.simgrid import SimGrid, find_python
 from penstock.lab.simulation.memory.locality import locality_table
 from penstock.lab.simulation.memory.serial_law import required_hit_ratio
-from penstock.lab.simulation.play import Ready, ready_for
+from penstock.lab.simulation.play import OnMachine, Ready, ready_for
 from penstock.lab.simulation.question import Levels, Question
 from penstock.lab.simulation.words import OPTIONS
 from penstock.scheme.machines import Machine, Tier
@@ -69,7 +69,7 @@ def command(
     target: str,
     asked: Asked,
     output: Path | None,
-    timeline: Wanted | None,
+    timeline: AskedTimeline | None,
     force: bool,
     advice: bool | None,
     output_format: str,
@@ -96,53 +96,60 @@ def command(
     if output is not None:
         rows_target(output, force=force)
     advised = wants_advice(advice, output_format if output is None else output.suffix[1:])
-    question = asked.question
+    question, comparison = asked.question, asked.comparison
     if timeline is not None:
-        timeline.check(
-            asked.several, alone=not (asked.beside or asked.crowd or asked.comparison or question.write_back)
-        )
+        alone = not (asked.beside or asked.crowd or comparison or question.write_back)
+        timeline.check(asked.several, alone=alone, force=force)
     for machine in question.machines:  # before anything is traced
-        if asked.comparison is None:
+        if comparison is None:
             question.points_on(machine)
         else:
-            asked.comparison.memory_bytes(machine)
-    rows, needed, tiers, notes = Rows(), [], dict[Tier, None](), set[str]()
-    schedules: dict[str, Scheduled] = {}
-    asks = list[Asks]()
-    simgrid = SimGrid(python=find_python()) if asked.simgrid else None
-    for home in homes(target, **program, machines=question.machines, beside=asked.beside, spelled=OPTIONS):
-        if home.note is not None and home.note not in notes:
-            notes.add(home.note)
-            say_choice(home.note)
-        if asked.comparison is not None:
-            rows += _compared(asked.comparison, question, home)
-            continue
-        for ask in asks_of(asked, target, home, program["size"], program["seed"], simgrid):
-            answer = ask.found
-            if timeline is not None:
-                draw_point(timeline, home.trace, answer.ready, answer.points[0], answer.machine, question.key_forms[0])
-            _warn(answer.warnings)
-            rows += answer.rows
-            asks.append(ask)
-            if answer.ready.priced.schedule is not None:
-                priced = answer.ready.priced
-                schedules[answer.machine.name] = answer.ready.priced.schedule, priced.off_chip_s, priced.unpriced
-            needed += _needed(question, answer.machine, answer.ready)
-            tiers.update(dict.fromkeys(tiers_of(answer.points)))
-    if asked.comparison is not None:
+            comparison.memory_bytes(machine)
+    if comparison is not None:
+        rows = [row for home in _homes(asked, target, program) for row in _compared(comparison, question, home)]
         if advice:
             raise UsageError("--compare-policies ranks what a runtime saves already: leave --advice out")
         _show(asked, rows, partial(draw_locality, rows=rows), question.tiers, output, output_format, force=force)
         return
-
+    asks = list[Asks]()
+    simgrid = SimGrid(python=find_python()) if asked.simgrid else None
+    for home in _homes(asked, target, program):
+        for ask in asks_of(asked, target, home, program["size"], program["seed"], simgrid):
+            played = ask.found
+            if timeline is not None:
+                key_form = question.key_forms[0]
+                draw_point(timeline, home.trace, played.ready, played.points[0], played.machine, key_form, force=force)
+            _warn(played.warnings)
+            asks.append(ask)
+    answers = [ask.found for ask in asks]
+    rows = [row for answer in answers for row in answer.rows]
+    tiers = list(dict.fromkeys(tier for answer in answers for tier in tiers_of(answer.points)))
     remedies = advise(asks) if advised and asks else None
-    draw = _drawing(asked, asks, rows, needed)
-    _show(asked, rows, draw, list(tiers), output, output_format, schedules, advice=remedies, force=force)
+    draw = _drawing(asked, answers, rows)
+    _show(asked, rows, draw, tiers, output, output_format, _schedules(answers), advice=remedies, force=force)
 
 
-def _drawing(
-    asked: Asked, asks: Sequence[Asks], rows: Sequence[Row], needed: Sequence[tuple[str, str, float]]
-) -> Callable[[Console], None]:
+def _homes(asked: Asked, target: str, program: Values) -> Iterator[Home]:
+    """The program on each machine; a note that several have is printed once."""
+    notes = set[str]()
+    for home in homes(target, **program, machines=asked.question.machines, beside=asked.beside, spelled=OPTIONS):
+        if home.note is not None and home.note not in notes:
+            notes.add(home.note)
+            say_choice(home.note)
+        yield home
+
+
+def _schedules(answers: Sequence[OnMachine]) -> dict[str, Scheduled]:
+    """Machine -> the schedule of the program, where its operations are scheduled on units."""
+    prices = {answer.machine.name: answer.ready.priced for answer in answers}
+    return {
+        name: (priced.schedule, priced.off_chip_s, priced.unpriced)
+        for name, priced in prices.items()
+        if priced.schedule is not None
+    }
+
+
+def _drawing(asked: Asked, answers: Sequence[OnMachine], rows: Sequence[Row]) -> Callable[[Console], None]:
     """The table of the question's kind."""
     if asked.crowd is not None:
         return partial(draw_crowd, rows=rows, crowd=asked.crowd)
@@ -150,7 +157,8 @@ def _drawing(
         return partial(draw_hosts, rows=rows)
     if isinstance(asked.question.holds, Levels):
         return partial(draw_levels, rows=rows)
-    uncalibrated = {ask.found.machine.name for ask in asks if ask.found.machine.is_uncalibrated}
+    uncalibrated = {answer.machine.name for answer in answers if answer.machine.is_uncalibrated}
+    needed = [ratio for answer in answers for ratio in _needed(asked.question, answer.machine, answer.ready)]
     return partial(draw_points, rows=rows, needed=needed, uncalibrated=uncalibrated)
 
 

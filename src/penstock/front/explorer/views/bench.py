@@ -6,7 +6,7 @@ from penstock.base.types import Row
 from penstock.errors import PenstockError, UsageError
 from penstock.front.explorer.engine import Engine
 from penstock.front.explorer.state import State
-from penstock.front.explorer.view import Column, View
+from penstock.front.explorer.view import View, ViewColumn, inputs, results
 from penstock.lab.measure.bench.history import History
 from penstock.lab.measure.bench.verdict import headline
 
@@ -26,25 +26,23 @@ def bench(engine: Engine, state: State) -> View:
     source = f"run {last}, bench.parquet"
     several = len(names) > 1
 
-    def measured(name: str, label: str, unit: str, detail: str) -> Column:
-        return Column(name=name, label=label, unit=unit, provenance="measured", source=f"{source}: {detail}")
+    def measured(detail: str, *named: tuple[str, str, str]) -> list[ViewColumn]:
+        return results("measured", f"{source}: {detail}", *named)
 
     columns = [
-        Column(name="item", label="point"),
-        Column(name="where", label="with"),
-        measured("median_s", "median", "s", "median over the runs of each run's median"),
-        measured("spread", "spread", "share", "largest less smallest, over the median"),
-        Column(name="runs", label="runs", unit="1"),
+        *inputs(("item", "point"), ("where", "with")),
+        *measured("median over the runs of each run's median", ("median_s", "median", "s")),
+        *measured("largest less smallest, over the median", ("spread", "spread", "share")),
+        *inputs(("runs", "runs", "1")),
     ]
     if several:
         columns += [
-            Column(name="verdict", label="verdict"),
-            measured("ratio", "now / before", "x", "above 1 is slower"),
-            measured("low", "from", "x", "95 % bootstrap interval of the ratio"),
-            measured("high", "to", "x", "95 % bootstrap interval of the ratio"),
-            measured("p_value", "p", "1", "Mann-Whitney U test"),
-            measured("noise", "noise", "share", "how far the machine itself changed between the two"),
-            Column(name="against", label="before"),
+            *inputs(("verdict", "verdict")),
+            *measured("above 1 is slower", ("ratio", "now / before", "x")),
+            *measured("95 % bootstrap interval of the ratio", ("low", "from", "x"), ("high", "to", "x")),
+            *measured("Mann-Whitney U test", ("p_value", "p", "1")),
+            *measured("how far the machine itself changed between the two", ("noise", "noise", "share")),
+            *inputs(("against", "before")),
         ]
     return View(
         name="bench",

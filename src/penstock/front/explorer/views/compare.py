@@ -16,7 +16,7 @@ from penstock.front.explorer.asked import Asked
 from penstock.front.explorer.columns import played, short
 from penstock.front.explorer.engine import Engine
 from penstock.front.explorer.state import State
-from penstock.front.explorer.view import PER_ROW, Column, View
+from penstock.front.explorer.view import PER_ROW, View, inputs, results
 from penstock.front.explorer.views.rows import DIMENSIONS, FIRST, dimension_column, newest, with_damage
 from penstock.scheme.machines import Machine
 from penstock.scheme.machines.figure import Evidence
@@ -91,15 +91,13 @@ def compare_runs(engine: Engine, state: State) -> View:
         name="compare",
         title=f"{left} and {right}",
         columns=[
-            Column(name="quantity", label="quantity"),
+            *inputs(("quantity", "quantity")),
             *(dimension_column(dimension) for dimension in used if dimension in FIRST),
-            Column(name="left", label=left, unit="row", provenance=PER_ROW, source=f"run {left}, results.parquet"),
-            Column(name="right", label=right, unit="row", provenance=PER_ROW, source=f"run {right}, results.parquet"),
-            Column(
-                name="ratio", label="second / first", unit="x", provenance=PER_ROW, source="right value over left value"
-            ),
+            *results(PER_ROW, f"run {left}, results.parquet", ("left", left, "row")),
+            *results(PER_ROW, f"run {right}, results.parquet", ("right", right, "row")),
+            *results(PER_ROW, "right value over left value", ("ratio", "second / first", "x")),
             *(dimension_column(dimension) for dimension in used if dimension not in FIRST),
-            Column(name="provenance", label="provenance"),
+            *inputs(("provenance", "provenance")),
         ],
         rows=rows,
         notes=[

@@ -14,11 +14,9 @@ from penstock.base.types import Row
 from penstock.front.explorer.engine import Engine
 from penstock.front.explorer.pairs import Pair, pairs_of
 from penstock.front.explorer.state import State
-from penstock.front.explorer.view import PER_ROW, Column, View
-from penstock.front.explorer.views.rows import newest_with, results, with_damage
+from penstock.front.explorer.view import PER_ROW, View, inputs, results
+from penstock.front.explorer.views.rows import dimension_column, newest_with, with_damage
 
-LABELS = {"limbs": "1", "threads": "1", "ring_dim": "1", "cache_bytes": "B", "hit_ratio": "share"}
-"""Dimensions that are numbers, with their units."""
 REMEDY = "make one with 'penstock analyze WORKLOAD' or 'penstock bench run', or name another folder with --runs"
 MOST_ROWS = 2000
 
@@ -33,26 +31,17 @@ def measured(engine: Engine, state: State) -> View:
     known = [pair for pair in pairs if pair.error is not None]
     used = [dimension for dimension in _dimensions(pairs) if len({pair.where.get(dimension) for pair in pairs}) > 1]
     against = " and ".join(sorted({pair.provenance for pair in known}))
-    source = f"run {name}"
+    model = f"run {name}: the machine that was fitted to it, or its simulation"
     view = View(
         name="measured",
         title=f"Measured against {against}, run {name}" if against else f"Measured times, run {name}",
         columns=[
-            Column(name="kind", label="what"),
-            *(
-                Column(name=dimension, label=dimension.replace("_", " "), unit=LABELS.get(dimension))
-                for dimension in used
-            ),
-            Column(name="measured_s", label="measured", unit="s", provenance="measured", source=f"{source}: timed"),
-            Column(
-                name="predicted_s",
-                label="model",
-                unit="s",
-                provenance=PER_ROW,
-                source=f"{source}: the machine that was fitted to it, or its simulation",
-            ),
-            Column(name="error", label="error", unit="share", provenance=PER_ROW, source="model / measured - 1"),
-            Column(name="held_out", label="fitted without it"),
+            *inputs(("kind", "what")),
+            *map(dimension_column, used),
+            *results("measured", f"run {name}: timed", ("measured_s", "measured", "s")),
+            *results(PER_ROW, model, ("predicted_s", "model", "s")),
+            *results(PER_ROW, "model / measured - 1", ("error", "error", "share")),
+            *inputs(("held_out", "fitted without it")),
         ],
         rows=[_row(pair, used) for pair in pairs[:MOST_ROWS]],
         warnings=warnings,
@@ -68,7 +57,7 @@ def _compared(engine: Engine, wanted: str, name: str) -> tuple[list[Pair], list[
     folder = engine.library.open_run(name) if timed is None else None
     pairs, warnings = timed or ([], [])
     if folder is not None:
-        pairs = pairs_of(results(folder))
+        pairs = pairs_of(folder.results().to_pylist())
     return (pairs, warnings, folder) if any(pair.model_s is not None for pair in pairs) or (wanted and pairs) else None
 
 

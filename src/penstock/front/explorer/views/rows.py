@@ -10,38 +10,32 @@ from penstock.base.runs.folder import RunFolder
 from penstock.base.types import Row, Rows
 from penstock.errors import PenstockError, UsageError
 from penstock.front.explorer.engine import Engine
-from penstock.front.explorer.view import PER_ROW, Column, View
+from penstock.front.explorer.view import PER_ROW, View, ViewColumn, inputs, results
 
 DIMENSIONS = ("stage", "machine", "tier", "mode", "cache_bytes", "policy", "hit_ratio", "kind", "limbs")
 FIRST = ("kind", "limbs")
 """Dimensions that complete the name of a quantity."""
-_Found = TypeVar("_Found")
-UNITS = {"cache_bytes": "B", "hit_ratio": "share", "limbs": "1"}
+_Content = TypeVar("_Content")
+UNITS = {"cache_bytes": "B", "hit_ratio": "share", "limbs": "1", "threads": "1", "ring_dim": "1"}
+"""Dimensions that are numbers, with their units."""
 
 
-def results(run: RunFolder) -> Rows:
-    """Every row of a run."""
-    rows: Rows = run.results().to_pylist()
-    return rows
-
-
-def result_columns(name: str, rows: Iterable[Row]) -> list[Column]:
+def result_columns(name: str, rows: Iterable[Row]) -> list[ViewColumn]:
     """Columns of result rows of the run `name`: the dimensions that any of them has, and the value."""
     known = list(rows)
     used = [dimension for dimension in DIMENSIONS if any(row[dimension] is not None for row in known)]
     return [
-        Column(name="quantity", label="quantity"),
+        *inputs(("quantity", "quantity")),
         *(dimension_column(dimension) for dimension in used if dimension in FIRST),
-        Column(name="value", label="value", unit="row", provenance=PER_ROW, source=f"run {name}, results.parquet"),
+        *results(PER_ROW, f"run {name}, results.parquet", ("value", "value", "row")),
         *(dimension_column(dimension) for dimension in used if dimension not in FIRST),
-        Column(name="provenance", label="provenance"),
-        Column(name="note", label="note"),
+        *inputs(("provenance", "provenance"), ("note", "note")),
     ]
 
 
-def dimension_column(name: str) -> Column:
+def dimension_column(name: str) -> ViewColumn:
     """The column of a dimension of result rows."""
-    return Column(name=name, label=name.replace("_", " "), unit=UNITS.get(name))
+    return ViewColumn(name=name, label=name.replace("_", " "), unit=UNITS.get(name))
 
 
 def with_damage(view: View, *runs: RunFolder) -> View:
@@ -58,7 +52,7 @@ def newest(engine: Engine, wanted: str) -> tuple[str, RunFolder, Rows]:
 
     def read(name: str) -> tuple[RunFolder, Rows]:
         run = engine.library.open_run(name)
-        return run, results(run)
+        return run, run.results().to_pylist()
 
     remedy = "make one with 'penstock analyze WORKLOAD', or name another folder with --runs"
     name, (run, rows) = newest_with(engine, wanted, read, ("can be read", "cannot be read"), remedy)
@@ -66,8 +60,8 @@ def newest(engine: Engine, wanted: str) -> tuple[str, RunFolder, Rows]:
 
 
 def newest_with(
-    engine: Engine, wanted: str, read: Callable[[str], _Found | None], has: tuple[str, str], remedy: str
-) -> tuple[str, _Found]:
+    engine: Engine, wanted: str, read: Callable[[str], _Content | None], has: tuple[str, str], remedy: str
+) -> tuple[str, _Content]:
     """The run of that name, or the newest that can be read and of which `read` finds something; and what it finds.
 
     Args:   has: what is said of such a run, and of another.

@@ -9,7 +9,7 @@ from penstock.base.types import Row
 from penstock.base.version import __version__
 from penstock.front.explorer.engine import Engine
 from penstock.front.explorer.state import State
-from penstock.front.explorer.view import Column, View
+from penstock.front.explorer.view import View, inputs, results
 from penstock.front.explorer.views.rows import newest_with
 from penstock.lab.reports.space import Space
 
@@ -58,21 +58,15 @@ def _view(name: str, title: str, source: str, drawn: tuple[Space, str], state: S
         same = " of the same program" if space.apart else ""
         these = "point" if len(chosen) == 1 else f"{len(chosen)} points"
         sentence = f"The table has the {these} that no other point{same} beats in both {labels[0]} and {labels[1]}."
-    provenance = space.provenance
     return View(
         name=name,
         title=f"{title}: {len(points):,} of {space.count:,} points",
         columns=[
-            *(Column(name=axis.name, label=axis.label.lower()) for axis in space.axes),
-            *(
-                Column(
-                    name=measure.name,
-                    label=measure.label.lower(),
-                    unit=measure.unit,
-                    provenance=provenance,
-                    source=source,
-                )
-                for measure in space.measures
+            *inputs(*((axis.name, axis.label.lower()) for axis in space.axes)),
+            *results(
+                space.provenance,
+                source,
+                *((column.name, column.label.lower(), column.unit) for column in space.measures),
             ),
         ],
         rows=[_row(space, i) for i in chosen],
