@@ -98,6 +98,11 @@ def together(name: str, *options: Decorator, make: Callable[[Values], object] = 
     return decorate
 
 
+def parts_of(text: str) -> list[str]:
+    """What stands between the commas of a text, without spaces around it."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
 def counts_of(text: str | None, option: str, example: str) -> tuple[int, ...] | None:
     """Whole numbers from 1 on, with commas between.
 

@@ -18,7 +18,7 @@ from penstock.base.system.progress import Progress
 from penstock.base.types import Rows
 from penstock.base.units import format_bytes, format_seconds, parse_percent
 from penstock.errors import ThresholdMissed, UsageError, cut
-from penstock.front.cli.options import PATH, counts_of, quiet_option, seed_option
+from penstock.front.cli.options import PATH, counts_of, parts_of, quiet_option, seed_option
 from penstock.front.cli.output import draw_verdict, emit, format_option, plain, progress_console, table_of, write_csv
 from penstock.lab.fit.measurements import READINGS
 from penstock.lab.measure.bench import timing
@@ -105,8 +105,7 @@ def run_command(
       penstock bench run --suite mine.toml --dry-run
     """
     suite = load_suite(suite_name)
-    kept = tuple(part.strip() for part in only.split(",") if part.strip()) if only else ()
-    planned = plan(suite, only=kept, threads=threads, across=across, reading=reading)
+    planned = plan(suite, only=tuple(parts_of(only or "")), threads=threads, across=across, reading=reading)
     timing.check_affinity(max(max(p.threads, p.across) for p in planned.points))
     if dry_run:
         _describe(planned, output_format)
@@ -126,8 +125,7 @@ def run_command(
     else:
         outcome = None
     if not quiet:
-        for skipped in planned.skipped:
-            progress_console.print(f"left out: {skipped['what']}: {skipped['why']}", markup=False)
+        _draw_left_out(progress_console, planned)
         for warning in run.warnings:
             progress_console.print(f"warning: {warning['what']}; {warning['remedy']}", markup=False, style="yellow")
     results = load_results(path)
@@ -190,10 +188,14 @@ def _describe(planned: SuitePlan, output_format: str) -> None:
             f"{len(rows)} points, predicted {format_seconds(predicted['total'])} ({parts}), set-up included where "
             f"nothing is stored yet; available memory {format_bytes(available) if available else 'unknown'}"
         )
-        for skipped in planned.skipped:
-            console.print(f"left out: {skipped['what']}: {skipped['why']}", markup=False)
+        _draw_left_out(console, planned)
 
     emit(rows, output_format, table=draw)
+
+
+def _draw_left_out(console: Console, planned: SuitePlan) -> None:
+    for skipped in planned.skipped:
+        console.print(f"left out: {skipped['what']}: {skipped['why']}", markup=False)
 
 
 def _draw(console: Console, rows: Rows) -> None:

@@ -95,10 +95,8 @@ def command(
       penstock explore --service http://127.0.0.1:8701 --token-file operator.token
       penstock explore residency workload=bootstrapping cache="256 MB" --print --format csv
     """
-    from penstock.front.explorer.engine import Engine
     from penstock.front.explorer.library import Library
     from penstock.front.explorer.live import Live
-    from penstock.front.explorer.views import show
 
     program, view, settings = _read(words)
     traces = (*asked["traces"], *([program] if program is not None else []))
@@ -109,17 +107,7 @@ def command(
     if asked["printing"]:
         if service is not None:
             raise UsageError("--print prints a view without a server: leave --service out, or ask GET /v1/work")
-        if view is None:
-            from penstock.front.explorer.views import VIEWS
-
-            raise UsageError(f"--print prints the rows of a view: name one of {', '.join(VIEWS)}")
-        shown = show(Engine(library), view, state)
-        emit(list(shown.rows), output_format)
-        for warning in shown.warnings:
-            if warning not in shown.damage:
-                say_choice(f"warning: {warning}")
-        if shown.damage:
-            raise DamagedRun("\npenstock: ".join(shown.damage))
+        _print(library, view, state, output_format)
         return
     try:
         from penstock.front.explorer.serve import bound, serve
@@ -134,8 +122,24 @@ def command(
     query = urlencode({"view": opened, **state.to_query()}) if words else ""
     live = None if service is None else Live(service, read_token(token_file), ca=ca)
     path = f"/?{query}" if query else "/" if live is None else "/service"
-    say, listening = click.echo, bound(asked["port"])
-    serve(library, listening, state, path=path, browser=not asked["no_browser"], say=lambda line: say(line), live=live)
+    listening, browser = bound(asked["port"]), not asked["no_browser"]
+    serve(library, listening, state, path=path, browser=browser, say=click.echo, live=live)
+
+
+def _print(library: Library, view: str | None, state: State, output_format: str) -> None:
+    """The rows of a view. Raises: UsageError: none is named; DamagedRun: files that its rows should be in."""
+    from penstock.front.explorer.engine import Engine
+    from penstock.front.explorer.views import VIEWS, show
+
+    if view is None:
+        raise UsageError(f"--print prints the rows of a view: name one of {', '.join(VIEWS)}")
+    shown = show(Engine(library), view, state)
+    emit(list(shown.rows), output_format)
+    for warning in shown.warnings:
+        if warning not in shown.damage:
+            say_choice(f"warning: {warning}")
+    if shown.damage:
+        raise DamagedRun("\npenstock: ".join(shown.damage))
 
 
 def _read(words: Sequence[str]) -> tuple[Path | None, str | None, list[tuple[str, str]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ from penstock.front.cli.service_options import ca_option, service_option
 
 if TYPE_CHECKING:
     from penstock.base.system.web import Web
+    from penstock.service.load.arrivals import Arrival
+    from penstock.service.load.drive import Load
 
 _GROUPS = ("tenants", "programs")
 """Lists of the report."""
@@ -92,16 +95,7 @@ def command(
         )
     how = {name: asked[name] for name in ("most_open", "results", "senders")}
     load = Load(service, tenants, ca=ca, deadline_s=deadline_s, **how)
-    try:
-        with Progress(quiet=quiet).stage("inputs") as stage:
-            load.prepare(_upload, stage.update)
-        with Progress(quiet=quiet).stage("jobs", total=len(arrivals)) as stage:
-            took_s = load.play(arrivals, stage.update)
-    except KeyboardInterrupt:
-        say(f"interrupted: {len(load.rows)} jobs had ended", quiet=quiet)
-        raise
-    finally:
-        load.close()
+    took_s = _played(load, arrivals, quiet)
     jobs = sorted(load.rows, key=lambda job: job.due_s)
     if rows is not None:
         lines = "".join(json.dumps(plain(job.as_row())) + "\n" for job in jobs)
@@ -113,6 +107,20 @@ def command(
         "programs": by("program", jobs, took_s, within_s),
     }
     emit(result, output_format, table=lambda console: _draw(console, result))
+
+
+def _played(load: Load, arrivals: Sequence[Arrival], quiet: bool) -> float:
+    """Send the jobs at their times. Returns the seconds from the first to the end of the last."""
+    try:
+        with Progress(quiet=quiet).stage("inputs") as stage:
+            load.prepare(_upload, stage.update)
+        with Progress(quiet=quiet).stage("jobs", total=len(arrivals)) as stage:
+            return load.play(arrivals, stage.update)
+    except KeyboardInterrupt:
+        say(f"interrupted: {len(load.rows)} jobs had ended", quiet=quiet)
+        raise
+    finally:
+        load.close()
 
 
 def _seconds(text: str | None, option: str) -> float | None:

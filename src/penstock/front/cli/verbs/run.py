@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -147,36 +147,29 @@ def command(
       penstock run inner-product --keys node:unix:node.sock --tenant alice
       penstock run --tenants tenants.toml --jobs jobs.toml --scheduling locality
     """
-    threads, client_library = asked["threads"], asked["client_library"]
     if tenants_path is not None or jobs_path is not None:
         _refuse_beside_a_queue(workload)
-        if tenants_path is None or jobs_path is None:
-            raise UsageError("a queue needs both files: --tenants FILE and --jobs FILE")
-        chosen = {"scheduling": scheduling, "threads": threads, "client_library": client_library}
+        chosen = {"scheduling": scheduling, **{name: asked[name] for name in ("threads", "client_library")}}
         _run_queue(tenants_path, jobs_path, chosen, output_format, quiet=quiet)
         return
     workload = _named(workload, scheduling)
-    advised, targets = wants_advice(advice, output_format), output_files(outputs)
+    advised, targets = wants_advice(advice, output_format), _output_files(outputs)
     _check_files(asked["reading"], [trace_path, timings_path], force=force)
     _check_outputs(workload, targets, force=force)
-    wanted = {"--trace": trace_path, "--timings": timings_path, "--output": targets}
     program = {name: asked.pop(name) for name in ("params", "size", "reading")}
-    options = {**asked, "inputs": asked["inputs"] or None}
-    with ExitStack() as stack:
-        keeper = None
-        if folder is not None:
-            line = shlex.join(["penstock", *sys.argv[1:]])
-            keeper = stack.enter_context(closing(Keeper(folder, line, workload, options, force=force, **program)))
-            if (stored := keeper.done_before(wanted)) is not None:
-                say(f"{folder} is complete, and its numbers are shown; --force runs it again", quiet=quiet)
-                emit(stored, output_format, table=lambda console: draw_run(console, stored))
-                return
-        done, differs = _done(
-            partial(run, workload, **program, **options, spelled=OPTIONS),
-            Progress(quiet=quiet).stage(f"{workload} encrypted"),
-        )
-        _write(done.trace, trace_path, timings_path, threads, force=force, quiet=quiet)
-        write_outputs(done.outputs, targets, force=force, quiet=quiet)
+    options = asked | {"inputs": asked["inputs"] or None}
+    line = shlex.join(["penstock", *sys.argv[1:]])
+    keeping = None if folder is None else Keeper(folder, line, workload, options, force=force, **program)
+    with nullcontext() if keeping is None else closing(keeping) as keeper:
+        wanted = {"--trace": trace_path, "--timings": timings_path, "--output": targets}
+        if keeper is not None and (stored := keeper.done_before(wanted)) is not None:
+            say(f"{folder} is complete, and its numbers are shown; --force runs it again", quiet=quiet)
+            emit(stored, output_format, table=lambda console: draw_run(console, stored))
+            return
+        start = partial(run, workload, **program, **options, spelled=OPTIONS)
+        done, differs = _done(start, Progress(quiet=quiet).stage(f"{workload} encrypted"))
+        _write(done.trace, trace_path, timings_path, asked["threads"], force=force, quiet=quiet)
+        _write_outputs(done.outputs, targets, force=force, quiet=quiet)
         numbers = dict(done.numbers) if keeper is None else keeper.keep(done)
         _show(numbers, done.advice().advice if advised and (advice or done.asked is not None) else None, output_format)
         if differs is not None:
@@ -212,7 +205,7 @@ def _named(workload: str | None, scheduling: str | None) -> str:
     return workload
 
 
-def output_files(words: Sequence[str]) -> dict[str | None, Path]:
+def _output_files(words: Sequence[str]) -> dict[str | None, Path]:
     """Name of an output -> its file; `None`: all outputs.
 
     Raises: UsageError: a file of another kind, a name that comes twice, or a file for all next to others.
@@ -233,7 +226,7 @@ def output_files(words: Sequence[str]) -> dict[str | None, Path]:
     return files
 
 
-def write_outputs(outputs: RowView, targets: Mapping[str | None, Path], *, force: bool, quiet: bool) -> None:
+def _write_outputs(outputs: RowView, targets: Mapping[str | None, Path], *, force: bool, quiet: bool) -> None:
     """Write the outputs of a run. Raises: UsageError: numbers that the file does not hold; WouldOverwrite."""
     for name, path in targets.items():
         write_vectors(outputs if name is None else {name: outputs[name]}, path, force=force)
@@ -289,13 +282,15 @@ def _check_outputs(workload: str, targets: Mapping[str | None, Path], *, force: 
         check_target(path, force=force)
 
 
-def _run_queue(tenants: Path, jobs: Path, asked: Values, output_format: str, *, quiet: bool) -> None:
+def _run_queue(tenants: Path | None, jobs: Path | None, asked: Values, output_format: str, *, quiet: bool) -> None:
     """Run a queue, and print a row a job and the queue's own; with `--format json` one object of `jobs` and `queue`.
 
     Raises: CheckFailed: a job failed, or its result is wrong. KeyboardInterrupt: after the rows of jobs that ended.
     """
     from penstock.front.hall.queueing import SIMULATED, STATED, run_queue
 
+    if tenants is None or jobs is None:
+        raise UsageError("a queue needs both files: --tenants FILE and --jobs FILE")
     done = run_queue(tenants, jobs, **asked, progress=Progress(quiet=quiet))
 
     def drawn(console: Console) -> None:

@@ -101,10 +101,7 @@ def command(
         alone = not (asked.beside or asked.crowd or comparison or question.write_back)
         timeline.check(asked.several, alone=alone, force=force)
     for machine in question.machines:  # before anything is traced
-        if comparison is None:
-            question.points_on(machine)
-        else:
-            comparison.memory_bytes(machine)
+        (question.points_on if comparison is None else comparison.memory_bytes)(machine)
     if comparison is not None:
         rows = [row for home in _homes(asked, target, program) for row in _compared(comparison, question, home)]
         if advice:

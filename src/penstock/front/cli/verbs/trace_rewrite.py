@@ -13,7 +13,7 @@ from penstock.base.system.files import check_target
 from penstock.base.types import Row
 from penstock.base.units import parse_bytes, parse_rate
 from penstock.errors import CheckFailed, UsageError
-from penstock.front.cli.options import PATH, params_option, seed_option, size_option
+from penstock.front.cli.options import PATH, params_option, parts_of, seed_option, size_option
 from penstock.front.cli.output import draw_rows, emit, output_options, say
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def command(
     from penstock.scheme.machines import STUDY_TIERS, load_machines, load_tiers
     from penstock.scheme.traces.io import write_trace
 
-    names = [name.strip() for text in asked["passes"] for name in text.split(",") if name.strip()]
+    names = [name for text in asked["passes"] for name in parts_of(text)]
     passes_named(names)
     if output is not None:
         check_target(output, force=asked["force"])

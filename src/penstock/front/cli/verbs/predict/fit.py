@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -14,7 +16,7 @@ from penstock.base.types import Row, RowView
 from penstock.errors import UsageError
 from penstock.front.cli.imported import tell_imported
 from penstock.front.cli.measured_fit import check_options, describe, draw_check, measure
-from penstock.front.cli.options import PATH, counts_of, quiet_option
+from penstock.front.cli.options import PATH, Values, counts_of, parts_of, quiet_option, together
 from penstock.front.cli.output import emit, format_option, progress_console, table_of, toml_target
 from penstock.front.hall.fitting import BUDGET, TARGET, Chosen, asked_of, counted, experiment_of, fitted, session_of
 from penstock.lab.fit.measurements import READINGS, Measurement, few_calls, statistic_of
@@ -24,6 +26,10 @@ from penstock.scheme.machines import Machine
 from penstock.scheme.machines.figure import Figure
 from penstock.scheme.machines.written import write_machine
 
+if TYPE_CHECKING:
+    from penstock.lab.prediction.experiments.loop import Asked
+    from penstock.lab.prediction.experiments.session import Session
+
 
 @click.command("fit")
 @click.argument("results", nargs=-1, type=PATH)
@@ -31,14 +37,17 @@ from penstock.scheme.machines.written import write_machine
 @click.option(
     "--measure", "measures", is_flag=True, help="First measure this machine: what tells most about programs comes next."
 )
-@click.option("--budget", metavar="TIME", help=f"With --measure: the most time that it takes. Default: {BUDGET}.")
-@click.option(
-    "--target",
-    metavar="ERROR",
-    help=f"With --measure: stop where the expected mean error of programs is this small. Default: {TARGET}.",
+@together(
+    "measuring",
+    click.option("--budget", metavar="TIME", help=f"With --measure: the most time that it takes. Default: {BUDGET}."),
+    click.option(
+        "--target",
+        metavar="ERROR",
+        help=f"With --measure: stop where the expected mean error of programs is this small. Default: {TARGET}.",
+    ),
+    click.option("--dry-run", is_flag=True, help="With --measure: print what would be measured; measure nothing."),
+    click.option("--store", type=PATH, help="With --measure: folder for contexts and keys."),
 )
-@click.option("--dry-run", is_flag=True, help="With --measure: print what would be measured; measure nothing.")
-@click.option("--store", type=PATH, help="With --measure: folder for contexts and keys.")
 @click.option(
     "--reading",
     type=click.Choice(READINGS),
@@ -51,13 +60,16 @@ from penstock.scheme.machines.written import write_machine
     "default: 1, 2 and all cores.",
 )
 @click.option("--only", help="Only these primitives: rotate,mult,add.")
-@click.option("--cpu", help="CryptOracle's files of the CPU with this in its name: AMD.")
-@click.option(
-    "--build",
-    type=click.Choice(BUILDS),
-    default=BUILDS[0],
-    help="CryptOracle's files of this build of OpenFHE: hexl and without-hexl belong to its comparison with "
-    "Intel's HEXL.",
+@together(
+    "origin",
+    click.option("--cpu", help="CryptOracle's files of the CPU with this in its name: AMD."),
+    click.option(
+        "--build",
+        type=click.Choice(BUILDS),
+        default=BUILDS[0],
+        help="CryptOracle's files of this build of OpenFHE: hexl and without-hexl belong to its comparison with "
+        "Intel's HEXL.",
+    ),
 )
 @click.option(
     "--statistic",
@@ -75,16 +87,12 @@ def command(
     results: tuple[Path, ...],
     output: Path | None,
     measures: bool,
-    budget: str | None,
-    target: str | None,
-    dry_run: bool,
-    store: Path | None,
+    measuring: Values,
     reading: str | None,
     name: str | None,
     threads: str | None,
     only: str | None,
-    cpu: str | None,
-    build: str,
+    origin: Values,
     statistic: str,
     idle_power: str | None,
     skip_bad: bool,
@@ -110,29 +118,22 @@ def command(
       penstock predict fit ../CryptOracle/datasets --cpu AMD --name ryzen-7950x -o ryzen-7950x.toml
       penstock simulate logistic-regression --params openfhe-bench --machine mine.toml
     """
-    check_options(measures, results, only, budget=budget, target=target, dry_run=dry_run, store=store)
+    check_options(measures, results, only, **measuring)
     counts = counts_of(threads, "--threads", "1,2")
-    if dry_run:
-        describe(session_of(counts, store, reading), asked_of(budget, target), output_format)
+    if measuring["dry_run"]:
+        describe(*_measuring(counts, reading, **measuring), output_format)
         return
-    output = _target(output, force)
-    idle, report, paths = _idle(idle_power), None, list(results)
-    if measures:
-        folder, report = measure(session_of(counts, store, reading), asked_of(budget, target), quiet)
-        paths = [folder]
-    paths = paths or [newest_results()]
-    log = ImportLog(skip_bad=skip_bad or measures)
-    progress = Progress(quiet=quiet)
+    output, idle = _target(output, force), _idle(idle_power)
+    folder, report = measure(*_measuring(counts, reading, **measuring), quiet) if measures else (None, None)
+    paths = list(results) or [newest_results() if folder is None else folder]
+    log, progress = ImportLog(skip_bad=skip_bad or measures), Progress(quiet=quiet)
     with progress.stage("reading"):
-        measurements = load_all(paths, log=log, cpu=cpu, build=build)
+        measurements = load_all(paths, log=log, **origin)
+    kept = None if only is None else parts_of(only)
+    choice = Chosen(threads=counts, only=kept, reading=reading, statistic=statistic, word="--threads")
     with progress.stage("fitting"):
-        machine, chosen = fitted(
-            measurements,
-            Chosen(threads=counts, only=_names(only), reading=reading, statistic=statistic, word="--threads"),
-            name or output.stem,
-            log,
-            lambda kept: None if quiet else _notes(paths, log, measurements, kept),
-        )
+        tell = partial(_notes, paths, log, measurements, quiet=quiet)
+        machine, chosen = fitted(measurements, choice, name or output.stem, log, tell)
     machine = replace(machine, idle_power=idle or machine.idle_power)
     write_machine(machine, output, force=force)
     result = _result(machine, output, paths, chosen, log)
@@ -144,8 +145,17 @@ def command(
         progress_console.print(f"machine written to {output}", markup=False, highlight=False)
 
 
-def _names(only: str | None) -> list[str] | None:
-    return None if only is None else [part.strip() for part in only.split(",") if part.strip()]
+def _measuring(
+    counts: Sequence[int] | None,
+    reading: str | None,
+    *,
+    budget: str | None,
+    target: str | None,
+    store: Path | None,
+    dry_run: bool,
+) -> tuple[Session, Asked]:
+    """The measurement of this machine that the options ask for, and when it stops."""
+    return session_of(counts, store, reading), asked_of(budget, target)
 
 
 def _target(output: Path | None, force: bool) -> Path:
@@ -165,8 +175,16 @@ def _idle(text: str | None) -> Figure | None:
 
 
 def _notes(
-    paths: Sequence[Path], log: ImportLog, measurements: Sequence[Measurement], chosen: Sequence[Measurement]
+    paths: Sequence[Path],
+    log: ImportLog,
+    measurements: Sequence[Measurement],
+    chosen: Sequence[Measurement],
+    *,
+    quiet: bool,
 ) -> None:
+    if quiet:
+        return
+
     def note(text: str) -> None:
         progress_console.print(text, markup=False, highlight=False)
 
