@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 
+from penstock.base.types import RowView
 from penstock.base.units import format_named
 from penstock.errors import UsageError
+from penstock.front.cli.output import emit
 
 if TYPE_CHECKING:
     from penstock.lab.advice.remedy import Advice
@@ -57,6 +60,17 @@ def draw_advice(console: Console, advice: Advice) -> None:
         line(f"  without gain: {', '.join(map(_kind, advice.without_gain))}")
     for text in advice.not_tried:
         line(f"  not tried: {text}")
+
+
+def emit_advised(row: RowView, remedies: Advice | None, output_format: str, draw: Callable[[Console], None]) -> None:
+    """Print an object with what would help it most: below its table, and as `advice` in JSON."""
+
+    def drawn(console: Console) -> None:
+        draw(console)
+        if remedies is not None:
+            draw_advice(console, remedies)
+
+    emit(dict(row) | ({} if remedies is None else {"advice": remedies.to_dict()}), output_format, table=drawn)
 
 
 def _kind(name: str) -> str:

@@ -12,7 +12,8 @@ from penstock.base.system.progress import Progress
 from penstock.base.types import Row
 from penstock.base.units import format_seconds
 from penstock.errors import UsageError
-from penstock.front.cli.output import emit, progress_console, table_of
+from penstock.front.cli.options import Values
+from penstock.front.cli.output import Own, draw_rows, emit, progress_console
 from penstock.front.hall.fitting import step_row
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from penstock.lab.prediction.experiments.outlook import Expected, Step
     from penstock.lab.prediction.experiments.session import Session
 
+ERRORS_STYLE: Values = {"no_wrap": True, "title_justify": "left", "header_style": "bold"}
+"""Of a table of errors."""
 WORSE = 1.5
 """Times the expected error from which the check earns a warning."""
 
@@ -44,13 +47,9 @@ def describe(session: Session, asked: Asked, output_format: str) -> None:
     rows = [step_row(step, outlook) for step in steps]
 
     def draw(console: Console) -> None:
-        table = table_of("ring dim | >limbs | >dnum | >points | >threads | >time | >error after", header_style="bold")
-        for row in rows:
-            table.add_row(
-                str(row["ring_dim"]), str(row["num_q"]), str(row["dnum"]), str(row["points"]),
-                ",".join(map(str, row["threads"])), format_seconds(row["predicted_s"]), f"{row['expected_error']:.1%}",
-            )  # fmt: skip
-        console.print(table)
+        columns = "ring dim=ring_dim | >limbs=num_q | >dnum | >points | >threads | >time=predicted_s "
+        own: Own = {"threads": lambda row: ",".join(map(str, row["threads"]))}
+        draw_rows(console, rows, columns + "| >error after=expected_error:{:.1%}", own, header_style="bold")
         if steps:
             console.print(_outlook_text(steps, steps[-1].expected), markup=False, highlight=False)
 
@@ -92,21 +91,14 @@ def measure(session: Session, asked: Asked, quiet: bool) -> tuple[Path, Report]:
 
 def draw_check(console: Console, experiment: Row) -> None:
     """The programs that nothing was fitted to."""
-    table = table_of(
-        "program | params | >threads | >measured | >predicted | >error | in 90 %",
-        no_wrap=True,
-        title="programs that nothing was fitted to: predicted / measured - 1",
-        title_justify="left",
-        header_style="bold",
-    )
-    for row in experiment["check"]:
-        table.add_row(
-            f"{row['program']} {row['size']}", row["params"], str(row["threads"]), format_seconds(row["measured_s"]),
-            format_seconds(row["predicted_s"]), f"{row['error']:+.1%}",
-            {True: "yes", False: "NO", None: "-"}[row["in_interval"]],
-        )  # fmt: skip
+    own: Own = {
+        "program": lambda row: f"{row['program']} {row['size']}",
+        "in 90 %": lambda row: {True: "yes", False: "NO", None: "-"}[row["in_interval"]],
+    }
+    columns = "program | params | >threads | >measured=measured_s | >predicted=predicted_s | >error=error:{:+.1%} "
+    title = "programs that nothing was fitted to: predicted / measured - 1"
     console.print()
-    console.print(table)
+    draw_rows(console, experiment["check"], columns + "| in 90 %", own, title=title, **ERRORS_STYLE)
     expected, actual = experiment["expected_error"], experiment["check_error"]
     if actual is None:
         console.print("note: the time did not suffice to check the fit with a program; give a larger --budget")

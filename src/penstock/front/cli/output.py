@@ -71,7 +71,6 @@ def emit(
     output_format: str,
     *,
     table: Callable[[Console], None] | None = None,
-    title: str = "",
 ) -> None:
     """Print one object or one list of rows. `table` draws the human form; otherwise it is made from the rows.
 
@@ -89,17 +88,13 @@ def emit(
     if table is not None:
         table(console)
         return
-    drawn = Table(title=title or None, box=None, pad_edge=False, show_header=not isinstance(result, Mapping))
     if isinstance(result, Mapping):  # a line for each value
-        for name in result:
-            drawn.add_row(name, cell(result, name))
+        lines = ({"name": name, "text": shown_total(result, name, partial(shown, name))} for name in result)
+        drawn = rows_table(lines, "name | text", show_header=False)
     else:
-        columns = list(rows[0]) if rows else []
-        for column in columns:
-            number = bool(rows) and isinstance(rows[0][column], int | float)
-            drawn.add_column(column, justify="right" if number else "left")
-        for row in rows:
-            drawn.add_row(*(cell(row, c) for c in columns))
+        first = rows[0] if rows else {}
+        names = (f">{name}" if isinstance(value, int | float) else name for name, value in first.items())
+        drawn = rows_table(rows, " | ".join(names)) if rows else Table(box=None)
     if not sys.stdout.isatty():
         console.width = max(PIPE_WIDTH, console.measure(drawn, options=console.options.update(width=WIDEST)).maximum)
     console.print(drawn)
@@ -260,11 +255,6 @@ def with_range(value: float | None, low: float | None, high: float | None, text:
     if low is None or high is None or text(low) == text(value) == text(high):
         return text(value)
     return f"{text(value)} ({text(low)} to {text(high)})"
-
-
-def cell(row: RowView, name: str) -> str:
-    """A value of a row in a table, `at least` a bound of it, or `unknown`."""
-    return shown_total(row, name, partial(shown, name), shown(name, row[name]))
 
 
 def shown(name: str, value: object) -> str:

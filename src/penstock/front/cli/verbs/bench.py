@@ -15,11 +15,20 @@ from rich.console import Console
 from penstock.base.runs.folder import RunFolder
 from penstock.base.system.files import write_atomic
 from penstock.base.system.progress import Progress
-from penstock.base.types import Rows
+from penstock.base.types import Rows, RowView
 from penstock.base.units import format_bytes, format_seconds, parse_percent
 from penstock.errors import ThresholdMissed, UsageError, cut
 from penstock.front.cli.options import PATH, counts_of, parts_of, quiet_option, seed_option
-from penstock.front.cli.output import draw_verdict, emit, format_option, plain, progress_console, table_of, write_csv
+from penstock.front.cli.output import (
+    Own,
+    draw_rows,
+    draw_verdict,
+    emit,
+    format_option,
+    plain,
+    progress_console,
+    write_csv,
+)
 from penstock.lab.fit.measurements import READINGS
 from penstock.lab.measure.bench import timing
 from penstock.lab.measure.bench.compare import Comparison
@@ -30,6 +39,7 @@ from penstock.lab.measure.bench.spec import BenchPoint, SuitePlan, load_suite, p
 from penstock.lab.measure.bench.store import default_store
 from penstock.lab.measure.bench.suite import Options, config_of, raise_problems, run_plan
 from penstock.lab.measure.bench.verdict import verdict_of, verdict_of_run
+from penstock.lab.measure.events import parse_events
 from penstock.program.running.readings import DEFAULT_READING
 
 EXPORTS = ("google-benchmark", "csv", "json")
@@ -110,7 +120,8 @@ def run_command(
     if dry_run:
         _describe(planned, output_format)
         return
-    options = Options(store=store or default_store(), events=_events(events), seed=seed)
+    counted = () if events is None else tuple(parse_events(events))
+    options = Options(store=store or default_store(), events=counted, seed=seed)
     config = config_of(planned, options)
     name = f"bench-{planned.suite}"
     path = output or (None if force else RunFolder.find_unfinished(name, config)) or RunFolder.default_path(name)
@@ -140,14 +151,6 @@ def run_command(
         raise_problems(outcome)
 
 
-def _events(text: str | None) -> tuple[str, ...]:
-    if text is None:
-        return ()
-    from penstock.lab.measure.events import parse_events
-
-    return tuple(parse_events(text))
-
-
 @contextmanager
 def _progress(planned: SuitePlan, options: Options, quiet: bool) -> Iterator[None]:
     if quiet:
@@ -173,16 +176,11 @@ def _describe(planned: SuitePlan, output_format: str) -> None:
     predicted = total_seconds(rows)
 
     def draw(console: Console) -> None:
-        table = table_of("item | where | >predicted time | >predicted memory | ", header_style="bold")
-        for row, point in zip(rows, planned.points, strict=True):
-            table.add_row(
-                point.item,
-                point.label().partition(", ")[2],
-                format_seconds(row["predicted_s"]),
-                format_bytes(row["predicted_peak_bytes"]),
-                "" if row["fits"] is not False else "does not fit: refused",
-            )
-        console.print(table)
+        places = (point.label().partition(", ")[2] for point in planned.points)
+        lines = ({**row, "where": place} for row, place in zip(rows, places, strict=True))
+        columns = "item | where | >predicted time=predicted_s | >predicted memory=predicted_peak_bytes:bytes | =fits"
+        own: Own = {"fits": lambda row: "" if row["fits"] is not False else "does not fit: refused"}
+        draw_rows(console, lines, columns, own, header_style="bold")
         parts = ", ".join(f"{group} {format_seconds(s)}" for group, s in predicted.items() if group != "total" and s)
         console.print(
             f"{len(rows)} points, predicted {format_seconds(predicted['total'])} ({parts}), set-up included where "
@@ -199,26 +197,18 @@ def _draw_left_out(console: Console, planned: SuitePlan) -> None:
 
 
 def _draw(console: Console, rows: Rows) -> None:
-    table = table_of(
-        "item | params | >limbs | >threads | condition | reading | >measured | >spread | >runs | check",
-        header_style="bold",
-    )
-    for row in rows:
-        across = f" x {row['across']}" if row["across"] > 1 else ""
-        checked = {True: "passed", False: "FAILED", None: "-"}[row["passed"]]
-        table.add_row(
-            f"{row['item']} {row['size']}" if row["size"] else row["item"],
-            row["params"],
-            str(row["limbs"] or "-"),
-            f"{row['threads']}{across}",
-            row["condition"],
-            row["reading"],
-            format_seconds(row["median_s"]),
-            "-" if row["spread"] is None else f"{row['spread']:.1%}",
-            str(row["runs"]),
-            checked,
-        )
-    console.print(table)
+    own: Own = {
+        "item": _item,
+        "limbs": lambda row: str(row["limbs"] or "-"),
+        "threads": lambda row: f"{row['threads']} x {row['across']}" if row["across"] > 1 else str(row["threads"]),
+        "passed": lambda row: {True: "passed", False: "FAILED", None: "-"}[row["passed"]],
+    }
+    columns = "item | params | >limbs | >threads | condition | reading | >measured=median_s | >spread=spread:{:.1%} "
+    draw_rows(console, rows, columns + "| >runs | check=passed", own, header_style="bold")
+
+
+def _item(row: RowView) -> str:
+    return f"{row['item']} {row['size']}" if row["size"] else str(row["item"])
 
 
 @command.command("compare")
@@ -280,34 +270,22 @@ def _factor(text: str) -> float:
     return 1 + share
 
 
-def _interval(low: float, high: float) -> str:
-    ends = f"{low:.3f}", f"{high:.3f}"
-    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
+def _interval(row: RowView) -> str:
+    if row["low"] is None:
+        return "-"
+    return " to ".join(dict.fromkeys((f"{row['low']:.3f}", f"{row['high']:.3f}")))
 
 
 def _draw_comparison(console: Console, comparison: Comparison) -> None:
     draw_verdict(console, verdict_of(comparison))
-    table = table_of(
-        "item | params | >limbs | >threads | reading | >first | >second | >ratio | >95 % | >p | verdict",
-        header_style="bold",
-    )
-    for row in comparison.rows:
-        interval = "-" if row["low"] is None else _interval(row["low"], row["high"])
-        condition = "" if row["condition"] == "warm" else f" ({row['condition']})"
-        table.add_row(
-            f"{row['item']}{' ' + row['size'] if row['size'] else ''}{condition}",
-            row["params"] or "-",
-            str(row["limbs"] or "-"),
-            str(row["threads"]),
-            row["reading"],
-            format_seconds(row["first_s"]),
-            format_seconds(row["second_s"]),
-            f"{row['ratio']:.3f}",
-            interval,
-            "-" if row["p_value"] is None else f"{row['p_value']:.3f}",
-            row["verdict"],
-        )
-    console.print(table)
+    own: Own = {
+        "item": lambda row: _item(row) + ("" if row["condition"] == "warm" else f" ({row['condition']})"),
+        "params": lambda row: row["params"] or "-",
+        "limbs": lambda row: str(row["limbs"] or "-"),
+        "95 %": _interval,
+    }
+    columns = "item | params | >limbs | >threads | reading | >first=first_s | >second=second_s | >ratio=ratio:{:.3f} "
+    draw_rows(console, comparison.rows, columns + "| >95 % | >p=p_value:{:.3f} | verdict", own, header_style="bold")
 
 
 @command.command("export")

@@ -22,15 +22,14 @@ from penstock.base.system.vectors import check_form, check_room, write_vectors
 from penstock.base.types import RowView
 from penstock.base.units import format_named
 from penstock.errors import CheckFailed, UnknownName, UsageError
-from penstock.front.cli.advice import advice_option, draw_advice, wants_advice
+from penstock.front.cli.advice import advice_option, emit_advised, wants_advice
 from penstock.front.cli.client_library import client_library_option
 from penstock.front.cli.options import FILE, FOLDER, PATH, Values, program_options, seed_option, threads_option
-from penstock.front.cli.output import emit, output_options, plain, say, table_of
+from penstock.front.cli.output import draw_rows, emit, output_options, plain, say
 from penstock.front.cli.run_tables import draw_run
 from penstock.front.cli.terminal import PlainConsole
 from penstock.front.hall.keeping import Keeper
 from penstock.front.hall.running import Ran, RunDiffers, run
-from penstock.lab.advice.remedy import Advice
 from penstock.lab.measure.timings import benchmark_of
 from penstock.lab.simulation.words import OPTIONS
 from penstock.program import workloads
@@ -171,20 +170,10 @@ def command(
         _write(done.trace, trace_path, timings_path, asked["threads"], force=force, quiet=quiet)
         _write_outputs(done.outputs, targets, force=force, quiet=quiet)
         numbers = dict(done.numbers) if keeper is None else keeper.keep(done)
-        _show(numbers, done.advice().advice if advised and (advice or done.asked is not None) else None, output_format)
+        remedies = done.advice().advice if advised and (advice or done.asked is not None) else None
+        emit_advised(numbers, remedies, output_format, partial(draw_run, row=numbers))
         if differs is not None:
             raise differs
-
-
-def _show(numbers: RowView, remedies: Advice | None, output_format: str) -> None:
-    """The numbers of a run, and what would help it most."""
-
-    def drawn(console: Console) -> None:
-        draw_run(console, numbers)
-        if remedies is not None:
-            draw_advice(console, remedies)
-
-    emit(dict(numbers) | ({} if remedies is None else {"advice": remedies.to_dict()}), output_format, table=drawn)
 
 
 def _done(start: Callable[..., Ran], progress: AbstractContextManager[StageProgress]) -> tuple[Ran, RunDiffers | None]:
@@ -294,11 +283,10 @@ def _run_queue(tenants: Path | None, jobs: Path | None, asked: Values, output_fo
     done = run_queue(tenants, jobs, **asked, progress=Progress(quiet=quiet))
 
     def drawn(console: Console) -> None:
-        table = table_of(" |  | ", show_header=False)
-        for name, value in done.queue.items():
-            known = "simulated" if name in SIMULATED else "stated" if name in STATED else "measured"
-            table.add_row(known, name, format_named(name, plain(value)))
-        console.print(table)
+        known = dict.fromkeys(STATED, "stated") | dict.fromkeys(SIMULATED, "simulated")
+        texts = {name: format_named(name, plain(value)) for name, value in done.queue.items()}
+        rows = ({"known": known.get(name, "measured"), "name": name, "text": text} for name, text in texts.items())
+        draw_rows(console, rows, "known | name | text", show_header=False)
 
     if output_format == "json":
         click.echo(json.dumps(plain({"jobs": done.rows, "queue": done.queue}), indent=2, allow_nan=False))

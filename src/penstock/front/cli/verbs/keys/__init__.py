@@ -44,13 +44,8 @@ def command() -> None:
     """
 
 
-command.add_command(bench.command)
-command.add_command(bench.study)
-command.add_command(node.node)
-command.add_command(node.token)
-command.add_command(pairs.replace)
-command.add_command(pairs.retire)
-command.add_command(pairs.export)
+for _verb in (bench.command, bench.study, node.node, node.token, pairs.replace, pairs.retire, pairs.export):
+    command.add_command(_verb)
 
 
 @command.command("import")

@@ -15,9 +15,9 @@ from penstock.base.system.progress import Progress
 from penstock.base.types import Row, RowView
 from penstock.errors import UsageError
 from penstock.front.cli.imported import tell_imported
-from penstock.front.cli.measured_fit import check_options, describe, draw_check, measure
+from penstock.front.cli.measured_fit import ERRORS_STYLE, check_options, describe, draw_check, measure
 from penstock.front.cli.options import PATH, Values, counts_of, parts_of, quiet_option, together
-from penstock.front.cli.output import emit, format_option, progress_console, table_of, toml_target
+from penstock.front.cli.output import draw_rows, emit, format_option, progress_console, toml_target
 from penstock.front.hall.fitting import BUDGET, TARGET, Chosen, asked_of, counted, experiment_of, fitted, session_of
 from penstock.lab.fit.measurements import READINGS, Measurement, few_calls, statistic_of
 from penstock.lab.prediction.importers import BUILDS, ImportLog, load_all, newest_results
@@ -246,24 +246,13 @@ def _draw(console: Console, machine: Machine, result: RowView) -> None:
     overall = machine.fit.overall if machine.fit else None
     of = f"{result['machine']}, {result['reading']}"
     console.print(f"{of}: fitted to {result['fitted_to']}", markup=False, highlight=False)
-    table = table_of("coefficient | >value | >+/- | kind", no_wrap=True, header_style="bold")
-    for row in result["coefficients"]:
-        error = row["relative_standard_error"]
-        table.add_row(row["coefficient"], row["value"], "-" if error is None else f"{error:.0%}", row["kind"])
-    console.print(table)
+    columns = "coefficient | >value | >+/-=relative_standard_error:{:.0%} | kind"
+    draw_rows(console, result["coefficients"], columns, no_wrap=True, header_style="bold")
     console.print()
-    errors = table_of(
-        "operation | >runs | >mean | >median | >p90 | >worst | >bias | >sd",
-        no_wrap=True,
-        title="predicted / measured - 1 of what it was fitted to",
-        title_justify="left",
-        header_style="bold",
-    )
-    for row in result["errors"]:
-        sizes = [f"{row[f'{which}_abs']:.1%}" for which in ("mean", "median", "p90", "worst")]
-        sd = "-" if row["sd"] is None else f"{row['sd']:.1%}"
-        errors.add_row(row["kind"], str(row["samples"]), *sizes, f"{row['bias']:+.1%}", sd)
-    console.print(errors)
+    columns = "operation=kind | >runs=samples | >mean=mean_abs:{:.1%} | >median=median_abs:{:.1%} "
+    columns += "| >p90=p90_abs:{:.1%} | >worst=worst_abs:{:.1%} | >bias=bias:{:+.1%} | >sd=sd:{:.1%}"
+    title = "predicted / measured - 1 of what it was fitted to"
+    draw_rows(console, result["errors"], columns, title=title, **ERRORS_STYLE)
     if overall is not None:
         console.print("mean, median, p90, worst: of |error|; sd: between configurations that were held out")
     if "experiment" in result:

@@ -15,7 +15,7 @@ from penstock.base.system.progress import Progress
 from penstock.base.types import Row, Rows
 from penstock.base.units import format_bytes, format_seconds
 from penstock.errors import UsageError
-from penstock.front.cli.advice import advice_option, draw_advice, wants_advice
+from penstock.front.cli.advice import advice_option, emit_advised, wants_advice
 from penstock.front.cli.assumed import KINDS
 from penstock.front.cli.options import (
     PATH,
@@ -115,12 +115,7 @@ def command(
         remedies = result.advice().advice if advised else None
         row = prediction_row(result.prediction, result.params, chosen, contributions, result.program)
 
-    def drawn(console: Console) -> None:
-        _draw_one(console, row, chosen)
-        if remedies is not None:
-            draw_advice(console, remedies)
-
-    emit(row if remedies is None else {**row, "advice": remedies.to_dict()}, output_format, table=drawn)
+    emit_advised(row, remedies, output_format, lambda console: _draw_one(console, row, chosen))
 
 
 def _counted(
