@@ -69,6 +69,9 @@ measured_machine_option = click.option(
     "--machine", help="A machine's name or .toml file; 'penstock predict fit' writes one."
 )
 
+priced_options = all_of(measured_machine_option, params_on_machine_option, size_option)
+"""A machine that prices, and a program's set and size."""
+
 
 def machine_named(text: str | None) -> Machine:
     """The machine of `measured_machine_option`. Raises: UsageError: none is named; as `load_machine`."""
@@ -101,6 +104,16 @@ def together(name: str, *options: Decorator, make: Callable[[Values], object] = 
 def parts_of(text: str) -> list[str]:
     """What stands between the commas of a text, without spaces around it."""
     return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def numbers_of(text: str | None, option: str) -> tuple[int, ...] | None:
+    """Whole numbers to try, `35,40`, `30..50` or `2^14`; `None`: the option is not given.
+
+    Raises: UsageError: the text is something else.
+    """
+    from penstock.lab.prediction.whatif_axes import whole_numbers
+
+    return None if text is None else tuple(whole_numbers(text.split(","), option))
 
 
 def counts_of(text: str | None, option: str, example: str) -> tuple[int, ...] | None:

@@ -22,7 +22,7 @@ from penstock.base.units import format_bytes, format_named, format_rate, format_
 from penstock.errors import UsageError
 from penstock.front.cli.options import all_of, quiet_option
 from penstock.front.cli.terminal import PlainConsole, print_wide
-from penstock.scheme.unpriced import shown_total
+from penstock.scheme.unpriced import UNKNOWN, shown_total
 
 FORMATS = ("table", "json", "csv")
 PIPE_WIDTH = 200
@@ -205,6 +205,11 @@ class _Column(NamedTuple):
             return cls(heading, name, own[name])
         written = _WRITTEN.get(form) or (form.format if form else partial(shown, name))
         return cls(heading, name, lambda row: shown_total(row, name, written))
+
+
+def known(name: str, text: Callable[[float], str], row: RowView) -> str:
+    """The cell of a simulated value, which is unknown where an operation has no price."""
+    return UNKNOWN if row[name] is None else text(row[name])
 
 
 def write_csv(file: TextIO, rows: Sequence[RowView], names: Sequence[str] = ()) -> None:

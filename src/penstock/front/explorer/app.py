@@ -30,6 +30,8 @@ from penstock.front.explorer.views import VIEWS, show
 from penstock.lab.reports.space import SCRIPTS
 from penstock.lab.simulation.names import one_of
 from penstock.lab.simulation.words import WORDS, Word
+from penstock.scheme.machines import network_names, tier_names
+from penstock.scheme.params.catalogue import names as params_names
 
 TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -92,10 +94,10 @@ def choices(engine: Engine) -> Row:
         "version": __version__,
         "views": list(VIEWS),
         "workloads": library.workloads(),
-        "params": library.params(),
+        "params": params_names(),
         "machines": library.machines(),
-        "tiers": [{"name": name, "bytes_per_s": library.tier(name).bandwidth_bytes_per_s} for name in library.tiers()],
-        "networks": library.networks(),
+        "tiers": [{"name": name, "bytes_per_s": library.tier(name).bandwidth_bytes_per_s} for name in tier_names()],
+        "networks": network_names(),
         "policies": library.policies(),
         "prefetchers": library.policies("prefetch"),
         **{name: WORDS[word].known() for name, word in _KNOWN.items()},

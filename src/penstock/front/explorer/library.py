@@ -131,18 +131,6 @@ class Library:
         fitted = [RUN + name for name, path in self._run_paths().items() if (path / file).is_file()]
         return [*machine_names(), *(FILE + name for name in self.machine_files), *fitted]
 
-    @staticmethod
-    def params() -> list[str]:
-        return params_names()
-
-    @staticmethod
-    def tiers() -> list[str]:
-        return tier_names()
-
-    @staticmethod
-    def networks() -> list[str]:
-        return network_names()
-
     # The file or record behind a name.
 
     def run_path(self, name: str) -> Path:

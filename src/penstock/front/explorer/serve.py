@@ -113,22 +113,18 @@ def _warm(
     engine: Engine, state: State, done: threading.Event, ended: threading.Event, complain: Callable[[str], None]
 ) -> None:
     try:
-        _make_ready(engine, state, done, ended)
+        try:
+            engine.warm(state)
+        finally:
+            done.set()
+        if not ended.wait(REST_S):
+            engine.warm_hosts(state)
     except PenstockError:
         return  # The page says what is wrong with it.
     except Exception as error:
         if (lacking := shortage(error)) is None:
             raise
         complain(f"explore: {lacking}")
-
-
-def _make_ready(engine: Engine, state: State, done: threading.Event, ended: threading.Event) -> None:
-    try:
-        engine.warm(state)
-    finally:
-        done.set()
-    if not ended.wait(REST_S):
-        engine.warm_hosts(state)
 
 
 def _stop_with(server: uvicorn.Server, stop: threading.Event) -> None:

@@ -12,17 +12,16 @@ from typing import Any
 import click
 from rich.console import Console
 
-from penstock.base.types import Row, RowView
+from penstock.base.types import Row
 from penstock.base.units import format_bytes, format_seconds
 from penstock.errors import CheckFailed
 from penstock.front.cli.client_library import client_library_option
 from penstock.front.cli.options import PATH, program_options, seed_option, threads_option
-from penstock.front.cli.output import Own, draw_rows, emit, output_options, say
+from penstock.front.cli.output import Own, draw_rows, emit, known, output_options, say
 from penstock.front.cli.run_tables import checked, headed, timed
 from penstock.front.hall.analyzing import analyzed
 from penstock.lab.analysis import ACCELERATORS, READINGS_OFFERED, THIS_CPU, TIERS, describe, request_of
 from penstock.program.running.readings import DEFAULT_READING
-from penstock.scheme.unpriced import UNKNOWN
 
 
 @click.command("analyze")
@@ -100,7 +99,7 @@ def _draw(console: Console, analysis: Row) -> None:
             f"this-cpu is fitted to medians; its error against them is {analysis['fit_mean_abs_error']:.1%} on average",
         )
     line("simulated", "every key comes from the tier, none is cached; compute and transfer follow each other")
-    own: Own = {name: partial(_known, name, text) for name, text in _KNOWN.items()}
+    own: Own = {name: partial(known, name, text) for name, text in _KNOWN.items()}
     columns = "machine | params | tier | >keys on chip=compute_s | >keys on tier=total_s | >slowdown "
     columns += "| >hit ratio for 80 %=hit_ratio_for_80_percent:{:.2%}"
     draw_rows(console, analysis["simulated"], columns, own)
@@ -112,7 +111,3 @@ def _draw(console: Console, analysis: Row) -> None:
 _KNOWN: dict[str, Callable[[float], str]] = {
     "compute_s": format_seconds, "total_s": format_seconds, "slowdown": "{:.3g}x".format,
 }  # fmt: skip
-
-
-def _known(name: str, text: Callable[[float], str], row: RowView) -> str:
-    return UNKNOWN if row[name] is None else text(row[name])

@@ -40,10 +40,8 @@ def command(required: tuple[str, ...], output_format: str) -> int:
     findings = doctor.examine(Host())
     in_the_way = doctor.unmet(findings, required)
 
-    def table(console: Console) -> None:
-        _draw(console, findings, in_the_way)
-
-    emit([finding.to_row() for finding in findings], output_format, table=table)
+    rows = [finding.to_row() for finding in findings]
+    emit(rows, output_format, table=lambda console: _draw(console, findings, in_the_way))
     for finding in in_the_way:
         click.echo(f"penstock: {finding.check} is {finding.status.value}: {finding.remedy}", err=True)
     return 3 if in_the_way else 0

@@ -16,16 +16,7 @@ from penstock.front.cli.lazy import NamedVerbs
 from penstock.front.cli.options import PATH
 from penstock.front.cli.output import Own, draw_rows, emit, format_option, output_options, say
 from penstock.lab.fit.kernel_rates import WORDS, kernel_machine, line_rows, read_kernels
-from penstock.lab.prediction.machine_tables import (
-    check_of,
-    check_rows,
-    machine_row,
-    markdown,
-    operation_rows,
-    schedule_rows,
-    set_row,
-    value_rows,
-)
+from penstock.lab.prediction import machine_tables
 from penstock.scheme.machines import Machine, Overlap, load_machine, machine_names
 from penstock.scheme.machines.missing import missing
 from penstock.scheme.machines.written import write_machine
@@ -64,9 +55,9 @@ def list_machines(as_markdown: bool, output_format: str) -> None:
     """
     machines = [load_machine(name) for name in machine_names()]
     if as_markdown:
-        click.echo(markdown(machines), nl=False)
+        click.echo(machine_tables.markdown(machines), nl=False)
         return
-    rows = [machine_row(machine) for machine in machines]
+    rows = [machine_tables.machine_row(machine) for machine in machines]
     emit(rows, output_format, table=lambda console: _draw_list(console, rows))
 
 
@@ -87,13 +78,13 @@ def show(name: str, set_name: str | None, output_format: str) -> None:
     params = catalogue.get(chosen) if chosen is not None else None
     scheduled, refused = ([], []) if params is None else _scheduled(machine, params)
     facts: Row = {
-        **machine_row(machine),
+        **machine_tables.machine_row(machine),
         "description": machine.description,
         "overlap_source": machine.overlap_source,
-        "parameter_set": None if params is None else set_row(params),
-        "operations": [] if params is None else operation_rows(machine, params),
+        "parameter_set": None if params is None else machine_tables.set_row(params),
+        "operations": [] if params is None else machine_tables.operation_rows(machine, params),
         "schedule": scheduled,
-        "values": value_rows(machine),
+        "values": machine_tables.value_rows(machine),
         "disputed": list(machine.disputed),
         "warnings": refused if params is None else [*machine.warnings(params), *refused],
     }
@@ -105,7 +96,7 @@ def _scheduled(machine: Machine, params: CkksParameters) -> tuple[Rows, list[str
     if machine.overlap is not Overlap.PIPELINED or machine.fit is not None:
         return [], []
     try:
-        return schedule_rows(machine, params), []
+        return machine_tables.schedule_rows(machine, params), []
     except UsageError as error:
         return [], [f"kernels are not scheduled: {error}"]
 
@@ -122,9 +113,9 @@ def check(name: str, output_format: str) -> None:
       penstock machines check mine.toml
       penstock machines check bts --format json
     """
-    findings = check_of(load_machine(name))
+    findings = machine_tables.check_of(load_machine(name))
     if output_format == "csv":
-        emit(check_rows(findings), output_format)
+        emit(machine_tables.check_rows(findings), output_format)
         return
     emit(findings, output_format, table=lambda console: _draw_check(console, findings))
 

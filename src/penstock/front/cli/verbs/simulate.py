@@ -13,20 +13,12 @@ from rich.console import Console
 
 from penstock.base.types import Row, Rows
 from penstock.errors import UsageError
+from penstock.front.cli import simulated_tables as tables
 from penstock.front.cli.advice import advice_option, draw_advice, wants_advice
 from penstock.front.cli.assumed import draw_assumed, with_assumptions
 from penstock.front.cli.options import PATH, Values, params_on_machine_option, seed_option, size_option
 from penstock.front.cli.output import emit, format_option, rows_target, say, say_choice, write_rows
 from penstock.front.cli.question_options import QUESTION_GROUPS, QuestionCommand, question_options
-from penstock.front.cli.simulated_tables import (
-    draw_crowd,
-    draw_hosts,
-    draw_levels,
-    draw_locality,
-    draw_points,
-    draw_schedule,
-    schedule_facts,
-)
 from penstock.front.cli.timeline_play import AskedTimeline, draw_point, timeline_options
 from penstock.front.hall.programs import Home, homes
 from penstock.front.hall.simulating import asks_of, rests_on, tiers_of
@@ -106,7 +98,7 @@ def command(
         rows = [row for home in _homes(asked, target, program) for row in _compared(comparison, question, home)]
         if advice:
             raise UsageError("--compare-policies ranks what a runtime saves already: leave --advice out")
-        _show(asked, rows, partial(draw_locality, rows=rows), question.tiers, output, output_format, force=force)
+        _show(asked, rows, partial(tables.draw_locality, rows=rows), question.tiers, output, output_format, force=force)
         return
     asks = list[Asks]()
     simgrid = SimGrid(python=find_python()) if asked.simgrid else None
@@ -149,14 +141,14 @@ def _schedules(answers: Sequence[OnMachine]) -> dict[str, Scheduled]:
 def _drawing(asked: Asked, answers: Sequence[OnMachine], rows: Sequence[Row]) -> Callable[[Console], None]:
     """The table of the question's kind."""
     if asked.crowd is not None:
-        return partial(draw_crowd, rows=rows, crowd=asked.crowd)
+        return partial(tables.draw_crowd, rows=rows, crowd=asked.crowd)
     if asked.question.on_clusters:
-        return partial(draw_hosts, rows=rows)
+        return partial(tables.draw_hosts, rows=rows)
     if isinstance(asked.question.holds, Levels):
-        return partial(draw_levels, rows=rows)
+        return partial(tables.draw_levels, rows=rows)
     uncalibrated = {answer.machine.name for answer in answers if answer.machine.is_uncalibrated}
     needed = [ratio for answer in answers for ratio in _needed(asked.question, answer.machine, answer.ready)]
-    return partial(draw_points, rows=rows, needed=needed, uncalibrated=uncalibrated)
+    return partial(tables.draw_points, rows=rows, needed=needed, uncalibrated=uncalibrated)
 
 
 def _compared(comparison: Comparison, question: Question, home: Home) -> Rows:
@@ -230,7 +222,7 @@ def _show(
     def drawn(console: Console) -> None:
         draw(console)
         for name, scheduled in schedules.items():
-            draw_schedule(console, name, *scheduled)
+            tables.draw_schedule(console, name, *scheduled)
         draw_assumed(console, asked.question.machines, tiers, asked.networks)
         if advice is not None:
             draw_advice(console, advice)
@@ -241,4 +233,4 @@ def _show(
 def _with_schedule(row: Row, scheduled: Scheduled | None) -> Row:
     if scheduled is None:
         return row
-    return {**row, "schedule": schedule_facts(*scheduled)}
+    return {**row, "schedule": tables.schedule_facts(*scheduled)}

@@ -15,13 +15,12 @@ from penstock.base.types import RowView
 from penstock.base.units import format_seconds
 from penstock.errors import UsageError
 from penstock.front.cli.options import PATH
-from penstock.front.cli.output import Own, draw_rows, emit, output_options, say, say_choice
+from penstock.front.cli.output import Own, draw_rows, emit, known, output_options, say, say_choice
 from penstock.front.hall.sweeping import SHOWN, played, skipped_lines
 from penstock.lab.sweeps.outline import Outline, by_program, outlined
 from penstock.lab.sweeps.plan import plan
 from penstock.lab.sweeps.scheduler import check_address, load_distributed
 from penstock.lab.sweeps.spec import load_sweep
-from penstock.scheme.unpriced import UNKNOWN
 
 
 @click.command("sweep")
@@ -77,12 +76,8 @@ def _draw_outline(console: Console, outline: Outline) -> None:
 
 def _draw(console: Console, rows: Sequence[RowView], points: int, path: Path) -> None:
     """A line for each program: its points and how far they lie apart."""
-    own: Own = {name: partial(_time, name) for name in ("total_s_min", "total_s_max")}
+    own: Own = {name: partial(known, name, format_seconds) for name in ("total_s_min", "total_s_max")}
     columns = "workload=program | size | params | machine | keys=key_form | >points=tier_count | >fastest=total_s_min "
     columns += "| >slowest=total_s_max | >best slowdown=slowdown_min:{:.4g}x | >worst=slowdown_max:{:.4g}x"
     draw_rows(console, rows, columns, own, no_wrap=True, header_style="bold")
     console.print(f"{points} points, simulated: {path / 'results.parquet'}", highlight=False, soft_wrap=True)
-
-
-def _time(name: str, row: RowView) -> str:
-    return UNKNOWN if row[name] is None else format_seconds(row[name])

@@ -30,8 +30,6 @@ from penstock.scheme.unpriced import UNKNOWN, reason, shown_total
 SHOWN = 20
 """Rows of a list of problems or differences that are printed."""
 
-trace_file = PATH
-
 
 class WorkloadOrVerb(click.Group):
     """`penstock trace WORKLOAD …` makes a trace; `penstock trace info FILE` and the others look at one."""
@@ -72,9 +70,7 @@ def command() -> None:
 @params_option
 @size_option
 @seed_option
-@click.option(
-    "-o", "--output", type=trace_file, help="The trace file (.parquet). Without it only a summary is printed."
-)
+@click.option("-o", "--output", type=PATH, help="The trace file (.parquet). Without it only a summary is printed.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @output_options
 def make(workload: str, params: str | None, output: Path | None, quiet: bool, output_format: str, **asked: Any) -> None:
@@ -107,7 +103,7 @@ def make(workload: str, params: str | None, output: Path | None, quiet: bool, ou
 
 
 @command.command("info")
-@click.argument("file", type=trace_file)
+@click.argument("file", type=PATH)
 @click.option("--composites", is_flag=True, help="Keep composites whole instead of expanding them.")
 @format_option
 def info(file: Path, composites: bool, output_format: str) -> None:
@@ -120,7 +116,7 @@ def info(file: Path, composites: bool, output_format: str) -> None:
 
 
 @command.command("validate")
-@click.argument("file", type=trace_file)
+@click.argument("file", type=PATH)
 @format_option
 def validate(file: Path, output_format: str) -> None:
     """Check a trace against every rule of the format. Exit 1 if it breaks one."""
@@ -137,8 +133,8 @@ def _say_valid(what: str, path: Path, faults: list[str], output_format: str) -> 
 
 
 @command.command("diff")
-@click.argument("left", type=trace_file)
-@click.argument("right", type=trace_file)
+@click.argument("left", type=PATH)
+@click.argument("right", type=PATH)
 @format_option
 def diff(left: Path, right: Path, output_format: str) -> None:
     """Compare two traces operation by operation; times do not count. Exit 1 if they differ."""
@@ -154,9 +150,9 @@ def diff(left: Path, right: Path, output_format: str) -> None:
 
 
 @command.command("export")
-@click.argument("file", type=trace_file)
+@click.argument("file", type=PATH)
 @click.option("--to", "exporter", type=click.Choice(EXPORTERS), required=True, help="The format to write.")
-@click.option("-o", "--output", type=trace_file, required=True, help="The file to write.")
+@click.option("-o", "--output", type=PATH, required=True, help="The file to write.")
 @click.option(
     "--max-events", type=click.IntRange(min=1), default=DEFAULT_EVENTS, help="Events of a timeline at most (chrome)."
 )
@@ -186,10 +182,10 @@ command.add_command(expand_command)
 
 
 @command.command("pack")
-@click.option("-o", "--output", type=trace_file, help="The folder of the pack; an interrupted one is finished.")
+@click.option("-o", "--output", type=PATH, help="The folder of the pack; an interrupted one is finished.")
 @click.option("--params", multiple=True, help="A parameter set; repeat it. Default: every accelerator's.")
 @click.option("--workload", "names", multiple=True, help="A workload; repeat it. Default: all.")
-@click.option("--check", type=trace_file, help="Check the pack in this folder instead.")
+@click.option("--check", type=PATH, help="Check the pack in this folder instead.")
 @click.option("--force", is_flag=True, help="Make existing traces again: after a change to a program or a set.")
 @output_options
 def pack(output: Path | None, check: Path | None, quiet: bool, output_format: str, **asked: Any) -> None:
@@ -236,7 +232,6 @@ def pack(output: Path | None, check: Path | None, quiet: bool, output_format: st
 
 def _draw(console: Console, facts: Row) -> None:
     by_kind = facts["by_kind"]
-    assert isinstance(by_kind, dict)
     security = facts["security_bits"]
     console.print(
         f"{facts['workload']} ({facts['size'] or 'recorded'}) on {facts['params']}: N={facts['ring_dim']}, "
@@ -248,7 +243,6 @@ def _draw(console: Console, facts: Row) -> None:
     table.add_row("all on the server", shown_total(facts, "num_operations", "{:,}".format), style="bold")
     console.print(table)
     client = facts["client_operations"]
-    assert isinstance(client, dict)
     if client:
         console.print("at the client: " + ", ".join(f"{n} {kind}" for kind, n in client.items()))
     num_keys, unique = shown_total(facts, "num_keys", str), shown_total(facts, "key_bytes_unique", format_bytes)

@@ -21,14 +21,12 @@ MOST_BYTES = 2_000_000_000
 """The limit of the file to read; all records made from it are in memory at once."""
 SHOWN = 5
 
-trace_file = PATH
-
 
 @click.command("import")
-@click.argument("file", type=trace_file)
+@click.argument("file", type=PATH)
 @click.option("--from", "importer", type=click.Choice(IMPORTERS), required=True, help="The format of FILE.")
 @click.option("--params", help="The program's parameter set, where the format states none or only its shape.")
-@click.option("-o", "--output", type=trace_file, required=True, help="The trace to write (.parquet).")
+@click.option("-o", "--output", type=PATH, required=True, help="The trace to write (.parquet).")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 def import_command(file: Path, importer: str, params: str | None, output: Path, force: bool) -> None:
     """Read a trace of another tool: JSON lines, HERACLES' program trace, or FHETCH's polynomial instructions.
@@ -83,8 +81,8 @@ def _read(file: Path, importer: str, params: str | None) -> Trace:
 
 
 @click.command("expand")
-@click.argument("file", type=trace_file)
-@click.option("-o", "--output", type=trace_file, required=True, help="The trace to write (.parquet).")
+@click.argument("file", type=PATH)
+@click.option("-o", "--output", type=PATH, required=True, help="The trace to write (.parquet).")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 def expand_command(file: Path, output: Path, force: bool) -> None:
     """Put the operations inside each composite in its place, for tools that know primitives only.

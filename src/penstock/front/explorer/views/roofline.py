@@ -18,6 +18,7 @@ from penstock.front.explorer.columns import played, short
 from penstock.front.explorer.engine import Engine
 from penstock.front.explorer.state import State
 from penstock.front.explorer.view import View
+from penstock.scheme.machines import tier_names
 from penstock.scheme.play.caches import Cache
 from penstock.scheme.play.hierarchy import MODES, Tier, channel_seconds, replay
 
@@ -30,7 +31,7 @@ def roofline(engine: Engine, state: State) -> View:
     view = played(engine, asked)
     machine, tier = engine.machine(state.machine), library.tier(own)
     first = view.rows[0]
-    roofs = [{"name": name, "bytes_per_s": library.tier(name).bandwidth_bytes_per_s} for name in library.tiers()]
+    roofs = [{"name": name, "bytes_per_s": library.tier(name).bandwidth_bytes_per_s} for name in tier_names()]
     priced = engine.priced(state, state.machine)
     computes = first["compute_s"] is not None
     communication = first["compute_s"] / first["communication_s"] if computes and first["communication_s"] else None

@@ -9,6 +9,7 @@ from penstock.front.explorer.columns import played, short
 from penstock.front.explorer.engine import Engine
 from penstock.front.explorer.state import State
 from penstock.front.explorer.view import View
+from penstock.scheme.machines import tier_names
 
 HIT_RATIOS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 """Denser where it matters: the ratios that slow tiers need are close to 1."""
@@ -20,7 +21,7 @@ def slowdown(engine: Engine, state: State) -> View:
     own = engine.tier_text(state)
     # One of several tiers with the same bandwidth and latency, the state's own first.
     rates: dict[tuple[float, float], str] = {}
-    for name in (own, *library.tiers()):
+    for name in (own, *tier_names()):
         tier = library.tier(name)
         rates.setdefault((tier.bandwidth_bytes_per_s, tier.latency_s), name)
     tiers = [name for _, name in sorted(rates.items(), key=lambda item: (-item[0][0], item[1]))]

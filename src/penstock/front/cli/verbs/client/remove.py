@@ -24,7 +24,7 @@ def uploaded(access: Values, quiet: bool, output_format: str) -> None:
     Example:
       penstock client uploaded --service https://fhe.example.org --token-file token
     """
-    with opened(quiet=quiet, **access) as service:
+    with opened(**access) as service:
         emit(service.keys(), output_format)
 
 
@@ -46,7 +46,7 @@ def remove(what: str, yes: bool, access: Values, quiet: bool, output_format: str
       penstock client remove keys --yes --service https://fhe.example.org --token-file token
       penstock client remove everything --yes --service https://fhe.example.org --token-file token
     """
-    with opened(quiet=quiet, **access) as service:
+    with opened(**access) as service:
         if not yes:
             keys = service.keys()
             held = f"{len(keys)} keys of {format_bytes(sum(int(key['bytes']) for key in keys))}"

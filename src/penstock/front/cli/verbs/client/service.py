@@ -41,7 +41,6 @@ def opened(
     patience: str,
     folder: Path | None = None,
     passphrase_file: Path | None = None,
-    quiet: bool = False,
     tenant: str | None = None,
     threads: int | None = None,
     allow_insecure: bool = False,
@@ -73,7 +72,7 @@ def bytes_shown(name: str, quiet: bool) -> Iterator[Callable[[int, int], None]]:
 def made_for_program(folder: Path, program: str, access: Values, *, quiet: bool) -> Rows:
     """The pair and the evaluation keys of `keygen --service`: a row a key."""
     with (
-        opened(folder=folder, quiet=quiet, **access) as service,
+        opened(folder=folder, **access) as service,
         Progress(quiet=quiet).stage("keys") as stage,
     ):
         deployed = service.program(program)
@@ -115,7 +114,7 @@ def upload(folder: Path, program: str, tenant: str | None, access: Values, quiet
     """
     sent = 0
     with (
-        opened(folder=folder, quiet=quiet, tenant=tenant, **access) as service,
+        opened(folder=folder, tenant=tenant, **access) as service,
         bytes_shown("keys", quiet) as shown,
     ):
 
@@ -184,7 +183,7 @@ def submit(
     from penstock.program.workloads.packaged import read_inputs
 
     with (
-        opened(folder=folder, quiet=quiet, threads=threads, allow_insecure=allow_insecure, **access) as service,
+        opened(folder=folder, threads=threads, allow_insecure=allow_insecure, **access) as service,
         bytes_shown("inputs", quiet) as shown,
     ):
         values = read_inputs(service.program(program).as_package(), inputs).inputs
@@ -257,7 +256,7 @@ def result(
     if output is not None:
         check_target(output, force=force)
     with (
-        opened(folder=folder, quiet=quiet, threads=threads, **access) as service,
+        opened(folder=folder, threads=threads, **access) as service,
         Progress(quiet=quiet).stage("outputs"),
     ):
         values = service.result(job, **asked_of(**asked))

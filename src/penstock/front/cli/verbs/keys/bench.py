@@ -24,16 +24,19 @@ if TYPE_CHECKING:
     from penstock.scheme.traces.schema import Trace
 
 
+disk_option = click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="Folder for the temporary keys: the disk to measure. Default: that of temporary files.",
+)
+
+
 @click.command("study")
 @click.argument("workload")
 @size_option
 @click.option("--threads", type=THREADS, default=1, help="Threads of one operation.")
 @click.option("--budgets", default="100,50,25,10", help="Per cent of the bytes of all keys.")
-@click.option(
-    "--folder",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="Folder for the temporary keys: the disk to measure. Default: that of temporary files.",
-)
+@disk_option
 @click.option(
     "--machine",
     "machine_name",
@@ -138,11 +141,7 @@ def _shares(text: str) -> list[float]:
 )
 @click.option("--num-keys", type=click.IntRange(min=5), default=24, help="Keys of one stream.")
 @click.option("--rounds", type=click.IntRange(min=1), default=5, help="Streams of each kind.")
-@click.option(
-    "--folder",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="Folder for the temporary keys: the disk to measure. Default: that of temporary files.",
-)
+@disk_option
 @click.option(
     "--form",
     type=click.Choice(["full", "seeded"]),

@@ -11,7 +11,7 @@ from rich.console import Console
 from penstock.base.system.progress import Progress
 from penstock.base.types import Rows, RowView
 from penstock.errors import UsageError
-from penstock.front.cli.options import Values, program_options, seed_option
+from penstock.front.cli.options import Values, numbers_of, program_options, seed_option
 from penstock.front.cli.output import Own, draw_rows, emit, output_options, say
 from penstock.program.workloads import valued
 
@@ -73,18 +73,16 @@ def command(
       penstock predict precision inner-product --size ci --scale-bits 50,59 --shared --queries 100
     """
     from penstock.front.hall.predicting import precision
-    from penstock.lab.prediction.whatif_axes import whole_numbers
 
     valued(workload, "precision")
     noise: Values = {"queries": queries, "statistical_bits": statistical_bits}
     given = {name: value for name, value in noise.items() if value is not None}
     if given and not asked["shared"]:
         raise UsageError(f"--{next(iter(given)).replace('_', '-')} is for results that others learn: add --shared")
-    scale_bits = None if scales is None else whole_numbers(scales.split(","), "--scale-bits")
     with Progress(quiet=quiet).stage("precision") as stage:
         precisions = precision(
             workload,
-            scale_bits=scale_bits,
+            scale_bits=numbers_of(scales, "--scale-bits"),
             measure=measure or 0,
             on_draw=lambda done, total: stage.update(done, total=total),
             **given,

@@ -11,7 +11,14 @@ from rich.console import Console
 from penstock.base.system.files import write_atomic
 from penstock.base.system.progress import Progress
 from penstock.errors import UsageError
-from penstock.front.cli.options import PATH, THREADS, key_form_option, machine_named, measured_machine_option
+from penstock.front.cli.options import (
+    PATH,
+    THREADS,
+    key_form_option,
+    machine_named,
+    measured_machine_option,
+    numbers_of,
+)
 from penstock.front.cli.output import Own, draw_rows, emit, output_options, say, toml_target
 from penstock.scheme.params.secrets import SPARSE_ENCAPSULATED, UNIFORM_ENCAPSULATED
 
@@ -61,16 +68,12 @@ def command(machine: str | None, output: Path | None, quiet: bool, output_format
       penstock predict refresh --machine mine.toml --slots 2^15 --secret sparse-encapsulated
     """
     from penstock.lab.prediction.refresh import Asked, refreshes
-    from penstock.lab.prediction.whatif_axes import whole_numbers
     from penstock.scheme.params.rlwe import KeyForm, form_of
 
     chosen = machine_named(machine)
     if output is not None:
         toml_target(output, "a parameter set", force=asked["force"])
-    numbers = {
-        name: None if asked[name] is None else tuple(whole_numbers(asked[name].split(","), option))
-        for name, option in _LISTS.items()
-    }
+    numbers = {name: numbers_of(asked[name], option) for name, option in _LISTS.items()}
     ring, values = _one(asked["ring_dim"], "--ring-dim"), _one(asked["slots"], "--slots")
     question = Asked(
         ring_dim=ring,
@@ -120,18 +123,13 @@ def _draw(console: Console, ranking: Refreshes) -> None:
     columns += "| >overflow=overflow_log2:2^{:.0f} | >levels | >bits=precision_bits:{:.1f} | >keys=num_keys "
     columns += "| >key bytes=key_bytes | >time=predicted_s | >a level=s_per_level:seconds"
     draw_rows(console, ranking.rows, columns, own, wide=True)
-    console.print(f"{ranking.tried} shapes tried; left out: {_left_out(ranking)}", highlight=False)
-
-
-def _left_out(ranking: Refreshes) -> str:
-    return "; ".join(f"{count} where {why}" for why, count in ranking.refused.items()) or "none"
+    reasons = "; ".join(f"{count} where {why}" for why, count in ranking.refused.items())
+    console.print(f"{ranking.tried} shapes tried; left out: {reasons or 'none'}", highlight=False)
 
 
 def _one(text: str, option: str) -> int:
     """Raises: UsageError: several numbers."""
-    from penstock.lab.prediction.whatif_axes import whole_numbers
-
-    numbers = whole_numbers(text.split(","), option)
-    if len(numbers) > 1:
+    numbers = numbers_of(text, option) or ()
+    if len(numbers) != 1:
         raise UsageError(f"{option} {text}: give one whole number, 16384 or 2^14")
     return numbers[0]

@@ -17,16 +17,7 @@ from penstock.base.units import format_bytes, format_seconds
 from penstock.errors import UsageError
 from penstock.front.cli.advice import advice_option, emit_advised, wants_advice
 from penstock.front.cli.assumed import KINDS
-from penstock.front.cli.options import (
-    PATH,
-    THREADS,
-    Values,
-    key_form_option,
-    machine_named,
-    measured_machine_option,
-    params_on_machine_option,
-    size_option,
-)
+from penstock.front.cli.options import PATH, THREADS, Values, key_form_option, machine_named, priced_options
 from penstock.front.cli.output import Own, draw_rows, emit, output_options, say, say_choice, table_of, with_range
 from penstock.front.cli.terminal import WIDTH
 from penstock.lab.simulation.words import OPTIONS
@@ -37,9 +28,7 @@ from penstock.scheme.unpriced import UNKNOWN, shown_total
 
 @click.command("run")
 @click.argument("target", metavar="[WORKLOAD|TRACE]", required=False)
-@measured_machine_option
-@params_on_machine_option
-@size_option
+@priced_options
 @click.option("--threads", type=THREADS, help="Threads inside one operation. Default: the machine's own.")
 @key_form_option
 @click.option(

@@ -11,20 +11,11 @@ from rich.console import Console
 from penstock.base.system.host import available_cores
 from penstock.base.system.progress import Progress
 from penstock.base.types import Rows
-from penstock.front.cli.options import (
-    PATH,
-    THREADS,
-    key_form_option,
-    machine_named,
-    measured_machine_option,
-    params_on_machine_option,
-    size_option,
-)
+from penstock.front.cli.options import PATH, THREADS, key_form_option, machine_named, numbers_of, priced_options
 from penstock.front.cli.output import draw_rows, emit, output_options, say, say_choice, toml_target
 from penstock.lab.simulation.words import OPTIONS
 
 if TYPE_CHECKING:
-    from penstock.front.hall.predicting import Suggested
     from penstock.lab.prediction.suggest import Suggestions
 
 ORDERS = ("time", "time-per-slot", "keys", "memory")
@@ -35,9 +26,7 @@ _LISTS = {"ring_dims": "--ring-dim", "digits": "--dnum"}
 
 @click.command("suggest")
 @click.argument("workload")
-@measured_machine_option
-@params_on_machine_option
-@size_option
+@priced_options
 @click.option("--security", type=click.Choice(SECURITY), default="128", help="Bits that must hold.")
 @click.option("--ring-dim", "ring_dims", metavar="N[,N…]", help="Ring dimensions to try ('2^14,2^15'). Default: all.")
 @click.option("--dnum", "digits", metavar="K[,K…]", help="Digits of key switching to try. Default: 1 to 8.")
@@ -92,7 +81,7 @@ def command(
             chosen,
             security=0 if security == "none" else int(security),
             workers=available_cores(),
-            **{**asked, **{name: _numbers(asked[name], option) for name, option in _LISTS.items()}},
+            **{**asked, **{name: numbers_of(asked[name], option) for name, option in _LISTS.items()}},
             on_ring=lambda n, total: stage.update(n, total=total),
             spelled=OPTIONS,
         )
@@ -102,19 +91,8 @@ def command(
     like = f"{suggested.base.name} ({suggested.base.word_bits}-bit words)"
     emit(rows, output_format, table=lambda console: _draw(console, suggested.suggestions, rows, like))
     if output is not None:
-        _write(output, suggested, force=force, quiet=quiet)
-
-
-def _numbers(text: str | None, option: str) -> tuple[int, ...] | None:
-    from penstock.lab.prediction.whatif_axes import whole_numbers
-
-    return None if text is None else whole_numbers(text.split(","), option)
-
-
-def _write(output: Path, suggested: Suggested, *, force: bool, quiet: bool) -> None:
-    """Write the first parameter set to a file."""
-    suggested.save(output, force=force)
-    say(f"the first one is written to {output}: --params {output}", quiet=quiet)
+        suggested.save(output, force=force)
+        say(f"the first one is written to {output}: --params {output}", quiet=quiet)
 
 
 def _draw(console: Console, suggestions: Suggestions, rows: Rows, base: str) -> None:
