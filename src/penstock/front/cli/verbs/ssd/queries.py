@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -123,7 +123,7 @@ def batches_option(default: int, what: str) -> Decorator:
 @click.option("--stages", type=click.IntRange(min=1), default=2, help="Stages of filtering.")
 @batches_option(1, "Queries together")
 @with_options
-def pir(slot_bits: int | None, **options: Any) -> None:
+def pir(slot_bits: int | None, **options: object) -> None:
     """Private retrieval of records by selection vectors, inside a drive and on an accelerator behind PCIe.
 
     \b
@@ -136,7 +136,8 @@ def pir(slot_bits: int | None, **options: Any) -> None:
     from penstock.lab.instorage.asked import slot_bits as bits_of
     from penstock.lab.instorage.query import pir_query
 
-    bits = bits_of(options["architectures"]) if slot_bits is None else slot_bits
+    values: Values = options
+    bits = bits_of(values["architectures"]) if slot_bits is None else slot_bits
     query = sized_query(pir_query, options | {"slot_bits": bits}, "record_bytes", "slot_bits", "stages")
     if query.exact_bits is not None and bits > 2 * query.exact_bits:
         say(
@@ -158,7 +159,7 @@ def pir(slot_bits: int | None, **options: Any) -> None:
 )
 @click.option("--limbs", type=click.IntRange(min=0), help="Of a stored ciphertext. Default: the whole chain.")
 @with_options
-def ssc(batches: tuple[int, ...], limbs: int | None, **options: Any) -> None:
+def ssc(batches: tuple[int, ...], limbs: int | None, output_format: str, **options: object) -> None:
     """Similarity scores of one encrypted query against an encrypted database.
 
     \b
@@ -174,7 +175,7 @@ def ssc(batches: tuple[int, ...], limbs: int | None, **options: Any) -> None:
     for batch in dict.fromkeys(batches):
         query = sized_query(ssc_query, options | {"batch": batch, "limbs": limbs or 0}, "batch", "summation", "limbs")
         rows += [{**row, "batch": batch} for row in query_rows(query, options | {"batches": (1,)}, say)]
-    emit(rows, options["output_format"], table=lambda console: _draw(console, rows))
+    emit(rows, output_format, table=lambda console: _draw(console, rows))
 
 
 @click.command("match")
@@ -188,7 +189,7 @@ def ssc(batches: tuple[int, ...], limbs: int | None, **options: Any) -> None:
 )
 @batches_option(1, "Patterns together")
 @with_options
-def match(**options: Any) -> None:
+def match(**options: object) -> None:
     """Exact string matching by additions alone, which 'ciphermatch' does in the flash array.
 
     \b
@@ -207,7 +208,7 @@ def match(**options: Any) -> None:
 @limbs_option
 @batches_option(1, "Queries together")
 @with_options
-def filter_rows(**options: Any) -> None:
+def filter_rows(**options: object) -> None:
     """Sum and count of the rows of one encrypted category, as the workload 'filter-aggregate' computes them.
 
     \b
@@ -234,7 +235,7 @@ def filter_rows(**options: Any) -> None:
 @limbs_option
 @batches_option(1, "Queries together")
 @with_options
-def join(**options: Any) -> None:
+def join(**options: object) -> None:
     """Equi-join of an encrypted table with a small one: the sum of value times attribute, and the number of pairs.
 
     \b
@@ -259,7 +260,7 @@ def join(**options: Any) -> None:
 )
 @batches_option(1, "Queries together")
 @with_options
-def hdc(**options: Any) -> None:
+def hdc(**options: object) -> None:
     """Cosine scores of an encrypted hypervector, as the workload 'hdc-classify' computes them.
 
     \b

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from penstock.front.cli.verbs.ssd.queries import answer, batches_option, sized_query, with_options
@@ -24,7 +22,7 @@ from penstock.front.cli.verbs.ssd.queries import answer, batches_option, sized_q
 )
 @batches_option(1, "Queries together")
 @with_options
-def top_k(**options: Any) -> None:
+def top_k(**options: object) -> None:
     """The largest encrypted scores of every record with their indices, as the workload 'top-k' computes them.
 
     \b

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from penstock.front.cli.verbs.ssd.queries import answer, batches_option, with_options
@@ -20,7 +18,7 @@ from penstock.front.cli.verbs.ssd.queries import answer, batches_option, with_op
 @click.option("--dim", type=click.IntRange(min=2), help="Coordinates of a record, a power of two.")
 @batches_option(1, "Queries together")
 @with_options
-def similarity(params: str, size: str, records: int | None, dim: int | None, **options: Any) -> None:
+def similarity(params: str, size: str, records: int | None, dim: int | None, **options: object) -> None:
     """Payloads of the records near an encrypted query: inner products where the records lie, the rest at the end.
 
     The machines in drives are of narrower words than the set's primes: their times are those of units as wide.
