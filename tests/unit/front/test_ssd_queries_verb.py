@@ -14,8 +14,7 @@ from click.testing import CliRunner
 from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
 from penstock.front.cli.main import main
 from penstock.front.cli.verbs.ssd import near_data, queries
-from penstock.front.cli.verbs.ssd.ranking import top_k
-from penstock.front.cli.verbs.ssd.similarity import similarity
+from penstock.front.cli.verbs.ssd.queries import similarity, top_k
 from penstock.lab.instorage.drive import drive_rates
 
 

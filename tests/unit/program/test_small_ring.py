@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
-from penstock.front.cli.verbs.ssd.similarity import similarity
+from penstock.front.cli.verbs.ssd.queries import similarity
 from penstock.lab.instorage.query import similarity_query
 from penstock.lab.simulation.cluster.program import prepare
 from penstock.program.database.similarity.scheme import SmallRing, large_parameters

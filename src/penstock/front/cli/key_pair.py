@@ -1,4 +1,4 @@
-"""A key pair of penstock's client for a verb: its options, and how it is opened."""
+"""A key pair for a verb: the client's library, the pair's options, and how it is opened."""
 
 from __future__ import annotations
 
@@ -10,11 +10,17 @@ import click
 from penstock.front.cli.options import FILE
 from penstock.front.cli.output import say
 from penstock.runtime.keystore.pairs import pair_in
+from penstock.runtime.native.client import LIBRARIES
 from penstock.scheme.params.ckks import CkksParameters
 
 if TYPE_CHECKING:
     from penstock.runtime.client import KeyPair
 
+client_library_option = click.option(
+    "--client-library",
+    type=click.Choice(list(LIBRARIES)),
+    help="Who makes keys, encrypts and decrypts. Default: the library of the kept keys, else the first installed.",
+)
 passphrase_option = click.option(
     "--passphrase-file",
     type=FILE,

@@ -15,8 +15,7 @@ from penstock.base.system.limits import keep_within_limit, shortage
 from penstock.base.version import __version__
 from penstock.errors import PenstockError, UsageError
 from penstock.front.cli.lazy import LazyGroup
-from penstock.front.cli.streams import escape_what_is_lacking
-from penstock.front.cli.unsteered import unsteered
+from penstock.front.cli.streams import escape_what_is_lacking, unsteered
 
 VERBS: dict[str, str] = {
     "doctor": "What works on this machine, what does not, and how to get it.",

@@ -266,3 +266,7 @@ def shown(name: str, value: object) -> str:
     """A value in a table, in the unit that its name ends in: a dash where it is unknown."""
     value = plain(value)
     return json.dumps(value) if isinstance(value, dict | list) else format_named(name, value)
+
+
+short_bytes = partial(shown, "bytes")
+"""A size in decimal units; a dash where it is unknown."""

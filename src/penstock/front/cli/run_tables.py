@@ -8,6 +8,7 @@ from rich.console import Console
 
 from penstock.base.types import RowView
 from penstock.base.units import format_bytes, format_named, format_seconds
+from penstock.front.cli.output import short_bytes
 
 _TOLD = frozenset({
     "workload", "size", "params", "security_bits", "reading", "provenance", "clear_s", "wall_s", "server_s",
@@ -72,32 +73,31 @@ def checked(row: RowView) -> str:
 
 def _keys(row: RowView, line: Callable[..., None]) -> None:
     """The native reading's keys, inputs and processes."""
-    budget = row["key_budget_bytes"]
-    where = "all in memory" if budget is None else f"at most {_b(budget)} in memory, {_b(row['key_read_bytes'])} read"
-    if "link_sent_bytes" in row:
-        sent, received = (_b(row[f"link_{way}_bytes"]) for way in ("sent", "received"))
-        line(f"keys stay at their node: {sent} sent to it, {received} received; kernels {row['kernels']}")
+    size = {name: short_bytes(value) for name, value in row.items() if name.endswith("_bytes")}
+    is_cached = row["key_budget_bytes"] is not None
+    where = "all in memory"
+    if is_cached:
+        where = f"at most {size['key_budget_bytes']} in memory, {size['key_read_bytes']} read"
+    if "link_sent_bytes" in size:
+        traffic = f"{size['link_sent_bytes']} sent to it, {size['link_received_bytes']} received"
+        line(f"keys stay at their node: {traffic}; kernels {row['kernels']}")
     else:
-        line(f"keys of {_b(row['key_bytes'])}, {where}; {row['num_keys_made']} made now, kernels {row['kernels']}")
+        line(f"keys of {size['key_bytes']}, {where}; {row['num_keys_made']} made now, kernels {row['kernels']}")
     if row.get("refresh_plan"):
         line(row["refresh_plan"], "predicted")
     if row.get("memory_plan"):
         line(row["memory_plan"], "predicted")
-        line(f"peak memory while the program ran: {_b(row['evaluator_peak_bytes'])}")
+        line(f"peak memory while the program ran: {size['evaluator_peak_bytes']}")
     if row.get("abreast_why"):
         line(row["abreast_why"], "predicted")
-    if budget is not None:
+    if is_cached:
         line(
             f"keys asked for {row['key_hits'] + row['key_misses']:,} times: {row['key_hits']:,} were there "
             f"({row['key_late_hits']:,} just in time), {row['key_evictions']:,} let go; most at once "
-            f"{_b(row['key_peak_resident_bytes'])}"
+            f"{size['key_peak_resident_bytes']}"
         )
     if row["input_read_bytes"]:
-        line(f"inputs of {_b(row['input_bytes'])}, {_b(row['input_read_bytes'])} of them read again from disk")
+        line(f"inputs of {size['input_bytes']}, {size['input_read_bytes']} of them read again from disk")
     if row["client_peak_rss_bytes"] is not None:
         peak = format_bytes(row["client_peak_rss_bytes"])
         line(f"client's process ({row['client_library']}), with the secret key: peak memory {peak}")
-
-
-def _b(value: float) -> str:
-    return format_bytes(value).split(" (")[0]

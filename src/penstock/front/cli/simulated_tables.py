@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from rich.console import Console
 
 from penstock.base.types import Row, RowView
-from penstock.base.units import format_bytes, format_seconds
-from penstock.front.cli.output import Own, draw_rows
+from penstock.base.units import format_seconds
+from penstock.front.cli.output import Own, draw_rows, short_bytes
 from penstock.lab.simulation.crowd import Crowd, verdict
 from penstock.scheme.play.rows import each_once
 from penstock.scheme.play.schedule import Schedule
@@ -86,7 +86,7 @@ def _held(row: RowView) -> str:
     """The memory on chip, by size: the hit ratio differs between the rows of a point."""
     if row["cache_bytes"] is None:
         return _on_chip_of(row)
-    return f"{format_bytes(row['cache_bytes']).split(' (')[0]} {row['policy']}"
+    return f"{short_bytes(row['cache_bytes'])} {row['policy']}"
 
 
 def draw_hosts(console: Console, rows: Sequence[RowView]) -> None:
@@ -121,7 +121,7 @@ def _on_chip_of(row: RowView) -> str:
     if row["cache_bytes"] is None:
         return "nothing" if row["hit_ratio"] == 0 else f"{row['hit_ratio']:.4g} of the bytes"
     achieved = "" if row["hit_ratio"] is None else f", {row['hit_ratio']:.2%} hit"
-    return f"{format_bytes(row['cache_bytes']).split(' (')[0]} {row['policy']}{achieved}"
+    return f"{short_bytes(row['cache_bytes'])} {row['policy']}{achieved}"
 
 
 def draw_levels(console: Console, rows: Sequence[RowView]) -> None:
@@ -168,7 +168,7 @@ def draw_tenants(console: Console, rows: Sequence[RowView]) -> None:
 
 def _level(level: RowView, *, written: bool) -> Row:
     """A level of memory as a row; an operation without a price may read and write there."""
-    row = {**level, "holds": "everything" if level["policy"] is None else _b(level["capacity_bytes"])}
+    row = {**level, "holds": "everything" if level["policy"] is None else short_bytes(level["capacity_bytes"])}
     if level["hits"] is None:
         unknown = ["hit", "taken_bytes", "written_bytes", *_SUMS]
         return row | dict.fromkeys(unknown) | {AT_LEAST: dict.fromkeys(unknown)}
@@ -196,10 +196,6 @@ def draw_locality(console: Console, rows: Sequence[RowView]) -> None:
         "| >slowdown=slowdown:{:.4g}x",
         wide=True,
     )
-
-
-def _b(value: float | None) -> str:
-    return "-" if value is None else format_bytes(value).split(" (")[0]
 
 
 def _t(row: RowView, name: str) -> str:

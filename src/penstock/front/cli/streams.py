@@ -1,10 +1,11 @@
-"""Standard output that takes every text: a surrogate that its encoding lacks does not make it fail."""
+"""Text for a terminal: names of files and answers of servers may hold anything, and a coding may lack a character."""
 
 from __future__ import annotations
 
 import codecs
 import io
 import sys
+from unicodedata import category
 
 _HANDLER = "penstock.escaped"
 
@@ -33,3 +34,19 @@ def _escaped(error: UnicodeError) -> tuple[bytes, int]:
         for character in lacking
     ]
     return b"".join(parts), error.end
+
+
+def unsteered(text: str) -> str:
+    r"""`text` with what would steer a terminal as its escape; lines and tabs stay.
+
+    >>> unsteered("a\x1b[2Jb\n")
+    'a\\x1b[2Jb\n'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        character.encode("unicode_escape").decode()
+        if category(character) in ("Cc", "Cf") and character not in "\n\t"
+        else character
+        for character in text
+    )

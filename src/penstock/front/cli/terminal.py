@@ -9,7 +9,7 @@ from rich.highlighter import ReprHighlighter
 from rich.table import Table
 from rich.text import Text
 
-from penstock.front.cli.unsteered import unsteered
+from penstock.front.cli.streams import unsteered
 
 LONGEST_COLOURED = 2000
 """Characters of a text in which numbers and paths are coloured: it takes the square of a word's length."""

@@ -26,7 +26,7 @@ MOST_HOSTS = 8
 def advice(engine: Engine, state: State) -> View:
     """A row for each remedy, the largest gain first. Each is played as the point itself was.
 
-    Raises: as `views.whatif`.
+    Raises: as `views.point.whatif`.
     """
     settled = engine.settled(state)
     if settled.hosts > MOST_HOSTS:

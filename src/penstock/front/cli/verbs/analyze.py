@@ -15,7 +15,7 @@ from rich.console import Console
 from penstock.base.types import Row
 from penstock.base.units import format_bytes, format_seconds
 from penstock.errors import CheckFailed
-from penstock.front.cli.client_library import client_library_option
+from penstock.front.cli.key_pair import client_library_option
 from penstock.front.cli.options import PATH, program_options, seed_option, threads_option
 from penstock.front.cli.output import Own, draw_rows, emit, known, output_options, say
 from penstock.front.cli.run_tables import checked, headed, timed

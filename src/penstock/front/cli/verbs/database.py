@@ -13,7 +13,7 @@ from penstock.base.system.progress import Progress
 from penstock.base.types import Row
 from penstock.base.units import format_bytes, format_seconds, parse_bytes
 from penstock.errors import CheckFailed, UsageError
-from penstock.front.cli.client_library import client_library_option
+from penstock.front.cli.key_pair import client_library_option
 from penstock.front.cli.options import PATH, THREADS, is_given, seed_option
 from penstock.front.cli.output import emit, format_option, output_options, say, toml_target
 from penstock.program.database.description import KINDS

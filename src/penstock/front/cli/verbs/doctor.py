@@ -11,7 +11,7 @@ from rich.text import Text
 from penstock.base.system import doctor
 from penstock.base.system.doctor import Finding, Host, Status
 from penstock.front.cli.output import emit, format_option
-from penstock.front.cli.unsteered import unsteered
+from penstock.front.cli.streams import unsteered
 
 _INDENT = 19
 _STYLES = {Status.OK: "green", Status.LIMITED: "yellow", Status.MISSING: "red"}

@@ -23,7 +23,7 @@ from penstock.base.types import RowView
 from penstock.base.units import format_named
 from penstock.errors import CheckFailed, UnknownName, UsageError
 from penstock.front.cli.advice import advice_option, emit_advised, wants_advice
-from penstock.front.cli.client_library import client_library_option
+from penstock.front.cli.key_pair import client_library_option
 from penstock.front.cli.options import FILE, FOLDER, PATH, Values, program_options, seed_option, threads_option
 from penstock.front.cli.output import draw_rows, emit, output_options, plain, say
 from penstock.front.cli.run_tables import draw_run

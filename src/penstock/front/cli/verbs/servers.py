@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 
 from penstock.base.types import Row
-from penstock.base.units import format_bytes, format_seconds, parse_bytes, parse_quantity, parse_seconds
+from penstock.base.units import format_seconds, parse_bytes, parse_quantity, parse_seconds
 from penstock.errors import UsageError
 from penstock.front.cli.assumed import draw_assumed
 from penstock.front.cli.grouped import GroupedCommand
@@ -22,7 +22,7 @@ from penstock.front.cli.options import (
     seed_option,
     size_option,
 )
-from penstock.front.cli.output import draw_rows, emit, format_option, say_choice
+from penstock.front.cli.output import draw_rows, emit, format_option, say_choice, short_bytes
 from penstock.scheme.machines import load_machine, load_tier, load_tiers
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def _draw(
     stream: Stream,
 ) -> None:
     for application in applications:
-        keys = format_bytes(application.key_bytes).split(" (")[0]
+        keys = short_bytes(application.key_bytes)
         console.print(
             f"{application.name}: a run of {format_seconds(application.run_s)}, {keys} of keys a user", highlight=False
         )

@@ -16,17 +16,15 @@ from penstock.front.explorer.view import View
 from penstock.front.explorer.views.bench import bench
 from penstock.front.explorer.views.compare import compare_machines, compare_runs
 from penstock.front.explorer.views.drive import drive
-from penstock.front.explorer.views.hosts import hosts
 from penstock.front.explorer.views.measured import measured
 from penstock.front.explorer.views.memory import levels, tenants
+from penstock.front.explorer.views.point import hosts, slowdown, whatif
 from penstock.front.explorer.views.predicting import precision, predicted, suggest
 from penstock.front.explorer.views.residency import residency
 from penstock.front.explorer.views.roofline import roofline
 from penstock.front.explorer.views.runs import run, runs
-from penstock.front.explorer.views.slowdown import slowdown
 from penstock.front.explorer.views.sweep import designs, sweep
 from penstock.front.explorer.views.validation import validation
-from penstock.front.explorer.views.whatif import whatif
 from penstock.lab.simulation.names import one_of
 
 VIEWS: dict[str, Callable[[Engine, State], View]] = {

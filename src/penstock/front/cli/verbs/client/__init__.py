@@ -19,15 +19,16 @@ from penstock.front.cli.options import FILE, PATH, Values, all_of, quiet_option,
 from penstock.front.cli.output import emit, format_option, output_options, slot_rows
 from penstock.front.cli.service_options import ca_option, insecure_option, patience_option, service_option, token_option
 from penstock.front.cli.verbs.client.keys import keys
-from penstock.front.cli.verbs.client.remove import remove, uploaded
 from penstock.front.cli.verbs.client.results import asked_of, results_options, tell_shared
 from penstock.front.cli.verbs.client.service import (
     deploy,
     made_for_program,
+    remove,
     result,
     submit,
     tenant_option,
     upload,
+    uploaded,
     wait,
 )
 from penstock.runtime.keystore import parameter_digest

@@ -1,4 +1,4 @@
-"""`penstock client deploy|upload|submit|wait|result`: a tenant of `penstock serve`."""
+"""`penstock client deploy|upload|submit|wait|result|uploaded|remove`: a tenant of `penstock serve`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from penstock.base.system.progress import Progress
 from penstock.base.system.vectors import check_room, write_vectors
 from penstock.base.system.web import read_token
 from penstock.base.types import Rows
-from penstock.base.units import parse_seconds
-from penstock.errors import CheckFailed
+from penstock.base.units import format_bytes, parse_seconds
+from penstock.errors import CheckFailed, UsageError
 from penstock.front.cli.key_pair import passphrase_from, passphrase_option, warn
 from penstock.front.cli.options import FILE, FOLDER, Values, threads_option, together
 from penstock.front.cli.output import emit, output_options, slot_rows
@@ -29,6 +29,7 @@ folder_argument = click.argument("folder", type=FOLDER)
 program_option = click.option("--program", metavar="NAME", required=True, help="Name of the deployed program.")
 keyed_access_options = together("access", *ACCESS, passphrase_option)
 """As `access_options`, with the passphrase of the pair."""
+KEYS, EVERYTHING = "keys", "everything"
 tenant_option = click.option("--tenant", metavar="NAME", help="Your name at the service, where it does not say it.")
 
 
@@ -270,3 +271,47 @@ def result(
     write_vectors(values, output, force=force)
     rows = [{"output": name, "values": len(vector), "path": str(output)} for name, vector in values.items()]
     emit(rows, output_format)
+
+
+@click.command()
+@access_options
+@output_options
+def uploaded(access: Values, quiet: bool, output_format: str) -> None:
+    """List the evaluation keys that a service has of you. The token needs the scope `read`.
+
+    \b
+    Example:
+      penstock client uploaded --service https://fhe.example.org --token-file token
+    """
+    with opened(**access) as service:
+        emit(service.keys(), output_format)
+
+
+@click.command()
+@click.argument("what", type=click.Choice([KEYS, EVERYTHING]))
+@click.option("--yes", is_flag=True, help="Remove it. Without this, nothing is removed.")
+@access_options
+@output_options
+def remove(what: str, yes: bool, access: Values, quiet: bool, output_format: str) -> None:
+    """Remove your evaluation keys, or everything, from a service. The token needs the scope `keys`.
+
+    `everything` is keys, programs, ciphertexts, results and jobs; jobs that wait or run are cancelled. The answer says
+    what a backup of the service may still hold. Files on this machine stay, and so do your tokens.
+
+    It never asks: without --yes it says what it would remove, removes nothing, and ends with code 2.
+
+    \b
+    Examples:
+      penstock client remove keys --yes --service https://fhe.example.org --token-file token
+      penstock client remove everything --yes --service https://fhe.example.org --token-file token
+    """
+    with opened(**access) as service:
+        if not yes:
+            keys = service.keys()
+            held = f"{len(keys)} keys of {format_bytes(sum(int(key['bytes']) for key in keys))}"
+            also = "" if what == KEYS else ", and your programs, ciphertexts, results and jobs"
+            raise UsageError(f"this would remove {held} from {access['service']}{also}; add --yes to remove them")
+        if what == KEYS:
+            emit({"removed": {"keys": service.remove_keys()}}, output_format)
+        else:
+            emit(service.remove_everything(), output_format)

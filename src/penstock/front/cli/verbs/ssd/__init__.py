@@ -22,17 +22,9 @@ VERBS: dict[str, str] = {
 }
 """Verb -> one-line help."""
 
-PLACES: dict[str, str] = {
-    "pir": "penstock.front.cli.verbs.ssd.queries:pir",
-    "ssc": "penstock.front.cli.verbs.ssd.queries:ssc",
-    "match": "penstock.front.cli.verbs.ssd.queries:match",
-    "filter": "penstock.front.cli.verbs.ssd.queries:filter_rows",
-    "join": "penstock.front.cli.verbs.ssd.queries:join",
-    "hdc": "penstock.front.cli.verbs.ssd.queries:hdc",
-    "top-k": "penstock.front.cli.verbs.ssd.ranking:top_k",
-    "similarity": "penstock.front.cli.verbs.ssd.similarity:similarity",
-    "near-data": "penstock.front.cli.verbs.ssd.near_data:command",
-}
+_QUERIES = ("pir", "ssc", "match", "join", "hdc", "top-k", "similarity")
+PLACES: dict[str, str] = {verb: f"{__name__}.queries:{verb.replace('-', '_')}" for verb in _QUERIES}
+PLACES |= {"filter": f"{__name__}.queries:filter_rows", "near-data": f"{__name__}.near_data:command"}
 """Verb -> `module:attribute` of its click command, where that is not `<verb>:command`."""
 
 

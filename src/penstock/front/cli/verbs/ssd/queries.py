@@ -1,4 +1,4 @@
-"""`penstock ssd pir|ssc|match|filter|join|hdc`: queries over encrypted databases, inside a drive and on a host."""
+"""`penstock ssd pir|ssc|match|filter|join|hdc|top-k|similarity`: queries over a database, in a drive and on a host."""
 
 from __future__ import annotations
 
@@ -138,13 +138,13 @@ def pir(slot_bits: int | None, **options: object) -> None:
 
     values: Values = options
     bits = bits_of(values["architectures"]) if slot_bits is None else slot_bits
-    query = sized_query(pir_query, options | {"slot_bits": bits}, "record_bytes", "slot_bits", "stages")
+    query = _sized(pir_query, options | {"slot_bits": bits}, "record_bytes", "slot_bits", "stages")
     if query.exact_bits is not None and bits > 2 * query.exact_bits:
         say(
             f"warning: {bits} bits a slot, and '{options['params']}' returns {query.exact_bits:.1f} bits exactly in "
             "each half of one: records would come back with errors; ask for fewer with --slot-bits"
         )
-    answer(query, options)
+    _answer(query, options)
 
 
 @click.command("ssc")
@@ -173,7 +173,7 @@ def ssc(batches: tuple[int, ...], limbs: int | None, output_format: str, **optio
 
     rows: Rows = []
     for batch in dict.fromkeys(batches):
-        query = sized_query(ssc_query, options | {"batch": batch, "limbs": limbs or 0}, "batch", "summation", "limbs")
+        query = _sized(ssc_query, options | {"batch": batch, "limbs": limbs or 0}, "batch", "summation", "limbs")
         rows += [{**row, "batch": batch} for row in query_rows(query, options | {"batches": (1,)}, say)]
     emit(rows, output_format, table=lambda console: _draw(console, rows))
 
@@ -198,7 +198,7 @@ def match(**options: object) -> None:
     """
     from penstock.lab.instorage.query import match_query
 
-    answer(sized_query(match_query, options, "starts"), options)
+    _answer(_sized(match_query, options, "starts"), options)
 
 
 @click.command("filter")
@@ -218,7 +218,7 @@ def filter_rows(**options: object) -> None:
     """
     from penstock.lab.instorage.query import filter_query
 
-    answer(sized_query(filter_query, options, "categories", "limbs"), options)
+    _answer(_sized(filter_query, options, "categories", "limbs"), options)
 
 
 @click.command("join")
@@ -245,7 +245,7 @@ def join(**options: object) -> None:
     """
     from penstock.lab.instorage.query import filter_query
 
-    answer(sized_query(filter_query, options, "categories", "small_rows", "limbs"), options)
+    _answer(_sized(filter_query, options, "categories", "small_rows", "limbs"), options)
 
 
 @click.command("hdc")
@@ -269,10 +269,69 @@ def hdc(**options: object) -> None:
     """
     from penstock.lab.instorage.query import hdc_query
 
-    answer(sized_query(hdc_query, options, "dimensions", "summation"), options)
+    _answer(_sized(hdc_query, options, "dimensions", "summation"), options)
 
 
-def sized_query(make: Callable[..., Query], options: Values, *names: str) -> Query:
+@click.command("top-k")
+@click.option("--params", default="fheins-ssc", help="Parameter set.")
+@click.option("--database", default="128 GB", help="Ciphertexts of scores together.")
+@click.option("--scores", type=click.IntRange(min=1), default=64, help="Of a record: a power of two.")
+@click.option("--top", type=click.IntRange(min=1), default=10, help="Largest scores that are returned; 1 is an argmax.")
+@click.option(
+    "--lower-bits", type=click.IntRange(min=1, max=40), default=8, help="Scores 2^-BITS apart are told apart."
+)
+@click.option("--degrees", default="15-15-15", help="Of the polynomials that compare two scores.")
+@click.option("--rank-degrees", default="15-15-15", help="Of those that compare a rank with a place.")
+@click.option(
+    "--limbs", type=click.IntRange(min=0), default=0, help="Of a stored ciphertext. Default: as many as needed."
+)
+@batches_option(1, "Queries together")
+@with_options
+def top_k(**options: object) -> None:
+    """The largest encrypted scores of every record with their indices, as the workload 'top-k' computes them.
+
+    \b
+    Examples:
+      penstock ssd top-k --top 1
+      penstock ssd top-k --scores 16 --lower-bits 6 --degrees 15-27 --rank-degrees 15-27 --contention dram
+    """
+    from penstock.lab.instorage.query import rank_query
+
+    own = ("scores", "top", "limbs", "lower_bits", "degrees", "rank_degrees")
+    _answer(_sized(rank_query, options, *own), options)
+
+
+@click.command("similarity")
+@click.option("--params", default="openfhe-similarity", help="Parameter set, with a small ring.")
+@click.option(
+    "--size",
+    default="medium",
+    help="Of the benchmark: toy, small, medium, large. --records and --dim state another.",
+)
+@click.option("--records", type=click.IntRange(min=1), help="Records of the database.")
+@click.option("--dim", type=click.IntRange(min=2), help="Coordinates of a record, a power of two.")
+@batches_option(1, "Queries together")
+@with_options
+def similarity(params: str, size: str, records: int | None, dim: int | None, **options: object) -> None:
+    """Payloads of the records near an encrypted query: inner products where the records lie, the rest at the end.
+
+    The machines in drives are of narrower words than the set's primes: their times are those of units as wide.
+
+    \b
+    Examples:
+      penstock ssd similarity --size large --drive ssd-l
+      penstock ssd similarity --records 4000000 --dim 256 --drive ssd-s --architecture host
+    """
+    from penstock.lab.instorage.query import similarity_query
+    from penstock.program.database.similarity.scheme import instance
+    from penstock.scheme.params import catalogue
+
+    task = instance(size)
+    query = similarity_query(catalogue.get(params), records=records or task.records, dim=dim or task.dim)
+    _answer(query, options)
+
+
+def _sized(make: Callable[..., Query], options: Values, *names: str) -> Query:
     """The query that `make` makes of a parameter set, a database of this size, and the options of these names."""
     from penstock.base.units import parse_bytes
     from penstock.scheme.params import catalogue
@@ -282,7 +341,7 @@ def sized_query(make: Callable[..., Query], options: Values, *names: str) -> Que
     return make(catalogue.get(options["params"]), database_bytes=database_bytes, **own)
 
 
-def answer(query: Query, options: Values) -> None:
+def _answer(query: Query, options: Values) -> None:
     """Print the rows of a query."""
     from penstock.front.cli.assumed import draw_assumed
     from penstock.lab.instorage.asked import query_rows
