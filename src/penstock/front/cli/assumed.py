@@ -23,7 +23,8 @@ def draw_assumed(
     stated += [(network.name, of_link("network", network)) for network in networks]
     for name, values in stated:
         for kind in KINDS:
-            _line(console, f"{name}, {kind}", (f"{a['field']} {a['value']}" for a in values if a["kind"] == kind))
+            if text := "; ".join(f"{a['field']} {a['value']}" for a in values if a["kind"] == kind):
+                console.print(f"{name}, {kind}: {text}", highlight=False, markup=False)
 
 
 def with_assumptions(rows: Iterable[RowView], values: Sequence[Mapping[str, str]]) -> Rows:
@@ -36,8 +37,3 @@ def _is_of(row: RowView, value: Mapping[str, str]) -> bool:
         return value["tier"] == row["tier"] or value["tier"] in row["tier"].split("+")
     what = "network" if "network" in value else "machine"
     return value[what] == row.get(what)
-
-
-def _line(console: Console, what: str, values: Iterable[str]) -> None:
-    if text := "; ".join(values):
-        console.print(f"{what}: {text}", highlight=False, markup=False)

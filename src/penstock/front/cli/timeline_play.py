@@ -16,9 +16,7 @@ from penstock.front.cli.output import say
 from penstock.scheme.traces.perfetto import DEFAULT_EVENTS, check_timeline_path, write_timeline
 
 if TYPE_CHECKING:
-    from penstock.lab.simulation.play import Ready
-    from penstock.lab.simulation.question import Point
-    from penstock.scheme.machines import Machine
+    from penstock.lab.simulation.play import OnMachine
     from penstock.scheme.params.rlwe import KeyForm
     from penstock.scheme.traces.schema import Trace
 
@@ -71,19 +69,13 @@ timeline_options = together(
 
 
 def draw_point(
-    timeline: AskedTimeline,
-    trace: Trace,
-    ready: Ready,
-    point: Point,
-    machine: Machine,
-    key_form: KeyForm | None,
-    *,
-    force: bool,
+    timeline: AskedTimeline, trace: Trace, played: OnMachine, key_form: KeyForm | None, *, force: bool
 ) -> None:
-    """Write the timeline of one point. Raises: as `point_timeline`."""
+    """Write the timeline of the one point that was played. Raises: as `point_timeline`."""
     from penstock.lab.simulation.point_timeline import point_timeline
 
-    drawn = point_timeline(trace, ready, point, machine, key_form=key_form, max_events=timeline.max_events)
+    point, most = played.points[0], timeline.max_events
+    drawn = point_timeline(trace, played.ready, point, played.machine, key_form=key_form, max_events=most)
     write_timeline(timeline.path, drawn, force=force)
     other = drawn["otherData"]
     left = other["operations_left_out"]

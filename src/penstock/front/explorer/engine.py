@@ -36,12 +36,13 @@ from penstock.lab.reports.space import Space
 from penstock.lab.reports.sweep import sweep_rows, sweep_space
 from penstock.lab.simulation.cluster.program import prepare
 from penstock.lab.simulation.memory.tenants import interleave, order_named
-from penstock.lab.simulation.names import classes_named
+from penstock.lab.simulation.names import classes_named, one_of
 from penstock.lab.simulation.play import Ready, play
 from penstock.lab.simulation.question import Point
 from penstock.program.running import trace_workload
 from penstock.program.running.native_set import set_for
 from penstock.scheme.machines import Inside, Machine
+from penstock.scheme.params.catalogue import names as params_names
 from penstock.scheme.params.rlwe import form_of
 from penstock.scheme.play.price import PricedTrace, price_trace
 from penstock.scheme.play.rows import columns
@@ -111,7 +112,7 @@ class Engine:
             return self._traces.get(_stamp(path), lambda: self.library.read_trace(path))
         params = state.params or None
         if params is not None:
-            self.library.check_params(params)
+            one_of("parameter set", params, params_names())  # a path is none
         program = self.library.program(state.workload)
         return self._traces.get(self._trace_key(state), lambda: trace_workload(program, params, None, 0))
 
@@ -305,7 +306,7 @@ class Engine:
 
         Raises: UnknownName: no such drive.
         """
-        self.library.check_drive(state.drive)
+        one_of("drive", state.drive, drives.names())  # a path is none
         return self._drives.get(
             (state.drive, state.pattern, state.queue_depth, state.scan_end),
             lambda: drives.scan(state.drive, state.pattern, state.queue_depth, state.scan_end),

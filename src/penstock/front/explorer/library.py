@@ -19,7 +19,6 @@ from penstock.base.system.files import os_errors, readable
 from penstock.base.system.outside import TooLarge, content_of, json_of
 from penstock.base.types import Rows
 from penstock.errors import PenstockError, UnknownName, UsageError
-from penstock.front.explorer import drives
 from penstock.front.explorer.state import FILE, own_rate
 from penstock.lab.reports.sweep import is_sweep
 from penstock.lab.simulation.names import ON_CHIP, one_of
@@ -37,7 +36,6 @@ from penstock.scheme.machines import (
     tier_names,
 )
 from penstock.scheme.machines.catalogue import FITTED_MACHINE, read_machine
-from penstock.scheme.params.catalogue import names as params_names
 from penstock.scheme.play.caches import POLICIES
 from penstock.scheme.play.own import placed
 from penstock.scheme.traces.inspect import read_program
@@ -316,16 +314,6 @@ class Library:
         if not own_rate(text):
             one_of("network", text, network_names())
         return load_network(text)
-
-    @staticmethod
-    def check_params(name: str) -> None:
-        """Raises: UnknownName: the catalogue has no such parameter set. A path is none."""
-        one_of("parameter set", name, params_names())
-
-    @staticmethod
-    def check_drive(name: str) -> None:
-        """Raises: UnknownName: the catalogue has no such drive. A path is none."""
-        one_of("drive", name, drives.names())
 
     def _inside(self, path: Path) -> Path:
         """`path`, if it does not lead out of the folder of the runs."""

@@ -251,11 +251,10 @@ def _write(
 
 def _check_files(reading: str, paths: Sequence[Path | None], *, force: bool) -> None:
     """Raises: UsageError: the reading records nothing to write. WouldOverwrite."""
-    for path in paths:
-        if path is not None and not READINGS[reading].keys:
+    for path in filter(None, paths):
+        if not READINGS[reading].keys:
             raise UsageError(f"the {reading} reading records no trace; make one with 'penstock trace', or run native")
-        if path is not None:
-            check_target(path, force=force)
+        check_target(path, force=force)
 
 
 def _check_outputs(workload: str, targets: Mapping[str | None, Path], *, force: bool) -> None:

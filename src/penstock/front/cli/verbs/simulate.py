@@ -106,8 +106,7 @@ def command(
         for ask in asks_of(asked, target, home, program["size"], program["seed"], simgrid):
             played = ask.found
             if timeline is not None:
-                key_form = question.key_forms[0]
-                draw_point(timeline, home.trace, played.ready, played.points[0], played.machine, key_form, force=force)
+                draw_point(timeline, home.trace, played, question.key_forms[0], force=force)
             _warn(played.warnings)
             asks.append(ask)
     answers = [ask.found for ask in asks]
@@ -211,7 +210,8 @@ def _show(
     """
     result: Mapping[str, object] | Sequence[Row]
     if (output_format if output is None else output.suffix[1:]) == "json":
-        rows = [_with_schedule(row, schedules.get(str(row.get("machine")))) for row in rows]
+        facts = {machine: {"schedule": tables.schedule_facts(*schedule)} for machine, schedule in schedules.items()}
+        rows = [{**row, **facts.get(str(row.get("machine")), {})} for row in rows]
         rows = with_assumptions(rows, rests_on(asked.question, tiers, asked.networks))
     result = rows if advice is None else {"rows": list(rows), "advice": advice.to_dict()}
     if output is not None:
@@ -228,9 +228,3 @@ def _show(
             draw_advice(console, advice)
 
     emit(result, output_format, table=drawn)
-
-
-def _with_schedule(row: Row, scheduled: Scheduled | None) -> Row:
-    if scheduled is None:
-        return row
-    return {**row, "schedule": tables.schedule_facts(*scheduled)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from penstock.front.explorer.engine import Engine
 from penstock.front.explorer.library import DEFAULT_RUNS, Library
@@ -49,6 +50,8 @@ VIEWS: dict[str, Callable[[Engine, State], View]] = {
     "bench": bench,
     "validation": validation,
 }
+SLOW = ("predict", "suggest", "precision", "tenants", "levels")
+"""Views that take long, and are kept."""
 
 
 def show(engine: Engine, name: str, state: State) -> View:
@@ -58,7 +61,8 @@ def show(engine: Engine, name: str, state: State) -> View:
     """
     one_of("view", name, VIEWS)
     state = engine.settled(state)
-    view = VIEWS[name](engine, state)
+    make = partial(VIEWS[name], engine, state)
+    view = engine.sheet(name, state, make) if name in SLOW else make()
     return view if view.command else replace(view, command=printing(engine.library, name, state))
 
 

@@ -29,7 +29,8 @@ def measured(engine: Engine, state: State) -> View:
     has = "holds times and what a model says of them", "holds no time with a model's value for it"
     name, (pairs, warnings, folder) = newest_with(engine, state.run, partial(_compared, engine, state.run), has, REMEDY)
     known = [pair for pair in pairs if pair.error is not None]
-    used = [dimension for dimension in _dimensions(pairs) if len({pair.where.get(dimension) for pair in pairs}) > 1]
+    dimensions = dict.fromkeys(name for pair in pairs for name in pair.where)
+    used = [name for name in dimensions if len({pair.where.get(name) for pair in pairs}) > 1]
     against = " and ".join(sorted({pair.provenance for pair in known}))
     model = f"run {name}: the machine that was fitted to it, or its simulation"
     view = View(
@@ -59,10 +60,6 @@ def _compared(engine: Engine, wanted: str, name: str) -> tuple[list[Pair], list[
     if folder is not None:
         pairs = pairs_of(folder.results().to_pylist())
     return (pairs, warnings, folder) if any(pair.model_s is not None for pair in pairs) or (wanted and pairs) else None
-
-
-def _dimensions(pairs: Sequence[Pair]) -> list[str]:
-    return list(dict.fromkeys(name for pair in pairs for name in pair.where))
 
 
 def _row(pair: Pair, used: Sequence[str]) -> Row:

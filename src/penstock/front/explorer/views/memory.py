@@ -38,10 +38,6 @@ _SERVED = (
 
 def tenants(engine: Engine, state: State) -> View:
     """The program 1 to 8 times at once on the state's machine and cache, each with its own keys."""
-    return engine.sheet("tenants", state, lambda: _tenants(engine, state))
-
-
-def _tenants(engine: Engine, state: State) -> View:
     state = replace(state, hosts=1)
     machine, priced = engine.machine(state.machine), engine.priced(state, state.machine)
     asked = Asked.of(state, tier=engine.tier_text(state), tenants=TENANTS)
@@ -79,10 +75,6 @@ def _felt(row: Row, count: int) -> float | None:
 
 def levels(engine: Engine, state: State) -> View:
     """What each level of memory serves: the state's levels, or the usual ones over its tier."""
-    return engine.sheet("levels", state, lambda: _levels(engine, state))
-
-
-def _levels(engine: Engine, state: State) -> View:
     machine = engine.machine(state.machine)
     asked = Asked.of(replace(state, hosts=1), levels=[state.levels] if state.levels else _usual(engine, state, machine))
     question = asked.question(engine.library, [machine])

@@ -52,10 +52,6 @@ _PARTS = (
 
 def suggest(engine: Engine, state: State) -> View:
     """Parameter sets that carry the program, the fastest first: the first rows of `penstock predict suggest`."""
-    return engine.sheet("suggest", state, lambda: _suggest(engine, state))
-
-
-def _suggest(engine: Engine, state: State) -> View:
     from penstock.front.hall.predicting import suggest as suggested
 
     machine = engine.machine(state.machine)
@@ -116,10 +112,6 @@ def precision(engine: Engine, state: State) -> View:
 
     Raises: UsageError: a trace, which has no values.
     """
-    return engine.sheet("precision", state, lambda: _precision(engine, state))
-
-
-def _precision(engine: Engine, state: State) -> View:
     from penstock.lab.prediction.precision import Given, predict_precision
 
     notes = []
@@ -156,10 +148,6 @@ def _precision(engine: Engine, state: State) -> View:
 
 def predicted(engine: Engine, state: State) -> View:
     """Time, energy, memory and keys before the run, and the operations that take the time: `penstock predict run`."""
-    return engine.sheet("predict", state, lambda: _predicted(engine, state))
-
-
-def _predicted(engine: Engine, state: State) -> View:
     from penstock.front.hall.predicting import predict
 
     machine = engine.machine(state.machine)

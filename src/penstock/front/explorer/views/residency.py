@@ -70,12 +70,9 @@ def stays_of(accesses: Accesses, is_key: npt.NDArray[np.bool_], missed: Ints) ->
     key = accesses.access_object[chosen].astype(np.int64)
     order = np.lexsort((chosen, key))
     chosen, key = chosen[order], key[order]
-    if not len(chosen):
-        none = np.zeros(0, dtype=np.int64)
-        return Stays(key=none, first=none, last=none, uses=none, loads=none, loaded_bytes=none)
     # Loaded whole is a new stay; loaded in part, some of it was there.
     new = missed[chosen] >= accesses.access_bytes[chosen]
-    new[0] = True
+    new[:1] = True
     new[1:] |= key[1:] != key[:-1]
     one = np.ones(len(key), dtype=np.int64)
     unjoined = Stays(
@@ -93,8 +90,6 @@ def shown(stays: Stays, first: int, last: int, columns: int = COLUMNS_DRAWN) -> 
     """The stays in the window of operations; those that would touch in a drawing of that many columns are joined."""
     inside = (stays.last >= first) & (stays.first <= last)
     within = Stays(**{name: getattr(stays, name)[inside] for name in Stays.__slots__})
-    if not len(within):
-        return within
     width = max(1, last - first + 1)
     left = (np.maximum(within.first, first) - first) * columns // width
     right = (np.minimum(within.last, last) - first) * columns // width

@@ -15,6 +15,8 @@ from penstock.lab.reports.space import Space
 
 MOST_ROWS = 200
 """Rows of a table that is not a front."""
+ASKED = ("shape", "x", "y", "by", "z", "pick", "where")
+"""Settings of the drawing."""
 REMEDY = "make one with 'penstock sweep FILE.toml', or name another folder with --runs"
 
 
@@ -71,7 +73,7 @@ def _view(name: str, title: str, source: str, drawn: tuple[Space, str], state: S
         ],
         rows=[_row(space, i) for i in chosen],
         notes=[sentence],
-        drawing={**drawing, "space": text, "asked": _asked(state)},
+        drawing={**drawing, "space": text, "asked": {name: getattr(state, name) for name in ASKED}},
     )
 
 
@@ -98,7 +100,3 @@ def _row(space: Space, point: int) -> Row:
         "command": space.command_of(point),
         "provenance": space.provenance,
     }
-
-
-def _asked(state: State) -> dict[str, str]:
-    return {name: getattr(state, name) for name in ("shape", "x", "y", "by", "z", "pick", "where")}
