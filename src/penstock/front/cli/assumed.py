@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.console import Console
 
@@ -21,10 +21,15 @@ def draw_assumed(
     stated = [(machine.name, assumptions(machine)) for machine in machines]
     stated += [(tier.name, of_link("tier", tier)) for tier in tiers]
     stated += [(network.name, of_link("network", network)) for network in networks]
-    for name, values in stated:
-        for kind in KINDS:
-            if text := "; ".join(f"{a['field']} {a['value']}" for a in values if a["kind"] == kind):
-                console.print(f"{name}, {kind}: {text}", highlight=False, markup=False)
+    for line in (line for name, values in stated for line in stated_lines(name, values)):
+        console.print(line, highlight=False, markup=False)
+
+
+def stated_lines(name: str, values: Iterable[RowView]) -> Iterator[str]:
+    """A line for each kind of the values of one machine, tier or network."""
+    for kind in KINDS:
+        if text := "; ".join(f"{a['field']} {a['value']}" for a in values if a["kind"] == kind):
+            yield f"{name}, {kind}: {text}"
 
 
 def with_assumptions(rows: Iterable[RowView], values: Sequence[Mapping[str, str]]) -> Rows:

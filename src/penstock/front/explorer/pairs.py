@@ -165,7 +165,5 @@ def _where(measurement: Measurement) -> Row:
     return {
         "params": measurement.params.name,
         "ring_dim": measurement.params.ring_dim,
-        "size": measurement.size,
-        "limbs": measurement.limbs,
-        "threads": measurement.threads,
+        **{name: getattr(measurement, name) for name in ("size", "limbs", "threads")},
     }

@@ -14,7 +14,7 @@ from penstock.errors import UsageError
 from penstock.front.cli.key_forms import draw_forms
 from penstock.front.cli.lazy import NamedVerbs
 from penstock.front.cli.options import key_form_option, seed_option, size_option
-from penstock.front.cli.output import Own, draw_rows, emit, format_option, table_of
+from penstock.front.cli.output import Own, draw_rows, emit, format_option
 from penstock.scheme.params import catalogue
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.params.rlwe import KeyForm
@@ -127,15 +127,8 @@ def _steps(text: str) -> list[int]:
 
 def _values(params: CkksParameters) -> Row:
     log_q, log_qp = modulus_bits(params)
-    derived = {
-        "num_q": params.num_q,
-        "num_p": params.num_p,
-        "depth": params.depth,
-        "digit_limbs": params.digit_limbs,
-        "log_q": log_q,
-        "log_qp": log_qp,
-    }
-    return {**params.to_dict(), **derived}
+    derived = {name: getattr(params, name) for name in ("num_q", "num_p", "depth", "digit_limbs")}
+    return {**params.to_dict(), **derived, "log_q": log_q, "log_qp": log_qp}
 
 
 def _level(params: CkksParameters) -> str:
@@ -199,7 +192,6 @@ _SHOWN_SIZES = {
     "seeded_key_bytes": "one key, uniform half as a seed",
     "ciphertext_bytes": "fresh ciphertext",
     "plaintext_bytes": "plaintext, all limbs",
-    "total_key_bytes": "all keys",
 }
 
 
@@ -207,16 +199,11 @@ def _draw_sizes(console: Console, params: CkksParameters, report: RowView) -> No
     exactness = report["exactness"]
     chain = f"{params.num_q}+{params.num_p} limbs, dnum {params.dnum}, {params.word_bits}-bit words"
     console.print(f"{params.name}: N={_power(params.ring_dim)}, {chain}; {_level(params)}", highlight=False)
-    drawn = table_of(" | > | ", no_wrap=True, show_header=False)
-    for name, label in _SHOWN_SIZES.items():
-        size = shown_total(report, name, format_bytes, "")
-        if not size:
-            continue
-        if name == "total_key_bytes":
-            keys = "key" if report["num_keys"] == 1 else "keys"
-            label = f"{shown_total(report, 'num_keys', str)} {keys} as stored ({report['key_form']})"
-        drawn.add_row(label, size, exactness[name])
-    console.print(drawn)
+    keys = f"{shown_total(report, 'num_keys', str)} {'key' if report['num_keys'] == 1 else 'keys'}"
+    labels = _SHOWN_SIZES | {"total_key_bytes": f"{keys} as stored ({report['key_form']})"}
+    sizes = {name: shown_total(report, name, format_bytes, "") for name in labels}
+    lines = ({"what": labels[name], "size": size, "is": exactness[name]} for name, size in sizes.items() if size)
+    draw_rows(console, lines, "what | >size | is", no_wrap=True, show_header=False)
     if params.library == "openfhe":
         console.print("Full keys and ciphertexts are the files that OpenFHE writes, headers included.")
     if report["key_forms"] is not None:

@@ -90,10 +90,7 @@ def _runs(engine: Engine, state: State) -> tuple[list[str], list[str]]:
 def _row(history: History) -> Row:
     change = history.change or {}
     return {
-        "item": history.item,
-        "where": history.where,
-        "median_s": history.median_s,
-        "spread": history.spread,
+        **{name: getattr(history, name) for name in ("item", "where", "median_s", "spread")},
         "runs": len(history.last),
         "verdict": history.verdict,
         **{name: change.get(name) for name in ("ratio", "low", "high", "p_value", "noise")},

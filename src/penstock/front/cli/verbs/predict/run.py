@@ -16,9 +16,9 @@ from penstock.base.types import Row, Rows
 from penstock.base.units import format_bytes, format_seconds
 from penstock.errors import UsageError
 from penstock.front.cli.advice import advice_option, emit_advised, wants_advice
-from penstock.front.cli.assumed import KINDS
+from penstock.front.cli.assumed import stated_lines
 from penstock.front.cli.options import PATH, THREADS, Values, key_form_option, machine_named, priced_options
-from penstock.front.cli.output import Own, draw_rows, emit, output_options, say, say_choice, table_of, with_range
+from penstock.front.cli.output import Own, draw_rows, emit, output_options, say, say_choice, with_range
 from penstock.front.cli.terminal import WIDTH
 from penstock.lab.simulation.words import OPTIONS
 from penstock.scheme.machines import Machine
@@ -146,53 +146,32 @@ def _draw_one(console: Console, row: Row, machine: Machine) -> None:
     where = f"{row['workload']} at {row['params']} on {row['machine']}{fitted}"
     threads = "" if row["threads"] is None else f", {row['threads']} thread{'s' if row['threads'] > 1 else ''}"
     console.print(f"{where}{threads}: predicted, 90 % intervals", highlight=False)
-    table = table_of(" | ", show_header=False)
     total = partial(shown_total, row)
-    parts_of_time = (
-        ("server", "server_s"), ("encryption and decryption", "client_s"), ("encoding", "encode_s"),
-        ("recording", "recording_s"),
-    )  # fmt: skip
-    for label, text in (
-        ("time", total("predicted_s", lambda s: with_range(s, row["low_s"], row["high_s"], format_seconds))),
-        (
-            "",
-            ", ".join(f"{what} {total(name, format_seconds)}" for what, name in parts_of_time)
-            if any(row[name] for name in ("client_s", "encode_s", "recording_s"))
-            else "server only",
-        ),
-        (
-            "energy",
-            total("predicted_j", lambda j: with_range(j, row["low_j"], row["high_j"], "{:.4g} J".format), UNKNOWN)
-            + ("" if row["energy_kind"] in (None, "measured") else f" ({row['energy_kind']})"),
-        ),
-        *([("idle energy", f"{row['idle_j']:.4g} J in that time without work")] if row["idle_j"] is not None else []),
-        (
-            "peak memory",
-            total("peak_bytes", lambda n: with_range(n, row["low_peak_bytes"], row["high_peak_bytes"], format_bytes)),
-        ),
-        ("keys", ", ".join(dict.fromkeys([total("num_keys", str), total("key_bytes", format_bytes)]))),
-        (
-            "operations",
-            f"{total('num_operations', '{:,}'.format)}; they read {total('key_bytes_touched', format_bytes)} of keys"
-            if UNKNOWN not in (total("num_operations", str), total("key_bytes_touched", str))
-            else UNKNOWN,
-        ),
-    ):
-        table.add_row(label, text)
-    console.print(table)
+    times = {"server": "server_s", "encryption and decryption": "client_s", "encoding": "encode_s"}
+    times |= {"recording": "recording_s"}
+    parts = ", ".join(f"{what} {total(name, format_seconds)}" for what, name in times.items())
+    is_whole = any(row[name] for name in ("client_s", "encode_s", "recording_s"))
+    energy = total("predicted_j", lambda j: with_range(j, row["low_j"], row["high_j"], "{:.4g} J".format), UNKNOWN)
+    memory = row["low_peak_bytes"], row["high_peak_bytes"]
+    count, touched = total("num_operations", "{:,}".format), total("key_bytes_touched", format_bytes)
+    texts = {
+        "time": total("predicted_s", lambda s: with_range(s, row["low_s"], row["high_s"], format_seconds)),
+        "": parts if is_whole else "server only",
+        "energy": energy + ("" if row["energy_kind"] in (None, "measured") else f" ({row['energy_kind']})"),
+        "idle energy": "" if row["idle_j"] is None else f"{row['idle_j']:.4g} J in that time without work",
+        "peak memory": total("peak_bytes", lambda n: with_range(n, *memory, format_bytes)),
+        "keys": ", ".join(dict.fromkeys([total("num_keys", str), total("key_bytes", format_bytes)])),
+        "operations": UNKNOWN if UNKNOWN in (count, touched) else f"{count}; they read {touched} of keys",
+    }
+    lines = ({"what": what, "text": text} for what, text in texts.items() if text)
+    draw_rows(console, lines, "what | text", show_header=False)
     if row["contributions"]:
         columns = "operation=kind | >limbs | >count=count:{:,} | >time=seconds:seconds | >share=share:{:.1%} "
         draw_rows(console, row["contributions"], columns + "| >calibrated=factor:x {:.3f}")
     for warning in row["warnings"]:
         console.print(f"warning: {warning}", highlight=False, soft_wrap=True, markup=False)
-    for kind in KINDS:
-        stated = [
-            f"{assumption['field']} {assumption['value']}"
-            for assumption in row["assumptions"]
-            if assumption["kind"] == kind
-        ]
-        if stated:
-            console.print(f"{machine.name}, {kind}: {'; '.join(stated)}", highlight=False, soft_wrap=True, markup=False)
+    for line in stated_lines(machine.name, row["assumptions"]):
+        console.print(line, highlight=False, soft_wrap=True, markup=False)
 
 
 def _draw_rows(console: Console, rows: Sequence[Row]) -> None:
