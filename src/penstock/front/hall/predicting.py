@@ -181,7 +181,7 @@ def predict(
     found = predicted_by(counted.count([counted.params])[0], chosen, threads=threads, key_form=form)
     own = isinstance(program, str | Path)
     asked = Predicts(
-        program=counted, found=found, machine=chosen, target=str(program) if own else None,
+        program=counted, prediction=found, machine=chosen, target=str(program) if own else None,
         machine_text=str(machine) if isinstance(machine, str | Path) else None,
         params=taken.name if isinstance(taken, CkksParameters) else None if taken is None else str(taken), size=size,
         threads=threads, key_form=form,

@@ -149,7 +149,7 @@ def simulate(
     for each in asked.question.machines:  # before anything is traced
         asked.question.points_on(each)
     asks, notes = _answered(asked, program, params, size, seed, others)
-    result = simulation_of(asked, [each.found for each in asks])
+    result = simulation_of(asked, [each.answer for each in asks])
     return replace(result, warnings=(*notes, *result.warnings), asks=tuple(asks))
 
 
@@ -182,11 +182,11 @@ def asks_of(
     words: dict[str, Any] = {"program": program, "params": home.params, "size": size, "seed": seed}
     if asked.crowd is None:
         for found in answers(question, home.machine, home.trace, home.beside, simgrid):
-            yield Asks(asked=asked, found=found, trace=home.trace, beside=home.beside, **words)
+            yield Asks(asked=asked, answer=found, trace=home.trace, beside=home.beside, **words)
         return
     for count, found in answers_among(question, home.machine, home.trace, asked.crowd):
         others = _beside(asked, program or "the program", count - 1)
-        yield Asks(asked=others, found=found, trace=home.trace, beside=[home.trace] * (count - 1), **words)
+        yield Asks(asked=others, answer=found, trace=home.trace, beside=[home.trace] * (count - 1), **words)
 
 
 def _beside(asked: Asked, program: str, count: int) -> Asked:

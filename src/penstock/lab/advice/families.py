@@ -46,7 +46,7 @@ class Candidate:
 def faster_tiers(words: Words, point: Point) -> list[Candidate]:
     """Tiers with more bandwidth, the slowest first; of levels, below all of them."""
     now, seen = point.tier, set[tuple[float, float]]()
-    found = []
+    candidates = []
     for name in reversed(tier_names()):
         tier = load_tier(name)
         rates = tier.bandwidth_bytes_per_s, tier.latency_s
@@ -55,10 +55,10 @@ def faster_tiers(words: Words, point: Point) -> list[Candidate]:
         seen.add(rates)
         says = f"{tier.name} instead of {tier_name(now)}"
         if "levels" not in words:
-            found.append(Candidate("tier", says, {"tier": (name,)}))
+            candidates.append(Candidate("tier", says, {"tier": (name,)}))
         elif (line := _line(words)) is not None and ":" not in line[-1]:
-            found.append(Candidate("tier", says, {"levels": (",".join([*line[:-1], name]),)}))
-    return found
+            candidates.append(Candidate("tier", says, {"levels": (",".join([*line[:-1], name]),)}))
+    return candidates
 
 
 def more_cache(words: Words, point: Point, machine: Machine, priced: PricedTrace) -> list[Candidate]:
@@ -75,12 +75,12 @@ def more_cache(words: Words, point: Point, machine: Machine, priced: PricedTrace
         named = f"the machine's own {_b(own)}"
         sizes = [(ON_CHIP, named)] if own else []
         sizes += [] if own and own >= most else [(text, text) for text in _larger(max(own, most // 4), most)]
-    found = []
-    for text, said in sizes:
+    candidates = []
+    for text, size_text in sizes:
         all_of_it = text != ON_CHIP and int(text.split()[0]) * MIB >= most
-        says = f"a cache of {said}" + (", all that is read" if all_of_it else "")
-        found.append(Candidate("cache", says, {"cache": (text,), "hit_ratio": None}))
-    return found
+        says = f"a cache of {size_text}" + (", all that is read" if all_of_it else "")
+        candidates.append(Candidate("cache", says, {"cache": (text,), "hit_ratio": None}))
+    return candidates
 
 
 def other_policies(words: Words, point: Point) -> list[Candidate]:
@@ -114,14 +114,14 @@ def loads_ahead(words: Words, point: Point) -> list[Candidate]:
     if ahead is not None and ahead.depth is None:
         return []
     now = 0 if ahead is None or ahead.depth is None else ahead.depth
-    found = []
+    candidates = []
     for depth in DEPTHS:
         if depth <= now and not (ahead is None and depth == 1):
             continue
         changes: Words = {"mode": ("overlap",), "prefetch": (f"next-{depth}",)}
         operations = "the next operation is" if depth == 1 else f"the next {depth} operations are"
-        found.append(Candidate("prefetch", f"{operations} loaded while one computes", changes))
-    return found
+        candidates.append(Candidate("prefetch", f"{operations} loaded while one computes", changes))
+    return candidates
 
 
 def other_forms(params: CkksParameters, form: KeyForm | None, classes: Sequence[str]) -> list[Candidate]:
@@ -130,13 +130,13 @@ def other_forms(params: CkksParameters, form: KeyForm | None, classes: Sequence[
     if "key" not in classes:
         return []
     smaller = [
-        each
-        for each in (KeyForm.TRUNCATED, KeyForm.SEEDED, KeyForm.SEEDED_TRUNCATED)
-        if each.is_seeded >= now.is_seeded and each.is_truncated >= now.is_truncated and each is not now
+        other
+        for other in (KeyForm.TRUNCATED, KeyForm.SEEDED, KeyForm.SEEDED_TRUNCATED)
+        if other.is_seeded >= now.is_seeded and other.is_truncated >= now.is_truncated and other is not now
     ]
     return [
-        Candidate("key-form", f"{each.value} keys instead of {now.value} ones", {"key_form": each.value})
-        for each in smaller
+        Candidate("key-form", f"{other.value} keys instead of {now.value} ones", {"key_form": other.value})
+        for other in smaller
     ]
 
 
@@ -179,7 +179,7 @@ def working_set(priced: PricedTrace) -> int:
 
 def _more_in_levels(words: Words, levels: Hierarchy, priced: PricedTrace) -> list[Candidate]:
     """A larger level, one at a time."""
-    line, found = _line(words), []
+    line, candidates = _line(words), []
     if line is None:
         return []
     most = -(-working_set(priced) // MIB) * MIB
@@ -190,8 +190,8 @@ def _more_in_levels(words: Words, levels: Hierarchy, priced: PricedTrace) -> lis
         _, colon, policy = rest.partition(":")
         for text in _larger(level.cache.capacity_bytes, most):
             changed = ",".join([*line[:i], f"{name}:{text}{colon}{policy}", *line[i + 1 :]])
-            found.append(Candidate("cache", f"level {name} of {text}", {"levels": (changed,)}))
-    return found
+            candidates.append(Candidate("cache", f"level {name} of {text}", {"levels": (changed,)}))
+    return candidates
 
 
 def _line(words: Words) -> list[str] | None:
@@ -202,13 +202,13 @@ def _line(words: Words) -> list[str] | None:
 
 def _larger(now: int, most: int) -> list[str]:
     """Twice as many bytes, again and again, up to all; in whole MiB."""
-    found, factor = list[str](), 2
+    sizes, factor = list[str](), 2
     while factor <= MOST_GROWTH and now * factor < most:
-        found.append(f"{-(-now * factor // MIB)} MiB")
+        sizes.append(f"{-(-now * factor // MIB)} MiB")
         factor *= 2
     if now < most and now * MOST_GROWTH >= most:
-        found.append(f"{most // MIB} MiB")
-    return list(dict.fromkeys(found))
+        sizes.append(f"{most // MIB} MiB")
+    return list(dict.fromkeys(sizes))
 
 
 def _b(value: float) -> str:

@@ -52,20 +52,20 @@ class Measured:
         """`penstock run` with other options; `None` takes one away."""
         if not self.named:
             return None
-        found, words = ["penstock", "run", self.program], {**self.words, **changes}
+        arguments, words = ["penstock", "run", self.program], {**self.words, **changes}
         for name in _OPTIONS:
             if words.get(name) is not None and not (name == "seed" and not words[name]):
-                found += [OPTIONS(name), str(words[name])]
-        return shlex.join(found)
+                arguments += [OPTIONS(name), str(words[name])]
+        return shlex.join(arguments)
 
 
 def advise(asked: Measured) -> Advice:
     """What would help a run most, predicted from its own times."""
     tried: list[str] = []
     not_tried: list[str] = []
-    found = steps(_budgets(asked, tried, not_tried)) + best(_digits(asked, tried, not_tried))
+    remedies = steps(_budgets(asked, tried, not_tried)) + best(_digits(asked, tried, not_tried))
     about = f"{asked.program} ({asked.size}) at {asked.params.name}, {asked.words.get('reading')}"
-    return ranked(about, "wall_s", asked.done.wall_s, "predicted", found, tried, tuple(not_tried))
+    return ranked(about, "wall_s", asked.done.wall_s, "predicted", remedies, tried, tuple(not_tried))
 
 
 def _budgets(asked: Measured, tried: list[str], not_tried: list[str]) -> list[Remedy]:
@@ -86,14 +86,14 @@ def _budgets(asked: Measured, tried: list[str], not_tried: list[str]) -> list[Re
     compute_s, uses = computing(done), key_uses_of(done, asked.params)
     rates = ReadRates(bytes_per_s=moved / traffic.read_s)
     now = play_reads(uses, compute_s, done.budget_bytes, rates)
-    found, budget = list[Remedy](), 2 * done.budget_bytes
+    remedies, budget = list[Remedy](), 2 * done.budget_bytes
     while budget < traffic.key_bytes:
         text = f"{-(-budget // MIB)} MiB"
         played = play_reads(uses, compute_s, budget, rates)
-        found.append(_budget(asked, f"{text} for keys", now.total_s, played.total_s, key_budget=text))
+        remedies.append(_budget(asked, f"{text} for keys", now.total_s, played.total_s, key_budget=text))
         budget *= 2
-    found.append(_budget(asked, "all keys in memory", now.total_s, float(compute_s.sum()), key_budget=None))
-    return found
+    remedies.append(_budget(asked, "all keys in memory", now.total_s, float(compute_s.sum()), key_budget=None))
+    return remedies
 
 
 def _budget(asked: Measured, says: str, before: float, after: float, **changes: Any) -> Remedy:

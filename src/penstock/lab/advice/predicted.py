@@ -34,7 +34,7 @@ class Predicts:
     """A program on a machine, and the words of its command."""
 
     program: Program
-    found: Prediction
+    prediction: Prediction
     machine: Machine
     target: str | None = None
     """The program as a command names it; `None`: it is in memory only."""
@@ -60,9 +60,9 @@ class Predicts:
         return shlex.join([*words, *more])
 
     def words(self) -> list[str]:
-        found = [str(self.target)]
-        found += ["--params", self.params] if self.params else []
-        return found + (["--size", self.size] if self.size else [])
+        arguments = [str(self.target)]
+        arguments += ["--params", self.params] if self.params else []
+        return arguments + (["--size", self.size] if self.size else [])
 
 
 def advise(asked: Predicts) -> Advice:
@@ -78,19 +78,19 @@ class _Study:
 
     def __init__(self, asked: Predicts) -> None:
         self.asked = asked
-        self.before = asked.found.predicted_s or 0.0  # nothing is tried where it is not known
-        self.num_operations = asked.found.num_operations or 0
+        self.before = asked.prediction.predicted_s or 0.0  # nothing is tried where it is not known
+        self.num_operations = asked.prediction.num_operations or 0
         self.tried: list[str] = []
         self.not_tried: list[str] = []
 
     def advice(self) -> Advice:
         asked = self.asked
         about = f"{asked.program.title} at {asked.program.params.name} on {asked.machine.name}"
-        if asked.found.unpriced:
-            return unknown(about, "predicted_s", "predicted", asked.found.unpriced)
-        found = best(self._digits()) + best(self._ring_dims()) + steps(self._threads())
-        found += self._forms() + best(self._rewritten())
-        return ranked(about, "predicted_s", self.before, "predicted", found, self.tried, tuple(self.not_tried))
+        if asked.prediction.unpriced:
+            return unknown(about, "predicted_s", "predicted", asked.prediction.unpriced)
+        remedies = best(self._digits()) + best(self._ring_dims()) + steps(self._threads())
+        remedies += self._forms() + best(self._rewritten())
+        return ranked(about, "predicted_s", self.before, "predicted", remedies, self.tried, tuple(self.not_tried))
 
     def _rows(self, **values: tuple[int, ...]) -> list[Row]:
         """The possible rows, at least as secure as the program is."""
@@ -120,7 +120,7 @@ class _Study:
                 command=self.asked.command("--what-if", f"{axis}={row[column]}"),
                 provenance="predicted",
                 changes={column: row[column]},
-                note="" if set(row["warnings"]) <= set(self.asked.found.warnings) else OUTSIDE,
+                note="" if set(row["warnings"]) <= set(self.asked.prediction.warnings) else OUTSIDE,
             )
             for row in rows
             if row["predicted_s"]
@@ -159,30 +159,30 @@ class _Study:
         """Smaller forms of keys: the time, and the bytes of all keys."""
         asked = self.asked
         now = asked.key_form or asked.program.params.key_form
-        if not asked.found.key_bytes:
+        if not asked.prediction.key_bytes:
             return []
         tally, seconds, stored = asked.program.count([asked.program.params])[0], list[Remedy](), list[Remedy]()
         for form in (KeyForm.TRUNCATED, KeyForm.SEEDED, KeyForm.SEEDED_TRUNCATED):
             if form is now or form.is_seeded < now.is_seeded or form.is_truncated < now.is_truncated:
                 continue
-            found = predict(tally, asked.machine, threads=asked.threads, key_form=form)
+            smaller = predict(tally, asked.machine, threads=asked.threads, key_form=form)
             common: Mapping[str, Any] = {
                 "kind": "key-form", "says": f"{form.value} keys instead of {now.value} ones",
                 "command": asked.command("--key-form", form.value), "provenance": "predicted",
                 "changes": {"key_form": form.value},
             }  # fmt: skip
-            seconds.append(Remedy(figure="predicted_s", before=self.before, after=found.known_s, **common))
+            seconds.append(Remedy(figure="predicted_s", before=self.before, after=smaller.known_s, **common))
             stored.append(
                 Remedy(
-                    figure="key_bytes", before=asked.found.key_bytes, after=float(found.key_bytes or 0),
-                    note="fewer bytes, the same time" if found.known_s * LEAST_GAIN > self.before else "", **common,
+                    figure="key_bytes", before=asked.prediction.key_bytes, after=float(smaller.key_bytes or 0),
+                    note="fewer bytes, the same time" if smaller.known_s * LEAST_GAIN > self.before else "", **common,
                 )
             )  # fmt: skip
         self.tried += ["key-form"] if seconds else []
         return best(seconds, 1.01) + best(stored)
 
     def _rewritten(self) -> list[Remedy]:
-        asked, found = self.asked, list[Remedy]()
+        asked, remedies = self.asked, list[Remedy]()
         program = asked.program
         if self.num_operations > MOST_REWRITTEN:
             self.not_tried.append(
@@ -206,11 +206,11 @@ class _Study:
             if then is not None:
                 words = ["penstock", "trace", "rewrite", *asked.words(), "--pass", name, "--quiet", "-o", file]
                 command = f"{shlex.join(words)} && {then}"
-            found.append(
+            remedies.append(
                 Remedy(
                     kind="rewriting", says=f"the pass {name}", figure="predicted_s", before=self.before,
                     after=other.known_s, command=command, provenance="predicted", changes={"pass": name},
                 )
             )  # fmt: skip
-        self.tried += ["rewriting"] if found else []
-        return found
+        self.tried += ["rewriting"] if remedies else []
+        return remedies

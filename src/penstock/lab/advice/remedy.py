@@ -99,7 +99,7 @@ class Advice:
             "figure": self.figure,
             "before": self.before,
             "provenance": self.provenance,
-            "remedies": [each.to_row() for each in self.remedies],
+            "remedies": [remedy.to_row() for remedy in self.remedies],
             "without_gain": list(self.without_gain),
             "not_tried": list(self.not_tried),
         }
@@ -110,17 +110,17 @@ def ranked(
     figure: str,
     before: float,
     provenance: str,
-    found: Iterable[Remedy],
+    candidates: Iterable[Remedy],
     tried: Iterable[str],
     not_tried: Sequence[str] = (),
 ) -> Advice:
     """The advice on a question.
 
-    Args:   found: remedies of any gain, in any order; tried: kinds that had a candidate.
+    Args:   candidates: remedies of any gain, in any order; tried: kinds that had a candidate.
     """
-    helping = [each for each in found if each.gain >= LEAST_GAIN]
-    helping.sort(key=lambda each: (each.figure.endswith("_bytes"), -each.gain, each.kind, each.says))
-    kinds = {each.kind for each in helping}
+    helping = [remedy for remedy in candidates if remedy.gain >= LEAST_GAIN]
+    helping.sort(key=lambda remedy: (remedy.figure.endswith("_bytes"), -remedy.gain, remedy.kind, remedy.says))
+    kinds = {remedy.kind for remedy in helping}
     return Advice(
         about=about,
         figure=figure,
@@ -140,11 +140,11 @@ def unknown(about: str, figure: str, provenance: str, unpriced: Mapping[str, int
 
 def steps(candidates: Sequence[Remedy], enough: float = ENOUGH) -> list[Remedy]:
     """Of changes from the smallest to the largest: the first that helps, and the first that is about as good as all."""
-    helping = [each for each in candidates if each.gain >= LEAST_GAIN]
+    helping = [remedy for remedy in candidates if remedy.gain >= LEAST_GAIN]
     if not helping:
         return []
-    best = min(each.after for each in helping)
-    first, last = helping[0], next(each for each in helping if each.after <= enough * best)
+    best = min(remedy.after for remedy in helping)
+    first, last = helping[0], next(remedy for remedy in helping if remedy.after <= enough * best)
     return [first] if first is last else [first, last]
 
 

@@ -93,14 +93,14 @@ class Plays:
         used = self.trace if trace is None else trace
         others = self.beside if beside is None else beside
         key = _key(question, used, others)
-        found = self._kept.get(key)
-        if found is None:
+        kept = self._kept.get(key)
+        if kept is None:
             if len(self._kept) >= MOST_KEPT:
                 self._kept.clear()
             made = self.ready(question, used, others) if self.ready is not None else _ready(question, used, others)
-            found = made, (used, others)  # held, so that no other object gets their ids
-            self._kept[key] = found
-        return play(found[0], points)[0], points, found[0]
+            kept = made, (used, others)  # held, so that no other object gets their ids
+            self._kept[key] = kept
+        return play(kept[0], points)[0], points, kept[0]
 
 
 def _key(question: Question, trace: Trace, beside: Sequence[Trace]) -> tuple[Any, ...]:
@@ -120,7 +120,7 @@ class Asks:
     """A question about one program on one machine, its answer, and the program as a command names it."""
 
     asked: Asked
-    found: OnMachine
+    answer: OnMachine
     trace: Trace
     beside: Sequence[Trace] = ()
     program: str | None = None
@@ -136,13 +136,13 @@ def advise(asked: Sequence[Asks], index: int | None = None) -> Advice:
     Args:   asked: the question on each machine; index: of all rows, machine by machine (default: the slowest row).
     Raises: UsageError: no such row.
     """
-    rows = [(asks, i) for asks in asked for i in range(len(asks.found.rows))]
+    rows = [(asks, i) for asks in asked for i in range(len(asks.answer.rows))]
     if index is not None and not 0 <= index < len(rows):
         raise UsageError(f"row {index}: there are rows 0 to {len(rows) - 1}")
-    asks, i = rows[index] if index is not None else max(rows, key=lambda at: _figure(at[0].found.rows[at[1]])[1])
-    question = replace(asks.asked.question, machines=(asks.found.machine,))
+    asks, i = rows[index] if index is not None else max(rows, key=lambda at: _figure(at[0].answer.rows[at[1]])[1])
+    question = replace(asks.asked.question, machines=(asks.answer.machine,))
     plays = Plays(trace=asks.trace, beside=asks.beside)
-    plays.keep(question, asks.found.ready)
+    plays.keep(question, asks.answer.ready)
     return advise_setting(_setting(asks, words_of_points(asks.asked, question)[i]), plays)
 
 
@@ -152,10 +152,10 @@ def advise_setting(setting: Setting, plays: Plays) -> Advice:
 
 
 def _setting(asks: Asks, words: Mapping[str, Any]) -> Setting:
-    machine = asks.found.machine
+    machine = asks.answer.machine
     text, named = _text(machine, asks.asked.words.machine)
-    tiers = [each for each in asks.asked.words.tier if not isinstance(each, str)]
-    named = named and all(each.name in tier_names() for each in tiers)
+    tiers = [tier for tier in asks.asked.words.tier if not isinstance(tier, str)]
+    named = named and all(tier.name in tier_names() for tier in tiers)
     params = asks.params
     if isinstance(params, CkksParameters):
         named, params = named and is_named(params), params.name
@@ -172,11 +172,11 @@ def _setting(asks: Asks, words: Mapping[str, Any]) -> Setting:
 
 def _text(machine: Machine, given: Iterable[str | Machine]) -> tuple[str, bool]:
     """The machine as a command names it, and whether it has such a name."""
-    for each in given:
-        if isinstance(each, str) and (each == machine.name or load_machine(each).name == machine.name):
-            return each, True
-        if not isinstance(each, str) and each.name == machine.name:
-            return each.name, each.name in machine_names() and load_machine(each.name) == each
+    for spelled in given:
+        if isinstance(spelled, str) and (spelled == machine.name or load_machine(spelled).name == machine.name):
+            return spelled, True
+        if not isinstance(spelled, str) and spelled.name == machine.name:
+            return spelled.name, spelled.name in machine_names() and load_machine(spelled.name) == spelled
     return machine.name, False
 
 
@@ -206,24 +206,26 @@ class _Study:
         words, point = self.setting.words, self.point
         if self.row.get(UNPRICED):
             return unknown(_about(self.row), self.figure, "simulated", self.row[UNPRICED])
-        found = steps(self._played(faster_tiers(dict(words), point)))
+        remedies = steps(self._played(faster_tiers(dict(words), point)))
         software: list[Remedy] = []
         if self._may_play():
-            found += steps(self._played(more_cache(dict(words), point, self.machine, self.priced)))
+            remedies += steps(self._played(more_cache(dict(words), point, self.machine, self.priced)))
             software += best(self._played(other_policies(dict(words), point)))
         software += steps(self._played(loads_ahead(dict(words), point)))
         if self._may_price("key-form"):
             forms, stored = self._forms()
             software += forms
-            found += stored
-        found += software + self._all_of(software)
-        found += self._at_other_parameters() + self._rewritten()
-        found += best(self._without_tenants())
-        return ranked(_about(self.row), self.figure, self.before, "simulated", found, self.tried, tuple(self.not_tried))
+            remedies += stored
+        remedies += software + self._all_of(software)
+        remedies += self._at_other_parameters() + self._rewritten()
+        remedies += best(self._without_tenants())
+        return ranked(
+            _about(self.row), self.figure, self.before, "simulated", remedies, self.tried, tuple(self.not_tried)
+        )
 
     def _played(self, candidates: Sequence[Candidate]) -> list[Remedy]:
         """The remedies of candidates of one kind, in their order, without impossible ones."""
-        self.tried += [each.kind for each in candidates[:1]]
+        self.tried += [candidate.kind for candidate in candidates[:1]]
         together = _together(candidates)
         if together is not None:
             try:
@@ -231,15 +233,15 @@ class _Study:
             except UsageError:
                 rows = []
             if len(rows) == len(candidates):
-                return [self._remedy(each, row) for each, row in zip(candidates, rows, strict=True)]
-        found = []
-        for each in candidates:
+                return [self._remedy(candidate, row) for candidate, row in zip(candidates, rows, strict=True)]
+        remedies = []
+        for candidate in candidates:
             try:
-                (row,), _, _ = self.plays.rows(self.setting.changed(**each.words))
+                (row,), _, _ = self.plays.rows(self.setting.changed(**candidate.words))
             except UsageError:
                 continue
-            found.append(self._remedy(each, row))
-        return found
+            remedies.append(self._remedy(candidate, row))
+        return remedies
 
     def _remedy(
         self, candidate: Candidate, row: Row, setting: Setting | None = None, command: str | None = None
@@ -259,21 +261,21 @@ class _Study:
 
     def _all_of(self, software: Sequence[Remedy]) -> list[Remedy]:
         """Policy, loads ahead and form of keys at once, each at its best."""
-        chosen = {each.kind: each for each in software}
+        chosen = {remedy.kind: remedy for remedy in software}
         if len(chosen) < 2:
             return []
-        words = {name: value for each in chosen.values() for name, value in each.changes.items()}
+        words = {name: value for remedy in chosen.values() for name, value in remedy.changes.items()}
         says = "; ".join(chosen[kind].says for kind in SOFTWARE if kind in chosen)
-        note = next((each.note for each in chosen.values() if each.note), "")
+        note = next((remedy.note for remedy in chosen.values() if remedy.note), "")
         return self._played([Candidate("software", says, words, note)])
 
     def _forms(self) -> tuple[list[Remedy], list[Remedy]]:
         """Other forms of keys: the one that is fastest, and the one that is smallest where keys are stored."""
         candidates, now = other_forms(self.params, self.form, self.classes), float(self.row["stored_key_bytes"])
         seconds, stored = list[Remedy](), list[Remedy]()
-        for each in candidates:
-            (row,), _, _ = self.plays.rows(self.setting.changed(**each.words))
-            seconds.append(self._remedy(each, row))
+        for candidate in candidates:
+            (row,), _, _ = self.plays.rows(self.setting.changed(**candidate.words))
+            seconds.append(self._remedy(candidate, row))
             after = float(row["stored_key_bytes"])
             stored.append(replace(seconds[-1], figure="stored_key_bytes", before=now, after=after))
         self.tried += ["key-form"] if candidates else []
@@ -317,7 +319,7 @@ class _Study:
             return []
         if not self._may_price("parameters"):
             return []
-        found = []
+        remedies = []
         for dnum in range(1, MOST_DIGITS + 1):
             try:
                 params = varied(base, dnum=dnum)
@@ -332,9 +334,9 @@ class _Study:
             other = self.plays.derived(params.name, partial(replace, self.plays.trace, meta=meta))
             (row,), _, _ = self.plays.rows(setting, other)
             says = f"{dnum} digits of key switching instead of {base.dnum}"
-            found.append(self._remedy(Candidate("parameters", says, {"params": params.name}), row, setting))
-        self.tried += ["parameters"] if found else []
-        return best(found)
+            remedies.append(self._remedy(Candidate("parameters", says, {"params": params.name}), row, setting))
+        self.tried += ["parameters"] if remedies else []
+        return best(remedies)
 
     def _rewritten(self) -> list[Remedy]:
         trace = self.plays.trace
@@ -349,7 +351,7 @@ class _Study:
         hold = self.point.hold
         sized = isinstance(hold, SizedCache)
         options = RewriteOptions(cache_bytes=int(hold.capacity_bytes) if isinstance(hold, SizedCache) else None)
-        found = []
+        remedies = []
         for name in PASSES:
             try:
                 make = partial(rewrite, trace, [name], options)
@@ -360,11 +362,11 @@ class _Study:
             setting = self.setting.of_program(file)
             (row,), _, _ = self.plays.rows(setting, other)
             command = self._rewriting(name, file, setting, sized=sized)
-            found.append(
+            remedies.append(
                 self._remedy(Candidate("rewriting", f"the pass {name}", {"pass": name}), row, setting, command)
             )
-        self.tried += ["rewriting"] if found else []
-        return best(found)
+        self.tried += ["rewriting"] if remedies else []
+        return best(remedies)
 
     def _file_stem(self) -> str:
         """Of files that commands write: of a file's own name, so that two traces of one program do not collide."""
@@ -383,22 +385,22 @@ class _Study:
 
     def _without_tenants(self) -> list[Remedy]:
         """Without one of the programs that run together, for the worst of the others."""
-        names, found = tuple(self.setting.words.get("beside", ())), []
+        names, remedies = tuple(self.setting.words.get("beside", ())), []
         if self.figure != "tenant_slowdown":
             return []
-        for each in fewer_tenants(dict(self.setting.words)):
-            left = each.words["beside"] or ()
+        for candidate in fewer_tenants(dict(self.setting.words)):
+            left = candidate.words["beside"] or ()
             gone = next(i for i in range(len(names)) if names[:i] + names[i + 1 :] == left)
             beside = [trace for i, trace in enumerate(self.plays.beside) if i != gone]
-            setting = self.setting.changed(**each.words)
+            setting = self.setting.changed(**candidate.words)
             (row,), _, _ = self.plays.rows(setting, beside=beside)
             felt = felt_slowdown(row)
             if felt is None:
                 continue
-            remedy = self._remedy(each, {**row, "tenant_slowdown": felt}, setting)
-            found.append(replace(remedy, figure="tenant_slowdown" if left else "slowdown"))
-        self.tried += ["tenants"] if found else []
-        return found
+            remedy = self._remedy(candidate, {**row, "tenant_slowdown": felt}, setting)
+            remedies.append(replace(remedy, figure="tenant_slowdown" if left else "slowdown"))
+        self.tried += ["tenants"] if remedies else []
+        return remedies
 
 
 def _together(candidates: Sequence[Candidate]) -> dict[str, Any] | None:
@@ -406,11 +408,11 @@ def _together(candidates: Sequence[Candidate]) -> dict[str, Any] | None:
     if len(candidates) < 2:
         return None
     first = candidates[0].words
-    varying = [name for name in first if any(each.words.get(name) != first[name] for each in candidates)]
-    alike = all(set(each.words) == set(first) for each in candidates)
+    varying = [name for name in first if any(candidate.words.get(name) != first[name] for candidate in candidates)]
+    alike = all(set(candidate.words) == set(first) for candidate in candidates)
     if not alike or len(varying) != 1 or not isinstance(first[varying[0]], tuple):
         return None
-    values = tuple(value for each in candidates for value in each.words[varying[0]])
+    values = tuple(value for candidate in candidates for value in candidate.words[varying[0]])
     return {**first, varying[0]: values}
 
 

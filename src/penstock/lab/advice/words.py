@@ -61,23 +61,23 @@ class Setting:
 
     def target(self) -> list[str]:
         """The program and its parameters as arguments."""
-        found = [str(self.program)]
-        found += ["--params", self.params] if self.params else []
-        found += ["--size", self.size] if self.size else []
-        return found + (["--seed", str(self.seed)] if self.seed else [])
+        arguments = [str(self.program)]
+        arguments += ["--params", self.params] if self.params else []
+        arguments += ["--size", self.size] if self.size else []
+        return arguments + (["--seed", str(self.seed)] if self.seed else [])
 
     def command(self) -> str | None:
         """`penstock simulate` with these words; `None`: something has no name."""
         if self.program is None or not self.named:
             return None
-        found = ["penstock", "simulate", *self.target()]
+        arguments = ["penstock", "simulate", *self.target()]
         words = dict(self.words)
         beside = words.get("beside", ())
         if beside and set(beside) == {self.program}:  # users of the one program
             words["tenants"] = str(len(words.pop("beside")) + 1)
         for name in WORDS:
-            found += options(name, words[name]) if name in words else []
-        return shlex.join(found)
+            arguments += options(name, words[name]) if name in words else []
+        return shlex.join(arguments)
 
 
 def options(name: str, value: Any) -> list[str]:
@@ -87,7 +87,7 @@ def options(name: str, value: Any) -> list[str]:
         return [option] if value else []
     if isinstance(value, str | int | float):
         return [option, str(value)]
-    return [text for each in value for text in (option, str(each))]
+    return [text for part in value for text in (option, str(part))]
 
 
 def words_of_points(asked: Asked, question: Question) -> list[dict[str, Any]]:
@@ -116,8 +116,8 @@ def words_of_points(asked: Asked, question: Question) -> list[dict[str, Any]]:
         clusters = _all(partitions, _each("network", map(str, words.network)), hosts)
     depth = f"next-{words.prefetch_depth}" if words.prefetch_depth else "none"
     ahead = _each("prefetch", words.prefetch or ((depth,) if "prefetch_depth" in given else ()))
-    for each in ahead:
-        each |= {"prefetch_buffer": words.prefetch_buffer} if words.prefetch_buffer and each != _NONE else {}
+    for prefetch in ahead:
+        prefetch |= {"prefetch_buffer": words.prefetch_buffer} if words.prefetch_buffer and prefetch != _NONE else {}
     modes: list[dict[str, Any]] = []
     for mode in question.modes:
         modes += _all([{} if mode == "serial" else {"mode": (mode,)}], ahead if mode == "overlap" else [{}])

@@ -93,7 +93,7 @@ def _refuse_idle(query: Query, asked: Mapping[str, Any]) -> None:
     held = asked["contention"] != "free"
     switched = bool(query.key_switches())
     rules = [
-        ([each for each in given if each not in (*of_host, "--encode", "--modes")],
+        ([option for option in given if option not in (*of_host, "--encode", "--modes")],
          "--architecture fheins, or its like", units),
         (of_host, f"--architecture {HOST}", on_host),
         (("--cache",), "a policy that re-streams", any(name.startswith("restream") for name in asked["policies"])),
@@ -153,21 +153,21 @@ def _changed(accelerator: UnitAccelerator, asked: Mapping[str, Any]) -> UnitAcce
 def _policies(asked: Mapping[str, Any]) -> list[HostPolicy]:
 
     cached = 0 if asked["cache"] is None else parse_bytes(asked["cache"], "--cache")
-    found = []
+    policies = []
     for name in dict.fromkeys(asked["policies"]):
         if name not in HOST_POLICIES:
             raise UnknownName("host policy", name, HOST_POLICIES)
         policy = replace(HOST_POLICIES[name], encoding=Encoding(asked["encode"]))
         # A policy that reads the database once has nothing to keep.
-        found.append(replace(policy, cached_bytes=cached) if policy.passes is Passes.RESTREAM else policy)
-    return found
+        policies.append(replace(policy, cached_bytes=cached) if policy.passes is Passes.RESTREAM else policy)
+    return policies
 
 
 def slot_bits(architectures: Sequence[str]) -> int:
     """Of the first architecture that says; of 'fheins' otherwise, so that all read the same database."""
 
-    for name in (*(each for each in architectures if each != HOST), "fheins"):
-        found = load_instorage(name)
-        if isinstance(found, UnitAccelerator):
-            return int(found.slot.value)
+    for name in (*(architecture for architecture in architectures if architecture != HOST), "fheins"):
+        accelerator = load_instorage(name)
+        if isinstance(accelerator, UnitAccelerator):
+            return int(accelerator.slot.value)
     raise AssertionError("'fheins' says")

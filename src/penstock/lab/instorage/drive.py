@@ -39,19 +39,19 @@ def drive_rates(drive: Drive | str) -> DriveRates:
     The array gives planes x page / tR; its sequential output is `ssd_closed_form.scan_rate`.
     Raises: as `load_drive`.
     """
-    found = load_drive(drive) if isinstance(drive, str) else drive
-    array = found.planes * found.page_bytes / found.sense_s if found.sense_s else float("inf")
+    drive = load_drive(drive) if isinstance(drive, str) else drive
+    array = drive.planes * drive.page_bytes / drive.sense_s if drive.sense_s else float("inf")
     return DriveRates(
-        name=found.name,
-        channels=found.channels,
-        page_bytes=found.page_bytes,
-        capacity_bytes=found.capacity_bytes,
-        geometry_bytes=found.raw_bytes,
-        bus_bytes_per_s=ssd_closed_form.bus_rate(found),
-        flash_bytes_per_s=ssd_closed_form.scan_rate(found),
+        name=drive.name,
+        channels=drive.channels,
+        page_bytes=drive.page_bytes,
+        capacity_bytes=drive.capacity_bytes,
+        geometry_bytes=drive.raw_bytes,
+        bus_bytes_per_s=ssd_closed_form.bus_rate(drive),
+        flash_bytes_per_s=ssd_closed_form.scan_rate(drive),
         array_bytes_per_s=array,
-        dram_bytes_per_s=found.dram_bytes_per_s,
-        dram_capacity_bytes=found.dram_capacity_bytes,
-        dram_passes=found.dram_passes,
-        pcie_bytes_per_s=found.host_link_bytes_per_s,
+        dram_bytes_per_s=drive.dram_bytes_per_s,
+        dram_capacity_bytes=drive.dram_capacity_bytes,
+        dram_passes=drive.dram_passes,
+        pcie_bytes_per_s=drive.host_link_bytes_per_s,
     )

@@ -61,8 +61,8 @@ def played_in_storage(
     rates = drive_rates(drive)
     closed = in_storage(query, rates, accelerator, batch=batch, inside=how)
     groups = accelerator.on(rates.channels)
-    found = traffic(query, rates, accelerator, how.switches, how.contention)
-    passes = -(-batch // min(batch, found.queries_at_once))
+    moved = traffic(query, rates, accelerator, how.switches, how.contention)
+    passes = -(-batch // min(batch, moved.queries_at_once))
     page = drive.page_bytes
     pages = int(accelerator.input_buffer.value) // page
     if pages < 2:
@@ -71,17 +71,17 @@ def played_in_storage(
             "bytes, one to fill while the other is computed on; give it a larger one"
         )
     chunk = pages // 2
-    per_object = query.object_bytes + found.flash_bytes
+    per_object = query.object_bytes + moved.flash_bytes
     objects = chunk * page / per_object
     service = object_seconds(query, accelerator, batch, passes, how) / passes * objects
-    metadata = batch / passes * found.dram_bytes * objects / how.dram_efficiency
+    metadata = batch / passes * moved.dram_bytes * objects / how.dram_efficiency
     # Scores leave at once; the answer of a retrieval is known at the end.
     answers = batch / passes * query.work.answer_bytes
     along = query.one_for_all
-    each = accelerator.channels_per_accelerator
+    width = accelerator.channels_per_accelerator
     consumers = [
         Consumer(
-            channels=tuple(range(i * each, (i + 1) * each)),
+            channels=tuple(range(i * width, (i + 1) * width)),
             service_ps_per_chunk=round(service * PICOSECONDS_PER_SECOND),
             chunk_pages=chunk,
             buffer_bytes=2 * chunk * page,

@@ -38,30 +38,30 @@ def within(space: Space, budgets: Sequence[Budget]) -> Mask:
 
     Raises: UsageError: none does. The message has the nearest value of each budget that works with the others.
     """
-    met = [space.columns[each.column] <= each.most for each in budgets]
+    met = [space.columns[budget.column] <= budget.most for budget in budgets]
     chosen = np.logical_and.reduce(met) if met else np.ones(len(space), dtype=bool)
     if not chosen.any():
         raise UsageError(_nearest(space, budgets, met))
-    found: Mask = chosen
-    return found
+    mask: Mask = chosen
+    return mask
 
 
 def _nearest(space: Space, budgets: Sequence[Budget], met: Sequence[Mask]) -> str:
-    asked = ", ".join(f"{each.option} {each.text(each.most)}" for each in budgets)
+    asked = ", ".join(f"{budget.option} {budget.text(budget.most)}" for budget in budgets)
     ways = []
-    for i, each in enumerate(budgets):
+    for i, budget in enumerate(budgets):
         others = [mask for j, mask in enumerate(met) if j != i]
         left = np.logical_and.reduce(others) if others else np.ones(len(space), dtype=bool)
         if left.any():
-            least = float(space.columns[each.column][left].min())
-            ways.append(f"{each.option} '{each.text(rounded_up(least))}'")
+            least = float(space.columns[budget.column][left].min())
+            ways.append(f"{budget.option} '{budget.text(rounded_up(least))}'")
     if ways:
         return f"none of {len(space):,} designs meets {asked}; the nearest value that works: {' or '.join(ways)}"
     # Not one budget alone can be moved: the design that is least of the first one says what all of them need.
     i = int(np.argmin(space.columns[budgets[0].column]))
     both = ", ".join(
-        f"{each.option} '{each.text(rounded_up(max(each.most, float(space.columns[each.column][i]))))}'"
-        for each in budgets
+        f"{budget.option} '{budget.text(rounded_up(max(budget.most, float(space.columns[budget.column][i]))))}'"
+        for budget in budgets
     )
     return f"none of {len(space):,} designs meets {asked}, with any one of them moved; together these work: {both}"
 

@@ -212,10 +212,10 @@ def near_rows(
         "hit_ratio": hit_ratio,
     }
     made = [
-        near_data(trace, host, accelerator, partition=Partition(each), key_form=key_form, **common)
-        for each in dict.fromkeys(partitions)
+        near_data(trace, host, accelerator, partition=Partition(partition_name), key_form=key_form, **common)
+        for partition_name in dict.fromkeys(partitions)
     ]
-    return [{**each.row(link.name, link.bandwidth_bytes_per_s), "drive": rates.name} for each in made for link in links]
+    return [{**near.row(link.name, link.bandwidth_bytes_per_s), "drive": rates.name} for near in made for link in links]
 
 
 def _crossings(
@@ -236,7 +236,11 @@ def _crossings(
     used_other[operand[near[operand_row] != born_near[operand]]] = True
     decrypted = trace.view().operations
     kinds = decrypted["kind"].to_pylist()
-    wanted = [each[0] for kind, each in zip(kinds, decrypted["operands"].to_pylist(), strict=True) if kind == "decrypt"]
+    wanted = [
+        operands[0]
+        for kind, operands in zip(kinds, decrypted["operands"].to_pylist(), strict=True)
+        if kind == "decrypt"
+    ]
     if wanted:
         results = objects.rows(np.asarray(wanted, dtype=np.int64), "result")
         used_other[results[born_near[results]]] = True

@@ -90,14 +90,14 @@ def in_storage_under(
     """
     left = left_by(drive, reads)
     if reads.modes is Modes.SHARED or not reads.bytes_per_s:
-        found = in_storage(query, left, accelerator, batch=batch, inside=inside)
+        answered = in_storage(query, left, accelerator, batch=batch, inside=inside)
     else:
         alone = in_storage(query, drive, accelerator, batch=batch, inside=inside)
         share = 1 - reads.bytes_per_s / _link(drive)
         busy = {name: seconds / share for name, seconds in alone.busy.items()}
         # Accelerators that stand still are taken to need no power: the joules stay.
-        found = replace(alone, seconds=alone.seconds / share, busy=busy)
-    return _named(found, reads)
+        answered = replace(alone, seconds=alone.seconds / share, busy=busy)
+    return _named(answered, reads)
 
 
 def on_host_under(
@@ -108,16 +108,16 @@ def on_host_under(
     Its own reads are conventional I/O too, so that the modes never alternate.
     Raises: as `on_host` and `left_by`.
     """
-    found = on_host(query, left_by(drive, reads), machine, policy, batch=batch)
-    return _named(found, replace(reads, modes=Modes.SHARED))
+    answered = on_host(query, left_by(drive, reads), machine, policy, batch=batch)
+    return _named(answered, replace(reads, modes=Modes.SHARED))
 
 
-def _named(found: Answered, reads: Ordinary) -> Answered:
+def _named(answered: Answered, reads: Ordinary) -> Answered:
     if not reads.bytes_per_s:
-        return found
+        return answered
     return replace(
-        found,
-        policy=f"{found.policy} {reads.name}",
+        answered,
+        policy=f"{answered.policy} {reads.name}",
         ordinary_bytes_per_s=reads.bytes_per_s,
         ordinary_served_bytes_per_s=reads.bytes_per_s,
     )

@@ -108,7 +108,7 @@ class Inside:
         if self.switches.encoding is Encoding.BATCH:
             parts.append("encode-once")
         off = Switches(encoding=self.switches.encoding)
-        values = {each.name: getattr(self.switches, each.name) for each in fields(off)}
+        values = {switch.name: getattr(self.switches, switch.name) for switch in fields(off)}
         values = {name: value for name, value in values.items() if value != getattr(off, name)}
         parts += [f"{name.replace('_', '-')}={'all' if value is None else value}" for name, value in values.items()]
         return " ".join(parts)
@@ -140,9 +140,9 @@ def in_storage(
         "drive": rest_seconds(query, accelerator, batch, how),
         "pcie": batch * (query.work.query_bytes + query.work.answer_bytes) / drive.pcie_bytes_per_s,
     }
-    found = _pipelined(query, drive, accelerator.name, how.name, batch, busy)
+    answered = _pipelined(query, drive, accelerator.name, how.name, batch, busy)
     watts = footprint(accelerator, drive.channels, how.multiplicity).watts
-    return replace(found, joules=watts * found.seconds)
+    return replace(answered, joules=watts * answered.seconds)
 
 
 def object_seconds(query: Query, accelerator: UnitAccelerator, batch: int, passes: int, inside: Inside) -> float:
@@ -261,8 +261,8 @@ def on_host(query: Query, drive: DriveRates, machine: Machine, policy: HostPolic
     }
     seconds = max(busy.values()) if policy.overlapped else read / link + busy["compute"]
     joules = None if machine.watts is None else machine.watts * seconds
-    found = _pipelined(query, drive, f"host:{machine.name}", policy.name, batch, busy)
-    return replace(found, seconds=seconds, joules=joules)
+    answered = _pipelined(query, drive, f"host:{machine.name}", policy.name, batch, busy)
+    return replace(answered, seconds=seconds, joules=joules)
 
 
 def speedup(ours: Answered, baseline: Answered) -> float:

@@ -76,11 +76,11 @@ class Query:
 
     def key_switches(self) -> dict[int, int]:
         """Limbs -> operations with a key for each object."""
-        found: dict[int, int] = {}
+        switches: dict[int, int] = {}
         for shape, count in self.work.per_object.items():
             if TRAITS[OpKind(shape.kind)].key is not None:
-                found[shape.limbs_in] = found.get(shape.limbs_in, 0) + count
-        return found
+                switches[shape.limbs_in] = switches.get(shape.limbs_in, 0) + count
+        return switches
 
     @property
     def num_operations(self) -> int:

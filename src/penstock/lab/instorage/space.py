@@ -217,8 +217,8 @@ def _block(
     Args:   accelerator: as published; design: with this group and scratchpad; drive: with this capacity.
     """
     groups = design.on(drive.channels)
-    found = traffic(query, drive, design, how.switches, how.contention)
-    passes = -(-batch // min(batch, found.queries_at_once))
+    moved = traffic(query, drive, design, how.switches, how.contention)
+    passes = -(-batch // min(batch, moved.queries_at_once))
     scratchpad = int(design.scratchpad.value)
     wide = [
         redesigned(
@@ -230,22 +230,22 @@ def _block(
         for lanes in grid.lanes
     ]
     shape = (len(grid.lanes), len(grid.dram_bytes_per_s), len(grid.pcie_bytes_per_s))
-    object_s = np.array([object_seconds(query, each, batch, passes, how) for each in wide])
-    rest_s = np.array([rest_seconds(query, each, batch, how) for each in wide])
+    object_s = np.array([object_seconds(query, widened, batch, passes, how) for widened in wide])
+    rest_s = np.array([rest_seconds(query, widened, batch, how) for widened in wide])
     dram = np.array(grid.dram_bytes_per_s)
     pcie = np.array(grid.pcie_bytes_per_s)
-    flash_bytes = passes * query.num_objects * (query.object_bytes + found.flash_bytes)
+    flash_bytes = passes * query.num_objects * (query.object_bytes + moved.flash_bytes)
     busy = {
         "channel": np.full(shape, flash_bytes / drive.flash_bytes_per_s),
-        "dram": _along(batch * query.num_objects * found.dram_bytes / (dram * how.dram_efficiency), 1, shape),
+        "dram": _along(batch * query.num_objects * moved.dram_bytes / (dram * how.dram_efficiency), 1, shape),
         "compute": _along(query.num_objects * object_s / groups, 0, shape),
         "drive": _along(rest_s, 0, shape),
         "pcie": _along(batch * (query.work.query_bytes + query.work.answer_bytes) / pcie, 2, shape),
     }
     times = np.stack([busy[name] for name in RESOURCES])
     seconds = times.max(axis=0)
-    prints = [footprint(each, drive.channels, how.multiplicity) for each in wide]
-    watts = _along(np.array([each.watts for each in prints]), 0, shape)
+    footprints = [footprint(widened, drive.channels, how.multiplicity) for widened in wide]
+    watts = _along(np.array([silicon.watts for silicon in footprints]), 0, shape)
     evidence = [area_and_power(accelerator, lanes, scratchpad) for lanes in grid.lanes]
     columns = {
         "drive": np.full(shape, drive.name),
@@ -256,7 +256,7 @@ def _block(
         "dram_bytes_per_s": _along(dram, 1, shape),
         "dram_capacity_bytes": np.full(shape, drive.dram_capacity_bytes),
         "pcie_bytes_per_s": _along(pcie, 2, shape),
-        "area_mm2": _along(np.array([each.area_mm2 for each in prints]), 0, shape),
+        "area_mm2": _along(np.array([silicon.area_mm2 for silicon in footprints]), 0, shape),
         "watts": watts,
         "simulated_s": seconds,
         "query_s": seconds / batch,

@@ -35,8 +35,8 @@ class Pass:
 
 
 PASSES: dict[str, Pass] = {
-    each.name: each
-    for each in (
+    rewriting.name: rewriting
+    for rewriting in (
         Pass(name="hoist", description="rotations of one ciphertext share one decomposition", run=hoist),
         Pass(name="min-ks", description="rotations by many steps become repeated rotations by few", run=min_ks),
         Pass(name="reorder", description="operations that share a key follow each other", run=reorder),
@@ -69,5 +69,5 @@ def rewrite(trace: Trace, names: Sequence[str], options: RewriteOptions | None =
     """
     chosen, settings = passes_named(names), options or RewriteOptions()
     program = Program.of(trace)
-    notes = [f"rewrite {each.name}: {each.run(program, settings)}" for each in chosen]
+    notes = [f"rewrite {rewriting.name}: {rewriting.run(program, settings)}" for rewriting in chosen]
     return program.trace(notes)

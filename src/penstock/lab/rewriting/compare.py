@@ -37,20 +37,20 @@ def counted(versions: Sequence[Version]) -> list[dict[str, Any]]:
     """
     rows = []
     for version in versions:
-        found = summary(version.trace)
+        facts = summary(version.trace)
         seeded = version.trace.parameters().key_form.is_seeded
         rows.append(
             {
-                "workload": found["workload"],
-                "params": found["params"],
+                "workload": facts["workload"],
+                "params": facts["params"],
                 "passes": version.name,
-                "num_operations": found["num_operations"],
-                "num_keys": found["num_keys"],
-                "key_bytes_unique": found["key_bytes_unique"],
-                "key_bytes_touched": found["key_bytes_touched"],
-                "expanded_bytes": found["key_bytes_touched"] if seeded else 0,
-                UNPRICED: found[UNPRICED],
-                AT_LEAST: found[AT_LEAST],
+                "num_operations": facts["num_operations"],
+                "num_keys": facts["num_keys"],
+                "key_bytes_unique": facts["key_bytes_unique"],
+                "key_bytes_touched": facts["key_bytes_touched"],
+                "expanded_bytes": facts["key_bytes_touched"] if seeded else 0,
+                UNPRICED: facts[UNPRICED],
+                AT_LEAST: facts[AT_LEAST],
             }
         )
     return rows
@@ -82,8 +82,8 @@ def compare(
         priced = price_trace(version.trace, machine)
         refuse(priced.unpriced, f"{priced.workload} on '{machine.name}': versions are compared by their times")
         expand_s = 0.0 if expand_bytes_per_s is None else counts["expanded_bytes"] / expand_bytes_per_s
-        found = simulate(priced, tiers, caches=[cache])
-        played.append([(counts, expand_s, row) for row in found])
+        played_rows = simulate(priced, tiers, caches=[cache])
+        played.append([(counts, expand_s, row) for row in played_rows])
     rows = []
     for together in zip(*played, strict=True):
         first = together[0][2]["total_s"] + together[0][1]

@@ -27,13 +27,13 @@ def hoist(program: Program, options: RewriteOptions) -> str:
     made_at = program.makers()
     instead: dict[int, list[Op]] = {}
     shared = hoisted = 0
-    for (operand, limbs), found in groups.items():
+    for (operand, limbs), rotations in groups.items():
         existing = digits.get((operand, limbs))
         if existing is not None:
-            found = [index for index in found if index > made_at[existing]]
-        elif len(found) < 2:
+            rotations = [index for index in rotations if index > made_at[existing]]
+        elif len(rotations) < 2:
             continue
-        for place, index in enumerate(found):
+        for place, index in enumerate(rotations):
             op = program.ops[index]
             before = []
             if existing is None:

@@ -86,7 +86,7 @@ def interpret(trace: Trace, *, seed: int = 0, undecrypted: Set[int] | None = Non
     decrypted = {op.operands[0] for op in ops if op.kind is OpKind.DECRYPT}
     results = decrypted or (program.unread if undecrypted is None else undecrypted)
     clear = _Clear(program, seed)
-    found: dict[int, Vector] = {}
+    outputs: dict[int, Vector] = {}
     for index, op in enumerate(ops):
         for operand in op.operands:
             if operand not in clear.values:
@@ -94,15 +94,15 @@ def interpret(trace: Trace, *, seed: int = 0, undecrypted: Set[int] | None = Non
         if op.output is not None:
             clear.values[op.output] = clear.run(index, op)
             if op.output in results:
-                found[op.output] = clear.values[op.output]
-        elif op.operands[0] not in found:
-            found[op.operands[0]] = clear.values[op.operands[0]]
+                outputs[op.output] = clear.values[op.output]
+        elif op.operands[0] not in outputs:
+            outputs[op.operands[0]] = clear.values[op.operands[0]]
         for operand in op.operands:
             uses[operand] -= 1
         for operand in {*op.operands, *(() if op.output is None else (op.output,))}:
             if not uses[operand]:
                 clear.values.pop(operand, None)
-    return found
+    return outputs
 
 
 def differing_results(left: Trace, right: Trace, *, seed: int = 0) -> list[int]:
@@ -114,7 +114,10 @@ def differing_results(left: Trace, right: Trace, *, seed: int = 0) -> list[int]:
     """
     a = interpret(left, seed=seed)
     b = interpret(right, seed=seed, undecrypted=a.keys())
-    return sorted((a.keys() ^ b.keys()) | {each for each in a.keys() & b.keys() if not a[each].equals(b[each])})
+    return sorted(
+        (a.keys() ^ b.keys())
+        | {object_id for object_id in a.keys() & b.keys() if not a[object_id].equals(b[object_id])}
+    )
 
 
 class _Clear:

@@ -64,7 +64,7 @@ def _fan_outs(program: Program, stretch: float) -> None:
             instead.update((place, []) for place in places)
         for sign in (1, -1):
             at, step = operand, 0
-            while any((each - step) * sign > 0 for each in by_step):
+            while any((other - step) * sign > 0 for other in by_step):
                 step += sign * unit
                 # What the program rotated twice it rotates twice still.
                 for output in [program.ops[place].output for place in by_step.get(step, ())] or [None]:
@@ -149,15 +149,15 @@ def _lone(program: Program, repeats: int) -> None:
         step = program.step_of(op)
         if step not in base:
             continue
-        each = step // base[step]
+        part = step // base[step]
         first = op._replace(
-            key=rotation_key(each, program.params.ring_dim), step=each, output=program.ciphertext(op.limbs_in)
+            key=rotation_key(part, program.params.ring_dim), step=part, output=program.ciphertext(op.limbs_in)
         )
         chain = [first]
         for place in range(1, base[step]):
             last = place == base[step] - 1
             operand = chain[-1].output
             assert operand is not None
-            chain.append(program.rotate(op, operand, each, op.limbs_in, op.output if last else None))
+            chain.append(program.rotate(op, operand, part, op.limbs_in, op.output if last else None))
         instead[index] = chain
     program.replace_ops(instead)

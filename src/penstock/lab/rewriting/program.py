@@ -95,7 +95,7 @@ class Program:
 
     def trace(self, notes: Sequence[str] = ()) -> Trace:
         """The program as a trace. No operation has a time, since it was not run; expanded composites stay expanded."""
-        known = {each.name for each in self.objects if each.cls == "key"}
+        known = {stored.name for stored in self.objects if stored.cls == "key"}
         for key in dict.fromkeys(op.key for op in self.ops):
             if key is not None and key not in known:
                 self.objects.append(Stored("key", key, self.params.num_q, 0))
@@ -114,11 +114,11 @@ class Program:
         for op in self.ops:
             if op.key is not None:
                 most[op.key] = max(most.get(op.key, 0), op.limbs_in)
-        for each in self.objects:
-            if each.cls == "key":
+        for stored in self.objects:
+            if stored.cls == "key":
                 if self.params.key_form.is_truncated:
-                    each.limbs = most.get(each.name, each.limbs)
-                each.num_bytes = self.params.stored_key_bytes(each.limbs, key=each.name)
+                    stored.limbs = most.get(stored.name, stored.limbs)
+                stored.num_bytes = self.params.stored_key_bytes(stored.limbs, key=stored.name)
 
     def ciphertext(self, limbs: int, polynomials: int = 2) -> int:
         """A new ciphertext; its id."""
@@ -133,8 +133,8 @@ class Program:
 
     def polynomials(self, object_id: int) -> int:
         """Polynomials of a ciphertext: 3 between a product and its relinearization."""
-        each = self.objects[object_id]
-        return round(each.num_bytes / self.params.polynomial_bytes(each.limbs))
+        stored = self.objects[object_id]
+        return round(stored.num_bytes / self.params.polynomial_bytes(stored.limbs))
 
     def uses(self) -> Counter[int]:
         """The number of uses of each object as an operand."""
@@ -186,11 +186,11 @@ class Program:
 
 @lru_cache(maxsize=8)
 def _steps(ring_dim: int) -> dict[int, int]:
-    half, element, found = ring_dim // 2, 1, {}
+    half, element, steps = ring_dim // 2, 1, {}
     for step in range(half):
-        found[element] = step if step <= half // 2 else step - half
+        steps[element] = step if step <= half // 2 else step - half
         element = element * 5 % (2 * ring_dim)
-    return found
+    return steps
 
 
 def galois_step(key: str | None, ring_dim: int) -> int:

@@ -91,8 +91,8 @@ def asked_in(words: Words, given: Collection[str], spelling: Spelling) -> Asked:
             raise cluster.error
     words, given = _placed(words, given)
     single = counts == (1,) and not networks
-    said = set(given) - {"classes", "hosts", *OF_HOSTS}
-    _check(words, said if single else said | {"hosts"}, spelling)
+    words_given = set(given) - {"classes", "hosts", *OF_HOSTS}
+    _check(words, words_given if single else words_given | {"hosts"}, spelling)
     comparison, original = None, words
     if words.compare_policies:
         buffer, words = words.prefetch_buffer, replace(words, prefetch_buffer=None)
@@ -102,7 +102,7 @@ def asked_in(words: Words, given: Collection[str], spelling: Spelling) -> Asked:
     several = {name: getattr(words, name) for name, word in WORDS.items() if word.axis} | {"hosts": counts}
     if words.levels:
         del several["tier"]
-    crowd = _crowd(words, said, spelling)
+    crowd = _crowd(words, words_given, spelling)
     if crowd is not None:
         several["tenants"] = crowd.counts
     question = question_in(words, [] if single else clusters, spelling)
@@ -121,16 +121,16 @@ def asked_in(words: Words, given: Collection[str], spelling: Spelling) -> Asked:
 
 def _placed(words: Words, given: Collection[str]) -> tuple[Words, set[str]]:
     """The words with each file that is named as a policy where its part belongs; and the words that are said."""
-    found = placed(words.policy)
-    said = set(given)
-    if found["prefetch"]:
-        words, said = replace(words, prefetch=[*words.prefetch, *found["prefetch"]]), said | {"prefetch"}
-    if found["interleave"]:
-        words, said = replace(words, interleave=found["interleave"][0]), said | {"interleave"}
-    if len(found["policy"]) < len(words.policy):
-        said -= set() if found["policy"] else {"policy"}
-        words = replace(words, policy=tuple(found["policy"]))
-    return words, said
+    parts = placed(words.policy)
+    names = set(given)
+    if parts["prefetch"]:
+        words, names = replace(words, prefetch=[*words.prefetch, *parts["prefetch"]]), names | {"prefetch"}
+    if parts["interleave"]:
+        words, names = replace(words, interleave=parts["interleave"][0]), names | {"interleave"}
+    if len(parts["policy"]) < len(words.policy):
+        names -= set() if parts["policy"] else {"policy"}
+        words = replace(words, policy=tuple(parts["policy"]))
+    return words, names
 
 
 def question_in(words: Words, clusters: Sequence[Cluster | Refused], spelling: Spelling) -> Question:
@@ -138,7 +138,7 @@ def question_in(words: Words, clusters: Sequence[Cluster | Refused], spelling: S
 
     Raises: as `asked_in`.
     """
-    inside = Inside(one_of("inside of operations", words.inside, [each.value for each in Inside]))
+    inside = Inside(one_of("inside of operations", words.inside, [choice.value for choice in Inside]))
     if inside is Inside.SCHEDULE and clusters:
         raise UsageError(
             f"{spelling.give('inside', inside.value)} schedules the operations of one host: leave "
@@ -254,7 +254,7 @@ def _shares(texts: Sequence[str], spelling: Spelling) -> list[tuple[str, str, in
         name, where = _pair(text, spelling("share"), "CLASS=LEVEL:SIZE", "keys=on-chip:40 MB")
         level, _, size = where.partition(":")
         shared = level.strip(), class_named(name)
-        if shared in {each[:2] for each in shares}:
+        if shared in {share[:2] for share in shares}:
             raise UsageError(
                 f"{spelling('share')} '{text}': {name} have a share of '{level.strip()}' already; state it once"
             )

@@ -24,12 +24,12 @@ def rates(start_s: Floats, end_s: Floats, loaded_bytes: Ints | Floats) -> Steps:
     busy = np.flatnonzero((end_s > start_s) & (loaded_bytes > 0))
     starts, ends = start_s[busy].tolist(), end_s[busy].tolist()
     values = (loaded_bytes[busy] / (end_s[busy] - start_s[busy])).tolist()
-    found: Steps = []
+    steps: Steps = []
     for i, (start, end, value) in enumerate(zip(starts, ends, values, strict=True)):
-        found.append((start, value))
+        steps.append((start, value))
         if i + 1 == len(starts) or starts[i + 1] > end:
-            found.append((end, 0.0))
-    return found
+            steps.append((end, 0.0))
+    return steps
 
 
 def heights(begin_s: Floats, end_s: Floats, height: Ints | Floats) -> Steps:

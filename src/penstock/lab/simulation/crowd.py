@@ -65,18 +65,18 @@ def counts_in(text: str, spelling: Spelling = OPTIONS) -> tuple[int, ...]:
 
     Raises: UsageError.
     """
-    found = set[int]()
+    counts = set[int]()
     for item in text.split(","):
         first, dots, last = (part.strip() for part in item.partition(".."))
         ends = [first, last] if dots else [first]
-        numbers = [int(each) if each.isdecimal() and len(each) <= len(str(MOST)) else 0 for each in ends]
-        if not all(1 <= each <= MOST for each in numbers) or numbers[0] > numbers[-1]:
+        numbers = [int(end) if end.isdecimal() and len(end) <= len(str(MOST)) else 0 for end in ends]
+        if not all(1 <= count <= MOST for count in numbers) or numbers[0] > numbers[-1]:
             raise UsageError(
                 f"{spelling('tenants')} '{text}': '{item.strip()}' does not count tenants, 1 to {MOST}: write "
                 "'4', '1,2,4' or '1..8'"
             )
-        found |= set(range(numbers[0], numbers[-1] + 1))
-    return tuple(sorted(found))
+        counts |= set(range(numbers[0], numbers[-1] + 1))
+    return tuple(sorted(counts))
 
 
 def verdict(rows: Sequence[Mapping[str, Any]], crowd: Crowd) -> str:

@@ -59,12 +59,12 @@ def groups(points: Iterable[Point]) -> list[list[Point]]:
     for point in points:
         key = id(point.hold), id(point.cluster), point.engine, point.by_level
         by_place.setdefault(key, []).append(point)
-    found: dict[tuple[object, ...], list[Point]] = {}
+    grouped: dict[tuple[object, ...], list[Point]] = {}
     for (hold, cluster, engine, by_level), mine in by_place.items():
         paces = tuple((id(point.tier), point.mode, point.prefetch, point.decode_bytes_per_s) for point in mine)
         alone = cluster if mine[0].cluster is None or by_level else None
-        found.setdefault((hold, alone, engine, by_level, mine[0].write_back, paces), []).extend(mine)
-    return list(found.values())
+        grouped.setdefault((hold, alone, engine, by_level, mine[0].write_back, paces), []).extend(mine)
+    return list(grouped.values())
 
 
 def play_group(ready: Ready, group: Sequence[Point], simgrid: SimGrid | None = None) -> list[Result]:
@@ -193,7 +193,7 @@ def answers_among(question: Question, machine: Machine, trace: Trace, crowd: Cro
     They end before a number for which a level has no room, with a warning.
     Raises: as `answers`; UsageError: the least number has no room.
     """
-    found = list[tuple[int, OnMachine]]()
+    crowd_answers = list[tuple[int, OnMachine]]()
     points = question.points_on(machine)
     for key_form in question.key_forms:
         priced = ready_for(question, trace, machine, key_form).priced
@@ -205,7 +205,7 @@ def answers_among(question: Question, machine: Machine, trace: Trace, crowd: Cro
             except UsageError as error:
                 if count <= crowd.counts[0]:
                     raise
-                found[-1][1].warnings.append(f"{count} tenants and more are left out: {error}")
+                crowd_answers[-1][1].warnings.append(f"{count} tenants and more are left out: {error}")
                 break
             alone = [row["total_s"] for row in rows] if alone is None else alone
             for row, own_s in zip(rows, alone, strict=True):
@@ -215,11 +215,11 @@ def answers_among(question: Question, machine: Machine, trace: Trace, crowd: Cro
             names = [column.name for column in CROWD_COLUMNS]
             shown = columns(rows, of_clusters=False)
             shown = [{**few, **{name: row[name] for name in names}} for few, row in zip(shown, rows, strict=True)]
-            said = list(dict.fromkeys((*priced.warnings, *warnings)))
-            found.append((count, OnMachine(machine, priced if count == 1 else ready, points, shown, said)))
+            notes = list(dict.fromkeys((*priced.warnings, *warnings)))
+            crowd_answers.append((count, OnMachine(machine, priced if count == 1 else ready, points, shown, notes)))
             if crowd.is_limited and all(crowd.exceeded(row) for row in rows):
                 break
-    return found
+    return crowd_answers
 
 
 def row_of(priced: PricedTrace, point: Point, result: Result) -> Row:
@@ -281,11 +281,11 @@ def row_of(priced: PricedTrace, point: Point, result: Result) -> Row:
         return bounded(row, priced.unpriced, (*_TIMES, *_KEYS, *loads), _RATIOS)
     # More operations in between make a cache of a size load more, or less: computing alone bounds the rest.
     row |= {"total_s": result.compute_s, "energy_j": priced.compute_j}
-    found = bounded(row, priced.unpriced, (*_TIMES, *_KEYS), (*_RATIOS, *loads, "hit_ratio"))
+    bounded_row = bounded(row, priced.unpriced, (*_TIMES, *_KEYS), (*_RATIOS, *loads, "hit_ratio"))
     if result.levels is not None:
-        known = [{name: each[name] for name in LEVEL_NAMES[:_LEVEL_FACTS]} for each in result.levels]
-        found["levels"] = [dict.fromkeys(LEVEL_NAMES) | each for each in known]
-    return found
+        known = [{name: level[name] for name in LEVEL_NAMES[:_LEVEL_FACTS]} for level in result.levels]
+        bounded_row["levels"] = [dict.fromkeys(LEVEL_NAMES) | level for level in known]
+    return bounded_row
 
 
 _TIMES = ("compute_s", "total_s", "energy_j")

@@ -133,7 +133,7 @@ class Levels:
         """
         for text, policy, inclusion in product(self.texts, self.policies, self.inclusions):
             try:
-                found = changed(
+                hierarchy = changed(
                     load_hierarchy(text, machine, default_policy=policy),
                     pins=self.pins,
                     shares=self.shares,
@@ -142,14 +142,14 @@ class Levels:
                     inclusion=inclusion,
                 )
                 if question.write_back:
-                    check_write_back(found)
+                    check_write_back(hierarchy)
             except UsageError as error:
                 names = isinstance(error, UnknownName) or isinstance(error.__cause__, UnknownName)
                 if names or is_file_of_levels(text):
                     raise
                 yield Refused(f"levels {text} of {machine.name}", str(error), cause=error)
                 continue
-            yield found
+            yield hierarchy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,11 +201,11 @@ class Question:
             refused.append(points)
 
         points = list[Point]()
-        each = len(self) // len(self.holds)
+        points_each = len(self) // len(self.holds)
         ways = [(mode, ahead) for mode in self.modes for ahead in (self.prefetches if mode == "overlap" else (None,))]
         for hold in self.holds.of(machine, self):
             if isinstance(hold, Refused):
-                leave_out(hold._replace(points=hold.points * each))
+                leave_out(hold._replace(points=hold.points * points_each))
                 continue
             clusters = self.clusters or (None,)
             places: list[tuple[AnyTier, float | None]] = [(tier, self.decode_bytes_per_s) for tier in self.tiers]
@@ -215,11 +215,11 @@ class Question:
                 if self.write_back and "ciphertext" not in (*self.classes, *hold.classes):
                     word, classes = self.spelling("write_back"), self.spelling("classes")
                     why = f"{word} is of ciphertexts: add them to {classes}, or pin them in a level"
-                    leave_out(Refused(f"levels of {machine.name}", why, each, UsageError(why)))
+                    leave_out(Refused(f"levels of {machine.name}", why, points_each, UsageError(why)))
                     continue
             for cluster in clusters:
                 if isinstance(cluster, Refused):
-                    leave_out(cluster._replace(points=each // len(clusters)))
+                    leave_out(cluster._replace(points=points_each // len(clusters)))
                     continue
                 for engine, (tier, rate), (mode, ahead) in product(self.engines, places, ways):
                     unsuited = None if cluster is None else unsuitable(cluster, cast(Cache, hold), mode)
@@ -244,8 +244,8 @@ class Question:
         """The classes that are not resident, and the ones that levels of these machines pin or share out."""
         if not isinstance(self.holds, Levels):
             return self.classes
-        found = [each for machine in machines for each in self.holds.of(machine, self)]
-        named = [name for each in found if isinstance(each, Hierarchy) for name in each.classes]
+        holds = [hold for machine in machines for hold in self.holds.of(machine, self)]
+        named = [name for hold in holds if isinstance(hold, Hierarchy) for name in hold.classes]
         return tuple(dict.fromkeys((*self.classes, *named)))
 
 
@@ -329,10 +329,10 @@ def _check_policies(policies: Sequence[str]) -> None:
     """Raises: UnknownName, UsageError: no such policy, or two files of one name, which no row could tell apart."""
     files: dict[str, OwnFile] = {}
     for text in policies:
-        found = SizedCache(text, 0).own
-        if found is not None and files.setdefault(found.name, found) != found:
+        own = SizedCache(text, 0).own
+        if own is not None and files.setdefault(own.name, own) != own:
             raise UsageError(
-                f"two policies are named '{found.name}': results could not be told apart; rename one of the files"
+                f"two policies are named '{own.name}': results could not be told apart; rename one of the files"
             )
 
 
@@ -350,11 +350,11 @@ def clusters_of(
 
     Raises: UnknownName: a partition, topology or algorithm that does not exist.
     """
-    found: list[Cluster | Refused] = []
+    clusters: list[Cluster | Refused] = []
     axes = product(_distinct(partitions), _distinct(topologies), networks or (None,), dict.fromkeys(hosts))
     for partition, topology, network, count in axes:
         try:
-            found.append(
+            clusters.append(
                 Cluster(
                     hosts=count,
                     network=network,
@@ -370,8 +370,8 @@ def clusters_of(
         except UsageError as error:
             name = network.name if network else "no network"
             what = f"{count} hosts, {name}, {topology}, {partition}"
-            found.append(Refused(what, str(error), cause=error))
-    return found
+            clusters.append(Refused(what, str(error), cause=error))
+    return clusters
 
 
 def _distinct(texts: Iterable[str]) -> tuple[str, ...]:
@@ -397,7 +397,7 @@ def parse_prefetch(text: str, buffer_bytes: int | None = None, what: str = "pref
         return Prefetch(depth=None, buffer_bytes=buffer_bytes)
     if is_own(text):
         return Prefetch(depth=None, buffer_bytes=buffer_bytes, own=own_file_at(text, "prefetch"))
-    found = re.fullmatch(r"next-(\d+)", text)
-    if found is None:
+    match = re.fullmatch(r"next-(\d+)", text)
+    if match is None:
         raise UnknownName(what, text, PREFETCHES)
-    return Prefetch(depth=int(found.group(1)), buffer_bytes=buffer_bytes)
+    return Prefetch(depth=int(match.group(1)), buffer_bytes=buffer_bytes)

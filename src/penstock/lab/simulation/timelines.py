@@ -161,8 +161,8 @@ def _finished(timeline: Timeline, priced: PricedTrace, drawn: int, facts: dict[s
 
 def _object_names(trace: Trace) -> list[str]:
     """(objects,) the name of each object, or its class and number."""
-    found = trace.objects.select(["id", "class", "name"]).to_pylist()
-    return [row["name"] or f"{row['class']} {row['id']}" for row in found]
+    stored = trace.objects.select(["id", "class", "name"]).to_pylist()
+    return [row["name"] or f"{row['class']} {row['id']}" for row in stored]
 
 
 def _load(priced: PricedTrace, names: Sequence[str], missed: Ints | None, operation: int) -> tuple[str, dict[str, Any]]:

@@ -252,7 +252,7 @@ class Words:
 # fmt: on
 
 
-WORDS: dict[str, Word] = {each.name: Word(name=each.name, **each.metadata) for each in fields(Words)}
+WORDS: dict[str, Word] = {word.name: Word(name=word.name, **word.metadata) for word in fields(Words)}
 """The table, by the name of a word."""
 
 
@@ -347,35 +347,35 @@ def check_together(given: Collection[str], spelling: Spelling, *, hit_ratio: boo
             ciphertexts: whether they are among the classes.
     Raises: UsageError.
     """
-    words, found = spelling, set(given)
-    if "levels" in found and found & {"tier", "cache", "hit_ratio"}:
+    words, stated = spelling, set(given)
+    if "levels" in stated and stated & {"tier", "cache", "hit_ratio"}:
         raise UsageError(
             f"{words('levels')} names caches and tiers itself: leave {words('tier')}, {words('cache')} and "
             f"{words('hit_ratio')} out"
         )
     for word in OF_LEVELS:
-        if word in found and "levels" not in found:
+        if word in stated and "levels" not in stated:
             example = words.give("levels", "on-chip,hbm:40 GB,nvme-gen5")
             raise UsageError(f"{words(word)} is of levels: name them with {example}")
-    if "policy" in found and not found & {"cache", "levels"}:
+    if "policy" in stated and not stated & {"cache", "levels"}:
         raise UsageError(
             f"{words('policy')} is the replacement of a cache: give its size with {words.give('cache', '1 GiB')}"
         )
-    if "write_back" in found:
+    if "write_back" in stated:
         if hit_ratio:
             raise UsageError(
                 f"{words('write_back')}: a stated hit ratio does not say what is read again: leave "
                 f"{words('hit_ratio')} out and give {words.give('cache', '1 GiB')}"
             )
-        if not ciphertexts and "levels" not in found:
+        if not ciphertexts and "levels" not in stated:
             raise UsageError(
                 f"{words('write_back')} is of ciphertexts, which are resident unless named: add "
                 f"{words.give('classes', 'keys', 'ciphertexts')}"
             )
-    for word in (each for each in OF_ONE_HOST if each in found):
-        if found & {"hosts", "network"}:
+    for word in filter(stated.__contains__, OF_ONE_HOST):
+        if stated & {"hosts", "network"}:
             raise UsageError(f"{words(word)} plays one host: leave {words('hosts')} and {words('network')} out")
-        if "engine" in found:
+        if "engine" in stated:
             raise UsageError(f"{words(word)} plays one host, which sends no messages: leave {words('engine')} out")
-        for other in (each for each in OF_HOSTS if each in found):
+        for other in filter(stated.__contains__, OF_HOSTS):
             raise UsageError(f"{words(word)} plays one host: leave {words(other)} out")

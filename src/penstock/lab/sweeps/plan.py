@@ -61,11 +61,11 @@ def plan(sweep: SweepSpec) -> Plan:
     if most > MAX_POINTS:
         raise UsageError(f"sweep '{sweep.name}' has {most} points; at most {MAX_POINTS}: cut it into several files")
     for table in sweep.tables:
-        for program, found in _table_points(table, skipped, notes):
+        for program, placed in _table_points(table, skipped, notes):
             programs.setdefault(program.id, program)
             # The same point in two tables is one point.
-            points.setdefault(program.id, {}).update({point.id: point for point in found})
-    _check_names(programs.values(), [point for found in points.values() for point in found.values()])
+            points.setdefault(program.id, {}).update({point.id: point for point in placed})
+    _check_names(programs.values(), [point for placed in points.values() for point in placed.values()])
     total = sum(map(len, points.values()))
     if not total:
         raise no_point(sweep.name, skipped)
@@ -88,13 +88,13 @@ def _check_names(programs: Iterable[Program], points: Iterable[SweepPoint]) -> N
     """
     named: dict[tuple[str, str], Machine | Tier | Network] = {}
 
-    def told_apart(what: str, each: Machine | Tier | Network | None) -> None:
-        if each is None:
+    def told_apart(what: str, part: Machine | Tier | Network | None) -> None:
+        if part is None:
             return
-        known = named.setdefault((what, each.name), each)
-        if known is not each and known != each:
+        known = named.setdefault((what, part.name), part)
+        if known is not part and known != part:
             raise UsageError(
-                f"two {what}s of the sweep are named '{each.name}': results could not be told apart; change 'name' in "
+                f"two {what}s of the sweep are named '{part.name}': results could not be told apart; change 'name' in "
                 "one of the files"
             )
 
@@ -154,7 +154,7 @@ def _table_points(
                 continue
             named = point.hold.classes if isinstance(point.hold, Hierarchy) else ()
             classes = tuple(dict.fromkeys((*program.classes, *named)))
-            found = SweepPoint(
+            placed = SweepPoint(
                 id=digest(_identity(_with_classes(program, classes), point, texts)),
                 hold=point.hold,
                 tier=point.tier,
@@ -165,7 +165,7 @@ def _table_points(
                 write_back=point.write_back,
                 engine=point.engine,
             )
-            of_classes.setdefault(classes, []).append(found)
+            of_classes.setdefault(classes, []).append(placed)
         for out in refused:
             skipped[out.what, out.why] += out.points
         for classes, points in of_classes.items() or [(program.classes, [])]:
@@ -182,9 +182,9 @@ def _identity(program: Program, point: Point, texts: dict[int, tuple[object, Any
 
     ahead = _prefetch_text(point.prefetch)
     if isinstance(point.hold, Hierarchy):
-        found = [program.id, "levels", text(point.hold, _levels_text), point.mode, ahead]
+        identity = [program.id, "levels", text(point.hold, _levels_text), point.mode, ahead]
     else:
-        found = [
+        identity = [
             program.id,
             _cache_text(point.hold),
             text(point.cluster, _cluster_text),
@@ -194,15 +194,15 @@ def _identity(program: Program, point: Point, texts: dict[int, tuple[object, Any
             point.decode_bytes_per_s,
         ]
     if point.engine != OWN_ENGINE:
-        found.append(point.engine)
-    return [*found, "write back"] if point.write_back else found
+        identity.append(point.engine)
+    return [*identity, "write back"] if point.write_back else identity
 
 
 def _with_classes(program: Program, classes: tuple[str, ...]) -> Program:
     """The program where these are not resident: what levels pin or share is played, whatever else is."""
     if classes == program.classes:
         return program
-    beside = tuple(_with_classes(each, classes) for each in program.beside)
+    beside = tuple(_with_classes(other, classes) for other in program.beside)
     return replace(program, classes=classes, beside=beside, id=digest([program.id, classes]))
 
 
@@ -226,14 +226,14 @@ def _programs(
                 what = " ".join(part for part in (text, size, name and f"at {name}", f"on {machine.name}") if part)
                 skipped[what, str(error)] += points * len(forms)
                 continue
-            workload, made_size, params, trace, said = made
+            workload, made_size, params, trace, about = made
             try:
                 others = [_read(other, *_taken(other, size, params_taken), table.seed) for other in table.words.beside]
             except UsageError as error:
                 skipped[f"{text} with {', '.join(table.words.beside)}", str(error)] += points * len(forms)
                 continue
             for form in forms:
-                identity = [said, repr(machine), form and form.value, classes, table.seed if trace is None else None]
+                identity = [about, repr(machine), form and form.value, classes, table.seed if trace is None else None]
                 first = Program(
                     workload=workload,
                     size=made_size,
@@ -252,16 +252,16 @@ def _programs(
                 beside = tuple(
                     replace(
                         first,
-                        workload=each[0],
-                        size=each[1],
-                        params=each[2],
-                        trace=each[3],
-                        source=None if each[3] is None else named,
+                        workload=second[0],
+                        size=second[1],
+                        params=second[2],
+                        trace=second[3],
+                        source=None if second[3] is None else named,
                     )
-                    for named, each in zip(table.words.beside, others, strict=True)
+                    for named, second in zip(table.words.beside, others, strict=True)
                 )
                 turns = getattr(question.order, "sha256", table.words.interleave)
-                together = [*identity, [each[4] for each in others], turns, table.seed]
+                together = [*identity, [second[4] for second in others], turns, table.seed]
                 yield replace(first, beside=beside, order=question.order, id=digest(together)), machine
 
 
@@ -286,12 +286,12 @@ def _read(
     from penstock.program.running.trace import trace_workload
 
     workload, size_name, checked = resolve(text, params, size)
-    said = [text, size_name, checked.to_dict()]
+    about = [text, size_name, checked.to_dict()]
     if not is_file(text):
-        return text, size_name, checked, None, said
+        return text, size_name, checked, None, about
     # Workers need no file of the user's: its trace goes to them.
     trace = trace_workload(text, checked, size_name, seed)
-    return workload.NAME, size_name, checked, trace, [*said, identity(text)]
+    return workload.NAME, size_name, checked, trace, [*about, identity(text)]
 
 
 def _params(
@@ -340,11 +340,11 @@ def _levels_text(hierarchy: Hierarchy) -> str:
     """Each cache as `S3Fifo(capacity_bytes=…)`, as the ids of sweeps that are stored have it."""
     text = re.sub(
         r"SizedCache\(policy='([^']+)', ",
-        lambda found: "".join(word.capitalize() for word in found[1].split("-")) + "(",
+        lambda match: "".join(word.capitalize() for word in match[1].split("-")) + "(",
         repr(hierarchy),
     )
     own = [level.cache.own for level in hierarchy.levels if isinstance(level.cache, SizedCache)]
-    return text + "".join(f" {each.sha256}" for each in own if each is not None)
+    return text + "".join(f" {policy.sha256}" for policy in own if policy is not None)
 
 
 def _prefetch_text(ahead: Prefetch | None) -> str | None:
@@ -369,5 +369,5 @@ def _cluster_text(cluster: Cluster) -> list[Any]:
     ]
     if cluster.topology.endswith(".toml"):  # the name of a file says nothing about its links
         links = layout.width, layout.route_start, layout.route_link
-        described.append(digest([each.tolist() for each in links]))
+        described.append(digest([array.tolist() for array in links]))
     return described

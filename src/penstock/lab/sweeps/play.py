@@ -161,7 +161,7 @@ def play_chunk(program: Program, priced: Priced, chunk: Chunk) -> Played:
             warnings.update(dict.fromkeys(result.warnings))
     ordered = [rows[point.id] for point in chunk.points if point.id in rows]
     table = pa.table(
-        {each.name: pa.array([row[each.name] for row in ordered], each.type) for each in SCHEMA}, schema=SCHEMA
+        {field.name: pa.array([row[field.name] for row in ordered], field.type) for field in SCHEMA}, schema=SCHEMA
     )
     return Played(index=chunk.index, table=table, skipped=skipped, warnings=tuple(warnings))
 

@@ -90,7 +90,7 @@ def _finish(run: RunFolder, store: ChunkStore, plan: Plan) -> int:
     skipped = store.skipped
     listed = [{"what": what, "why": why, "points": count} for (what, why), count in skipped.most_common(MOST_SKIPPED)]
     machines = {program.machine.name: program.machine for program in plan.programs}
-    stated = [each for machine in machines.values() for each in assumptions(machine)]
+    stated = [assumption for machine in machines.values() for assumption in assumptions(machine)]
     run.update(skipped=listed, num_skipped=sum(skipped.values()), assumptions=stated)
     for text in store.warnings[:MOST_WARNINGS]:
         what, _, remedy = text.rpartition("; ")

@@ -107,12 +107,12 @@ class Table:
     @classmethod
     def of(cls, model: BaseModel) -> Table:
         """The table of a checked one."""
-        said = {name: value for name, value in model if value is not None}
-        hosts = said["hosts"]
-        words = {name: value for name, value in said.items() if name in WORDS}
+        stated_keys = {name: value for name, value in model if value is not None}
+        hosts = stated_keys["hosts"]
+        words = {name: value for name, value in stated_keys.items() if name in WORDS}
         usual = type(model).model_fields
         return cls(
-            **{name: said.get(name, ()) for name in _PROGRAM},
+            **{name: stated_keys.get(name, ()) for name in _PROGRAM},
             words=Words(**words | {"hosts": ",".join(map(str, hosts))}),
             hosts=hosts,
             given=frozenset(name for name, value in words.items() if value != usual[name].default),
@@ -191,14 +191,14 @@ def located(where: str) -> Iterator[None]:
 
 def _placed(model: BaseModel) -> Table:
     """The table, with each file that is named as a policy where its part belongs."""
-    said: dict[str, Any] = dict(model)
-    policies = said["policy"] or ()
+    stated: dict[str, Any] = dict(model)
+    policies = stated["policy"] or ()
     parts = placed(policies)
     if len(parts["policy"]) == len(policies):
         return Table.of(model)
     changed: dict[str, Any] = {"policy": tuple(parts["policy"]) or None}
     if parts["prefetch"]:
-        named = said["prefetch"] if "prefetch" in model.model_fields_set else ()
+        named = stated["prefetch"] if "prefetch" in model.model_fields_set else ()
         changed["prefetch"] = (*named, *parts["prefetch"])
     if parts["interleave"]:
         changed["interleave"] = parts["interleave"][0]
@@ -218,16 +218,16 @@ def _check_used(written: Collection[str], tables: Sequence[Table]) -> None:
 
 def _singular(table: Mapping[str, Any], where: str, inside: str) -> dict[str, Any]:
     """`workloads` and `workload` are the same axis."""
-    found: dict[str, Any] = {}
+    singular: dict[str, Any] = {}
     written: dict[str, str] = {}
     for key, value in table.items():
         name = _PLURALS.get(key, key)
         KEYS.field(name, _OWN, where=f"{where}: {inside}")
-        if name in found:
+        if name in singular:
             both = f"('{written[name]}' and '{key}')"
             raise UsageError(f"{where}: {inside}: {name} is given twice {both}: keep one")
-        found[name], written[name] = value, key
-    return found
+        singular[name], written[name] = value, key
+    return singular
 
 
 def _checked(table: Mapping[str, Any], where: str, inside: str) -> BaseModel:

@@ -15,7 +15,7 @@ from penstock.errors import UnknownName
 from penstock.scheme.play.engine import INT64_MAX, SimulationInputError, _engine
 from penstock.scheme.play.own import OwnFile, is_own, own_file_at
 
-POLICIES = {each.name: each for each in _engine.policies()}
+POLICIES = {policy.name: policy for policy in _engine.policies()}
 """The engine's replacement policies by name."""
 
 

@@ -181,21 +181,21 @@ def kernels_of(
     Raises: MachineError: a kernel has no unit; UsageError: the scratchpad is smaller than the least working set.
     """
     _check_room(shape, graph, params, machine)
-    found = ShapeKernels(held_bytes=float(graph.held_bytes))
+    kernels = ShapeKernels(held_bytes=float(graph.held_bytes))
     at: list[int] = []
     special, kept = special_limbs(params), _kept(graph, resources)
-    plain = _plaintext_transforms(found, graph, machine, resources, special)
+    plain = _plaintext_transforms(kernels, graph, machine, resources, special)
     for kernel in graph.kernels:
         limbs = tuple(limb + special for limb in kernel.limbs)
-        each, whole = [at[i] for i in kernel.each], [at[i] for i in kernel.whole]
+        limb_sources, whole = [at[i] for i in kernel.each], [at[i] for i in kernel.whole]
         if plain is not None and kernel.operand:
-            each.append(plain)
+            limb_sources.append(plain)
         if OFF_CHIP in resources.names:
-            loaded = _loads(found, kernel, limbs, machine, graph, resources)
-            each += [] if loaded is None else [loaded]
+            loaded = _loads(kernels, kernel, limbs, machine, graph, resources)
+            limb_sources += [] if loaded is None else [loaded]
         if kernel.name is KernelName.CONVERSION and resources.exchanged:
             sources = tuple(limb + special for i in kernel.whole for limb in graph.kernels[i].limbs)
-            whole = [_exchange(found, sources, graph, resources, each=whole)]
+            whole = [_exchange(kernels, sources, graph, resources, each=whole)]
         unit = _unit(kernel, shape, machine)
         seconds = memory = registers = 0.0
         if limbs:
@@ -209,12 +209,14 @@ def kernels_of(
             memory = (passed + _operand_bytes(kernel) * resources.operand_s) / len(limbs)
         flags = (OPERAND if kernel.operand else 0) | (RESULT if kernel.result else 0)
         name = f"{kernel.name.value} {kernel.stage}".strip()
-        made = found.add(LimbKernel(name, resources.index(unit), limbs, seconds, memory, registers, each, whole, flags))
+        made = kernels.add(
+            LimbKernel(name, resources.index(unit), limbs, seconds, memory, registers, limb_sources, whole, flags)
+        )
         # A conversion from one prime in the loop of a transform is done where its limb lies.
         if kernel.work.base_conversions and resources.exchanged:
-            made = _exchange(found, limbs, graph, resources, each=[made])
+            made = _exchange(kernels, limbs, graph, resources, each=[made])
         at.append(made)
-    return found
+    return kernels
 
 
 def _kept(graph: OperationGraph, resources: Resources) -> float:
@@ -268,7 +270,7 @@ def _operand_bytes(kernel: Kernel) -> int:
 
 
 def _plaintext_transforms(
-    found: ShapeKernels, graph: OperationGraph, machine: Machine, resources: Resources, special: int
+    kernels: ShapeKernels, graph: OperationGraph, machine: Machine, resources: Resources, special: int
 ) -> int | None:
     """The kernel that makes the limbs of a plaintext on chip; `None`: they are loaded, or there are none."""
     if machine.plaintext_transforms is None or not machine.plaintext_transforms.value:
@@ -284,12 +286,12 @@ def _plaintext_transforms(
             memory = 0.0 if kept else graph.limb_bytes * resources.bytes_s
             registers = graph.limb_bytes * resources.register_s if kept else 0.0
             seconds *= resources.ports[unit]
-            return found.add(LimbKernel("transform plaintext", unit, limbs, seconds, memory, registers))
+            return kernels.add(LimbKernel("transform plaintext", unit, limbs, seconds, memory, registers))
     return None
 
 
 def _loads(
-    found: ShapeKernels,
+    kernels: ShapeKernels,
     kernel: Kernel,
     limbs: tuple[int, ...],
     machine: Machine,
@@ -305,11 +307,11 @@ def _loads(
     what = "key" if kernel.work.key_bytes else "plaintext"
     seconds = loaded / len(limbs) * resources.each_s[OFF_CHIP]
     name = f"load {what} {kernel.stage}".strip()
-    return found.add(LimbKernel(name, resources.index(OFF_CHIP), limbs, seconds))
+    return kernels.add(LimbKernel(name, resources.index(OFF_CHIP), limbs, seconds))
 
 
 def _exchange(
-    found: ShapeKernels,
+    kernels: ShapeKernels,
     limbs: Sequence[int],
     graph: OperationGraph,
     resources: Resources,
@@ -317,7 +319,7 @@ def _exchange(
     each: Sequence[int],
 ) -> int:
     seconds = graph.limb_bytes * resources.exchanged * resources.each_s[NETWORK]
-    return found.add(LimbKernel("exchange", resources.index(NETWORK), tuple(limbs), seconds, each=each))
+    return kernels.add(LimbKernel("exchange", resources.index(NETWORK), tuple(limbs), seconds, each=each))
 
 
 def _check_room(shape: Shape, graph: OperationGraph, params: CkksParameters, machine: Machine) -> None:

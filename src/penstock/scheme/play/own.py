@@ -55,10 +55,10 @@ class OwnFile:
 
     def part(self, name: str) -> Any:
         """A part; the file is run once in a process. Raises: UsageError: a fault of the file, with its line."""
-        found = getattr(_module(self), name)
-        if not callable(found):
-            raise UsageError(f"{self.name}: {name} is a function or a class, not {found!r}")
-        return found
+        defined = getattr(_module(self), name)
+        if not callable(defined):
+            raise UsageError(f"{self.name}: {name} is a function or a class, not {defined!r}")
+        return defined
 
     @contextmanager
     def at_work(self, what: str) -> Iterator[None]:
@@ -77,13 +77,13 @@ def own_file_at(text: str, word: str = "policy") -> OwnFile:
 
     Raises: UsageError: no such file, no Python, or it has no such part.
     """
-    found = _read(text)
-    if not found.has(PARTS[word]):
+    file = _read(text)
+    if not file.has(PARTS[word]):
         wanted = " or ".join(PARTS[word])
-        also = [other for other, parts in PARTS.items() if found.has(parts)]
+        also = [other for other, parts in PARTS.items() if file.has(parts)]
         has = f"it has a part for {' and '.join(also)}" if also else "it has no part of a policy"
         raise UsageError(f"{text}: {word} takes a file that defines {wanted}; {has} (docs/guides/own-policies.md)")
-    return found
+    return file
 
 
 def placed(policies: Sequence[str]) -> dict[str, list[str]]:
@@ -91,13 +91,13 @@ def placed(policies: Sequence[str]) -> dict[str, list[str]]:
 
     Raises: UsageError: of a file; several schedules.
     """
-    found: dict[str, list[str]] = {word: [] for word in PARTS}
+    files: dict[str, list[str]] = {word: [] for word in PARTS}
     for text in policies:
         words = [word for word, parts in PARTS.items() if is_own(text) and _read(text).has(parts)]
-        found[words[0] if words else "policy"].append(text)
-    if len(found["interleave"]) > 1:
-        raise UsageError(f"{' and '.join(found['interleave'])} are schedules: programs take turns by one of them")
-    return found
+        files[words[0] if words else "policy"].append(text)
+    if len(files["interleave"]) > 1:
+        raise UsageError(f"{' and '.join(files['interleave'])} are schedules: programs take turns by one of them")
+    return files
 
 
 def _read(text: str) -> OwnFile:
@@ -226,22 +226,22 @@ def _read_only(values: Any) -> Any:
 def _priority(file: OwnFile, stream: AccessStream) -> tuple[Priority, Floats]:
     function = file.part("priority")
     with file.at_work("priority"):
-        found = function(stream)
-    priority = found if isinstance(found, Priority) else Priority(found)
+        answer = function(stream)
+    priority = answer if isinstance(answer, Priority) else Priority(answer)
     return priority, _array(priority.values, len(stream), "priority for each access", function, file.name)
 
 
 def _array(values: Any, count: int, what: str, function: Callable[..., Any], name: str) -> Floats:
     """(count,) numbers that a function returned; one number stands for all. Raises: UsageError: others."""
     try:
-        found = np.asarray(values, dtype=np.float64)
+        array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise own_file.fault(function, name, f"it returned {type(values).__name__}, no numbers: {error}") from error
-    if found.ndim == 0:
-        found = np.full(count, float(found))
-    if found.shape != (count,):
-        raise own_file.fault(function, name, f"it returned shape {found.shape}: return ({count},), a {what}")
-    return np.ascontiguousarray(found)
+    if array.ndim == 0:
+        array = np.full(count, float(array))
+    if array.shape != (count,):
+        raise own_file.fault(function, name, f"it returned shape {array.shape}: return ({count},), a {what}")
+    return np.ascontiguousarray(array)
 
 
 class _Asked:
@@ -270,20 +270,20 @@ class _Asked:
         chosen = self._policy.make_room(obj, at, needed, self._resident)
         if chosen is None:
             return None
-        victims = [int(each) for each in chosen]
+        victims = [int(victim) for victim in chosen]
         freed = 0
-        for each in victims:
-            if each == obj or each not in self._resident or victims.count(each) > 1:
-                why = "the object that comes in" if each == obj else "not in the cache, or named twice"
-                raise self._wrong(f"it returned object {each}, which is {why}")
-            freed += self._resident[each]
+        for victim in victims:
+            if victim == obj or victim not in self._resident or victims.count(victim) > 1:
+                why = "the object that comes in" if victim == obj else "not in the cache, or named twice"
+                raise self._wrong(f"it returned object {victim}, which is {why}")
+            freed += self._resident[victim]
         if freed < needed:
             raise self._wrong(
                 f"the objects that it returned free {freed} bytes of {needed} that are needed; return more, or None to "
                 "let the access pass by"
             )
-        for each in victims:
-            del self._resident[each]
+        for victim in victims:
+            del self._resident[victim]
         return victims
 
     def insert(self, obj: int, at: int, size: int) -> None:
@@ -326,8 +326,8 @@ def depths_of(file: OwnFile, loads: OperationLoads) -> Ints:
     """
     function = file.part("prefetch")
     with file.at_work("prefetch"):
-        found = function(loads)
-    depths = _array(found, len(loads), "depth for each operation", function, file.name)
+        answer = function(loads)
+    depths = _array(answer, len(loads), "depth for each operation", function, file.name)
     wrong = np.flatnonzero(~(depths >= 0) | (depths != np.floor(depths)))
     if len(wrong):
         at = int(wrong[0])
@@ -363,8 +363,8 @@ def turns_of(file: OwnFile, jobs: Sequence[Job]) -> list[Floats]:
     """
     function = file.part("schedule")
     with file.at_work("schedule"):
-        found = function(list(jobs))
-        listed = list(found) if not isinstance(found, np.ndarray) or found.ndim > 1 else [found]
+        answer = function(list(jobs))
+        listed = list(answer) if not isinstance(answer, np.ndarray) or answer.ndim > 1 else [answer]
     if len(listed) != len(jobs):
         raise own_file.fault(
             function, file.name, f"it returned {len(listed)} arrays: return one for each of {len(jobs)} programs"

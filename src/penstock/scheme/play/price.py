@@ -174,8 +174,8 @@ def price_trace(
         compute_s = scheduled.added_s
         energy = compute_s * (machine.watts or 0.0)
         bound = np.asarray(
-            [bound[i] if TRAITS[OpKind(each.kind)].composite else units.index(scheduled.binding[i])
-             for i, each in enumerate(shapes.distinct)], dtype=np.int8,
+            [bound[i] if TRAITS[OpKind(shape.kind)].composite else units.index(scheduled.binding[i])
+             for i, shape in enumerate(shapes.distinct)], dtype=np.int8,
         )  # fmt: skip
     parts = _read_and_made(table, objects, shapes, classes, key_bytes, plaintext_bytes)
     start, access_object, access_class, access_bytes, is_result = _rows_of(parts, table.num_rows)
@@ -198,7 +198,7 @@ def price_trace(
         access_class=access_class,
         access_bytes=access_bytes,
         access_is_result=is_result,
-        bytes_by_class={name: int(each @ counts) for name, each in totals.items()}
+        bytes_by_class={name: int(amounts @ counts) for name, amounts in totals.items()}
         | ({"database": read_once} if read_once else {}),
         stored_key_bytes=params.total_key_bytes(view.key_limbs(), key_form),
         unpriced=unpriced,
@@ -233,12 +233,12 @@ def depths(program: Program) -> Ints:
     """(n,) the length of the longest chain of operations that each waits for."""
     rows = len(program.of_row)
     readers = np.repeat(np.arange(rows, dtype=np.int64), np.diff(program.source_start))
-    found = [0] * rows
+    lengths = [0] * rows
     # Sources stand before their readers, so their own chains are known.
     for row, source in zip(readers.tolist(), program.source.tolist(), strict=True):
-        if found[source] >= found[row]:
-            found[row] = found[source] + 1
-    return np.asarray(found, dtype=np.int64)
+        if lengths[source] >= lengths[row]:
+            lengths[row] = lengths[source] + 1
+    return np.asarray(lengths, dtype=np.int64)
 
 
 def _priced_shapes(
@@ -289,19 +289,19 @@ def _read_and_made(
         need = np.where(objects.is_stored[operand], 0, np.where(whole, objects.bytes[operand], cut))
         parts.append((row, 0, operand, need))
     if "key" in classes:
-        row, found = _keys(table["key"], objects)
-        parts.append((row, 1, found, key_bytes[of_row[row]]))
+        row, objects_used = _keys(table["key"], objects)
+        parts.append((row, 1, objects_used, key_bytes[of_row[row]]))
     if "plaintext" in classes:
-        row, found = _ids(table["plaintext"], objects, "plaintext")
-        parts.append((row, 2, found, plaintext_bytes[of_row[row]]))
+        row, objects_used = _ids(table["plaintext"], objects, "plaintext")
+        parts.append((row, 2, objects_used, plaintext_bytes[of_row[row]]))
     if "database" in classes:
         stored = objects.is_stored[shapes.operand]
         row, operand = shapes.operand_row[stored], shapes.operand[stored]
         parts.append((row, 3, operand, objects.bytes[operand]))
     if "ciphertext" in classes:
         # A result is made on chip: it takes room, and nothing is loaded for it.
-        row, found = _ids(table["output"], objects, "output")
-        parts.append((row, _RESULT, found, objects.bytes[found]))
+        row, objects_used = _ids(table["output"], objects, "output")
+        parts.append((row, _RESULT, objects_used, objects.bytes[objects_used]))
     return parts
 
 
@@ -315,10 +315,10 @@ def _ids(column: pa.ChunkedArray, objects: Objects, what: str) -> tuple[Ints, In
 def _keys(column: pa.ChunkedArray, objects: Objects) -> tuple[Ints, Ints]:
     used, names = codes(column)
     row = np.nonzero(used >= 0)[0]
-    found = np.full(len(names), -1, dtype=np.int64)
+    object_rows = np.full(len(names), -1, dtype=np.int64)
     for i, name in enumerate(names):
-        found[i] = objects.keys.get(name, -1)
-    keys = found[used[row]] if len(row) else np.zeros(0, dtype=np.int64)
+        object_rows[i] = objects.keys.get(name, -1)
+    keys = object_rows[used[row]] if len(row) else np.zeros(0, dtype=np.int64)
     if (keys < 0).any():
         name = names[int(used[row[np.argmax(keys < 0)]])]
         raise TraceError(f"the trace uses key '{name}', which its table of objects lacks; make the trace again")
@@ -337,11 +337,11 @@ def _rows_of(
     none = np.zeros(0, dtype=np.int64)
     row = np.concatenate([none, *(part[0] for part in parts)])
     rank = np.concatenate([none, *(part[0] * len(_PARTS) + part[1] for part in parts)])
-    found = np.concatenate([none, *(part[2] for part in parts)])
+    object_rows = np.concatenate([none, *(part[2] for part in parts)])
     size = np.concatenate([none, *(part[3] for part in parts)])
     order = np.argsort(rank, kind="stable")
     order = order[size[order] > 0]
     start = np.zeros(rows + 1, dtype=np.int64)
     np.cumsum(np.bincount(row[order], minlength=rows), out=start[1:])
     part = rank[order] % len(_PARTS)
-    return start, found[order].astype(np.int32), _CLASS_OF_PART[part], size[order], part == _RESULT
+    return start, object_rows[order].astype(np.int32), _CLASS_OF_PART[part], size[order], part == _RESULT

@@ -108,15 +108,15 @@ def each_once(workload: str) -> str:
 
 def felt_slowdown(row: Mapping[str, Any]) -> float | None:
     """The slowdown that a program's user sees: the worst tenant's if several programs run together."""
-    found = row["slowdown"] if row.get("tenants") is None else row.get("tenant_slowdown")
-    return None if found is None else float(found)
+    slowdown = row["slowdown"] if row.get("tenants") is None else row.get("tenant_slowdown")
+    return None if slowdown is None else float(slowdown)
 
 
 def columns(rows: Iterable[Mapping[str, Any]], *, of_clusters: bool) -> list[Row]:
     """Rows with the columns that say something: of one question, so that the first row speaks for all."""
-    found = list(rows)
+    all_rows = list(rows)
     with_it = {"tenant_slowdown": "tenants"}  # stated with the tenants, also where it is not known
-    more = [c.name for c in MORE_COLUMNS if found and found[0][with_it.get(c.name, c.name)] is not None]
-    more += [c.name for c in BOUND_COLUMNS if c.name not in more and any(row[c.name] is not None for row in found)]
+    more = [c.name for c in MORE_COLUMNS if all_rows and all_rows[0][with_it.get(c.name, c.name)] is not None]
+    more += [c.name for c in BOUND_COLUMNS if c.name not in more and any(row[c.name] is not None for row in all_rows)]
     names = (*ROW_NAMES, *(CLUSTER_NAMES if of_clusters else ()), *more)
-    return [{name: row[name] for name in names} for row in found]
+    return [{name: row[name] for name in names} for row in all_rows]

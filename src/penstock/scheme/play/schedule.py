@@ -223,22 +223,22 @@ def shape_graph(shape: Shape, params: CkksParameters, key_form: KeyForm | None =
 def engine_kernels(shapes: Sequence[ShapeKernels]) -> dict[str, Any]:
     """The kernels of shapes in the arrays of the engine, by the names of its arguments."""
     every = [kernel for shape in shapes for kernel in shape.kernels]
-    found: dict[str, Any] = {
+    arrays: dict[str, Any] = {
         "kernel_start": np.cumsum([0, *(len(shape.kernels) for shape in shapes)], dtype=np.int64),
         "unit": _whole(kernel.unit for kernel in every),
         "flags": _whole(kernel.flags for kernel in every),
         "held_bytes": _real(shape.held_bytes for shape in shapes),
     }
     for name in ("limb_s", "memory_s", "registers_s"):
-        found[name] = _real(getattr(kernel, name) for kernel in every)
+        arrays[name] = _real(getattr(kernel, name) for kernel in every)
     for name, lists in (
         ("limb", [kernel.limbs for kernel in every]),
         ("each", [kernel.each for kernel in every]),
         ("whole", [kernel.whole for kernel in every]),
     ):
-        found[f"{name}_start"] = np.cumsum([0, *map(len, lists)], dtype=np.int64)
-        found[name] = _whole(chain.from_iterable(lists))
-    return found
+        arrays[f"{name}_start"] = np.cumsum([0, *map(len, lists)], dtype=np.int64)
+        arrays[name] = _whole(chain.from_iterable(lists))
+    return arrays
 
 
 def engine_units(resources: Resources) -> dict[str, Any]:

@@ -104,12 +104,12 @@ def command(
     simgrid = SimGrid(python=find_python()) if asked.simgrid else None
     for home in _homes(asked, target, program):
         for ask in asks_of(asked, target, home, program["size"], program["seed"], simgrid):
-            played = ask.found
+            played = ask.answer
             if timeline is not None:
                 draw_point(timeline, home.trace, played, question.key_forms[0], force=force)
             _warn(played.warnings)
             asks.append(ask)
-    answers = [ask.found for ask in asks]
+    answers = [ask.answer for ask in asks]
     rows = [row for answer in answers for row in answer.rows]
     tiers = list(dict.fromkeys(tier for answer in answers for tier in tiers_of(answer.points)))
     remedies = advise(asks) if advised and asks else None

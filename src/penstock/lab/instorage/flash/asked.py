@@ -62,15 +62,15 @@ def scan_of(asked: Options[str, Any]) -> tuple[Scan, dict[str, Any]]:
 
 def changes_of(texts: Sequence[str]) -> dict[str, str]:
     """Value of a drive -> its text, of `VALUE=TEXT`. Raises: UsageError: another form, or a value twice."""
-    found: dict[str, str] = {}
+    changes: dict[str, str] = {}
     for text in texts:
         value, sign, written = text.partition("=")
         if not sign or not value.strip() or not written.strip():
             raise UsageError(f"--set '{text}' is not a VALUE=TEXT; write for example --set 'sense=45 us'")
-        if value.strip() in found:
+        if value.strip() in changes:
             raise UsageError(f"--set '{text}': '{value.strip()}' is set twice; give it once")
-        found[value.strip()] = written.strip()
-    return found
+        changes[value.strip()] = written.strip()
+    return changes
 
 
 def _positive(text: str, option: str) -> int:

@@ -129,8 +129,8 @@ def engine_input(
     held = mapping if mapping is not None else spec.IdentityMapping()
     # Counts and durations that have the drive's own names.
     names = EngineInput.__slots__
-    own: dict[str, Any] = {each: getattr(drive, each) for each in names if hasattr(drive, each)}
-    own |= {each: picoseconds(getattr(drive, f"{each}_s")) for each in names if hasattr(drive, f"{each}_s")}
+    own: dict[str, Any] = {name: getattr(drive, name) for name in names if hasattr(drive, name)}
+    own |= {name: picoseconds(getattr(drive, f"{name}_s")) for name in names if hasattr(drive, f"{name}_s")}
     given = EngineInput(
         **own,
         order=drive.stripe,
@@ -148,7 +148,9 @@ def engine_input(
         queue_depth=scan.queue_depth,
         seed=scan.seed,
         to_host=host is spec.Host.PCIE,
-        consumers=[_consumer(drive, each, request, f"consumers[{index}]") for index, each in enumerate(consumers)],
+        consumers=[
+            _consumer(drive, consumer, request, f"consumers[{index}]") for index, consumer in enumerate(consumers)
+        ],
         host_consumer=None if host_consumer is None else _consumer(drive, host_consumer, request, "host_consumer"),
         aggregate=None if aggregator is None else aggregator.service_ps_per_output,
         cached_pages=_cached_pages(drive, held),

@@ -187,8 +187,8 @@ def scan_drive(
         return busy / (end * units) if end else 0.0
 
     written = played.written_pages
-    per_chunk = [each.output_bytes_per_chunk for each in consumers]
-    final = [each.final_output_bytes for each in consumers if each.final_output_bytes]
+    per_chunk = [consumer.output_bytes_per_chunk for consumer in consumers]
+    final = [consumer.final_output_bytes for consumer in consumers if consumer.final_output_bytes]
     return ScanResult(
         pages=played.pages,
         bytes=scanned,
@@ -212,7 +212,8 @@ def scan_drive(
         pcie_up_busy=share(played.upload_busy_ps),
         pcie_down_busy=share(played.download_busy_ps),
         aggregator_busy=share(played.aggregator_busy_ps),
-        output_bytes=sum(chunks * each for chunks, each in zip(played.chunks, per_chunk, strict=False)) + sum(final),
+        output_bytes=sum(chunks * chunk_bytes for chunks, chunk_bytes in zip(played.chunks, per_chunk, strict=False))
+        + sum(final),
         retries=played.retries,
         mapping_reads=played.table_reads,
         wear=WearResult(

@@ -76,12 +76,12 @@ def _curves(intervals: Sequence[tuple[Any, ...]]) -> dict[tuple[str, str], Steps
     """(counter, unit) -> its steps: pages that are on a bus, and buses that are taken."""
     taken = [(start, end, page) for lane, _, _, start, end, page in intervals if lane == "channel"]
     return {
-        (QUEUE, "pages"): _each((start, end) for start, end, page in taken if page is not None),
-        (TRANSFERS, "channels"): _each((start, end) for start, end, _ in taken),
+        (QUEUE, "pages"): _overlapping((start, end) for start, end, page in taken if page is not None),
+        (TRANSFERS, "channels"): _overlapping((start, end) for start, end, _ in taken),
     }
 
 
-def _each(found: Iterable[tuple[int, int]]) -> Steps:
+def _overlapping(intervals: Iterable[tuple[int, int]]) -> Steps:
     """How many intervals there are around each time."""
-    times = np.asarray([*found], dtype=np.float64).reshape(-1, 2) / PICOSECONDS_PER_SECOND
+    times = np.asarray([*intervals], dtype=np.float64).reshape(-1, 2) / PICOSECONDS_PER_SECOND
     return heights(times[:, 0], times[:, 1], np.ones(len(times), dtype=np.int64))

@@ -179,7 +179,7 @@ def _play_by_ciphertext(table: _Table, cluster: Cluster, pace: Pace) -> Result:
         )
         for hosts in used
     ]
-    got = min(tried, key=lambda each: each.total_s)
+    got = min(tried, key=lambda played: played.total_s)
     last = int(got.host[np.argmax(got.start_s + duration)]) if len(duration) else 0
     mine = got.host == last
     result = Result(

@@ -98,8 +98,8 @@ class Dealing:
 
     def held(self, limbs: int) -> list[int]:
         """(hosts,) limbs of Q below `limbs` at each host."""
-        each, more = divmod(limbs, self.hosts)
-        return [each + 1] * more + [each] * (self.hosts - more)
+        fewest, more = divmod(limbs, self.hosts)
+        return [fewest + 1] * more + [fewest] * (self.hosts - more)
 
     def held_special(self, limbs: int) -> list[int]:
         """(hosts,) limbs of P at each host."""
@@ -128,10 +128,10 @@ def holdings(params: CkksParameters, limbs: int, dealing: Dealing) -> tuple[Hold
 def busiest(params: CkksParameters, limbs: int, dealing: Dealing) -> tuple[Holding, ...]:
     """The holdings that no other one exceeds in every respect; most often it is one."""
     others = limbs - np.asarray(digit_sizes(params, limbs), dtype=np.int64)
-    found = holdings(params, limbs, dealing)
-    macs = (np.asarray([holding.digits for holding in found], dtype=np.int64) @ others).tolist()
+    all_holdings = holdings(params, limbs, dealing)
+    macs = (np.asarray([holding.digits for holding in all_holdings], dtype=np.int64) @ others).tolist()
     best: dict[tuple[int, int, int], Holding] = {}
-    for holding, work in zip(found, macs, strict=True):
+    for holding, work in zip(all_holdings, macs, strict=True):
         best.setdefault((holding.own, holding.special, work), holding)
     return tuple(
         holding
@@ -191,54 +191,54 @@ class DealtOperation:
             blocks = tuple(polynomials * held[host] * one for host in members)
             return AllGather(members, blocks, None if receivers == members else receivers)
 
-        found: list[Collective] = [
+        collectives: list[Collective] = [
             Broadcast(dealing.members(dealing.held(before)), dealing.home(before - 1), polynomials * one)
             for before, polynomials in self.rescaled
         ]
         if kind is OpKind.DECOMPOSE_EXTENDED:
-            found.append(gather(special, of_q, 1))
+            collectives.append(gather(special, of_q, 1))
         if kind in MOD_UPS:
-            found.append(gather(of_q, of_both, 1))
+            collectives.append(gather(of_q, of_both, 1))
         if kind in MOD_DOWNS:
-            found.append(gather(special, of_q, 2))
+            collectives.append(gather(special, of_q, 2))
         if kind is OpKind.MOD_RAISE:
-            found.append(gather(of_q, of_raised, self.shape.polynomials))
-        return tuple(found)
+            collectives.append(gather(of_q, of_raised, self.shape.polynomials))
+        return tuple(collectives)
 
     def named(self, host: int) -> list[KernelWork]:
         """The stages of key switching, rescaling and ModRaise on one host."""
         params, limbs, kind, dealing = self.params, self.shape.limbs_in, self.kind, self.dealing
         held = holdings(params, limbs, dealing)[host]
-        found = []
+        stages = []
         if self.shape.implied_scalar_mults:
             own = _count(self._above, dealing.hosts, host)
-            found.append(scalar_products(params, own, 2 * self.shape.implied_scalar_mults))
+            stages.append(scalar_products(params, own, 2 * self.shape.implied_scalar_mults))
         for before, polynomials in self.rescaled:
-            found.append(last_limb(params, polynomials) if dealing.home(before - 1) == host else KernelWork())
-            found.append(after_last_limb(params, _count(before - 1, dealing.hosts, host), polynomials))
+            stages.append(last_limb(params, polynomials) if dealing.home(before - 1) == host else KernelWork())
+            stages.append(after_last_limb(params, _count(before - 1, dealing.hosts, host), polynomials))
         if kind is OpKind.TO_SPARSE:  # one limb, and so one host
             switch = kernel_work(kind, params, limbs, key_form=self.key_form)
             whole = replace(switch, digit_steps=0, base_conversions=0)
-            found.append(whole if dealing.home(0) == host else KernelWork())
+            stages.append(whole if dealing.home(0) == host else KernelWork())
         if kind is OpKind.DECOMPOSE_EXTENDED:
-            found += [before_mod_down(params, held, 1), after_mod_down(params, held, 1)]
+            stages += [before_mod_down(params, held, 1), after_mod_down(params, held, 1)]
         if kind in MOD_UPS:
-            found += [before_mod_up(params, limbs, held), after_mod_up(params, limbs, held)]
+            stages += [before_mod_up(params, limbs, held), after_mod_up(params, limbs, held)]
         if kind in (OpKind.DECOMPOSE, OpKind.DECOMPOSE_EXTENDED):
-            found[-1] += hoisted_digits(params, held, written=True)
+            stages[-1] += hoisted_digits(params, held, written=True)
         if kind in HOISTED:
-            found.append(hoisted_digits(params, held, written=False))
+            stages.append(hoisted_digits(params, held, written=False))
         if kind in (OpKind.EXTEND, OpKind.ROTATE_HOISTED_EXTENDED):
-            found.append(scalar_products(params, held.own, 2 if kind is OpKind.EXTEND else 1))
+            stages.append(scalar_products(params, held.own, 2 if kind is OpKind.EXTEND else 1))
         if kind in KEY_PRODUCTS:
-            found[-1] += key_product(params, limbs, held, self.key_form)
+            stages[-1] += key_product(params, limbs, held, self.key_form)
         if kind in MOD_DOWNS:
-            after_product = found.pop() if kind in KEY_PRODUCTS else KernelWork()
-            found += [after_product + before_mod_down(params, held), after_mod_down(params, held)]
+            after_product = stages.pop() if kind in KEY_PRODUCTS else KernelWork()
+            stages += [after_product + before_mod_down(params, held), after_mod_down(params, held)]
         if kind is OpKind.MOD_RAISE:
             new = _count(self.shape.limbs_out, dealing.hosts, host) - held.own
-            found += raised(params, limbs, held.own, new, self.shape.polynomials)
-        return found
+            stages += raised(params, limbs, held.own, new, self.shape.polynomials)
+        return stages
 
     def _share(self, host: int) -> KernelWork:
         """A host's share of the element-wise work, in proportion to the limbs of Q, or of Q and P."""

@@ -25,19 +25,19 @@ class Exchanges:
         self._network = network
         self.seconds, self.sent_bytes = np.zeros(len(exchanged)), np.zeros(len(exchanged))
         self._link_bytes = np.zeros(len(exchanged))
-        distinct = list(dict.fromkeys(each for row in exchanged for each in row))
+        distinct = list(dict.fromkeys(collective for row in exchanged for collective in row))
         if not distinct or network is None:
             return
-        patterns = [pattern_of(each, cluster.algorithm, cluster.broadcast) for each in distinct]
+        patterns = [pattern_of(collective, cluster.algorithm, cluster.broadcast) for collective in distinct]
         seconds = _seconds(layout, network, patterns, cluster.sharing, simgrid)
         carried = [int(link_bytes(layout, pattern).sum()) for pattern in patterns] if network.energy else []
-        at = {each: i for i, each in enumerate(distinct)}
+        at = {collective: i for i, collective in enumerate(distinct)}
         for i, row in enumerate(exchanged):
-            for each in row:
-                self.seconds[i] += seconds[at[each]]
-                self.sent_bytes[i] += patterns[at[each]].sent_bytes
+            for collective in row:
+                self.seconds[i] += seconds[at[collective]]
+                self.sent_bytes[i] += patterns[at[collective]].sent_bytes
                 if carried:
-                    self._link_bytes[i] += carried[at[each]]
+                    self._link_bytes[i] += carried[at[collective]]
 
     def joules(self, counts: npt.NDArray[np.int64]) -> float | None:
         """Energy of all messages; `None` where the network does not say its energy a byte."""

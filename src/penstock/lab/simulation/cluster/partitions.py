@@ -156,13 +156,13 @@ class ByDigit(Together):
         if not product:
             return Part(own + rest, shared + rest.times(hosts), ())
         limbs = [_count(2 * (n + k), active, host) for host in range(active)]
-        adds = [(active - 1) * each * params.ring_dim for each in limbs]
+        adds = [(active - 1) * count * params.ring_dim for count in limbs]
         reduced = KernelWork(
             ring_dim=params.ring_dim, elementwise_adds=adds[0], element_loops=((limbs[0], active - 1),)
         )
         everywhere = KernelWork(ring_dim=params.ring_dim, elementwise_adds=sum(adds))
         members = tuple(range(hosts))
-        blocks = tuple(each * params.polynomial_bytes(1) for each in limbs)
+        blocks = tuple(count * params.polynomial_bytes(1) for count in limbs)
         return Part(
             own + reduced + rest,
             shared + everywhere + rest.times(hosts),
@@ -179,9 +179,9 @@ class ByDigit(Together):
         return what in ("plaintext", "ciphertext")
 
     def copies(self, what: AccessClass, limbs: Ints, params: CkksParameters, hosts: int) -> Ints:
-        found = super().copies(what, limbs, params, hosts)
+        loads = super().copies(what, limbs, params, hosts)
         # Every host computes the whole key switch of one digit, with its own key.
-        return np.where(limbs <= params.digit_limbs, hosts, found)
+        return np.where(limbs <= params.digit_limbs, hosts, loads)
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,14 +77,14 @@ class ClusterProgram:
 
     def copies(self, partition: Together, hosts: int) -> Ints:
         """(m,) the number of times that all hosts together load the data of each access."""
-        found = np.ones(len(self.access_class), dtype=np.int64)
+        loads = np.ones(len(self.access_class), dtype=np.int64)
         for code, what in enumerate(CLASSES):
             rows = self.access_class == code
             if self.replicates(partition, what):
-                found[rows] = hosts
+                loads[rows] = hosts
             else:
-                found[rows] = partition.copies(what, self.access_limbs[rows], self.params, hosts)
-        return found
+                loads[rows] = partition.copies(what, self.access_limbs[rows], self.params, hosts)
+        return loads
 
     def accesses(self, partition: Together | None = None, hosts: int = 1) -> Accesses:
         """Loads of the busiest host: the accesses of the trace, each cut to the host's own part."""
@@ -121,16 +121,16 @@ def prepare(trace: Trace, machine: Machine, priced: PricedTrace, key_form: KeyFo
             f"the priced trace has {len(priced)} operations, the trace {len(shapes.of_row)}: price this trace"
         )
     row = np.repeat(np.arange(len(priced), dtype=np.int64), np.diff(priced.access_start))
-    found = priced.access_object.astype(np.int64)
+    access_rows = priced.access_object.astype(np.int64)
     class_code, names = codes(trace.objects["class"])
     # A ciphertext over Q and P is dealt as digits are.
     named = ["digits" if name == "extended" else name for name in names]
     known = np.asarray([CLASSES.index(name) if name in CLASSES else 0 for name in named], dtype=np.int8)
-    access_class = known[class_code[found]] if len(found) else np.zeros(0, dtype=np.int8)
+    access_class = known[class_code[access_rows]] if len(access_rows) else np.zeros(0, dtype=np.int8)
     # Keys, plaintexts and digits have the limbs of the operation; the moved bytes tell the limbs of a ciphertext.
     limbs = shapes.limbs_in[row]
     ciphertext = access_class == CLASSES.index("ciphertext")
-    moved = priced.access_bytes * objects.limbs[found] // np.maximum(objects.bytes[found], 1)
+    moved = priced.access_bytes * objects.limbs[access_rows] // np.maximum(objects.bytes[access_rows], 1)
     output = np.full(len(priced), -1, dtype=np.int64)
     made = np.asarray(table["output"].is_valid().to_numpy(), dtype=bool)
     output[made] = objects.rows(np.asarray(table["output"].drop_null().to_numpy(), dtype=np.int64), "output")

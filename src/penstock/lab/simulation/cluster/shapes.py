@@ -77,14 +77,14 @@ def _priced(
 ) -> Floats:
     """(shapes,) seconds or joules of each shape's work, 0 without work."""
     shapes, together = program.shapes, program.priced.together
-    found = np.zeros(len(works))
+    amounts = np.zeros(len(works))
     for i, (shape, work) in enumerate(zip(shapes.distinct, works, strict=True)):
         if work is None:
             continue
         # The measured factor of the whole operation holds for each share of it.
         factor = machine.factor(shape.kind, program.params.ring_dim, shape.limbs_in)
-        found[i] = factor * (of(machine.price(work, 1.0 if together is None else float(together[i]))) or 0.0)
-    return found
+        amounts[i] = factor * (of(machine.price(work, 1.0 if together is None else float(together[i]))) or 0.0)
+    return amounts
 
 
 def _joules(program: ClusterProgram, totals: tuple[KernelWork | None, ...]) -> float:

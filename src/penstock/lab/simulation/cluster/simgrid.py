@@ -144,9 +144,9 @@ class SimGrid:
         try:
             reply = json.loads(done.stdout.strip().splitlines()[-1])
         except (ValueError, IndexError) as error:
-            said = (done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()[-1][:300]
+            last = (done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()[-1][:300]
             raise SimGridFailed(
-                f"the SimGrid worker ({self.python}) ended with status {done.returncode} and no answer; it said: {said}"
+                f"the SimGrid worker ({self.python}) ended with status {done.returncode} and no answer; it said: {last}"
             ) from error
         if not isinstance(reply, dict):
             raise SimGridFailed(

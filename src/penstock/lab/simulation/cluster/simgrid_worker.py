@@ -51,10 +51,10 @@ def load() -> Any:
     try:
         return import_module("simgrid")
     except ImportError as error:
-        found = [path for folder in sys.path for path in sorted(Path(folder).glob("libsimgrid.so.*"))]
-        if "libsimgrid" not in str(error) or not found:
+        libraries = [path for folder in sys.path for path in sorted(Path(folder).glob("libsimgrid.so.*"))]
+        if "libsimgrid" not in str(error) or not libraries:
             raise
-        ctypes.CDLL(str(found[0]), mode=ctypes.RTLD_GLOBAL)
+        ctypes.CDLL(str(libraries[0]), mode=ctypes.RTLD_GLOBAL)
         return import_module("simgrid")
 
 

@@ -88,10 +88,10 @@ class Cabling:
 
     def neighbours(self) -> dict[object, list[object]]:
         """Of each node, in the order of the cables."""
-        found: dict[object, list[object]] = {host: [] for host in range(self.hosts)}
+        joined: dict[object, list[object]] = {host: [] for host in range(self.hosts)}
         for a, b in self._link:
-            found.setdefault(a, []).append(b)
-        return found
+            joined.setdefault(a, []).append(b)
+        return joined
 
     def topology(self, name: str, summary: str, nodes_between: Callable[[int, int], Sequence[object]]) -> Topology:
         """The topology with the route that `nodes_between` gives for each pair of hosts, both ends included."""
@@ -323,9 +323,9 @@ def _own(path: Path, content: bytes, hosts: int) -> Topology:
             raise TopologyError(f"{path}: cables[{i}] has width {width!r}; it is a positive number of network rates")
         cabling.cable(number.get(ends[0], ends[0]), number.get(ends[1], ends[1]), float(width))
     paths = [_shortest(cabling.neighbours(), source) for source in range(hosts)]
-    for source, found in enumerate(paths):
+    for source, routes in enumerate(paths):
         for target in range(hosts):
-            if target not in found:
+            if target not in routes:
                 raise TopologyError(
                     f"{path}: nothing joins host '{names[source]}' to host '{names[target]}'; add a cable between them"
                 )

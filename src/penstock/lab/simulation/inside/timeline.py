@@ -91,12 +91,12 @@ def _operations_that_fit(program: Program, placed: Placed, max_events: int) -> i
 def _ports(schedule: Schedule, placed: Placed) -> list[int]:
     """The port of each limb: the first of its unit that is free."""
     free = {unit: [0.0] * ports for unit, ports in zip(schedule.units, schedule.ports, strict=True)}
-    found = []
+    ports_taken = []
     for unit, start, end in zip(placed.unit, placed.start_s.tolist(), placed.end_s.tolist(), strict=True):
         times = free[unit]
         port = next((i for i, time in enumerate(times) if time <= start), None)
         if port is None:
             port = times.index(min(times))
         times[port] = end
-        found.append(port)
-    return found
+        ports_taken.append(port)
+    return ports_taken

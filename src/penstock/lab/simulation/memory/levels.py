@@ -57,12 +57,12 @@ class Level:
 
     @property
     def reserved_bytes(self) -> int:
-        return sum(each.capacity_bytes for each in self.reserved)
+        return sum(resident.capacity_bytes for resident in self.reserved)
 
     @property
     def bandwidth_share(self) -> float:
         """What reservations take of the bandwidth."""
-        return sum(each.bandwidth_share for each in self.reserved)
+        return sum(resident.bandwidth_share for resident in self.reserved)
 
     @property
     def channel(self) -> Tier:
@@ -85,8 +85,8 @@ class Level:
     @property
     def stated_write_bandwidth(self) -> float | None:
         """Bytes a second; `None` where the tier states none."""
-        found: float | None = getattr(self.tier, "write_bandwidth_bytes_per_s", None)
-        return found
+        rate: float | None = getattr(self.tier, "write_bandwidth_bytes_per_s", None)
+        return rate
 
     @property
     def is_timed(self) -> bool:

@@ -146,23 +146,23 @@ def _take_up(caches: list[_Cache], loads: list[LevelLoad], reached: int, obj: in
 
 
 def _exclusive(caches: list[_Cache], loads: list[LevelLoad], operation: int, obj: int, need: int) -> None:
-    found = next((level for level, cache in enumerate(caches) if obj in cache.held), None)
-    held = 0 if found is None else caches[found].held[obj]
+    holder = next((level for level, cache in enumerate(caches) if obj in cache.held), None)
+    held = 0 if holder is None else caches[holder].held[obj]
     serves = min(held, need)
     for level in range(len(loads)):
-        behind = found is not None and level > found
+        behind = holder is not None and level > holder
         _asked(loads, level, operation, need - serves if behind else need)
-        if level == found:
+        if level == holder:
             loads[level].served_bytes += serves
         last = level == len(caches)
         if last:
             loads[level].served_bytes += need - serves
-        if last or (level == found and serves == need):
+        if last or (level == holder and serves == need):
             loads[level].hits += 1
             break
         loads[level].misses += 1
     size = max(held, need)
-    if found == 0 and size <= caches[0].capacity:
+    if holder == 0 and size <= caches[0].capacity:
         caches[0].use(obj)
         if size > held:
             _settle(caches, loads, operation, 0, obj, size)
@@ -170,16 +170,16 @@ def _exclusive(caches: list[_Cache], loads: list[LevelLoad], operation: int, obj
     target = _with_room(caches, size)
     if caches and need > caches[0].capacity:
         loads[0].streamed += 1
-    if found is not None and target in (None, found):
-        caches[found].use(obj)
-    elif found is not None and target is not None:
-        caches[found].take(obj)
-        for level in range(target + 1, found + 1):
+    if holder is not None and target in (None, holder):
+        caches[holder].use(obj)
+    elif holder is not None and target is not None:
+        caches[holder].take(obj)
+        for level in range(target + 1, holder + 1):
             # Bytes here beyond the need move up with it.
             loads[level].operation_bytes[operation] += held - serves
         # If it has outgrown this level, its bytes here go down to a level with room for all of it.
-        _falls(loads, operation, found, target, held)
-        loads[found].evictions += target > found
+        _falls(loads, operation, holder, target, held)
+        loads[holder].evictions += target > holder
     if target is None:
         return
     _settle(caches, loads, operation, target, obj, size)
@@ -203,8 +203,8 @@ def _settle(caches: list[_Cache], loads: list[LevelLoad], operation: int, level:
     """Puts an object into a level that has room for it; the displaced data goes down, level by level."""
     falling = {level: [(obj, size)]}
     for at in range(level, len(caches)):
-        for each, bytes_ in falling.pop(at, []):
-            for victim, freed in caches[at].put(each, bytes_):
+        for fallen, bytes_ in falling.pop(at, []):
+            for victim, freed in caches[at].put(fallen, bytes_):
                 loads[at].evictions += 1
                 target = _with_room(caches, freed, at + 1)
                 if target is not None:

@@ -217,9 +217,9 @@ def _held(
     if level.cache is None:
         return _Held(wanted)
     lives_here = classes.among(pinned, flow.position)
-    found = _Held(np.where(lives_here, wanted, 0))
+    held = _Held(np.where(lives_here, wanted, 0))
     if not isinstance(level.cache, SizedCache):
-        return found
+        return held
     others = ~lives_here
     for names, capacity in _parts(level, pinned, pinned_bytes):
         here = others if names is None else classes.among(names, flow.position)
@@ -229,11 +229,11 @@ def _held(
             continue
         part = Accesses(np.array([0, len(position)]), accesses.access_object[position], wanted[here])
         kept = replay(part, replace(level.cache, capacity_bytes=capacity), detail=True)
-        found.bytes[here] = wanted[here] - _detail(kept)
-        found.evictions += kept.evictions
+        held.bytes[here] = wanted[here] - _detail(kept)
+        held.evictions += kept.evictions
         # A share of nothing is a way past the level, not a cache that is too small.
-        found.streamed += kept.streamed if capacity or names is None else 0
-    return found
+        held.streamed += kept.streamed if capacity or names is None else 0
+    return held
 
 
 def _detail(kept: Replay) -> Ints:
@@ -252,7 +252,9 @@ def _parts(level: Level, pinned: set[str], pinned_bytes: int) -> list[tuple[set[
     rest = capacity - pinned_bytes - level.reserved_bytes - sum(shares.values())
     if rest < 0:
         taken = [f"{' and '.join(sorted(pinned))} pinned there: {format_bytes(pinned_bytes)}"] if pinned else []
-        taken += [f"reserved by '{each.name}': {format_bytes(each.capacity_bytes)}" for each in level.reserved]
+        taken += [
+            f"reserved by '{resident.name}': {format_bytes(resident.capacity_bytes)}" for resident in level.reserved
+        ]
         taken += [f"the share of {name}: {format_bytes(size)}" for name, size in shares.items()]
         raise SimulationInputError(
             f"level '{level.name}' holds {format_bytes(capacity)}, {format_bytes(-rest)} too little for "
@@ -286,8 +288,12 @@ def _by_operation(values: Ints, flow: _Flow, accesses: Accesses) -> Ints | Float
     every = np.zeros(len(accesses) + 1, dtype=np.int64)
     every[flow.position + 1] = values
     sums = np.cumsum(every)
-    found = sums[accesses.access_start[1:]] - sums[accesses.access_start[:-1]]
-    return np.asarray(found, dtype=np.int64) if flow.weight == 1 else np.asarray(flow.weight * found, dtype=np.float64)
+    per_operation = sums[accesses.access_start[1:]] - sums[accesses.access_start[:-1]]
+    return (
+        np.asarray(per_operation, dtype=np.int64)
+        if flow.weight == 1
+        else np.asarray(flow.weight * per_operation, dtype=np.float64)
+    )
 
 
 def _conserved(hierarchy: Hierarchy, checked: Replay, loads: Sequence[LevelLoad]) -> LevelsReplay:
@@ -345,6 +351,6 @@ def _covered(of: Ints, low: Ints, high: Ints, count: int) -> Ints:
     span = int(high.max(initial=0)) + 1
     reached = np.concatenate(([0], np.maximum.accumulate(high + of * span)))[: len(of)]
     new = np.maximum(high - np.maximum(low, np.maximum(reached - of * span, 0)), 0)
-    found = np.zeros(count, dtype=np.int64)
-    np.add.at(found, of, new)
-    return found
+    covered = np.zeros(count, dtype=np.int64)
+    np.add.at(covered, of, new)
+    return covered

@@ -107,9 +107,9 @@ def _memory_and_buffer(
 
 def _saved(baseline: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
     """What a runtime saves against the baseline, and its shares of that."""
-    found = {}
+    columns = {}
     for name, unit in (("io_bytes", "bytes"), ("total_s", "s")):
         saved = baseline[name] - row[name]
-        found[f"saved_{unit}"] = saved
-        found[f"saved_{unit}_share"] = saved / baseline[name] if baseline[name] else None
-    return found
+        columns[f"saved_{unit}"] = saved
+        columns[f"saved_{unit}_share"] = saved / baseline[name] if baseline[name] else None
+    return columns

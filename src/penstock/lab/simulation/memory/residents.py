@@ -78,12 +78,12 @@ def parse_reservation(text: str, what: str = "reservation") -> Reservation:
     room, at, share_text = (part.strip() for part in text.partition("@"))
     share = 0.0
     if at:
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", share_text)
-        if found is None or not float(found.group(1)) < 100:
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", share_text)
+        if match is None or not float(match.group(1)) < 100:
             raise UsageError(
                 f"{what} '{text}': '{share_text}' is not a share of the bandwidth; write for example '30 %'"
             )
-        share = float(found.group(1)) / 100
+        share = float(match.group(1)) / 100
     if re.match(r"[+-]?\.?\d", room):
         return Reservation(name=room, capacity_bytes=parse_bytes(room, what), bandwidth_share=share)
     name, colon, requests = room.partition(":")

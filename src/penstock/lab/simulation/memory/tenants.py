@@ -135,7 +135,7 @@ def _joined(programs: Sequence[PricedTrace], run: Ints) -> PricedTrace:
     one's."""
     first = programs[0]
     joules = [p.joules for p in programs]
-    known = [each for each in joules if each is not None]
+    known = [energy for energy in joules if energy is not None]
     unpriced, alone = added(p.unpriced for p in programs), {text for p in programs for text in warned(p.unpriced)}
     counts = np.concatenate([np.diff(p.access_start) for p in programs])
     starts = np.concatenate(([0], np.cumsum(counts)))[:-1]

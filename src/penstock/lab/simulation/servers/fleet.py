@@ -70,7 +70,7 @@ class Fleet:
                 f"{self.servers} dedicated servers for {len(stream.users)} users: each user has one, so ask for "
                 f"{len(stream.users)}"
             )
-        least, most = self.least_bytes(stream), max(stream.users, key=lambda each: each.key_bytes)
+        least, most = self.least_bytes(stream), max(stream.users, key=lambda user: user.key_bytes)
         if self.memory_bytes < least:
             what = "the keys of two users" if least > most.key_bytes else f"the keys of one user of '{most.name}'"
             raise UsageError(

@@ -34,11 +34,11 @@ def wait_s(stream: Stream, fleet: Fleet, zipf: float) -> float | None:
     keys has a miss with the same chance for every run, whatever came before.
     """
     if fleet.arrangement is Arrangement.DEDICATED:
-        found = 0.0
-        for each, share in zip(stream.users, shares(len(stream.users), zipf).tolist(), strict=True):
-            found += share * queue_wait_s(share * stream.rate_per_s, each.run_s, each.run_s**2)
-        return found
-    sizes, runs = set(stream.key_bytes), {each.run_s for each in stream.users}
+        wait = 0.0
+        for user, share in zip(stream.users, shares(len(stream.users), zipf).tolist(), strict=True):
+            wait += share * queue_wait_s(share * stream.rate_per_s, user.run_s, user.run_s**2)
+        return wait
+    sizes, runs = set(stream.key_bytes), {user.run_s for user in stream.users}
     alone = fleet.servers == 1 and fleet.loading is Loading.WAIT and fleet.arrangement is Arrangement.POOLED
     if not alone or zipf or len(sizes) > 1 or len(runs) > 1 or fleet.memory_bytes // max(1, *sizes, 1) != 1:
         return None

@@ -103,7 +103,7 @@ class _Play:
         runs = len(stream)
         self.server, self.loaded = [0] * runs, [0] * runs
         self.start_s, self.end_s, self.stalled_s = [0.0] * runs, [0.0] * runs, [0.0] * runs
-        self.installed_bytes = sum(self._install(each) for each in self.servers)
+        self.installed_bytes = sum(self._install(server) for server in self.servers)
 
     def _install(self, server: _Server) -> int:
         for user in range(server.number, len(self.sizes), len(self.servers)):
@@ -135,8 +135,8 @@ class _Play:
                 arrived += 1
             for number in touched:
                 if self.queues[number]:
-                    found = self.servers[number : number + 1] if self.dedicated else self.servers
-                    self._claims(now, self.queues[number], found)
+                    eligible = self.servers[number : number + 1] if self.dedicated else self.servers
+                    self._claims(now, self.queues[number], eligible)
         return Played(
             server=np.array(self.server),
             start_s=np.array(self.start_s),
@@ -151,9 +151,9 @@ class _Play:
     def _claims(self, now: float, queue: list[int], servers: list[_Server]) -> None:
         """Give waiting runs to servers as long as one is free for them."""
         while queue:
-            free = [each for each in servers if each.running is None and each.claimed is None]
+            free = [server for server in servers if server.running is None and server.claimed is None]
             if not free and self.ahead:
-                free = [each for each in servers if each.claimed is None]
+                free = [server for server in servers if server.claimed is None]
             if not free:
                 return
             self._claim(now, *self._chosen(queue, free))
@@ -172,7 +172,7 @@ class _Play:
         for server in free:
             if self.user[run] in server.resident:
                 return run, server
-        return run, min(free, key=lambda each: (each.ends_s, each.number))
+        return run, min(free, key=lambda server: (server.ends_s, server.number))
 
     def _claim(self, now: float, run: int, server: _Server) -> None:
         user = self.user[run]

@@ -53,7 +53,7 @@ def row_of(
     percentiles = np.percentile(latency, PERCENTILES).tolist()
     law = wait_s(stream, fleet, zipf)
     return {
-        "applications": "+".join(dict.fromkeys(each.name for each in stream.users)),
+        "applications": "+".join(dict.fromkeys(user.name for user in stream.users)),
         "machine": machine.name,
         "arrangement": fleet.arrangement.value,
         "loading": fleet.loading.value,
@@ -84,9 +84,9 @@ def row_of(
 
 def _joules(stream: Stream, fleet: Fleet, played: Played) -> float | None:
     """Of one run; `None` where a part is not known."""
-    known = [each.joules for each in stream.users]
+    known = [user.joules for user in stream.users]
     loaded = float(played.loaded_bytes.mean())
-    if any(each is None for each in known) or (loaded and fleet.tier_j_per_byte is None):
+    if any(energy is None for energy in known) or (loaded and fleet.tier_j_per_byte is None):
         return None
     computing = np.array(known, dtype=np.float64)[stream.user].mean()
     return float(computing) + loaded * (fleet.tier_j_per_byte or 0.0)

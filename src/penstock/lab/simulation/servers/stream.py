@@ -54,12 +54,12 @@ class Stream:
     @property
     def run_s(self) -> Floats:
         """(runs,) seconds of computing."""
-        return np.array([each.run_s for each in self.users])[self.user]
+        return np.array([user.run_s for user in self.users])[self.user]
 
     @property
     def key_bytes(self) -> tuple[int, ...]:
         """Of each user."""
-        return tuple(each.key_bytes for each in self.users)
+        return tuple(user.key_bytes for user in self.users)
 
 
 def poisson(
