@@ -48,7 +48,7 @@ class Measured:
     named: bool = True
     """Whether a command can say all that was given: not data in memory."""
 
-    def command(self, **changes: Any) -> str | None:
+    def command(self, **changes: object) -> str | None:
         """`penstock run` with other options; `None` takes one away."""
         if not self.named:
             return None
@@ -96,7 +96,7 @@ def _budgets(asked: Measured, tried: list[str], not_tried: list[str]) -> list[Re
     return remedies
 
 
-def _budget(asked: Measured, says: str, before: float, after: float, **changes: Any) -> Remedy:
+def _budget(asked: Measured, says: str, before: float, after: float, **changes: object) -> Remedy:
     return Remedy(
         kind="cache", says=says, figure="wall_s", before=before, after=after, command=asked.command(**changes),
         provenance="predicted", changes=changes, note="both times by the same play of this run",

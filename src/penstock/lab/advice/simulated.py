@@ -67,7 +67,7 @@ class Plays:
     beside: Sequence[Trace] = ()
     ready: ReadyFor | None = None
     """Prices a program (default: `penstock.lab.simulation.play.ready_for`)."""
-    _kept: dict[tuple[Any, ...], tuple[Ready, object]] = field(default_factory=dict)
+    _kept: dict[tuple[object, ...], tuple[Ready, object]] = field(default_factory=dict)
     _derived: dict[Hashable, Trace] = field(default_factory=dict)
 
     def derived(self, key: Hashable, make: Callable[[], Trace]) -> Trace:
@@ -103,7 +103,7 @@ class Plays:
         return play(kept[0], points)[0], points, kept[0]
 
 
-def _key(question: Question, trace: Trace, beside: Sequence[Trace]) -> tuple[Any, ...]:
+def _key(question: Question, trace: Trace, beside: Sequence[Trace]) -> tuple[object, ...]:
     """What the prices of a program depend on."""
     programs = id(trace), tuple(map(id, beside))
     return (

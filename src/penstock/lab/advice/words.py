@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -40,7 +40,7 @@ class Setting:
     named: bool = True
     """Whether every value has a text that a command takes."""
 
-    def changed(self, **changes: Any) -> Setting:
+    def changed(self, **changes: object) -> Setting:
         """The same with other values of these words; `None` takes a word away."""
         words = {name: value for name, value in {**self.words, **changes}.items() if value is not None}
         return replace(self, words=words)
@@ -80,7 +80,7 @@ class Setting:
         return shlex.join(arguments)
 
 
-def options(name: str, value: Any) -> list[str]:
+def options(name: str, value: bool | str | float | Iterable[object]) -> list[str]:
     """A word with its value as arguments; several values as a tuple."""
     option = OPTIONS(name)
     if isinstance(value, bool):
@@ -127,7 +127,7 @@ def words_of_points(asked: Asked, question: Question) -> list[dict[str, Any]]:
 _NONE = {"prefetch": ("none",)}
 
 
-def _each(word: str, values: Iterable[Any]) -> list[dict[str, Any]]:
+def _each(word: str, values: Iterable[Hashable]) -> list[dict[str, Any]]:
     """One value at a time; none: without the word."""
     return [{word: (value,)} for value in dict.fromkeys(values)] or [{}]
 
@@ -137,6 +137,6 @@ def _all(*axes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{name: value for part in parts for name, value in part.items()} for parts in product(*axes)]
 
 
-def text_of(value: Any) -> str:
+def text_of(value: object) -> str:
     """A machine or tier as a command names it: its text, or the name of a value."""
     return value if isinstance(value, str) else str(getattr(value, "name", value))

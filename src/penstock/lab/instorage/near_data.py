@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from penstock.base.units import format_bytes
 from penstock.errors import UsageError
@@ -220,7 +221,7 @@ def near_rows(
 
 def _crossings(
     trace: Trace,
-    table: Any,
+    table: pa.Table,
     objects: Objects,
     near: npt.NDArray[np.bool_],
     operand_row: npt.NDArray[np.int64],

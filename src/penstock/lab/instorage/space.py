@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ from penstock.scheme.machines.schema import Machine
 MOST_POINTS = 1_000_000
 READINGS_OF_POWER = (Multiplicity.ENGINE, Multiplicity.ACCELERATOR)
 """Readings of a table of powers that say how the power grows with the number of accelerators."""
+T = TypeVar("T")
 Column = npt.NDArray[Any]
 
 
@@ -62,7 +63,7 @@ class Axes:
     def of_drive(self, drive: DriveRates, accelerator: UnitAccelerator) -> Axes:
         """The same axes with every empty one filled for this drive; equal values count once."""
 
-        def filled(values: Sequence[Any], own: Any) -> Any:
+        def filled(values: Sequence[T], own: T) -> tuple[T, ...]:
             return tuple(dict.fromkeys(values)) or (own,)
 
         return Axes(

@@ -19,7 +19,9 @@ from penstock.lab.simulation.question import Point
 from penstock.lab.simulation.timelines import simulated_timeline
 from penstock.scheme.machines import Inside, Machine
 from penstock.scheme.params.rlwe import KeyForm
+from penstock.scheme.play.accesses import Accesses
 from penstock.scheme.play.caches import Cache, ForcedHitRatio
+from penstock.scheme.play.engine import Floats
 from penstock.scheme.play.hierarchy import play_many, replay, tier_name
 from penstock.scheme.traces.schema import Trace
 from penstock.scheme.unpriced import refuse
@@ -70,7 +72,7 @@ def _over_tier(ready: Ready, point: Point) -> dict[str, Any]:
     }
 
 
-def _on_cluster(program: ClusterProgram, cluster: Cluster) -> tuple[Any, Any, Any]:
+def _on_cluster(program: ClusterProgram, cluster: Cluster) -> tuple[Floats, Floats, Accesses]:
     """(n,) seconds of each operation on the busiest host including messages, the seconds of the messages, and its
     accesses."""
     partition = partition_named(cluster.partition)

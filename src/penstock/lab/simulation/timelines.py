@@ -43,7 +43,7 @@ def simulated_timeline(
     accesses: Accesses | None = None,
     access_miss_bytes: Ints | None = None,
     max_events: int = DEFAULT_EVENTS,
-    **facts: Any,
+    **facts: object,
 ) -> dict[str, Any]:
     """The timeline of one simulated point, from its start, as many whole operations as the bound allows.
 

@@ -37,7 +37,7 @@ class Word:
 
     name: str
     """Of its field in `Words`."""
-    usual: Any
+    usual: object
     """The value where nobody says one."""
     group: str
     """Heading in a help."""

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TypeVar, cast
 
 from penstock.errors import UnknownName, UsageError
 from penstock.lab.simulation.asking import question_in
@@ -36,6 +36,7 @@ from penstock.scheme.play.hierarchy import Prefetch
 from penstock.scheme.traces import is_trace_file
 from penstock.scheme.traces.schema import Trace
 
+T = TypeVar("T")
 NATIVE = "native"
 MAX_POINTS = 2_000_000
 MOST_CHUNKS = 250
@@ -113,7 +114,7 @@ def _most(table: Table) -> int:
     holds = len(words.cache) * policies + len(words.hit_ratio)
     if words.levels:
         holds = len(words.levels) * policies * max(1, len(words.inclusion or ()))
-    axes: list[Sequence[Any]] = [
+    axes: list[Sequence[object]] = [
         table.workload,
         table.size,
         table.params,
@@ -143,7 +144,7 @@ def _table_points(
     table: Table, skipped: Counter[tuple[str, str]], notes: dict[str, None]
 ) -> Iterator[tuple[Program, list[SweepPoint]]]:
     question = question_of(table)
-    texts: dict[int, tuple[object, Any]] = {}
+    texts: dict[int, tuple[object, object]] = {}
     for program, machine in _programs(table, question, skipped, notes):
         # Classes that levels pin or share out are played, whatever else is resident: they make another program.
         of_classes: dict[tuple[str, ...], list[SweepPoint]] = {}
@@ -172,13 +173,13 @@ def _table_points(
             yield _with_classes(program, classes), points
 
 
-def _identity(program: Program, point: Point, texts: dict[int, tuple[object, Any]]) -> list[Any]:
+def _identity(program: Program, point: Point, texts: dict[int, tuple[object, object]]) -> list[object]:
     """The identity of a point; `texts` caches the texts of clusters, levels and tiers, which are slow to make."""
 
-    def text(value: Any, say: Callable[[Any], Any]) -> Any:
-        if id(value) not in texts:
-            texts[id(value)] = value, say(value)
-        return texts[id(value)][1]
+    def text(part: T, say: Callable[[T], object]) -> object:
+        if id(part) not in texts:
+            texts[id(part)] = part, say(part)
+        return texts[id(part)][1]
 
     ahead = _prefetch_text(point.prefetch)
     if isinstance(point.hold, Hierarchy):
@@ -187,7 +188,7 @@ def _identity(program: Program, point: Point, texts: dict[int, tuple[object, Any
         identity = [
             program.id,
             _cache_text(point.hold),
-            text(point.cluster, _cluster_text),
+            None if point.cluster is None else text(point.cluster, _cluster_text),
             text(point.tier, repr),
             point.mode,
             ahead,
@@ -272,7 +273,7 @@ def _taken(text: str, size: str | None, params: CkksParameters | None) -> tuple[
 
 def _read(
     text: str, size: str | None, params: CkksParameters | None, seed: int
-) -> tuple[str, str | None, CkksParameters | None, Trace | None, Any]:
+) -> tuple[str, str | None, CkksParameters | None, Trace | None, object]:
     """Workload, size, parameters, trace; and what tells it from others."""
     path = Path(text)
     if is_trace_file(text):
@@ -356,9 +357,9 @@ def _prefetch_text(ahead: Prefetch | None) -> str | None:
     return str(ahead) if ahead.buffer_bytes is None else f"{replace(ahead, buffer_bytes=None)}, {ahead.buffer_bytes}"
 
 
-def _cluster_text(cluster: Cluster) -> list[Any]:
+def _cluster_text(cluster: Cluster) -> list[object]:
     layout = cluster.layout
-    described: list[Any] = [
+    described: list[object] = [
         cluster.hosts,
         repr(cluster.network),
         layout.name,

@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from penstock.errors import UsageError
 from penstock.lab.simulation.memory.tenants import Turns
@@ -110,6 +109,6 @@ def no_point(name: str, skipped: Counter[tuple[str, str]]) -> UsageError:
     return UsageError(f"sweep '{name}' has no point to play{why}")
 
 
-def digest(value: Any) -> str:
+def digest(value: object) -> str:
     """Of a value that JSON can say."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]

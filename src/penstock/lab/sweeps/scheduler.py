@@ -13,7 +13,8 @@ import uuid
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeAlias
 
 from penstock.base.version import __version__
 from penstock.errors import CapabilityMissing, PenstockError, UsageError
@@ -21,6 +22,8 @@ from penstock.lab.sweeps.local import OnPlayed
 from penstock.lab.sweeps.play import Played, play_chunk, price_program
 from penstock.lab.sweeps.points import Chunk, Plan
 
+Dask: TypeAlias = Any
+"""A client, a future or an iterator of Dask, whose calls have no types."""
 RETRIES = 3
 """Retries of a task after an error; Dask itself repeats the tasks of a lost worker."""
 WAIT_S = 20
@@ -31,7 +34,7 @@ POLL_S = 0.01
 REMEDY = "the finished chunks are kept: run the same command again to go on"
 
 
-def load_distributed() -> Any:
+def load_distributed() -> ModuleType:
     """The package `distributed`.
 
     Raises: CapabilityMissing: it is not installed.
@@ -67,7 +70,7 @@ def play_on_cluster(plan: Plan, chunks: Sequence[Chunk], on_played: OnPlayed, *,
         _play_with(distributed, plan, chunks, on_played, address)
 
 
-def _play_with(distributed: Any, plan: Plan, chunks: Sequence[Chunk], on_played: OnPlayed, address: str) -> None:
+def _play_with(distributed: ModuleType, plan: Plan, chunks: Sequence[Chunk], on_played: OnPlayed, address: str) -> None:
     try:
         client = distributed.Client(address, timeout=WAIT_S, set_as_default=False)
     except (OSError, TimeoutError) as error:
@@ -105,7 +108,7 @@ def _own_words() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _check_workers(client: Any, address: str) -> None:
+def _check_workers(client: Dask, address: str) -> None:
     try:
         client.wait_for_workers(1, timeout=WAIT_S)
     except TimeoutError as error:
@@ -127,12 +130,12 @@ def _version() -> str:
     return __version__
 
 
-def _play(distributed: Any, client: Any, plan: Plan, chunks: Sequence[Chunk], on_played: OnPlayed) -> None:
+def _play(distributed: ModuleType, client: Dask, plan: Plan, chunks: Sequence[Chunk], on_played: OnPlayed) -> None:
     run = uuid.uuid4().hex[:8]
     left: dict[int, int] = {}
     for chunk in chunks:
         left[chunk.program] = left.get(chunk.program, 0) + 1
-    priced: dict[int, Any] = {}
+    priced: dict[int, Dask] = {}
     waiting = deque(chunks)
     arriving = distributed.as_completed(loop=client.loop, with_results=True)
     while waiting or arriving.count():
@@ -166,7 +169,7 @@ def _play(distributed: Any, client: Any, plan: Plan, chunks: Sequence[Chunk], on
                 priced.pop(index).release()
 
 
-def _wait(client: Any, arriving: Any) -> None:
+def _wait(client: Dask, arriving: Dask) -> None:
     """Until a chunk arrives.
 
     Raises: OSError: the scheduler, or the last worker, has been gone for too long.

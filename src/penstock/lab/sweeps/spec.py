@@ -40,7 +40,7 @@ TABLES = "sweep"
 _ABOUT = ("name", "description")
 
 
-def _several(value: Any) -> Any:
+def _several(value: object) -> Sequence[object]:
     """One value stands for a list of one."""
     return value if isinstance(value, list | tuple) else [value]
 

@@ -181,7 +181,7 @@ def unpacked(path: Path, table: pa.Table) -> list[dict[str, Any]]:
     return rows
 
 
-def _listed(path: Path, name: str, text: str) -> Any:
+def _listed(path: Path, name: str, text: str) -> object:
     try:
         return json_of(text)
     except ValueError as error:
@@ -223,5 +223,5 @@ def _read(path: Path, chunk: Chunk) -> Played:
 
 def _digest(table: pa.Table) -> str:
     """Of the rows, independent of how Parquet lays them out."""
-    columns: list[Any] = [column.to_pylist() for column in table.columns]
+    columns = [column.to_pylist() for column in table.columns]
     return hashlib.sha256(json.dumps(columns).encode()).hexdigest()

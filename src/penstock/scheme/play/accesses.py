@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -82,7 +81,7 @@ class Accesses:
         return cls(start, np.asarray(objects), np.asarray(sizes))
 
 
-def _integers(values: npt.ArrayLike, name: str, *, keep_int32: bool) -> Any:
+def _integers(values: npt.ArrayLike, name: str, *, keep_int32: bool) -> npt.NDArray[np.generic]:
     array = np.asarray(values)
     if array.ndim != 1:
         raise SimulationInputError(f"{name} has shape {array.shape}: it is one-dimensional")

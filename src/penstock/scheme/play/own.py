@@ -53,7 +53,7 @@ class OwnFile:
         """Whether the file has one of these parts."""
         return bool(_names(self) & set(parts))
 
-    def part(self, name: str) -> Any:
+    def part(self, name: str) -> Callable[..., Any]:
         """A part; the file is run once in a process. Raises: UsageError: a fault of the file, with its line."""
         defined = getattr(_module(self), name)
         if not callable(defined):
@@ -168,7 +168,13 @@ class Priority:
 
 
 def replay_own(
-    access_start: Ints, access_object: Any, access_bytes: Ints, file: OwnFile, capacity_bytes: int, *, detail: bool
+    access_start: Ints,
+    access_object: npt.NDArray[np.int32] | Ints,
+    access_bytes: Ints,
+    file: OwnFile,
+    capacity_bytes: int,
+    *,
+    detail: bool,
 ) -> _engine.Replay:
     """As the engine's `replay`, under a policy of the user's.
 
@@ -196,7 +202,9 @@ def replay_own(
         return _engine.replay_asked(*rows, asked, capacity_bytes, detail)
 
 
-def _stream_of(access_start: Ints, access_object: Any, access_bytes: Ints, capacity_bytes: int) -> AccessStream:
+def _stream_of(
+    access_start: Ints, access_object: npt.NDArray[np.int32] | Ints, access_bytes: Ints, capacity_bytes: int
+) -> AccessStream:
     # Numbered by the order of their ids, as the engine would.
     known, numbers = np.unique(access_object, return_inverse=True)
     objects = numbers.reshape(-1).astype(np.int64)
@@ -217,7 +225,7 @@ def _stream_of(access_start: Ints, access_object: Any, access_bytes: Ints, capac
     return AccessStream(**arrays, num_objects=len(known), capacity_bytes=capacity_bytes)
 
 
-def _read_only(values: Any) -> Any:
+def _read_only(values: Ints) -> Ints:
     view = np.asarray(values).view()
     view.flags.writeable = False
     return view
@@ -231,7 +239,7 @@ def _priority(file: OwnFile, stream: AccessStream) -> tuple[Priority, Floats]:
     return priority, _array(priority.values, len(stream), "priority for each access", function, file.name)
 
 
-def _array(values: Any, count: int, what: str, function: Callable[..., Any], name: str) -> Floats:
+def _array(values: npt.ArrayLike, count: int, what: str, function: Callable[..., object], name: str) -> Floats:
     """(count,) numbers that a function returned; one number stands for all. Raises: UsageError: others."""
     try:
         array = np.asarray(values, dtype=np.float64)

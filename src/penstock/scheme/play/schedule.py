@@ -182,7 +182,7 @@ def schedule_operation(
     return _play([kernels], resources, program, listed=1, special=special_limbs(params))
 
 
-def machine_key(machine: Machine) -> tuple[Any, ...]:
+def machine_key(machine: Machine) -> tuple[object, ...]:
     """All of a machine that its schedules depend on."""
     return machine.name, tuple((path, figure.value, figure.text) for path, figure in machine.figures())
 

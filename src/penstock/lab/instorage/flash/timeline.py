@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -28,10 +28,12 @@ four steps of counters."""
 COUNTED = 4
 """Of these, the steps of counters."""
 QUEUE, TRANSFERS = "pages under way", "channels at work"
+_Interval: TypeAlias = tuple[str, int, str, int, int, int | None]
+"""Lane, its number, work, start, end, page."""
 _SERVERS = {"dram": "DRAM", "edram": "eDRAM", "upload": "PCIe", "download": "PCIe in", "aggregator": "aggregator"}
 
 
-def scan_timeline(given: EngineInput, *, max_events: int = EVENTS, **facts: Any) -> dict[str, Any]:
+def scan_timeline(given: EngineInput, *, max_events: int = EVENTS, **facts: object) -> dict[str, Any]:
     """The Trace Event Format of the start of a scan; `facts` (drive, …) go to `otherData`.
 
     Returns: its `otherData` has `end_s`, the end of the drawn pages: the scan's, where none is left out.
@@ -72,7 +74,7 @@ def scan_timeline(given: EngineInput, *, max_events: int = EVENTS, **facts: Any)
     )
 
 
-def _curves(intervals: Sequence[tuple[Any, ...]]) -> dict[tuple[str, str], Steps]:
+def _curves(intervals: Sequence[_Interval]) -> dict[tuple[str, str], Steps]:
     """(counter, unit) -> its steps: pages that are on a bus, and buses that are taken."""
     taken = [(start, end, page) for lane, _, _, start, end, page in intervals if lane == "channel"]
     return {

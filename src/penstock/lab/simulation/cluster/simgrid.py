@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from penstock.base.system import remedy
 from penstock.errors import CapabilityMissing, PenstockError
@@ -125,7 +124,7 @@ class SimGrid:
         self.version = str(reply.get("simgrid", ""))
         return [float(value) for value in seconds]
 
-    def _ask(self, request: str) -> dict[str, Any]:
+    def _ask(self, request: str) -> dict[str, object]:
         self.processes += 1
         try:
             done = _run_worker(self.python, request=request, timeout_s=self.timeout_s)
@@ -159,7 +158,7 @@ class SimGrid:
 
 def request_of(
     topology: Topology, network: Network, patterns: Sequence[Pattern], order: Sequence[int]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """What the worker reads: links, the routes that messages take, the patterns and the order to play them in."""
     pairs = sorted({pair for p in patterns for pair in zip(p.source.tolist(), p.target.tolist(), strict=True)})
     rates = topology.width * network.bandwidth_bytes_per_s

@@ -19,7 +19,11 @@ import json
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from simgrid import Comm, Engine, Host
 
 
 def main() -> int:
@@ -46,7 +50,7 @@ def main() -> int:
     return _reply({"simgrid": str(getattr(simgrid, "simgrid_version", "")), "seconds": seconds})
 
 
-def load() -> Any:
+def load() -> ModuleType:
     """The module. A wheel built by pip has libsimgrid next to the module, where the loader does not look."""
     try:
         return import_module("simgrid")
@@ -58,7 +62,7 @@ def load() -> Any:
         return import_module("simgrid")
 
 
-def simulate(simgrid: Any, request: dict[str, Any]) -> list[float]:
+def simulate(simgrid: ModuleType, request: dict[str, Any]) -> list[float]:
     """Seconds of each pattern of "play", one after the other."""
     engine = simgrid.Engine(["penstock", "--log=root.thresh:error", *("--cfg=" + entry for entry in request["config"])])
     hosts = build(simgrid, engine, request)
@@ -82,7 +86,7 @@ def simulate(simgrid: Any, request: dict[str, Any]) -> list[float]:
     return seconds
 
 
-def build(simgrid: Any, engine: Any, request: dict[str, Any]) -> list[Any]:
+def build(simgrid: ModuleType, engine: Engine, request: dict[str, Any]) -> list[Host]:
     """Hosts, with a route of links for each pair that needs one. Names of the 4.x bindings where there are any."""
     if hasattr(simgrid.NetZone, "add_netzone_full"):
         zone = engine.netzone_root.add_netzone_full("cluster")
@@ -110,20 +114,20 @@ def build(simgrid: Any, engine: Any, request: dict[str, Any]) -> list[Any]:
     return hosts
 
 
-def clock(engine: Any) -> float:
+def clock(engine: Engine) -> float:
     """Simulated seconds."""
     value = getattr(engine, "clock", None)
     return float(engine.get_clock() if value is None or callable(value) else value)
 
 
-def wait_for_all(simgrid: Any, pending: list[Any]) -> None:
+def wait_for_all(simgrid: ModuleType, pending: list[Comm]) -> None:
     if hasattr(simgrid, "ActivitySet"):
         simgrid.ActivitySet(pending).wait_all()
     else:
         simgrid.Comm.wait_all(pending)
 
 
-def _reply(reply: dict[str, Any]) -> int:
+def _reply(reply: dict[str, object]) -> int:
     sys.stdout.write(json.dumps(reply) + "\n")
     sys.stdout.flush()
     return 1 if "error" in reply else 0

@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -274,7 +273,7 @@ MOST = 1024
 def _named(text: str, hosts: int) -> Topology:
     name, _, rest = text.partition(":")
     check_known("topology", name, TOPOLOGIES)
-    known, given = _PARAMETERS[name], dict[str, Any]()
+    known, given = _PARAMETERS[name], dict[str, float]()
     for item in filter(None, rest.split(",")):
         key, _, value = (part.strip() for part in item.partition("="))
         check_known(f"parameter of topology '{name}'", key, known)

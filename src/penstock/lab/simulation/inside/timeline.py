@@ -24,7 +24,12 @@ COUNTED = 4
 
 
 def kernel_timeline(
-    trace: Trace, machine: Machine, *, key_form: KeyForm | None = None, max_events: int = DEFAULT_EVENTS, **facts: Any
+    trace: Trace,
+    machine: Machine,
+    *,
+    key_form: KeyForm | None = None,
+    max_events: int = DEFAULT_EVENTS,
+    **facts: object,
 ) -> dict[str, Any]:
     """The kernels of a program on the units of a machine, every byte on chip, as many whole operations as fit.
 
