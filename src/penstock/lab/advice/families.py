@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from penstock.base.types import Row
 from penstock.base.units import format_bytes
 from penstock.errors import PenstockError
 from penstock.lab.simulation.memory.levels import Hierarchy
@@ -29,7 +29,6 @@ MOST_GROWTH = 64
 ON_CHIP_TIERS = ("scratchpad",)
 """Tiers that keys do not come from: memory of the machine itself."""
 MIB = 1 << 20
-Words = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +37,12 @@ class Candidate:
 
     kind: str
     says: str
-    words: Words
+    words: Row
     """Word -> its other value; `None`: the word is taken away."""
     note: str = ""
 
 
-def faster_tiers(words: Words, point: Point) -> list[Candidate]:
+def faster_tiers(words: Row, point: Point) -> list[Candidate]:
     """Tiers with more bandwidth, the slowest first; of levels, below all of them."""
     now, seen = point.tier, set[tuple[float, float]]()
     candidates = []
@@ -61,7 +60,7 @@ def faster_tiers(words: Words, point: Point) -> list[Candidate]:
     return candidates
 
 
-def more_cache(words: Words, point: Point, machine: Machine, priced: PricedTrace) -> list[Candidate]:
+def more_cache(words: Row, point: Point, machine: Machine, priced: PricedTrace) -> list[Candidate]:
     """Larger caches, up to room for all that the program reads; on a machine without a cache, its own memory first."""
     if "hit_ratio" in words and words["hit_ratio"] != (0.0,):
         return []  # a stated ratio says nothing of the contents of a cache
@@ -83,7 +82,7 @@ def more_cache(words: Words, point: Point, machine: Machine, priced: PricedTrace
     return candidates
 
 
-def other_policies(words: Words, point: Point) -> list[Candidate]:
+def other_policies(words: Row, point: Point) -> list[Candidate]:
     """Every other replacement policy."""
     if isinstance(point.hold, SizedCache):
         now = point.hold.policy
@@ -106,7 +105,7 @@ def other_policies(words: Words, point: Point) -> list[Candidate]:
     ]
 
 
-def loads_ahead(words: Words, point: Point) -> list[Candidate]:
+def loads_ahead(words: Row, point: Point) -> list[Candidate]:
     """Loads ahead of compute, or further ahead."""
     if point.mode == "bound":
         return []
@@ -118,7 +117,7 @@ def loads_ahead(words: Words, point: Point) -> list[Candidate]:
     for depth in DEPTHS:
         if depth <= now and not (ahead is None and depth == 1):
             continue
-        changes: Words = {"mode": ("overlap",), "prefetch": (f"next-{depth}",)}
+        changes: Row = {"mode": ("overlap",), "prefetch": (f"next-{depth}",)}
         operations = "the next operation is" if depth == 1 else f"the next {depth} operations are"
         candidates.append(Candidate("prefetch", f"{operations} loaded while one computes", changes))
     return candidates
@@ -140,12 +139,12 @@ def other_forms(params: CkksParameters, form: KeyForm | None, classes: Sequence[
     ]
 
 
-def fewer_tenants(words: Words) -> Iterator[Candidate]:
+def fewer_tenants(words: Row) -> Iterator[Candidate]:
     """Without one of the other programs."""
     beside = tuple(words.get("beside", ()))
     for i in dict.fromkeys(beside.index(name) for name in beside):
         rest = beside[:i] + beside[i + 1 :]
-        changes: Words = {"beside": rest} if rest else {"beside": None, "interleave": None}
+        changes: Row = {"beside": rest} if rest else {"beside": None, "interleave": None}
         yield Candidate("tenants", f"without {beside[i]}", changes)
 
 
@@ -177,7 +176,7 @@ def working_set(priced: PricedTrace) -> int:
     return int(largest.sum())
 
 
-def _more_in_levels(words: Words, levels: Hierarchy, priced: PricedTrace) -> list[Candidate]:
+def _more_in_levels(words: Row, levels: Hierarchy, priced: PricedTrace) -> list[Candidate]:
     """A larger level, one at a time."""
     line, candidates = _line(words), []
     if line is None:
@@ -194,7 +193,7 @@ def _more_in_levels(words: Words, levels: Hierarchy, priced: PricedTrace) -> lis
     return candidates
 
 
-def _line(words: Words) -> list[str] | None:
+def _line(words: Row) -> list[str] | None:
     """Levels that are written in a line, each by itself; `None`: they are in a file."""
     (text,) = words.get("levels", ("",))
     return None if not text or is_file_of_levels(text) else [part.strip() for part in text.split(",")]

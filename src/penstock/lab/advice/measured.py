@@ -7,10 +7,9 @@ of this run. Parameters are priced on a processor that is fitted to the primitiv
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from penstock.base.types import RowView
 from penstock.errors import PenstockError
 from penstock.lab.advice.families import MIB, as_secure, is_named
 from penstock.lab.advice.remedy import Advice, Remedy, best, ranked, steps
@@ -43,7 +42,7 @@ class Measured:
     size: str
     params: CkksParameters
     done: Run
-    words: Mapping[str, Any]
+    words: RowView
     """Option of `penstock run` -> its value; `None`: not given."""
     named: bool = True
     """Whether a command can say all that was given: not data in memory."""

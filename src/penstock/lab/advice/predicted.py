@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from penstock.base.types import Row, RowView
 from penstock.errors import PenstockError
 from penstock.lab.advice.families import as_secure
 from penstock.lab.advice.remedy import LEAST_GAIN, Advice, Remedy, best, ranked, steps, unknown
 from penstock.lab.advice.simulated import MOST_DIGITS, PASSES
 from penstock.lab.prediction.prediction import Prediction, predict
-from penstock.lab.prediction.whatif import Axes, Program, Row, Workload, what_if
+from penstock.lab.prediction.whatif import Axes, Program, Workload, what_if
 from penstock.lab.rewriting import rewrite
 from penstock.program.running.trace import trace_workload
 from penstock.scheme.machines.schema import Machine
@@ -166,7 +166,7 @@ class _Study:
             if form is now or form.is_seeded < now.is_seeded or form.is_truncated < now.is_truncated:
                 continue
             smaller = predict(tally, asked.machine, threads=asked.threads, key_form=form)
-            common: Mapping[str, Any] = {
+            common: RowView = {
                 "kind": "key-form", "says": f"{form.value} keys instead of {now.value} ones",
                 "command": asked.command("--key-form", form.value), "provenance": "predicted",
                 "changes": {"key_form": form.value},

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from penstock.base.types import Row, RowView
 from penstock.base.units import format_named
 from penstock.scheme.unpriced import UNKNOWN, reason
 
@@ -43,7 +43,7 @@ class Remedy:
     command: str | None
     """Prints a row with `after`; `None`: the program is not in a file."""
     provenance: str
-    changes: Mapping[str, Any] = field(default_factory=dict)
+    changes: RowView = field(default_factory=dict)
     """Words of the question -> their other values."""
     note: str = ""
     """A condition of the change, or what makes it less than it seems."""
@@ -55,7 +55,7 @@ class Remedy:
             return self.before / self.after
         return float("inf") if self.before else 1.0
 
-    def to_row(self) -> dict[str, Any]:
+    def to_row(self) -> Row:
         """A flat row."""
         return {
             "kind": self.kind,
@@ -92,7 +92,7 @@ class Advice:
         """The figure before any change, in words."""
         return UNKNOWN if self.before is None else format_named(self.figure, self.before)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Row:
         """As `--advice` prints it in JSON."""
         return {
             "about": self.about,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
+from penstock.base.types import Row, RowView
 from penstock.base.units import format_bytes
 from penstock.errors import PenstockError, UsageError
 from penstock.lab.advice.families import (
@@ -35,7 +35,7 @@ from penstock.scheme.machines import Inside, Machine, load_machine, machine_name
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.params.variation import varied
 from penstock.scheme.play.caches import SizedCache
-from penstock.scheme.play.rows import Row, each_once, felt_slowdown
+from penstock.scheme.play.rows import each_once, felt_slowdown
 from penstock.scheme.traces import is_trace_file
 from penstock.scheme.traces.schema import Trace
 from penstock.scheme.unpriced import UNPRICED
@@ -151,7 +151,7 @@ def advise_setting(setting: Setting, plays: Plays) -> Advice:
     return _Study(setting, plays).advice()
 
 
-def _setting(asks: Asks, words: Mapping[str, Any]) -> Setting:
+def _setting(asks: Asks, words: RowView) -> Setting:
     machine = asks.answer.machine
     text, named = _text(machine, asks.asked.words.machine)
     tiers = [tier for tier in asks.asked.words.tier if not isinstance(tier, str)]
@@ -403,7 +403,7 @@ class _Study:
         return remedies
 
 
-def _together(candidates: Sequence[Candidate]) -> dict[str, Any] | None:
+def _together(candidates: Sequence[Candidate]) -> Row | None:
     """The words of all candidates as one question, where they differ in one word that takes several values."""
     if len(candidates) < 2:
         return None

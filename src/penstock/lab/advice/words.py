@@ -10,11 +10,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
 
+from penstock.base.types import Row, Rows, RowView
 from penstock.lab.simulation.asking import Asked, asked_in
 from penstock.lab.simulation.question import Levels, Question
 from penstock.lab.simulation.words import OPTIONS, WORDS, Words
@@ -30,7 +30,7 @@ class Setting:
 
     program: str | None
     """As a command names it; `None`: it is in memory only, and has no command."""
-    words: Mapping[str, Any]
+    words: RowView
     """Of `Words`; several values as tuples, the machine and the tier as texts."""
     machine: Machine | None = None
     """The machine itself, where it is loaded."""
@@ -90,7 +90,7 @@ def options(name: str, value: bool | str | float | Iterable[object]) -> list[str
     return [text for part in value for text in (option, str(part))]
 
 
-def words_of_points(asked: Asked, question: Question) -> list[dict[str, Any]]:
+def words_of_points(asked: Asked, question: Question) -> Rows:
     """The words of each point of a question on its one machine, in the order of `Question.points_on`, without machine.
 
     >>> asked = asked_in(Words(machine=["sharp"], tier=["hbm", "pcie5"]), {"machine", "tier"}, OPTIONS)
@@ -98,7 +98,7 @@ def words_of_points(asked: Asked, question: Question) -> list[dict[str, Any]]:
     [{'tier': ('hbm',)}, {'tier': ('pcie5',)}]
     """
     words, given = asked.words, asked.given
-    fixed: dict[str, Any] = {}
+    fixed: Row = {}
     for name in WORDS:
         if name in given and name not in _AXES:
             value = getattr(words, name)
@@ -109,7 +109,7 @@ def words_of_points(asked: Asked, question: Question) -> list[dict[str, Any]]:
     else:
         holds = _each("hit_ratio", words.hit_ratio) if question.holds.hit_ratios else []
         holds += _all(_each("cache", words.cache), policies) if words.cache else []
-    clusters: list[dict[str, Any]] = [{}]
+    clusters: Rows = [{}]
     if question.clusters:
         partitions = _each("partition", words.partition if "partition" in given else ())
         hosts = [{"hosts": str(count)} for count in dict.fromkeys(map(int, words.hosts.split(",")))]
@@ -118,7 +118,7 @@ def words_of_points(asked: Asked, question: Question) -> list[dict[str, Any]]:
     ahead = _each("prefetch", words.prefetch or ((depth,) if "prefetch_depth" in given else ()))
     for prefetch in ahead:
         prefetch |= {"prefetch_buffer": words.prefetch_buffer} if words.prefetch_buffer and prefetch != _NONE else {}
-    modes: list[dict[str, Any]] = []
+    modes: Rows = []
     for mode in question.modes:
         modes += _all([{} if mode == "serial" else {"mode": (mode,)}], ahead if mode == "overlap" else [{}])
     return _all([fixed], holds, clusters, tiers, modes)
@@ -127,12 +127,12 @@ def words_of_points(asked: Asked, question: Question) -> list[dict[str, Any]]:
 _NONE = {"prefetch": ("none",)}
 
 
-def _each(word: str, values: Iterable[Hashable]) -> list[dict[str, Any]]:
+def _each(word: str, values: Iterable[Hashable]) -> Rows:
     """One value at a time; none: without the word."""
     return [{word: (value,)} for value in dict.fromkeys(values)] or [{}]
 
 
-def _all(*axes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _all(*axes: Sequence[RowView]) -> Rows:
     """Each with each, the last axis fastest."""
     return [{name: value for part in parts for name, value in part.items()} for parts in product(*axes)]
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from penstock.base.types import Row, Rows, RowView
 from penstock.base.units import parse_bytes, parse_rate
 from penstock.errors import UnknownName, UsageError
 from penstock.lab.instorage.drive import drive_rates
@@ -47,7 +48,7 @@ _USUAL: Mapping[str, tuple[str, Any]] = {
 """Option -> its name and usual value; these do not apply to every query."""
 
 
-def query_rows(query: Query, asked: Mapping[str, Any], tell: Callable[[str], None]) -> list[dict[str, Any]]:
+def query_rows(query: Query, asked: RowView, tell: Callable[[str], None]) -> Rows:
     """One row for each drive, batch and architecture; hosts for each policy.
 
     Args:   asked: the options of `penstock ssd pir` and its like, by name; tell: gets a note on an architecture that
@@ -56,7 +57,7 @@ def query_rows(query: Query, asked: Mapping[str, Any], tell: Callable[[str], Non
     """
     inside, reads, by_engine = _inside(asked), _reads(asked), asked["engine"] != CLOSED_FORM
     _refuse_idle(query, asked)
-    how: dict[str, Any] = {"ordinary_bytes_per_s": reads.bytes_per_s}
+    how: Row = {"ordinary_bytes_per_s": reads.bytes_per_s}
     if by_engine:
         how["engine"] = Engine(asked["engine"])
     answers: list[Answered] = []
@@ -84,7 +85,7 @@ def query_rows(query: Query, asked: Mapping[str, Any], tell: Callable[[str], Non
     return [answer.row() for answer in answers]
 
 
-def _refuse_idle(query: Query, asked: Mapping[str, Any]) -> None:
+def _refuse_idle(query: Query, asked: RowView) -> None:
     """Raises: UsageError: an option that changes nothing of these queries; rows would be named after it."""
     given = {option: asked[name] != usual for option, (name, usual) in _USUAL.items()}
     on_host = HOST in asked["architectures"]
@@ -114,7 +115,7 @@ def _refuse_idle(query: Query, asked: Mapping[str, Any]) -> None:
                 raise UsageError(f"{name} changes nothing here: it goes with {needs}; leave it out")
 
 
-def _inside(asked: Mapping[str, Any]) -> Inside:
+def _inside(asked: RowView) -> Inside:
     count = asked["keys_read"]
     if count != "all" and not count.isdecimal():
         raise UsageError(f"--keys-read '{count}': a number of keys, or 'all'")
@@ -129,7 +130,7 @@ def _inside(asked: Mapping[str, Any]) -> Inside:
     return Inside(switches=switches, contention=contention, multiplicity=power)
 
 
-def _reads(asked: Mapping[str, Any]) -> Ordinary:
+def _reads(asked: RowView) -> Ordinary:
 
     modes = Modes(asked["modes"])
     if modes is Modes.ALTERNATE and asked["engine"] != CLOSED_FORM:
@@ -141,7 +142,7 @@ def _reads(asked: Mapping[str, Any]) -> Ordinary:
     return Ordinary(bytes_per_s=rate, modes=modes)
 
 
-def _changed(accelerator: UnitAccelerator, asked: Mapping[str, Any]) -> UnitAccelerator:
+def _changed(accelerator: UnitAccelerator, asked: RowView) -> UnitAccelerator:
     words: dict[str, Callable[[str], Any]] = {
         "automorphism": Automorphism, "hoisting": Hoisting, "lane": Lane,
         "scratchpad": lambda text: parse_bytes(text, "--scratchpad"),
@@ -150,7 +151,7 @@ def _changed(accelerator: UnitAccelerator, asked: Mapping[str, Any]) -> UnitAcce
     return with_options(accelerator, scratchpad_bytes=read.pop("scratchpad"), **read)
 
 
-def _policies(asked: Mapping[str, Any]) -> list[HostPolicy]:
+def _policies(asked: RowView) -> list[HostPolicy]:
 
     cached = 0 if asked["cache"] is None else parse_bytes(asked["cache"], "--cache")
     policies = []

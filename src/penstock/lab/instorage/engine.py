@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
+from penstock.base.types import Row
 from penstock.base.units import PICOSECONDS_PER_SECOND
 from penstock.errors import UsageError
 from penstock.lab.instorage.drive import DriveRates, drive_rates
@@ -108,7 +108,7 @@ def played_design(
     query: Query,
     drive: Drive,
     accelerator: UnitAccelerator,
-    row: dict[str, Any],
+    row: Row,
     *,
     batch: int = 1,
     inside: Inside | None = None,

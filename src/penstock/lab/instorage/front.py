@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from penstock.base.types import Ints
 from penstock.errors import UsageError
 from penstock.lab.instorage.space import Space
 
@@ -80,7 +81,7 @@ def rounded_up(value: float) -> float:
     return up if up >= value else round(up + unit, max(0, places))
 
 
-def pareto(space: Space, chosen: Mask | None = None, objectives: Sequence[str] = OBJECTIVES) -> npt.NDArray[np.int64]:
+def pareto(space: Space, chosen: Mask | None = None, objectives: Sequence[str] = OBJECTIVES) -> Ints:
     """Return the points that no other one beats in both objectives, the fastest first.
 
     Args:   chosen: the points that compete; objectives: two columns, both to be small.

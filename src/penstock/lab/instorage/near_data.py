@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.base.types import Ints, Row, Rows
 from penstock.base.units import format_bytes
 from penstock.errors import UsageError
 from penstock.lab.instorage.drive import drive_rates
@@ -94,7 +94,7 @@ class NearData:
             return None
         return saved / slower
 
-    def row(self, link: str, link_bytes_per_s: float) -> dict[str, Any]:
+    def row(self, link: str, link_bytes_per_s: float) -> Row:
         """A flat row for one link."""
         pull, near = self.pull_s(link_bytes_per_s), self.near_s(link_bytes_per_s)
         return {
@@ -193,7 +193,7 @@ def near_rows(
     hit_ratio: float,
     key_form: KeyForm | None,
     name: str,
-) -> list[dict[str, Any]]:
+) -> Rows:
     """A row for each partition and link, over the accelerators of a drive; the columns of `NearData.row` and `drive`.
 
     Args:   drive: a name or a .toml file; keys_in: `dram` or `flash` of the drive; name: of the program, for the error.
@@ -207,7 +207,7 @@ def near_rows(
             f"'{name}' ({format_bytes(stored)}): take --keys-in flash, --key-form seeded+truncated, or a larger drive"
         )
     rate = rates.dram_bytes_per_s if keys_in == "dram" else rates.flash_bytes_per_s
-    common: dict[str, Any] = {
+    common: Row = {
         "accelerators": accelerator.on(rates.channels),
         "key_bytes_per_s": rate,
         "hit_ratio": hit_ratio,
@@ -224,8 +224,8 @@ def _crossings(
     table: pa.Table,
     objects: Objects,
     near: npt.NDArray[np.bool_],
-    operand_row: npt.NDArray[np.int64],
-    operand: npt.NDArray[np.int64],
+    operand_row: Ints,
+    operand: Ints,
 ) -> tuple[int, int]:
     """(bytes, number) of the objects that are used on the other side from where they were made, results included."""
     outputs = np.asarray(table["output"].to_numpy(zero_copy_only=False), dtype=np.float64)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
 
+from penstock.base.types import Row
 from penstock.errors import UsageError
 from penstock.lab.instorage.drive import DriveRates
 from penstock.lab.instorage.machine import ArrayAdders, InStorage, PublishedScan, UnitAccelerator
@@ -58,7 +58,7 @@ class Answered:
         """Of one query of the batch."""
         return self.seconds / self.batch
 
-    def row(self) -> dict[str, Any]:
+    def row(self) -> Row:
         """A flat row; every value but the database's size is simulated."""
         database = self.query.database_bytes
         return {

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from penstock.base.types import Ints, Row
 from penstock.errors import UsageError
 from penstock.lab.instorage.drive import DriveRates
 from penstock.lab.instorage.machine import UnitAccelerator
@@ -105,7 +106,7 @@ class Space:
     def __len__(self) -> int:
         return len(self.columns["watts"])
 
-    def rows(self, chosen: Sequence[int] | npt.NDArray[np.int64] | None = None) -> Iterator[dict[str, Any]]:
+    def rows(self, chosen: Sequence[int] | Ints | None = None) -> Iterator[Row]:
         """Flat rows of these points, by default of all."""
         numbers = range(len(self)) if chosen is None else chosen
         for i in numbers:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from penstock.base.types import Rows
 from penstock.scheme.traces.inspect import summary
 from penstock.scheme.traces.schema import Trace
 from penstock.scheme.unpriced import AT_LEAST, UNPRICED, refuse
@@ -29,7 +30,7 @@ class Version:
         return ",".join(self.passes) or BEFORE
 
 
-def counted(versions: Sequence[Version]) -> list[dict[str, Any]]:
+def counted(versions: Sequence[Version]) -> Rows:
     """One row a version: operations, keys, and their bytes.
 
     `key_bytes_unique` counts every used key once, as stored; `key_bytes_touched` every read, at the limbs in use;
@@ -63,7 +64,7 @@ def compare(
     *,
     cache_bytes: int | None = None,
     expand_bytes_per_s: float | None = None,
-) -> list[dict[str, Any]]:
+) -> Rows:
     """A row for each tier and version, by the time mode `serial`; the first version is what others are held to.
 
     Args:   cache_bytes: of an LRU cache for keys, `None` for none; expand_bytes_per_s: rate at which a generator

@@ -13,8 +13,8 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from penstock.base.types import Ints
 from penstock.errors import TraceError
 from penstock.lab.rewriting.program import Op, Program, galois_step
 from penstock.scheme.operations import TRAITS, OpKind, Rules
@@ -22,8 +22,6 @@ from penstock.scheme.traces.schema import Trace
 
 PRIME = 2**31 - 1
 """3 modulo 4, so that -1 is not a square and Gaussian integers modulo it are a field; products fit in 63 bits."""
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

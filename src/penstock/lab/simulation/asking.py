@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from penstock.base.units import parse_bytes
 from penstock.errors import UsageError
@@ -35,7 +34,7 @@ class Asked:
     """Numbers of users of the program; `beside` is empty then."""
     comparison: Comparison | None
     """`compare_policies`: what runtimes save, instead of the points of the question."""
-    several: Mapping[str, Sequence[Any]]
+    several: Mapping[str, Sequence[object]]
     """Word -> its values, for words that take several."""
     words: Words
     """All words, in the state that the person gave them."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from penstock.base.types import Floats, Ints
 from penstock.scheme.play.accesses import Accesses
-from penstock.scheme.play.engine import Floats, Ints
 
 Steps = list[tuple[float, float]]
 

@@ -8,10 +8,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from penstock.base.types import RowView
 from penstock.base.units import format_seconds, parse_seconds
 from penstock.errors import UsageError
 from penstock.lab.simulation.words import OPTIONS, Spelling
@@ -40,7 +40,7 @@ class Crowd:
     def is_limited(self) -> bool:
         return self.limit is not None or self.limit_s is not None
 
-    def exceeded(self, row: Mapping[str, Any]) -> bool:
+    def exceeded(self, row: RowView) -> bool:
         """Whether the tenants of a row wait longer than the limit; not where that is unknown."""
         if self.limit_s is not None:
             return row["total_s"] is not None and bool(row["total_s"] > self.limit_s)
@@ -79,7 +79,7 @@ def counts_in(text: str, spelling: Spelling = OPTIONS) -> tuple[int, ...]:
     return tuple(sorted(counts))
 
 
-def verdict(rows: Sequence[Mapping[str, Any]], crowd: Crowd) -> str:
+def verdict(rows: Sequence[RowView], crowd: Crowd) -> str:
     """How many tenants keep to a limit, of the rows of one point with growing numbers of them."""
     if rows[0].get(UNPRICED):
         return f"how long tenants wait is unknown: {reason(rows[0][UNPRICED])}"
@@ -93,6 +93,6 @@ def verdict(rows: Sequence[Mapping[str, Any]], crowd: Crowd) -> str:
     return f"{_tenants(rows[first - 1])} at most {bound}; {beyond}" if first else f"none keeps to {bound}: {beyond}"
 
 
-def _tenants(row: Mapping[str, Any]) -> str:
+def _tenants(row: RowView) -> str:
     count = row["num_tenants"]
     return f"{count} tenants wait" if count > 1 else "1 tenant waits"

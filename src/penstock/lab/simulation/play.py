@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
+from penstock.base.types import Floats, Ints, Row
 from penstock.errors import UsageError
 from penstock.lab.simulation.cluster.cluster import one_host, play_clusters
 from penstock.lab.simulation.cluster.program import ClusterProgram, prepare
@@ -25,10 +26,9 @@ from penstock.lab.simulation.question import SIMGRID, Point, Question
 from penstock.scheme.machines.schema import Machine
 from penstock.scheme.params.rlwe import KeyForm
 from penstock.scheme.play.caches import Cache, ForcedHitRatio, NoCache
-from penstock.scheme.play.engine import Floats, Ints
 from penstock.scheme.play.hierarchy import Mode, Result, Tier, play_many, replay, tier_name
 from penstock.scheme.play.price import ACCESS_CLASSES, PricedTrace, price_trace
-from penstock.scheme.play.rows import CROWD_COLUMNS, FORCED_POLICY, LEVEL_NAMES, Row, columns
+from penstock.scheme.play.rows import CROWD_COLUMNS, FORCED_POLICY, LEVEL_NAMES, columns
 from penstock.scheme.traces.schema import Trace
 from penstock.scheme.unpriced import bounded, opaque
 

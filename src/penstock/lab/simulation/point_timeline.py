@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
+from penstock.base.types import Floats, Row
 from penstock.errors import UsageError
 from penstock.lab.simulation.cluster.partitions import Together, partition_named
 from penstock.lab.simulation.cluster.program import ClusterProgram
@@ -21,7 +22,6 @@ from penstock.scheme.machines import Inside, Machine
 from penstock.scheme.params.rlwe import KeyForm
 from penstock.scheme.play.accesses import Accesses
 from penstock.scheme.play.caches import Cache, ForcedHitRatio
-from penstock.scheme.play.engine import Floats
 from penstock.scheme.play.hierarchy import play_many, replay, tier_name
 from penstock.scheme.traces.schema import Trace
 from penstock.scheme.unpriced import refuse
@@ -29,7 +29,7 @@ from penstock.scheme.unpriced import refuse
 
 def point_timeline(
     trace: Trace, ready: Ready, point: Point, machine: Machine, *, key_form: KeyForm | None, max_events: int
-) -> dict[str, Any]:
+) -> Row:
     """One point as a timeline for Perfetto: over a tier, over levels, or of the busiest host of a cluster; of a machine
     with scheduled operations its kernels, every byte on chip.
 
@@ -47,16 +47,16 @@ def point_timeline(
     return simulated_timeline(trace, ready.priced, max_events=max_events, mode=point.mode, **draw(ready, point))
 
 
-def _over_levels(ready: Ready, point: Point) -> dict[str, Any]:
+def _over_levels(ready: Ready, point: Point) -> Row:
     """The level arguments of `simulated_timeline`."""
     loads = level_loads(ready.priced, point.levels)
     played = play_levels(ready.priced.compute_s, loads, mode=point.mode, prefetch=point.prefetch, timeline=True)
     return {"stages": played.stages, "tier": point.levels.name, "total_s": played.total_s}
 
 
-def _over_tier(ready: Ready, point: Point) -> dict[str, Any]:
+def _over_tier(ready: Ready, point: Point) -> Row:
     """The same of a cache and a tier, on one host or on the busiest of several."""
-    cache, facts = cast(Cache, point.hold), dict[str, Any]()
+    cache, facts = cast(Cache, point.hold), Row()
     seconds, accesses = ready.priced.compute_s, ready.priced.accesses
     if point.cluster is not None:
         seconds, facts["exchange_s"], accesses = _on_cluster(cast(ClusterProgram, ready), point.cluster)

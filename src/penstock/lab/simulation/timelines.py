@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from penstock.base.types import Floats, Ints, Row
 from penstock.errors import UsageError
 from penstock.lab.simulation import counters
 from penstock.scheme.play.accesses import Accesses
-from penstock.scheme.play.engine import Floats, Ints
 from penstock.scheme.play.hierarchy import Stage
 from penstock.scheme.play.price import ACCESS_CLASSES, PricedTrace
 from penstock.scheme.traces.perfetto import DEFAULT_EVENTS, Lane, Timeline
@@ -44,7 +44,7 @@ def simulated_timeline(
     access_miss_bytes: Ints | None = None,
     max_events: int = DEFAULT_EVENTS,
     **facts: object,
-) -> dict[str, Any]:
+) -> Row:
     """The timeline of one simulated point, from its start, as many whole operations as the bound allows.
 
     Args:   stages: of the result, played with a timeline; exchange_s: (n,) seconds at the end of each operation in
@@ -145,7 +145,7 @@ def _drawn(stage: Stage) -> _Channel:
     return stage.name, stage.start_s, stage.end_s, moved
 
 
-def _finished(timeline: Timeline, priced: PricedTrace, drawn: int, facts: dict[str, Any]) -> dict[str, Any]:
+def _finished(timeline: Timeline, priced: PricedTrace, drawn: int, facts: Row) -> Row:
     if not drawn and len(priced):
         raise UsageError(f"a timeline of {timeline.max_events} events holds no operation; allow more")
     return timeline.to_dict(
@@ -165,7 +165,7 @@ def _object_names(trace: Trace) -> list[str]:
     return [row["name"] or f"{row['class']} {row['id']}" for row in stored]
 
 
-def _load(priced: PricedTrace, names: Sequence[str], missed: Ints | None, operation: int) -> tuple[str, dict[str, Any]]:
+def _load(priced: PricedTrace, names: Sequence[str], missed: Ints | None, operation: int) -> tuple[str, Row]:
     """The loads of an operation in words, and their bytes if they are known access by access."""
     start, end = int(priced.access_start[operation]), int(priced.access_start[operation + 1])
     read = [i for i in range(start, end) if not priced.access_is_result[i]]
@@ -173,7 +173,7 @@ def _load(priced: PricedTrace, names: Sequence[str], missed: Ints | None, operat
     objects = [names[int(priced.access_object[i])] for i in accesses]
     classes = dict.fromkeys(ACCESS_CLASSES[int(priced.access_class[i])] for i in accesses)
     more = f" and {len(objects) - NAMED_LOADS} more" if len(objects) > NAMED_LOADS else ""
-    moved: dict[str, Any] = {"classes": ", ".join(classes)}
+    moved: Row = {"classes": ", ".join(classes)}
     if missed is not None:
         moved["bytes"] = int(sum(int(missed[i]) for i in accesses))
     return ", ".join(objects[:NAMED_LOADS]) + more, moved

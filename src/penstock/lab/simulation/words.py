@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from penstock.base.types import Row
 from penstock.errors import UnknownName, UsageError
 from penstock.scheme.machines import STUDY_TIERS
 
@@ -90,7 +91,7 @@ _MACHINE, _CACHE, _LEVELS = "Machine and memory", "Cache and policy", "Levels of
 _PROGRAMS, _HOSTS = "Several programs", "Several hosts"
 GROUPS = (_MACHINE, _CACHE, _LEVELS, _PROGRAMS, _HOSTS)
 """Headings of a help, in their order."""
-_MANY: dict[str, Any] = {"several": True, "axis": True}
+_MANY: Row = {"several": True, "axis": True}
 _ALONE = {"setting": "a page shows one program; its view 'tenants' plays 1, 2, 4 and 8 users of it"}
 _OF_LEVELS = {"key": "no column of a sweep tells points of two values apart; write it into a file of levels"}
 _OF_TENANTS = _ALONE | {"key": "a sweep plays one user of a program; write other programs at the same time as 'with'"}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.base.types import Rows, RowView
 from penstock.lab.sweeps.play import impossible
 from penstock.lab.sweeps.points import Plan, no_point
 
@@ -20,14 +20,14 @@ _NAMES = ("workload", "size", "params", "machine", "key_form")
 class Outline:
     """The programs of a plan that can be played."""
 
-    rows: list[dict[str, Any]]
+    rows: Rows
     """One a program, with its number of points."""
     skipped: Counter[tuple[str, str]]
     """(what, why) -> points that cannot be."""
     num_chunks: int
 
     @property
-    def left_out(self) -> list[dict[str, Any]]:
+    def left_out(self) -> Rows:
         """The skipped points, in the columns of `rows`."""
         return [
             {**dict.fromkeys(self.rows[0]), "workload": what, "points": count, "skipped": why}
@@ -68,7 +68,7 @@ def outlined(planned: Plan, on_program: Callable[[int], None]) -> Outline:
     return Outline(rows=rows, skipped=skipped, num_chunks=sum(chunk.program in points for chunk in planned.chunks))
 
 
-def by_program(results: pa.Table) -> list[dict[str, Any]]:
+def by_program(results: pa.Table) -> Rows:
     """A row for each program of a played sweep: its name, its number of points, their least and most time and slowdown.
 
     Of programs that run together, the worst one gives the slowdown.
@@ -86,7 +86,7 @@ def _seed(seed: int | None, source: str | None) -> str:
     return f", seed {seed}" if seed and source is None else ""
 
 
-def _program(row: Mapping[str, Any]) -> str:
+def _program(row: RowView) -> str:
     """As the outline names it: two traces may be of one workload."""
     if row["trace"] is None:
         return f"{row['workload']}{_seed(row['seed'], None)}"

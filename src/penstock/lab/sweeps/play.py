@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import pyarrow as pa
 
+from penstock.base.types import Row
 from penstock.errors import CapabilityMissing, PenstockError
 from penstock.lab.simulation.cluster.program import prepare
 from penstock.lab.simulation.cluster.simgrid import SimGrid, SimGridFailed
@@ -128,7 +129,7 @@ def play_chunk(program: Program, priced: Priced, chunk: Chunk) -> Played:
         "seed": None if program.source else program.seed,
         "interleave": getattr(program.order, "name", program.order) if program.beside else None,
     }
-    rows: dict[str, dict[str, Any]] = {}
+    rows: dict[str, Row] = {}
     skipped = Counter()
     warnings = dict.fromkeys(priced.priced.warnings)
     for group in groups(chunk.points):

@@ -6,15 +6,15 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from penstock.base.runs.folder import RunFolder
 from penstock.base.system.host import available_cores
 from penstock.base.system.progress import Progress
+from penstock.base.types import Row
 from penstock.lab.simulation.cluster.simgrid import find_python
-from penstock.lab.sweeps.local import play_here, play_in_processes
+from penstock.lab.sweeps.local import OnPlayed, play_here, play_in_processes
 from penstock.lab.sweeps.play import Played
-from penstock.lab.sweeps.points import Plan
+from penstock.lab.sweeps.points import Chunk, Plan
 from penstock.lab.sweeps.scheduler import play_on_cluster
 from penstock.lab.sweeps.spec import SweepSpec
 from penstock.lab.sweeps.store import ChunkStore
@@ -38,7 +38,7 @@ class Outcome:
     """Points of each (what, why) that cannot be."""
 
 
-def config_of(sweep: SweepSpec, plan: Plan) -> dict[str, Any]:
+def config_of(sweep: SweepSpec, plan: Plan) -> Row:
     """What makes two sweeps the same: the configuration of their run folder."""
     written = [dict(table.written) for table in sweep.tables]
     return {
@@ -100,7 +100,7 @@ def _finish(run: RunFolder, store: ChunkStore, plan: Plan) -> int:
 
 def _backend(
     store: ChunkStore, workers: int | None, scheduler: str | None, chunks: int
-) -> Callable[[list[Any], Callable[[Played], None]], None]:
+) -> Callable[[list[Chunk], OnPlayed], None]:
     plan = store.plan
     if scheduler is not None:
         return lambda missing, keep: play_on_cluster(plan, missing, keep, address=scheduler)

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,7 @@ from pydantic import (
 )
 
 from penstock.base.system import toml
+from penstock.base.types import Row, RowView
 from penstock.errors import UsageError
 from penstock.lab.simulation.words import KEYS, WORDS, Word, Words, check_together, check_used
 from penstock.scheme.play.own import placed
@@ -101,7 +102,7 @@ class Table:
     """Words whose values are not the usual ones."""
     stated: frozenset[str]
     """Words that the file says, also where the value is the usual one."""
-    written: Mapping[str, Any]
+    written: RowView
     """What the file says, with usual values, for the configuration of a run folder."""
 
     @classmethod
@@ -143,7 +144,7 @@ def parse_sweep(written: Path | str, name: str, where: str = "sweep") -> SweepSp
     return sweep_of(toml.table(written, where, "a sweep", missing="see examples/sweep.toml"), name, where)
 
 
-def sweep_of(written: Mapping[str, Any], name: str, where: str = "sweep") -> SweepSpec:
+def sweep_of(written: RowView, name: str, where: str = "sweep") -> SweepSpec:
     """A sweep from the keys and values of a file.
 
     Raises: as `load_sweep`.
@@ -191,12 +192,12 @@ def located(where: str) -> Iterator[None]:
 
 def _placed(model: BaseModel) -> Table:
     """The table, with each file that is named as a policy where its part belongs."""
-    stated: dict[str, Any] = dict(model)
+    stated: Row = dict(model)
     policies = stated["policy"] or ()
     parts = placed(policies)
     if len(parts["policy"]) == len(policies):
         return Table.of(model)
-    changed: dict[str, Any] = {"policy": tuple(parts["policy"]) or None}
+    changed: Row = {"policy": tuple(parts["policy"]) or None}
     if parts["prefetch"]:
         named = stated["prefetch"] if "prefetch" in model.model_fields_set else ()
         changed["prefetch"] = (*named, *parts["prefetch"])
@@ -216,9 +217,9 @@ def _check_used(written: Collection[str], tables: Sequence[Table]) -> None:
     )
 
 
-def _singular(table: Mapping[str, Any], where: str, inside: str) -> dict[str, Any]:
+def _singular(table: RowView, where: str, inside: str) -> Row:
     """`workloads` and `workload` are the same axis."""
-    singular: dict[str, Any] = {}
+    singular: Row = {}
     written: dict[str, str] = {}
     for key, value in table.items():
         name = _PLURALS.get(key, key)
@@ -230,5 +231,5 @@ def _singular(table: Mapping[str, Any], where: str, inside: str) -> dict[str, An
     return singular
 
 
-def _checked(table: Mapping[str, Any], where: str, inside: str) -> BaseModel:
+def _checked(table: RowView, where: str, inside: str) -> BaseModel:
     return toml.checked(_Written, table, f"{where}: {inside}", also=_OWN)

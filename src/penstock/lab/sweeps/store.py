@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -24,6 +23,7 @@ from penstock.base.system import parquet
 from penstock.base.system.files import os_errors, remove_leftovers, write_atomic
 from penstock.base.system.outside import json_of, reason
 from penstock.base.system.parquet import Bounds, read_table
+from penstock.base.types import Rows
 from penstock.errors import PenstockError
 from penstock.lab.sweeps.play import SCHEMA, Played
 from penstock.lab.sweeps.points import Chunk, Plan
@@ -168,12 +168,12 @@ def read_results(path: Path) -> pa.Table:
         raise DamagedResults(f"{file} cannot be read ({reason(error)}); delete it and {_AGAIN}") from error
 
 
-def unpacked(path: Path, table: pa.Table) -> list[dict[str, Any]]:
+def unpacked(path: Path, table: pa.Table) -> Rows:
     """Rows of `read_results` whose lists are no longer JSON.
 
     Raises: DamagedResults: a cell holds none.
     """
-    rows: list[dict[str, Any]] = table.to_pylist()
+    rows: Rows = table.to_pylist()
     for name in (column.name for column in MORE_COLUMNS if column.kind == LIST):
         for row in rows:
             if row[name] is not None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from penstock.scheme.play.engine import INT64_MAX, Bools, Ints, SimulationInputError
+from penstock.base.types import Ints
+from penstock.scheme.play.engine import INT64_MAX, Bools, SimulationInputError
 
 
 @dataclass(frozen=True, slots=True, eq=False)

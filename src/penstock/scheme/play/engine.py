@@ -29,14 +29,10 @@ __all__ = [
     "Bools",
     "ClockOverflow",
     "ConservationError",
-    "Floats",
-    "Ints",
     "SimulationInputError",
     "_engine",
 ]
 
-Ints: TypeAlias = npt.NDArray[np.int64]
-Floats: TypeAlias = npt.NDArray[np.float64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
 INT64_MAX = 2**63 - 1

@@ -23,13 +23,13 @@ from typing import Literal, Protocol, get_args
 import numpy as np
 import numpy.typing as npt
 
+from penstock.base.types import Floats, Ints, Row
 from penstock.base.units import format_bytes
 from penstock.errors import UsageError, check_known
 from penstock.scheme.play.accesses import Accesses
 from penstock.scheme.play.caches import Cache, ForcedHitRatio, NoCache, SizedCache
-from penstock.scheme.play.engine import ConservationError, Floats, Ints, SimulationInputError, _engine
+from penstock.scheme.play.engine import ConservationError, SimulationInputError, _engine
 from penstock.scheme.play.own import OperationLoads, OwnFile, depths_of, replay_own
-from penstock.scheme.play.rows import Row
 
 Mode = Literal["serial", "overlap", "bound"]
 MODES: tuple[str, ...] = get_args(Mode)

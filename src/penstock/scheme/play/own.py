@@ -26,8 +26,9 @@ import numpy.typing as npt
 
 from penstock.base.system import own_file
 from penstock.base.system.files import readable
+from penstock.base.types import Floats, Ints
 from penstock.errors import UsageError
-from penstock.scheme.play.engine import Floats, Ints, _engine
+from penstock.scheme.play.engine import _engine
 
 REPLACEMENT, PREFETCH, SCHEDULE = ("priority", "Policy"), ("prefetch",), ("schedule",)
 """The parts of a file, by use."""

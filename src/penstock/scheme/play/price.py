@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.base.types import Floats, Ints
 from penstock.errors import TraceError, check_known
 from penstock.scheme.machines.schema import Inside, Machine
 from penstock.scheme.operations import TRAITS, OpKind
@@ -21,13 +22,12 @@ from penstock.scheme.params.rlwe import KeyForm
 from penstock.scheme.traces.schema import Trace
 from penstock.scheme.unpriced import added, warned
 from penstock.scheme.work.kernels import KernelWork
-from penstock.scheme.work.shapes import Ints, Objects, Shapes, codes, ints, server_rows, shape_work, shapes_of
+from penstock.scheme.work.shapes import Objects, Shapes, codes, ints, server_rows, shape_work, shapes_of
 
 if TYPE_CHECKING:
     from penstock.scheme.play.accesses import Accesses
     from penstock.scheme.play.schedule import Program, Schedule
 
-Floats = npt.NDArray[np.float64]
 
 ACCESS_CLASSES = ("key", "plaintext", "ciphertext", "database")
 """Classes of objects that may be kept off chip. Digit decompositions go with the ciphertexts; `database` is the stored

@@ -6,12 +6,12 @@ and the explorer shows them under their labels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
+from penstock.base.types import Rows, RowView
 from penstock.scheme.unpriced import AT_LEAST, UNPRICED
 
-Row = dict[str, Any]
 TEXT, REAL, WHOLE, LIST = "text", "real", "whole", "list"
 
 
@@ -106,13 +106,13 @@ def each_once(workload: str) -> str:
     return " + ".join(name if count == 1 else f"{count} x {name}" for name, count in counts.items())
 
 
-def felt_slowdown(row: Mapping[str, Any]) -> float | None:
+def felt_slowdown(row: RowView) -> float | None:
     """The slowdown that a program's user sees: the worst tenant's if several programs run together."""
     slowdown = row["slowdown"] if row.get("tenants") is None else row.get("tenant_slowdown")
     return None if slowdown is None else float(slowdown)
 
 
-def columns(rows: Iterable[Mapping[str, Any]], *, of_clusters: bool) -> list[Row]:
+def columns(rows: Iterable[RowView], *, of_clusters: bool) -> Rows:
     """Rows with the columns that say something: of one question, so that the first row speaks for all."""
     all_rows = list(rows)
     with_it = {"tenant_slowdown": "tenants"}  # stated with the tenants, also where it is not known

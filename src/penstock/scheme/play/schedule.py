@@ -11,16 +11,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
 from penstock.base.system.kept import Kept
+from penstock.base.types import Floats, Ints, Row
 from penstock.scheme.machines.schema import Machine
 from penstock.scheme.operations import TRAITS, OpKind
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.params.rlwe import KeyForm
-from penstock.scheme.play.engine import Floats, Ints, _engine
+from penstock.scheme.play.engine import _engine
 from penstock.scheme.play.kernels import (
     REGISTERS,
     SCRATCHPAD,
@@ -220,10 +220,10 @@ def shape_graph(shape: Shape, params: CkksParameters, key_form: KeyForm | None =
     )
 
 
-def engine_kernels(shapes: Sequence[ShapeKernels]) -> dict[str, Any]:
+def engine_kernels(shapes: Sequence[ShapeKernels]) -> Row:
     """The kernels of shapes in the arrays of the engine, by the names of its arguments."""
     every = [kernel for shape in shapes for kernel in shape.kernels]
-    arrays: dict[str, Any] = {
+    arrays: Row = {
         "kernel_start": np.cumsum([0, *(len(shape.kernels) for shape in shapes)], dtype=np.int64),
         "unit": _whole(kernel.unit for kernel in every),
         "flags": _whole(kernel.flags for kernel in every),
@@ -241,7 +241,7 @@ def engine_kernels(shapes: Sequence[ShapeKernels]) -> dict[str, Any]:
     return arrays
 
 
-def engine_units(resources: Resources) -> dict[str, Any]:
+def engine_units(resources: Resources) -> Row:
     """The units of a machine in the arrays of the engine."""
     return {
         "ports": _whole(resources.ports),

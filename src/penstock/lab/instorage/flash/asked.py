@@ -6,6 +6,7 @@ from collections.abc import Mapping as Options
 from collections.abc import Sequence
 from typing import Any
 
+from penstock.base.types import Row
 from penstock.base.units import parse_bytes, parse_rate
 from penstock.errors import UsageError
 from penstock.lab.instorage.flash.spec import (
@@ -25,7 +26,7 @@ DEFAULT_CACHE = "64 MiB"
 SEEDS = 2**64
 
 
-def scan_of(asked: Options[str, Any]) -> tuple[Scan, dict[str, Any]]:
+def scan_of(asked: Options[str, Any]) -> tuple[Scan, Row]:
     """The scan that options name, and the other arguments of `scan_drive`.
 
     Args:   asked: the options of `penstock ssd scan`, by name.

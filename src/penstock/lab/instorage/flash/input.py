@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
+from penstock.base.types import Row
 from penstock.base.units import PICOSECONDS_PER_SECOND, format_bytes
 from penstock.errors import UsageError
 from penstock.lab.instorage.flash import spec
@@ -129,7 +129,7 @@ def engine_input(
     held = mapping if mapping is not None else spec.IdentityMapping()
     # Counts and durations that have the drive's own names.
     names = EngineInput.__slots__
-    own: dict[str, Any] = {name: getattr(drive, name) for name in names if hasattr(drive, name)}
+    own: Row = {name: getattr(drive, name) for name in names if hasattr(drive, name)}
     own |= {name: picoseconds(getattr(drive, f"{name}_s")) for name in names if hasattr(drive, f"{name}_s")}
     given = EngineInput(
         **own,

@@ -18,8 +18,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from penstock.base.types import Row
 from penstock.base.units import PICOSECONDS_PER_SECOND
 from penstock.lab.instorage.flash.input import engine_input
 from penstock.lab.instorage.flash.spec import (
@@ -116,14 +116,14 @@ class ScanResult:
     """Pages of the logical-to-physical table read from NAND."""
     wear: WearResult
 
-    def row(self) -> dict[str, Any]:
+    def row(self) -> Row:
         """Rate, latencies and size of the scan, in SI units."""
         late = self.latency
         latencies = {"mean_latency_s": late.mean_s, "p50_latency_s": late.p50_s, "p99_latency_s": late.p99_s}
         own = {name: getattr(self, name) for name in ("pages", "events", "simulated_s", "cpu_s")}
         return {"bytes_per_s": self.bytes_per_s, **latencies, **own}
 
-    def details(self) -> dict[str, Any]:
+    def details(self) -> Row:
         """Busy units, other traffic, retries and wear."""
         wear, reads, writes = self.wear, self.read_latency, self.write_latency
         busy = ("bus_busy", "channel_busy", "array_busy", "dram_busy", "pcie_up_busy", "pcie_down_busy")

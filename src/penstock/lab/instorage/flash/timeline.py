@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from penstock.base.types import Row
 from penstock.base.units import PICOSECONDS_PER_SECOND
 from penstock.errors import UsageError
 from penstock.lab.instorage.flash.input import EngineInput
@@ -33,7 +34,7 @@ _Interval: TypeAlias = tuple[str, int, str, int, int, int | None]
 _SERVERS = {"dram": "DRAM", "edram": "eDRAM", "upload": "PCIe", "download": "PCIe in", "aggregator": "aggregator"}
 
 
-def scan_timeline(given: EngineInput, *, max_events: int = EVENTS, **facts: object) -> dict[str, Any]:
+def scan_timeline(given: EngineInput, *, max_events: int = EVENTS, **facts: object) -> Row:
     """The Trace Event Format of the start of a scan; `facts` (drive, …) go to `otherData`.
 
     Returns: its `otherData` has `end_s`, the end of the drawn pages: the scan's, where none is left out.

@@ -27,9 +27,9 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.base.system.kept import kept
+from penstock.base.types import Ints
 from penstock.errors import UsageError, check_known
 
-Ints = npt.NDArray[np.int64]
 Message = tuple[int, int, int]
 """Source, target, bytes."""
 Rounds = list[list[Message]]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from penstock.base.types import Ints
 from penstock.lab.simulation.cluster.collectives import Collective, Pattern, pattern_of
 from penstock.lab.simulation.cluster.flows import Sharing, flow_seconds, link_bytes, pattern_seconds
 from penstock.lab.simulation.cluster.simgrid import SimGrid
@@ -39,7 +39,7 @@ class Exchanges:
                 if carried:
                     self._link_bytes[i] += carried[at[collective]]
 
-    def joules(self, counts: npt.NDArray[np.int64]) -> float | None:
+    def joules(self, counts: Ints) -> float | None:
         """Energy of all messages; `None` where the network does not say its energy a byte."""
         if not self.sent_bytes.any():
             return 0.0

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from penstock.base.system.kept import kept
+from penstock.base.types import Floats, Ints
 from penstock.lab.simulation.cluster.collectives import Pattern
 from penstock.lab.simulation.cluster.topology import Topology
 from penstock.scheme.machines.networks import Network
-from penstock.scheme.play.engine import Floats, _engine
+from penstock.scheme.play.engine import _engine
 
 Sharing = Literal["equal", "by-latency"]
 """How messages share a link: each the same rate, or rates as one over the latency of the route (as TCP does, and
@@ -27,7 +27,7 @@ MOST_KEPT_BYTES = 128 * 2**20
 
 
 @kept(MOST_KEPT_BYTES)
-def link_bytes(topology: Topology, pattern: Pattern) -> npt.NDArray[np.int64]:
+def link_bytes(topology: Topology, pattern: Pattern) -> Ints:
     """(rounds, links) bytes that go over each link in each round, read-only.
 
     They are the same at any rate of the links, so networks and energies share them.

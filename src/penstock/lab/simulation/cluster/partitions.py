@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from penstock.base.types import Ints
 from penstock.errors import check_known
 from penstock.lab.simulation.cluster.collectives import AllGather, Collective, ReduceScatter
 from penstock.lab.simulation.cluster.dealing import (
@@ -39,7 +39,6 @@ from penstock.scheme.work.kernel_work import KernelWork, add_loops
 from penstock.scheme.work.kernels import digit_sizes
 from penstock.scheme.work.shapes import Shape, shape_work
 
-Ints = npt.NDArray[np.int64]
 AccessClass = Literal["key", "digits", "plaintext", "ciphertext"]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.base.system.kept import Kept
+from penstock.base.types import Ints
 from penstock.errors import UsageError
 from penstock.lab.simulation.cluster.partitions import AccessClass, Together
 from penstock.scheme.machines.schema import Machine
@@ -19,7 +20,7 @@ from penstock.scheme.params.rlwe import KeyForm
 from penstock.scheme.play.accesses import Accesses
 from penstock.scheme.play.price import PricedTrace
 from penstock.scheme.traces.schema import Trace
-from penstock.scheme.work.shapes import Ints, Objects, Shapes, codes, server_rows, shapes_of
+from penstock.scheme.work.shapes import Objects, Shapes, codes, server_rows, shapes_of
 
 T = TypeVar("T")
 CLASSES: tuple[AccessClass, ...] = get_args(AccessClass)

@@ -8,6 +8,7 @@ from operator import attrgetter
 
 import numpy as np
 
+from penstock.base.types import Floats
 from penstock.lab.simulation.cluster.collectives import Collective
 from penstock.lab.simulation.cluster.exchanges import Exchanges
 from penstock.lab.simulation.cluster.partitions import Part, Together
@@ -15,7 +16,6 @@ from penstock.lab.simulation.cluster.program import ClusterProgram
 from penstock.lab.simulation.cluster.simgrid import SimGrid
 from penstock.lab.simulation.cluster.spec import Cluster
 from penstock.scheme.machines.schema import Cost, Machine
-from penstock.scheme.play.engine import Floats
 from penstock.scheme.work.kernel_work import KernelWork
 
 _SECONDS: Callable[[Cost], float] = attrgetter("seconds")

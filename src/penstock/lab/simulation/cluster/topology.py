@@ -19,14 +19,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from penstock.base.system import toml
 from penstock.base.system.kept import kept
 from penstock.base.system.outside import MOST_SETTINGS_BYTES, content_of
+from penstock.base.types import Floats, Ints
 from penstock.errors import UnknownName, UsageError, check_known
 
-Ints = npt.NDArray[np.int64]
 Route = tuple[int, ...]
 
 
@@ -49,7 +48,7 @@ class Topology:
     name: str
     """As it is asked for on the command line, with every parameter."""
     hosts: int
-    width: npt.NDArray[np.float64]
+    width: Floats
     """(links,) rate of each link in rates of the network."""
     route_start: Ints
     """(hosts * hosts + 1,) the route from s to t is `route_link[route_start[s * hosts + t]:...]`; none from s to s."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import numpy as np
 
+from penstock.base.types import Row
 from penstock.errors import UsageError
 from penstock.lab.simulation.counters import heights
 from penstock.scheme.machines.schema import Machine
@@ -30,7 +30,7 @@ def kernel_timeline(
     key_form: KeyForm | None = None,
     max_events: int = DEFAULT_EVENTS,
     **facts: object,
-) -> dict[str, Any]:
+) -> Row:
     """The kernels of a program on the units of a machine, every byte on chip, as many whole operations as fit.
 
     Args:   max_events: slices at most; facts: more of `otherData`.

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from penstock.base.types import Floats, Ints
 from penstock.errors import check_known
 from penstock.lab.simulation.memory.residents import Reservation
 from penstock.scheme.play.caches import Cache, ForcedHitRatio, NoCache, SizedCache
-from penstock.scheme.play.engine import Floats, Ints, SimulationInputError
+from penstock.scheme.play.engine import SimulationInputError
 from penstock.scheme.play.hierarchy import Rates, Tier
 
 INDEPENDENT, INCLUSIVE, EXCLUSIVE = "independent", "inclusive", "exclusive"

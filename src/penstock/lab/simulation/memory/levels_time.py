@@ -14,10 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from penstock.base.types import Floats, Ints, Row
 from penstock.errors import check_known
 from penstock.lab.simulation.memory.levels_replay import LevelsReplay
 from penstock.scheme.play.caches import SizedCache
-from penstock.scheme.play.engine import Floats, Ints, _engine
+from penstock.scheme.play.engine import _engine
 from penstock.scheme.play.hierarchy import (
     COMPUTE,
     MODES,
@@ -31,7 +32,7 @@ from penstock.scheme.play.hierarchy import (
     energy_j,
     own_depths,
 )
-from penstock.scheme.play.rows import FORCED_POLICY, LEVEL_NAMES, Row
+from penstock.scheme.play.rows import FORCED_POLICY, LEVEL_NAMES
 
 
 def play_levels(

@@ -8,8 +8,8 @@ allows). The buffer is part of the same memory: a runtime that prefetches has so
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from penstock.base.types import Row, Rows
 from penstock.errors import UsageError
 from penstock.scheme.machines.schema import Machine, Tier
 from penstock.scheme.play.caches import SizedCache
@@ -37,7 +37,7 @@ def locality_table(
     prefetch_buffer_bytes: int | None = None,
     decode_bytes_per_s: float | None = None,
     warnings: list[str] | None = None,
-) -> list[dict[str, Any]]:
+) -> Rows:
     """One row for each tier and runtime: LRU, Belady and the optimum, each on demand and with perfect prefetching.
 
     Args:   memory_bytes: of a runtime for cache and buffer together (default: the machine's on-chip memory);
@@ -53,16 +53,16 @@ def locality_table(
         (policy, ahead): replay(priced.accesses, SizedCache(policy, memory - buffer if ahead else memory))
         for _, policy, ahead in RUNTIMES
     }
-    rows: list[dict[str, Any]] = []
+    rows: Rows = []
     for tier in tiers:
-        baseline: dict[str, Any] | None = None
+        baseline: Row | None = None
         for runtime, policy, ahead in RUNTIMES:
             kept = loaded[policy, ahead]
             mode: Mode = "overlap" if ahead else "serial"
             window = Prefetch(None, buffer) if ahead else Prefetch()
             pace = Pace(tier=tier, mode=mode, decode_bytes_per_s=decode_bytes_per_s, prefetch=window)
             (played,) = play_many(priced.compute_s, kept, [pace])
-            row: dict[str, Any] = {
+            row: Row = {
                 "workload": priced.workload,
                 "params": priced.params,
                 "machine": machine.name,
@@ -105,7 +105,7 @@ def _memory_and_buffer(
     return memory, buffer_bytes
 
 
-def _saved(baseline: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
+def _saved(baseline: Row, row: Row) -> Row:
     """What a runtime saves against the baseline, and its shares of that."""
     columns = {}
     for name, unit in (("io_bytes", "bytes"), ("total_s", "s")):

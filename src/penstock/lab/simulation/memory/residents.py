@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
+from penstock.base.types import RowView
 from penstock.base.units import BYTE_UNITS, parse_bytes
 from penstock.errors import UsageError, check_known
 from penstock.scheme.machines.files import figure, parse_spec, shipped
@@ -108,7 +107,7 @@ def _residents() -> dict[str, Resident]:
     return shipped("residents", "resident", _resident)
 
 
-def _resident(record: Mapping[str, Any], where: str) -> Resident:
+def _resident(record: RowView, where: str) -> Resident:
     spec = parse_spec(ResidentSpec, record, where)
     # 1.6 GiB are not whole bytes; a fraction takes one byte.
     fixed, per_request = (

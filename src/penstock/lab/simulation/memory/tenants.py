@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Literal, TypeAlias, cast, get_args
 
 import numpy as np
 
+from penstock.base.types import Floats, Ints, Row
 from penstock.errors import UnknownName, UsageError, check_known
 from penstock.scheme.play.own import Job, OwnFile, is_own, own_file_at, turns_of
-from penstock.scheme.play.price import Floats, PricedTrace, Tenants
+from penstock.scheme.play.price import PricedTrace, Tenants
 from penstock.scheme.unpriced import AT_LEAST, UNPRICED, added, bounded, opaque, warned
-from penstock.scheme.work.shapes import Ints
 
 Order = Literal["round-robin", "time"]
 ORDERS: tuple[str, ...] = get_args(Order)
@@ -36,9 +36,7 @@ def order_named(text: str) -> Turns:
     return cast(Order, text)
 
 
-def summary(
-    together: PricedTrace, end_s: Floats | None, operation_bytes: Ints | Floats
-) -> tuple[dict[str, Any], ...] | None:
+def summary(together: PricedTrace, end_s: Floats | None, operation_bytes: Ints | Floats) -> tuple[Row, ...] | None:
     """One row a program; `None` where there is one alone.
 
     Args:   end_s: (n,) the end of each operation, of a timeline, or `None` without one; operation_bytes: (n,) bytes

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.base.types import Floats, Ints
 from penstock.lab.simulation.servers.fleet import Arrangement, Fleet, Loading
-from penstock.lab.simulation.servers.stream import Floats, Ints, Stream
+from penstock.lab.simulation.servers.stream import Stream
 
 _END, _START = 0, 1
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from penstock.base.types import Row
 from penstock.lab.simulation.servers.fleet import Fleet
 from penstock.lab.simulation.servers.law import wait_s
 from penstock.lab.simulation.servers.play import Played
@@ -39,7 +38,7 @@ def application_of(priced: PricedTrace, memory: Tier | None, key_bytes: int | No
 
 def row_of(
     stream: Stream, fleet: Fleet, played: Played, prices: PriceList, *, machine: Machine, is_gpu: bool, zipf: float
-) -> dict[str, Any]:
+) -> Row:
     """A flat row.
 
     Returns: shares are of all servers' time from 0 to the last end; `latency_*_s` from the arrival of a run to its end;
