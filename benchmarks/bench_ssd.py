@@ -17,7 +17,15 @@ from functools import partial
 
 from penstock.base.units import parse_bytes
 from penstock.lab.instorage.flash.scan import ScanResult, scan_drive
-from penstock.lab.instorage.flash.spec import Aggregator, Consumer, Engine, Host, HostConsumer, Pattern, Scan
+from penstock.lab.instorage.flash.spec import (
+    Aggregator,
+    Consumer,
+    HostConsumer,
+    Scan,
+    ScanEngine,
+    ScanPattern,
+    ScanTarget,
+)
 from penstock.scheme.machines.drives import Drive, load_drive
 
 TARGET_PAGES_PER_S = 5e6
@@ -48,15 +56,15 @@ def cases(drive: Drive, size: int) -> dict[str, Callable[..., ScanResult]]:
     host = HostConsumer(service_ps_per_chunk=100_000_000, chunk_pages=64, buffer_bytes=128 * drive.page_bytes)
     return {
         "inside the drive": partial(scan_drive, drive, scan),
-        "host, DRAM, PCIe": partial(scan_drive, drive, scan, host=Host.PCIE),
-        "host, DRAM, PCIe, accelerator": partial(scan_drive, drive, scan, host=Host.PCIE, host_consumer=host),
+        "host, DRAM, PCIe": partial(scan_drive, drive, scan, host=ScanTarget.PCIE),
+        "host, DRAM, PCIe, accelerator": partial(scan_drive, drive, scan, host=ScanTarget.PCIE, host_consumer=host),
         "accelerators in the drive": partial(
             scan_drive, drive, scan, consumers=consumers(drive, 40), aggregator=Aggregator(service_ps_per_output=10**5)
         ),
         "accelerators that bind": partial(
             scan_drive, drive, scan, consumers=consumers(drive, 100), aggregator=Aggregator(service_ps_per_output=10**5)
         ),
-        "random": partial(scan_drive, drive, Scan(size_bytes=size, pattern=Pattern.RANDOM)),
+        "random": partial(scan_drive, drive, Scan(size_bytes=size, pattern=ScanPattern.RANDOM)),
     }
 
 
@@ -70,7 +78,7 @@ def main() -> None:
     for name in ("ssd-s", "ssd-l"):
         drive = load_drive(name)
         for case, play in cases(drive, parse_bytes(args.size)).items():
-            for engine in Engine:
+            for engine in ScanEngine:
                 runs = [play(engine=engine) for _ in range(args.runs)]
                 best = min(runs, key=lambda run: run.cpu_s)
                 rows.append(

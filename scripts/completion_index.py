@@ -15,7 +15,7 @@ import click
 from penstock.front.cli.completion import INDEX
 from penstock.front.cli.lazy import LazyGroup
 from penstock.front.cli.main import cli
-from penstock.lab.simulation.words import OPTIONS, Word
+from penstock.lab.simulation.words import OPTIONS, QuestionWord
 from penstock.program import workloads
 
 KINDS = {
@@ -47,7 +47,7 @@ def choices() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def completed(word: Word) -> Any:
+def completed(word: QuestionWord) -> Any:
     """The completion of an option of a question: a kind, or choices."""
     if len(word.completes) == 1 and not word.registry:
         return word.completes[0]

@@ -7,7 +7,7 @@ import pytest
 from penstock.errors import UsageError
 from penstock.lab.instorage.drive import drive_rates
 from penstock.lab.instorage.engine import played_in_storage, played_on_host
-from penstock.lab.instorage.flash.spec import Engine
+from penstock.lab.instorage.flash.spec import ScanEngine
 from penstock.lab.instorage.machine import UnitAccelerator
 from penstock.lab.instorage.machine_spec import load_instorage
 from penstock.lab.instorage.policies import BASE, HOST_POLICIES, Contention, HostPolicy, Passes
@@ -101,7 +101,8 @@ def test_jumping_changes_nothing() -> None:
     small = pir_query(catalogue.get("fheins-pir"), database_bytes=GIB, record_bytes=288, slot_bits=16)
     drive = load_drive("ssd-s")
     jumped, every = (
-        played_in_storage(small, drive, fheins(), batch=8, engine=engine) for engine in (Engine.JUMP, Engine.EVENTS)
+        played_in_storage(small, drive, fheins(), batch=8, engine=engine)
+        for engine in (ScanEngine.JUMP, ScanEngine.EVENTS)
     )
     assert jumped.seconds == every.seconds
 

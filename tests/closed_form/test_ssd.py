@@ -12,12 +12,12 @@ from penstock.lab.instorage.flash.spec import (
     Aggregator,
     Arbitration,
     Consumer,
-    Engine,
-    Host,
     HostConsumer,
-    Pattern,
+    HostTraffic,
     Scan,
-    Traffic,
+    ScanEngine,
+    ScanPattern,
+    ScanTarget,
 )
 from penstock.scheme.machines.drives import Drive, load_drive
 from twins import laws
@@ -38,7 +38,7 @@ def test_saturated_reads_are_bound_by_bus_and_commands(name: str, stated: float)
     drive = load_drive(name)
     expected = drive.channels * 2 * drive.page_bytes / (2 * drive.page_bytes / drive.channel_bytes_per_s + 0.94e-6)
     assert expected == pytest.approx(law.bus_rate_with_commands(drive, 2)) == pytest.approx(stated, rel=2e-4)
-    got = scan_drive(drive, scan(), engine=Engine.JUMP)
+    got = scan_drive(drive, scan(), engine=ScanEngine.JUMP)
     assert got.bytes_per_s == pytest.approx(expected, rel=BOUND)
     assert got.bytes_per_s == pytest.approx(law.scan_rate(drive), rel=BOUND)
     assert got.bus_busy > 0.999
@@ -60,7 +60,7 @@ def test_without_commands_the_bus_alone_binds(name: str, stated: float) -> None:
     """channels x transfers x width."""
     drive = load_drive(name, {"read_command": "0 ns", "further_plane": "0 ns"})
     assert law.bus_rate(drive) == pytest.approx(stated)
-    assert scan_drive(drive, scan(), engine=Engine.JUMP).bytes_per_s == pytest.approx(stated, rel=BOUND)
+    assert scan_drive(drive, scan(), engine=ScanEngine.JUMP).bytes_per_s == pytest.approx(stated, rel=BOUND)
 
 
 def without_buses(name: str) -> Drive:
@@ -73,7 +73,7 @@ def test_with_free_buses_the_sense_binds(name: str, stated: float) -> None:
     """dies x 2 pages / tR."""
     drive = without_buses(name)
     assert laws.sense_rate(drive, 2) == pytest.approx(stated, rel=5e-4)
-    got = scan_drive(drive, scan(size=288 * 2**30), engine=Engine.JUMP)
+    got = scan_drive(drive, scan(size=288 * 2**30), engine=ScanEngine.JUMP)
     assert got.bytes_per_s == pytest.approx(laws.sense_rate(drive, 2), rel=BOUND)
     assert got.array_busy > 0.999
 
@@ -84,14 +84,14 @@ def test_with_a_host_the_link_binds(name: str) -> None:
     drive = load_drive(name)
     expected = 16e9 * 4 / 8 * 128 / 130 * 256 / 280
     assert drive.host_link_bytes_per_s == pytest.approx(expected, rel=1e-4)
-    got = scan_drive(drive, scan(), host=Host.PCIE, engine=Engine.JUMP)
+    got = scan_drive(drive, scan(), host=ScanTarget.PCIE, engine=ScanEngine.JUMP)
     assert got.bytes_per_s == pytest.approx(expected, rel=BOUND)
     assert got.pcie_up_busy > 0.999
 
 
 @pytest.mark.parametrize(("name", "stated_us"), [("ssd-s", 50.8), ("ssd-l", 43.9)])
-@pytest.mark.parametrize("pattern", list(Pattern))
-def test_one_read_at_a_time(name: str, stated_us: float, pattern: Pattern) -> None:
+@pytest.mark.parametrize("pattern", list(ScanPattern))
+def test_one_read_at_a_time(name: str, stated_us: float, pattern: ScanPattern) -> None:
     """command + tR + x, and then DRAM in and out and the link."""
     drive = load_drive(name)
     expected = 0.29e-6 + 30e-6 + drive.page_bytes / drive.channel_bytes_per_s
@@ -100,7 +100,7 @@ def test_one_read_at_a_time(name: str, stated_us: float, pattern: Pattern) -> No
     got = scan_drive(drive, one).latency
     for value in (got.mean_s, got.p50_s, got.p99_s, got.max_s):
         assert value == pytest.approx(expected, rel=1e-6)
-    to_host = scan_drive(drive, one, host=Host.PCIE).latency
+    to_host = scan_drive(drive, one, host=ScanTarget.PCIE).latency
     assert to_host.mean_s == pytest.approx(laws.single_read_to_host_s(drive), rel=1e-6)
 
 
@@ -110,7 +110,7 @@ def test_a_convoy_idles_a_sense_each_round(name: str) -> None:
     drive = load_drive(name)
     expected = law.convoy_rate(drive, 2)
     assert expected < 0.95 * law.bus_rate_with_commands(drive, 2)
-    got = scan_drive(drive, scan(), arbitration=Arbitration.CONVOY, engine=Engine.JUMP)
+    got = scan_drive(drive, scan(), arbitration=Arbitration.CONVOY, engine=ScanEngine.JUMP)
     assert got.bytes_per_s == pytest.approx(expected, rel=BOUND)
 
 
@@ -118,15 +118,15 @@ def test_few_dies_cannot_hide_the_sense_unless_they_cache() -> None:
     """One die a channel: p pages / (command + tR + p x); with cache reads the larger of bus and sense."""
     one = {"chips_per_channel": "1 chip/channel", "dies_per_chip": "1 die/chip"}
     drive = load_drive("ssd-s", one)
-    got = scan_drive(drive, scan(size=4 * 10**9), engine=Engine.JUMP)
+    got = scan_drive(drive, scan(size=4 * 10**9), engine=ScanEngine.JUMP)
     assert got.bytes_per_s == pytest.approx(law.cycle_rate(drive, 2), rel=BOUND)
-    cached = scan_drive(load_drive("ssd-s", one | {"cache_read": "yes"}), scan(size=4 * 10**9), engine=Engine.JUMP)
+    cached = scan_drive(load_drive("ssd-s", one | {"cache_read": "yes"}), scan(size=4 * 10**9), engine=ScanEngine.JUMP)
     assert cached.bytes_per_s == pytest.approx(law.bus_rate_with_commands(drive, 2), rel=BOUND)
 
 
 def test_single_plane_commands_take_less_of_the_bus() -> None:
     drive = load_drive("ssd-s", {"multi_plane": "no"})
-    got = scan_drive(drive, scan(), engine=Engine.JUMP)
+    got = scan_drive(drive, scan(), engine=ScanEngine.JUMP)
     assert got.bytes_per_s == pytest.approx(law.bus_rate_with_commands(drive, 1), rel=BOUND)
 
 
@@ -150,7 +150,7 @@ def test_accelerators_bind_where_they_are_slow(name: str) -> None:
 @pytest.mark.parametrize("name", DRIVES)
 def test_accelerators_that_are_fast_leave_the_bus_to_bind(name: str) -> None:
     drive = load_drive(name)
-    got = scan_drive(drive, scan(), consumers=consumers(drive), engine=Engine.JUMP)
+    got = scan_drive(drive, scan(), consumers=consumers(drive), engine=ScanEngine.JUMP)
     assert got.bytes_per_s == pytest.approx(law.bus_rate_with_commands(drive, 2), rel=BOUND)
 
 
@@ -159,7 +159,7 @@ def test_metadata_binds_where_it_is_large(name: str) -> None:
     """chunk x DRAM rate / metadata, with 2 MB of keys for each chunk."""
     drive = load_drive(name)
     keyed = consumers(drive, dram_bytes_per_chunk=2_000_000)
-    got = scan_drive(drive, scan(size=4 * 2**30), consumers=keyed, engine=Engine.JUMP)
+    got = scan_drive(drive, scan(size=4 * 2**30), consumers=keyed, engine=ScanEngine.JUMP)
     expected = laws.metadata_rate(6 * drive.page_bytes, 2_000_000, drive.dram_bytes_per_s)
     assert expected < 0.5 * law.scan_rate(drive)
     assert got.bytes_per_s == pytest.approx(expected, rel=2e-3)
@@ -170,7 +170,7 @@ def test_outputs_bind_where_they_are_large() -> None:
     """chunk x link rate / output, and chunk / aggregation."""
     drive = load_drive("ssd-s")
     large = consumers(drive, output_bytes_per_chunk=10**6)
-    got = scan_drive(drive, scan(size=2**30), consumers=large, engine=Engine.JUMP)
+    got = scan_drive(drive, scan(size=2**30), consumers=large, engine=ScanEngine.JUMP)
     assert got.bytes_per_s == pytest.approx(6 * drive.page_bytes * drive.host_link_bytes_per_s / 10**6, rel=2e-3)
     assert got.output_bytes == sum(got.chunks) * 10**6
     small = consumers(drive, output_bytes_per_chunk=1)
@@ -192,7 +192,7 @@ def test_a_host_that_takes_turns_adds_its_times_and_one_that_overlaps_takes_the_
         host = HostConsumer(
             service_ps_per_chunk=round(compute_s * 1e12), chunk_pages=pages, buffer_bytes=buffers * chunk
         )
-        return scan_drive(drive, scan(size=10**9), host=Host.PCIE, host_consumer=host).bytes_per_s
+        return scan_drive(drive, scan(size=10**9), host=ScanTarget.PCIE, host_consumer=host).bytes_per_s
 
     # Two planes of a die share a command here, and the first page waits for that command.
     read = laws.single_read_to_host_s(drive) + drive.further_plane_s + (pages - 1) * link
@@ -213,7 +213,7 @@ def test_write_amplification_lies_between_none_and_collecting_in_order() -> None
             "spare_blocks": "24 blocks/plane",
         },
     )
-    writes = Traffic(bytes_per_s=1e9, requests=400_000)
+    writes = HostTraffic(bytes_per_s=1e9, requests=400_000)
     got = scan_drive(drive, Scan(size_bytes=0), writes=writes).wear
     # Two blocks of a plane are being filled, and up to three are free.
     in_order = laws.lru_write_amplification(104 / (128 - 4.5))

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.lab.instorage.flash import closed_form as law
 from penstock.lab.instorage.flash.scan import scan_drive
-from penstock.lab.instorage.flash.spec import Engine, Host, NandMapping, Scan, Traffic
+from penstock.lab.instorage.flash.spec import HostTraffic, NandMapping, Scan, ScanEngine, ScanTarget
 from penstock.scheme.machines.drives import drive_names, load_drive
 from twins import laws
 
@@ -24,9 +24,11 @@ def test_a_drive_has_a_source_for_every_value(name: str) -> None:
 @pytest.mark.parametrize("name", drive_names())
 def test_a_drive_meets_its_closed_forms(name: str) -> None:
     drive = load_drive(name)
-    inside = scan_drive(drive, Scan(size_bytes=16 * 2**30, queue_depth=4096), engine=Engine.JUMP)
+    inside = scan_drive(drive, Scan(size_bytes=16 * 2**30, queue_depth=4096), engine=ScanEngine.JUMP)
     assert inside.bytes_per_s == pytest.approx(law.scan_rate(drive), rel=1e-3)
-    outside = scan_drive(drive, Scan(size_bytes=16 * 2**30, queue_depth=4096), host=Host.PCIE, engine=Engine.JUMP)
+    outside = scan_drive(
+        drive, Scan(size_bytes=16 * 2**30, queue_depth=4096), host=ScanTarget.PCIE, engine=ScanEngine.JUMP
+    )
     assert outside.bytes_per_s == pytest.approx(min(drive.host_link_bytes_per_s, law.scan_rate(drive)), rel=1e-3)
     one = scan_drive(drive, Scan(size_bytes=10**6, queue_depth=1))
     assert one.latency.mean_s == pytest.approx(laws.single_read_s(drive), rel=1e-6)
@@ -39,10 +41,10 @@ def test_a_drive_plays_everything_at_once_and_the_same_each_time(name: str) -> N
         scan_drive(
             drive,
             Scan(size_bytes=2 * 10**8),
-            host=Host.PCIE,
+            host=ScanTarget.PCIE,
             mapping=NandMapping(),
-            reads=Traffic(bytes_per_s=1e8),
-            writes=Traffic(bytes_per_s=1e8, span_bytes=10**9, seed=2),
+            reads=HostTraffic(bytes_per_s=1e8),
+            writes=HostTraffic(bytes_per_s=1e8, span_bytes=10**9, seed=2),
         )
         for _ in range(2)
     ]

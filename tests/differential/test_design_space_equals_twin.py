@@ -17,7 +17,7 @@ from penstock.lab.instorage.machine_spec import load_instorage
 from penstock.lab.instorage.named import QUERIES, named_query
 from penstock.lab.instorage.policies import HOST_POLICIES, Contention, Encoding, Switches
 from penstock.lab.instorage.queries import Inside
-from penstock.lab.instorage.space import Axes, Baseline, Space, explore
+from penstock.lab.instorage.space import Axes, Baseline, DesignSpace, explore
 from penstock.scheme.machines import load_machine
 from twins import instorage_space as twin
 
@@ -85,7 +85,7 @@ def test_the_front_is_what_no_other_point_beats(values: list[tuple[int, int, int
     seconds, watts, area = (np.array(column, dtype=float) for column in zip(*values, strict=True))
     rest = {name: np.zeros(size) for name in ("dram_bytes_per_s", "dram_capacity_bytes", "pcie_bytes_per_s")}
     columns = {"query_s": seconds, "watts": watts, "area_mm2": area, **rest}
-    space = Space(query=named_query("string-match", slot_bits=16), batch=1, columns=columns)
+    space = DesignSpace(query=named_query("string-match", slot_bits=16), batch=1, columns=columns)
     found = pareto(space, chosen)
     left = np.flatnonzero(chosen)
     expected = twin.front([{"query_s": seconds[i], "watts": watts[i]} for i in left])

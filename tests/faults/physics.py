@@ -131,10 +131,10 @@ def a_drive(draw: Draw, *, most: int = 4) -> Drive:
     )
 
 
-def _traffic(draw: Draw, drive: Drive, *, alone: bool) -> ssd.Traffic | None:
+def _traffic(draw: Draw, drive: Drive, *, alone: bool) -> ssd.HostTraffic | None:
     if not alone and draw.chance(0.4):
         return None
-    return ssd.Traffic(
+    return ssd.HostTraffic(
         bytes_per_s=draw.size(1e3 if not alone else 1e7, 2e9),
         span_bytes=max(drive.page_bytes, int(drive.capacity_bytes * draw.of([1.0, 0.1]))),
         requests=draw.whole(1, 400) if alone or draw.chance(0.2) else None,
@@ -165,9 +165,9 @@ def drive_run(draw: Draw) -> Iterator[str]:
     where = draw.of(["none", "pcie", "pcie", "host consumer", "consumers"])
     groups = draw.whole(1, drive.channels)
     asked: dict[str, Any] = {
-        "host": ssd.Host.PCIE if where in ("pcie", "host consumer") else ssd.Host.NONE,
+        "host": ssd.ScanTarget.PCIE if where in ("pcie", "host consumer") else ssd.ScanTarget.NONE,
         "arbitration": draw.of(list(ssd.Arbitration)),
-        "engine": draw.of(list(ssd.Engine)),
+        "engine": draw.of(list(ssd.ScanEngine)),
         "consumers": [_consumer(draw, drive, tuple(range(at, drive.channels, groups))) for at in range(groups)]
         if where == "consumers"
         else [],
@@ -184,7 +184,7 @@ def drive_run(draw: Draw) -> Iterator[str]:
         )
     scan = ssd.Scan(
         size_bytes=size,
-        pattern=ssd.Pattern.RANDOM if random else ssd.Pattern.SEQUENTIAL,
+        pattern=ssd.ScanPattern.RANDOM if random else ssd.ScanPattern.SEQUENTIAL,
         queue_depth=draw.of([1, 4, 32, 1024]),
         request_bytes=draw.of([None, None, 4096]),
         seed=draw.whole(0, 9),

@@ -22,7 +22,7 @@ from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.params.rlwe import KeyForm
 from penstock.scheme.play.accesses import Accesses
 from penstock.scheme.play.caches import Cache
-from penstock.scheme.play.hierarchy import Mode, Pace, Prefetch, Replay, Result, Tier, play_many, replay
+from penstock.scheme.play.hierarchy import BackingTier, Mode, Pace, Prefetch, Replay, Result, play_many, replay
 from penstock.scheme.play.price import price_trace
 from penstock.scheme.traces.schema import Trace
 from penstock.scheme.work.shapes import Shape
@@ -119,7 +119,7 @@ def rplp_star_seconds(
 def play_cluster(
     trace: Trace | ClusterProgram,
     machine: Machine,
-    tier: Tier,
+    tier: BackingTier,
     cluster: Cluster,
     *,
     mode: Mode = "serial",
@@ -188,7 +188,7 @@ def play(
     compute_s: npt.ArrayLike,
     accesses: Accesses,
     cache: Cache,
-    tier: Tier,
+    tier: BackingTier,
     *,
     mode: Mode = "serial",
     decode_bytes_per_s: float | None = None,
@@ -216,7 +216,7 @@ def play(
 def play_one(
     compute_s: npt.ArrayLike,
     loaded: Replay,
-    tier: Tier,
+    tier: BackingTier,
     *,
     mode: Mode = "serial",
     decode_bytes_per_s: float | None = None,

@@ -63,13 +63,13 @@ def told(change: Callable[[ScanResult], ScanResult]) -> str:
     small = {"channels": "2 channels", "blocks": "64 blocks/plane", "spare_blocks": "8 blocks/plane"}
     drive = load_drive("ssd-s", small)
     scan = ssd.Scan(size_bytes=3 * 10**6)
-    writes = ssd.Traffic(bytes_per_s=5e8)
+    writes = ssd.HostTraffic(bytes_per_s=5e8)
     given = engine_input(
         drive,
         scan,
-        host=ssd.Host.PCIE,
+        host=ssd.ScanTarget.PCIE,
         arbitration=ssd.Arbitration.PIPELINED,
-        engine=ssd.Engine.EVENTS,
+        engine=ssd.ScanEngine.EVENTS,
         consumers=(),
         host_consumer=None,
         aggregator=None,
@@ -77,7 +77,7 @@ def told(change: Callable[[ScanResult], ScanResult]) -> str:
         reads=None,
         writes=writes,
     )
-    got = scan_drive(drive, scan, host=ssd.Host.PCIE, writes=writes)
+    got = scan_drive(drive, scan, host=ssd.ScanTarget.PCIE, writes=writes)
     return "; ".join(invariants.of_scan(drive, given, change(got)))
 
 

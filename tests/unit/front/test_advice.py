@@ -24,7 +24,7 @@ from penstock.lab.advice.families import working_set
 from penstock.lab.advice.remedy import LEAST_GAIN, Remedy, best, ranked, steps
 from penstock.lab.advice.words import Setting, words_of_points
 from penstock.lab.fit.fit import fit_machine
-from penstock.lab.simulation.asking import asked_in
+from penstock.lab.simulation.asking import worded_question
 from penstock.lab.simulation.play import play, ready_for
 from penstock.lab.simulation.words import OPTIONS, Words
 from penstock.scheme.machines.written import write_machine
@@ -133,7 +133,7 @@ def test_the_words_of_each_point_ask_for_that_point_alone() -> None:
         "policy": ("lru", "belady"), "prefetch": ("next-1", "perfect"), "prefetch_buffer": "64 MB",
         "classes": "keys,ciphertexts", "key_form": "seeded",
     }  # fmt: skip
-    asked = asked_in(Words(**said), set(said), OPTIONS)
+    asked = worded_question(Words(**said), set(said), OPTIONS)
     machine = asked.question.machines[0]
     trace = ps.trace("inner-product", "sharp").trace
     ready = ready_for(asked.question, trace, machine, asked.question.key_forms[0])
@@ -149,7 +149,7 @@ def test_a_point_with_a_prefetcher_of_a_file_keeps_the_file(tmp_path: Path) -> N
     path = tmp_path / "ahead.py"
     path.write_text("def prefetch(loads):\n    return 2\n")
     said: dict[str, Any] = {"machine": ("sharp",), "tier": ("hbm",), "mode": ("overlap",), "prefetch": (str(path),)}
-    asked = asked_in(Words(**said), set(said), OPTIONS)
+    asked = worded_question(Words(**said), set(said), OPTIONS)
     assert words_of_points(asked, asked.question) == [{name: said[name] for name in ("tier", "mode", "prefetch")}]
 
 

@@ -16,12 +16,12 @@ from penstock.lab.instorage.flash.spec import (
     Arbitration,
     CachedMapping,
     Consumer,
-    Host,
     HostConsumer,
+    HostTraffic,
     NandMapping,
-    Pattern,
     Scan,
-    Traffic,
+    ScanPattern,
+    ScanTarget,
 )
 from penstock.scheme.machines.drives import drive_names, load_drive
 from penstock.scheme.play.engine import SimulationInputError
@@ -84,7 +84,7 @@ def test_a_seed_and_a_rate_beyond_the_engine_are_refused() -> None:
     with pytest.raises(UsageError, match="seed 18446744073709551616 is out of range"):
         scan_drive(drive, Scan(size_bytes=10**7, seed=2**64))
     with pytest.raises(UsageError, match=r"a request every .* give a higher rate"):
-        scan_drive(drive, SMALL, reads=Traffic(bytes_per_s=1e-9))
+        scan_drive(drive, SMALL, reads=HostTraffic(bytes_per_s=1e-9))
 
 
 def test_planes_that_divide_the_blocks_of_a_die_share_them() -> None:
@@ -129,7 +129,7 @@ def test_an_engine_limit_is_an_error_of_input() -> None:
         (Scan(size_bytes=1, queue_depth=0), "queue depth 0"),
         (Scan(size_bytes=1, request_bytes=2**16), "not a part of a page"),
         (Scan(size_bytes=1, span_bytes=10), "sequential scan has no span"),
-        (Scan(size_bytes=1, span_bytes=9 * 2**40, pattern=Pattern.RANDOM), "falls on a page to"),
+        (Scan(size_bytes=1, span_bytes=9 * 2**40, pattern=ScanPattern.RANDOM), "falls on a page to"),
     ],
 )
 def test_a_scan_that_cannot_be_is_refused_with_the_reason(scan: Scan, words: str) -> None:
@@ -163,13 +163,13 @@ def consumer(**changes: Any) -> Consumer:
         ({"consumers": [consumer(service_ps_per_chunk=-1)]}, "not negative"),
         ({"consumers": [consumer(channels=(0, 1))]}, "every channel feeds a consumer"),
         ({"consumers": [consumer(), consumer(channels=(3,))]}, "feeds no other consumer"),
-        ({"consumers": [consumer()], "host": Host.PCIE}, "not by both"),
+        ({"consumers": [consumer()], "host": ScanTarget.PCIE}, "not by both"),
         ({"host_consumer": HostConsumer(service_ps_per_chunk=1, chunk_pages=1, buffer_bytes=10**6)}, "over PCIe"),
         ({"mapping": CachedMapping(cache_bytes=1000)}, "holds no page"),
         ({"mapping": NandMapping(open_pages=0)}, "at least 1"),
-        ({"reads": Traffic(bytes_per_s=0)}, "more than zero"),
-        ({"writes": Traffic(bytes_per_s=1e6, span_bytes=10)}, "falls on a page"),
-        ({"writes": Traffic(bytes_per_s=1e6, requests=0)}, "at least 1"),
+        ({"reads": HostTraffic(bytes_per_s=0)}, "more than zero"),
+        ({"writes": HostTraffic(bytes_per_s=1e6, span_bytes=10)}, "falls on a page"),
+        ({"writes": HostTraffic(bytes_per_s=1e6, requests=0)}, "at least 1"),
     ],
 )
 def test_what_reads_and_shares_a_drive_is_checked(options: dict[str, Any], words: str) -> None:
@@ -180,7 +180,7 @@ def test_what_reads_and_shares_a_drive_is_checked(options: dict[str, Any], words
 def test_writes_need_spare_blocks() -> None:
     drive = load_drive("ssd-s", {"spare_blocks": "5 blocks/plane"})
     with pytest.raises(SimulationInputError, match="spare_blocks is 5"):
-        scan_drive(drive, SMALL, writes=Traffic(bytes_per_s=1e6))
+        scan_drive(drive, SMALL, writes=HostTraffic(bytes_per_s=1e6))
 
 
 def test_full_buffers_stop_channels_and_nothing_is_lost() -> None:
@@ -197,9 +197,11 @@ def test_other_traffic_slows_a_scan_and_is_slowed_by_it() -> None:
     drive = load_drive("ssd-s")
     scan = Scan(size_bytes=2 * 10**9)
     alone = scan_drive(drive, scan)
-    both = scan_drive(drive, scan, reads=Traffic(bytes_per_s=2e9), writes=Traffic(bytes_per_s=1e9, span_bytes=10**9))
+    both = scan_drive(
+        drive, scan, reads=HostTraffic(bytes_per_s=2e9), writes=HostTraffic(bytes_per_s=1e9, span_bytes=10**9)
+    )
     assert both.bytes_per_s < 0.95 * alone.bytes_per_s
-    quiet = scan_drive(drive, Scan(size_bytes=0), reads=Traffic(bytes_per_s=1e9, requests=2000)).read_latency
+    quiet = scan_drive(drive, Scan(size_bytes=0), reads=HostTraffic(bytes_per_s=1e9, requests=2000)).read_latency
     assert quiet.mean_s is not None
     assert both.read_latency.mean_s is not None
     assert both.read_latency.mean_s > 3 * quiet.mean_s
@@ -210,9 +212,9 @@ def test_other_traffic_slows_a_scan_and_is_slowed_by_it() -> None:
 @pytest.mark.parametrize("kind", ["reads", "writes"])
 def test_a_request_that_comes_behind_the_scan_changes_no_share_of_its_time(kind: str, rate: float) -> None:
     drive, scan = load_drive("ssd-s"), Scan(size_bytes=10**7)
-    alone = scan_drive(drive, scan, host=Host.PCIE)
-    other: dict[str, Any] = {kind: Traffic(bytes_per_s=rate)}
-    late = scan_drive(drive, scan, host=Host.PCIE, **other)
+    alone = scan_drive(drive, scan, host=ScanTarget.PCIE)
+    other: dict[str, Any] = {kind: HostTraffic(bytes_per_s=rate)}
+    late = scan_drive(drive, scan, host=ScanTarget.PCIE, **other)
     assert late.pcie_up_busy > 0.9
     assert replace(late, cpu_s=0, events=0, played_events=0) == replace(alone, cpu_s=0, events=0, played_events=0)
 
@@ -230,8 +232,8 @@ def test_erases_and_moves_of_a_scan_fit_in_its_time() -> None:
             "spare_blocks": "6 blocks/plane",
         },
     )
-    scan = Scan(size_bytes=10**8, pattern=Pattern.RANDOM, queue_depth=8)
-    got = scan_drive(drive, scan, writes=Traffic(bytes_per_s=3e8))
+    scan = Scan(size_bytes=10**8, pattern=ScanPattern.RANDOM, queue_depth=8)
+    got = scan_drive(drive, scan, writes=HostTraffic(bytes_per_s=3e8))
     assert got.wear.erases > 50
     programs = (got.wear.host_pages + got.wear.moved_pages) / drive.planes_per_die
     needed_s = got.wear.erases * drive.erase_s + programs * drive.program_s
@@ -245,7 +247,7 @@ def test_a_table_in_nand_costs_a_read_for_its_entries_and_a_small_cache_costs_ra
     plain, nand = scan_drive(drive, scan), scan_drive(drive, scan, mapping=NandMapping())
     assert nand.mapping_reads == -(-nand.pages // 8192)
     assert nand.bytes_per_s > 0.995 * plain.bytes_per_s
-    random = Scan(size_bytes=10**8, pattern=Pattern.RANDOM, queue_depth=1)
+    random = Scan(size_bytes=10**8, pattern=ScanPattern.RANDOM, queue_depth=1)
     misses = scan_drive(drive, random, mapping=CachedMapping(cache_bytes=10**6))
     assert misses.mapping_reads > 0.98 * misses.pages
     hits = scan_drive(drive, random).latency.mean_s
@@ -265,7 +267,7 @@ def test_retries_cost_what_their_probability_says() -> None:
 
 def test_a_request_of_a_part_of_a_page_takes_less_of_the_bus() -> None:
     drive = load_drive("ssd-s")
-    part = Scan(size_bytes=10**8, pattern=Pattern.RANDOM, queue_depth=1, request_bytes=4096)
+    part = Scan(size_bytes=10**8, pattern=ScanPattern.RANDOM, queue_depth=1, request_bytes=4096)
     got = scan_drive(drive, part)
     assert got.latency.mean_s == pytest.approx(0.29e-6 + 30e-6 + 4096 / 1.6e9, rel=1e-6)
     assert got.bytes == got.pages * 4096

@@ -28,9 +28,9 @@ from penstock.lab.simulation.words import (
     SETTINGS,
     WORDS,
     Front,
+    QuestionWord,
     Spelling,
     Takes,
-    Word,
 )
 from penstock.lab.sweeps.spec import parse_sweep
 from penstock.scheme.machines import load_machine
@@ -45,7 +45,7 @@ VALUES = {
 }  # fmt: skip
 
 
-def refused(spelling: Spelling) -> list[Word]:
+def refused(spelling: Spelling) -> list[QuestionWord]:
     return [word for word in WORDS.values() if spelling.front in word.refused]
 
 
@@ -56,7 +56,7 @@ def options() -> dict[str, click.Option]:
 
 
 @pytest.mark.parametrize("word", WORDS.values(), ids=lambda word: word.name)
-def test_a_word_says_all_that_front_ends_need(word: Word) -> None:
+def test_a_word_says_all_that_front_ends_need(word: QuestionWord) -> None:
     assert word.help
     assert word.group in GROUPS
     assert word.takes in get_args(Takes)
@@ -150,7 +150,7 @@ def test_an_unknown_option_gets_the_nearest(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize("word", KEYS.taken(), ids=lambda word: word.name)
-def test_each_word_is_a_key_of_sweeps(word: Word) -> None:
+def test_each_word_is_a_key_of_sweeps(word: QuestionWord) -> None:
     other = [each for each in word.known() if each != word.usual and (each,) != word.usual]
     value = {"flag": True, "counts": 2}.get(word.takes, VALUES.get(word.name) or (other or ["1"])[0])
     needs = {
@@ -164,7 +164,7 @@ def test_each_word_is_a_key_of_sweeps(word: Word) -> None:
     assert word.name in table.stated
 
 
-def address(word: Word) -> dict[str, str]:
+def address(word: QuestionWord) -> dict[str, str]:
     """An address that says this word, where its page looks at it."""
     other = [each for each in word.known() if each != word.usual and (each,) != word.usual]
     value = str({"flag": "yes"}.get(word.takes, VALUES.get(word.name) or (other or ["1"])[0]))
@@ -175,7 +175,7 @@ def address(word: Word) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("word", SETTINGS.taken(), ids=lambda word: word.name)
-def test_each_word_is_a_setting_whose_value_reaches_the_question_and_the_command(word: Word) -> None:
+def test_each_word_is_a_setting_whose_value_reaches_the_question_and_the_command(word: QuestionWord) -> None:
     query = address(word)
     state = State.from_query(query)
     assert State.from_query(state.to_query()) == state
@@ -219,7 +219,7 @@ def test_no_word_of_an_address_is_a_path(name: str) -> None:
 
 
 @pytest.mark.parametrize("word", OPTIONS.taken(), ids=lambda word: word.name)
-def test_advice_writes_each_word_as_the_command_takes_it(word: Word) -> None:
+def test_advice_writes_each_word_as_the_command_takes_it(word: QuestionWord) -> None:
     value = VALUES.get(word.name) or (word.known() or ("1",))[0]
     said = {"flag": True}.get(word.takes, (value,) if word.several else value)
     command = Setting(program="inner-product", words={word.name: said}).command()

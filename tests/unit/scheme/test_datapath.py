@@ -24,7 +24,7 @@ from penstock.scheme.params import catalogue
 from penstock.scheme.play.price import price_trace
 from penstock.scheme.play.schedule import (
     CRITICAL_PATH,
-    Program,
+    ProgramShapes,
     Schedule,
     schedule_operation,
     schedule_program,
@@ -247,11 +247,13 @@ def test_a_composite_without_an_expansion_takes_no_time_in_a_schedule() -> None:
     assert both.schedule.bounds_s[CRITICAL_PATH] > 1.5 * alone.schedule.bounds_s[CRITICAL_PATH]
     none = np.zeros(0, dtype=np.int64)
     shapes = [Shape("rotate", 4, 4, 0, 0, 2), Shape("composite", 4, 4, 0, 0, 2)]
-    program = Program(shapes, np.asarray([0, 1, 0]), (np.asarray([0, 0, 1, 2]), np.asarray([0, 1])))
+    program = ProgramShapes(shapes, np.asarray([0, 1, 0]), (np.asarray([0, 0, 1, 2]), np.asarray([0, 1])))
     found = schedule_program(program, params, load_machine("sharp"))
     assert found.end_s[1] == found.end_s[0]
     assert found.total_s == pytest.approx(2 * alone.ideal_s)
-    empty = schedule_program(Program([], none, (np.zeros(1, dtype=np.int64), none)), params, load_machine("sharp"))
+    empty = schedule_program(
+        ProgramShapes([], none, (np.zeros(1, dtype=np.int64), none)), params, load_machine("sharp")
+    )
     assert (empty.total_s, empty.added_s.tolist()) == (0.0, [])
 
 

@@ -20,7 +20,7 @@ from penstock.scheme.machines.written import machine_toml
 from penstock.scheme.operations import OpKind
 from penstock.scheme.params import catalogue
 from penstock.scheme.play.price import depths, price_trace
-from penstock.scheme.play.schedule import Program
+from penstock.scheme.play.schedule import ProgramShapes
 from penstock.scheme.work.kernel_work import KernelWork
 from penstock.scheme.work.kernels import kernel_work
 
@@ -148,7 +148,7 @@ def test_without_fusions_every_pass_is_a_launch_and_moves_its_words(kind: OpKind
 def test_depths_are_the_longest_chains() -> None:
     # 0 and 1 wait for nothing, 2 for both, 3 for 1, 4 for 2 and 3.
     start, source = np.asarray([0, 0, 0, 2, 3, 5]), np.asarray([0, 1, 1, 2, 3])
-    program = Program([], np.zeros(5, dtype=np.int64), (start, source))
+    program = ProgramShapes([], np.zeros(5, dtype=np.int64), (start, source))
     assert depths(program).tolist() == [0, 0, 1, 1, 2]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from penstock.scheme.play.price import depths
-from penstock.scheme.play.schedule import Program, sources_of
+from penstock.scheme.play.schedule import ProgramShapes, sources_of
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -23,4 +23,4 @@ def test_sources_and_depths_are_those_of_the_plain_loops(seed: int) -> None:
     chains: list[int] = []
     for each in wanted:
         chains.append(1 + max((chains[other] for other in each), default=-1))
-    assert depths(Program([], np.zeros(rows, dtype=np.int64), (start, source))).tolist() == chains
+    assert depths(ProgramShapes([], np.zeros(rows, dtype=np.int64), (start, source))).tolist() == chains

@@ -24,10 +24,10 @@ from penstock.lab.instorage.machine_spec import load_instorage
 from penstock.lab.instorage.near_data import near_data
 from penstock.lab.prediction.prediction import predict
 from penstock.lab.rewriting.compare import Version, compare
-from penstock.lab.simulation.crowd import Crowd
+from penstock.lab.simulation.crowd import Crowd, verdict
 from penstock.lab.simulation.memory.locality import locality_table
 from penstock.lab.simulation.play import answers, answers_among
-from penstock.lab.simulation.question import asked, clusters_of
+from penstock.lab.simulation.question import clusters_of, question_from
 from penstock.lab.simulation.servers.rows import application_of
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
 from penstock.program.package.content import ConstantsInMemory
@@ -99,7 +99,7 @@ QUESTIONS = {
 
 
 def rows_of(trace: Trace, words: dict, beside: tuple[Trace, ...] = ()) -> list[dict]:
-    question = asked([SHARP], [] if "levels" in words else load_tiers(["hbm", "pcie5"]), **words)
+    question = question_from([SHARP], [] if "levels" in words else load_tiers(["hbm", "pcie5"]), **words)
     (found,) = answers(question, SHARP, trace, beside)
     return found.rows
 
@@ -177,14 +177,14 @@ def test_a_bound_is_never_above_what_the_hidden_operations_come_to(steps, data, 
 
 def test_tenants_with_an_unknown_part_keep_to_no_limit_and_exceed_none():
     trace = hidden(program(), [0])
-    question = asked([SHARP], load_tiers(["pcie5"]))
+    question = question_from([SHARP], load_tiers(["pcie5"]))
     for crowd in (Crowd((1, 2, 4), limit=1.5), Crowd((1, 2, 4), limit_s=1e-9)):
         found = answers_among(question, SHARP, trace, crowd)
         assert [count for count, _ in found] == [1, 2, 4]
         rows = [row for _, each in found for row in each.rows]
         assert {row["times_alone"] for row in rows} == {None}
         assert not any(crowd.exceeded(row) for row in rows)
-        assert "is unknown: 1 operation 'composite' has no price" in ps.lab.simulation.crowd.verdict(rows, crowd)
+        assert "is unknown: 1 operation 'composite' has no price" in verdict(rows, crowd)
 
 
 def test_what_rests_on_the_whole_time_is_refused():
@@ -253,7 +253,7 @@ def test_a_machine_without_a_rate_has_no_price_for_what_needs_it():
 
 
 def rows_of_machine(trace: Trace, machine) -> list[dict]:
-    (found,) = answers(asked([machine], load_tiers(["pcie5"])), machine, trace)
+    (found,) = answers(question_from([machine], load_tiers(["pcie5"])), machine, trace)
     return found.rows
 
 

@@ -7,13 +7,13 @@ import click
 from penstock.base.types import Row
 from penstock.front.cli.grouped import GroupedCommand
 from penstock.front.cli.options import Decorator, Values, is_given, together
-from penstock.lab.simulation.asking import Asked, asked_in
-from penstock.lab.simulation.words import GROUPS, OPTIONS, Word, Words
+from penstock.lab.simulation.asking import WordedQuestion, worded_question
+from penstock.lab.simulation.words import GROUPS, OPTIONS, QuestionWord, Words
 
 _TYPES = {"number": click.FLOAT, "count": click.IntRange(min=0)}
 
 
-def _option(word: Word) -> Decorator:
+def _option(word: QuestionWord) -> Decorator:
     """A word as an option."""
     settings: Row = {"help": word.text(), "default": word.usual}
     if word.takes == "flag":
@@ -50,9 +50,9 @@ class QuestionCommand(GroupedCommand):
             raise
 
 
-def _asked(values: Values) -> Asked:
+def _asked(values: Values) -> WordedQuestion:
     given = {OPTIONS.field(f"--{name.replace('_', '-')}"): name for name in values}
-    return asked_in(
+    return worded_question(
         Words(**{word: values[name] for word, name in given.items()}),
         {word for word, name in given.items() if is_given(name)},
         OPTIONS,
@@ -60,4 +60,4 @@ def _asked(values: Values) -> Asked:
 
 
 question_options = together("asked", *map(_option, OPTIONS.taken()), make=_asked)
-"""Adds every option of a question; the command gets one argument `asked`, an `Asked`."""
+"""Adds every option of a question; the command gets one argument `asked`, an `WordedQuestion`."""

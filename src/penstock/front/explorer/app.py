@@ -29,7 +29,7 @@ from penstock.front.explorer.view import View
 from penstock.front.explorer.views import VIEWS, show
 from penstock.lab.reports.space import SCRIPTS
 from penstock.lab.simulation.names import one_of
-from penstock.lab.simulation.words import WORDS, Word
+from penstock.lab.simulation.words import WORDS, QuestionWord
 from penstock.scheme.machines import network_names, tier_names
 from penstock.scheme.params.catalogue import names as params_names
 
@@ -116,7 +116,7 @@ def choices(engine: Engine) -> Row:
     }
 
 
-def _choice(name: str, word: Word) -> Row:
+def _choice(name: str, word: QuestionWord) -> Row:
     """A word without a control on the page. `only`: other values than the known ones are refused."""
     flag = word.takes == "flag"
     return {

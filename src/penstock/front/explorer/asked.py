@@ -9,7 +9,7 @@ from penstock.base.types import Row
 from penstock.front.explorer.library import Library
 from penstock.front.explorer.state import State
 from penstock.lab.advice.words import Setting
-from penstock.lab.simulation.asking import asked_in
+from penstock.lab.simulation.asking import worded_question
 from penstock.lab.simulation.question import Question
 from penstock.lab.simulation.words import OF_HOSTS, OF_LEVELS, SETTINGS, WORDS, Words
 from penstock.scheme.machines import Machine
@@ -101,10 +101,10 @@ class Asked:
     def question(self, library: Library, machines: Sequence[Machine]) -> Question:
         """The same as a question to the simulator.
 
-        Raises: as `words` and `asked_in`.
+        Raises: as `words` and `worded_question`.
         """
         words = self.words(library) | {"machine": tuple(machines)}
-        return asked_in(Words(**words), set(words), SETTINGS).question
+        return worded_question(Words(**words), set(words), SETTINGS).question
 
     def command(self, library: Library) -> str:
         """The command that prints the same rows, as a shell takes it."""

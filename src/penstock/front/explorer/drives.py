@@ -25,12 +25,12 @@ def scan(drive: str, pattern: str, queue_depth: int, end: str) -> ScanResult:
     Raises: UnknownName: no such drive; UsageError: the drive is smaller than the scan.
     """
     from penstock.lab.instorage.flash.scan import scan_drive
-    from penstock.lab.instorage.flash.spec import Engine, Host, Pattern, Scan
+    from penstock.lab.instorage.flash.spec import Scan, ScanEngine, ScanPattern, ScanTarget
     from penstock.scheme.machines.drives import load_drive
 
-    asked = Scan(size_bytes=SCAN_BYTES, pattern=Pattern(pattern), queue_depth=queue_depth)
-    engine = Engine.JUMP if pattern == "sequential" else Engine.EVENTS
-    return scan_drive(load_drive(drive), asked, host=Host(end), engine=engine)
+    asked = Scan(size_bytes=SCAN_BYTES, pattern=ScanPattern(pattern), queue_depth=queue_depth)
+    engine = ScanEngine.JUMP if pattern == "sequential" else ScanEngine.EVENTS
+    return scan_drive(load_drive(drive), asked, host=ScanTarget(end), engine=engine)
 
 
 def argv(drive: str, pattern: str, queue_depth: int, end: str) -> list[str]:

@@ -21,7 +21,7 @@ from penstock.front.explorer.bounds import MOST_HOSTS, check_hosts
 from penstock.lab.simulation.asking import question_in
 from penstock.lab.simulation.names import ON_CHIP, one_of
 from penstock.lab.simulation.question import PREFETCHES
-from penstock.lab.simulation.words import SETTINGS, Word, Words
+from penstock.lab.simulation.words import SETTINGS, QuestionWord, Words
 from penstock.scheme.play.own import is_own
 
 FILE = "file:"
@@ -190,7 +190,7 @@ MORE = {name: word for name, word in _WORDS.items() if name not in State.__slots
 """The words of `State.more`, by setting."""
 
 
-def usual(word: Word) -> str:
+def usual(word: QuestionWord) -> str:
     """The value of a word of `MORE` that an address need not say; empty: none."""
     return FLAGS[0] if word.usual is False else str(word.usual or "")
 

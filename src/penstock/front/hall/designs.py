@@ -26,7 +26,7 @@ from penstock.lab.instorage.machine_spec import load_units
 from penstock.lab.instorage.named import named_query
 from penstock.lab.instorage.policies import HOST_POLICIES, Contention
 from penstock.lab.instorage.queries import Inside
-from penstock.lab.instorage.space import Axes, Baseline, Space, explore
+from penstock.lab.instorage.space import Axes, Baseline, DesignSpace, explore
 from penstock.scheme.machines import load_machine
 from penstock.scheme.machines.drives import load_drive
 from penstock.scheme.params import catalogue
@@ -34,7 +34,7 @@ from penstock.scheme.params import catalogue
 
 def designs(
     workload: str, options: Mapping[str, Any], progress: Progress
-) -> tuple[UnitAccelerator, Sequence[DriveRates], list[Budget], Space]:
+) -> tuple[UnitAccelerator, Sequence[DriveRates], list[Budget], DesignSpace]:
     """Explore the designs that options name.
 
     Args:   workload: as of `named_query`; options: of `penstock ssd space`, by name.
@@ -59,7 +59,7 @@ def designs(
     return accelerator, axes.drives, budgets, space
 
 
-def played(space: Space, row: dict[str, Any], accelerator: UnitAccelerator, options: Mapping[str, Any]) -> float:
+def played(space: DesignSpace, row: dict[str, Any], accelerator: UnitAccelerator, options: Mapping[str, Any]) -> float:
     """Seconds of a query that the event engine makes of a design, a row of the space."""
     drives = {drive.name: drive for drive in map(load_drive, dict.fromkeys(options["drives"]))}
     inside = _inside(options)

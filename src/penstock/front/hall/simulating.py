@@ -15,11 +15,11 @@ from penstock.front.hall.arguments import names_arguments
 from penstock.front.hall.programs import Home, Program, homes
 from penstock.front.hall.result import Result, Row, groups_of, listed, varying
 from penstock.lab.advice.simulated import Asks, advise
-from penstock.lab.simulation.asking import Asked, asked_in
+from penstock.lab.simulation.asking import WordedQuestion, worded_question
 from penstock.lab.simulation.cluster.simgrid import SimGrid, find_python
 from penstock.lab.simulation.play import OnMachine, answers, answers_among
 from penstock.lab.simulation.question import Point, Question
-from penstock.lab.simulation.words import ARGUMENTS, Word, Words
+from penstock.lab.simulation.words import ARGUMENTS, QuestionWord, Words
 from penstock.scheme.machines import Machine, Network, Tier, assumptions
 from penstock.scheme.machines.missing import of_link
 from penstock.scheme.params.ckks import CkksParameters
@@ -145,7 +145,7 @@ def simulate(
         given["beside"] = [
             str(each) if isinstance(each, str | Path) else f"program {i}" for i, each in enumerate(others)
         ]
-    asked = asked_in(Words(**given), set(given), ARGUMENTS)
+    asked = worded_question(Words(**given), set(given), ARGUMENTS)
     for each in asked.question.machines:  # before anything is traced
         asked.question.points_on(each)
     asks, notes = _answered(asked, program, params, size, seed, others)
@@ -154,7 +154,7 @@ def simulate(
 
 
 def _answered(
-    asked: Asked,
+    asked: WordedQuestion,
     program: Any,
     params: str | Path | CkksParameters | None,
     size: str | None,
@@ -172,7 +172,7 @@ def _answered(
 
 
 def asks_of(
-    asked: Asked, program: str | None, home: Home, size: str | None, seed: int, simgrid: SimGrid | None = None
+    asked: WordedQuestion, program: str | None, home: Home, size: str | None, seed: int, simgrid: SimGrid | None = None
 ) -> Iterator[Asks]:
     """The answers about a program at home on one machine; of each number of tenants, where they are asked about.
 
@@ -189,7 +189,7 @@ def asks_of(
         yield Asks(asked=others, answer=found, trace=home.trace, beside=[home.trace] * (count - 1), **words)
 
 
-def _beside(asked: Asked, program: str, count: int) -> Asked:
+def _beside(asked: WordedQuestion, program: str, count: int) -> WordedQuestion:
     """The question with so many copies of a program as others, without numbers of tenants."""
     words = replace(asked.words, tenants=None, limit=None, beside=(program,) * count)
     given = asked.given - {"tenants", "limit"}
@@ -197,7 +197,7 @@ def _beside(asked: Asked, program: str, count: int) -> Asked:
     return replace(asked, words=words, given=given, beside=tuple(words.beside), crowd=None)
 
 
-def simulation_of(asked: Asked, found: Sequence[OnMachine]) -> Simulation:
+def simulation_of(asked: WordedQuestion, found: Sequence[OnMachine]) -> Simulation:
     """Rows of all machines as one result."""
     rows = [row for each in found for row in each.rows]
     first = rows[0]
@@ -240,7 +240,7 @@ def shown_of(rows: Sequence[Row]) -> tuple[str, ...]:
     return tuple(name for name in _SHOWN if name in _ALWAYS or name in apart or name in stated)
 
 
-def _said(word: Word, value: Any) -> Any:
+def _said(word: QuestionWord, value: Any) -> Any:
     """An argument as `Words` has it.
 
     Raises: UsageError: no value where one is needed, or no truth value.

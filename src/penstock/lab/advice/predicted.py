@@ -70,10 +70,10 @@ def advise(asked: Predicts) -> Advice:
 
     Raises: as `predict`.
     """
-    return _Study(asked).advice()
+    return _PredictedAdvice(asked).advice()
 
 
-class _Study:
+class _PredictedAdvice:
     """All candidates for one prediction."""
 
     def __init__(self, asked: Predicts) -> None:

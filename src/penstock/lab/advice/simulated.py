@@ -26,7 +26,7 @@ from penstock.lab.advice.families import (
 from penstock.lab.advice.remedy import Advice, Remedy, best, ranked, steps, unknown
 from penstock.lab.advice.words import Setting, words_of_points
 from penstock.lab.rewriting import RewriteOptions, rewrite
-from penstock.lab.simulation.asking import Asked
+from penstock.lab.simulation.asking import WordedQuestion
 from penstock.lab.simulation.play import OnMachine, Ready, play, ready_for
 from penstock.lab.simulation.question import Point, Question
 from penstock.program.evaluator.counting import structure
@@ -119,7 +119,7 @@ def _ready(question: Question, trace: Trace, beside: Sequence[Trace]) -> Ready:
 class Asks:
     """A question about one program on one machine, its answer, and the program as a command names it."""
 
-    asked: Asked
+    asked: WordedQuestion
     answer: OnMachine
     trace: Trace
     beside: Sequence[Trace] = ()
@@ -148,7 +148,7 @@ def advise(asked: Sequence[Asks], index: int | None = None) -> Advice:
 
 def advise_setting(setting: Setting, plays: Plays) -> Advice:
     """What would help a setting of one point most."""
-    return _Study(setting, plays).advice()
+    return _SimulatedAdvice(setting, plays).advice()
 
 
 def _setting(asks: Asks, words: RowView) -> Setting:
@@ -187,7 +187,7 @@ def _figure(row: Row) -> tuple[str, float]:
     return "total_s", -math.inf if row["total_s"] is None else float(row["total_s"])
 
 
-class _Study:
+class _SimulatedAdvice:
     """All candidates for one setting."""
 
     def __init__(self, setting: Setting, plays: Plays) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from penstock.base.types import Row, Rows, RowView
-from penstock.lab.simulation.asking import Asked, asked_in
+from penstock.lab.simulation.asking import WordedQuestion, worded_question
 from penstock.lab.simulation.question import Levels, Question
 from penstock.lab.simulation.words import OPTIONS, WORDS, Words
 from penstock.scheme.machines import Machine
@@ -45,15 +45,15 @@ class Setting:
         words = {name: value for name, value in {**self.words, **changes}.items() if value is not None}
         return replace(self, words=words)
 
-    def asked(self) -> Asked:
+    def asked(self) -> WordedQuestion:
         """The question.
 
-        Raises: as `asked_in`.
+        Raises: as `worded_question`.
         """
         words = dict(self.words)
         if self.machine is not None:
             words["machine"] = (self.machine,)
-        return asked_in(Words(**words), set(words), OPTIONS)
+        return worded_question(Words(**words), set(words), OPTIONS)
 
     def of_program(self, program: str) -> Setting:
         """The same of another program, a file that has its own parameters."""
@@ -90,7 +90,7 @@ def options(name: str, value: bool | str | float | Iterable[object]) -> list[str
     return [text for part in value for text in (option, str(part))]
 
 
-def words_of_points(asked: Asked, question: Question) -> Rows:
+def words_of_points(asked: WordedQuestion, question: Question) -> Rows:
     """The words of each point of a question on its one machine, in the order of `Question.points_on`, without machine.
 
     >>> asked = asked_in(Words(machine=["sharp"], tier=["hbm", "pcie5"]), {"machine", "tier"}, OPTIONS)

@@ -12,7 +12,7 @@ from penstock.base.units import parse_bytes, parse_rate
 from penstock.errors import UnknownName, UsageError
 from penstock.lab.instorage.drive import drive_rates
 from penstock.lab.instorage.engine import played_in_storage, played_on_host
-from penstock.lab.instorage.flash.spec import Engine
+from penstock.lab.instorage.flash.spec import ScanEngine
 from penstock.lab.instorage.machine import Automorphism, Lane, UnitAccelerator, with_options
 from penstock.lab.instorage.machine_power import Multiplicity
 from penstock.lab.instorage.machine_spec import load_instorage
@@ -59,7 +59,7 @@ def query_rows(query: Query, asked: RowView, tell: Callable[[str], None]) -> Row
     _refuse_idle(query, asked)
     how: Row = {"ordinary_bytes_per_s": reads.bytes_per_s}
     if by_engine:
-        how["engine"] = Engine(asked["engine"])
+        how["engine"] = ScanEngine(asked["engine"])
     answers: list[Answered] = []
     for drive in map(load_drive, dict.fromkeys(asked["drives"])):
         rates = drive_rates(drive)

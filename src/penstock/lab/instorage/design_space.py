@@ -12,7 +12,7 @@ from penstock.base.units import BYTE_UNITS, RATE_UNITS
 from penstock.lab.instorage.drive import DriveRates
 from penstock.lab.instorage.front import Mask
 from penstock.lab.instorage.machine import UnitAccelerator
-from penstock.lab.instorage.space import Axes, Space
+from penstock.lab.instorage.space import Axes, DesignSpace
 
 GROUPS = (1, 2, 4, 8, 16)
 """Channels of one accelerator."""
@@ -60,7 +60,9 @@ class Own:
     """The fastest point within the budgets with no more power than it has, where that is faster."""
 
 
-def own_designs(space: Space, drives: Sequence[DriveRates], accelerator: UnitAccelerator, chosen: Mask) -> list[Own]:
+def own_designs(
+    space: DesignSpace, drives: Sequence[DriveRates], accelerator: UnitAccelerator, chosen: Mask
+) -> list[Own]:
     """The accelerator as published in each drive, where the space has that point."""
     columns, found = space.columns, []
     for drive in drives:
@@ -78,7 +80,7 @@ def own_designs(space: Space, drives: Sequence[DriveRates], accelerator: UnitAcc
     return found
 
 
-def _own(space: Space, drive: DriveRates, number: int, chosen: Mask) -> Own:
+def _own(space: DesignSpace, drive: DriveRates, number: int, chosen: Mask) -> Own:
     columns = space.columns
     fair = chosen & (columns["drive"] == drive.name) & (columns["watts"] <= columns["watts"][number])
     for name in ("dram_bytes_per_s", "dram_capacity_bytes", "pcie_bytes_per_s"):

@@ -16,7 +16,16 @@ from penstock.base.units import PICOSECONDS_PER_SECOND
 from penstock.errors import UsageError
 from penstock.lab.instorage.drive import DriveRates, drive_rates
 from penstock.lab.instorage.flash.scan import ScanResult, scan_drive
-from penstock.lab.instorage.flash.spec import Arbitration, Consumer, Engine, Host, HostConsumer, Mapping, Scan, Traffic
+from penstock.lab.instorage.flash.spec import (
+    Arbitration,
+    Consumer,
+    HostConsumer,
+    HostTraffic,
+    PageMapping,
+    Scan,
+    ScanEngine,
+    ScanTarget,
+)
 from penstock.lab.instorage.machine import UnitAccelerator
 from penstock.lab.instorage.machine_power import footprint
 from penstock.lab.instorage.machine_scaling import redesigned
@@ -45,9 +54,9 @@ def played_in_storage(
     *,
     batch: int = 1,
     inside: Inside | None = None,
-    engine: Engine = Engine.JUMP,
+    engine: ScanEngine = ScanEngine.JUMP,
     arbitration: Arbitration = Arbitration.PIPELINED,
-    mapping: Mapping | None = None,
+    mapping: PageMapping | None = None,
     ordinary_bytes_per_s: float = 0.0,
 ) -> Answered:
     """A batch answered inside the drive, page by page.
@@ -140,7 +149,7 @@ def played_on_host(
     policy: HostPolicy,
     *,
     batch: int = 1,
-    engine: Engine = Engine.JUMP,
+    engine: ScanEngine = ScanEngine.JUMP,
     ordinary_bytes_per_s: float = 0.0,
 ) -> Answered:
     """A batch answered by a machine behind PCIe, page by page.
@@ -162,7 +171,7 @@ def played_on_host(
     result = scan_drive(
         drive,
         Scan(size_bytes=query.database_bytes, queue_depth=QUEUED_PER_PLANE * drive.planes),
-        host=Host.PCIE,
+        host=ScanTarget.PCIE,
         engine=engine,
         host_consumer=HostConsumer(
             service_ps_per_chunk=round(chunk_s * PICOSECONDS_PER_SECOND),
@@ -180,7 +189,7 @@ def _answered(
     result: ScanResult,
     passes: int,
     watts: float | None,
-    engine: Engine,
+    engine: ScanEngine,
     asked_bytes_per_s: float,
 ) -> Answered:
     """The closed form's answer with the played times: of the batch, and of each resource with the ordinary reads on it.
@@ -211,9 +220,9 @@ def _answered(
     )
 
 
-def _others(bytes_per_s: float) -> Traffic | None:
+def _others(bytes_per_s: float) -> HostTraffic | None:
     """Ordinary reads as the engine plays them: one page each, uniform over the drive."""
-    return Traffic(bytes_per_s=bytes_per_s) if bytes_per_s else None
+    return HostTraffic(bytes_per_s=bytes_per_s) if bytes_per_s else None
 
 
 def _host_chunk_pages(pages: int, policy: HostPolicy) -> int:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from penstock.base.types import Ints
 from penstock.errors import UsageError
-from penstock.lab.instorage.space import Space
+from penstock.lab.instorage.space import DesignSpace
 
 Mask = npt.NDArray[np.bool_]
 OBJECTIVES = ("query_s", "watts")
@@ -34,7 +34,7 @@ class Budget:
     """Writes a value with its unit, as the option takes it."""
 
 
-def within(space: Space, budgets: Sequence[Budget]) -> Mask:
+def within(space: DesignSpace, budgets: Sequence[Budget]) -> Mask:
     """Return which points meet all budgets.
 
     Raises: UsageError: none does. The message has the nearest value of each budget that works with the others.
@@ -47,7 +47,7 @@ def within(space: Space, budgets: Sequence[Budget]) -> Mask:
     return mask
 
 
-def _nearest(space: Space, budgets: Sequence[Budget], met: Sequence[Mask]) -> str:
+def _nearest(space: DesignSpace, budgets: Sequence[Budget], met: Sequence[Mask]) -> str:
     asked = ", ".join(f"{budget.option} {budget.text(budget.most)}" for budget in budgets)
     ways = []
     for i, budget in enumerate(budgets):
@@ -81,7 +81,7 @@ def rounded_up(value: float) -> float:
     return up if up >= value else round(up + unit, max(0, places))
 
 
-def pareto(space: Space, chosen: Mask | None = None, objectives: Sequence[str] = OBJECTIVES) -> Ints:
+def pareto(space: DesignSpace, chosen: Mask | None = None, objectives: Sequence[str] = OBJECTIVES) -> Ints:
     """Return the points that no other one beats in both objectives, the fastest first.
 
     Args:   chosen: the points that compete; objectives: two columns, both to be small.

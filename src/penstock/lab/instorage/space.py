@@ -94,7 +94,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Space:
+class DesignSpace:
     """The points of a design space, as columns of one length."""
 
     query: Query
@@ -131,7 +131,7 @@ def explore(
     batch: int = 1,
     inside: Inside | None = None,
     progress: Callable[[int], None] | None = None,
-) -> Space:
+) -> DesignSpace:
     """Compute every point of the grid for a batch of queries.
 
     Args:   progress: called with the number of points that are done since the last call.
@@ -163,7 +163,7 @@ def explore(
         why, _ = left_out.most_common(1)[0]
         raise UsageError(f"none of {axes.num_points:,} designs can be built: {why}")
     columns = {name: np.concatenate([block[name] for block in blocks]) for name in COLUMNS}
-    return Space(query=query, batch=batch, columns=columns, left_out=left_out)
+    return DesignSpace(query=query, batch=batch, columns=columns, left_out=left_out)
 
 
 def _check(query: Query, axes: Axes, batch: int, multiplicity: Multiplicity) -> None:

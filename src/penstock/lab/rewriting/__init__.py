@@ -21,11 +21,11 @@ from penstock.lab.rewriting.seeded import seeded
 from penstock.lab.rewriting.truncated import truncated
 from penstock.scheme.traces.schema import Trace
 
-__all__ = ["PASSES", "Pass", "RewriteOptions", "passes_named", "rewrite"]
+__all__ = ["PASSES", "RewriteOptions", "RewritePass", "passes_named", "rewrite"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pass:
+class RewritePass:
     """A way to rewrite a program in place."""
 
     name: str
@@ -34,20 +34,22 @@ class Pass:
     """Changes the program and describes its changes in words, for the trace's notes."""
 
 
-PASSES: dict[str, Pass] = {
+PASSES: dict[str, RewritePass] = {
     rewriting.name: rewriting
     for rewriting in (
-        Pass(name="hoist", description="rotations of one ciphertext share one decomposition", run=hoist),
-        Pass(name="min-ks", description="rotations by many steps become repeated rotations by few", run=min_ks),
-        Pass(name="reorder", description="operations that share a key follow each other", run=reorder),
-        Pass(name="additions", description="sums first, then one key switch for all that need the same", run=additions),
-        Pass(name="seeded", description="half of each key is a seed that is expanded on chip", run=seeded),
-        Pass(name="truncated", description="a key ends at the most limbs at which it is used", run=truncated),
+        RewritePass(name="hoist", description="rotations of one ciphertext share one decomposition", run=hoist),
+        RewritePass(name="min-ks", description="rotations by many steps become repeated rotations by few", run=min_ks),
+        RewritePass(name="reorder", description="operations that share a key follow each other", run=reorder),
+        RewritePass(
+            name="additions", description="sums first, then one key switch for all that need the same", run=additions
+        ),
+        RewritePass(name="seeded", description="half of each key is a seed that is expanded on chip", run=seeded),
+        RewritePass(name="truncated", description="a key ends at the most limbs at which it is used", run=truncated),
     )
 }
 
 
-def passes_named(names: Sequence[str]) -> list[Pass]:
+def passes_named(names: Sequence[str]) -> list[RewritePass]:
     """The passes of these names, in this order.
 
     Raises: UnknownName; UsageError: none are named.

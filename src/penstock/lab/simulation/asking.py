@@ -15,7 +15,7 @@ from penstock.lab.simulation.cluster.spec import Cluster
 from penstock.lab.simulation.crowd import Crowd, counts_in, limited
 from penstock.lab.simulation.memory.residents import Reservation, parse_reservation
 from penstock.lab.simulation.names import ON_CHIP, cache_bytes, class_named, classes_named, one_of
-from penstock.lab.simulation.question import OWN_ENGINE, SIMGRID, Question, Refused, asked, clusters_of
+from penstock.lab.simulation.question import OWN_ENGINE, SIMGRID, Question, RefusedPoints, clusters_of, question_from
 from penstock.lab.simulation.words import OF_HOSTS, WORDS, Spelling, Words, check_together, check_used
 from penstock.scheme.machines import Inside, Machine, Network, load_machines, load_tiers, machine_names
 from penstock.scheme.machines.networks import load_networks, network_names
@@ -23,7 +23,7 @@ from penstock.scheme.play.own import placed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class WordedQuestion:
     """What a person asks the simulator."""
 
     question: Question
@@ -32,7 +32,7 @@ class Asked:
     """Programs that run at the same time: workloads, or traces."""
     crowd: Crowd | None
     """Numbers of users of the program; `beside` is empty then."""
-    comparison: Comparison | None
+    comparison: RuntimeComparison | None
     """`compare_policies`: what runtimes save, instead of the points of the question."""
     several: Mapping[str, Sequence[object]]
     """Word -> its values, for words that take several."""
@@ -47,7 +47,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class RuntimeComparison:
     """The properties of the compared runtimes."""
 
     memories: tuple[str, ...]
@@ -59,7 +59,7 @@ class Comparison:
         return [cache_bytes(text, machine, self.spelling("cache")) for text in self.memories]
 
 
-def asked_in(words: Words, given: Collection[str], spelling: Spelling) -> Asked:
+def worded_question(words: Words, given: Collection[str], spelling: Spelling) -> WordedQuestion:
     """The question in these words, with what goes together checked before anything is traced.
 
     Args:   given: the words that the person said, also where the value is the usual one.
@@ -86,7 +86,7 @@ def asked_in(words: Words, given: Collection[str], spelling: Spelling) -> Asked:
         sharing=words.sharing,  # type: ignore[arg-type]  # checked above
     )
     for cluster in clusters:
-        if isinstance(cluster, Refused):
+        if isinstance(cluster, RefusedPoints):
             raise cluster.error
     words, given = _placed(words, given)
     single = counts == (1,) and not networks
@@ -97,7 +97,7 @@ def asked_in(words: Words, given: Collection[str], spelling: Spelling) -> Asked:
         buffer, words = words.prefetch_buffer, replace(words, prefetch_buffer=None)
         buffer_bytes = None if buffer is None else parse_bytes(buffer, spelling("prefetch_buffer"))
         memories = tuple(words.cache) or (ON_CHIP,)
-        comparison = Comparison(memories=memories, buffer_bytes=buffer_bytes, spelling=spelling)
+        comparison = RuntimeComparison(memories=memories, buffer_bytes=buffer_bytes, spelling=spelling)
     several = {name: getattr(words, name) for name, word in WORDS.items() if word.axis} | {"hosts": counts}
     if words.levels:
         del several["tier"]
@@ -105,7 +105,7 @@ def asked_in(words: Words, given: Collection[str], spelling: Spelling) -> Asked:
     if crowd is not None:
         several["tenants"] = crowd.counts
     question = question_in(words, [] if single else clusters, spelling)
-    return Asked(
+    return WordedQuestion(
         # Classes that the levels of one machine pin are played on all of them.
         question=replace(question, classes=question.classes_on(*question.machines)),
         networks=networks,
@@ -132,10 +132,10 @@ def _placed(words: Words, given: Collection[str]) -> tuple[Words, set[str]]:
     return words, names
 
 
-def question_in(words: Words, clusters: Sequence[Cluster | Refused], spelling: Spelling) -> Question:
+def question_in(words: Words, clusters: Sequence[Cluster | RefusedPoints], spelling: Spelling) -> Question:
     """The question in these words on these clusters, whatever goes together.
 
-    Raises: as `asked_in`.
+    Raises: as `worded_question`.
     """
     inside = Inside(one_of("inside of operations", words.inside, [choice.value for choice in Inside]))
     if inside is Inside.SCHEDULE and clusters:
@@ -145,7 +145,7 @@ def question_in(words: Words, clusters: Sequence[Cluster | Refused], spelling: S
         )
     machines = [replace(machine, inside=inside) for machine in load_machines(words.machine)]
     depth = words.prefetch_depth
-    return asked(
+    return question_from(
         machines,
         load_tiers(words.tier),
         hit_ratios=words.hit_ratio,

@@ -26,7 +26,7 @@ from penstock.lab.simulation.question import SIMGRID, Point, Question
 from penstock.scheme.machines.schema import Machine
 from penstock.scheme.params.rlwe import KeyForm
 from penstock.scheme.play.caches import Cache, ForcedHitRatio, NoCache
-from penstock.scheme.play.hierarchy import Mode, Result, Tier, play_many, replay, tier_name
+from penstock.scheme.play.hierarchy import BackingTier, Mode, Result, play_many, replay, tier_name
 from penstock.scheme.play.price import ACCESS_CLASSES, PricedTrace, price_trace
 from penstock.scheme.play.rows import CROWD_COLUMNS, FORCED_POLICY, LEVEL_NAMES, columns
 from penstock.scheme.traces.schema import Trace
@@ -313,7 +313,7 @@ def _held(point: Point) -> tuple[str, int | None, str, float | None]:
 
 def simulate(
     priced: PricedTrace,
-    tiers: Sequence[Tier],
+    tiers: Sequence[BackingTier],
     *,
     caches: Iterable[Cache] = (NoCache(),),
     modes: Sequence[Mode] = ("serial",),

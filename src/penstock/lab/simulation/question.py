@@ -1,13 +1,14 @@
 """The question of a simulation: machines, tiers, what holds data, time modes, hosts. One typed value.
 
-`asked` makes it from the words of a person: the options of `penstock simulate`, the keys of a sweep's file, the
+`question_from` makes it from the words of a person: the options of `penstock simulate`, the keys of a sweep's file, the
 settings of an explorer's address, the arguments of a notebook. All checks are there and in the values that it is made
-of; a new axis is one field here, a word of `asked`, and an option, key or setting of the front ends that offer it.
+of; a new axis is one field here, a word of `question_from`, and an option, key or setting of front ends that offer it.
 
 >>> from penstock.scheme.machines import load_machine, load_tiers
 >>> sharp = load_machine("sharp")
->>> found = asked([sharp], load_tiers(["pcie5"]), caches=["on-chip"], policies=["lru", "belady"], modes=["overlap"])
->>> [(point.hold.policy, point.mode, str(point.prefetch)) for point in found.points_on(sharp)]
+>>> policies = ["lru", "belady"]
+>>> question = question_from([sharp], load_tiers(["pcie5"]), caches=["on-chip"], policies=policies, modes=["overlap"])
+>>> [(point.hold.policy, point.mode, str(point.prefetch)) for point in question.points_on(sharp)]
 [('lru', 'overlap', 'next-1'), ('belady', 'overlap', 'next-1')]
 """
 
@@ -34,8 +35,7 @@ from penstock.scheme.machines.networks import Network
 from penstock.scheme.machines.schema import Machine, Tier
 from penstock.scheme.params.rlwe import KeyForm
 from penstock.scheme.play.caches import Cache, ForcedHitRatio, SizedCache
-from penstock.scheme.play.hierarchy import Mode, Pace, Prefetch, tier_name
-from penstock.scheme.play.hierarchy import Tier as AnyTier
+from penstock.scheme.play.hierarchy import BackingTier, Mode, Pace, Prefetch, tier_name
 from penstock.scheme.play.own import OwnFile, is_own, own_file_at
 
 PREFETCHES = ("none", "next-1", "perfect")
@@ -72,7 +72,7 @@ class Point(Pace):
         return cache_over(self.hold, self.tier, tier_name(self.tier), self.decode_bytes_per_s)
 
 
-class Refused(NamedTuple):
+class RefusedPoints(NamedTuple):
     """Points that the axes name and that cannot be."""
 
     what: str
@@ -98,14 +98,14 @@ class Caches:
     def __len__(self) -> int:
         return len(self.hit_ratios) + len(self.sizes) * len(self.policies)
 
-    def of(self, machine: Machine, question: Question) -> Iterator[Cache | Refused]:
+    def of(self, machine: Machine, question: Question) -> Iterator[Cache | RefusedPoints]:
         """The caches of a machine."""
         yield from (ForcedHitRatio(ratio) for ratio in self.hit_ratios)
         for text in self.sizes:
             try:
                 capacity = cache_bytes(text, machine, question.spelling("cache"))
             except UsageError as error:
-                yield Refused(f"cache {text} of {machine.name}", str(error), len(self.policies), error)
+                yield RefusedPoints(f"cache {text} of {machine.name}", str(error), len(self.policies), error)
                 continue
             yield from (SizedCache(policy, capacity) for policy in self.policies)
 
@@ -126,7 +126,7 @@ class Levels:
     def __len__(self) -> int:
         return len(self.texts) * len(self.policies) * len(self.inclusions)
 
-    def of(self, machine: Machine, question: Question) -> Iterator[Hierarchy | Refused]:
+    def of(self, machine: Machine, question: Question) -> Iterator[Hierarchy | RefusedPoints]:
         """The levels on a machine.
 
         Raises: UnknownName: a tier, policy or inclusion that does not exist; MachineError: of a file of levels.
@@ -147,14 +147,14 @@ class Levels:
                 names = isinstance(error, UnknownName) or isinstance(error.__cause__, UnknownName)
                 if names or is_file_of_levels(text):
                     raise
-                yield Refused(f"levels {text} of {machine.name}", str(error), cause=error)
+                yield RefusedPoints(f"levels {text} of {machine.name}", str(error), cause=error)
                 continue
             yield hierarchy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A question about any program: every field that is a tuple is an axis. Made by `asked`."""
+    """A question about any program: every field that is a tuple is an axis. Made by `question_from`."""
 
     machines: tuple[Machine, ...]
     tiers: tuple[Tier, ...]
@@ -164,7 +164,7 @@ class Question:
     """Of mode `overlap`."""
     decode_bytes_per_s: float | None
     """Rate of a decode stage behind the tier; `None`: nothing is decoded."""
-    clusters: tuple[Cluster | Refused, ...]
+    clusters: tuple[Cluster | RefusedPoints, ...]
     """Empty: one host, and no other program."""
     engines: tuple[str, ...]
     classes: tuple[str, ...]
@@ -188,14 +188,14 @@ class Question:
         places = 1 if isinstance(self.holds, Levels) else len(self.tiers)
         return len(self.holds) * max(1, len(self.clusters)) * len(self.engines) * places * ways
 
-    def points_on(self, machine: Machine, refused: list[Refused] | None = None) -> list[Point]:
+    def points_on(self, machine: Machine, refused: list[RefusedPoints] | None = None) -> list[Point]:
         """The points on a machine: what holds data slowest, then the cluster, the engine, the tier, the time mode.
 
         Args:   refused: gets the points that cannot be.
         Raises: UsageError: one of them cannot, with the reason, and there is no `refused`.
         """
 
-        def leave_out(points: Refused) -> None:
+        def leave_out(points: RefusedPoints) -> None:
             if refused is None:
                 raise points.error
             refused.append(points)
@@ -204,27 +204,27 @@ class Question:
         points_each = len(self) // len(self.holds)
         ways = [(mode, ahead) for mode in self.modes for ahead in (self.prefetches if mode == "overlap" else (None,))]
         for hold in self.holds.of(machine, self):
-            if isinstance(hold, Refused):
+            if isinstance(hold, RefusedPoints):
                 leave_out(hold._replace(points=hold.points * points_each))
                 continue
             clusters = self.clusters or (None,)
-            places: list[tuple[AnyTier, float | None]] = [(tier, self.decode_bytes_per_s) for tier in self.tiers]
+            places: list[tuple[BackingTier, float | None]] = [(tier, self.decode_bytes_per_s) for tier in self.tiers]
             if isinstance(hold, Hierarchy):
                 clusters, last = (None,), hold.levels[-1]
                 places = [(last.tier, last.decode_bytes_per_s)]
                 if self.write_back and "ciphertext" not in (*self.classes, *hold.classes):
                     word, classes = self.spelling("write_back"), self.spelling("classes")
                     why = f"{word} is of ciphertexts: add them to {classes}, or pin them in a level"
-                    leave_out(Refused(f"levels of {machine.name}", why, points_each, UsageError(why)))
+                    leave_out(RefusedPoints(f"levels of {machine.name}", why, points_each, UsageError(why)))
                     continue
             for cluster in clusters:
-                if isinstance(cluster, Refused):
+                if isinstance(cluster, RefusedPoints):
                     leave_out(cluster._replace(points=points_each // len(clusters)))
                     continue
                 for engine, (tier, rate), (mode, ahead) in product(self.engines, places, ways):
                     unsuited = None if cluster is None else unsuitable(cluster, cast(Cache, hold), mode)
                     if cluster is not None and unsuited is not None:
-                        leave_out(Refused(f"partition {cluster.partition}", unsuited))
+                        leave_out(RefusedPoints(f"partition {cluster.partition}", unsuited))
                         continue
                     points.append(
                         Point(
@@ -249,7 +249,7 @@ class Question:
         return tuple(dict.fromkeys((*self.classes, *named)))
 
 
-def asked(
+def question_from(
     machines: Sequence[Machine],
     tiers: Sequence[Tier],
     *,
@@ -265,7 +265,7 @@ def asked(
     prefetches: Sequence[str] = ("next-1",),
     prefetch_buffer: str | None = None,
     decode: str | None = None,
-    clusters: Sequence[Cluster | Refused] = (),
+    clusters: Sequence[Cluster | RefusedPoints] = (),
     engines: Sequence[str] = (OWN_ENGINE,),
     classes: Iterable[str] = ("keys",),
     key_forms: Sequence[str] = (),
@@ -345,12 +345,12 @@ def clusters_of(
     all_gather: str = "direct",
     broadcast: str = "scatter",
     sharing: Sharing = "equal",
-) -> list[Cluster | Refused]:
+) -> list[Cluster | RefusedPoints]:
     """Every number of hosts in every network with every topology and partition.
 
     Raises: UnknownName: a partition, topology or algorithm that does not exist.
     """
-    clusters: list[Cluster | Refused] = []
+    clusters: list[Cluster | RefusedPoints] = []
     axes = product(_distinct(partitions), _distinct(topologies), networks or (None,), dict.fromkeys(hosts))
     for partition, topology, network, count in axes:
         try:
@@ -370,7 +370,7 @@ def clusters_of(
         except UsageError as error:
             name = network.name if network else "no network"
             what = f"{count} hosts, {name}, {topology}, {partition}"
-            clusters.append(Refused(what, str(error), cause=error))
+            clusters.append(RefusedPoints(what, str(error), cause=error))
     return clusters
 
 

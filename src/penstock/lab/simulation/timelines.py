@@ -18,7 +18,7 @@ from penstock.base.types import Floats, Ints, Row
 from penstock.errors import UsageError
 from penstock.lab.simulation import counters
 from penstock.scheme.play.accesses import Accesses
-from penstock.scheme.play.hierarchy import Stage
+from penstock.scheme.play.hierarchy import PlayedStage
 from penstock.scheme.play.price import ACCESS_CLASSES, PricedTrace
 from penstock.scheme.traces.perfetto import DEFAULT_EVENTS, Lane, Timeline
 from penstock.scheme.traces.schema import Trace
@@ -37,7 +37,7 @@ _Channel: TypeAlias = tuple[str, Floats, Floats, Ints | Floats]
 def simulated_timeline(
     trace: Trace,
     priced: PricedTrace,
-    stages: Sequence[Stage],
+    stages: Sequence[PlayedStage],
     *,
     exchange_s: Floats | None = None,
     accesses: Accesses | None = None,
@@ -134,7 +134,7 @@ def _curves(
         timeline.counter(MEMORY, RESIDENT, at_s, {"bytes": value})
 
 
-def _drawn(stage: Stage) -> _Channel:
+def _drawn(stage: PlayedStage) -> _Channel:
     """Name, (n,) start and end in seconds, and (n,) bytes of a stage.
 
     Raises: UsageError: it was played without a timeline.

@@ -33,7 +33,7 @@ Takes = Literal["text", "list", "counts", "number", "count", "flag"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
+class QuestionWord:
     """One word of a question."""
 
     name: str
@@ -83,7 +83,7 @@ class Word:
 
 
 def _word(usual: Any, group: str, help: str, metavar: str | None = None, **more: Any) -> Any:
-    """A field of `Words`, with the other fields of its `Word`."""
+    """A field of `Words`, with the other fields of its `QuestionWord`."""
     return field(default=usual, metadata={"usual": usual, "group": group, "help": help, "metavar": metavar, **more})
 
 
@@ -253,7 +253,7 @@ class Words:
 # fmt: on
 
 
-WORDS: dict[str, Word] = {word.name: Word(name=word.name, **word.metadata) for word in fields(Words)}
+WORDS: dict[str, QuestionWord] = {word.name: QuestionWord(name=word.name, **word.metadata) for word in fields(Words)}
 """The table, by the name of a word."""
 
 
@@ -277,7 +277,7 @@ class Spelling:
         written = ", ".join(f'"{value}"' for value in values)
         return f"{self(word)} = {written}" if len(values) == 1 else f"{self(word)} = [{written}]"
 
-    def taken(self) -> list[Word]:
+    def taken(self) -> list[QuestionWord]:
         """The words that this front end takes, in the order of the table."""
         return [word for word in WORDS.values() if self.front in word.fronts()]
 

@@ -14,7 +14,7 @@ from penstock.base.system.files import TEMPORARY_PREFIX, remove_leftovers
 from penstock.base.system.workers import Lost, Workers
 from penstock.errors import PenstockError
 from penstock.lab.sweeps.play import Played, Priced, play_chunk, price_program
-from penstock.lab.sweeps.points import Chunk, Plan, Program
+from penstock.lab.sweeps.points import Chunk, Plan, SweptProgram
 
 ATTEMPTS = 3
 """Times that a task is given to another worker after one was killed, without a chunk finished in between."""
@@ -96,7 +96,7 @@ def _scratch(folder: Path, program: int) -> Path:
     return folder / f"{TEMPORARY_PREFIX}program-{program}"
 
 
-def _price_into(path: Path, program: Program) -> None:
+def _price_into(path: Path, program: SweptProgram) -> None:
     temporary = path.with_suffix(f".{os.getpid()}")
     temporary.write_bytes(pickle.dumps(price_program(program), protocol=pickle.HIGHEST_PROTOCOL))
     temporary.replace(path)
@@ -108,5 +108,5 @@ def _priced(path: Path, _program: str) -> Priced:
     return priced
 
 
-def _play_from(path: Path, program: Program, chunk: Chunk) -> Played:
+def _play_from(path: Path, program: SweptProgram, chunk: Chunk) -> Played:
     return play_chunk(program, _priced(path, program.id), chunk)

@@ -22,9 +22,9 @@ from penstock.lab.simulation.asking import question_in
 from penstock.lab.simulation.cluster.cluster import without_messages
 from penstock.lab.simulation.cluster.spec import Cluster
 from penstock.lab.simulation.memory.levels import Hierarchy
-from penstock.lab.simulation.question import ENGINES, OWN_ENGINE, Point, Question, Refused, clusters_of
+from penstock.lab.simulation.question import ENGINES, OWN_ENGINE, Point, Question, RefusedPoints, clusters_of
 from penstock.lab.simulation.words import KEYS
-from penstock.lab.sweeps.points import Chunk, Plan, Program, SweepPoint, digest, no_point
+from penstock.lab.sweeps.points import Chunk, Plan, SweepPoint, SweptProgram, digest, no_point
 from penstock.lab.sweeps.spec import SweepSpec, Table
 from penstock.program.workloads import identity, is_file
 from penstock.scheme.machines import Machine, Tier
@@ -55,7 +55,7 @@ def plan(sweep: SweepSpec) -> Plan:
             rule, too many points, or no point at all; as the files of machines, tiers and networks.
     """
     skipped: Counter[tuple[str, str]] = Counter()
-    programs: dict[str, Program] = {}
+    programs: dict[str, SweptProgram] = {}
     points: dict[str, dict[str, SweepPoint]] = {}
     notes: dict[str, None] = {}
     most = sum(_most(table) for table in sweep.tables)
@@ -82,7 +82,7 @@ def plan(sweep: SweepSpec) -> Plan:
     return Plan(name=sweep.name, programs=used, chunks=chunks, skipped=skipped, notes=tuple(notes))
 
 
-def _check_names(programs: Iterable[Program], points: Iterable[SweepPoint]) -> None:
+def _check_names(programs: Iterable[SweptProgram], points: Iterable[SweepPoint]) -> None:
     """Tables are read one by one: two of them may name different files whose machine, tier or network is named alike.
 
     Raises: UsageError: no row could tell them apart.
@@ -127,7 +127,7 @@ def _most(table: Table) -> int:
 
 def question_of(table: Table) -> Question:
     """The question of a table, about each of its programs."""
-    words, clusters = table.words, list[Cluster | Refused]()
+    words, clusters = table.words, list[Cluster | RefusedPoints]()
     if not words.levels:
         clusters = clusters_of(
             table.hosts,
@@ -142,13 +142,13 @@ def question_of(table: Table) -> Question:
 
 def _table_points(
     table: Table, skipped: Counter[tuple[str, str]], notes: dict[str, None]
-) -> Iterator[tuple[Program, list[SweepPoint]]]:
+) -> Iterator[tuple[SweptProgram, list[SweepPoint]]]:
     question = question_of(table)
     texts: dict[int, tuple[object, object]] = {}
     for program, machine in _programs(table, question, skipped, notes):
         # Classes that levels pin or share out are played, whatever else is resident: they make another program.
         of_classes: dict[tuple[str, ...], list[SweepPoint]] = {}
-        refused = list[Refused]()
+        refused = list[RefusedPoints]()
         for point in question.points_on(machine, refused):
             if point.engine != OWN_ENGINE and point.cluster and (why := without_messages(point.cluster)) is not None:
                 skipped[f"engine {point.engine}", why] += 1
@@ -173,7 +173,7 @@ def _table_points(
             yield _with_classes(program, classes), points
 
 
-def _identity(program: Program, point: Point, texts: dict[int, tuple[object, object]]) -> list[object]:
+def _identity(program: SweptProgram, point: Point, texts: dict[int, tuple[object, object]]) -> list[object]:
     """The identity of a point; `texts` caches the texts of clusters, levels and tiers, which are slow to make."""
 
     def text(part: T, say: Callable[[T], object]) -> object:
@@ -199,7 +199,7 @@ def _identity(program: Program, point: Point, texts: dict[int, tuple[object, obj
     return [*identity, "write back"] if point.write_back else identity
 
 
-def _with_classes(program: Program, classes: tuple[str, ...]) -> Program:
+def _with_classes(program: SweptProgram, classes: tuple[str, ...]) -> SweptProgram:
     """The program where these are not resident: what levels pin or share is played, whatever else is."""
     if classes == program.classes:
         return program
@@ -210,7 +210,7 @@ def _with_classes(program: Program, classes: tuple[str, ...]) -> Program:
 # Programs -------------------------------------------------------------------------------------------------------------
 def _programs(
     table: Table, question: Question, skipped: Counter[tuple[str, str]], notes: dict[str, None]
-) -> Iterator[tuple[Program, Machine]]:
+) -> Iterator[tuple[SweptProgram, Machine]]:
     machines, forms, classes, points = question.machines, question.key_forms, question.classes, len(question)
     _check_sizes(table)
     given = {name: catalogue.get(name) for name in table.params if name != NATIVE}
@@ -234,8 +234,14 @@ def _programs(
                 skipped[f"{text} with {', '.join(table.words.beside)}", str(error)] += points * len(forms)
                 continue
             for form in forms:
-                identity = [about, repr(machine), form and form.value, classes, table.seed if trace is None else None]
-                first = Program(
+                identity = [
+                    about,
+                    _machine_text(machine),
+                    form and form.value,
+                    classes,
+                    table.seed if trace is None else None,
+                ]
+                first = SweptProgram(
                     workload=workload,
                     size=made_size,
                     params=params,
@@ -328,6 +334,11 @@ def _check_sizes(table: Table) -> None:
 
 
 # What tells points apart ----------------------------------------------------------------------------------------------
+def _machine_text(machine: Machine) -> str:
+    """Every value of it, with the name of its enumeration that the ids of sweeps that are stored have."""
+    return repr(machine).replace(f"<{type(machine.inside).__name__}.", "<Inside.")
+
+
 def _cache_text(cache: Cache) -> str:
     if isinstance(cache, ForcedHitRatio):
         return f"hit ratio {cache.hit_ratio!r}"

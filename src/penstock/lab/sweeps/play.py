@@ -22,7 +22,7 @@ from penstock.lab.simulation.cluster.simgrid import SimGrid, SimGridFailed
 from penstock.lab.simulation.memory.tenants import interleave
 from penstock.lab.simulation.play import Ready, groups, play_group, row_of
 from penstock.lab.simulation.question import OWN_ENGINE, SIMGRID, Point
-from penstock.lab.sweeps.points import Chunk, Program, SweepPoint
+from penstock.lab.sweeps.points import Chunk, SweepPoint, SweptProgram
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.play.hierarchy import Result
 from penstock.scheme.play.price import price_trace
@@ -78,7 +78,7 @@ class Played:
     warnings: tuple[str, ...] = ()
 
 
-def price_program(program: Program) -> Priced:
+def price_program(program: SweptProgram) -> Priced:
     """A program ready to be played; where its trace or price cannot be made, the reason."""
     try:
         first, *others = [_trace_of(one) for one in (program, *program.beside)]
@@ -89,13 +89,13 @@ def price_program(program: Program) -> Priced:
         return Unpriced(why=str(error))
 
 
-def impossible(program: Program) -> str | None:
+def impossible(program: SweptProgram) -> str | None:
     """Why a program cannot be on its machine and parameters; `None` where it can."""
     priced = price_program(program)
     return priced.why if isinstance(priced, Unpriced) else None
 
 
-def _trace_of(program: Program) -> Trace:
+def _trace_of(program: SweptProgram) -> Trace:
     if program.trace is not None:
         return program.trace
     from penstock.program import workloads
@@ -112,7 +112,7 @@ def _trace(workload: str, params: CkksParameters | None, size: str | None, seed:
     return trace_workload(workload, params, size, seed)
 
 
-def play_chunk(program: Program, priced: Priced, chunk: Chunk) -> Played:
+def play_chunk(program: SweptProgram, priced: Priced, chunk: Chunk) -> Played:
     """The rows of a chunk, in the order of its points.
 
     Raises: CapabilityMissing: a point is SimGrid's, and it is not there.
@@ -197,7 +197,7 @@ def _difference(point: Point, result: Result) -> float | None:
     return (result.communication_s - own_s) / own_s
 
 
-def _label(program: Program, point: SweepPoint) -> str:
+def _label(program: SweptProgram, point: SweepPoint) -> str:
     if point.by_level or point.cluster is None or program.beside:
         return f"{program.label()}, {point.mode}"
     by = f", {point.engine}" if point.engine != OWN_ENGINE else ""

@@ -17,7 +17,7 @@ from penstock.scheme.traces.schema import Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Program:
+class SweptProgram:
     """The unit of pricing: a workload, or a trace, on a machine."""
 
     workload: str
@@ -33,11 +33,11 @@ class Program:
     classes: tuple[str, ...]
     id: str
     """A digest of all this."""
-    beside: tuple[Program, ...] = ()
+    beside: tuple[SweptProgram, ...] = ()
     """Programs that run on the machine at the same time."""
     order: Turns = "round-robin"
 
-    def without_trace(self) -> Program:
+    def without_trace(self) -> SweptProgram:
         """What playing needs, light to send."""
         return replace(self, trace=None, beside=tuple(other.without_trace() for other in self.beside))
 
@@ -81,7 +81,7 @@ class Plan:
     """The resolved content of a sweep file."""
 
     name: str
-    programs: list[Program]
+    programs: list[SweptProgram]
     chunks: list[Chunk]
     skipped: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Points of each (what, why) that the axes name and that cannot be."""

@@ -26,7 +26,7 @@ MOST_SKIPPED = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class SweepOutcome:
     """What one call did."""
 
     resumed: int
@@ -54,7 +54,7 @@ def run_sweep(
     workers: int | None = None,
     scheduler: str | None = None,
     progress: Progress | None = None,
-) -> Outcome:
+) -> SweepOutcome:
     """Play every chunk that is not stored yet, and finish the folder.
 
     Args:   workers: processes on this machine (default: its cores); scheduler: address of a Dask scheduler instead.
@@ -82,7 +82,7 @@ def run_sweep(
         if not run.complete:
             store.write_results()
         raise
-    return Outcome(resumed=total - to_play, played=to_play, num_rows=rows, skipped=store.skipped)
+    return SweepOutcome(resumed=total - to_play, played=to_play, num_rows=rows, skipped=store.skipped)
 
 
 def _finish(run: RunFolder, store: ChunkStore, plan: Plan) -> int:

@@ -33,7 +33,7 @@ from pydantic import (
 from penstock.base.system import toml
 from penstock.base.types import Row, RowView
 from penstock.errors import UsageError
-from penstock.lab.simulation.words import KEYS, WORDS, Word, Words, check_together, check_used
+from penstock.lab.simulation.words import KEYS, WORDS, QuestionWord, Words, check_together, check_used
 from penstock.scheme.play.own import placed
 
 TABLES = "sweep"
@@ -57,7 +57,7 @@ _USUAL = {"prefetch": ("next-1",), "hosts": (1,), "tier": None}
 """Words whose usual value a file has otherwise."""
 
 
-def _field(word: Word) -> Any:
+def _field(word: QuestionWord) -> Any:
     """The type of a word in a file, and its usual value there."""
     usual = _USUAL.get(word.name, word.usual)
     if word.axis or word.swept or word.several or word.takes == "list":

@@ -36,7 +36,7 @@ MODES: tuple[str, ...] = get_args(Mode)
 COMPUTE = "compute"
 
 
-class Tier(Protocol):
+class BackingTier(Protocol):
     """The required attributes of a backing tier; an optional `energy_j_per_byte` gives the energy of the I/O."""
 
     @property
@@ -233,7 +233,7 @@ class Prefetch:
 class Pace:
     """The timing of loads: their tier, the time mode, and how far they run ahead."""
 
-    tier: Tier
+    tier: BackingTier
     mode: Mode = "serial"
     decode_bytes_per_s: float | None = None
     """Rate of the stage between tier and compute that turns loaded bytes into usable ones; `None`: there is none."""
@@ -246,7 +246,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Stage:
+class PlayedStage:
     """One resource that every operation passes."""
 
     name: str
@@ -295,7 +295,7 @@ class Result:
     """What each level did, fastest first; `None`: one cache and one tier."""
     tenants: tuple[Row, ...] | None = None
     """When each of several programs ends; `None`: one program."""
-    stages: tuple[Stage, ...] = ()
+    stages: tuple[PlayedStage, ...] = ()
     """In the order in which an operation passes them, compute last; of one tier empty unless a timeline was asked for,
     and in mode `bound`."""
     single: Result | None = None
@@ -361,7 +361,7 @@ def play_many(
     seconds = iter(np.stack((times.io_s, times.decode_s, times.compute_s, times.total_s), axis=1).tolist())
     results = []
     for pace, by_stages in zip(paces, stepped, strict=True):
-        stages, oversized = tuple[Stage, ...](), 0
+        stages, oversized = tuple[PlayedStage, ...](), 0
         if by_stages:
             io_s, decode_s, busy_s, total_s, stages, oversized = _play_stages(work, loaded, pace, timeline=timeline)
         else:
@@ -399,7 +399,7 @@ def _by_stages(pace: Pace) -> bool:
 
 def _play_stages(
     work: tuple[Floats, Floats, Floats], loaded: Replay, pace: Pace, *, timeline: bool
-) -> tuple[float, float, float, float, tuple[Stage, ...], int]:
+) -> tuple[float, float, float, float, tuple[PlayedStage, ...], int]:
     """Seconds of the channel, of decoding, of compute and in all, the stages, and operations larger than the buffer.
 
     For a buffer of so many bytes, a prefetcher of the user's, or a timeline.
@@ -418,7 +418,7 @@ def _play_stages(
         timeline,
         own_depths(ahead, load_bytes, transfers, seconds[0] + seconds[1], compute),
     )
-    stages: tuple[Stage, ...] = ()
+    stages: tuple[PlayedStage, ...] = ()
     if times.start_s is not None and times.end_s is not None:
         stages = _stages(pace, loaded, times.busy_s, times.total_s, times.start_s, times.end_s)
     io_s, decode_s, compute_s = times.busy_s
@@ -444,12 +444,12 @@ def _stages(
     total_s: float,
     start_s: Sequence[Floats],
     end_s: Sequence[Floats],
-) -> tuple[Stage, ...]:
+) -> tuple[PlayedStage, ...]:
     """The channel, the decoder where it takes time, and compute."""
     name, moved = tier_name(pace.tier), loaded.operation_bytes
     named = ((name, moved), (decoding(name), moved), (COMPUTE, None))
     return tuple(
-        Stage(name=stage, busy_s=busy, idle_s=total_s - busy, start_s=start, end_s=end, loaded_bytes=loaded_bytes)
+        PlayedStage(name=stage, busy_s=busy, idle_s=total_s - busy, start_s=start, end_s=end, loaded_bytes=loaded_bytes)
         for (stage, loaded_bytes), busy, start, end in zip(named, busy_s, start_s, end_s, strict=True)
         if stage != decoding(name) or float(np.sum(end - start)) > 0
     )
@@ -460,12 +460,12 @@ def decoding(level: str) -> str:
     return f"decode {level}"
 
 
-def tier_name(tier: Tier) -> str:
+def tier_name(tier: BackingTier) -> str:
     """The name of a tier; rates alone have none."""
     return str(getattr(tier, "name", "tier"))
 
 
-def channel_seconds(loaded_bytes: Floats, transfers: Floats, tier: Tier) -> Floats:
+def channel_seconds(loaded_bytes: Floats, transfers: Floats, tier: BackingTier) -> Floats:
     """(n,) seconds that each operation takes on the channel of `tier`: bytes over bandwidth, and the latencies.
 
     Raises: SimulationInputError: a bandwidth that is not positive, a latency that is negative or not finite.

@@ -199,7 +199,7 @@ def replay_own(
     if not hasattr(made, "make_room"):
         raise own_file.fault(made, file.name, "it has no method make_room(self, object, at, needed, resident)")
     with file.at_work("Policy"):
-        asked = _Asked(made(stream), file.name)
+        asked = _AskedPolicy(made(stream), file.name)
         return _engine.replay_asked(*rows, asked, capacity_bytes, detail)
 
 
@@ -253,7 +253,7 @@ def _array(values: npt.ArrayLike, count: int, what: str, function: Callable[...,
     return np.ascontiguousarray(array)
 
 
-class _Asked:
+class _AskedPolicy:
     """Answers the engine's questions by the user's policy; holds the residents, and checks the answers."""
 
     def __init__(self, policy: Any, name: str) -> None:
@@ -350,7 +350,7 @@ def depths_of(file: OwnFile, loads: OperationLoads) -> Ints:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Job:
+class TenantJob:
     """One of the programs that run together, as a schedule sees it."""
 
     name: str
@@ -365,7 +365,7 @@ class Job:
         return len(self.compute_s)
 
 
-def turns_of(file: OwnFile, jobs: Sequence[Job]) -> list[Floats]:
+def turns_of(file: OwnFile, jobs: Sequence[TenantJob]) -> list[Floats]:
     """For each program, (n,) the turn of each operation: the lowest runs first, of equal ones the program named first.
 
     Raises: UsageError: a fault of the file, with its line; turns that would change the order of a program.

@@ -26,7 +26,7 @@ from penstock.scheme.work.shapes import Objects, Shapes, codes, ints, server_row
 
 if TYPE_CHECKING:
     from penstock.scheme.play.accesses import Accesses
-    from penstock.scheme.play.schedule import Program, Schedule
+    from penstock.scheme.play.schedule import ProgramShapes, Schedule
 
 
 ACCESS_CLASSES = ("key", "plaintext", "ciphertext", "database")
@@ -37,7 +37,7 @@ _UNPRICED = "unpriced"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Tenants:
+class PricedTenants:
     """The programs that a priced trace is made of, where several share a machine."""
 
     names: tuple[str, ...]
@@ -85,7 +85,7 @@ class PricedTrace:
     """Its kernels on the machine's units, where the machine has operations scheduled."""
     together: Floats | None = None
     """(shapes,) operations of each distinct shape that are ready at once, for launches of a GPU; `None`: not asked."""
-    tenants: Tenants | None = None
+    tenants: PricedTenants | None = None
     """The programs that it is made of; `None`: one program."""
     off_chip_s: float | None = None
     """Seconds in which the machine's own memory moves all keys and plaintexts that are read; `None`: not stated."""
@@ -209,13 +209,13 @@ def price_trace(
     )
 
 
-def program_of(table: pa.Table, objects: Objects, shapes: Shapes) -> Program:
+def program_of(table: pa.Table, objects: Objects, shapes: Shapes) -> ProgramShapes:
     """Operations with the earlier ones whose results they read."""
-    from penstock.scheme.play.schedule import Program, sources_of
+    from penstock.scheme.play.schedule import ProgramShapes, sources_of
 
     made = _ids(table["output"], objects, "output")
     operands = shapes.operand_row, shapes.operand
-    return Program(shapes.distinct, shapes.of_row, sources_of(made, operands, table.num_rows, len(objects.bytes)))
+    return ProgramShapes(shapes.distinct, shapes.of_row, sources_of(made, operands, table.num_rows, len(objects.bytes)))
 
 
 def _together(table: pa.Table, objects: Objects, shapes: Shapes, machine: Machine) -> Floats | None:
@@ -229,7 +229,7 @@ def _together(table: pa.Table, objects: Objects, shapes: Shapes, machine: Machin
     return np.asarray(shapes.counts / np.maximum(launches, 1), dtype=np.float64)
 
 
-def depths(program: Program) -> Ints:
+def depths(program: ProgramShapes) -> Ints:
     """(n,) the length of the longest chain of operations that each waits for."""
     rows = len(program.of_row)
     readers = np.repeat(np.arange(rows, dtype=np.int64), np.diff(program.source_start))

@@ -94,7 +94,7 @@ class Placed:
     end_s: Floats
 
 
-class Program:
+class ProgramShapes:
     """Operations of a program by their shapes, with the earlier ones whose results each reads."""
 
     def __init__(self, distinct: Sequence[Shape], of_row: Ints, sources: tuple[Ints, Ints]) -> None:
@@ -130,7 +130,7 @@ _schedules, _shapes = Kept[Schedule](MOST_KEPT_BYTES, most=16), Kept[ShapeKernel
 
 
 def schedule_program(
-    program: Program, params: CkksParameters, machine: Machine, key_form: KeyForm | None = None
+    program: ProgramShapes, params: CkksParameters, machine: Machine, key_form: KeyForm | None = None
 ) -> Schedule:
     """A program on a machine, every byte resident; kept for the next call.
 
@@ -145,7 +145,7 @@ def schedule_program(
 
 
 def schedule_listed(
-    program: Program, params: CkksParameters, machine: Machine, key_form: KeyForm | None = None, *, listed: int
+    program: ProgramShapes, params: CkksParameters, machine: Machine, key_form: KeyForm | None = None, *, listed: int
 ) -> tuple[Schedule, Placed]:
     """As `schedule_program`, with the kernels of so many first operations in time."""
     check_machine(machine, params)
@@ -153,7 +153,9 @@ def schedule_listed(
     return _play(*made, program, listed=listed, special=special_limbs(params))
 
 
-def held_bytes(program: Program, params: CkksParameters, machine: Machine, key_form: KeyForm | None = None) -> Floats:
+def held_bytes(
+    program: ProgramShapes, params: CkksParameters, machine: Machine, key_form: KeyForm | None = None
+) -> Floats:
     """(n,) bytes that each operation of a program holds on chip while it is inside."""
     shapes, _ = _shapes_on(program, params, machine, key_form)
     return _real([*(shape.held_bytes for shape in shapes), 0.0])[program.of_row]
@@ -178,7 +180,7 @@ def schedule_operation(
     shape = Shape(kind.value, limbs, limbs, 0, 0, 2)
     kernels = kernels_of(shape, kernel_graph(kind, params, limbs, key_form=key_form), params, machine, resources)
     none = np.zeros(0, dtype=np.int64)
-    program = Program([shape], np.zeros(1, dtype=np.int64), (np.zeros(2, dtype=np.int64), none))
+    program = ProgramShapes([shape], np.zeros(1, dtype=np.int64), (np.zeros(2, dtype=np.int64), none))
     return _play([kernels], resources, program, listed=1, special=special_limbs(params))
 
 
@@ -188,7 +190,7 @@ def machine_key(machine: Machine) -> tuple[object, ...]:
 
 
 def _shapes_on(
-    program: Program, params: CkksParameters, machine: Machine, key_form: KeyForm | None
+    program: ProgramShapes, params: CkksParameters, machine: Machine, key_form: KeyForm | None
 ) -> tuple[list[ShapeKernels], Resources]:
     """The kernels of each distinct shape, and the machine's units."""
     resources, key = resources_of(machine, params), machine_key(machine)
@@ -253,7 +255,7 @@ def engine_units(resources: Resources) -> Row:
 
 
 def _play(
-    shapes: Sequence[ShapeKernels], resources: Resources, program: Program, *, listed: int = 0, special: int = 0
+    shapes: Sequence[ShapeKernels], resources: Resources, program: ProgramShapes, *, listed: int = 0, special: int = 0
 ) -> tuple[Schedule, Placed]:
     got = _engine.schedule_kernels(
         **engine_kernels(shapes),

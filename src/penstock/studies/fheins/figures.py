@@ -14,7 +14,7 @@ from penstock.base.system.drawing import Axis, Figure, Panel, Rule, Series, bars
 from penstock.base.system.palette import BLUE, GREEN, ORANGE, PINK, RED, SKY
 from penstock.lab.instorage.design_space import Own
 from penstock.lab.instorage.front import Mask
-from penstock.lab.instorage.space import Space
+from penstock.lab.instorage.space import DesignSpace
 from penstock.studies.fheins import data
 from penstock.studies.io_study.data import Printed
 from penstock.studies.io_study.figures import Rows, computed, draw_all
@@ -103,7 +103,7 @@ def _power(rows: Rows) -> Figure:
 
 
 def draw_space(
-    space: Space, chosen: Mask, front: npt.NDArray[np.int64], own: Sequence[Own], watts: float, path: Path
+    space: DesignSpace, chosen: Mask, front: npt.NDArray[np.int64], own: Sequence[Own], watts: float, path: Path
 ) -> Path:
     """Write one SVG of a design space: a dot for each design, grey where it breaks a budget.
 

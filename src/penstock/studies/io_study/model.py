@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from penstock.lab.simulation.cluster.cluster import play_clusters
-from penstock.lab.simulation.cluster.partitions import Part, Together, partition_named
+from penstock.lab.simulation.cluster.partitions import HostPart, Together, partition_named
 from penstock.lab.simulation.cluster.program import ClusterProgram, prepare
 from penstock.lab.simulation.cluster.shapes import compute_s, parts_of
 from penstock.lab.simulation.cluster.spec import Cluster
@@ -76,7 +76,7 @@ class StudyProgram:
         return prepare(self.trace, self.machine, self.priced, FULL)
 
     @cached_property
-    def _parts(self) -> dict[int, tuple[Part | None, ...]]:
+    def _parts(self) -> dict[int, tuple[HostPart | None, ...]]:
         return {}
 
     def compute_s(self, machine: Machine, hosts: int = 1) -> float:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from penstock.lab.simulation.servers.fleet import Arrangement, Fleet, Loading
-from penstock.lab.simulation.servers.play import Played, play
+from penstock.lab.simulation.servers.play import ServedStream, play
 from penstock.lab.simulation.servers.rows import application_of, row_of
 from penstock.lab.simulation.servers.stream import Stream, poisson
 from penstock.scheme.machines import Tier, load_tier
@@ -136,7 +136,7 @@ def fewest(
 
 
 @lru_cache(maxsize=64)
-def _play(stream: Stream, made: Fleet) -> Played:
+def _play(stream: Stream, made: Fleet) -> ServedStream:
     """Rows and the search for the fewest servers ask for some of the same fleets."""
     return play(stream, made)
 

@@ -24,7 +24,7 @@ from penstock.front.hall.programs import Home, homes
 from penstock.front.hall.simulating import asks_of, rests_on, tiers_of
 from penstock.lab.advice.remedy import Advice
 from penstock.lab.advice.simulated import Asks, advise
-from penstock.lab.simulation.asking import Asked, Comparison
+from penstock.lab.simulation.asking import RuntimeComparison, WordedQuestion
 from penstock.lab.simulation.cluster.simgrid import SimGrid, find_python
 from penstock.lab.simulation.memory.locality import locality_table
 from penstock.lab.simulation.memory.serial_law import required_hit_ratio
@@ -59,7 +59,7 @@ Scheduled = tuple[Schedule, float | None, Mapping[str, int]]
 @format_option
 def command(
     target: str,
-    asked: Asked,
+    asked: WordedQuestion,
     output: Path | None,
     timeline: AskedTimeline | None,
     force: bool,
@@ -117,7 +117,7 @@ def command(
     _show(asked, rows, draw, tiers, output, output_format, _schedules(answers), advice=remedies, force=force)
 
 
-def _homes(asked: Asked, target: str, program: Values) -> Iterator[Home]:
+def _homes(asked: WordedQuestion, target: str, program: Values) -> Iterator[Home]:
     """The program on each machine; a note that several have is printed once."""
     notes = set[str]()
     for home in homes(target, **program, machines=asked.question.machines, beside=asked.beside, spelled=OPTIONS):
@@ -150,7 +150,7 @@ def _drawing(asked: Asked, answers: Sequence[OnMachine], rows: Sequence[Row]) ->
     return partial(tables.draw_points, rows=rows, needed=needed, uncalibrated=uncalibrated)
 
 
-def _compared(comparison: Comparison, question: Question, home: Home) -> Rows:
+def _compared(comparison: RuntimeComparison, question: Question, home: Home) -> Rows:
     """What runtimes save, on a machine in each memory."""
     rows, machine = Rows(), home.machine
     priced = ready_for(question, home.trace, machine, question.key_forms[0], home.beside).priced
@@ -193,7 +193,7 @@ def _warn(warnings: Iterable[str]) -> None:
 
 
 def _show(
-    asked: Asked,
+    asked: WordedQuestion,
     rows: Sequence[Row],
     draw: Callable[[Console], None],
     tiers: Sequence[Tier],

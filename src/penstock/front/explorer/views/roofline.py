@@ -20,7 +20,7 @@ from penstock.front.explorer.state import State
 from penstock.front.explorer.view import View
 from penstock.scheme.machines import tier_names
 from penstock.scheme.play.caches import Cache
-from penstock.scheme.play.hierarchy import MODES, Tier, channel_seconds, replay
+from penstock.scheme.play.hierarchy import MODES, BackingTier, channel_seconds, replay
 
 
 def roofline(engine: Engine, state: State) -> View:
@@ -69,7 +69,7 @@ def _point(row: RowView) -> Row:
     }
 
 
-def _kinds(engine: Engine, state: State, asked: Asked, tier: Tier) -> Rows:
+def _kinds(engine: Engine, state: State, asked: Asked, tier: BackingTier) -> Rows:
     """The same of each kind of operation that loads something, with transfers and compute in turn."""
     priced = engine.priced(state, state.machine)
     code, names = engine.kinds(state)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping as Options
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.base.types import Row
@@ -12,13 +11,13 @@ from penstock.errors import UsageError
 from penstock.lab.instorage.flash.spec import (
     Arbitration,
     CachedMapping,
-    Host,
+    HostTraffic,
     IdentityMapping,
-    Mapping,
     NandMapping,
-    Pattern,
+    PageMapping,
     Scan,
-    Traffic,
+    ScanPattern,
+    ScanTarget,
 )
 
 DEFAULT_CACHE = "64 MiB"
@@ -26,7 +25,7 @@ DEFAULT_CACHE = "64 MiB"
 SEEDS = 2**64
 
 
-def scan_of(asked: Options[str, Any]) -> tuple[Scan, Row]:
+def scan_of(asked: Mapping[str, Any]) -> tuple[Scan, Row]:
     """The scan that options name, and the other arguments of `scan_drive`.
 
     Args:   asked: the options of `penstock ssd scan`, by name.
@@ -37,23 +36,23 @@ def scan_of(asked: Options[str, Any]) -> tuple[Scan, Row]:
     if other is not None and asked["background_reads"] is None and asked["background_writes"] is None:
         raise UsageError("--background-span says what other traffic falls on: give --background-reads or -writes too")
 
-    def traffic(kind: str, further: int) -> Traffic | None:
+    def traffic(kind: str, further: int) -> HostTraffic | None:
         rate, seed = asked[f"background_{kind}"], (asked["seed"] + further) % SEEDS
         if rate is None:
             return None
-        return Traffic(bytes_per_s=parse_rate(rate, f"--background-{kind}"), span_bytes=spanned, seed=seed)
+        return HostTraffic(bytes_per_s=parse_rate(rate, f"--background-{kind}"), span_bytes=spanned, seed=seed)
 
     scan = Scan(
         size_bytes=_positive(asked["size"], "--size"),
         first_byte=parse_bytes(asked["first"], "--from"),
-        pattern=Pattern(asked["pattern"]),
+        pattern=ScanPattern(asked["pattern"]),
         span_bytes=None if span is None else parse_bytes(span, "--span"),
         queue_depth=asked["queue_depth"],
         request_bytes=None if request is None else _positive(request, "--request-size"),
         seed=asked["seed"],
     )
     return scan, {
-        "host": Host(asked["host"]),
+        "host": ScanTarget(asked["host"]),
         "arbitration": Arbitration(asked["arbitration"]),
         "mapping": _mapping(asked["page_mapping"], asked["mapping_cache"]),
         "reads": traffic("reads", 1),
@@ -81,7 +80,7 @@ def _positive(text: str, option: str) -> int:
     return size
 
 
-def _mapping(name: str, cache: str | None) -> Mapping:
+def _mapping(name: str, cache: str | None) -> PageMapping:
     if cache is not None and name != "cached":
         raise UsageError(f"--mapping-cache goes with --page-mapping cached, and this is '{name}'")
     if name == "cached":

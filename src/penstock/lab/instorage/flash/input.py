@@ -100,15 +100,15 @@ def engine_input(
     drive: Drive,
     scan: spec.Scan,
     *,
-    host: spec.Host,
+    host: spec.ScanTarget,
     arbitration: spec.Arbitration,
-    engine: spec.Engine,
+    engine: spec.ScanEngine,
     consumers: Sequence[spec.Consumer],
     host_consumer: spec.HostConsumer | None,
     aggregator: spec.Aggregator | None,
-    mapping: spec.Mapping | None,
-    reads: spec.Traffic | None,
-    writes: spec.Traffic | None,
+    mapping: spec.PageMapping | None,
+    reads: spec.HostTraffic | None,
+    writes: spec.HostTraffic | None,
 ) -> EngineInput:
     """The engine's input. The engine checks each rule of its spec, so these are not checked twice.
 
@@ -147,7 +147,7 @@ def engine_input(
         random_span=_random_span(drive, scan, first),
         queue_depth=scan.queue_depth,
         seed=scan.seed,
-        to_host=host is spec.Host.PCIE,
+        to_host=host is spec.ScanTarget.PCIE,
         consumers=[
             _consumer(drive, consumer, request, f"consumers[{index}]") for index, consumer in enumerate(consumers)
         ],
@@ -158,7 +158,7 @@ def engine_input(
         ahead=isinstance(held, spec.NandMapping) and held.ahead,
         reads=_traffic(drive, reads, request),
         writes=_traffic(drive, writes, page),
-        jump=engine is spec.Engine.JUMP,
+        jump=engine is spec.ScanEngine.JUMP,
     )
     _fits(drive, given)
     _table_fits(drive, held)
@@ -168,17 +168,17 @@ def engine_input(
 def _check(
     scan: spec.Scan,
     pages: int,
-    host: spec.Host,
+    host: spec.ScanTarget,
     consumers: Sequence[spec.Consumer],
     host_consumer: spec.HostConsumer | None,
-    reads: spec.Traffic | None,
-    writes: spec.Traffic | None,
+    reads: spec.HostTraffic | None,
+    writes: spec.HostTraffic | None,
 ) -> None:
     if not 1 <= scan.queue_depth <= MOST_QUEUED:
         raise UsageError(f"queue depth {scan.queue_depth} is out of range: 1 to {MOST_QUEUED}")
-    if consumers and (host_consumer is not None or host is spec.Host.PCIE):
+    if consumers and (host_consumer is not None or host is spec.ScanTarget.PCIE):
         raise UsageError("a scan is read by consumers in the drive or by the host, not by both: leave one out")
-    if host_consumer is not None and host is not spec.Host.PCIE:
+    if host_consumer is not None and host is not spec.ScanTarget.PCIE:
         raise UsageError("a consumer on the host reads over PCIe: choose the host 'pcie' with it")
     if pages == 0 and not (reads and reads.requests) and not (writes and writes.requests):
         raise UsageError("there is nothing to do: give the scan a size, or other traffic a number of requests")
@@ -201,7 +201,7 @@ def _fits(drive: Drive, given: EngineInput) -> None:
             raise UsageError(f"seed {seed} is out of range: 0 to 2^64 - 1")
 
 
-def _table_fits(drive: Drive, mapping: spec.Mapping) -> None:
+def _table_fits(drive: Drive, mapping: spec.PageMapping) -> None:
     """Refuses a page table, or a cache of it, that the drive's DRAM does not hold."""
     if isinstance(mapping, spec.NandMapping):
         return
@@ -228,7 +228,7 @@ def _range(drive: Drive, scan: spec.Scan) -> tuple[int, int]:
     if scan.size_bytes < 0 or scan.first_byte < 0:
         raise UsageError(f"the scan is {scan.size_bytes} B from byte {scan.first_byte} on; neither may be negative")
     first = scan.first_byte // page
-    if scan.pattern is spec.Pattern.RANDOM:
+    if scan.pattern is spec.ScanPattern.RANDOM:
         return first, -(-scan.size_bytes // page)
     end = -(-(scan.first_byte + scan.size_bytes) // page)
     pages = end - first if scan.size_bytes else 0
@@ -244,7 +244,7 @@ def _range(drive: Drive, scan: spec.Scan) -> tuple[int, int]:
 
 def _random_span(drive: Drive, scan: spec.Scan, first: int) -> int:
     """Pages that a random scan falls on; 0 for a sequential one."""
-    if scan.pattern is spec.Pattern.SEQUENTIAL:
+    if scan.pattern is spec.ScanPattern.SEQUENTIAL:
         if scan.span_bytes is not None:
             raise UsageError("a sequential scan has no span: it reads its size in order; leave the span out")
         return 0
@@ -293,7 +293,7 @@ def _consumer(drive: Drive, consumer: spec.Consumer, page_bytes: int, what: str)
     )
 
 
-def _cached_pages(drive: Drive, mapping: spec.Mapping) -> int:
+def _cached_pages(drive: Drive, mapping: spec.PageMapping) -> int:
     if isinstance(mapping, spec.IdentityMapping):
         return 0
     if isinstance(mapping, spec.NandMapping):
@@ -308,7 +308,7 @@ def _cached_pages(drive: Drive, mapping: spec.Mapping) -> int:
     return min(mapping.cache_bytes // drive.page_bytes, MOST_QUEUED)
 
 
-def _traffic(drive: Drive, traffic: spec.Traffic | None, request_bytes: int) -> EngineTraffic:
+def _traffic(drive: Drive, traffic: spec.HostTraffic | None, request_bytes: int) -> EngineTraffic:
     if traffic is None:
         return EngineTraffic()
     if traffic.bytes_per_s <= 0:

@@ -1,11 +1,11 @@
 """A solid-state drive at page granularity: the cost of a database scan, on the host or inside the drive.
 
     drive = load_drive("ssd-s")
-    scan_drive(drive, Scan(size_bytes=4 * 10**9, queue_depth=1024), host=Host.PCIE).bytes_per_s
+    scan_drive(drive, Scan(size_bytes=4 * 10**9, queue_depth=1024), host=ScanTarget.PCIE).bytes_per_s
 
 The reader of the pages is
-- nobody (`Host.NONE`: a page is done when it has left error correction), or the host (`Host.PCIE`: through the
-  controller's DRAM and PCIe), which may compute on them (`HostConsumer`), or
+- nobody (`ScanTarget.NONE`: a page is done when it has left error correction), or the host (`ScanTarget.PCIE`: through
+  the controller's DRAM and PCIe), which may compute on them (`HostConsumer`), or
 - accelerators inside the drive (`Consumer`), each fed by its channels through an input buffer in which a channel must
   have room before it sends a page, so that a full buffer stops the channel.
 
@@ -26,12 +26,12 @@ from penstock.lab.instorage.flash.spec import (
     Aggregator,
     Arbitration,
     Consumer,
-    Engine,
-    Host,
     HostConsumer,
-    Mapping,
+    HostTraffic,
+    PageMapping,
     Scan,
-    Traffic,
+    ScanEngine,
+    ScanTarget,
 )
 from penstock.scheme.machines.drives import Drive
 from penstock.scheme.play.engine import _engine
@@ -148,15 +148,15 @@ def scan_drive(
     drive: Drive,
     scan: Scan,
     *,
-    host: Host = Host.NONE,
+    host: ScanTarget = ScanTarget.NONE,
     arbitration: Arbitration = Arbitration.PIPELINED,
-    engine: Engine = Engine.EVENTS,
+    engine: ScanEngine = ScanEngine.EVENTS,
     consumers: Sequence[Consumer] = (),
     host_consumer: HostConsumer | None = None,
     aggregator: Aggregator | None = None,
-    mapping: Mapping | None = None,
-    reads: Traffic | None = None,
-    writes: Traffic | None = None,
+    mapping: PageMapping | None = None,
+    reads: HostTraffic | None = None,
+    writes: HostTraffic | None = None,
 ) -> ScanResult:
     """Plays the scan to its end.
 

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TypeAlias
 
 
-class Pattern(str, Enum):
+class ScanPattern(str, Enum):
     """In which order pages are asked for."""
 
     SEQUENTIAL = "sequential"
@@ -18,7 +18,7 @@ class Pattern(str, Enum):
     """Uniform over the span, by seed; every page of it is as likely at each step."""
 
 
-class Host(str, Enum):
+class ScanTarget(str, Enum):
     """Where the pages of a scan without consumers in the drive end."""
 
     NONE = "none"
@@ -36,7 +36,7 @@ class Arbitration(str, Enum):
     """Data always goes before the next command, one die of a chip works at a time: all sense while the bus idles."""
 
 
-class Engine(str, Enum):
+class ScanEngine(str, Enum):
     """The method for a long scan; both give the same result, number for number."""
 
     EVENTS = "events"
@@ -50,7 +50,7 @@ class Scan:
 
     size_bytes: int
     first_byte: int = 0
-    pattern: Pattern = Pattern.SEQUENTIAL
+    pattern: ScanPattern = ScanPattern.SEQUENTIAL
     span_bytes: int | None = None
     """What a random scan falls on, from `first_byte` on. Default: the rest of the drive."""
     queue_depth: int = 1024
@@ -102,7 +102,7 @@ class Aggregator:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Traffic:
+class HostTraffic:
     """Other I/O of the host, one page a request, at a steady rate while the scan runs, uniform over a span by seed.
 
     Reads go through DRAM and PCIe; writes come through PCIe and DRAM, are done when they are in the write buffer, and
@@ -141,4 +141,4 @@ class NandMapping:
     ahead: bool = True
 
 
-Mapping: TypeAlias = IdentityMapping | CachedMapping | NandMapping
+PageMapping: TypeAlias = IdentityMapping | CachedMapping | NandMapping

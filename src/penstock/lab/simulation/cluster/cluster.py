@@ -26,10 +26,10 @@ from penstock.lab.simulation.cluster.spec import Cluster
 from penstock.scheme.play.caches import Cache, ForcedHitRatio, NoCache
 from penstock.scheme.play.engine import ConservationError, _engine
 from penstock.scheme.play.hierarchy import (
+    BackingTier,
     Pace,
     Replay,
     Result,
-    Tier,
     channel_seconds,
     energy_j,
     play_many,
@@ -224,7 +224,7 @@ def _all_hosts_load(program: ClusterProgram, loaded: Replay, hosts: int, partiti
     return loaded.miss_bytes * asked / loaded.requested_bytes
 
 
-def _energy(result: Result, tier: Tier, compute: float | None, messages: float | None) -> float | None:
+def _energy(result: Result, tier: BackingTier, compute: float | None, messages: float | None) -> float | None:
     loads = energy_j(tier, result.loaded_bytes) if result.loaded_bytes else 0.0
     parts = (compute, loads, messages)
     return None if any(part is None for part in parts) else sum(part for part in parts if part is not None)

@@ -43,7 +43,7 @@ AccessClass = Literal["key", "digits", "plaintext", "ciphertext"]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class HostPart:
     """One operation on all hosts together."""
 
     path: KernelWork
@@ -54,18 +54,18 @@ class Part:
     """Between the stages; hosts wait for each."""
 
 
-class Partition(ABC):
+class HostPartition(ABC):
     """A way to use several hosts."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
 
 
-class Together(Partition):
+class Together(HostPartition):
     """Every operation runs on all hosts at once."""
 
     @abstractmethod
-    def part(self, shape: Shape, params: CkksParameters, key_form: KeyForm | None, hosts: int) -> Part:
+    def part(self, shape: Shape, params: CkksParameters, key_form: KeyForm | None, hosts: int) -> HostPart:
         """The operation on so many hosts. With one host `path` and `total` are the whole operation's work."""
 
     @abstractmethod
@@ -88,9 +88,9 @@ class _Rplp(Together):
     def dealing(self, hosts: int) -> Dealing:
         return Dealing(hosts, self.special, self.holders_only)
 
-    def part(self, shape: Shape, params: CkksParameters, key_form: KeyForm | None, hosts: int) -> Part:
+    def part(self, shape: Shape, params: CkksParameters, key_form: KeyForm | None, hosts: int) -> HostPart:
         operation = DealtOperation(shape, params, self.dealing(hosts), key_form)
-        return Part(operation.path(), shape_work(shape, params, key_form), operation.exchanged())
+        return HostPart(operation.path(), shape_work(shape, params, key_form), operation.exchanged())
 
     def held(self, what: AccessClass, limbs: Ints, params: CkksParameters, hosts: int) -> tuple[Ints, Ints]:
         if what in ("plaintext", "ciphertext"):
@@ -139,21 +139,21 @@ class ByDigit(Together):
     name = "by-digit"
     summary = "digits of each key switch over hosts, all else on every host"
 
-    def part(self, shape: Shape, params: CkksParameters, key_form: KeyForm | None, hosts: int) -> Part:
+    def part(self, shape: Shape, params: CkksParameters, key_form: KeyForm | None, hosts: int) -> HostPart:
         whole, kind = shape_work(shape, params, key_form), OpKind(shape.kind)
         n, k = shape.limbs_in, params.num_p
         digits = params.active_digits(n)
         active = min(hosts, digits)
         product = kind in KEY_PRODUCTS
         if active == 1 or not (product or kind in MOD_UPS):
-            return Part(whole, whole.times(hosts), ())
+            return HostPart(whole, whole.times(hosts), ())
         # Host 0 has the most digits, the host of the last one perhaps a smaller digit.
         work = _DigitWork(kind, params, n, key_form)
         own = most([work.of(range(host, digits, hosts)) for host in sorted({0, (digits - 1) % hosts})])
         shared = work.of(range(digits))
         rest = difference(whole, shared, shape)
         if not product:
-            return Part(own + rest, shared + rest.times(hosts), ())
+            return HostPart(own + rest, shared + rest.times(hosts), ())
         limbs = [_count(2 * (n + k), active, host) for host in range(active)]
         adds = [(active - 1) * count * params.ring_dim for count in limbs]
         reduced = KernelWork(
@@ -162,7 +162,7 @@ class ByDigit(Together):
         everywhere = KernelWork(ring_dim=params.ring_dim, elementwise_adds=sum(adds))
         members = tuple(range(hosts))
         blocks = tuple(count * params.polynomial_bytes(1) for count in limbs)
-        return Part(
+        return HostPart(
             own + reduced + rest,
             shared + everywhere + rest.times(hosts),
             (ReduceScatter(members[:active], blocks), AllGather(members, blocks + (0,) * (hosts - active))),
@@ -231,7 +231,7 @@ def _count(limbs: int, hosts: int, host: int) -> int:
     return (limbs - host + hosts - 1) // hosts
 
 
-class ByCiphertext(Partition):
+class ByCiphertext(HostPartition):
     """Whole operations over hosts, along the dependencies of the program: each goes where it ends first.
 
     List scheduling in program order. A result is fetched once by each other host that needs it; a fetch holds the way
@@ -243,20 +243,20 @@ class ByCiphertext(Partition):
     summary = "whole operations over hosts along the program's dependencies"
 
 
-class ByTenant(Partition):
+class ByTenant(HostPartition):
     """A different program on every host: as many tenants at once as hosts, each as fast as alone."""
 
     name = "by-tenant"
     summary = "one program a host, nothing exchanged"
 
 
-PARTITIONS: dict[str, Partition] = {
+PARTITIONS: dict[str, HostPartition] = {
     partition.name: partition
     for partition in (Rplp(), RplpOpposed(), RplpHolders(), ByDigit(), ByCiphertext(), ByTenant())
 }
 
 
-def partition_named(name: str) -> Partition:
+def partition_named(name: str) -> HostPartition:
     """Raises: UnknownName: no such partition, with the nearest name."""
     check_known("partition", name, PARTITIONS)
     return PARTITIONS[name]

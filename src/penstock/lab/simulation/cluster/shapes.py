@@ -11,7 +11,7 @@ import numpy as np
 from penstock.base.types import Floats
 from penstock.lab.simulation.cluster.collectives import Collective
 from penstock.lab.simulation.cluster.exchanges import Exchanges
-from penstock.lab.simulation.cluster.partitions import Part, Together
+from penstock.lab.simulation.cluster.partitions import HostPart, Together
 from penstock.lab.simulation.cluster.program import ClusterProgram
 from penstock.lab.simulation.cluster.simgrid import SimGrid
 from penstock.lab.simulation.cluster.spec import Cluster
@@ -52,7 +52,7 @@ def exchanges(
     return program.keep(("exchanges", cluster), made)
 
 
-def parts_of(program: ClusterProgram, partition: Together, hosts: int) -> tuple[Part | None, ...]:
+def parts_of(program: ClusterProgram, partition: Together, hosts: int) -> tuple[HostPart | None, ...]:
     """Each shape on so many hosts, `None` for those without kernel work."""
     return tuple(
         partition.part(shape, program.params, program.key_form, hosts) if program.priced_shape(i) else None
@@ -60,7 +60,7 @@ def parts_of(program: ClusterProgram, partition: Together, hosts: int) -> tuple[
     )
 
 
-def compute_s(program: ClusterProgram, parts: Sequence[Part | None], machine: Machine) -> float:
+def compute_s(program: ClusterProgram, parts: Sequence[HostPart | None], machine: Machine) -> float:
     """Seconds that the busiest host computes, on a machine in the place of the program's.
 
     Args:   parts: of `parts_of`.
@@ -68,7 +68,7 @@ def compute_s(program: ClusterProgram, parts: Sequence[Part | None], machine: Ma
     return float(_priced(program, _paths(parts), machine, _SECONDS) @ program.shapes.counts)
 
 
-def _paths(parts: Sequence[Part | None]) -> list[KernelWork | None]:
+def _paths(parts: Sequence[HostPart | None]) -> list[KernelWork | None]:
     return [None if part is None else part.path for part in parts]
 
 

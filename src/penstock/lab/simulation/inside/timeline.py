@@ -12,7 +12,7 @@ from penstock.lab.simulation.counters import heights
 from penstock.scheme.machines.schema import Machine
 from penstock.scheme.params.rlwe import KeyForm
 from penstock.scheme.play.price import program_of
-from penstock.scheme.play.schedule import Placed, Program, Schedule, held_bytes, schedule_listed
+from penstock.scheme.play.schedule import Placed, ProgramShapes, Schedule, held_bytes, schedule_listed
 from penstock.scheme.traces.perfetto import DEFAULT_EVENTS, Timeline
 from penstock.scheme.traces.schema import Trace
 from penstock.scheme.work.shapes import Objects, server_rows, shapes_of
@@ -80,7 +80,7 @@ def kernel_timeline(
     )
 
 
-def _operations_that_fit(program: Program, placed: Placed, max_events: int) -> int:
+def _operations_that_fit(program: ProgramShapes, placed: Placed, max_events: int) -> int:
     """So many first operations have slices for all their limbs, one each for themselves, and their counters."""
     count = Counter(placed.operation.tolist())
     events = 0

@@ -15,7 +15,7 @@ from penstock.errors import check_known
 from penstock.lab.simulation.memory.residents import Reservation
 from penstock.scheme.play.caches import Cache, ForcedHitRatio, NoCache, SizedCache
 from penstock.scheme.play.engine import SimulationInputError
-from penstock.scheme.play.hierarchy import Rates, Tier
+from penstock.scheme.play.hierarchy import BackingTier, Rates
 
 INDEPENDENT, INCLUSIVE, EXCLUSIVE = "independent", "inclusive", "exclusive"
 INCLUSIONS = (INDEPENDENT, INCLUSIVE, EXCLUSIVE)
@@ -31,7 +31,7 @@ class Level:
     name: str
     cache: Cache | None = None
     """How it chooses what to hold; `None`: it holds everything."""
-    tier: Tier = NOT_TIMED
+    tier: BackingTier = NOT_TIMED
     decode_bytes_per_s: float | None = None
     """Rate of decoding behind the channel; `None`: no decoding."""
     reserved: tuple[Reservation, ...] = ()
@@ -66,7 +66,7 @@ class Level:
         return sum(resident.bandwidth_share for resident in self.reserved)
 
     @property
-    def channel(self) -> Tier:
+    def channel(self) -> BackingTier:
         """The tier, with the bandwidth that reservations leave."""
         return self._left_of(self.tier.bandwidth_bytes_per_s)
 
@@ -78,7 +78,7 @@ class Level:
         )
 
     @property
-    def write_channel(self) -> Tier:
+    def write_channel(self) -> BackingTier:
         """The channel downwards: the tier's rate of writing, or of reading where it states none."""
         stated = self.stated_write_bandwidth
         return self.channel if stated is None else self._left_of(stated)
@@ -185,7 +185,7 @@ class LevelLoad:
         return 0 if self.written is None else int(self.written[0].sum())
 
 
-def cache_over(cache: Cache, tier: Tier, name: str, decode_bytes_per_s: float | None = None) -> Hierarchy:
+def cache_over(cache: Cache, tier: BackingTier, name: str, decode_bytes_per_s: float | None = None) -> Hierarchy:
     """One cache in front of one tier, as levels; a cache that never has anything is none."""
     behind = Level(name=name, tier=tier, decode_bytes_per_s=decode_bytes_per_s)
     if isinstance(cache, NoCache) or (isinstance(cache, ForcedHitRatio) and not cache.hit_ratio):

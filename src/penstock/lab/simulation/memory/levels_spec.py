@@ -37,7 +37,7 @@ from penstock.scheme.machines.catalogue import load_tier
 from penstock.scheme.machines.files import parse_spec
 from penstock.scheme.machines.schema import Machine
 from penstock.scheme.play.caches import Cache, ForcedHitRatio, SizedCache
-from penstock.scheme.play.hierarchy import Tier
+from penstock.scheme.play.hierarchy import BackingTier
 
 
 class LevelSpec(Strict):
@@ -99,7 +99,7 @@ def load_hierarchy(text: str | Path, machine: Machine, *, default_policy: str = 
 
 def _level(written: LevelSpec, machine: Machine, field: str, default_policy: str, *, is_last: bool) -> Level:
     on_chip = written.tier == ON_CHIP or written.tier.startswith(f"{ON_CHIP}.")
-    tier: Tier = NOT_TIMED if on_chip else load_tier(written.tier)
+    tier: BackingTier = NOT_TIMED if on_chip else load_tier(written.tier)
     name = written.name or (written.tier if on_chip else load_tier(written.tier).name)
     return Level(
         name=name,

@@ -23,9 +23,9 @@ from penstock.scheme.play.hierarchy import (
     COMPUTE,
     MODES,
     Mode,
+    PlayedStage,
     Prefetch,
     Result,
-    Stage,
     channel_seconds,
     compute_of,
     decoding,
@@ -94,7 +94,7 @@ def play_levels(
         written_bytes=None if waited.written is None else waited.written_bytes,
         levels=tuple(levels),
         stages=tuple(
-            Stage(name=name, busy_s=busy, idle_s=idle, start_s=start, end_s=end, loaded_bytes=moved)
+            PlayedStage(name=name, busy_s=busy, idle_s=idle, start_s=start, end_s=end, loaded_bytes=moved)
             for (name, _, moved), busy, idle, start, end in zip(
                 stages, times.busy_s, times.idle_s, starts, ends, strict=True
             )

@@ -15,8 +15,8 @@ import numpy as np
 
 from penstock.base.types import Floats, Ints, Row
 from penstock.errors import UnknownName, UsageError, check_known
-from penstock.scheme.play.own import Job, OwnFile, is_own, own_file_at, turns_of
-from penstock.scheme.play.price import PricedTrace, Tenants
+from penstock.scheme.play.own import OwnFile, TenantJob, is_own, own_file_at, turns_of
+from penstock.scheme.play.price import PricedTenants, PricedTrace
 from penstock.scheme.unpriced import AT_LEAST, UNPRICED, added, bounded, opaque, warned
 
 Order = Literal["round-robin", "time"]
@@ -92,7 +92,7 @@ def interleave(programs: Sequence[PricedTrace], order: Turns = "round-robin") ->
     within = np.concatenate([np.arange(len(p), dtype=np.int64) for p in programs])
     # Within a program, operations of no time stay in their order.
     run = np.lexsort((within, tenant, np.concatenate(turns)))
-    tenants = Tenants(
+    tenants = PricedTenants(
         names=tuple(_told_apart([p.workload for p in programs])),
         unpriced=tuple(p.unpriced for p in programs),
         tenant=tenant[run],
@@ -110,12 +110,12 @@ def _turns(programs: Sequence[PricedTrace], order: Turns) -> list[Floats]:
     return [np.concatenate(([0.0], np.cumsum(p.compute_s)))[:-1] for p in programs]
 
 
-def _job(program: PricedTrace, name: str) -> Job:
+def _job(program: PricedTrace, name: str) -> TenantJob:
     """A program as a schedule of the user's sees it."""
     sums = np.concatenate(([0], np.cumsum(program.access_bytes)))
     largest = np.zeros(int(program.access_object.max(initial=-1)) + 1, dtype=np.int64)
     np.maximum.at(largest, program.access_object, program.access_bytes)
-    return Job(
+    return TenantJob(
         name=name,
         compute_s=program.compute_s,
         load_bytes=sums[program.access_start[1:]] - sums[program.access_start[:-1]],

@@ -22,7 +22,7 @@ _END, _START = 0, 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Played:
+class ServedStream:
     """What became of the runs (simulated)."""
 
     server: Ints
@@ -78,7 +78,7 @@ class _Server:
         return size
 
 
-def play(stream: Stream, fleet: Fleet) -> Played:
+def play(stream: Stream, fleet: Fleet) -> ServedStream:
     """Every run of the stream, on servers whose memories begin full of keys.
 
     Server number s of S begins with the keys of users s, s + S, s + 2S, … as far as they fit.
@@ -114,7 +114,7 @@ class _Play:
             server.user = server.number
         return server.used_bytes
 
-    def run(self) -> Played:
+    def run(self) -> ServedStream:
         arrived, runs, at_s, events = 0, len(self.at_s), [*self.at_s, float("inf")], self.events
         while arrived < runs or events:
             now = min(at_s[arrived], events[0][0]) if events else at_s[arrived]
@@ -138,7 +138,7 @@ class _Play:
                 if self.queues[number]:
                     eligible = self.servers[number : number + 1] if self.dedicated else self.servers
                     self._claims(now, self.queues[number], eligible)
-        return Played(
+        return ServedStream(
             server=np.array(self.server),
             start_s=np.array(self.start_s),
             end_s=np.array(self.end_s),

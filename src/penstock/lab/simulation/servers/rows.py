@@ -7,7 +7,7 @@ import numpy as np
 from penstock.base.types import Row
 from penstock.lab.simulation.servers.fleet import Fleet
 from penstock.lab.simulation.servers.law import wait_s
-from penstock.lab.simulation.servers.play import Played
+from penstock.lab.simulation.servers.play import ServedStream
 from penstock.lab.simulation.servers.stream import Application, Stream
 from penstock.scheme.machines.prices import PriceList
 from penstock.scheme.machines.schema import Machine, Tier
@@ -37,7 +37,14 @@ def application_of(priced: PricedTrace, memory: Tier | None, key_bytes: int | No
 
 
 def row_of(
-    stream: Stream, fleet: Fleet, played: Played, prices: PriceList, *, machine: Machine, is_gpu: bool, zipf: float
+    stream: Stream,
+    fleet: Fleet,
+    played: ServedStream,
+    prices: PriceList,
+    *,
+    machine: Machine,
+    is_gpu: bool,
+    zipf: float,
 ) -> Row:
     """A flat row.
 
@@ -81,7 +88,7 @@ def row_of(
     }
 
 
-def _joules(stream: Stream, fleet: Fleet, played: Played) -> float | None:
+def _joules(stream: Stream, fleet: Fleet, played: ServedStream) -> float | None:
     """Of one run; `None` where a part is not known."""
     known = [user.joules for user in stream.users]
     loaded = float(played.loaded_bytes.mean())

@@ -104,7 +104,7 @@ def command(drive: str, timeline: Path | None, details: bool, quiet: bool, outpu
     """
     from penstock.lab.instorage.flash.asked import changes_of, scan_of
     from penstock.lab.instorage.flash.scan import scan_drive
-    from penstock.lab.instorage.flash.spec import Engine
+    from penstock.lab.instorage.flash.spec import ScanEngine
     from penstock.scheme.machines.drives import load_drive
 
     on = load_drive(drive, changes_of(asked["changes"]))
@@ -113,7 +113,7 @@ def command(drive: str, timeline: Path | None, details: bool, quiet: bool, outpu
     scan, options = scan_of(asked)
     if timeline is not None:
         _write_timeline(timeline, on, scan, options, asked["timeline_events"], asked["force"])
-    result = scan_drive(on, scan, engine=Engine(asked["engine"]), **options)
+    result = scan_drive(on, scan, engine=ScanEngine(asked["engine"]), **options)
     for note in on.notes():
         say(note, quiet=quiet)
     row = result.row() | (result.details() if details else {})
@@ -122,14 +122,14 @@ def command(drive: str, timeline: Path | None, details: bool, quiet: bool, outpu
 
 def _write_timeline(path: Path, drive: Drive, scan: Scan, options: Values, max_events: int, force: bool) -> None:
     from penstock.lab.instorage.flash.input import engine_input
-    from penstock.lab.instorage.flash.spec import Engine
+    from penstock.lab.instorage.flash.spec import ScanEngine
     from penstock.lab.instorage.flash.timeline import scan_timeline
     from penstock.scheme.traces.perfetto import check_timeline_path, write_timeline
 
     check_timeline_path(path)
     check_target(path, force=force)
     given = engine_input(
-        drive, scan, engine=Engine.EVENTS, consumers=(), host_consumer=None, aggregator=None, **options
+        drive, scan, engine=ScanEngine.EVENTS, consumers=(), host_consumer=None, aggregator=None, **options
     )
     drawn = scan_timeline(given, max_events=max_events, drive=drive.name)
     write_timeline(path, drawn, force=force)

@@ -16,7 +16,7 @@ from penstock.front.cli.output import Own, draw_rows, emit, output_options, say,
 if TYPE_CHECKING:
     from penstock.lab.instorage.design_space import Own as OwnDesign
     from penstock.lab.instorage.front import Budget
-    from penstock.lab.instorage.space import Space
+    from penstock.lab.instorage.space import DesignSpace
 
 WORKLOADS = ("pir", "ssc", "hdc-classify", "filter-aggregate", "equi-join", "argmax", "top-k", "string-match")
 ENDINGS = (".csv", ".json")
@@ -171,7 +171,7 @@ def _check_files(options: Values) -> None:
             check_target(path, force=options["force"])
 
 
-def _draw(console: Console, space: Space, rows: Sequence[Row], num_within: int, budgets: Sequence[Budget]) -> None:
+def _draw(console: Console, space: DesignSpace, rows: Sequence[Row], num_within: int, budgets: Sequence[Budget]) -> None:
     columns = "drive | >accelerators | >lanes | >scratchpad=scratchpad_bytes | >DRAM=dram | >PCIe=pcie_bytes_per_s "
     columns += "| >area=area_mm2:{:.4g} mm2 | >power=watts:{:.4g} W | >a query=query_s | >speedup=speedup:{:.3g}x "
     columns += "| bottleneck | area, power=area_and_power"
@@ -184,7 +184,7 @@ def _draw(console: Console, space: Space, rows: Sequence[Row], num_within: int, 
     console.print(f"{len(space):,} designs, of which {num_within:,} meet {asked}.", highlight=False)
 
 
-def _draw_own(console: Console, space: Space, own: Sequence[OwnDesign]) -> None:
+def _draw_own(console: Console, space: DesignSpace, own: Sequence[OwnDesign]) -> None:
     """The published designs, each with a faster one at its power."""
 
     def text(number: int) -> str:
