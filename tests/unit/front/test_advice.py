@@ -24,8 +24,8 @@ from penstock.lab.advice.families import working_set
 from penstock.lab.advice.remedy import LEAST_GAIN, Remedy, best, ranked, steps
 from penstock.lab.advice.words import Setting, words_of_points
 from penstock.lab.fit.fit import fit_machine
-from penstock.lab.simulation.asking import worded_question
 from penstock.lab.simulation.play import play, ready_for
+from penstock.lab.simulation.worded import worded_question
 from penstock.lab.simulation.words import OPTIONS, Words
 from penstock.scheme.machines.written import write_machine
 from penstock.scheme.params import catalogue

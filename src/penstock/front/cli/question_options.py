@@ -7,7 +7,7 @@ import click
 from penstock.base.types import Row
 from penstock.front.cli.grouped import GroupedCommand
 from penstock.front.cli.options import Decorator, Values, is_given, together
-from penstock.lab.simulation.asking import WordedQuestion, worded_question
+from penstock.lab.simulation.worded import WordedQuestion, worded_question
 from penstock.lab.simulation.words import GROUPS, OPTIONS, QuestionWord, Words
 
 _TYPES = {"number": click.FLOAT, "count": click.IntRange(min=0)}

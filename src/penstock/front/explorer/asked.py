@@ -9,8 +9,8 @@ from penstock.base.types import Row
 from penstock.front.explorer.library import Library
 from penstock.front.explorer.state import State
 from penstock.lab.advice.words import Setting
-from penstock.lab.simulation.asking import worded_question
 from penstock.lab.simulation.question import Question
+from penstock.lab.simulation.worded import worded_question
 from penstock.lab.simulation.words import OF_HOSTS, OF_LEVELS, SETTINGS, WORDS, Words
 from penstock.scheme.machines import Machine
 

@@ -18,9 +18,9 @@ from penstock.base.types import Row
 from penstock.base.units import parse_rate
 from penstock.errors import UnknownName, UsageError
 from penstock.front.explorer.bounds import MOST_HOSTS, check_hosts
-from penstock.lab.simulation.asking import question_in
 from penstock.lab.simulation.names import ON_CHIP, one_of
 from penstock.lab.simulation.question import PREFETCHES
+from penstock.lab.simulation.worded import question_in
 from penstock.lab.simulation.words import SETTINGS, QuestionWord, Words
 from penstock.scheme.play.own import is_own
 

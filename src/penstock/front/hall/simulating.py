@@ -15,10 +15,10 @@ from penstock.front.hall.arguments import names_arguments
 from penstock.front.hall.programs import Home, Program, homes
 from penstock.front.hall.result import Result, Row, groups_of, listed, varying
 from penstock.lab.advice.simulated import Asks, advise
-from penstock.lab.simulation.asking import WordedQuestion, worded_question
 from penstock.lab.simulation.cluster.simgrid import SimGrid, find_python
 from penstock.lab.simulation.play import OnMachine, answers, answers_among
 from penstock.lab.simulation.question import Point, Question
+from penstock.lab.simulation.worded import WordedQuestion, worded_question
 from penstock.lab.simulation.words import ARGUMENTS, QuestionWord, Words
 from penstock.scheme.machines import Machine, Network, Tier, assumptions
 from penstock.scheme.machines.missing import of_link

@@ -26,9 +26,9 @@ from penstock.lab.advice.families import (
 from penstock.lab.advice.remedy import Advice, Remedy, best, ranked, steps, unknown
 from penstock.lab.advice.words import Setting, words_of_points
 from penstock.lab.rewriting import RewriteOptions, rewrite
-from penstock.lab.simulation.asking import WordedQuestion
 from penstock.lab.simulation.play import OnMachine, Ready, play, ready_for
 from penstock.lab.simulation.question import Point, Question
+from penstock.lab.simulation.worded import WordedQuestion
 from penstock.program.evaluator.counting import structure
 from penstock.program.workloads.packaged import is_package
 from penstock.scheme.machines import Inside, Machine, load_machine, machine_names, tier_names

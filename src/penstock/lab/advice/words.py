@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from penstock.base.types import Row, Rows, RowView
-from penstock.lab.simulation.asking import WordedQuestion, worded_question
 from penstock.lab.simulation.question import Levels, Question
+from penstock.lab.simulation.worded import WordedQuestion, worded_question
 from penstock.lab.simulation.words import OPTIONS, WORDS, Words
 from penstock.scheme.machines import Machine
 

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from penstock.errors import UnknownName, UsageError
-from penstock.lab.simulation.asking import question_in
 from penstock.lab.simulation.cluster.cluster import without_messages
 from penstock.lab.simulation.cluster.spec import Cluster
 from penstock.lab.simulation.memory.levels import Hierarchy
 from penstock.lab.simulation.question import ENGINES, OWN_ENGINE, Point, Question, RefusedPoints, clusters_of
+from penstock.lab.simulation.worded import question_in
 from penstock.lab.simulation.words import KEYS
 from penstock.lab.sweeps.points import Chunk, Plan, SweepPoint, SweptProgram, digest, no_point
 from penstock.lab.sweeps.spec import SweepSpec, Table

@@ -24,12 +24,12 @@ from penstock.front.hall.programs import Home, homes
 from penstock.front.hall.simulating import asks_of, rests_on, tiers_of
 from penstock.lab.advice.remedy import Advice
 from penstock.lab.advice.simulated import Asks, advise
-from penstock.lab.simulation.asking import RuntimeComparison, WordedQuestion
 from penstock.lab.simulation.cluster.simgrid import SimGrid, find_python
 from penstock.lab.simulation.memory.locality import locality_table
 from penstock.lab.simulation.memory.serial_law import required_hit_ratio
 from penstock.lab.simulation.play import OnMachine, Ready, ready_for
 from penstock.lab.simulation.question import Levels, Question
+from penstock.lab.simulation.worded import RuntimeComparison, WordedQuestion
 from penstock.lab.simulation.words import OPTIONS
 from penstock.scheme.machines import Machine, Tier
 from penstock.scheme.play.schedule import Schedule
