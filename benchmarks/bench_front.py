@@ -13,7 +13,8 @@ from collections.abc import Callable
 import penstock as ps
 from penstock.lab.prediction.prediction import predict
 from penstock.lab.simulation.play import answers
-from penstock.lab.simulation.question import question_from
+from penstock.lab.simulation.worded import question_in
+from penstock.lab.simulation.words import KEYS, Words
 from penstock.program.running.counting import count_workload
 from penstock.program.running.trace import trace_workload
 from penstock.scheme.machines import load_machine, load_tiers
@@ -47,7 +48,7 @@ def main() -> int:
     caches, policies = ["256 MB", "1 GB"], ["lru", "belady"]
 
     def rows() -> object:
-        question = question_from([sharp], tiers, caches=caches, policies=policies)
+        question = question_in(Words(machine=[sharp], tier=tiers, cache=caches, policy=policies), (), KEYS)
         return list(answers(question, sharp, trace_workload(helr, "sharp")))
 
     pairs = {

@@ -27,12 +27,13 @@ from penstock.lab.rewriting.compare import Version, compare
 from penstock.lab.simulation.crowd import Crowd, verdict
 from penstock.lab.simulation.memory.locality import locality_table
 from penstock.lab.simulation.play import answers, answers_among
-from penstock.lab.simulation.question import clusters_of, question_from
 from penstock.lab.simulation.servers.rows import application_of
+from penstock.lab.simulation.worded import clusters_of, question_in
+from penstock.lab.simulation.words import KEYS, Words
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
 from penstock.program.package.content import ConstantsInMemory
 from penstock.program.package.heracles import package_of_heracles
-from penstock.scheme.machines import load_machine, load_tier, load_tiers
+from penstock.scheme.machines import load_machine, load_tier
 from penstock.scheme.machines.datapath import Datapath
 from penstock.scheme.machines.missing import missing
 from penstock.scheme.machines.networks import load_network
@@ -88,18 +89,20 @@ def everything(trace: Trace) -> list[int]:
 
 QUESTIONS = {
     "no cache": {},
-    "half of the bytes on chip": {"hit_ratios": [0.5]},
-    "overlap": {"modes": ["overlap", "bound"]},
-    "a cache": {"caches": ["20 MB"], "policies": ["lru", "belady"]},
+    "half of the bytes on chip": {"hit_ratio": [0.5]},
+    "overlap": {"mode": ["overlap", "bound"]},
+    "a cache": {"cache": ["20 MB"], "policy": ["lru", "belady"]},
     "decoding": {"decode": "1 GB/s"},
     "levels": {"levels": ["hbm:20 MB,nvme-gen5"]},
     "all classes": {"classes": ["keys", "plaintexts", "ciphertexts"]},
-    "two hosts": {"clusters": clusters_of([1, 2], [load_network("nvlink3")], partitions=["rplp", "by-tenant"])},
+    "two hosts": {"hosts": "1,2", "network": ["nvlink3"], "partition": ["rplp", "by-tenant"]},
 }
 
 
 def rows_of(trace: Trace, words: dict, beside: tuple[Trace, ...] = ()) -> list[dict]:
-    question = question_from([SHARP], [] if "levels" in words else load_tiers(["hbm", "pcie5"]), **words)
+    asked = Words(machine=[SHARP], tier=["hbm", "pcie5"], **words)
+    clusters = clusters_of(asked, [1, 2], [load_network("nvlink3")]) if "hosts" in words else ()
+    question = question_in(asked, clusters, KEYS)
     (found,) = answers(question, SHARP, trace, beside)
     return found.rows
 
@@ -177,7 +180,7 @@ def test_a_bound_is_never_above_what_the_hidden_operations_come_to(steps, data, 
 
 def test_tenants_with_an_unknown_part_keep_to_no_limit_and_exceed_none():
     trace = hidden(program(), [0])
-    question = question_from([SHARP], load_tiers(["pcie5"]))
+    question = question_in(Words(machine=[SHARP], tier=["pcie5"]), (), KEYS)
     for crowd in (Crowd((1, 2, 4), limit=1.5), Crowd((1, 2, 4), limit_s=1e-9)):
         found = answers_among(question, SHARP, trace, crowd)
         assert [count for count, _ in found] == [1, 2, 4]
@@ -253,7 +256,7 @@ def test_a_machine_without_a_rate_has_no_price_for_what_needs_it():
 
 
 def rows_of_machine(trace: Trace, machine) -> list[dict]:
-    (found,) = answers(question_from([machine], load_tiers(["pcie5"])), machine, trace)
+    (found,) = answers(question_in(Words(machine=[machine], tier=["pcie5"]), (), KEYS), machine, trace)
     return found.rows
 
 

@@ -1,42 +1,39 @@
 """The question of a simulation: machines, tiers, what holds data, time modes, hosts. One typed value.
 
-`question_from` makes it from the words of a person: the options of `penstock simulate`, the keys of a sweep's file, the
-settings of an explorer's address, the arguments of a notebook. All checks are there and in the values that it is made
-of; a new axis is one field here, a word of `question_from`, and an option, key or setting of front ends that offer it.
+`worded.question_in` makes it from the words of a person: the options of `penstock simulate`, the keys of a sweep's file,
+the settings of an explorer's address, the arguments of a notebook. All checks are there and in the values that it is
+made of; a new axis is one field here, and a word.
 
->>> from penstock.scheme.machines import load_machine, load_tiers
->>> sharp = load_machine("sharp")
->>> policies = ["lru", "belady"]
->>> question = question_from([sharp], load_tiers(["pcie5"]), caches=["on-chip"], policies=policies, modes=["overlap"])
->>> [(point.hold.policy, point.mode, str(point.prefetch)) for point in question.points_on(sharp)]
+>>> from penstock.lab.simulation.words import KEYS, Words
+>>> from penstock.lab.simulation.worded import question_in
+>>> words = Words(machine=["sharp"], cache=["on-chip"], policy=["lru", "belady"], mode=["overlap"])
+>>> question = question_in(words, (), KEYS)
+>>> [(point.hold.policy, point.mode, str(point.prefetch)) for point in question.points_on(question.machines[0])][::4]
 [('lru', 'overlap', 'next-1'), ('belady', 'overlap', 'next-1')]
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from typing import NamedTuple, TypeAlias, cast
 
-from penstock.base.units import parse_bytes, parse_rate
 from penstock.errors import UnknownName, UsageError
 from penstock.lab.simulation.cluster.cluster import unsuitable
-from penstock.lab.simulation.cluster.flows import Sharing
 from penstock.lab.simulation.cluster.spec import Cluster
 from penstock.lab.simulation.memory.levels import Hierarchy, cache_over, changed, check_write_back
 from penstock.lab.simulation.memory.levels_spec import is_file_of_levels, load_hierarchy
 from penstock.lab.simulation.memory.residents import Reservation
-from penstock.lab.simulation.memory.tenants import ORDERS, Turns, order_named
-from penstock.lab.simulation.names import ON_CHIP, cache_bytes, classes_named, modes_named, one_of
-from penstock.lab.simulation.words import KEYS, Spelling
-from penstock.scheme.machines.networks import Network
+from penstock.lab.simulation.memory.tenants import Turns
+from penstock.lab.simulation.names import cache_bytes
+from penstock.lab.simulation.words import Spelling
 from penstock.scheme.machines.schema import Machine, Tier
 from penstock.scheme.params.rlwe import KeyForm
 from penstock.scheme.play.caches import Cache, ForcedHitRatio, SizedCache
 from penstock.scheme.play.hierarchy import BackingTier, Mode, Pace, Prefetch, tier_name
-from penstock.scheme.play.own import OwnFile, is_own, own_file_at
+from penstock.scheme.play.own import is_own, own_file_at
 
 PREFETCHES = ("none", "next-1", "perfect")
 OWN_ENGINE, SIMGRID = "penstock", "simgrid"
@@ -154,7 +151,7 @@ class Levels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A question about any program: every field that is a tuple is an axis. Made by `question_from`."""
+    """A question about any program: every field that is a tuple is an axis. Made by `worded.question_in`."""
 
     machines: tuple[Machine, ...]
     tiers: tuple[Tier, ...]
@@ -247,135 +244,6 @@ class Question:
         holds = [hold for machine in machines for hold in self.holds.of(machine, self)]
         named = [name for hold in holds if isinstance(hold, Hierarchy) for name in hold.classes]
         return tuple(dict.fromkeys((*self.classes, *named)))
-
-
-def question_from(
-    machines: Sequence[Machine],
-    tiers: Sequence[Tier],
-    *,
-    hit_ratios: Sequence[float] = (),
-    caches: Sequence[str] = (),
-    policies: Sequence[str] = (),
-    levels: Sequence[str] = (),
-    inclusions: Sequence[str] = (),
-    pins: Mapping[str, str] | None = None,
-    shares: Sequence[tuple[str, str, int]] = (),
-    reserves: Sequence[tuple[str, Reservation]] = (),
-    modes: Sequence[str] = ("serial",),
-    prefetches: Sequence[str] = ("next-1",),
-    prefetch_buffer: str | None = None,
-    decode: str | None = None,
-    clusters: Sequence[Cluster | RefusedPoints] = (),
-    engines: Sequence[str] = (OWN_ENGINE,),
-    classes: Iterable[str] = ("keys",),
-    key_forms: Sequence[str] = (),
-    interleave: str = ORDERS[0],
-    write_back: bool = False,
-    spelling: Spelling = KEYS,
-) -> Question:
-    """The checked question; each axis is left with different values only.
-
-    Args:   spelling: how the front end writes these words, for what errors say.
-    Raises: UnknownName: a name that does not exist, with the nearest; UsageError, UnitError: a value that breaks a
-            rule, or two that do not go together.
-    """
-    rate = None if decode is None else parse_rate(decode, spelling("decode"))
-    buffer = None if prefetch_buffer is None else parse_bytes(prefetch_buffer, spelling("prefetch_buffer"))
-    used = tuple(dict.fromkeys(policies or ("lru",)))
-    holds: Caches | Levels
-    if levels:
-        holds = Levels(
-            texts=_distinct(levels),
-            policies=used,
-            inclusions=_distinct(inclusions) or (None,),
-            pins=pins or {},
-            shares=tuple(shares),
-            reserves=tuple(reserves),
-        )
-    else:
-        for text in caches:
-            if text != ON_CHIP:
-                parse_bytes(text, spelling("cache"))
-        _check_policies(used)
-        ratios = hit_ratios or (() if caches else (0.0,))
-        holds = Caches(
-            hit_ratios=tuple(dict.fromkeys(float(ratio) for ratio in ratios)),
-            sizes=_distinct(caches),
-            policies=used,
-        )
-        for ratio in holds.hit_ratios:
-            ForcedHitRatio(ratio)
-    return Question(
-        machines=tuple(machines),
-        tiers=tuple(tiers),
-        holds=holds,
-        modes=modes_named(modes),
-        prefetches=tuple(
-            parse_prefetch(text, None if text == "none" else buffer, spelling("prefetch"))
-            for text in dict.fromkeys(prefetches)
-        ),
-        decode_bytes_per_s=rate,
-        clusters=tuple(clusters),
-        engines=tuple(one_of("engine", engine, ENGINES) for engine in dict.fromkeys(engines)),
-        classes=classes_named(classes, spelling("classes")),
-        key_forms=tuple(KeyForm.named(text) for text in dict.fromkeys(key_forms)) or (None,),
-        order=order_named(interleave),
-        write_back=write_back,
-        spelling=spelling,
-    )
-
-
-def _check_policies(policies: Sequence[str]) -> None:
-    """Raises: UnknownName, UsageError: no such policy, or two files of one name, which no row could tell apart."""
-    files: dict[str, OwnFile] = {}
-    for text in policies:
-        own = SizedCache(text, 0).own
-        if own is not None and files.setdefault(own.name, own) != own:
-            raise UsageError(
-                f"two policies are named '{own.name}': results could not be told apart; rename one of the files"
-            )
-
-
-def clusters_of(
-    hosts: Sequence[int],
-    networks: Sequence[Network],
-    *,
-    topologies: Sequence[str] = ("star",),
-    partitions: Sequence[str] = ("rplp",),
-    all_gather: str = "direct",
-    broadcast: str = "scatter",
-    sharing: Sharing = "equal",
-) -> list[Cluster | RefusedPoints]:
-    """Every number of hosts in every network with every topology and partition.
-
-    Raises: UnknownName: a partition, topology or algorithm that does not exist.
-    """
-    clusters: list[Cluster | RefusedPoints] = []
-    axes = product(_distinct(partitions), _distinct(topologies), networks or (None,), dict.fromkeys(hosts))
-    for partition, topology, network, count in axes:
-        try:
-            clusters.append(
-                Cluster(
-                    hosts=count,
-                    network=network,
-                    topology=topology,
-                    partition=partition,
-                    algorithm=all_gather,
-                    broadcast=broadcast,
-                    sharing=sharing,
-                )
-            )
-        except UnknownName:
-            raise
-        except UsageError as error:
-            name = network.name if network else "no network"
-            what = f"{count} hosts, {name}, {topology}, {partition}"
-            clusters.append(RefusedPoints(what, str(error), cause=error))
-    return clusters
-
-
-def _distinct(texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(texts))
 
 
 def parse_prefetch(text: str, buffer_bytes: int | None = None, what: str = "prefetch") -> Prefetch:

@@ -5,21 +5,36 @@ Every front end fills `Words`. All rules on words that do not go together are he
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
+from typing import cast
 
-from penstock.base.units import parse_bytes
-from penstock.errors import UsageError
+from penstock.base.units import parse_bytes, parse_rate
+from penstock.errors import UnknownName, UsageError
+from penstock.lab.simulation.cluster.flows import Sharing
 from penstock.lab.simulation.cluster.partitions import ByTenant
 from penstock.lab.simulation.cluster.spec import Cluster
 from penstock.lab.simulation.crowd import Crowd, counts_in, limited
 from penstock.lab.simulation.memory.residents import Reservation, parse_reservation
-from penstock.lab.simulation.names import ON_CHIP, cache_bytes, class_named, classes_named, one_of
-from penstock.lab.simulation.question import OWN_ENGINE, SIMGRID, Question, RefusedPoints, clusters_of, question_from
+from penstock.lab.simulation.memory.tenants import order_named
+from penstock.lab.simulation.names import ON_CHIP, cache_bytes, class_named, classes_named, modes_named, one_of
+from penstock.lab.simulation.question import (
+    ENGINES,
+    OWN_ENGINE,
+    SIMGRID,
+    Caches,
+    Levels,
+    Question,
+    RefusedPoints,
+    parse_prefetch,
+)
 from penstock.lab.simulation.words import OF_HOSTS, WORDS, Spelling, Words, check_together, check_used
 from penstock.scheme.machines import Inside, Machine, Network, load_machines, load_tiers, machine_names
 from penstock.scheme.machines.networks import load_networks, network_names
-from penstock.scheme.play.own import placed
+from penstock.scheme.params.rlwe import KeyForm
+from penstock.scheme.play.caches import ForcedHitRatio, SizedCache
+from penstock.scheme.play.own import OwnFile, placed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,15 +91,7 @@ def worded_question(words: Words, given: Collection[str], spelling: Spelling) ->
         raise UsageError(
             f"{spelling('hosts')} {words.hosts}: hosts talk to each other; name a {spelling('network')}: {known}"
         )
-    clusters = clusters_of(
-        counts,
-        networks,
-        topologies=_texts(words.topology),
-        partitions=words.partition,
-        all_gather=words.all_gather,
-        broadcast=words.broadcast,
-        sharing=words.sharing,  # type: ignore[arg-type]  # checked above
-    )
+    clusters = clusters_of(words, counts, networks)
     for cluster in clusters:
         if isinstance(cluster, RefusedPoints):
             raise cluster.error
@@ -143,31 +150,98 @@ def question_in(words: Words, clusters: Sequence[Cluster | RefusedPoints], spell
             f"{spelling.give('inside', inside.value)} schedules the operations of one host: leave "
             f"{spelling('hosts')} and {spelling('network')} out, or {spelling('inside')}"
         )
-    machines = [replace(machine, inside=inside) for machine in load_machines(words.machine)]
-    depth = words.prefetch_depth
-    return question_from(
-        machines,
-        load_tiers(words.tier),
-        hit_ratios=words.hit_ratio,
-        caches=words.cache,
-        policies=words.policy,
-        levels=words.levels,
-        inclusions=_texts(words.inclusion),
+    machines = tuple(replace(machine, inside=inside) for machine in load_machines(words.machine))
+    tiers, policies = tuple(load_tiers(words.tier)), _distinct(words.policy or ("lru",))
+    levels = Levels(
+        texts=_distinct(words.levels),
+        policies=policies,
+        inclusions=_distinct(_texts(words.inclusion)) or (None,),
         pins=_pins(words.pin, spelling),
-        shares=_shares(words.share, spelling),
-        reserves=[_reserve(text, spelling) for text in words.reserve],
-        modes=words.mode,
-        prefetches=words.prefetch or [f"next-{depth}" if depth else "none"],
-        prefetch_buffer=words.prefetch_buffer,
-        decode=words.decode,
-        clusters=clusters,
-        engines=words.engine or [SIMGRID if words.simgrid else OWN_ENGINE],
-        classes=_texts(words.classes),
-        key_forms=_texts(words.key_form),
-        interleave=words.interleave,
+        shares=tuple(_shares(words.share, spelling)),
+        reserves=tuple(_reserve(text, spelling) for text in words.reserve),
+    )
+    rate = None if words.decode is None else parse_rate(words.decode, spelling("decode"))
+    buffer = None if words.prefetch_buffer is None else parse_bytes(words.prefetch_buffer, spelling("prefetch_buffer"))
+    depth = words.prefetch_depth
+    return Question(
+        machines=machines,
+        tiers=tiers,
+        holds=levels if words.levels else _caches(words, policies, spelling),
+        modes=modes_named(words.mode),
+        prefetches=tuple(
+            parse_prefetch(text, None if text == "none" else buffer, spelling("prefetch"))
+            for text in _distinct(words.prefetch or [f"next-{depth}" if depth else "none"])
+        ),
+        decode_bytes_per_s=rate,
+        clusters=tuple(clusters),
+        engines=tuple(
+            one_of("engine", engine, ENGINES)
+            for engine in _distinct(words.engine or [SIMGRID if words.simgrid else OWN_ENGINE])
+        ),
+        classes=classes_named(_texts(words.classes), spelling("classes")),
+        key_forms=tuple(KeyForm.named(text) for text in _distinct(_texts(words.key_form))) or (None,),
+        order=order_named(words.interleave),
         write_back=words.write_back,
         spelling=spelling,
     )
+
+
+def _caches(words: Words, policies: tuple[str, ...], spelling: Spelling) -> Caches:
+    for text in words.cache:
+        if text != ON_CHIP:
+            parse_bytes(text, spelling("cache"))
+    _check_policies(policies)
+    ratios = words.hit_ratio or (() if words.cache else (0.0,))
+    hit_ratios = tuple(dict.fromkeys(float(ratio) for ratio in ratios))
+    for ratio in hit_ratios:
+        ForcedHitRatio(ratio)
+    return Caches(hit_ratios=hit_ratios, sizes=_distinct(words.cache), policies=policies)
+
+
+def _check_policies(policies: Sequence[str]) -> None:
+    """Raises: UnknownName, UsageError: no such policy, or two files of one name, which no row could tell apart."""
+    files: dict[str, OwnFile] = {}
+    for text in policies:
+        own = SizedCache(text, 0).own
+        if own is not None and files.setdefault(own.name, own) != own:
+            raise UsageError(
+                f"two policies are named '{own.name}': results could not be told apart; rename one of the files"
+            )
+
+
+def clusters_of(words: Words, hosts: Sequence[int], networks: Sequence[Network]) -> list[Cluster | RefusedPoints]:
+    """Every number of hosts in every network with every topology and partition of these words.
+
+    Raises: UnknownName: a partition, topology or algorithm that does not exist.
+    """
+    clusters: list[Cluster | RefusedPoints] = []
+    topologies, partitions = _distinct(_texts(words.topology)), _distinct(words.partition)
+    for partition, topology, network, count in product(
+        partitions, topologies, networks or (None,), dict.fromkeys(hosts)
+    ):
+        try:
+            clusters.append(
+                Cluster(
+                    hosts=count,
+                    network=network,
+                    topology=topology,
+                    partition=partition,
+                    algorithm=words.all_gather,
+                    broadcast=words.broadcast,
+                    sharing=cast(Sharing, words.sharing),
+                )
+            )
+        except UnknownName:
+            raise
+        except UsageError as error:
+            name = network.name if network else "no network"
+            what = f"{count} hosts, {name}, {topology}, {partition}"
+            clusters.append(RefusedPoints(what, str(error), cause=error))
+    return clusters
+
+
+def _distinct(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(texts))
 
 
 def _check(words: Words, given: set[str], spelling: Spelling) -> None:

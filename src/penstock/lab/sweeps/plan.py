@@ -21,8 +21,8 @@ from penstock.errors import UnknownName, UsageError
 from penstock.lab.simulation.cluster.cluster import without_messages
 from penstock.lab.simulation.cluster.spec import Cluster
 from penstock.lab.simulation.memory.levels import Hierarchy
-from penstock.lab.simulation.question import ENGINES, OWN_ENGINE, Point, Question, RefusedPoints, clusters_of
-from penstock.lab.simulation.worded import question_in
+from penstock.lab.simulation.question import ENGINES, OWN_ENGINE, Point, Question, RefusedPoints
+from penstock.lab.simulation.worded import clusters_of, question_in
 from penstock.lab.simulation.words import KEYS
 from penstock.lab.sweeps.points import Chunk, Plan, SweepPoint, SweptProgram, digest, no_point
 from penstock.lab.sweeps.spec import SweepSpec, Table
@@ -127,16 +127,8 @@ def _most(table: Table) -> int:
 
 def question_of(table: Table) -> Question:
     """The question of a table, about each of its programs."""
-    words, clusters = table.words, list[Cluster | RefusedPoints]()
-    if not words.levels:
-        clusters = clusters_of(
-            table.hosts,
-            load_networks(words.network),
-            topologies=words.topology or (),
-            partitions=words.partition,
-            all_gather=words.all_gather,
-            broadcast=words.broadcast,
-        )
+    words = table.words
+    clusters = [] if words.levels else clusters_of(words, table.hosts, load_networks(words.network))
     return question_in(words, clusters, KEYS)
 
 
