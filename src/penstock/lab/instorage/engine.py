@@ -72,14 +72,7 @@ def played_in_storage(
     groups = accelerator.on(rates.channels)
     moved = traffic(query, rates, accelerator, how.switches, how.contention)
     passes = -(-batch // min(batch, moved.queries_at_once))
-    page = drive.page_bytes
-    pages = int(accelerator.input_buffer.value) // page
-    if pages < 2:
-        raise UsageError(
-            f"'{accelerator.name}': an input buffer of {accelerator.input_buffer.text} holds no two pages of {page} "
-            "bytes, one to fill while the other is computed on; give it a larger one"
-        )
-    chunk = pages // 2
+    page, chunk = drive.page_bytes, _chunk_pages(accelerator, drive.page_bytes)
     per_object = query.object_bytes + moved.flash_bytes
     objects = chunk * page / per_object
     service = object_seconds(query, accelerator, batch, passes, how) / passes * objects
@@ -111,6 +104,17 @@ def played_in_storage(
     )
     watts = footprint(accelerator, rates.channels, how.multiplicity).watts
     return _answered(closed, rates, result, passes, watts, engine, ordinary_bytes_per_s)
+
+
+def _chunk_pages(accelerator: UnitAccelerator, page: int) -> int:
+    """Half of the input buffer. Raises: UsageError: it holds no two pages."""
+    pages = int(accelerator.input_buffer.value) // page
+    if pages < 2:
+        raise UsageError(
+            f"'{accelerator.name}': an input buffer of {accelerator.input_buffer.text} holds no two pages of {page} "
+            "bytes, one to fill while the other is computed on; give it a larger one"
+        )
+    return pages // 2
 
 
 def played_design(

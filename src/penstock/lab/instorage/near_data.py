@@ -130,37 +130,28 @@ def near_data(
     Raises: UsageError: no accelerator, no rate, a scratchpad that holds no limb, or an operation without a price;
             TraceError: as `price_trace`.
     """
-    if accelerators < 1:
-        raise UsageError(f"{accelerators} accelerators: operations with a key need at least one at the drive")
-    if not key_bytes_per_s > 0:
-        raise UsageError(f"a key rate of {key_bytes_per_s} bytes a second: it is more than zero")
-    if not 0 <= hit_ratio <= 1:
-        raise UsageError(f"hit ratio {hit_ratio}: it lies between 0 and 1")
+    _check(accelerators, key_bytes_per_s, hit_ratio)
     params = trace.parameters()
     accelerator.check_holds(params)
-    view = trace.view()
-    table = server_rows(view.operations)
+    table = server_rows(trace.view().operations)
     objects = Objects(trace, params)
     shapes = shapes_of(table, objects)
     n = len(shapes.distinct)
     on_host, at_drive = np.zeros(n), np.zeros(n)
-    keys = np.zeros(n, dtype=np.int64)
-    keyed, moved = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
+    keys, keyed = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=bool)
     what = f"{trace.meta.workload}: keys near their data are held against keys that are pulled"
     refuse(trace.whole_composites(), what)
     for i, shape in enumerate(shapes.distinct):
-        traits = TRAITS[OpKind(shape.kind)]
         work = shape_work(shape, params, key_form)
         refuse({shape.kind: int(shapes.counts[i])} if host.lacks(work) else {}, f"{what}, on '{host.name}'")
         on_host[i] = host.price(work).seconds
-        keyed[i], keys[i] = traits.key is not None, work.key_bytes
-        moved[i] = keyed[i] or partition is Partition.ALL
-        if moved[i]:
+        keyed[i], keys[i] = TRAITS[OpKind(shape.kind)].key is not None, work.key_bytes
+        if keyed[i] or partition is Partition.ALL:
             there = shape_work(shape, params, key_form, accelerator.hoisting)
             computing = accelerator.price(there).seconds / accelerators
             at_drive[i] = max(computing, work.key_bytes / key_bytes_per_s)
     of_row = shapes.of_row
-    near = moved[of_row]
+    near = keyed[of_row] | (partition is Partition.ALL)
     crossing, count = _crossings(trace, table, objects, near, shapes.operand_row, shapes.operand)
     return NearData(
         workload=trace.meta.workload,
@@ -174,11 +165,20 @@ def near_data(
         near_host_s=float(on_host[of_row][~near].sum()),
         near_drive_s=float(at_drive[of_row][near].sum()),
         key_bytes=round((1 - hit_ratio) * int(keys[of_row].sum())),
-        stored_key_bytes=params.total_key_bytes(view.key_limbs(), key_form),
+        stored_key_bytes=params.total_key_bytes(trace.view().key_limbs(), key_form),
         crossing_bytes=crossing,
         crossings=count,
         key_bytes_per_s=key_bytes_per_s,
     )
+
+
+def _check(accelerators: int, key_bytes_per_s: float, hit_ratio: float) -> None:
+    if accelerators < 1:
+        raise UsageError(f"{accelerators} accelerators: operations with a key need at least one at the drive")
+    if not key_bytes_per_s > 0:
+        raise UsageError(f"a key rate of {key_bytes_per_s} bytes a second: it is more than zero")
+    if not 0 <= hit_ratio <= 1:
+        raise UsageError(f"hit ratio {hit_ratio}: it lies between 0 and 1")
 
 
 def near_rows(

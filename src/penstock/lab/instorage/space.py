@@ -221,14 +221,9 @@ def _block(
     groups = design.on(drive.channels)
     moved = traffic(query, drive, design, how.switches, how.contention)
     passes = -(-batch // min(batch, moved.queries_at_once))
-    scratchpad = int(design.scratchpad.value)
+    scratchpad, group = int(design.scratchpad.value), design.channels_per_accelerator
     wide = [
-        redesigned(
-            accelerator,
-            channels_per_accelerator=design.channels_per_accelerator,
-            lanes=lanes,
-            scratchpad_bytes=scratchpad,
-        )
+        redesigned(accelerator, channels_per_accelerator=group, lanes=lanes, scratchpad_bytes=scratchpad)
         for lanes in grid.lanes
     ]
     shape = (len(grid.lanes), len(grid.dram_bytes_per_s), len(grid.pcie_bytes_per_s))
@@ -252,7 +247,7 @@ def _block(
     columns = {
         "drive": np.full(shape, drive.name),
         "accelerators": np.full(shape, groups),
-        "channels_per_accelerator": np.full(shape, design.channels_per_accelerator),
+        "channels_per_accelerator": np.full(shape, group),
         "lanes": _along(np.array(grid.lanes), 0, shape),
         "scratchpad_bytes": np.full(shape, scratchpad),
         "dram_bytes_per_s": _along(dram, 1, shape),

@@ -270,6 +270,11 @@ def row_of(priced: PricedTrace, point: Point, result: Result) -> Row:
         "tenants": None if result.tenants is None else list(result.tenants),
         "tenant_slowdown": result.tenant_slowdown,
     }
+    return _bounded(row, priced, point, result)
+
+
+def _bounded(row: Row, priced: PricedTrace, point: Point, result: Result) -> Row:
+    """The row, with bounds in place of what operations without a price make unknown."""
     if not opaque(priced.unpriced):
         return bounded(row, priced.unpriced, _TIMES, _RATIOS)
     loads = list(_LOADS)

@@ -1,8 +1,8 @@
 """The question of a simulation: machines, tiers, what holds data, time modes, hosts. One typed value.
 
-`worded.question_in` makes it from the words of a person: the options of `penstock simulate`, the keys of a sweep's file,
-the settings of an explorer's address, the arguments of a notebook. All checks are there and in the values that it is
-made of; a new axis is one field here, and a word.
+`worded.question_in` makes it from the words of a person: the options of `penstock simulate`, the keys of a sweep's
+file, the settings of an explorer's address, the arguments of a notebook. All checks are there and in the values that it
+is made of; a new axis is one field here, and a word.
 
 >>> from penstock.lab.simulation.words import KEYS, Words
 >>> from penstock.lab.simulation.worded import question_in

@@ -69,41 +69,43 @@ def simulated_timeline(
     drawn = counted = 0
     read = priced.accesses if accesses is None else accesses
     curves = partial(_curves, timeline, read, channels, compute_start_s, compute_end_s, access_miss_bytes)
-    for batch in facts_of.to_batches(max_chunksize=4096):
-        for op in batch.to_pylist():
-            passed = [
-                (lane, float(start_s[drawn]), float(end_s[drawn]))
-                for lane, (_, start_s, end_s, _) in zip(lanes, channels, strict=True)
-                if end_s[drawn] > start_s[drawn]
-            ]
-            more = (2 * len(passed) + COUNTED) if passed or channels else 0
-            if not timeline.room(counted + more + 3 * len(passed) + 1 + (exchange_s is not None)):
-                curves(drawn)
-                return _finished(timeline, priced, drawn, facts)
-            counted += more
-            load, moved = _load(priced, names, access_miss_bytes, drawn)
-            at: tuple[Lane, float] | None = None
-            for lane, begun, ended in passed:
-                timeline.slice(lane, load, begun, ended, category="load", args={"operation": op["id"], **moved})
-                if at is not None:
-                    timeline.flow("load", at, (lane, begun))
-                at = lane, begun
-            begun, ended = float(compute_start_s[drawn]), float(compute_end_s[drawn])
-            if network is not None and exchange_s is not None:
-                ended -= float(exchange_s[drawn])
-                if exchange_s[drawn] > 0:
-                    args = {"operation": op["id"]}
-                    timeline.slice(
-                        network, op["kind"], ended, float(compute_end_s[drawn]), category="exchange", args=args
-                    )
-            unit = units[int(priced.bound_by[drawn])]
-            shown = {name: value for name, value in op.items() if value not in (None, "")}
-            timeline.slice(unit, op["kind"], begun, ended, category="operation", args=shown)
-            if at is not None:
-                timeline.flow("load", at, (unit, begun))
-            drawn += 1
+    for op in (op for batch in facts_of.to_batches(max_chunksize=4096) for op in batch.to_pylist()):
+        passed = [
+            (lane, float(start_s[drawn]), float(end_s[drawn]))
+            for lane, (_, start_s, end_s, _) in zip(lanes, channels, strict=True)
+            if end_s[drawn] > start_s[drawn]
+        ]
+        more = (2 * len(passed) + COUNTED) if passed or channels else 0
+        if not timeline.room(counted + more + 3 * len(passed) + 1 + (exchange_s is not None)):
+            break
+        counted += more
+        load, moved = _load(priced, names, access_miss_bytes, drawn)
+        at = _draw_loads(timeline, passed, load, {"operation": op["id"], **moved})
+        begun, end = float(compute_start_s[drawn]), float(compute_end_s[drawn])
+        ended = end if exchange_s is None else end - float(exchange_s[drawn])
+        if network is not None and exchange_s is not None and exchange_s[drawn] > 0:
+            timeline.slice(network, op["kind"], ended, end, category="exchange", args={"operation": op["id"]})
+        unit = units[int(priced.bound_by[drawn])]
+        shown = {name: value for name, value in op.items() if value not in (None, "")}
+        timeline.slice(unit, op["kind"], begun, ended, category="operation", args=shown)
+        if at is not None:
+            timeline.flow("load", at, (unit, begun))
+        drawn += 1
     curves(drawn)
     return _finished(timeline, priced, drawn, facts)
+
+
+def _draw_loads(
+    timeline: Timeline, passed: Sequence[tuple[Lane, float, float]], load: str, args: Row
+) -> tuple[Lane, float] | None:
+    """The load of an operation in each lane that it passes; the last one and its start."""
+    at: tuple[Lane, float] | None = None
+    for lane, begun, ended in passed:
+        timeline.slice(lane, load, begun, ended, category="load", args=args)
+        if at is not None:
+            timeline.flow("load", at, (lane, begun))
+        at = lane, begun
+    return at
 
 
 def _curves(

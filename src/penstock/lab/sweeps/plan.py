@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar, cast
 
+from penstock.base.types import Row
 from penstock.errors import UnknownName, UsageError
 from penstock.lab.simulation.cluster.cluster import without_messages
 from penstock.lab.simulation.cluster.spec import Cluster
@@ -219,48 +220,24 @@ def _programs(
                 what = " ".join(part for part in (text, size, name and f"at {name}", f"on {machine.name}") if part)
                 skipped[what, str(error)] += points * len(forms)
                 continue
-            workload, made_size, params, trace, about = made
+            facts, about = made
             try:
                 others = [_read(other, *_taken(other, size, params_taken), table.seed) for other in table.words.beside]
             except UsageError as error:
                 skipped[f"{text} with {', '.join(table.words.beside)}", str(error)] += points * len(forms)
                 continue
             for form in forms:
-                identity = [
-                    about,
-                    _machine_text(machine),
-                    form and form.value,
-                    classes,
-                    table.seed if trace is None else None,
-                ]
+                seed = table.seed if facts["trace"] is None else None
+                identity = [about, _machine_text(machine), form and form.value, classes, seed]
                 first = SweptProgram(
-                    workload=workload,
-                    size=made_size,
-                    params=params,
-                    seed=table.seed,
-                    trace=trace,
-                    source=None if trace is None else text,
-                    machine=machine,
-                    key_form=form,
-                    classes=classes,
-                    id=digest(identity),
+                    **facts, seed=table.seed, machine=machine, key_form=form, classes=classes, id=digest(identity)
                 )
                 if not others:
                     yield first, machine
                     continue
-                beside = tuple(
-                    replace(
-                        first,
-                        workload=second[0],
-                        size=second[1],
-                        params=second[2],
-                        trace=second[3],
-                        source=None if second[3] is None else named,
-                    )
-                    for named, second in zip(table.words.beside, others, strict=True)
-                )
+                beside = tuple(replace(first, **other) for other, _ in others)
                 turns = getattr(question.order, "sha256", table.words.interleave)
-                together = [*identity, [second[4] for second in others], turns, table.seed]
+                together = [*identity, [about for _, about in others], turns, table.seed]
                 yield replace(first, beside=beside, order=question.order, id=digest(together)), machine
 
 
@@ -269,10 +246,13 @@ def _taken(text: str, size: str | None, params: CkksParameters | None) -> tuple[
     return (None, None) if is_trace_file(text) else (size, params)
 
 
-def _read(
-    text: str, size: str | None, params: CkksParameters | None, seed: int
-) -> tuple[str, str | None, CkksParameters | None, Trace | None, object]:
-    """Workload, size, parameters, trace; and what tells it from others."""
+def _read(text: str, size: str | None, params: CkksParameters | None, seed: int) -> tuple[Row, object]:
+    """The fields of a `SweptProgram` that say what runs; and what tells it from others."""
+
+    def facts(workload: str, size: str | None, params: CkksParameters | None, trace: Trace | None) -> Row:
+        source = None if trace is None else text
+        return {"workload": workload, "size": size, "params": params, "trace": trace, "source": source}
+
     path = Path(text)
     if is_trace_file(text):
         from penstock.scheme.traces.inspect import read_program
@@ -280,17 +260,18 @@ def _read(
         trace = read_program(path)
         if params is not None or size is not None:
             raise UsageError("a trace has its parameters and size: list it in a table without params and size")
-        return trace.meta.workload, trace.meta.size, None, trace, hashlib.sha256(path.read_bytes()).hexdigest()
+        checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+        return facts(trace.meta.workload, trace.meta.size, None, trace), checksum
     from penstock.program.running.reading import resolve
     from penstock.program.running.trace import trace_workload
 
     workload, size_name, checked = resolve(text, params, size)
     about = [text, size_name, checked.to_dict()]
     if not is_file(text):
-        return text, size_name, checked, None, about
+        return facts(text, size_name, checked, None), about
     # Workers need no file of the user's: its trace goes to them.
     trace = trace_workload(text, checked, size_name, seed)
-    return workload.NAME, size_name, checked, trace, [*about, identity(text)]
+    return facts(workload.NAME, size_name, checked, trace), [*about, identity(text)]
 
 
 def _params(

@@ -75,12 +75,12 @@ class Replay:
     """Bytes served from the cache, also by misses on objects that are there in part."""
     miss_bytes: float
     """Bytes loaded; `hit_bytes + miss_bytes = requested_bytes`."""
-    evictions: int
+    evictions: int = 0
     """Objects pushed out by others."""
-    streamed: int
+    streamed: int = 0
     """Misses and results larger than the whole cache; they pass by it."""
-    peak_resident_bytes: int
-    access_miss_bytes: Ints | None
+    peak_resident_bytes: int = 0
+    access_miss_bytes: Ints | None = None
     """(m,) bytes that each access loads, 0 for a hit and for a result; `None` unless asked for."""
     results: int = 0
     """Accesses that make their object; they take room, and nothing is loaded for them."""
@@ -193,10 +193,6 @@ def _replay_forced(accesses: Accesses, cache: ForcedHitRatio) -> Replay:
         misses=misses,
         hit_bytes=got.requested_bytes - miss_bytes,
         miss_bytes=miss_bytes,
-        evictions=0,
-        streamed=0,
-        peak_resident_bytes=0,
-        access_miss_bytes=None,
     )
 
 
@@ -217,15 +213,8 @@ class Prefetch:
                 raise UsageError(f"prefetch {what} {value}: it is not negative")
 
     def __str__(self) -> str:
-        name = (
-            self.own.name
-            if self.own
-            else "perfect"
-            if self.depth is None
-            else "none"
-            if self.depth == 0
-            else f"next-{self.depth}"
-        )
+        names = {None: "perfect", 0: "none"}
+        name = self.own.name if self.own else names.get(self.depth, f"next-{self.depth}")
         return name if self.buffer_bytes is None else f"{name}, {format_bytes(self.buffer_bytes).split(' (')[0]}"
 
 
@@ -366,13 +355,6 @@ def play_many(
             io_s, decode_s, busy_s, total_s, stages, oversized = _play_stages(work, loaded, pace, timeline=timeline)
         else:
             io_s, decode_s, busy_s, total_s = next(seconds)
-        warnings = loaded.warnings
-        if oversized:
-            warnings = (
-                *warnings,
-                f"{oversized} of {loaded.num_operations} operations load more than the whole prefetch buffer and wait "
-                "until it is empty; give the buffer room for the largest operation",
-            )
         io_j = energy_j(pace.tier, loaded.miss_bytes) if loaded.miss_bytes else 0.0
         results.append(
             Result(
@@ -385,11 +367,21 @@ def play_many(
                 hit_ratio=loaded.byte_hit_ratio,
                 energy_j=None if compute_j is None or io_j is None else compute_j + io_j,
                 oversized=oversized,
-                warnings=warnings,
+                warnings=(*loaded.warnings, *outgrown(oversized, loaded.num_operations, "load")),
                 stages=stages,
             )
         )
     return results
+
+
+def outgrown(oversized: int, operations: int, do: str) -> tuple[str, ...]:
+    """The warning of operations that the prefetch buffer has no room for."""
+    if not oversized:
+        return ()
+    return (
+        f"{oversized} of {operations} operations {do} more than the whole prefetch buffer and wait until it is empty; "
+        "give the buffer room for the largest operation",
+    )
 
 
 def _by_stages(pace: Pace) -> bool:

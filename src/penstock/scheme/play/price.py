@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.base.types import Floats, Ints
+from penstock.base.types import Floats, Ints, Row
 from penstock.errors import TraceError, check_known
 from penstock.scheme.machines.schema import Inside, Machine
 from penstock.scheme.operations import TRAITS, OpKind
@@ -132,11 +132,7 @@ class PricedTrace:
 
 
 def price_trace(
-    trace: Trace,
-    machine: Machine,
-    *,
-    key_form: KeyForm | None = None,
-    classes: Sequence[str] = ("key",),
+    trace: Trace, machine: Machine, *, key_form: KeyForm | None = None, classes: Sequence[str] = ("key",)
 ) -> PricedTrace:
     """Cost and accesses of every server operation of a trace.
 
@@ -154,12 +150,7 @@ def price_trace(
     objects = Objects(trace, params)
     shapes = shapes_of(table, objects)
     of_row, counts = shapes.of_row, shapes.counts
-
-    scheduled = None
-    if machine.inside is Inside.SCHEDULE:
-        from penstock.scheme.play.schedule import schedule_program
-
-        scheduled = schedule_program(program_of(table, objects, shapes), params, machine, key_form)
+    scheduled = _scheduled(table, objects, shapes, params, machine, key_form)
     units = (*(machine.parts if scheduled is None else scheduled.parts), _UNPRICED)
     together = _together(table, objects, shapes, machine)
     works, seconds, joules, bound, lacking = _priced_shapes(shapes, machine, params, key_form, units, together)
@@ -173,13 +164,9 @@ def price_trace(
     if scheduled is not None:
         compute_s = scheduled.added_s
         energy = compute_s * (machine.watts or 0.0)
-        bound = np.asarray(
-            [bound[i] if TRAITS[OpKind(shape.kind)].composite else units.index(scheduled.binding[i])
-             for i, shape in enumerate(shapes.distinct)], dtype=np.int8,
-        )  # fmt: skip
+        composite = np.asarray([TRAITS[OpKind(shape.kind)].composite for shape in shapes.distinct], dtype=np.bool_)
+        bound = np.where(composite, bound, [units.index(unit) for unit in scheduled.binding]).astype(np.int8)
     parts = _read_and_made(table, objects, shapes, classes, key_bytes, plaintext_bytes)
-    start, access_object, access_class, access_bytes, is_result = _rows_of(parts, table.num_rows)
-
     own = machine.architecture.off_chip
     totals = {"key": key_bytes, "plaintext": plaintext_bytes, "ciphertext": ciphertext_bytes}
     read_once = int(objects.bytes[shapes.operand[objects.is_stored[shapes.operand]]].sum())
@@ -193,11 +180,7 @@ def price_trace(
         joules=energy if machine.watts is not None else None,
         bound_by=bound[of_row],
         units=units,
-        access_start=start,
-        access_object=access_object,
-        access_class=access_class,
-        access_bytes=access_bytes,
-        access_is_result=is_result,
+        **_rows_of(parts, table.num_rows),
         bytes_by_class={name: int(amounts @ counts) for name, amounts in totals.items()}
         | ({"database": read_once} if read_once else {}),
         stored_key_bytes=params.total_key_bytes(view.key_limbs(), key_form),
@@ -207,6 +190,22 @@ def price_trace(
         together=together,
         off_chip_s=None if own is None else float(key_bytes @ counts + plaintext_bytes @ counts) / own.value,
     )
+
+
+def _scheduled(
+    table: pa.Table,
+    objects: Objects,
+    shapes: Shapes,
+    params: CkksParameters,
+    machine: Machine,
+    key_form: KeyForm | None,
+) -> Schedule | None:
+    """The kernels of the operations on the machine's units, where it has them scheduled."""
+    if machine.inside is not Inside.SCHEDULE:
+        return None
+    from penstock.scheme.play.schedule import schedule_program
+
+    return schedule_program(program_of(table, objects, shapes), params, machine, key_form)
 
 
 def program_of(table: pa.Table, objects: Objects, shapes: Shapes) -> ProgramShapes:
@@ -330,10 +329,11 @@ _CLASS_OF_PART = np.array([ACCESS_CLASSES.index(c) for c in _PARTS], np.int8)
 _RESULT = 4
 
 
-def _rows_of(
-    parts: list[tuple[Ints, int, Ints, Ints]], rows: int
-) -> tuple[Ints, npt.NDArray[np.int32], npt.NDArray[np.int8], Ints, npt.NDArray[np.bool_]]:
-    """Accesses in compressed sparse rows, within an operation in the order of the parts. Empty ones are left out."""
+def _rows_of(parts: list[tuple[Ints, int, Ints, Ints]], rows: int) -> Row:
+    """Accesses in compressed sparse rows, within an operation in the order of the parts. Empty ones are left out.
+
+    Returns: the fields `access_*` of a `PricedTrace`.
+    """
     none = np.zeros(0, dtype=np.int64)
     row = np.concatenate([none, *(part[0] for part in parts)])
     rank = np.concatenate([none, *(part[0] * len(_PARTS) + part[1] for part in parts)])
@@ -344,4 +344,10 @@ def _rows_of(
     start = np.zeros(rows + 1, dtype=np.int64)
     np.cumsum(np.bincount(row[order], minlength=rows), out=start[1:])
     part = rank[order] % len(_PARTS)
-    return start, object_rows[order].astype(np.int32), _CLASS_OF_PART[part], size[order], part == _RESULT
+    return {
+        "access_start": start,
+        "access_object": object_rows[order].astype(np.int32),
+        "access_class": _CLASS_OF_PART[part],
+        "access_bytes": size[order],
+        "access_is_result": part == _RESULT,
+    }

@@ -117,22 +117,13 @@ def engine_input(
             table, or a cache of it, that the drive's DRAM does not hold. A count or a duration larger than the engine
             has.
     """
-    page = drive.page_bytes
-    request = page if scan.request_bytes is None else scan.request_bytes
-    if not 1 <= request <= page:
-        raise UsageError(
-            f"request size {request} B is not a part of a page of {format_bytes(page)}; give 1 B to a page"
-        )
+    page, request = drive.page_bytes, _request(drive, scan)
     first, pages = _range(drive, scan)
     _check(scan, pages, host, consumers, host_consumer, reads, writes)
     link, dram = drive.host_link_bytes_per_s, drive.dram_bytes_per_s
     held = mapping if mapping is not None else spec.IdentityMapping()
-    # Counts and durations that have the drive's own names.
-    names = EngineInput.__slots__
-    own: Row = {name: getattr(drive, name) for name in names if hasattr(drive, name)}
-    own |= {name: picoseconds(getattr(drive, f"{name}_s")) for name in names if hasattr(drive, f"{name}_s")}
     given = EngineInput(
-        **own,
+        **_own(drive),
         order=drive.stripe,
         data_out=transfer_ps(request, drive.channel_bytes_per_s),
         data_in=transfer_ps(page, drive.channel_bytes_per_s),
@@ -163,6 +154,24 @@ def engine_input(
     _fits(drive, given)
     _table_fits(drive, held)
     return given
+
+
+def _request(drive: Drive, scan: spec.Scan) -> int:
+    """Bytes of a request."""
+    page = drive.page_bytes
+    request = page if scan.request_bytes is None else scan.request_bytes
+    if not 1 <= request <= page:
+        raise UsageError(
+            f"request size {request} B is not a part of a page of {format_bytes(page)}; give 1 B to a page"
+        )
+    return request
+
+
+def _own(drive: Drive) -> Row:
+    """Counts and durations that have the drive's own names."""
+    names = EngineInput.__slots__
+    counts = {name: getattr(drive, name) for name in names if hasattr(drive, name)}
+    return counts | {name: picoseconds(getattr(drive, f"{name}_s")) for name in names if hasattr(drive, f"{name}_s")}
 
 
 def _check(

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from penstock.base.types import Row
 from penstock.base.units import PICOSECONDS_PER_SECOND
-from penstock.lab.instorage.flash.input import engine_input
+from penstock.lab.instorage.flash.input import EngineInput, engine_input
 from penstock.lab.instorage.flash.spec import (
     Aggregator,
     Arbitration,
@@ -178,10 +178,20 @@ def scan_drive(
     )
     start = time.process_time()
     played = _engine.play_drive(given)
-    cpu_s = time.process_time() - start
+    scanned = given.pages * (scan.request_bytes or drive.page_bytes)
+    return _scanned(drive, given, consumers, played, scanned, time.process_time() - start)
+
+
+def _scanned(
+    drive: Drive,
+    given: EngineInput,
+    consumers: Sequence[Consumer],
+    played: _engine.DriveRun,
+    scanned: int,
+    cpu_s: float,
+) -> ScanResult:
     end = played.scan_end_ps if given.pages else played.end_ps
     scan_s = end / PICOSECONDS_PER_SECOND
-    scanned = given.pages * (scan.request_bytes or drive.page_bytes)
 
     def share(busy: int, units: int = 1) -> float:
         return busy / (end * units) if end else 0.0
@@ -212,8 +222,7 @@ def scan_drive(
         pcie_up_busy=share(played.upload_busy_ps),
         pcie_down_busy=share(played.download_busy_ps),
         aggregator_busy=share(played.aggregator_busy_ps),
-        output_bytes=sum(chunks * chunk_bytes for chunks, chunk_bytes in zip(played.chunks, per_chunk, strict=False))
-        + sum(final),
+        output_bytes=sum(chunks * size for chunks, size in zip(played.chunks, per_chunk, strict=False)) + sum(final),
         retries=played.retries,
         mapping_reads=played.table_reads,
         wear=WearResult(

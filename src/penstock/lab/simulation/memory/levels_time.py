@@ -30,6 +30,7 @@ from penstock.scheme.play.hierarchy import (
     compute_of,
     decoding,
     energy_j,
+    outgrown,
     own_depths,
 )
 from penstock.scheme.play.rows import FORCED_POLICY, LEVEL_NAMES
@@ -73,13 +74,6 @@ def play_levels(
         busy_s[name] = busy_s.get(name, 0) + busy
     levels = [_level(replay, i, busy_s) for i in range(len(replay.loads))]
     joules = [level["energy_j"] for level in levels]
-    warnings = replay.warnings
-    if times.oversized:
-        warnings = (
-            *warnings,
-            f"{times.oversized} of {replay.num_operations} operations get more than the whole prefetch buffer and "
-            "wait until it is empty; give the buffer room for the largest operation",
-        )
     return Result(
         compute_s=times.busy_s[-1],
         io_s=sum(level["busy_s"] for level in levels),
@@ -90,7 +84,7 @@ def play_levels(
         hit_ratio=replay.byte_hit_ratio,
         energy_j=None if compute_j is None or None in joules else compute_j + sum(joule or 0.0 for joule in joules),
         oversized=times.oversized,
-        warnings=warnings,
+        warnings=(*replay.warnings, *outgrown(times.oversized, replay.num_operations, "get")),
         written_bytes=None if waited.written is None else waited.written_bytes,
         levels=tuple(levels),
         stages=tuple(
