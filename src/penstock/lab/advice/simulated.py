@@ -12,17 +12,7 @@ from pathlib import Path
 from penstock.base.types import Row, RowView
 from penstock.base.units import format_bytes
 from penstock.errors import PenstockError, UsageError
-from penstock.lab.advice.families import (
-    Candidate,
-    as_secure,
-    faster_tiers,
-    fewer_tenants,
-    is_named,
-    loads_ahead,
-    more_cache,
-    other_forms,
-    other_policies,
-)
+from penstock.lab.advice import families
 from penstock.lab.advice.remedy import Advice, Remedy, best, ranked, steps, unknown
 from penstock.lab.advice.words import Setting, words_of_points
 from penstock.lab.rewriting import RewriteOptions, rewrite
@@ -158,7 +148,7 @@ def _setting(asks: Asks, words: RowView) -> Setting:
     named = named and all(tier.name in tier_names() for tier in tiers)
     params = asks.params
     if isinstance(params, CkksParameters):
-        named, params = named and is_named(params), params.name
+        named, params = named and families.is_named(params), params.name
     return Setting(
         program=asks.program,
         words={"machine": (text,), **words},
@@ -206,12 +196,12 @@ class _SimulatedAdvice:
         words, point = self.setting.words, self.point
         if self.row.get(UNPRICED):
             return unknown(_about(self.row), self.figure, "simulated", self.row[UNPRICED])
-        remedies = steps(self._played(faster_tiers(dict(words), point)))
+        remedies = steps(self._played(families.faster_tiers(dict(words), point)))
         software: list[Remedy] = []
         if self._may_play():
-            remedies += steps(self._played(more_cache(dict(words), point, self.machine, self.priced)))
-            software += best(self._played(other_policies(dict(words), point)))
-        software += steps(self._played(loads_ahead(dict(words), point)))
+            remedies += steps(self._played(families.more_cache(dict(words), point, self.machine, self.priced)))
+            software += best(self._played(families.other_policies(dict(words), point)))
+        software += steps(self._played(families.loads_ahead(dict(words), point)))
         if self._may_price("key-form"):
             forms, stored = self._forms()
             software += forms
@@ -223,7 +213,7 @@ class _SimulatedAdvice:
             _about(self.row), self.figure, self.before, "simulated", remedies, self.tried, tuple(self.not_tried)
         )
 
-    def _played(self, candidates: Sequence[Candidate]) -> list[Remedy]:
+    def _played(self, candidates: Sequence[families.Candidate]) -> list[Remedy]:
         """The remedies of candidates of one kind, in their order, without impossible ones."""
         self.tried += [candidate.kind for candidate in candidates[:1]]
         together = _together(candidates)
@@ -244,7 +234,7 @@ class _SimulatedAdvice:
         return remedies
 
     def _remedy(
-        self, candidate: Candidate, row: Row, setting: Setting | None = None, command: str | None = None
+        self, candidate: families.Candidate, row: Row, setting: Setting | None = None, command: str | None = None
     ) -> Remedy:
         changed = setting or self.setting.changed(**candidate.words)
         return Remedy(
@@ -267,11 +257,14 @@ class _SimulatedAdvice:
         words = {name: value for remedy in chosen.values() for name, value in remedy.changes.items()}
         says = "; ".join(chosen[kind].says for kind in SOFTWARE if kind in chosen)
         note = next((remedy.note for remedy in chosen.values() if remedy.note), "")
-        return self._played([Candidate("software", says, words, note)])
+        return self._played([families.Candidate("software", says, words, note)])
 
     def _forms(self) -> tuple[list[Remedy], list[Remedy]]:
         """Other forms of keys: the one that is fastest, and the one that is smallest where keys are stored."""
-        candidates, now = other_forms(self.params, self.form, self.classes), float(self.row["stored_key_bytes"])
+        now, candidates = (
+            float(self.row["stored_key_bytes"]),
+            families.other_forms(self.params, self.form, self.classes),
+        )
         seconds, stored = list[Remedy](), list[Remedy]()
         for candidate in candidates:
             (row,), _, _ = self.plays.rows(self.setting.changed(**candidate.words))
@@ -314,7 +307,7 @@ class _SimulatedAdvice:
         if "ciphertext" in self.classes or "database" in self.classes:
             self.not_tried.append("parameters: digits change the ciphertexts, which are not resident here")
             return []
-        if not is_named(base):
+        if not families.is_named(base):
             self.not_tried.append("parameters: the set is in a file; change 'dnum' there")
             return []
         if not self._may_price("parameters"):
@@ -325,7 +318,7 @@ class _SimulatedAdvice:
                 params = varied(base, dnum=dnum)
             except PenstockError:
                 continue
-            if dnum == base.dnum or structure(params) != structure(base) or not as_secure(params, base):
+            if dnum == base.dnum or structure(params) != structure(base) or not families.as_secure(params, base):
                 continue
             meta = replace(self.plays.trace.meta, params=params.to_dict())
             setting = replace(
@@ -334,7 +327,7 @@ class _SimulatedAdvice:
             other = self.plays.derived(params.name, partial(replace, self.plays.trace, meta=meta))
             (row,), _, _ = self.plays.rows(setting, other)
             says = f"{dnum} digits of key switching instead of {base.dnum}"
-            remedies.append(self._remedy(Candidate("parameters", says, {"params": params.name}), row, setting))
+            remedies.append(self._remedy(families.Candidate("parameters", says, {"params": params.name}), row, setting))
         self.tried += ["parameters"] if remedies else []
         return best(remedies)
 
@@ -363,7 +356,7 @@ class _SimulatedAdvice:
             (row,), _, _ = self.plays.rows(setting, other)
             command = self._rewriting(name, file, setting, sized=sized)
             remedies.append(
-                self._remedy(Candidate("rewriting", f"the pass {name}", {"pass": name}), row, setting, command)
+                self._remedy(families.Candidate("rewriting", f"the pass {name}", {"pass": name}), row, setting, command)
             )
         self.tried += ["rewriting"] if remedies else []
         return best(remedies)
@@ -388,7 +381,7 @@ class _SimulatedAdvice:
         names, remedies = tuple(self.setting.words.get("beside", ())), []
         if self.figure != "tenant_slowdown":
             return []
-        for candidate in fewer_tenants(dict(self.setting.words)):
+        for candidate in families.fewer_tenants(dict(self.setting.words)):
             left = candidate.words["beside"] or ()
             gone = next(i for i in range(len(names)) if names[:i] + names[i + 1 :] == left)
             beside = [trace for i, trace in enumerate(self.plays.beside) if i != gone]
@@ -403,7 +396,7 @@ class _SimulatedAdvice:
         return remedies
 
 
-def _together(candidates: Sequence[Candidate]) -> Row | None:
+def _together(candidates: Sequence[families.Candidate]) -> Row | None:
     """The words of all candidates as one question, where they differ in one word that takes several values."""
     if len(candidates) < 2:
         return None

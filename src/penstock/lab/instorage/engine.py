@@ -15,17 +15,8 @@ from penstock.base.types import Row
 from penstock.base.units import PICOSECONDS_PER_SECOND
 from penstock.errors import UsageError
 from penstock.lab.instorage.drive import DriveRates, drive_rates
+from penstock.lab.instorage.flash import spec
 from penstock.lab.instorage.flash.scan import ScanResult, scan_drive
-from penstock.lab.instorage.flash.spec import (
-    Arbitration,
-    Consumer,
-    HostConsumer,
-    HostTraffic,
-    PageMapping,
-    Scan,
-    ScanEngine,
-    ScanTarget,
-)
 from penstock.lab.instorage.machine import UnitAccelerator
 from penstock.lab.instorage.machine_power import footprint
 from penstock.lab.instorage.machine_scaling import redesigned
@@ -54,9 +45,9 @@ def played_in_storage(
     *,
     batch: int = 1,
     inside: Inside | None = None,
-    engine: ScanEngine = ScanEngine.JUMP,
-    arbitration: Arbitration = Arbitration.PIPELINED,
-    mapping: PageMapping | None = None,
+    engine: spec.ScanEngine = spec.ScanEngine.JUMP,
+    arbitration: spec.Arbitration = spec.Arbitration.PIPELINED,
+    mapping: spec.PageMapping | None = None,
     ordinary_bytes_per_s: float = 0.0,
 ) -> Answered:
     """A batch answered inside the drive, page by page.
@@ -82,7 +73,7 @@ def played_in_storage(
     along = query.one_for_all
     width = accelerator.channels_per_accelerator
     consumers = [
-        Consumer(
+        spec.Consumer(
             channels=tuple(range(i * width, (i + 1) * width)),
             service_ps_per_chunk=round(service * PICOSECONDS_PER_SECOND),
             chunk_pages=chunk,
@@ -95,7 +86,7 @@ def played_in_storage(
     ]
     result = scan_drive(
         drive,
-        Scan(size_bytes=math.ceil(query.num_objects * per_object), queue_depth=QUEUED_PER_PLANE * drive.planes),
+        spec.Scan(size_bytes=math.ceil(query.num_objects * per_object), queue_depth=QUEUED_PER_PLANE * drive.planes),
         engine=engine,
         arbitration=arbitration,
         mapping=mapping,
@@ -118,13 +109,7 @@ def _chunk_pages(accelerator: UnitAccelerator, page: int) -> int:
 
 
 def played_design(
-    query: Query,
-    drive: Drive,
-    accelerator: UnitAccelerator,
-    row: Row,
-    *,
-    batch: int = 1,
-    inside: Inside | None = None,
+    query: Query, drive: Drive, accelerator: UnitAccelerator, row: Row, *, batch: int = 1, inside: Inside | None = None
 ) -> Answered:
     """A batch answered by one design of a space, page by page.
 
@@ -153,7 +138,7 @@ def played_on_host(
     policy: HostPolicy,
     *,
     batch: int = 1,
-    engine: ScanEngine = ScanEngine.JUMP,
+    engine: spec.ScanEngine = spec.ScanEngine.JUMP,
     ordinary_bytes_per_s: float = 0.0,
 ) -> Answered:
     """A batch answered by a machine behind PCIe, page by page.
@@ -174,10 +159,10 @@ def played_on_host(
     chunk_s = closed.busy["compute"] / passes / -(-pages // chunk)
     result = scan_drive(
         drive,
-        Scan(size_bytes=query.database_bytes, queue_depth=QUEUED_PER_PLANE * drive.planes),
-        host=ScanTarget.PCIE,
+        spec.Scan(size_bytes=query.database_bytes, queue_depth=QUEUED_PER_PLANE * drive.planes),
+        host=spec.ScanTarget.PCIE,
         engine=engine,
-        host_consumer=HostConsumer(
+        host_consumer=spec.HostConsumer(
             service_ps_per_chunk=round(chunk_s * PICOSECONDS_PER_SECOND),
             chunk_pages=chunk,
             buffer_bytes=(2 if policy.overlapped else 1) * chunk * page,
@@ -193,7 +178,7 @@ def _answered(
     result: ScanResult,
     passes: int,
     watts: float | None,
-    engine: ScanEngine,
+    engine: spec.ScanEngine,
     asked_bytes_per_s: float,
 ) -> Answered:
     """The closed form's answer with the played times: of the batch, and of each resource with the ordinary reads on it.
@@ -224,9 +209,9 @@ def _answered(
     )
 
 
-def _others(bytes_per_s: float) -> HostTraffic | None:
+def _others(bytes_per_s: float) -> spec.HostTraffic | None:
     """Ordinary reads as the engine plays them: one page each, uniform over the drive."""
-    return HostTraffic(bytes_per_s=bytes_per_s) if bytes_per_s else None
+    return spec.HostTraffic(bytes_per_s=bytes_per_s) if bytes_per_s else None
 
 
 def _host_chunk_pages(pages: int, policy: HostPolicy) -> int:

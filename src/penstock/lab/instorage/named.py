@@ -8,15 +8,7 @@ from functools import partial
 
 from penstock.base.units import BYTE_UNITS
 from penstock.errors import check_known
-from penstock.lab.instorage.query import (
-    Query,
-    filter_query,
-    hdc_query,
-    match_query,
-    pir_query,
-    rank_query,
-    ssc_query,
-)
+from penstock.lab.instorage.query import Query, filter_query, hdc_query, match_query, pir_query, rank_query, ssc_query
 from penstock.scheme.params import catalogue
 from penstock.scheme.params.ckks import CkksParameters
 

@@ -207,11 +207,7 @@ def near_rows(
             f"'{name}' ({format_bytes(stored)}): take --keys-in flash, --key-form seeded+truncated, or a larger drive"
         )
     rate = rates.dram_bytes_per_s if keys_in == "dram" else rates.flash_bytes_per_s
-    common: Row = {
-        "accelerators": accelerator.on(rates.channels),
-        "key_bytes_per_s": rate,
-        "hit_ratio": hit_ratio,
-    }
+    common: Row = {"accelerators": accelerator.on(rates.channels), "key_bytes_per_s": rate, "hit_ratio": hit_ratio}
     made = [
         near_data(trace, host, accelerator, partition=Partition(partition_name), key_form=key_form, **common)
         for partition_name in dict.fromkeys(partitions)
@@ -220,12 +216,7 @@ def near_rows(
 
 
 def _crossings(
-    trace: Trace,
-    table: pa.Table,
-    objects: Objects,
-    near: npt.NDArray[np.bool_],
-    operand_row: Ints,
-    operand: Ints,
+    trace: Trace, table: pa.Table, objects: Objects, near: npt.NDArray[np.bool_], operand_row: Ints, operand: Ints
 ) -> tuple[int, int]:
     """(bytes, number) of the objects that are used on the other side from where they were made, results included."""
     outputs = np.asarray(table["output"].to_numpy(zero_copy_only=False), dtype=np.float64)

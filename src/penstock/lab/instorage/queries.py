@@ -17,7 +17,7 @@ from penstock.lab.instorage.machine import ArrayAdders, InStorage, PublishedScan
 from penstock.lab.instorage.machine_power import Multiplicity, footprint
 from penstock.lab.instorage.policies import Contention, Encoding, HostPolicy, Passes, Switches
 from penstock.lab.instorage.query import Query, works
-from penstock.lab.instorage.traffic import Traffic, traffic
+from penstock.lab.instorage.traffic import traffic
 from penstock.scheme.machines.schema import Machine
 from penstock.scheme.work.kernel_work import KernelWork
 
@@ -279,8 +279,3 @@ def _check(query: Query, drive: DriveRates, batch: int) -> None:
     if batch < 1:
         raise UsageError(f"a batch of {batch} queries: at least 1")
     query.check_fits(drive.capacity_bytes, drive.name)
-
-
-def traffic_of(query: Query, drive: DriveRates, accelerator: UnitAccelerator, inside: Inside) -> Traffic:
-    """What each object moves besides itself, for reports."""
-    return traffic(query, drive, accelerator, inside.switches, inside.contention)

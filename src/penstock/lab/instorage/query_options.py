@@ -16,14 +16,7 @@ from penstock.lab.instorage.machine import Automorphism, Lane, UnitAccelerator, 
 from penstock.lab.instorage.machine_power import Multiplicity
 from penstock.lab.instorage.machine_spec import load_instorage
 from penstock.lab.instorage.ordinary import Modes, Ordinary, in_storage_under, left_by, on_host_under
-from penstock.lab.instorage.policies import (
-    HOST_POLICIES,
-    Contention,
-    Encoding,
-    HostPolicy,
-    Passes,
-    Switches,
-)
+from penstock.lab.instorage.policies import HOST_POLICIES, Contention, Encoding, HostPolicy, Passes, Switches
 from penstock.lab.instorage.queries import Answered, Inside
 from penstock.lab.instorage.query import Query
 from penstock.scheme.machines import load_machine

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 
 from penstock.errors import UnknownName, UsageError
 from penstock.lab.rewriting.additions import additions
+from penstock.lab.rewriting.forms import seeded, truncated
 from penstock.lab.rewriting.hoist import hoist
 from penstock.lab.rewriting.min_ks import min_ks
 from penstock.lab.rewriting.options import RewriteOptions
 from penstock.lab.rewriting.program import Program
 from penstock.lab.rewriting.reorder import reorder
-from penstock.lab.rewriting.seeded import seeded
-from penstock.lab.rewriting.truncated import truncated
 from penstock.scheme.traces.schema import Trace
 
 __all__ = ["PASSES", "RewriteOptions", "RewritePass", "passes_named", "rewrite"]

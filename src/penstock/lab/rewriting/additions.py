@@ -59,9 +59,7 @@ def _map_of(program: Program, op: Op, limbs: int) -> Hashable | None:
         return (RELIN_KEY, op.limbs_in) if op.limbs_in == limbs or not exact else None
     if not op.plain_scaling or (exact and op.kind is not OpKind.RESCALE and op.limbs_in != limbs):
         return None
-    if op.kind in ROTATIONS:
-        return (op.key, op.limbs_in)
-    if op.kind is OpKind.CONJUGATE:
+    if op.kind in ROTATIONS or op.kind is OpKind.CONJUGATE:
         return (op.key, op.limbs_in)
     if op.kind is OpKind.RESCALE and not exact:
         return (op.kind, op.limbs_in, op.limbs_out, program.polynomials(op.operands[0]))

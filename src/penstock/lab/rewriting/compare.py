@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 BEFORE = "before"
 """`passes` of the rows of the original trace."""
+_COUNTS = ("num_operations", "num_keys", "key_bytes_unique", "key_bytes_touched")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,16 +43,11 @@ def counted(versions: Sequence[Version]) -> Rows:
         seeded = version.trace.parameters().key_form.is_seeded
         rows.append(
             {
-                "workload": facts["workload"],
-                "params": facts["params"],
+                **{name: facts[name] for name in ("workload", "params")},
                 "passes": version.name,
-                "num_operations": facts["num_operations"],
-                "num_keys": facts["num_keys"],
-                "key_bytes_unique": facts["key_bytes_unique"],
-                "key_bytes_touched": facts["key_bytes_touched"],
+                **{name: facts[name] for name in _COUNTS},
                 "expanded_bytes": facts["key_bytes_touched"] if seeded else 0,
-                UNPRICED: facts[UNPRICED],
-                AT_LEAST: facts[AT_LEAST],
+                **{name: facts[name] for name in (UNPRICED, AT_LEAST)},
             }
         )
     return rows
@@ -83,8 +79,7 @@ def compare(
         priced = price_trace(version.trace, machine)
         refuse(priced.unpriced, f"{priced.workload} on '{machine.name}': versions are compared by their times")
         expand_s = 0.0 if expand_bytes_per_s is None else counts["expanded_bytes"] / expand_bytes_per_s
-        played_rows = simulate(priced, tiers, caches=[cache])
-        played.append([(counts, expand_s, row) for row in played_rows])
+        played.append([(counts, expand_s, row) for row in simulate(priced, tiers, caches=[cache])])
     rows = []
     for together in zip(*played, strict=True):
         first = together[0][2]["total_s"] + together[0][1]
@@ -93,12 +88,9 @@ def compare(
             rows.append(
                 {
                     **counts,
-                    "machine": row["machine"],
-                    "tier": row["tier"],
-                    "cache_bytes": row["cache_bytes"],
+                    **{name: row[name] for name in ("machine", "tier", "cache_bytes")},
                     "key_bytes_loaded": row["io_bytes"],
-                    "compute_s": row["compute_s"],
-                    "io_s": row["io_s"],
+                    **{name: row[name] for name in ("compute_s", "io_s")},
                     "expand_s": expand_s,
                     "total_s": total_s,
                     "speedup": first / total_s if total_s else None,

@@ -57,17 +57,8 @@ def ahead(io_start_s: Floats, compute_start_s: Floats, loaded_bytes: Ints | Floa
     return heights(io_start_s, compute_start_s, (loaded_bytes > 0).astype(np.int64))
 
 
-def in_use(io_start_s: Floats, compute_end_s: Floats, loaded_bytes: Ints | Floats) -> Steps:
-    """Bytes of the operations under way, each from its load to its end: nothing is known of single accesses."""
-    return heights(io_start_s, compute_end_s, loaded_bytes)
-
-
 def resident(
-    accesses: Accesses,
-    missed: Ints,
-    io_start_s: Floats,
-    compute_start_s: Floats,
-    compute_end_s: Floats,
+    accesses: Accesses, missed: Ints, io_start_s: Floats, compute_start_s: Floats, compute_end_s: Floats
 ) -> Steps:
     """Bytes on chip that are in use, or will be before they are loaded again.
 

@@ -167,11 +167,7 @@ class OnMachine(NamedTuple):
 
 
 def answers(
-    question: Question,
-    machine: Machine,
-    trace: Trace,
-    beside: Sequence[Trace] = (),
-    simgrid: SimGrid | None = None,
+    question: Question, machine: Machine, trace: Trace, beside: Sequence[Trace] = (), simgrid: SimGrid | None = None
 ) -> Iterator[OnMachine]:
     """The answers to a question about a program on a machine, one for each form of keys.
 
@@ -235,9 +231,7 @@ def row_of(priced: PricedTrace, point: Point, result: Result) -> Row:
     cluster = point.cluster or _ONE_HOST
     ahead = point.prefetch
     row: Row = {
-        "workload": priced.workload,
-        "params": priced.params,
-        "machine": priced.machine,
+        **{name: getattr(priced, name) for name in ("workload", "params", "machine")},
         "tier": tier,
         "mode": point.mode,
         "cache_bytes": capacity,
@@ -245,13 +239,7 @@ def row_of(priced: PricedTrace, point: Point, result: Result) -> Row:
         "hit_ratio": result.hit_ratio if stated is None else stated,
         "hosts": cluster.hosts,
         "network": cluster.network.name if cluster.network else None,
-        "compute_s": result.compute_s,
-        "io_s": result.io_s,
-        "decode_s": result.decode_s,
-        "communication_s": result.communication_s,
-        "total_s": result.total_s,
-        "slowdown": result.slowdown,
-        "energy_j": result.energy_j,
+        **{name: getattr(result, name) for name in _OF_RESULT},
         "key_bytes": priced.bytes_by_class["key"],
         "stored_key_bytes": priced.stored_key_bytes,
         "io_bytes": result.io_bytes,
@@ -263,9 +251,7 @@ def row_of(priced: PricedTrace, point: Point, result: Result) -> Row:
         "broadcast": cluster.broadcast,
         "programs": result.programs,
         "speedup": result.speedup(result.single or result),
-        "sent_bytes": result.sent_bytes,
-        "loaded_bytes": result.loaded_bytes,
-        "written_bytes": result.written_bytes,
+        **{name: getattr(result, name) for name in ("sent_bytes", "loaded_bytes", "written_bytes")},
         "levels": None if result.levels is None else list(result.levels),
         "tenants": None if result.tenants is None else list(result.tenants),
         "tenant_slowdown": result.tenant_slowdown,
@@ -293,6 +279,7 @@ def _bounded(row: Row, priced: PricedTrace, point: Point, result: Result) -> Row
     return bounded_row
 
 
+_OF_RESULT = ("compute_s", "io_s", "decode_s", "communication_s", "total_s", "slowdown", "energy_j")
 _TIMES = ("compute_s", "total_s", "energy_j")
 _KEYS = ("key_bytes", "stored_key_bytes")
 _LOADS = ("io_s", "io_bytes", "loaded_bytes", "written_bytes")

@@ -128,7 +128,7 @@ def _curves(
     for at_s, value in counters.ahead(io_start, start, waited):
         timeline.counter(MEMORY, AHEAD, at_s, {"operations": value})
     held = (
-        counters.in_use(io_start, end, waited)
+        counters.heights(io_start, end, waited)  # from load to end: nothing is known of single accesses
         if missed is None
         else counters.resident(accesses, missed, io_start, start, end)
     )

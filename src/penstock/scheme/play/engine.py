@@ -9,13 +9,7 @@ import numpy.typing as npt
 
 from penstock.base.system import remedy
 from penstock.base.system.limits import shortage
-from penstock.errors import (
-    CapabilityMissing,
-    ClockOverflow,
-    ConservationError,
-    PenstockError,
-    SimulationInputError,
-)
+from penstock.errors import CapabilityMissing, ClockOverflow, ConservationError, PenstockError, SimulationInputError
 
 try:
     from penstock import _engine
@@ -24,14 +18,7 @@ except ImportError as error:
         raise PenstockError(lacking) from error
     raise CapabilityMissing(f"the engine penstock._engine cannot be loaded ({error}): {remedy.engine()}") from error
 
-__all__ = [
-    "INT64_MAX",
-    "Bools",
-    "ClockOverflow",
-    "ConservationError",
-    "SimulationInputError",
-    "_engine",
-]
+__all__ = ["INT64_MAX", "Bools", "ClockOverflow", "ConservationError", "SimulationInputError", "_engine"]
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 

@@ -311,12 +311,7 @@ def _loads(
 
 
 def _exchange(
-    kernels: ShapeKernels,
-    limbs: Sequence[int],
-    graph: OperationGraph,
-    resources: Resources,
-    *,
-    each: Sequence[int],
+    kernels: ShapeKernels, limbs: Sequence[int], graph: OperationGraph, resources: Resources, *, each: Sequence[int]
 ) -> int:
     seconds = graph.limb_bytes * resources.exchanged * resources.each_s[NETWORK]
     return kernels.add(LimbKernel("exchange", resources.index(NETWORK), tuple(limbs), seconds, each=each))

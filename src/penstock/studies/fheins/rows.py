@@ -9,8 +9,9 @@ from typing import Any
 from penstock.lab.instorage.drive import DriveRates
 from penstock.lab.instorage.machine import Automorphism, Lane, with_options
 from penstock.lab.instorage.policies import BASE, HOST_POLICIES, Contention, Encoding, Switches
-from penstock.lab.instorage.queries import Answered, Inside, in_storage, on_host, speedup, traffic_of
+from penstock.lab.instorage.queries import Answered, Inside, in_storage, on_host, speedup
 from penstock.lab.instorage.query import Query
+from penstock.lab.instorage.traffic import traffic
 from penstock.scheme.work.kernels import Hoisting
 from penstock.studies.fheins import data
 from penstock.studies.fheins.model import FAIR, HEADLINE, POLICIES, Policy, Study
@@ -72,7 +73,7 @@ def fitted_dram_share(study: Study) -> float:
     """
     query, drive = study.pir(), study.drives["ssd-l"]
     wanted_s = on_host(query, drive, study.host, HEADLINE.host).query_s / data.PIR_MAX["ssd-l"].value
-    moved = traffic_of(query, drive, study.accelerator, Inside(contention=Contention.DRAM)).dram_bytes
+    moved = traffic(query, drive, study.accelerator, Switches(), Contention.DRAM).dram_bytes
     return min(1.0, query.num_objects * moved / drive.dram_bytes_per_s / wanted_s)
 
 

@@ -21,18 +21,8 @@ from dataclasses import dataclass
 
 from penstock.base.types import Row
 from penstock.base.units import PICOSECONDS_PER_SECOND
+from penstock.lab.instorage.flash import spec
 from penstock.lab.instorage.flash.input import EngineInput, engine_input
-from penstock.lab.instorage.flash.spec import (
-    Aggregator,
-    Arbitration,
-    Consumer,
-    HostConsumer,
-    HostTraffic,
-    PageMapping,
-    Scan,
-    ScanEngine,
-    ScanTarget,
-)
 from penstock.scheme.machines.drives import Drive
 from penstock.scheme.play.engine import _engine
 
@@ -146,17 +136,17 @@ class ScanResult:
 
 def scan_drive(
     drive: Drive,
-    scan: Scan,
+    scan: spec.Scan,
     *,
-    host: ScanTarget = ScanTarget.NONE,
-    arbitration: Arbitration = Arbitration.PIPELINED,
-    engine: ScanEngine = ScanEngine.EVENTS,
-    consumers: Sequence[Consumer] = (),
-    host_consumer: HostConsumer | None = None,
-    aggregator: Aggregator | None = None,
-    mapping: PageMapping | None = None,
-    reads: HostTraffic | None = None,
-    writes: HostTraffic | None = None,
+    host: spec.ScanTarget = spec.ScanTarget.NONE,
+    arbitration: spec.Arbitration = spec.Arbitration.PIPELINED,
+    engine: spec.ScanEngine = spec.ScanEngine.EVENTS,
+    consumers: Sequence[spec.Consumer] = (),
+    host_consumer: spec.HostConsumer | None = None,
+    aggregator: spec.Aggregator | None = None,
+    mapping: spec.PageMapping | None = None,
+    reads: spec.HostTraffic | None = None,
+    writes: spec.HostTraffic | None = None,
 ) -> ScanResult:
     """Plays the scan to its end.
 
@@ -185,7 +175,7 @@ def scan_drive(
 def _scanned(
     drive: Drive,
     given: EngineInput,
-    consumers: Sequence[Consumer],
+    consumers: Sequence[spec.Consumer],
     played: _engine.DriveRun,
     scanned: int,
     cpu_s: float,

@@ -8,17 +8,7 @@ from dataclasses import dataclass
 from penstock.base.types import Row, RowView
 from penstock.base.units import parse_bytes, parse_rate
 from penstock.errors import UsageError
-from penstock.lab.instorage.flash.spec import (
-    Arbitration,
-    CachedMapping,
-    HostTraffic,
-    IdentityMapping,
-    NandMapping,
-    PageMapping,
-    Scan,
-    ScanPattern,
-    ScanTarget,
-)
+from penstock.lab.instorage.flash import spec
 
 DEFAULT_CACHE = "64 MiB"
 """Of the page table."""
@@ -50,7 +40,7 @@ class ScanOptions:
         return cls(**{name: options[name] for name in cls.__slots__})
 
 
-def scan_of(asked: ScanOptions) -> tuple[Scan, Row]:
+def scan_of(asked: ScanOptions) -> tuple[spec.Scan, Row]:
     """The scan that options name, and the other arguments of `scan_drive`.
 
     Raises: UsageError, UnitError: an option that breaks a rule, or changes nothing.
@@ -60,24 +50,24 @@ def scan_of(asked: ScanOptions) -> tuple[Scan, Row]:
     if other is not None and asked.background_reads is None and asked.background_writes is None:
         raise UsageError("--background-span says what other traffic falls on: give --background-reads or -writes too")
 
-    def traffic(kind: str, rate: str | None, further: int) -> HostTraffic | None:
+    def traffic(kind: str, rate: str | None, further: int) -> spec.HostTraffic | None:
         seed = (asked.seed + further) % SEEDS
         if rate is None:
             return None
-        return HostTraffic(bytes_per_s=parse_rate(rate, f"--background-{kind}"), span_bytes=spanned, seed=seed)
+        return spec.HostTraffic(bytes_per_s=parse_rate(rate, f"--background-{kind}"), span_bytes=spanned, seed=seed)
 
-    scan = Scan(
+    scan = spec.Scan(
         size_bytes=_positive(asked.size, "--size"),
         first_byte=parse_bytes(asked.first, "--from"),
-        pattern=ScanPattern(asked.pattern),
+        pattern=spec.ScanPattern(asked.pattern),
         span_bytes=None if span is None else parse_bytes(span, "--span"),
         queue_depth=asked.queue_depth,
         request_bytes=None if request is None else _positive(request, "--request-size"),
         seed=asked.seed,
     )
     return scan, {
-        "host": ScanTarget(asked.host),
-        "arbitration": Arbitration(asked.arbitration),
+        "host": spec.ScanTarget(asked.host),
+        "arbitration": spec.Arbitration(asked.arbitration),
         "mapping": _mapping(asked.page_mapping, asked.mapping_cache),
         "reads": traffic("reads", asked.background_reads, 1),
         "writes": traffic("writes", asked.background_writes, 2),
@@ -104,9 +94,9 @@ def _positive(text: str, option: str) -> int:
     return size
 
 
-def _mapping(name: str, cache: str | None) -> PageMapping:
+def _mapping(name: str, cache: str | None) -> spec.PageMapping:
     if cache is not None and name != "cached":
         raise UsageError(f"--mapping-cache goes with --page-mapping cached, and this is '{name}'")
     if name == "cached":
-        return CachedMapping(cache_bytes=parse_bytes(cache or DEFAULT_CACHE, "--mapping-cache"))
-    return NandMapping() if name == "nand" else IdentityMapping()
+        return spec.CachedMapping(cache_bytes=parse_bytes(cache or DEFAULT_CACHE, "--mapping-cache"))
+    return spec.NandMapping() if name == "nand" else spec.IdentityMapping()

@@ -35,20 +35,8 @@ import numpy as np
 
 from penstock.base.system.kept import kept
 from penstock.errors import PenstockError
+from penstock.lab.simulation.cluster import dealt_stages as on_host
 from penstock.lab.simulation.cluster.collectives import AllGather, Broadcast, Collective
-from penstock.lab.simulation.cluster.dealt_stages import (
-    Holding,
-    after_last_limb,
-    after_mod_down,
-    after_mod_up,
-    before_mod_down,
-    before_mod_up,
-    hoisted_digits,
-    key_product,
-    last_limb,
-    raised,
-    scalar_products,
-)
 from penstock.scheme.operations import TRAITS, OpKind
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.params.rlwe import KeyForm
@@ -107,30 +95,30 @@ class Dealing:
         return held if self.special == "same" else held[::-1]
 
 
-def _count(limbs: int, hosts: int, host: int) -> int:
+def dealt_count(limbs: int, hosts: int, host: int) -> int:
     """Limbs j < `limbs` with j mod hosts = host."""
     return max(0, (limbs - host + hosts - 1) // hosts)
 
 
 @kept(MOST_KEPT_BYTES)
-def holdings(params: CkksParameters, limbs: int, dealing: Dealing) -> tuple[Holding, ...]:
+def holdings(params: CkksParameters, limbs: int, dealing: Dealing) -> tuple[on_host.Holding, ...]:
     """(hosts,) limbs of each host out of this many."""
     hosts = dealing.hosts
     ends = np.cumsum([0, *digit_sizes(params, limbs)])
-    # As `_count`, of every host and digit.
+    # As `dealt_count`, of every host and digit.
     below = np.maximum(0, (ends - np.arange(hosts)[:, None] + hosts - 1) // hosts)
     rows = np.diff(below).tolist()
     special = dealing.held_special(params.num_p)
-    return tuple(Holding(tuple(digits), special[host]) for host, digits in enumerate(rows))
+    return tuple(on_host.Holding(tuple(digits), special[host]) for host, digits in enumerate(rows))
 
 
 @kept(MOST_KEPT_BYTES)
-def busiest(params: CkksParameters, limbs: int, dealing: Dealing) -> tuple[Holding, ...]:
+def busiest(params: CkksParameters, limbs: int, dealing: Dealing) -> tuple[on_host.Holding, ...]:
     """The holdings that no other one exceeds in every respect; most often it is one."""
     others = limbs - np.asarray(digit_sizes(params, limbs), dtype=np.int64)
     all_holdings = holdings(params, limbs, dealing)
     macs = (np.asarray([holding.digits for holding in all_holdings], dtype=np.int64) @ others).tolist()
-    best: dict[tuple[int, int, int], Holding] = {}
+    best: dict[tuple[int, int, int], on_host.Holding] = {}
     for holding, work in zip(all_holdings, macs, strict=True):
         best.setdefault((holding.own, holding.special, work), holding)
     return tuple(
@@ -211,33 +199,33 @@ class DealtOperation:
         held = holdings(params, limbs, dealing)[host]
         stages = []
         if self.shape.implied_scalar_mults:
-            own = _count(self._above, dealing.hosts, host)
-            stages.append(scalar_products(params, own, 2 * self.shape.implied_scalar_mults))
+            own = dealt_count(self._above, dealing.hosts, host)
+            stages.append(on_host.scalar_products(params, own, 2 * self.shape.implied_scalar_mults))
         for before, polynomials in self.rescaled:
-            stages.append(last_limb(params, polynomials) if dealing.home(before - 1) == host else KernelWork())
-            stages.append(after_last_limb(params, _count(before - 1, dealing.hosts, host), polynomials))
+            stages.append(on_host.last_limb(params, polynomials) if dealing.home(before - 1) == host else KernelWork())
+            stages.append(on_host.after_last_limb(params, dealt_count(before - 1, dealing.hosts, host), polynomials))
         if kind is OpKind.TO_SPARSE:  # one limb, and so one host
             switch = kernel_work(kind, params, limbs, key_form=self.key_form)
             whole = replace(switch, digit_steps=0, base_conversions=0)
             stages.append(whole if dealing.home(0) == host else KernelWork())
         if kind is OpKind.DECOMPOSE_EXTENDED:
-            stages += [before_mod_down(params, held, 1), after_mod_down(params, held, 1)]
+            stages += [on_host.before_mod_down(params, held, 1), on_host.after_mod_down(params, held, 1)]
         if kind in MOD_UPS:
-            stages += [before_mod_up(params, limbs, held), after_mod_up(params, limbs, held)]
+            stages += [on_host.before_mod_up(params, limbs, held), on_host.after_mod_up(params, limbs, held)]
         if kind in (OpKind.DECOMPOSE, OpKind.DECOMPOSE_EXTENDED):
-            stages[-1] += hoisted_digits(params, held, written=True)
+            stages[-1] += on_host.hoisted_digits(params, held, written=True)
         if kind in HOISTED:
-            stages.append(hoisted_digits(params, held, written=False))
+            stages.append(on_host.hoisted_digits(params, held, written=False))
         if kind in (OpKind.EXTEND, OpKind.ROTATE_HOISTED_EXTENDED):
-            stages.append(scalar_products(params, held.own, 2 if kind is OpKind.EXTEND else 1))
+            stages.append(on_host.scalar_products(params, held.own, 2 if kind is OpKind.EXTEND else 1))
         if kind in KEY_PRODUCTS:
-            stages[-1] += key_product(params, limbs, held, self.key_form)
+            stages[-1] += on_host.key_product(params, limbs, held, self.key_form)
         if kind in MOD_DOWNS:
             after_product = stages.pop() if kind in KEY_PRODUCTS else KernelWork()
-            stages += [after_product + before_mod_down(params, held), after_mod_down(params, held)]
+            stages += [after_product + on_host.before_mod_down(params, held), on_host.after_mod_down(params, held)]
         if kind is OpKind.MOD_RAISE:
-            new = _count(self.shape.limbs_out, dealing.hosts, host) - held.own
-            stages += raised(params, limbs, held.own, new, self.shape.polynomials)
+            new = dealt_count(self.shape.limbs_out, dealing.hosts, host) - held.own
+            stages += on_host.raised(params, limbs, held.own, new, self.shape.polynomials)
         return stages
 
     def _share(self, host: int) -> KernelWork:
@@ -256,7 +244,7 @@ class DealtOperation:
             name: value
             if name in REPLICATED
             else value
-            * (_count(limbs[name], hosts, host) + own_special * (name in wide))
+            * (dealt_count(limbs[name], hosts, host) + own_special * (name in wide))
             // (limbs[name] + special * (name in wide))
             for name in AMOUNTS
             if (value := getattr(rest, name))
@@ -264,9 +252,9 @@ class DealtOperation:
 
         def dealt(loops: Loops) -> Loops:
             both = self.shape.limbs_in + special if wide else None
-            own = {width: _count(width, hosts, host) for width, _ in loops}
+            own = {width: dealt_count(width, hosts, host) for width, _ in loops}
             if both in own:
-                own[both] = _count(self.shape.limbs_in, hosts, host) + own_special
+                own[both] = dealt_count(self.shape.limbs_in, hosts, host) + own_special
             return add_loops(*(((own[width], count),) for width, count in loops))
 
         return KernelWork(

@@ -29,6 +29,7 @@ from penstock.lab.simulation.cluster.dealing import (
     Dealing,
     DealtOperation,
     SpecialLimbs,
+    dealt_count,
     difference,
     most,
 )
@@ -81,7 +82,11 @@ class Together(HostPartition):
         return np.full(len(limbs), hosts if self.replicates(what) else 1, dtype=np.int64)
 
 
-class _Rplp(Together):
+class Rplp(Together):
+    """Residue-polynomial-level parallelism: the study's own."""
+
+    name = "rplp"
+    summary = "limbs of Q and of P dealt over hosts from the first host up"
     special: ClassVar[SpecialLimbs] = "same"
     holders_only: ClassVar[bool] = False
 
@@ -103,14 +108,7 @@ class _Rplp(Together):
         return busiest[np.minimum(limbs, params.num_q)], limbs + params.num_p
 
 
-class Rplp(_Rplp):
-    """Residue-polynomial-level parallelism: the study's own."""
-
-    name = "rplp"
-    summary = "limbs of Q and of P dealt over hosts from the first host up"
-
-
-class RplpOpposed(_Rplp):
+class RplpOpposed(Rplp):
     """As `Rplp`; a host that has few limbs of Q has more of P."""
 
     name = "rplp-opposed"
@@ -118,7 +116,7 @@ class RplpOpposed(_Rplp):
     special = "opposed"
 
 
-class RplpHolders(_Rplp):
+class RplpHolders(Rplp):
     """As `Rplp`; a host that holds no limb of an operation neither sends nor receives for it."""
 
     name = "rplp-holders"
@@ -154,7 +152,7 @@ class ByDigit(Together):
         rest = difference(whole, shared, shape)
         if not product:
             return HostPart(own + rest, shared + rest.times(hosts), ())
-        limbs = [_count(2 * (n + k), active, host) for host in range(active)]
+        limbs = [dealt_count(2 * (n + k), active, host) for host in range(active)]
         adds = [(active - 1) * count * params.ring_dim for count in limbs]
         reduced = KernelWork(
             ring_dim=params.ring_dim, elementwise_adds=adds[0], element_loops=((limbs[0], active - 1),)
@@ -225,10 +223,6 @@ class _DigitWork:
             key_bytes=params.key_bytes(self.limbs, self.key_form) // params.active_digits(self.limbs) * count,
             element_loops=((wide, 2 * count),),
         )
-
-
-def _count(limbs: int, hosts: int, host: int) -> int:
-    return (limbs - host + hosts - 1) // hosts
 
 
 class ByCiphertext(HostPartition):

@@ -90,8 +90,7 @@ def _priced(
 def _joules(program: ClusterProgram, totals: tuple[KernelWork | None, ...]) -> float:
     """Of all hosts. Most partitions have the same work in all at any number of hosts, so the program keeps this too."""
     return program.keep(
-        ("joules", totals),
-        lambda: float(_priced(program, totals, program.machine, _JOULES) @ program.shapes.counts),
+        ("joules", totals), lambda: float(_priced(program, totals, program.machine, _JOULES) @ program.shapes.counts)
     )
 
 

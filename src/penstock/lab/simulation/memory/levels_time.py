@@ -17,22 +17,9 @@ import numpy.typing as npt
 from penstock.base.types import Floats, Ints, Row
 from penstock.errors import check_known
 from penstock.lab.simulation.memory.levels_replay import LevelsReplay
+from penstock.scheme.play import hierarchy
 from penstock.scheme.play.caches import SizedCache
 from penstock.scheme.play.engine import _engine
-from penstock.scheme.play.hierarchy import (
-    COMPUTE,
-    MODES,
-    Mode,
-    PlayedStage,
-    Prefetch,
-    Result,
-    channel_seconds,
-    compute_of,
-    decoding,
-    energy_j,
-    outgrown,
-    own_depths,
-)
 from penstock.scheme.play.rows import FORCED_POLICY, LEVEL_NAMES
 
 
@@ -40,11 +27,11 @@ def play_levels(
     compute_s: npt.ArrayLike,
     replay: LevelsReplay,
     *,
-    mode: Mode = "serial",
-    prefetch: Prefetch | None = None,
+    mode: hierarchy.Mode = "serial",
+    prefetch: hierarchy.Prefetch | None = None,
     compute_j: float | None = 0.0,
     timeline: bool = False,
-) -> Result:
+) -> hierarchy.Result:
     """Plays a program whose loads are known.
 
     Args:   compute_s: (n,) seconds that each operation computes; prefetch: how far `overlap` runs ahead (default: by
@@ -55,9 +42,9 @@ def play_levels(
             names `LEVEL_NAMES` for each.
     Raises: SimulationInputError: an input breaks a rule; ClockOverflow; UnknownName: no such mode.
     """
-    check_known("time mode", mode, MODES)
-    compute, ahead = compute_of(compute_s, replay.num_operations), prefetch or Prefetch()
-    stages = [*_stages(replay), (COMPUTE, compute, None)]
+    check_known("time mode", mode, hierarchy.MODES)
+    compute, ahead = hierarchy.compute_of(compute_s, replay.num_operations), prefetch or hierarchy.Prefetch()
+    stages = [*_stages(replay), (hierarchy.COMPUTE, compute, None)]
     seconds = [busy for _, busy, _ in stages]
     waited = replay.waited_for
     held = np.ascontiguousarray(waited.operation_bytes, dtype=np.float64)
@@ -65,7 +52,7 @@ def play_levels(
     if mode == "overlap":
         transfers = np.ascontiguousarray(waited.operation_transfers, dtype=np.float64)
         load_s = np.sum(seconds[:-1], axis=0) if len(seconds) > 1 else np.zeros_like(compute)
-        depths = own_depths(ahead, held, transfers, load_s, compute)
+        depths = hierarchy.own_depths(ahead, held, transfers, load_s, compute)
     times = _engine.play_stages(seconds, held, mode, ahead.depth, ahead.buffer_bytes, timeline, depths)
     starts: Sequence[Floats | None] = times.start_s or [None] * len(stages)
     ends: Sequence[Floats | None] = times.end_s or [None] * len(stages)
@@ -74,7 +61,7 @@ def play_levels(
         busy_s[name] = busy_s.get(name, 0) + busy
     levels = [_level(replay, i, busy_s) for i in range(len(replay.loads))]
     joules = [level["energy_j"] for level in levels]
-    return Result(
+    return hierarchy.Result(
         compute_s=times.busy_s[-1],
         io_s=sum(level["busy_s"] for level in levels),
         decode_s=sum(level["decode_s"] for level in levels),
@@ -84,11 +71,11 @@ def play_levels(
         hit_ratio=replay.byte_hit_ratio,
         energy_j=None if compute_j is None or None in joules else compute_j + sum(joule or 0.0 for joule in joules),
         oversized=times.oversized,
-        warnings=(*replay.warnings, *outgrown(times.oversized, replay.num_operations, "get")),
+        warnings=(*replay.warnings, *hierarchy.outgrown(times.oversized, replay.num_operations, "get")),
         written_bytes=None if waited.written is None else waited.written_bytes,
         levels=tuple(levels),
         stages=tuple(
-            PlayedStage(name=name, busy_s=busy, idle_s=idle, start_s=start, end_s=end, loaded_bytes=moved)
+            hierarchy.PlayedStage(name=name, busy_s=busy, idle_s=idle, start_s=start, end_s=end, loaded_bytes=moved)
             for (name, _, moved), busy, idle, start, end in zip(
                 stages, times.busy_s, times.idle_s, starts, ends, strict=True
             )
@@ -113,8 +100,8 @@ def _level(replay: LevelsReplay, i: int, busy_s: Mapping[str, float]) -> Row:
         load.channel_bytes,
         float(load.operation_transfers.sum()),
         busy_s.get(load.level.name, 0),
-        busy_s.get(decoding(load.level.name), 0),
-        energy_j(load.level.tier, moved) if moved else 0.0,
+        busy_s.get(hierarchy.decoding(load.level.name), 0),
+        hierarchy.energy_j(load.level.tier, moved) if moved else 0.0,
         load.invalidated,
         load.demoted_bytes,
         load.written_bytes,
@@ -129,10 +116,10 @@ def _stages(replay: LevelsReplay) -> Iterator[tuple[str, Floats, Ints | Floats]]
             continue
         crossing = np.ascontiguousarray(load.operation_bytes, dtype=np.float64)
         transfers = np.ascontiguousarray(load.operation_transfers, dtype=np.float64)
-        busy = channel_seconds(crossing, transfers, load.level.channel)
+        busy = hierarchy.channel_seconds(crossing, transfers, load.level.channel)
         if load.written is not None:
             down, writes = (np.ascontiguousarray(amounts, dtype=np.float64) for amounts in load.written)
-            busy = busy + channel_seconds(down, writes, load.level.write_channel)
+            busy = busy + hierarchy.channel_seconds(down, writes, load.level.write_channel)
         yield load.level.name, busy, load.operation_bytes
         if load.level.decode_bytes_per_s is not None:
-            yield decoding(load.level.name), crossing / load.level.decode_bytes_per_s, load.operation_bytes
+            yield hierarchy.decoding(load.level.name), crossing / load.level.decode_bytes_per_s, load.operation_bytes

@@ -74,10 +74,7 @@ def locality_table(
                 "prefetch_buffer_bytes": buffer if ahead else 0,
                 "hit_ratio": kept.byte_hit_ratio,
                 "io_bytes": int(kept.miss_bytes),
-                "compute_s": played.compute_s,
-                "io_s": played.io_s,
-                "total_s": played.total_s,
-                "slowdown": played.slowdown,
+                **{name: getattr(played, name) for name in ("compute_s", "io_s", "total_s", "slowdown")},
             }
             if warnings is not None:
                 warnings += [warning for warning in played.warnings if warning not in warnings]

@@ -128,6 +128,10 @@ def _told_apart(names: list[str]) -> list[str]:
     return [name if names.count(name) == 1 else f"{name} {names[: i + 1].count(name)}" for i, name in enumerate(names)]
 
 
+_OF_OPERATIONS = ("op_ids", "compute_s", "bound_by")
+_OF_ACCESSES = ("access_class", "access_bytes", "access_is_result")
+
+
 def _joined(programs: Sequence[PricedTrace], run: Ints) -> PricedTrace:
     """One program with all operations in the order `run`, and each program's objects after the previous
     one's."""
@@ -147,15 +151,11 @@ def _joined(programs: Sequence[PricedTrace], run: Ints) -> PricedTrace:
         first,
         workload="+".join(p.workload for p in programs),
         params="+".join(dict.fromkeys(p.params for p in programs)),
-        op_ids=np.concatenate([p.op_ids for p in programs])[run],
-        compute_s=np.concatenate([p.compute_s for p in programs])[run],
+        **{name: np.concatenate([getattr(p, name) for p in programs])[run] for name in _OF_OPERATIONS},
         joules=np.concatenate(known)[run] if len(known) == len(joules) else None,
-        bound_by=np.concatenate([p.bound_by for p in programs])[run],
         access_start=access_start,
         access_object=objects[take].astype(np.int32),
-        access_class=np.concatenate([p.access_class for p in programs])[take],
-        access_bytes=np.concatenate([p.access_bytes for p in programs])[take],
-        access_is_result=np.concatenate([p.access_is_result for p in programs])[take],
+        **{name: np.concatenate([getattr(p, name) for p in programs])[take] for name in _OF_ACCESSES},
         bytes_by_class={
             name: sum(p.bytes_by_class.get(name, 0) for p in programs)
             for name in dict.fromkeys(name for p in programs for name in p.bytes_by_class)

@@ -60,13 +60,7 @@ class Stream:
 
 
 def poisson(
-    applications: Sequence[Application],
-    *,
-    users: int,
-    rate_per_s: float,
-    runs: int,
-    zipf: float = 0.0,
-    seed: int = 0,
+    applications: Sequence[Application], *, users: int, rate_per_s: float, runs: int, zipf: float = 0.0, seed: int = 0
 ) -> Stream:
     """Runs at random: users take the applications in turn, and user number i asks with a weight of (i + 1)^-zipf.
 
