@@ -28,6 +28,9 @@ ENOUGH = 1.05
 """Of changes in steps: the first whose figure is at most so many times the best one."""
 
 
+_COLUMNS = ("figure", "before", "after", "gain", "command", "note", "provenance")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
     """One change, computed."""
@@ -60,13 +63,7 @@ class Remedy:
         return {
             "kind": self.kind,
             "change": self.says,
-            "figure": self.figure,
-            "before": self.before,
-            "after": self.after,
-            "gain": self.gain,
-            "command": self.command,
-            "note": self.note,
-            "provenance": self.provenance,
+            **{name: getattr(self, name) for name in _COLUMNS},
         }
 
 
@@ -95,10 +92,7 @@ class Advice:
     def to_dict(self) -> Row:
         """As `--advice` prints it in JSON."""
         return {
-            "about": self.about,
-            "figure": self.figure,
-            "before": self.before,
-            "provenance": self.provenance,
+            **{name: getattr(self, name) for name in ("about", "figure", "before", "provenance")},
             "remedies": [remedy.to_row() for remedy in self.remedies],
             "without_gain": list(self.without_gain),
             "not_tried": list(self.not_tried),

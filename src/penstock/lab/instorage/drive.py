@@ -33,6 +33,11 @@ class DriveRates:
     """Payload."""
 
 
+_OWN = (
+    "name", "channels", "page_bytes", "capacity_bytes", "dram_bytes_per_s", "dram_capacity_bytes", "dram_passes",
+)  # fmt: skip
+
+
 def drive_rates(drive: Drive | str) -> DriveRates:
     """The rates of a drive, or of the one of that name.
 
@@ -42,16 +47,10 @@ def drive_rates(drive: Drive | str) -> DriveRates:
     drive = load_drive(drive) if isinstance(drive, str) else drive
     array = drive.planes * drive.page_bytes / drive.sense_s if drive.sense_s else float("inf")
     return DriveRates(
-        name=drive.name,
-        channels=drive.channels,
-        page_bytes=drive.page_bytes,
-        capacity_bytes=drive.capacity_bytes,
+        **{name: getattr(drive, name) for name in _OWN},
         geometry_bytes=drive.raw_bytes,
         bus_bytes_per_s=ssd_closed_form.bus_rate(drive),
         flash_bytes_per_s=ssd_closed_form.scan_rate(drive),
         array_bytes_per_s=array,
-        dram_bytes_per_s=drive.dram_bytes_per_s,
-        dram_capacity_bytes=drive.dram_capacity_bytes,
-        dram_passes=drive.dram_passes,
         pcie_bytes_per_s=drive.host_link_bytes_per_s,
     )

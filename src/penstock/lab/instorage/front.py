@@ -81,12 +81,12 @@ def rounded_up(value: float) -> float:
     return up if up >= value else round(up + unit, max(0, places))
 
 
-def pareto(space: DesignSpace, chosen: Mask | None = None, objectives: Sequence[str] = OBJECTIVES) -> Ints:
+def pareto(space: DesignSpace, chosen: Mask | None = None) -> Ints:
     """Return the points that no other one beats in both objectives, the fastest first.
 
-    Args:   chosen: the points that compete; objectives: two columns, both to be small.
+    Args:   chosen: the points that compete.
     """
-    first, second = objectives
+    first, second = OBJECTIVES
     numbers = np.arange(len(space)) if chosen is None else np.flatnonzero(chosen)
     columns = [space.columns[name][numbers] for name in (first, second, *TIES)]
     ranked = numbers[np.lexsort(columns[::-1])]

@@ -23,6 +23,7 @@ from penstock.scheme.work.kernel_work import KernelWork
 
 RESOURCES = ("channel", "dram", "compute", "drive", "pcie")
 CLOSED_FORM = "closed-form"
+_ORDINARY = ("bytes_per_s", "served_bytes_per_s", "latency_s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +65,7 @@ class Answered:
         return {
             "workload": self.query.workload,
             "params": self.query.params.name,
-            "drive": self.drive,
-            "architecture": self.architecture,
-            "policy": self.policy,
-            "batch": self.batch,
+            **{name: getattr(self, name) for name in ("drive", "architecture", "policy", "batch")},
             "database_bytes": database,
             "simulated_s": self.seconds,
             "query_s": self.query_s,
@@ -77,9 +75,7 @@ class Answered:
             "bottleneck": self.bottleneck,
             **{f"{name}_s": self.busy.get(name, 0.0) for name in RESOURCES},
             "engine": self.engine,
-            "ordinary_bytes_per_s": self.ordinary_bytes_per_s,
-            "ordinary_served_bytes_per_s": self.ordinary_served_bytes_per_s,
-            "ordinary_latency_s": self.ordinary_latency_s,
+            **{f"ordinary_{name}": getattr(self, f"ordinary_{name}") for name in _ORDINARY},
             "provenance": "simulated",
         }
 

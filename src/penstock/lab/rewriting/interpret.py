@@ -103,19 +103,16 @@ def interpret(trace: Trace, *, seed: int = 0, undecrypted: Set[int] | None = Non
     return outputs
 
 
-def differing_results(left: Trace, right: Trace, *, seed: int = 0) -> list[int]:
+def differing_results(left: Trace, right: Trace) -> list[int]:
     """Objects of the results of two traces that differ, or that only one of them has; none where they are equal.
 
     If nothing is decrypted, the results are the objects that no operation of `left` reads.
 
     Raises: as `interpret`.
     """
-    a = interpret(left, seed=seed)
-    b = interpret(right, seed=seed, undecrypted=a.keys())
-    return sorted(
-        (a.keys() ^ b.keys())
-        | {object_id for object_id in a.keys() & b.keys() if not a[object_id].equals(b[object_id])}
-    )
+    a = interpret(left)
+    b = interpret(right, undecrypted=a.keys())
+    return sorted((a.keys() ^ b.keys()) | {key for key in a.keys() & b.keys() if not a[key].equals(b[key])})
 
 
 class _Clear:

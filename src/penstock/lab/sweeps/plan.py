@@ -13,7 +13,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -150,14 +150,7 @@ def _table_points(
             classes = tuple(dict.fromkeys((*program.classes, *named)))
             placed = SweepPoint(
                 id=digest(_identity(_with_classes(program, classes), point, texts)),
-                hold=point.hold,
-                tier=point.tier,
-                mode=point.mode,
-                decode_bytes_per_s=point.decode_bytes_per_s,
-                prefetch=point.prefetch,
-                cluster=point.cluster,
-                write_back=point.write_back,
-                engine=point.engine,
+                **{field.name: getattr(point, field.name) for field in fields(point)},
             )
             of_classes.setdefault(classes, []).append(placed)
         for out in refused:

@@ -135,9 +135,7 @@ class ChunkStore:
             )
 
     def _remember(self, played: Played) -> None:
-        self._done[played.index] = Played(
-            index=played.index, table=SCHEMA.empty_table(), skipped=played.skipped, warnings=played.warnings
-        )
+        self._done[played.index] = replace(played, table=SCHEMA.empty_table())
 
     def _tables(self) -> Iterator[pa.Table]:
         for index in sorted(self._done):

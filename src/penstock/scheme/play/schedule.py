@@ -168,7 +168,6 @@ def schedule_operation(
     machine: Machine,
     *,
     loads: bool = False,
-    key_form: KeyForm | None = None,
 ) -> tuple[Schedule, Placed]:
     """One operation alone on a machine, with its kernels in time.
 
@@ -178,7 +177,7 @@ def schedule_operation(
     check_machine(machine, params)
     resources = resources_of(machine, params, loads=loads)
     shape = Shape(kind.value, limbs, limbs, 0, 0, 2)
-    kernels = kernels_of(shape, kernel_graph(kind, params, limbs, key_form=key_form), params, machine, resources)
+    kernels = kernels_of(shape, kernel_graph(kind, params, limbs), params, machine, resources)
     none = np.zeros(0, dtype=np.int64)
     program = ProgramShapes([shape], np.zeros(1, dtype=np.int64), (np.zeros(2, dtype=np.int64), none))
     return _play([kernels], resources, program, listed=1, special=special_limbs(params))

@@ -6,7 +6,6 @@ channel's bus, page / rate. Each formula assumes that its named resource binds a
 
 from __future__ import annotations
 
-from penstock.lab.instorage.flash.spec import Arbitration
 from penstock.scheme.machines.drives import Drive
 
 
@@ -33,23 +32,9 @@ def bus_rate_with_commands(drive: Drive, planes: int) -> float:
     return drive.channels * planes * drive.page_bytes / (planes * page_on_bus_s(drive) + command_s(drive, planes))
 
 
-def convoy_rate(drive: Drive, planes: int) -> float:
-    """Data before commands, one die of a chip at a time: a round is a command, a sense, and all chips' data.
-
-    In a round each of w chips gives p pages. Its first data is ready one command and one sense after the bus became
-    free for commands. The other chips' commands hide in that sense, and their senses in the first one's data: channels
-    x w p pages / (command + tR + w p x). Holds where (w - 1) commands are no longer than a sense.
-    """
-    chips = drive.chips_per_channel
-    round_s = command_s(drive, planes) + drive.sense_s + chips * planes * page_on_bus_s(drive)
-    return drive.channels * chips * planes * drive.page_bytes / round_s
-
-
-def scan_rate(drive: Drive, arbitration: Arbitration = Arbitration.PIPELINED) -> float:
+def scan_rate(drive: Drive) -> float:
     """The rate of a sequential scan inside the drive: what binds of bus and sense."""
     planes = drive.planes_per_die if drive.multi_plane else 1
-    if arbitration is Arbitration.CONVOY:
-        return convoy_rate(drive, planes)
     return min(bus_rate_with_commands(drive, planes), cycle_rate(drive, planes))
 
 

@@ -20,11 +20,10 @@ THOUSAND = 1000
 PERCENTILES = (50, 95, 99)
 
 
-def application_of(priced: PricedTrace, memory: Tier | None, key_bytes: int | None = None) -> Application:
+def application_of(priced: PricedTrace, memory: Tier | None) -> Application:
     """A priced program whose keys are in a server's memory.
 
-    Args:   memory: the tier that they are read from at each use; `None`: every byte is at hand; key_bytes: all keys of
-            a user, default all that the program stores.
+    Args:   memory: the tier that they are read from at each use; `None`: every byte is at hand.
     """
     refuse(priced.unpriced, f"{priced.workload} on '{priced.machine}': servers are simulated with the time of a run")
     run_s, joules = priced.ideal_s, priced.compute_j
@@ -32,8 +31,7 @@ def application_of(priced: PricedTrace, memory: Tier | None, key_bytes: int | No
         loaded = replay(priced.accesses, NoCache())
         (result,) = play_many(priced.compute_s, loaded, [Pace(tier=memory)], compute_j=joules)
         run_s, joules = result.total_s, result.energy_j
-    size = priced.stored_key_bytes if key_bytes is None else key_bytes
-    return Application(name=priced.workload, run_s=run_s, key_bytes=size, joules=joules)
+    return Application(name=priced.workload, run_s=run_s, key_bytes=priced.stored_key_bytes, joules=joules)
 
 
 def row_of(
