@@ -70,19 +70,19 @@ class Labels:
 
     def take(self, chosen: npt.NDArray[np.bool_]) -> Labels:
         """Some of them."""
-        return Labels(**{each.name: getattr(self, each.name)[chosen] for each in fields(self)})
+        return Labels(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
 
 
 def factors_of(calibration: Calibration, labels: Labels) -> Floats:
     """(n,) factors."""
     columns = (labels.kinds, labels.ring_dims.tolist(), labels.limbs.tolist(), labels.threads.tolist())
     known: dict[tuple[str, float, float, int], float] = {}
-    found = []
-    for each in zip(*columns, strict=True):
-        if each not in known:
-            known[each] = calibration.factor(*each)
-        found.append(known[each])
-    return np.asarray(found, dtype=np.float64)
+    factors = []
+    for operation in zip(*columns, strict=True):
+        if operation not in known:
+            known[operation] = calibration.factor(*operation)
+        factors.append(known[operation])
+    return np.asarray(factors, dtype=np.float64)
 
 
 def fit_calibration(residuals: Floats, labels: Labels, source: str) -> Calibration | None:

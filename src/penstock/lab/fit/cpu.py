@@ -88,15 +88,15 @@ def rows_of(compositions: Sequence[Composition], threads: Sequence[int], seconds
 
     def summed(value: Callable[[KernelWork, int], Sequence[float]]) -> Floats:
         known: dict[tuple[KernelWork, int], Floats] = {}
-        found = []
+        totals = []
         for composition, count in zip(compositions, threads, strict=True):
             total: Any = 0.0
             for work, times in composition:
                 if (work, count) not in known:
                     known[work, count] = np.asarray(value(work, count), dtype=np.float64)
                 total = total + times * known[work, count]
-            found.append(total)
-        return np.asarray(found)
+            totals.append(total)
+        return np.asarray(totals)
 
     return Rows(
         seconds=seconds,
@@ -121,7 +121,7 @@ def exclusive_amounts(work: KernelWork) -> list[float]:
 
 def _divided(work: KernelWork, threads: int) -> list[float]:
     shares = unit_shares(work, threads)
-    return [each * shares.get(unit, 1.0) for unit, each in zip(UNITS, exclusive_amounts(work), strict=True)]
+    return [amount * shares.get(unit, 1.0) for unit, amount in zip(UNITS, exclusive_amounts(work), strict=True)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,19 +217,19 @@ def solve(rows: Rows, structure: Structure, *, scale: float | None = None, start
     fitted = robust_nnls(
         structure.columns(rows), rows.seconds, rows.weights, expected=structure.expected(), scale=scale, start=start
     )
-    found = dict(zip(structure.names, fitted.coefficients.tolist(), strict=True))
+    seconds_of = dict(zip(structure.names, fitted.coefficients.tolist(), strict=True))
     cost, shared = np.zeros(len(UNITS)), np.zeros(len(UNITS))
     for name, group in zip(structure.group_names(), structure.groups, strict=True):
-        cost[list(group)] = found[name] * _NOMINAL[list(group)]
-        shared[list(group)] = found.get(f"shared {name}", 0.0) * _NOMINAL[list(group)]
+        cost[list(group)] = seconds_of[name] * _NOMINAL[list(group)]
+        shared[list(group)] = seconds_of.get(f"shared {name}", 0.0) * _NOMINAL[list(group)]
     return CpuCosts(
         structure=structure,
         coefficients=fitted.coefficients,
         cost=cost,
         shared=shared,
-        loop=found.get("loops", 0.0),
-        beyond=found.get("beyond cache", 0.0),
-        overhead=found.get("overhead", 0.0),
+        loop=seconds_of.get("loops", 0.0),
+        beyond=seconds_of.get("beyond cache", 0.0),
+        overhead=seconds_of.get("overhead", 0.0),
         loss=fitted.loss,
         scale=fitted.scale,
     )
@@ -257,19 +257,19 @@ def fit_costs(rows: Rows, wanted: Structure) -> CpuCosts:
 def _pulled(rows: Rows, structure: Structure) -> CpuCosts:
     """The costs, with the pull that fits how exact the rows are."""
     structure = replace(structure, pull=PULL)
-    found = solve(rows, structure)
+    costs = solve(rows, structure)
     for _ in range(_ROUNDS):
-        pull = PULL * min(1.0, (found.scale / PULLED_SCATTER) ** 2)
+        pull = PULL * min(1.0, (costs.scale / PULLED_SCATTER) ** 2)
         if pull > structure.pull / 2:
             break
         structure = replace(structure, pull=pull)
-        found = solve(rows, structure, start=found.coefficients)
-    return found
+        costs = solve(rows, structure, start=costs.coefficients)
+    return costs
 
 
-def not_told_apart(rows: Rows, found: CpuCosts) -> dict[str, str]:
+def not_told_apart(rows: Rows, costs: CpuCosts) -> dict[str, str]:
     """Unit -> why its cost is not the rows' own, of those whose nominal ratio weighs more than the rows do."""
-    structure = found.structure
+    structure = costs.structure
     expected = structure.expected()
     if expected is None:
         return {}
@@ -289,13 +289,13 @@ def not_told_apart(rows: Rows, found: CpuCosts) -> dict[str, str]:
     return texts
 
 
-def with_cache(rows: Rows, found: CpuCosts) -> CpuCosts:
+def with_cache(rows: Rows, costs: CpuCosts) -> CpuCosts:
     """The same structure with the cache size that meets the rows best, if one helps."""
-    best = found
+    best = costs
     for size in CACHE_SIZES:
         if np.mean(rows.beyond[:, CACHE_SIZES.index(size)] > 0) < CACHE_ROWS:
             continue
-        tried = solve(rows, replace(found.structure, cache_bytes=size), scale=found.scale)
-        if tried.beyond > 0 and tried.loss < best.loss * (CACHE_GAIN if best is found else 1.0):
+        tried = solve(rows, replace(costs.structure, cache_bytes=size), scale=costs.scale)
+        if tried.beyond > 0 and tried.loss < best.loss * (CACHE_GAIN if best is costs else 1.0):
             best = tried
-    return best if best is found else _pulled(rows, best.structure)
+    return best if best is costs else _pulled(rows, best.structure)

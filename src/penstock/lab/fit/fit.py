@@ -79,10 +79,10 @@ def trace_measurements(trace: Trace, threads: int = 1) -> list[Measurement]:
             continue
         if end > start:
             calls.setdefault(shape, []).append(end - start)
-    found = []
+    primitives = []
     for shape, seconds in calls.items():
         low, middle, high = np.percentile(seconds, (25, 50, 75)).tolist()
-        found.append(
+        primitives.append(
             Measurement(
                 item=shape.kind,
                 group="primitives",
@@ -97,7 +97,7 @@ def trace_measurements(trace: Trace, threads: int = 1) -> list[Measurement]:
                 source=f"trace of '{trace.meta.workload}'",
             )
         )
-    return found
+    return primitives
 
 
 def fit_machine(
@@ -136,17 +136,17 @@ def fit_machine(
     rows = rows_of(compositions, [m.threads if several else 1 for m in timed], seconds, _weights(timed))
     need_transforms(name, rows)
     wanted = Structure(groups=(), threads=several, overhead=different > 2)
-    found = with_cache(rows, fit_costs(rows, wanted))
-    nominal = not_told_apart(rows, found)
+    costs = with_cache(rows, fit_costs(rows, wanted))
+    nominal = not_told_apart(rows, costs)
     description = fitted_to or _described(timed)
     labels = Labels.of(timed)
-    residuals = np.log(seconds / np.maximum(found.seconds(rows), 1e-12))
+    residuals = np.log(seconds / np.maximum(costs.seconds(rows), 1e-12))
     calibrated = fit_calibration(residuals, labels, f"what the kernel work leaves of {description}")
     groupings = [[m.params.ring_dim for m in timed], [m.params.num_q for m in timed], [m.threads for m in timed]]
     axes = [[m.params.ring_dim, m.params.depth, m.params.dnum, m.threads] for m in timed]
     known = uncertainty(
         rows,
-        found,
+        costs,
         Timed(
             labels=labels,
             configurations=[m.configuration for m in timed],
@@ -156,7 +156,7 @@ def fit_machine(
         groupings,
     )
     calls = np.asarray([m.runs for m in timed])
-    predicted = found.seconds(rows) * (1.0 if calibrated is None else factors_of(calibrated, labels))
+    predicted = costs.seconds(rows) * (1.0 if calibrated is None else factors_of(calibrated, labels))
     spreads = [m.spread for m in timed if m.spread is not None]
     report = FitReport(
         fitted_to=description,
@@ -164,12 +164,12 @@ def fit_machine(
         shapes=different,
         total_error=rounded(predicted @ calls / (seconds @ calls) - 1),
         spread=rounded(np.median(spreads)) if spreads else None,
-        merged=[*nominal.values(), *_unidentified(timed, found)],
+        merged=[*nominal.values(), *_unidentified(timed, costs)],
         errors=errors_of(labels.kinds.tolist(), predicted / seconds - 1, calls),
         ranges=_ranges(timed),
-        **_stated(known, found),
+        **_stated(known, costs),
     )
-    machine = machine_of(name, found, nominal, description, report, threads=counts[0] if several else None)
+    machine = machine_of(name, costs, nominal, description, report, threads=counts[0] if several else None)
     return replace(
         machine,
         thread_power=fit_power(timed, description),
@@ -221,7 +221,7 @@ def _weights(timed: Sequence[Measurement]) -> Floats:
     total: dict[Any, float] = {}
     for m, seconds in zip(timed, counted, strict=True):
         total[m.configuration] = total.get(m.configuration, 0.0) + seconds
-    share = np.asarray([each / total[m.configuration] / len(total) for m, each in zip(timed, counted, strict=True)])
+    share = np.asarray([own_s / total[m.configuration] / len(total) for m, own_s in zip(timed, counted, strict=True)])
     return (EQUAL_SHARE / len(timed) + (1 - EQUAL_SHARE) * share) * _reliability(timed)
 
 
@@ -249,7 +249,7 @@ def _ranges(timed: Sequence[Measurement]) -> dict[str, list[int]]:
     return {name: [min(values), max(values)] for name, values in columns.items() if values}
 
 
-def _unidentified(timed: Sequence[Measurement], found: CpuCosts) -> list[str]:
+def _unidentified(timed: Sequence[Measurement], costs: CpuCosts) -> list[str]:
     """The questions that the chosen configurations leave open, with the runs that would settle them."""
     texts = []
     dims = sorted({m.params.ring_dim for m in timed})
@@ -272,20 +272,20 @@ def _unidentified(timed: Sequence[Measurement], found: CpuCosts) -> list[str]:
         )
     texts += [
         f"{unit}: its cost came out as nothing: it is in the cost of kernels that go with it"
-        for unit, cost in zip(UNITS, found.cost.tolist(), strict=True)
+        for unit, cost in zip(UNITS, costs.cost.tolist(), strict=True)
         if cost == 0
     ]
-    if found.overhead == 0:
+    if costs.overhead == 0:
         texts.append("overhead: it came out as nothing; measure at a smaller ring dimension to find it")
     return texts
 
 
-def _stated(known: Uncertainty | None, found: CpuCosts) -> dict[str, Any]:
+def _stated(known: Uncertainty | None, costs: CpuCosts) -> dict[str, Any]:
     """The report's uncertainty: nothing where it is not known."""
     errors = known.standard_errors if known else {}
     coefficients = [
         Coefficient(name=name, value=rounded(value), standard_error=rounded(errors[name]))
-        for name, value in zip(found.structure.names, found.coefficients.tolist(), strict=True)
+        for name, value in zip(costs.structure.names, costs.coefficients.tolist(), strict=True)
         if name in errors and value > 0
     ]
     if known is None:
@@ -323,10 +323,10 @@ def errors_of(of_row: Sequence[str], error: Floats, repeats: npt.NDArray[np.int6
     kinds = np.asarray(of_row, dtype=object)
     named = [(ALL_KINDS, np.ones(len(kinds), dtype=bool))]
     named += [(kind.value, kinds == kind.value) for kind in OpKind if (kinds == kind.value).any()]
-    found = []
+    errors = []
     for kind, rows in named:
         size = np.abs(error[rows])
-        found.append(
+        errors.append(
             FitError(
                 kind=kind,
                 samples=int(repeats[rows].sum()),
@@ -337,12 +337,12 @@ def errors_of(of_row: Sequence[str], error: Floats, repeats: npt.NDArray[np.int6
                 bias=rounded(error[rows].mean()),
             )
         )
-    return found
+    return errors
 
 
 def machine_of(
     name: str,
-    found: CpuCosts,
+    costs: CpuCosts,
     nominal: Mapping[str, str],
     description: str,
     report: FitReport,
@@ -357,13 +357,13 @@ def machine_of(
         return FigureSpec(value=f"{value:.6g} {unit}", source=f"fitted to {description}{note}", kind=kind.value)
 
     units = {}
-    for unit, fitted in zip(UNITS, found.cost.tolist(), strict=True):
+    for unit, fitted in zip(UNITS, costs.cost.tolist(), strict=True):
         # A unit without a rate would have its multiplications priced with the others.
-        cost = fitted or NOTHING * NOMINAL_COST[unit] * found.structure.unit_scale
+        cost = fitted or NOTHING * NOMINAL_COST[unit] * costs.structure.unit_scale
         kind = Evidence.ASSUMED if unit in nominal or not fitted else Evidence.CALIBRATED
         note = f"; {nominal[unit]}" if unit in nominal else "" if fitted else "; its cost came out as nothing"
         units[unit] = figure(1e-9 / cost, f"G{MEASURES[unit]}/s", kind, note)
-    shared = zip(UNITS, found.shared.tolist(), strict=True)
+    shared = zip(UNITS, costs.shared.tolist(), strict=True)
     spec = MachineSpec(
         name=name,
         title="this CPU, fitted to measured primitives",
@@ -373,18 +373,18 @@ def machine_of(
         overlap_source="one kernel after another; parallelism inside a kernel is "
         + ("under threads" if threads is not None else "in the rates"),
         units=UnitsSpec(**units),
-        overhead=figure(found.overhead * 1e6, "us"),
+        overhead=figure(costs.overhead * 1e6, "us"),
         threads=None
         if threads is None
         else ThreadsSpec(
             count=threads,
             shared={unit: figure(1e9 * cost, f"ns/{MEASURES[unit]}") for unit, cost in shared if cost > 0},
-            loop=figure(found.loop * 1e6, "us") if found.loop > 0 else None,
+            loop=figure(costs.loop * 1e6, "us") if costs.loop > 0 else None,
         ),
         cache=None
-        if not found.beyond or found.structure.cache_bytes is None
+        if not costs.beyond or costs.structure.cache_bytes is None
         else CacheSpec(
-            size=figure(found.structure.cache_bytes / 2**20, "MiB"), beyond=figure(1e-9 / found.beyond, "GB/s")
+            size=figure(costs.structure.cache_bytes / 2**20, "MiB"), beyond=figure(1e-9 / costs.beyond, "GB/s")
         ),
         fit=report,
     )
@@ -404,14 +404,14 @@ def fit_power(measurements: Iterable[Measurement], fitted_to: str) -> PowerModel
         return None
     watts = {}
     deviations: list[float] = []
-    for threads, found in sorted(powers.items()):
-        median = float(np.median(found))
+    for threads, watts_of in sorted(powers.items()):
+        median = float(np.median(watts_of))
         watts[threads] = Figure(
             value=median,
             text=f"{median:.4g} W",
             kind=Evidence.MEASURED,
-            source=f"median of {len(found)} energies over times, {threads} threads, package counters; {fitted_to}",
+            source=f"median of {len(watts_of)} energies over times, {threads} threads, package counters; {fitted_to}",
         )
-        deviations += [math.log(each / median) for each in found]
+        deviations += [math.log(power / median) for power in watts_of]
     low, high = np.quantile(deviations, [0.25, 0.75])
     return PowerModel(watts=watts, log_sd=float(high - low) / NORMAL_QUARTILES)

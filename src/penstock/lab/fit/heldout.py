@@ -79,7 +79,7 @@ def leave_out(groupings: Sequence[Sequence[Hashable]], configurations: Sequence[
     for grouping in groupings:
         values = sorted(set(grouping), key=repr)
         if len(values) >= 3:
-            masks += [np.asarray([value == each for each in grouping]) for value in values]
+            masks += [np.asarray([value == level for level in grouping]) for value in values]
     return masks or dealt(configurations)
 
 
@@ -134,13 +134,13 @@ def held_out_errors(rows: Rows, whole: CpuCosts, masks: Sequence[Mask], timed: T
 
 
 def uncertainty(
-    rows: Rows, found: CpuCosts, timed: Timed, groupings: Sequence[Sequence[Hashable]]
+    rows: Rows, costs: CpuCosts, timed: Timed, groupings: Sequence[Sequence[Hashable]]
 ) -> Uncertainty | None:
     """The uncertainty of a fit; `None` where too few rows are left to leave any out.
 
     Args:   groupings: ring dimension, depth, threads, … of each row: each value is left out in turn.
     """
-    held = held_out_errors(rows, found, leave_out(groupings, timed.configurations), timed)
+    held = held_out_errors(rows, costs, leave_out(groupings, timed.configurations), timed)
     errors = held.errors
     if not len(errors):
         return None
@@ -154,13 +154,13 @@ def uncertainty(
     own = errors - common[configuration]
     common_sd = max(float(np.percentile(np.abs(common[np.unique(configuration)]), ONE_SD)), MIN_SD)
     by_kind = {
-        str(each): max(float(np.percentile(np.abs(own[kind == each]), ONE_SD)), MIN_SD) for each in sorted(set(kind))
+        str(name): max(float(np.percentile(np.abs(own[kind == name]), ONE_SD)), MIN_SD) for name in sorted(set(kind))
     }
     freedom = float(max(len(np.unique(configuration)) - 1, 1))
     from scipy.special import stdtrit  # slow to import, and only a fit needs it
 
     quantile = float(stdtrit(freedom, 0.5 + LEVEL / 2))
-    widths = quantile * np.hypot(common_sd, np.asarray([by_kind[str(each)] for each in kind]))
+    widths = quantile * np.hypot(common_sd, np.asarray([by_kind[str(name)] for name in kind]))
     misses = np.abs(errors) / widths
     single = kind != OpKind.COMPOSITE.value
     groups = [
@@ -174,15 +174,17 @@ def uncertainty(
         for names_, error, shares, weight in programs
     )
     scale = conformal(misses)
-    scales = {name: conformal(*np.asarray(each).T) for name, each in misses_of.items() if len(each) >= FEWEST_OF_GROUP}
+    scales = {
+        name: conformal(*np.asarray(scored).T) for name, scored in misses_of.items() if len(scored) >= FEWEST_OF_GROUP
+    }
     return Uncertainty(
         common_sd=common_sd,
         kinds=by_kind,
         interval_scale=scale,
         scales=scales,
-        unknown_kinds=_unknown_kinds(rows, found, timed, common_sd, quantile, scales, scale),
+        unknown_kinds=_unknown_kinds(rows, costs, timed, common_sd, quantile, scales, scale),
         degrees_of_freedom=freedom,
-        standard_errors=jackknife(rows, found, timed.configurations),
+        standard_errors=jackknife(rows, costs, timed.configurations),
     )
 
 
@@ -203,11 +205,11 @@ def conformal(misses: Floats, weights: Floats | None = None) -> float:
 
 def _misses(rows: Iterable[tuple[Sequence[str], float, float]]) -> dict[str, list[tuple[float, float]]]:
     """Name of a group -> (miss, weight) of each."""
-    found: dict[str, list[tuple[float, float]]] = {}
+    scored: dict[str, list[tuple[float, float]]] = {}
     for names, miss, weight in rows:
         for name in names:
-            found.setdefault(name, []).append((miss, weight))
-    return found
+            scored.setdefault(name, []).append((miss, weight))
+    return scored
 
 
 def _programs(
@@ -223,12 +225,12 @@ def _programs(
     single = kinds != OpKind.COMPOSITE.value
     for fold in np.unique(held.fold):
         of_fold = held.fold == fold
-        for each in np.unique(configuration[of_fold]):
-            here = np.nonzero(of_fold & (configuration == each) & single)[0]
+        for place in np.unique(configuration[of_fold]):
+            here = np.nonzero(of_fold & (configuration == place) & single)[0]
             if not len(here):
                 continue
-            found, errors, reliable = kinds[here], np.exp(held.errors[here]), reliability[here]
-            rows = {str(k): found == k for k in sorted(set(found))}
+            of_row, errors, reliable = kinds[here], np.exp(held.errors[here]), reliability[here]
+            rows = {str(k): of_row == k for k in sorted(set(of_row))}
             ratio = {kind: float(errors[of_kind].mean()) for kind, of_kind in rows.items()}
             weight = {kind: float(reliable[of_kind].mean()) for kind, of_kind in rows.items()}
             where = int(threads[here[0]]), bool(held.outside[here].any())
@@ -250,7 +252,7 @@ def _share_sd(shares: Mapping[str, float], kinds: Mapping[str, float]) -> float:
 
 def _unknown_kinds(
     rows: Rows,
-    found: CpuCosts,
+    costs: CpuCosts,
     timed: Timed,
     common_sd: float,
     quantile: float,
@@ -261,7 +263,7 @@ def _unknown_kinds(
     turn is left out of the fit altogether."""
     kinds = timed.labels.kinds
     names = sorted({str(kind) for kind in kinds if kind != OpKind.COMPOSITE.value})
-    held = held_out_errors(rows, found, [kinds == name for name in names], timed)
+    held = held_out_errors(rows, costs, [kinds == name for name in names], timed)
     if not len(held.errors):
         return {}
     of_row = kinds[held.at]
@@ -275,20 +277,20 @@ def _unknown_kinds(
     return unknown_deviations(np.sqrt(np.maximum(beyond, 0.0)), of_row, MIN_SD, quantile)
 
 
-def jackknife(rows: Rows, found: CpuCosts, configurations: Sequence[Hashable]) -> dict[str, float]:
+def jackknife(rows: Rows, costs: CpuCosts, configurations: Sequence[Hashable]) -> dict[str, float]:
     """Relative standard error of each coefficient; infinite for one that came out as nothing."""
     solved = [
-        solve(rows.take(~mask), found.structure, start=found.coefficients).coefficients
+        solve(rows.take(~mask), costs.structure, start=costs.coefficients).coefficients
         for mask in dealt(configurations)
-        if (~mask).sum() > len(found.structure.names)
+        if (~mask).sum() > len(costs.structure.names)
     ]
     if len(solved) < 2:
         return {}
     values = np.stack(solved)
     error = np.sqrt((len(solved) - 1) / len(solved) * ((values - values.mean(axis=0)) ** 2).sum(axis=0))
-    whole = found.coefficients
+    whole = costs.coefficients
     relative = np.divide(error, whole, out=np.full(len(whole), np.inf), where=whole > 0)
-    return dict(zip(found.structure.names, relative.tolist(), strict=True))
+    return dict(zip(costs.structure.names, relative.tolist(), strict=True))
 
 
 def unknown_deviations(
@@ -313,9 +315,9 @@ def unknown_deviations(
     squares: dict[str, list[float]] = {}
     for kind in sorted(set(kinds)):
         squares.setdefault(operation_class(str(kind)), []).append(float(np.mean(np.square(scores[kinds == kind]))))
-    if sum(len(each) for each in squares.values()) < FEWEST_KINDS:
+    if sum(len(sizes) for sizes in squares.values()) < FEWEST_KINDS:
         return {}
-    return {name: max(_next(each) / quantile, least) for name, each in squares.items()}
+    return {name: max(_next(sizes) / quantile, least) for name, sizes in squares.items()}
 
 
 def _next(squares: list[float]) -> float:

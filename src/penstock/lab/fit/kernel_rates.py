@@ -138,12 +138,12 @@ def _csv_rows(text: str, path: Path) -> list[dict[str, Any]]:
     rows = csv.reader(io.StringIO(text), strict=True)
     try:
         heading = next(rows, [])
-        found = [dict(zip(heading, row, strict=True)) for row in rows if row]
+        records = [dict(zip(heading, row, strict=True)) for row in rows if row]
     except (csv.Error, ValueError) as error:
         raise MachineError(
             f"{path}, line {rows.line_num}: {error}; each line has the cells of the first one, {', '.join(COLUMNS)}"
         ) from error
-    return [{name.strip(): cell.strip() for name, cell in row.items() if cell.strip()} for row in found]
+    return [{name.strip(): cell.strip() for name, cell in row.items() if cell.strip()} for row in records]
 
 
 def _timing(row: Any, where: str) -> Timing:
@@ -190,12 +190,12 @@ def _whole(value: Any, what: str, most: int) -> int:
 
 def _seconds(value: Any, what: str) -> float:
     try:
-        found = math.nan if isinstance(value, bool) else float(value)
+        seconds = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
-        found = math.nan
-    if not 0 < found <= SLOWEST_S:
+        seconds = math.nan
+    if not 0 < seconds <= SLOWEST_S:
         raise MachineError(f"{what} {str(value)[:40]!r} is not a number of seconds above 0, {SLOWEST_S:g} at most")
-    return found
+    return seconds
 
 
 def _text(head: Mapping[str, Any], name: str, path: Path) -> str | None:
@@ -217,10 +217,10 @@ def chosen_words(timings: Sequence[Timing], word_bits: int | None, where: str) -
             f"--word-bits {widths[0]}"
         )
     width = widths[0] if word_bits is None else word_bits
-    found = [timing for timing in timings if timing.word_bits == width]
-    if not found:
+    chosen = [timing for timing in timings if timing.word_bits == width]
+    if not chosen:
         raise MachineError(f"{where}: no timing on words of {width} bits; it has {', '.join(map(str, widths))}")
-    return width, found
+    return width, chosen
 
 
 def line_of(kernel: str, timings: Sequence[Timing], where: str) -> Line:
@@ -234,21 +234,26 @@ def line_of(kernel: str, timings: Sequence[Timing], where: str) -> Line:
     a = [1 / t for t in times]
     b = [w / t for w, t in zip(work, times, strict=True)]
     aa, ab, bb = (sum(x * y for x, y in zip(p, q, strict=True)) for p, q in ((a, a), (a, b), (b, b)))
-    start, each = 0.0, sum(b) / bb
+    start, per_work = 0.0, sum(b) / bb
     if len(set(work)) > 1:
         determinant = aa * bb - ab * ab
         start = (bb * sum(a) - ab * sum(b)) / determinant
-        each = (aa * sum(b) - ab * sum(a)) / determinant
-        if each <= 0:
+        per_work = (aa * sum(b) - ab * sum(a)) / determinant
+        if per_work <= 0:
             raise MachineError(
                 f"{where}: {kernel} takes no longer for more limbs, so it has no rate: measure it on more limbs"
             )
         if start < 0:
-            start, each = 0.0, sum(b) / bb
-    worst = max(abs((start + w * each) / t - 1) for w, t in zip(work, times, strict=True))
+            start, per_work = 0.0, sum(b) / bb
+    worst = max(abs((start + w * per_work) / t - 1) for w, t in zip(work, times, strict=True))
     limbs = [timing.limbs for timing in timings]
     return Line(
-        kernel=kernel, timings=len(timings), limbs=(min(limbs), max(limbs)), rate=1 / each, start_s=start, worst=worst
+        kernel=kernel,
+        timings=len(timings),
+        limbs=(min(limbs), max(limbs)),
+        rate=1 / per_work,
+        start_s=start,
+        worst=worst,
     )
 
 
@@ -269,7 +274,7 @@ def kernel_machine(
         raise MachineError(
             f"{where}: no timing of a transform on words of {width} bits; every operation needs its time"
         )
-    lines = tuple(line_of(kernel, found, where) for kernel, found in by_kernel.items() if found)
+    lines = tuple(line_of(kernel, of_kernel, where) for kernel, of_kernel in by_kernel.items() if of_kernel)
 
     def measured(value: float, unit: str, line: Line) -> Figure:
         shown = float(f"{value:.6g}")

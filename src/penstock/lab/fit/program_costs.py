@@ -78,10 +78,10 @@ def fit_cold(measurements: Iterable[Measurement]) -> ColdModel | None:
     num_bytes = np.asarray([operand_bytes(shape_work(m.shape, m.params)) for m, _ in paired if m.shape], dtype=float)
     if np.ptp(num_bytes) == 0:
         return None
-    seconds, known = np.asarray([m.seconds for m, _ in paired]), np.asarray([each for _, each in paired])
+    seconds, known = np.asarray([m.seconds for m, _ in paired]), np.asarray([warm_s for _, warm_s in paired])
     columns = np.stack([np.ones(len(paired)), num_bytes], axis=1)
-    found = robust_nnls(columns, seconds, np.ones(len(paired)), known=known).coefficients
-    more = columns @ found
+    costs = robust_nnls(columns, seconds, np.ones(len(paired)), known=known).coefficients
+    more = columns @ costs
     if not more.all():
         return None
     counts = ", ".join(str(n) for n in sorted({m.threads for m, _ in paired}))
@@ -91,7 +91,7 @@ def fit_cold(measurements: Iterable[Measurement]) -> ColdModel | None:
         f"fitted to {len(paired)} primitives, each timed warm and cold, {counts} thread{'' if counts == '1' else 's'}"
     )
 
-    call, each_byte = found.tolist()
+    call, each_byte = costs.tolist()
     return ColdModel(
         call=_figure(call * 1e6, "us", 1e-6, source) if call else None,
         operands=_figure(1e-9 / each_byte, "GB/s", 1e9, source) if each_byte else None,
@@ -113,12 +113,12 @@ def _cold_sd(
     several = [rows for rows in groups.values() if len(rows) >= FEWEST_TOGETHER]
     logs = []
     for ring in sorted(set(rings)):
-        rest = np.asarray([each != ring for each in rings])
+        rest = np.asarray([dim != ring for dim in rings])
         if rest.sum() < FEWEST_PAIRS:
             continue
-        found = robust_nnls(columns[rest], seconds[rest], np.ones(int(rest.sum())), known=known[rest]).coefficients
+        costs = robust_nnls(columns[rest], seconds[rest], np.ones(int(rest.sum())), known=known[rest]).coefficients
         for rows in several:
-            predicted, measured = float((columns[rows] @ found).sum()), float((seconds - known)[rows].sum())
+            predicted, measured = float((columns[rows] @ costs).sum()), float((seconds - known)[rows].sum())
             if rings[rows[0]] == ring and predicted > 0 and measured > 0:
                 logs.append(np.log(predicted / measured))
     if logs:
@@ -144,8 +144,8 @@ def fit_client(measurements: Iterable[Measurement], machine: Machine) -> ClientM
         if m.group == "primitives" and m.condition == "warm" and m.item in timed and _limbs(m) is not None:
             timed[m.item].append(m)
     costs, deviations = {}, []
-    for task, found in timed.items():
-        fitted = _fit_task(task, found, machine)
+    for task, of_task in timed.items():
+        fitted = _fit_task(task, of_task, machine)
         if fitted is None:
             return None
         costs[task], errors = fitted
@@ -175,19 +175,19 @@ def _fit_task(task: str, timed: list[Measurement], machine: Machine) -> tuple[di
     columns, measured, kernels = np.asarray(rows), np.asarray(seconds), np.asarray(known)
     while True:
         used = np.flatnonzero(columns.any(axis=0))
-        found = robust_nnls(columns, measured, np.ones(len(rows)), known=kernels).coefficients
+        per_term = robust_nnls(columns, measured, np.ones(len(rows)), known=kernels).coefficients
         if len(used) < max(len(rows), 2):
             break
         # As many terms as timings meet any times; the term that counts least goes.
-        columns[:, used[np.argmin((columns * found).sum(axis=0)[used])]] = 0.0
-    errors = np.log((kernels + columns @ found) / measured) * math.sqrt(len(rows) / max(len(rows) - len(used), 1))
+        columns[:, used[np.argmin((columns * per_term).sum(axis=0)[used])]] = 0.0
+    errors = np.log((kernels + columns @ per_term) / measured) * math.sqrt(len(rows) / max(len(rows) - len(used), 1))
     if len(rows) == 1:
         errors = np.full(1, UNCHECKED_SD)
     unseen = _held_out(columns, measured, kernels, np.asarray(rings), len(used))
     source = f"fitted to {len(rows)} timings of '{task}', in addition to its kernel work at the fitted rates"
     figures = {
         name: _figure(cost * 1e9, f"ns/{term.measure}", 1e-9, source)
-        for (name, term), cost in zip(terms.items(), found.tolist(), strict=True)
+        for (name, term), cost in zip(terms.items(), per_term.tolist(), strict=True)
         if cost > 0
     }
     return figures, errors if unseen is None else unseen
@@ -204,8 +204,8 @@ def _held_out(
     for value in values:
         rest, here = rings != value, rings == value
         ones = np.ones(int(rest.sum()))
-        found = robust_nnls(columns[rest], measured[rest], ones, known=kernels[rest]).coefficients
-        errors[here] = np.log((kernels[here] + columns[here] @ found) / measured[here])
+        costs = robust_nnls(columns[rest], measured[rest], ones, known=kernels[rest]).coefficients
+        errors[here] = np.log((kernels[here] + columns[here] @ costs) / measured[here])
     return errors
 
 
@@ -241,7 +241,7 @@ def fit_recording(measurements: Iterable[Measurement], rows: Rows) -> RecordingM
         item = pair.measurement.item
         if item not in (DECRYPT, SERIES):
             of_class[operation_class(item.removeprefix(PREFIX))].append(pair)
-    if min(len(found) for found in of_class.values()) < FEWEST_CALLS:
+    if min(len(calls) for calls in of_class.values()) < FEWEST_CALLS:
         return None
     of_term: dict[str, list[_Pair]] = dict(of_class)
     call = _median([pair.cold_s for pair in of_class[ELEMENT_WISE]])
@@ -249,18 +249,18 @@ def fit_recording(measurements: Iterable[Measurement], rows: Rows) -> RecordingM
     of_term[VALUES] = [p.per(p.measurement.params.slots, call) for p in pairs if p.measurement.item == DECRYPT]
     series = [(p, rows(p.measurement)) for p in pairs if p.measurement.item == SERIES]
     of_term[EXPANDED] = [p.per(count, composite) for p, count in series if count]
-    known = {term: found for term, found in of_term.items() if len(found) >= FEWEST_CALLS}
+    known = {term: calls for term, calls in of_term.items() if len(calls) >= FEWEST_CALLS}
     return RecordingModel(
         costs={
             term: _figure(
-                _median([pair.cold_s for pair in found]) * 1e6,
+                _median([pair.cold_s for pair in calls]) * 1e6,
                 f"us/{MEASURES[term]}" if MEASURES[term] else "us",
                 1e-6,
-                f"median of {len(found)} recorded calls with cold caches, less the library's time in the same call",
+                f"median of {len(calls)} recorded calls with cold caches, less the library's time in the same call",
                 Evidence.MEASURED,
                 digits=4,
             )
-            for term, found in known.items()
+            for term, calls in known.items()
         },
         log_sd=float(f"{_recording_sd(list(of_class.values())):.4g}"),
     )
@@ -278,13 +278,13 @@ def _pairs(measurements: Iterable[Measurement]) -> list[_Pair]:
 def _recording_sd(classes: Sequence[Sequence[_Pair]]) -> float:
     """Relative error of the cost of a class, the widest: the scatter of its calls, and the gap between cold and
     warm."""
-    found = []
+    errors = []
     for pairs in classes:
         middle = _median([pair.cold_s for pair in pairs])
         scatter = float(np.std([math.log(pair.cold_s / middle) for pair in pairs]))
         open_ = max(middle - _median([pair.warm_s for pair in pairs]), 0.0) / middle / UNIFORM
-        found.append(math.hypot(scatter, open_))
-    return max(found)
+        errors.append(math.hypot(scatter, open_))
+    return max(errors)
 
 
 def _median(values: Sequence[float]) -> float:

@@ -105,11 +105,11 @@ def _nnls(system: Floats, goals: Floats, near: Floats) -> Floats:
     used = near > 0
     try:
         if used.any():
-            found = np.zeros(unknowns)
-            found[used] = np.linalg.solve(gram[np.ix_(used, used)], moment[used])
-            slope = moment - gram @ found
-            if (found >= 0).all() and (slope <= _FLAT * np.abs(moment).max()).all():
-                return found
+            candidate = np.zeros(unknowns)
+            candidate[used] = np.linalg.solve(gram[np.ix_(used, used)], moment[used])
+            slope = moment - gram @ candidate
+            if (candidate >= 0).all() and (slope <= _FLAT * np.abs(moment).max()).all():
+                return candidate
         factor = np.linalg.cholesky(gram)
         return np.asarray(nnls(factor.T, solve_triangular(factor, moment, lower=True))[0], dtype=np.float64)
     except np.linalg.LinAlgError:  # columns that are multiples of each other

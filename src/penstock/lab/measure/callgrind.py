@@ -55,10 +55,10 @@ def parse_callgrind(lines: Iterable[str]) -> CallgrindCounts:
     call_follows = False
 
     def resolve(kind: str, text: str) -> str:
-        found = _NAME.match(text)
-        if not found:
+        match = _NAME.match(text)
+        if not match:
             return text
-        number, name = found.groups()
+        number, name = match.groups()
         if name:
             names[kind][number] = name
         return names[kind].get(number, "[unknown]")

@@ -82,8 +82,8 @@ class EnergySwitch:
     def __init__(self) -> None:
         from penstock.lab.measure.energy import EnergyMeter, packages
 
-        found = packages()
-        self._meter = EnergyMeter(found) if isinstance(found, list) else None
+        counters = packages()
+        self._meter = EnergyMeter(counters) if isinstance(counters, list) else None
 
     def on(self) -> None:
         if self._meter is not None:

@@ -49,15 +49,15 @@ def packages(root: Path = POWERCAP) -> list[Package] | Unavailable:
     Sub-domains (cores, memory), the whole platform (`psys`) and the second interface `intel-rapl-mmio` are left out:
     they count the same energy again.
     """
-    found = []
+    zones = []
     for zone in sorted(root.glob("intel-rapl:*")):
         try:
             name = (zone / "name").read_text().strip()
         except OSError:
             continue
         if name.startswith("package"):
-            found.append((zone, name))
-    if not found:
+            zones.append((zone, name))
+    if not zones:
         virtual = Processor.here().hypervisor
         where = "this virtual machine shows no RAPL counters" if virtual else "the kernel shows no RAPL counters"
         return Unavailable(
@@ -65,7 +65,7 @@ def packages(root: Path = POWERCAP) -> list[Package] | Unavailable:
             "measure on hardware" if virtual else "modprobe intel_rapl_msr (as root); AMD needs Linux 5.11 or newer",
         )
     made = []
-    for zone, name in found:
+    for zone, name in zones:
         try:
             package = Package(name, zone / "energy_uj", int((zone / "max_energy_range_uj").read_text()))
             package.read_uj()
@@ -83,8 +83,8 @@ def packages(root: Path = POWERCAP) -> list[Package] | Unavailable:
 class EnergyMeter:
     """Adds up the packages' energy between `on` and `off`; a thread reads often enough to see every turn."""
 
-    def __init__(self, found: list[Package], poll_s: float = POLL_S) -> None:
-        self._packages = found
+    def __init__(self, counters: list[Package], poll_s: float = POLL_S) -> None:
+        self._packages = counters
         self._poll_s = poll_s
         self._used_uj = 0
         self._last: list[int] = []
@@ -124,18 +124,18 @@ class EnergyMeter:
 
 @cache
 def _packages_here() -> tuple[Package, ...]:
-    found = packages()
-    return () if isinstance(found, Unavailable) else tuple(found)
+    counters = packages()
+    return () if isinstance(counters, Unavailable) else tuple(counters)
 
 
 @contextmanager
 def metered(wanted: bool = True) -> Iterator[Callable[[], float | None]]:
     """Meter the block if this machine can; the yielded value tells the joules afterwards, or `None`."""
-    found = list(_packages_here()) if wanted else []
-    if not found:
+    counters = list(_packages_here()) if wanted else []
+    if not counters:
         yield lambda: None
         return
-    meter = EnergyMeter(found)
+    meter = EnergyMeter(counters)
     meter.on()
     try:
         yield lambda: meter.joules
@@ -143,9 +143,9 @@ def metered(wanted: bool = True) -> Iterator[Callable[[], float | None]]:
         meter.off()
 
 
-def idle_power_w(found: list[Package], seconds: float) -> float:
+def idle_power_w(counters: list[Package], seconds: float) -> float:
     """Mean power of the packages over `seconds` in which this program does nothing, in W."""
-    meter = EnergyMeter(found)
+    meter = EnergyMeter(counters)
     meter.on()
     started = time.monotonic()
     time.sleep(seconds)

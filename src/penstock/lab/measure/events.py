@@ -31,7 +31,7 @@ KNOWN_NAMES: tuple[str, ...] = (*DEFAULT_EVENTS, *_WRITTEN["known"])
 FALLBACKS: dict[str, dict[str, list[str]]] = _WRITTEN["fallbacks"]
 """Vendor's own names, tried in order where a processor has no event of the general name."""
 ABSENT: dict[str, dict[str, tuple[str, str]]] = {
-    vendor: {event: (each["why"], each["instead"]) for each in listed for event in each["events"]}
+    vendor: {event: (absent["why"], absent["instead"]) for absent in listed for event in absent["events"]}
     for vendor, listed in _WRITTEN["absent"].items()
 }
 """Why a general name has no event on a vendor's processors, and what to take instead."""
@@ -103,9 +103,9 @@ class Processor:
                 cpuinfo = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
             except OSError:
                 cpuinfo = ""
-        found = re.search(r"^vendor_id\s*:\s*(\S+)", cpuinfo, re.MULTILINE)
+        vendor_id = re.search(r"^vendor_id\s*:\s*(\S+)", cpuinfo, re.MULTILINE)
         vendor = {"AuthenticAMD": "AMD", "HygonGenuine": "AMD", "GenuineIntel": "Intel"}.get(
-            found.group(1) if found else "", found.group(1) if found else platform.machine()
+            vendor_id.group(1) if vendor_id else "", vendor_id.group(1) if vendor_id else platform.machine()
         )
         flags = re.search(r"^flags\s*:(.*)$", cpuinfo, re.MULTILINE)
         try:
@@ -174,8 +174,8 @@ def base_name(event: str) -> str:
     ('instructions', 'instructions', 'cpu/event=0x3c,umask=0/')
     """
     event = _MODIFIER.sub("", event)
-    found = re.fullmatch(r"cpu(?:_core|_atom)?/([\w.-]+)/[a-zA-Z]*", event)
-    return found.group(1) if found else event
+    match = re.fullmatch(r"cpu(?:_core|_atom)?/([\w.-]+)/[a-zA-Z]*", event)
+    return match.group(1) if match else event
 
 
 def canonical(event: str) -> str:

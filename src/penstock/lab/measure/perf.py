@@ -46,11 +46,11 @@ def explain_failure(returncode: int | None, stderr: str, event: str = "") -> Una
     if "event syntax error" in stderr or "Cannot find PMU" in stderr:
         return unknown_event(event) if event else Unavailable("perf knows no such event", "'perf list' shows the names")
     refused = ("Access to performance", "No permission", "ermission denied", "Operation not permitted")
-    if any(said in stderr for said in refused):
+    if any(phrase in stderr for phrase in refused):
         level = _paranoid()
-        told = f" (kernel.perf_event_paranoid is {level})" if level else ""
+        setting = f" (kernel.perf_event_paranoid is {level})" if level else ""
         return Unavailable(
-            f"this user may not count events{told}",
+            f"this user may not count events{setting}",
             "sysctl -w kernel.perf_event_paranoid=1 (as root); in a container also --cap-add PERFMON",
         )
     if "unknown option `control'" in stderr or "unknown option `delay'" in stderr:
@@ -60,8 +60,8 @@ def explain_failure(returncode: int | None, stderr: str, event: str = "") -> Una
     if "Too many open files" in stderr:
         return Unavailable("perf opens a file for each event and thread: too many", "ulimit -n 4096, or fewer threads")
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    said = lines[-1] if lines else f"exit status {returncode}"
-    return Unavailable(f"perf failed: {said}", "install the perf of the running kernel (linux-tools-$(uname -r))")
+    reason = lines[-1] if lines else f"exit status {returncode}"
+    return Unavailable(f"perf failed: {reason}", "install the perf of the running kernel (linux-tools-$(uname -r))")
 
 
 def _paranoid() -> str:
@@ -124,12 +124,12 @@ class Perf:
         readings: dict[str, list[StatLine]] = {}
         for reading in parse_stat(stderr):
             readings.setdefault(base_name(reading.event).lower(), []).append(reading)
-        found: dict[str, Unavailable | None] = {}
+        reasons: dict[str, Unavailable | None] = {}
         for event in events:
             lines = readings.get(base_name(event).lower(), [])
             supported = any(r.state in ("counted", "not-counted") for r in lines)
-            found[event] = None if supported else why_nothing(event, lines, self.processor)
-        return found
+            reasons[event] = None if supported else why_nothing(event, lines, self.processor)
+        return reasons
 
     def _run(self, *arguments: str) -> tuple[int | None, str, str]:
         try:
@@ -373,8 +373,8 @@ class Counters:
             except ControlError as error:
                 self._failure = self._failure or error.why
             except OSError as error:
-                said = Unavailable(f"perf left no output: {error.strerror or error}", "see the free disk space")
-                self._failure = self._failure or said
+                failure = Unavailable(f"perf left no output: {error.strerror or error}", "see the free disk space")
+                self._failure = self._failure or failure
             self._process = None
         if self._own_folder is not None:
             shutil.rmtree(self._own_folder, ignore_errors=True)

@@ -64,10 +64,10 @@ def parse_script(lines: Iterable[str], period_s: float | None = None) -> Iterato
             yield from finish()
             header, stack = None, []
         elif line[0].isspace() and header is not None:
-            found = _FRAME.match(line)
-            if found:
-                symbol = _OFFSET.sub("", found["symbol"].strip()) or "[unknown]"
-                stack.append(Frame(symbol, _module(found["module"])))
+            frame = _FRAME.match(line)
+            if frame:
+                symbol = _OFFSET.sub("", frame["symbol"].strip()) or "[unknown]"
+                stack.append(Frame(symbol, _module(frame["module"])))
         elif not line.startswith("#"):
             yield from finish()
             header, stack = _HEADER.match(line), []

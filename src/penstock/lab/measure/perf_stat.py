@@ -139,18 +139,18 @@ def to_rows(
             rows.append(missing[event].row(event))
             continue
         name = (stand_in or event).lower()
-        found = by_name.get(name) or by_name.get(base_name(name), [])
-        rows.append(_row(event, found, processor, stand_in))
+        lines = by_name.get(name) or by_name.get(base_name(name), [])
+        rows.append(_row(event, lines, processor, stand_in))
     return rows
 
 
-def _row(event: str, found: list[StatLine], processor: Processor, counted_as: str) -> EventRow:
-    unit = found[0].unit if found else "1"
-    counted = [r for r in found if r.state == "counted" and r.value is not None]
+def _row(event: str, lines: list[StatLine], processor: Processor, counted_as: str) -> EventRow:
+    unit = lines[0].unit if lines else "1"
+    counted = [r for r in lines if r.state == "counted" and r.value is not None]
     if not all(r.event.startswith("cpu_") for r in counted):
         counted = counted[:1]  # the same event asked for twice; only kinds of cores are added
     if not counted:
-        return why_nothing(event, found, processor).row(event, unit)
+        return why_nothing(event, lines, processor).row(event, unit)
     if any(r.user_only for r in counted) and canonical(event) in ("context-switches", "cpu-migrations"):
         return Unavailable(
             "it happens inside the kernel, which this user may not count (perf_event_paranoid is 2 or more)",
@@ -161,14 +161,14 @@ def _row(event: str, found: list[StatLine], processor: Processor, counted_as: st
         # perf extrapolates each kind of core to the whole region: take that back before adding.
         share = min(sum(r.running_share for r in counted), 1.0)
         if share <= 0:
-            return why_nothing(event, found, processor).row(event, unit)
+            return why_nothing(event, lines, processor).row(event, unit)
         total = sum((r.value or 0) * r.running_share for r in counted)
         value = total / share if share < _FULL_SHARE else total
         value = round(value) if unit == "1" else value
     else:
         share, value = counted[0].running_share, counted[0].value or 0
         if share <= 0:
-            return why_nothing(event, found, processor).row(event, unit)
+            return why_nothing(event, lines, processor).row(event, unit)
     notes = [] if counted_as else [processor.meaning(event)]
     if any(r.user_only for r in counted):
         notes.append("user mode only")
@@ -188,9 +188,9 @@ def _row(event: str, found: list[StatLine], processor: Processor, counted_as: st
     )
 
 
-def why_nothing(event: str, found: list[StatLine], processor: Processor) -> Unavailable:
+def why_nothing(event: str, lines: list[StatLine], processor: Processor) -> Unavailable:
     """Why an event has no value, from the lines that perf printed of it."""
-    states = {r.state for r in found}
+    states = {r.state for r in lines}
     if "not-supported" in states and "not-counted" not in states:
         return processor.why_unsupported(event)
     if "unreadable" in states:
@@ -198,7 +198,7 @@ def why_nothing(event: str, found: list[StatLine], processor: Processor) -> Unav
             "perf wrote a number that cannot be read (a decimal comma with ',' between the fields?)",
             "report it with the raw output in the run folder",
         )
-    if found:
+    if lines:
         return Unavailable(
             "no counter was free while the region ran, or nothing of it ran",
             "--exact, fewer events, or a longer region; 'sysctl -w kernel.nmi_watchdog=0' frees one counter",

@@ -54,11 +54,11 @@ def profile(request: Request, folder: Path, stage: Callable[[str], None] = lambd
 
 
 def _idle(request: Request, stage: Callable[[str], None]) -> float | None:
-    found = packages()
-    if request.idle_s <= 0 or isinstance(found, Unavailable):
+    counters = packages()
+    if request.idle_s <= 0 or isinstance(counters, Unavailable):
         return None
     stage("idle power")
-    return idle_power_w(found, request.idle_s)
+    return idle_power_w(counters, request.idle_s)
 
 
 def _profile(
@@ -192,9 +192,9 @@ def _energy(answers: list[dict[str, Any]]) -> float | Unavailable:
     measured: list[float] = [a["energy_j"] for a in answers if a["energy_j"] is not None]
     if measured:
         return statistics.median(measured)
-    found = packages()
-    if isinstance(found, Unavailable):
-        return found
+    counters = packages()
+    if isinstance(counters, Unavailable):
+        return counters
     return Unavailable("the counters could not be read in the workload's process", "see dmesg")
 
 
@@ -241,9 +241,9 @@ def _callgrind(folder: Path, job: dict[str, Any], result: Profile) -> None:
         status = child.returncode
         child.kill()
         result.callgrind = None
-        said = log.read_text(errors="replace") if log.exists() else ""
+        words = log.read_text(errors="replace") if log.exists() else ""
         ended = (
-            callgrind.explain_end(status, f"{said}\n{child.log}")
+            callgrind.explain_end(status, f"{words}\n{child.log}")
             if status
             else Unavailable(str(error), "take a smaller --size")
         )

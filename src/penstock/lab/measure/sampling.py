@@ -105,8 +105,8 @@ def _command(data: Path, frequency: int, request: Request, child: Child) -> list
 def _read_samples(data: Path, binary: str, period_s: float) -> Iterator[Sample]:
     """The samples of a perf.data file, with C++ names demangled."""
     command = [binary, "script", "-i", str(data), "--no-inline", "--ns", "-F", "comm,tid,time,period,event,ip,sym,dso"]
-    said = data.with_suffix(".stderr")
-    with said.open("wb") as log:
+    complaints = data.with_suffix(".stderr")
+    with complaints.open("wb") as log:
         process = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
@@ -121,7 +121,7 @@ def _read_samples(data: Path, binary: str, period_s: float) -> Iterator[Sample]:
         samples = list(parse_samples(process.stdout, period_s))
     code = process.returncode
     if code != 0 and not samples:
-        raise ControlError(explain_failure(code, said.read_text(errors="replace")))
+        raise ControlError(explain_failure(code, complaints.read_text(errors="replace")))
     yield from _demangled(samples)
 
 

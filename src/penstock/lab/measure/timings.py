@@ -12,7 +12,7 @@ from penstock.lab.measure.bench.catalogue import PRIMITIVES
 from penstock.scheme.operations import TRAITS, OpKind
 from penstock.scheme.traces.schema import Trace
 
-_BY_KIND = {each.kind: name for name, each in PRIMITIVES.items() if each.kind is not None}
+_BY_KIND = {primitive.kind: name for name, primitive in PRIMITIVES.items() if primitive.kind is not None}
 
 
 def benchmark_of(trace: Trace, threads: int) -> dict[str, Any]:
@@ -32,11 +32,11 @@ def benchmark_of(trace: Trace, threads: int) -> dict[str, Any]:
             continue
         if rescales or scalars or limbs_out != limbs - (name == "rescale"):
             continue
-        said = f"{name}/params:{trace.meta.params['name']}/limbs:{limbs}/omp_threads:{threads}"
-        index = seen.get(said, 0)
-        seen[said] = index + 1
+        label = f"{name}/params:{trace.meta.params['name']}/limbs:{limbs}/omp_threads:{threads}"
+        index = seen.get(label, 0)
+        seen[label] = index + 1
         entries.append(
-            {"name": said, "run_name": said, "run_type": "iteration", "repetition_index": index, "iterations": 1,
+            {"name": label, "run_name": label, "run_type": "iteration", "repetition_index": index, "iterations": 1,
              "real_time": end - start, "time_unit": "s"}
         )  # fmt: skip
     meta = trace.meta

@@ -75,9 +75,9 @@ def stand_in(kind: str, known: Iterable[str]) -> str:
     >>> stand_in("conjugate", ["add", "rotate"])
     'rotate'
     """
-    found = set(known)
+    timed_kinds = set(known)
     for candidate in (kind, *LIKE.get(kind, ())):
-        if candidate in found:
+        if candidate in timed_kinds:
             return candidate
     like = ", ".join(LIKE.get(kind, ()))
     raise CannotPredict(
@@ -348,11 +348,11 @@ def fit_operations(measurements: Sequence[Measurement]) -> LogQuadratic:
 
 def _regressions(rows: Iterable[tuple[Any, Measurement, int]], *, least: int) -> dict[Any, Regression]:
     """A regression of each key's rows (key, measurement, limbs of the operand) that has at least so many."""
-    found: dict[Any, list[tuple[Floats, float]]] = defaultdict(list)
+    points_of: dict[Any, list[tuple[Floats, float]]] = defaultdict(list)
     for key, m, limbs in rows:
-        found[key].append((_variables(m.params, m.threads, limbs), math.log(m.seconds)))
+        points_of[key].append((_variables(m.params, m.threads, limbs), math.log(m.seconds)))
     return {
-        key: Regression.fit(np.stack([point for point, _ in each]), np.asarray([log for _, log in each]), POWERS)
-        for key, each in found.items()
-        if len(each) >= least
+        key: Regression.fit(np.stack([point for point, _ in points]), np.asarray([log for _, log in points]), POWERS)
+        for key, points in points_of.items()
+        if len(points) >= least
     }

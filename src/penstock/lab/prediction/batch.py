@@ -41,7 +41,7 @@ class WorkBatch:
     def of(cls, works: Sequence[KernelWork]) -> WorkBatch:
         """The arrays of these works."""
 
-        def each(*names: str) -> Floats:
+        def summed(*names: str) -> Floats:
             return np.asarray([sum(getattr(work, name) for name in names) for work in works], dtype=np.float64)
 
         amounts = [unit_amounts(work) for work in works]
@@ -51,8 +51,8 @@ class WorkBatch:
             widest=max(
                 [CONVERSION_THREADS, *(w for work in works for w, _ in (*work.transform_loops, *work.element_loops))]
             ),
-            limb_transforms=each("limb_transforms"),
-            plaintext_limbs=each("plaintext_limbs"),
+            limb_transforms=summed("limb_transforms"),
+            plaintext_limbs=summed("plaintext_limbs"),
             amounts={name: np.asarray([one[name] for one in amounts]) for name in (amounts[0] if amounts else ())},
         )
 
@@ -62,8 +62,8 @@ class WorkBatch:
         threads = min(threads, self.widest)
         known = self.shares.get(threads)
         if known is None:
-            found = [{**unit_shares(work, threads), LOOPS: loop_starts(work, threads)} for work in self.works]
-            known = {unit: np.asarray([one[unit] for one in found], dtype=np.float64) for unit in found[0]}
+            shares = [{**unit_shares(work, threads), LOOPS: loop_starts(work, threads)} for work in self.works]
+            known = {unit: np.asarray([one[unit] for one in shares], dtype=np.float64) for unit in shares[0]}
             self.shares[threads] = known
         return known
 
@@ -82,7 +82,7 @@ def batch_seconds(machine: Machine, batch: WorkBatch) -> Floats:
         return np.zeros(0)
     if machine.gpu is not None:
         return np.asarray([machine.price(work).seconds for work in batch.works])
-    parts = {unit: _amount(machine, batch, unit) * each for unit, each in machine.unit_seconds.items()}
+    parts = {unit: _amount(machine, batch, unit) * unit_s for unit, unit_s in machine.unit_seconds.items()}
     model = machine.threads
     if model is not None:
         shares = batch.at(model.count)

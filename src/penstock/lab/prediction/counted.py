@@ -109,8 +109,8 @@ class Counted:
     @classmethod
     def of_tally(cls, tally: Tally, key_form: KeyForm | None = None) -> Counted:
         """A program. Raises: UsageError: limbs that the parameter set does not have."""
-        found = cls.of(tally.counts, tally.params, key_form, calls=tally.calls, encodings=tally.encodings)
-        return replace(found, unpriced=added([found.unpriced, tally.left_out])) if tally.left_out else found
+        counted = cls.of(tally.counts, tally.params, key_form, calls=tally.calls, encodings=tally.encodings)
+        return replace(counted, unpriced=added([counted.unpriced, tally.left_out])) if tally.left_out else counted
 
     @property
     def served(self) -> Floats:

@@ -104,7 +104,7 @@ def pipeline_s(entries: int, load_s: float, compute_s: float, prefetch: int) -> 
 
 def _query_s(plan: Plan, parts: Sequence[Contribution]) -> float:
     """Of a program's parts, encoding and encryption of the query: they come before the scan."""
-    encrypted = [each for each in parts if each.kind == OpKind.ENCRYPT.value]
-    count = sum(each.count for each in encrypted)
-    fresh = (each for each in parts if each.kind == ENCODE and each.limbs == plan.params.num_q)
-    return sum(each.seconds for each in encrypted) + sum(each.seconds * count / each.count for each in fresh)
+    encrypted = [part for part in parts if part.kind == OpKind.ENCRYPT.value]
+    count = sum(part.count for part in encrypted)
+    fresh = (part for part in parts if part.kind == ENCODE and part.limbs == plan.params.num_q)
+    return sum(part.seconds for part in encrypted) + sum(part.seconds * count / part.count for part in fresh)

@@ -33,10 +33,10 @@ def idle_power(text: str, *, watched_s: float = WATCHED_S, sleep: Callable[[floa
 
 
 def _measured(watched_s: float, sleep: Callable[[float], None]) -> Figure:
-    found = packages()
-    if isinstance(found, Unavailable):
-        raise CapabilityMissing(f"idle power cannot be measured: {found.reason}: {found.remedy}")
-    meter = EnergyMeter(found)
+    counters = packages()
+    if isinstance(counters, Unavailable):
+        raise CapabilityMissing(f"idle power cannot be measured: {counters.reason}: {counters.remedy}")
+    meter = EnergyMeter(counters)
     meter.on()
     start = time.perf_counter()
     sleep(watched_s)

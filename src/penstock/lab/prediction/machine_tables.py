@@ -59,23 +59,27 @@ def check_of(machine: Machine) -> dict[str, Any]:
     """The values of a machine that no source states: `missing` (with the `taken` value), `assumed`, `calibrated`; and
     `disputed` ones."""
     absent = missing(machine)
-    fields = {each.field for each in absent}
-    found: dict[str, Any] = {"name": machine.name, "title": machine.title, "missing": [asdict(each) for each in absent]}
+    fields = {absence.field for absence in absent}
+    check: dict[str, Any] = {
+        "name": machine.name,
+        "title": machine.title,
+        "missing": [asdict(absence) for absence in absent],
+    }
     for kind in (Evidence.ASSUMED, Evidence.CALIBRATED):
-        found[kind.value] = [
+        check[kind.value] = [
             row for row in value_rows(machine) if row["kind"] == kind.value and row["field"] not in fields
         ]
-    return found | {"disputed": list(machine.disputed)}
+    return check | {"disputed": list(machine.disputed)}
 
 
-def check_rows(found: dict[str, Any]) -> list[dict[str, Any]]:
+def check_rows(check: dict[str, Any]) -> list[dict[str, Any]]:
     """`check_of` as flat rows, one a value."""
-    rows = [("missing", row["field"], row["taken"], row["in_results"], row["source"]) for row in found["missing"]]
+    rows = [("missing", row["field"], row["taken"], row["in_results"], row["source"]) for row in check["missing"]]
     for kind in (Evidence.ASSUMED.value, Evidence.CALIBRATED.value):
-        rows += [(kind, row["field"], row["text"], None, row["source"]) for row in found[kind]]
-    rows += [("disputed", None, text, None, None) for text in found["disputed"]]
+        rows += [(kind, row["field"], row["text"], None, row["source"]) for row in check[kind]]
+    rows += [("disputed", None, text, None, None) for text in check["disputed"]]
     names = ("kind", "field", "value", "in_results", "source")
-    return [{"machine": found["name"], **dict(zip(names, row, strict=True))} for row in rows]
+    return [{"machine": check["name"], **dict(zip(names, row, strict=True))} for row in rows]
 
 
 def operation_rows(machine: Machine, params: CkksParameters) -> list[dict[str, Any]]:
@@ -114,17 +118,17 @@ def schedule_rows(machine: Machine, params: CkksParameters) -> list[dict[str, An
     rows = []
     for kind in SCHEDULED_OPERATIONS:
         for loads in (False, True) if machine.architecture.off_chip is not None else (False,):
-            found, _ = schedule_operation(kind, params, params.num_q, machine, loads=loads)
+            schedule, _ = schedule_operation(kind, params, params.num_q, machine, loads=loads)
             rows.append(
                 {
                     "operation": kind.value,
                     "params": params.name,
                     "limbs": params.num_q,
                     "keys": "own memory" if loads else "on chip",
-                    "seconds": found.total_s,
-                    "bound": found.bound,
-                    "bounds_s": found.bounds_s,
-                    "busy": found.busy_shares,
+                    "seconds": schedule.total_s,
+                    "bound": schedule.bound,
+                    "bounds_s": schedule.bounds_s,
+                    "busy": schedule.busy_shares,
                 }
             )
     return rows

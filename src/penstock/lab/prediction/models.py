@@ -201,9 +201,9 @@ class PenstockModel:
             else:
                 counts = {**known.counts, **known.client}
                 counted = Counted.of(counts, params, calls=known.calls, encodings=known.encodings)
-        found = priced(counted, machine)
-        refuse(found.unpriced, f"{measurement.item} on '{machine.name}'")
-        return Estimate(found.seconds, found.totals["low_s"], found.totals["high_s"])
+        total = priced(counted, machine)
+        refuse(total.unpriced, f"{measurement.item} on '{machine.name}'")
+        return Estimate(total.seconds, total.totals["low_s"], total.totals["high_s"])
 
 
 def fit_penstock(measurements: Sequence[Measurement]) -> Model:

@@ -107,17 +107,17 @@ def predict_counts(
         return priced(counts, calls=calls)
 
     spread = [_places(row, params) for row in rows]
-    found = at(spread)
+    evenly = at(spread)
     encoding = sum(row.count for row in rows if row.kind in _ENCODED)
     if encoding and machine.client is not None:
         note = (
             f"encoding is not in it: {encoding} operations have plaintexts, and counts do not say how many of these "
             "are encoded, or when; give the program or its trace for the time of encoding"
         )
-        found = replace(found, warnings=(note, *found.warnings))
+        evenly = replace(evenly, warnings=(note, *evenly.warnings))
     unstated = sum(row.count for row in rows if row.limbs is None and row.kind is not OpKind.BOOTSTRAP)
-    if not unstated or found.unpriced:
-        return found
+    if not unstated or evenly.unpriced:
+        return evenly
 
     alone = [
         [(limbs, priced(dict(_shapes(row, params, [limbs])), calls={row.kind.value: row.count})) for limbs in places]
@@ -129,7 +129,7 @@ def predict_counts(
         spread. A machine without an interval still has the span over the limbs."""
         furthest: Callable[..., Any] = min if end.startswith("low") else max
         outside = at([[furthest(mine, key=lambda one: getattr(one[1], total) or 0.0)[0]] for mine in alone])
-        candidates = (getattr(one, name) for one in (outside, found) for name in (end, total))
+        candidates = (getattr(one, name) for one in (outside, evenly) for name in (end, total))
         return furthest((value for value in candidates if value is not None), default=None)
 
     ends: dict[str, Any] = {
@@ -137,13 +137,13 @@ def predict_counts(
     }
     share = unstated / max(1, sum(row.count for row in rows))
     return replace(
-        found,
+        evenly,
         **ends,
         warnings=(
             f"{unstated} operations ({share:.0%}) state no limbs: they are spread evenly from fresh ciphertexts "
             f"({params.num_q} limbs) to the last, and the interval spans from each at the limbs where it is cheapest "
             "to each where it is dearest; add a column 'limbs', or give a trace, for a narrower one",
-            *found.warnings,
+            *evenly.warnings,
         ),
     )
 
@@ -156,12 +156,12 @@ def kind_named(name: str) -> OpKind:
     ('mult_plain', 'rotate', 'rotate')
     """
     known = _names()
-    found = known.get(_plain_name(name))
-    if found is None:
+    named = known.get(_plain_name(name))
+    if named is None:
         # The nearest of the names in their original spelling.
         kinds = [kind.value for kind in OpKind if kind is not OpKind.COMPOSITE]
         raise UnknownName("operation", name, [*kinds, *OPENFHE_NAMES, *CRYPTORACLE_CALLS])
-    return found
+    return named
 
 
 OPENFHE_NAMES = (
@@ -225,12 +225,12 @@ def _rows(path: Path, text: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
 
 def _names_once(path: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object. Raises: UsageError: a name that is there twice, of which JSON would keep the last."""
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in members:
             raise UsageError(f"{path}: '{name}' is there twice in one object; write one row with the sum of its counts")
-        found[name] = value
-    return found
+        members[name] = value
+    return members
 
 
 def _known_columns(path: Path, header: list[str]) -> None:
@@ -329,8 +329,8 @@ def _shapes(row: OperationCount, params: CkksParameters, places: Sequence[int]) 
         if not count:
             continue
         if TRAITS[row.kind].composite:
-            for shape, each in _expanded(row, params, limbs):
-                yield shape, each // row.count * count
+            for shape, inner in _expanded(row, params, limbs):
+                yield shape, inner // row.count * count
         else:
             shape = primitive_shape(row.kind, params, limbs)
             # Under an automatic rule a product's operand is rescaled inside the call.

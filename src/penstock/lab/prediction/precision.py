@@ -27,7 +27,7 @@ from penstock.scheme.params.ckks import CkksParameters
 
 DRAWS = 5
 """Draws, where nothing else is asked for."""
-ENCRYPTED = tuple(name for name, each in READINGS.items() if each.keys)
+ENCRYPTED = tuple(name for name, reader in READINGS.items() if reader.keys)
 """The readings whose encrypted run is predicted. They differ where a program bootstraps."""
 REFRESH = (
     "the program bootstraps: OpenFHE's EvalBootstrap is not known step for step; refreshes were up to 1 bit less "
@@ -65,12 +65,12 @@ class Precision:
     @property
     def least_bits(self) -> float | None:
         """Precision of the worst draw."""
-        return bits(max(each.rms_error for each in self.draws))
+        return bits(max(draw.rms_error for draw in self.draws))
 
     def to_row(self) -> dict[str, Any]:
         """One row of a table: medians of the draws, and the least and the largest."""
-        rms = sorted(each.rms_error for each in self.draws)
-        largest = sorted(each.max_error for each in self.draws)
+        rms = sorted(draw.rms_error for draw in self.draws)
+        largest = sorted(draw.max_error for draw in self.draws)
         middle = float(np.median(rms))
         return {
             "workload": self.workload, "size": self.size, "params": self.params.name, "provenance": self.provenance,
@@ -79,7 +79,7 @@ class Precision:
             "draws": len(self.draws), "precision_bits": bits(middle), "low_bits": self.least_bits,
             "high_bits": bits(rms[0]), "rms_error": middle, "low_rms_error": rms[0], "high_rms_error": rms[-1],
             "max_error": float(np.median(largest)), "high_max_error": largest[-1],
-            "largest_value": self.largest_value, "checks_passed": sum(each.check.passed for each in self.draws),
+            "largest_value": self.largest_value, "checks_passed": sum(draw.check.passed for draw in self.draws),
             "warnings": list(self.warnings),
         }  # fmt: skip
 
@@ -138,14 +138,14 @@ class Given:
 
     def held(self, got: Any) -> Draw:
         """A result, held against the clear one."""
-        expected, found = np.asarray(self.clear), np.asarray(got)
-        if found.shape != expected.shape:
+        expected, noisy = np.asarray(self.clear), np.asarray(got)
+        if noisy.shape != expected.shape:
             raise PenstockError(
-                f"{self.workload.NAME}: the result has shape {found.shape} with noise and {expected.shape} in the "
+                f"{self.workload.NAME}: the result has shape {noisy.shape} with noise and {expected.shape} in the "
                 "clear: the course of a program may not depend on what it decrypts"
             )
         check = self.workload.check(self.clear, got, self.data, self.chosen)  # before: it says what is not a result
-        error = np.abs(found - expected).reshape(-1)
+        error = np.abs(noisy - expected).reshape(-1)
         return Draw(
             rms_error=float(np.sqrt(np.mean(error**2))) if error.size else 0.0,
             max_error=float(np.max(error, initial=0.0)),
@@ -183,7 +183,7 @@ def predict_precision(
         done.append(given.drawn(evaluator))
         if on_draw is not None:
             on_draw(index, draws)
-    refreshes = any(each.run.refreshes for each in evaluators)
+    refreshes = any(evaluator.run.refreshes for evaluator in evaluators)
     return given.precision(done, "predicted", (REFRESH,) if refreshes and not ours else ())
 
 

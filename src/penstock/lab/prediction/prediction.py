@@ -210,20 +210,20 @@ def priced(counted: Counted, machine: Machine) -> Priced:
     besides: list[Contribution] = []
     if machine.cold is not None and counted.calls is not None:
         calls, read = counted.own_calls(), counted.served * counted.operand_bytes
-        cold_s = np.asarray([machine.cold.seconds(*each) for each in zip(calls.tolist(), read.tolist(), strict=True)])
+        cold_s = np.asarray([machine.cold.seconds(*call) for call in zip(calls.tolist(), read.tolist(), strict=True)])
         each_s = each_s + cold_s
         besides = [
             Contribution(kind, 0, n, machine.cold.seconds(n, 0)) for kind, n in counted.composite_calls().items()
         ]
-    cold_total = float(cold_s.sum()) + math.fsum(each.seconds for each in besides)
-    server_s = float(each_s[~counted.client].sum()) + math.fsum(each.seconds for each in besides)
+    cold_total = float(cold_s.sum()) + math.fsum(part.seconds for part in besides)
+    server_s = float(each_s[~counted.client].sum()) + math.fsum(part.seconds for part in besides)
     encodings: list[Contribution] = []
     if client is not None:
         each_s = each_s + counted.counts * _besides_kernels(counted, machine)
         encodings = _encodings(counted, machine)
-    client_s, encode_s = float(each_s[counted.client].sum()), math.fsum(each.seconds for each in encodings)
+    client_s, encode_s = float(each_s[counted.client].sum()), math.fsum(encoding.seconds for encoding in encodings)
     recording = _recording(counted, machine)
-    recording_s = math.fsum(each.seconds for each in recording)
+    recording_s = math.fsum(entry.seconds for entry in recording)
     seconds = server_s + client_s + encode_s + recording_s
     unpriced = added([counted.unpriced, _lacking(counted, machine)])
     energy = energy_of(seconds, None if unpriced else float(counts @ counted.parts_j), machine)
@@ -234,7 +234,11 @@ def priced(counted: Counted, machine: Machine) -> Priced:
     parts = [(cold_total, machine.cold.log_sd)] if machine.cold is not None else []
     parts += [(client_s + encode_s, client.log_sd)] if client is not None else []
     parts += [(recording_s, machine.recording.log_sd)] if machine.recording is not None else []
-    by_kind = {name: each for name, each in zip(counted.kind_names, kind_s.tolist(), strict=True) if each}
+    by_kind = {
+        name: kind_seconds
+        for name, kind_seconds in zip(counted.kind_names, kind_s.tolist(), strict=True)
+        if kind_seconds
+    }
     single = counted.calls is None and len(by_kind) == 1
     group = operation_class(next(iter(by_kind))) if single else _program_group(by_kind)
     scale = 1.0 if fit is None else fit.scale(group, machine.thread_count, bool(outside))
@@ -272,7 +276,7 @@ def priced(counted: Counted, machine: Machine) -> Priced:
 
 def _program_group(by_kind: Mapping[str, float]) -> str:
     """The group of a program's interval, by its seconds in each kind of operation."""
-    switching = math.fsum(each for kind, each in by_kind.items() if operation_class(kind) == KEY_SWITCHING)
+    switching = math.fsum(seconds for kind, seconds in by_kind.items() if operation_class(kind) == KEY_SWITCHING)
     return KEY_PROGRAM if 2 * switching > math.fsum(by_kind.values()) else PROGRAM
 
 
@@ -292,12 +296,12 @@ def _factors(counted: Counted, machine: Machine) -> Floats:
 def _besides_kernels(counted: Counted, machine: Machine) -> Floats:
     """(n,) cost of one of each of the client's operations beyond its kernel work; zero for the server's."""
     assert machine.client is not None
-    threads, found = machine.thread_count or 1, np.zeros(len(counted.shapes))
+    threads, besides_s = machine.thread_count or 1, np.zeros(len(counted.shapes))
     call = _cold_call(counted, machine)
     for i in np.nonzero(counted.client)[0].tolist():
         shape = counted.shapes[i]
-        found[i] = machine.client.besides(shape.kind, counted.params, shape.limbs_in, threads) + call
-    return found
+        besides_s[i] = machine.client.besides(shape.kind, counted.params, shape.limbs_in, threads) + call
+    return besides_s
 
 
 def _encodings(counted: Counted, machine: Machine) -> list[Contribution]:
@@ -305,14 +309,14 @@ def _encodings(counted: Counted, machine: Machine) -> list[Contribution]:
     assert machine.client is not None
     inside = counted.encrypted if machine.fit is not None and machine.fit.reading == NATIVE else {}
     kernels, threads = batch_seconds(machine, counted.encoding_batch), machine.thread_count or 1
-    found, call = [], _cold_call(counted, machine)
-    for (limbs, of_all), each in zip(counted.encodings.items(), kernels.tolist(), strict=True):
+    encodings, call = [], _cold_call(counted, machine)
+    for (limbs, of_all), kernel_s in zip(counted.encodings.items(), kernels.tolist(), strict=True):
         n = of_all - inside.get(limbs, 0)
         if not n:
             continue
-        one = each + machine.client.besides(ENCODE, counted.params, limbs, threads) + call
-        found.append(Contribution(ENCODE, limbs, n, n * one))
-    return found
+        one = kernel_s + machine.client.besides(ENCODE, counted.params, limbs, threads) + call
+        encodings.append(Contribution(ENCODE, limbs, n, n * one))
+    return encodings
 
 
 def _recording(counted: Counted, machine: Machine) -> list[Contribution]:
@@ -340,24 +344,24 @@ def _unknown(counted: Counted, machine: Machine) -> list[str]:
     """What of a program a fitted machine does not know."""
     if machine.fit is None or counted.calls is None:
         return []
-    found = []
+    warnings = []
     if machine.cold is None:
-        found.append(
+        warnings.append(
             f"machine '{machine.name}' was fitted to warm calls only: operands and keys are taken as cached, so that "
             'the prediction is low; measure primitives with conditions = ["warm", "cold"] too '
             "('penstock predict fit --measure') and fit again"
         )
     if machine.client is None and (counted.encodings or counted.client.any()):
-        found.append(
+        warnings.append(
             f"machine '{machine.name}' does not know the client: the prediction is of the server's operations only; "
             "measure encode, encrypt and decrypt at several limbs ('penstock predict fit --measure') and fit again"
         )
     if machine.recording is None and machine.client is not None:
-        found.append(
+        warnings.append(
             f"machine '{machine.name}' does not know what the record of a call costs: the prediction is of a program "
             "that is not recorded; measure recorded calls ('penstock predict fit --measure') and fit again"
         )
-    return found
+    return warnings
 
 
 def _no_interval(machine: Machine) -> str:
@@ -374,23 +378,25 @@ def _no_interval(machine: Machine) -> str:
 
 def _contributions(counted: Counted, total: Priced) -> tuple[Contribution, ...]:
     parts: dict[tuple[str, int], tuple[float, float]] = {}
-    for shape, count, each in zip(counted.shapes, total.counts.tolist(), total.each_s.tolist(), strict=True):
+    for shape, count, shape_s in zip(counted.shapes, total.counts.tolist(), total.each_s.tolist(), strict=True):
         before = parts.get((shape.kind, shape.limbs_in), (0.0, 0.0))
-        parts[shape.kind, shape.limbs_in] = (before[0] + count, before[1] + each)
+        parts[shape.kind, shape.limbs_in] = (before[0] + count, before[1] + shape_s)
     for part in total.besides:
         parts[part.kind, part.limbs] = (part.count, part.seconds)
     made = (
-        Contribution(kind, limbs, round(count), each, None if total.unpriced else each / total.seconds if each else 0.0)
-        for (kind, limbs), (count, each) in parts.items()
+        Contribution(
+            kind, limbs, round(count), seconds, None if total.unpriced else seconds / total.seconds if seconds else 0.0
+        )
+        for (kind, limbs), (count, seconds) in parts.items()
         if count
     )
-    return tuple(sorted(made, key=lambda each: (-each.seconds, each.kind, each.limbs)))
+    return tuple(sorted(made, key=lambda part: (-part.seconds, part.kind, part.limbs)))
 
 
 def _lacking(counted: Counted, machine: Machine) -> dict[str, int]:
     """Kind -> operations of the server for which the machine lacks a rate."""
-    found: dict[str, int] = {}
+    lacking: dict[str, int] = {}
     for shape, count, work in zip(counted.shapes, counted.served.tolist(), counted.batch.works, strict=True):
         if count and machine.lacks(work):
-            found[shape.kind] = found.get(shape.kind, 0) + round(count)
-    return found
+            lacking[shape.kind] = lacking.get(shape.kind, 0) + round(count)
+    return lacking

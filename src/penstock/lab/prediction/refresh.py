@@ -98,15 +98,15 @@ def refreshes(
     Args:   on_set(done, total): called after each candidate that was priced.
     Raises: UsageError: no candidate holds, with the nearest that does. MachineError: no times at so many threads.
     """
-    found = Refreshes([], [])
-    candidates = list(_candidates(asked, found))
+    refreshing = Refreshes([], [])
+    candidates = list(_candidates(asked, refreshing))
     column = ORDERS[by]
     priced: list[tuple[Row, CkksParameters]] = []
     for done, params in enumerate(candidates):
         if on_set is not None:
             on_set(done, len(candidates))
         priced.append((_row(params, machine, asked, threads, key_form), params))
-    priced.sort(key=lambda each: (each[0][column], each[0]["key_bytes"], each[0]["log_qp"]))
+    priced.sort(key=lambda candidate: (candidate[0][column], candidate[0]["key_bytes"], candidate[0]["log_qp"]))
     best, needed = -math.inf, asked.precision or 0.0
     least: dict[Any, float] = {}  # shape -> a scale below which the precision cannot be there
     for row, params in priced:
@@ -118,13 +118,13 @@ def refreshes(
         # A bit of scale gives two bits at most.
         least[shape] = max(least.get(shape, 0), params.scale_bits + (needed - bits) / 2)
         if bits >= needed:
-            found.rows.append(row)
-            found.sets.append(params)
-        if len(found.rows) == top:
+            refreshing.rows.append(row)
+            refreshing.sets.append(params)
+        if len(refreshing.rows) == top:
             break
-    if not found.rows:
-        raise UsageError(_none(asked, found, best))
-    return found
+    if not refreshing.rows:
+        raise UsageError(_none(asked, refreshing, best))
+    return refreshing
 
 
 def refresh_trace(params: CkksParameters) -> tuple[Tally, int]:
@@ -151,12 +151,12 @@ def _refreshed(ev: Any, values: Any) -> Any:
     return ev.bootstrap(ev.mod_drop(ev.encrypt(values), input_levels(ev.params) + 1))
 
 
-def _candidates(asked: Asked, found: Refreshes) -> Iterator[CkksParameters]:
+def _candidates(asked: Asked, refreshing: Refreshes) -> Iterator[CkksParameters]:
     secrets = SECRETS if asked.secret is None else (asked.secret,)
     scales, digits = asked.scale_bits or SCALES, asked.digits or DIGITS
     shapes = product(secrets, scales, digits, asked.stages, asked.stages, SINES)
     for secret, scale, dnum, cts, stc, (degree, double_angles) in shapes:
-        found.tried += 1
+        refreshing.tried += 1
         weight = raised_weight(secret)
         assert weight is not None
         plan = BootstrapSpec(
@@ -185,7 +185,7 @@ def _candidates(asked: Asked, found: Refreshes) -> Iterator[CkksParameters]:
             yield spec.build()
         except ParamsError as error:
             why = "security does not hold" if "security does not hold" in str(error) else str(error)
-            found.refused[why] = found.refused.get(why, 0) + 1
+            refreshing.refused[why] = refreshing.refused.get(why, 0) + 1
 
 
 def consumed_levels(plan: BootstrapSpec) -> int:
@@ -220,7 +220,7 @@ def _row(params: CkksParameters, machine: Machine, asked: Asked, threads: int | 
     }  # fmt: skip
 
 
-def _none(asked: Asked, found: Refreshes, best: float) -> str:
+def _none(asked: Asked, refreshing: Refreshes, best: float) -> str:
     what = (
         f"no set refreshes {asked.slots} slots at ring dimension {asked.ring_dim} with {asked.levels} levels left, "
         f"{asked.security}-bit security and {asked.precision or 0:g} bits of precision"
@@ -229,8 +229,8 @@ def _none(asked: Asked, found: Refreshes, best: float) -> str:
         return f"{what}: the most that any of them gives are {best:.1f} bits; ask for less, or for fewer levels"
     fewer = next((n for n in reversed(range(1, asked.levels)) if _any(asked, n)), None)
     remedy = f"{fewer} levels are the most that hold" if fewer else "take a larger ring dimension"
-    said = ", ".join(f"{why} ({count} of {found.tried})" for why, count in found.refused.items())
-    return f"{what}: {said}; {remedy}"
+    refusals = ", ".join(f"{why} ({count} of {refreshing.tried})" for why, count in refreshing.refused.items())
+    return f"{what}: {refusals}; {remedy}"
 
 
 def _any(asked: Asked, levels: int) -> bool:

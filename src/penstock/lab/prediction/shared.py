@@ -79,17 +79,17 @@ class Shared:
     @property
     def worst(self) -> Flood:
         """The decryption whose noise is largest over its scale."""
-        return max(self.floods, key=lambda each: each.std / each.scale)
+        return max(self.floods, key=lambda flood: flood.std / flood.scale)
 
     @property
     def verdict(self) -> str:
         """One of `HOLDS`, `FAILS`, `DROWNS` and `OUTGROWS`."""
         if self.flooded is None:
             return OUTGROWS
-        rms = float(np.median([each.rms_error for each in self.flooded.draws]))
+        rms = float(np.median([draw.rms_error for draw in self.flooded.draws]))
         if not rms < self.kept.largest_value:  # no number: a client that divides by noise
             return DROWNS
-        return HOLDS if all(each.check.passed for each in self.flooded.draws) else FAILS
+        return HOLDS if all(draw.check.passed for draw in self.flooded.draws) else FAILS
 
     def to_row(self) -> dict[str, Any]:
         """The row of the precision, with the columns of the flooding."""
@@ -128,7 +128,7 @@ def predict_shared(
     ours = READINGS[reading].expands
     floods = _floods(given, queries, statistical_bits, exact_ratio=ours)
     flooded = None
-    if all(each.fits for each in floods):
+    if all(flood.fits for flood in floods):
         done = [
             given.drawn(_FloodedEvaluator(given.params, [given.seed, index], floods, exact_ratio=ours))
             for index in range(draws)
@@ -150,23 +150,23 @@ def _floods(given: Given, queries: int, statistical_bits: int, *, exact_ratio: b
         )
     count = queries * len(clear.results)
     pairs = zip(bounding.decryptions, clear.results, strict=True)
-    return tuple(_flood(bounding.model, each, exact, count, statistical_bits) for each, exact in pairs)
+    return tuple(_flood(bounding.model, decryption, exact, count, statistical_bits) for decryption, exact in pairs)
 
 
-def _flood(model: NoiseModel, found: Decryption, exact: Values, queries: int, statistical_bits: int) -> Flood:
+def _flood(model: NoiseModel, decryption: Decryption, exact: Values, queries: int, statistical_bits: int) -> Flood:
     # Drift of scales and rounded numbers are not secret, but flooding stands for noise on the exact result.
-    drift = float(np.sqrt(np.mean(np.abs(found.values - exact) ** 2)))
-    bound, ring_dim = found.bound + drift, model.params.ring_dim
-    std = flooding_std(bound * found.scale / math.sqrt(ring_dim), ring_dim, queries, statistical_bits)
+    drift = float(np.sqrt(np.mean(np.abs(decryption.values - exact) ** 2)))
+    bound, ring_dim = decryption.bound + drift, model.params.ring_dim
+    std = flooding_std(bound * decryption.scale / math.sqrt(ring_dim), ring_dim, queries, statistical_bits)
     # A coefficient is at most the largest value, and one of an error at most its norm.
-    largest = (float(np.max(np.abs(exact), initial=0.0)) + bound) * found.scale + TAIL * std
+    largest = (float(np.max(np.abs(exact), initial=0.0)) + bound) * decryption.scale + TAIL * std
     return Flood(
-        limbs=found.limbs,
-        scale=found.scale,
+        limbs=decryption.limbs,
+        scale=decryption.scale,
         error_bound=bound,
         std=std,
         needed_bits=1 + math.log2(largest),
-        held_bits=model.log2_modulus(found.limbs),
+        held_bits=model.log2_modulus(decryption.limbs),
     )
 
 
@@ -184,5 +184,5 @@ class _FloodedEvaluator(NoisyEvaluator):
         values, flood = self._values(made), next(self._floods)
         # A value sums the noise of 2 n coefficients, for n slots. Its real part has half of that variance.
         deviation = flood.std * math.sqrt(len(values)) / made.scale
-        found = values.real + deviation * self._random.standard_normal(len(values))
-        return found.astype(np.complex128), Executed(a.state)
+        noisy = values.real + deviation * self._random.standard_normal(len(values))
+        return noisy.astype(np.complex128), Executed(a.state)

@@ -56,7 +56,7 @@ class Suggestions:
 
     def params(self, row: Row, base: CkksParameters) -> CkksParameters:
         """The parameter set of a row."""
-        found = varied(
+        params = varied(
             base,
             ring_dim=row["ring_dim"],
             depth=row["depth"],
@@ -64,7 +64,7 @@ class Suggestions:
             security=row["security_asked"],
             scale_bits=row["scale_bits"],
         )
-        return replace(found, key_form=KeyForm(row["key_form"]))
+        return replace(params, key_form=KeyForm(row["key_form"]))
 
     def reasons(self) -> dict[str, str]:
         """Why sets are left out -> the ring dimensions."""
@@ -103,20 +103,22 @@ def suggest(
     if threads is not None:
         machine.at(threads)
     axes = Axes(dnum=tuple(digits), security=(security,), key_form=(key_form,), threads=(threads,))
-    found = Suggestions([])
+    suggestions = Suggestions([])
     for done, ring_dim in enumerate(ring_dims):
         if on_ring is not None:
             on_ring(done, len(ring_dims))
         widest = machine.architecture.ring_dim
         if widest is not None and ring_dim > widest.value:
-            found.left_out[ring_dim] = f"the transform units of machine '{machine.name}' take {widest.value:g} points"
+            suggestions.left_out[ring_dim] = (
+                f"the transform units of machine '{machine.name}' take {widest.value:g} points"
+            )
             continue
         try:
             least = _least_depth(program, ring_dim)
         except UsageError as error:  # of a program of the user's own, too: its data may not fit in so few slots
-            found.left_out[ring_dim] = str(error)
+            suggestions.left_out[ring_dim] = str(error)
             continue
-        found.least_depth[ring_dim] = least
+        suggestions.least_depth[ring_dim] = least
         chosen: Suggestible = program
         precise: Precision | None = None
         if precision is not None:
@@ -124,7 +126,7 @@ def suggest(
                 _check_security(program, ring_dim, least, digits, security)
                 chosen, precise = _precise(_with_values(program), ring_dim, least, precision)
             except UsageError as error:
-                found.left_out[ring_dim] = str(error)
+                suggestions.left_out[ring_dim] = str(error)
                 continue
         depths = tuple(_depths(chosen, ring_dim, least, security, digits))
         rows = what_if(chosen, replace(axes, ring_dim=(ring_dim,), depth=depths), [machine], workers=workers)
@@ -133,7 +135,7 @@ def suggest(
             reasons = [str(row["reason"]) for row in rows]
             # Of the chains that are too long, the one with most digits, which has the fewest special primes.
             why = next((why for why in reversed(reasons) if INSECURE in why), reasons[0])
-            found.left_out[ring_dim] = _no_plan(program, ring_dim) or why
+            suggestions.left_out[ring_dim] = _no_plan(program, ring_dim) or why
         for row in possible:
             slots = varied(program.params, ring_dim=ring_dim, depth=least, dnum=1, security=0).slots
             row["slots"] = slots
@@ -143,13 +145,15 @@ def suggest(
             if row[AT_LEAST] is not None:
                 least_s = row[AT_LEAST]["predicted_s"]
                 row[AT_LEAST]["s_per_slot"] = None if least_s is None else least_s / slots
-        found.rows += possible
-    if not found.rows:
-        said = "".join(f"\n  ring dimension {ring}: {why}" for ring, why in found.left_out.items())
+        suggestions.rows += possible
+    if not suggestions.rows:
+        refusals = "".join(f"\n  ring dimension {ring}: {why}" for ring, why in suggestions.left_out.items())
         level = f"{security}-bit security" if security else "no security asked for"
-        raise UsageError(f"no parameter set like '{program.params.name}' for {program.title}, {level}:{said}")
-    found.rows.sort(key=lambda row: (row[column] is None, row[column], row["key_bytes"], row["ring_dim"], row["dnum"]))
-    return found
+        raise UsageError(f"no parameter set like '{program.params.name}' for {program.title}, {level}:{refusals}")
+    suggestions.rows.sort(
+        key=lambda row: (row[column] is None, row[column], row["key_bytes"], row["ring_dim"], row["dnum"])
+    )
+    return suggestions
 
 
 def _check_depth_known(program: Suggestible) -> None:
@@ -187,19 +191,19 @@ def _precise(program: Workload, ring_dim: int, depth: int, precision: float) -> 
         try:
             params = _with_scale(program, ring_dim, depth, scale_bits)
             given = Given.of(program.name, params, program.size)
-            found = predict_precision(given, draws=1)
-            if (found.least_bits or 0.0) >= precision:
-                found = predict_precision(given, draws=PRECISION_DRAWS)
-            reached = found.least_bits or 0.0
+            precise = predict_precision(given, draws=1)
+            if (precise.least_bits or 0.0) >= precision:
+                precise = predict_precision(given, draws=PRECISION_DRAWS)
+            reached = precise.least_bits or 0.0
         except UsageError as error:  # no such chain, or values that drown in noise or outgrow the modulus
             refusal = str(error)
         else:
             if reached >= precision:
-                return replace(program, params=params), found
+                return replace(program, params=params), precise
             most, step = max(most, reached), max(1, int(precision - reached) // 2)
         scale_bits += step
-    said = f"the most that any gives are {most:.1f}" if most > -math.inf else refusal
-    raise ParamsError(f"no scale of {SCALES[0]} to {SCALES[1]} bits gives {precision:g} bits of precision: {said}")
+    reason = f"the most that any gives are {most:.1f}" if most > -math.inf else refusal
+    raise ParamsError(f"no scale of {SCALES[0]} to {SCALES[1]} bits gives {precision:g} bits of precision: {reason}")
 
 
 def _with_scale(program: Suggestible, ring_dim: int, depth: int, scale_bits: int) -> CkksParameters:
@@ -217,9 +221,9 @@ def _check_security(program: Suggestible, ring_dim: int, depth: int, digits: Seq
             least = _with_scale(program, ring_dim, depth, scale_bits)
         except ParamsError:
             continue
-        found = [_why_not(least, ring_dim, depth, dnum, security) for dnum in digits]
-        insecure = [why for why in found if why is not None and INSECURE in why]
-        if insecure and None not in found:
+        refusals = [_why_not(least, ring_dim, depth, dnum, security) for dnum in digits]
+        insecure = [why for why in refusals if why is not None and INSECURE in why]
+        if insecure and None not in refusals:
             raise ParamsError(insecure[-1])
         return
 
@@ -285,10 +289,10 @@ def _depths(program: Suggestible, ring_dim: int, least: int, security: int, digi
     if not _count(program, ring_dim, least).calls.get("bootstrap", 0):
         return
     for depth in range(least + 1, 1 + (DEEPEST if security else least + DEEPER)):
-        found = [_why_not(program.params, ring_dim, depth, dnum, security) for dnum in digits]
-        if None in found:
+        refusals = [_why_not(program.params, ring_dim, depth, dnum, security) for dnum in digits]
+        if None in refusals:
             yield depth
-        elif all(INSECURE in str(why) for why in found):
+        elif all(INSECURE in str(why) for why in refusals):
             return
 
 

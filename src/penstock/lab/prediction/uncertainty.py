@@ -31,14 +31,14 @@ def log_sd(
     """
     if fit.common_sd is None:
         return None
-    total = math.fsum(seconds.values()) + math.fsum(each for each, _ in parts)
+    total = math.fsum(seconds.values()) + math.fsum(part_s for part_s, _ in parts)
     if not total:
         return fit.common_sd
     worst = max(fit.kinds.values(), default=0.0)
     stated = {name: sd / scale for name, sd in fit.unknown_kinds.items()}
     unknown = {kind: stated.get(operation_class(kind), worst) for kind in seconds}
-    kinds = math.fsum((each / total * fit.kinds.get(kind, unknown[kind])) ** 2 for kind, each in seconds.items())
-    rest = math.fsum((each / total * sd) ** 2 for each, sd in parts)
+    kinds = math.fsum((kind_s / total * fit.kinds.get(kind, unknown[kind])) ** 2 for kind, kind_s in seconds.items())
+    rest = math.fsum((part_s / total * sd) ** 2 for part_s, sd in parts)
     return math.sqrt(fit.common_sd**2 + kinds + rest)
 
 

@@ -70,23 +70,23 @@ class Validation:
 
     def rows(self) -> list[dict[str, Any]]:
         """One row a model, protocol and application, in the order of the protocols; `all` is first."""
-        found: dict[tuple[str, str, str], list[Scored]] = defaultdict(list)
+        groups: dict[tuple[str, str, str], list[Scored]] = defaultdict(list)
         for point in self.points:
             for application in point.applications():
-                found[point.protocol, point.model, application].append(point)
+                groups[point.protocol, point.model, application].append(point)
         protocols = list(dict.fromkeys(point.protocol for point in self.points))
         names = list(models())
-        order = sorted(found, key=lambda k: (protocols.index(k[0]), rank(k[2]), k[2], names.index(k[1])))
+        order = sorted(groups, key=lambda k: (protocols.index(k[0]), rank(k[2]), k[2], names.index(k[1])))
         return [
-            {"model": model, "protocol": protocol, "application": application, **statistics_of(found[key])}
+            {"model": model, "protocol": protocol, "application": application, **statistics_of(groups[key])}
             for key in order
             for protocol, model, application in [key]
         ]
 
     def error_of(self, model: str, protocol: str) -> float | None:
         """Mean absolute error of a model over all that a protocol held out; `None` where nothing was scored."""
-        found = [abs(p.error) for p in self.points if p.model == model and p.protocol == protocol]
-        return statistics.fmean(found) if found else None
+        errors = [abs(p.error) for p in self.points if p.model == model and p.protocol == protocol]
+        return statistics.fmean(errors) if errors else None
 
     def why_not(self, model: str, protocol: str) -> list[str]:
         """The measurements that a protocol misses, and the failures of a model in it."""
@@ -138,11 +138,11 @@ def validate(
     Raises: UnknownName: another one.
     """
     cuts = Cuts(given, statistic)
-    found, steps = Validation(), 0
+    scores, steps = Validation(), 0
     fitted: dict[tuple[str, tuple[int, ...]], Model | PenstockError] = {}
     for protocol, cut_by in protocols.items():
         cut = cuts.of(protocol, cut_by)
-        found.warnings += [f"{protocol}: {warning}" for warning in cut.warnings]
+        scores.warnings += [f"{protocol}: {warning}" for warning in cut.warnings]
         for name, fit in fits.items():
             chosen = fit_paper if (protocol, name) == (PAPER, "additive") else fit
             misses = _Misses(defaultdict(list), defaultdict(list))
@@ -154,15 +154,15 @@ def validate(
                 if isinstance(model, PenstockError):
                     misses.fits[str(model)].append(fold.held_out)
                 else:
-                    found.points += _scored(protocol, name, fold, model, misses)
+                    scores.points += _scored(protocol, name, fold, model, misses)
             for why, names in misses.fits.items():
-                found.warnings.append(f"{protocol}, {name}: no fit without {_listed(names)}: {why}")
+                scores.warnings.append(f"{protocol}, {name}: no fit without {_listed(names)}: {why}")
             for why, names in misses.points.items():
                 text = f"{len(names)} measurements left out ({_listed(names)}): {why}"
-                found.warnings.append(f"{protocol}, {name}: {text}")
+                scores.warnings.append(f"{protocol}, {name}: {text}")
             steps += 1
             on_step(steps, len(protocols) * len(fits))
-    return found
+    return scores
 
 
 def _fitted(fit: Fit, train: Sequence[Measurement]) -> Model | PenstockError:

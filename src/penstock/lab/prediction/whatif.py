@@ -135,7 +135,7 @@ class Carried:
         except PenstockError as error:
             raise ParamsError(str(error)) from error
         tally = replace(tally_of(made), workload=self.title, size=self.size, left_out=self.unknown)
-        return [replace(tally, params=each) for each in variants]
+        return [replace(tally, params=variant) for variant in variants]
 
 
 Program = Workload | Recorded | Carried
@@ -164,9 +164,9 @@ def what_if(
     standing = [(machine, count, _standing(machine, count)) for machine in machines for count in axes.threads]
     study = _Study(program, axes.key_form, standing)
     rows: list[Row] = []
-    for found in _found(study, _jobs(_parameter_sets(program.params, axes)), workers):
-        rows += found
-        done += len(found)
+    for of_set in _found(study, _jobs(_parameter_sets(program.params, axes)), workers):
+        rows += of_set
+        done += len(of_set)
         if on_row is not None:
             on_row(done, total)
     return rows
@@ -204,15 +204,15 @@ class _Study:
 
     def rows(self, job: _Job) -> Iterator[list[Row]]:
         """Those of each set."""
-        readings = self._readings([each for each in job if isinstance(each, CkksParameters)])
+        readings = self._readings([variant for variant in job if isinstance(variant, CkksParameters)])
         for params in job:
             reading = params.reason if isinstance(params, _Impossible) else readings[_digits(params)]
-            found: list[Row] = []
+            rows: list[Row] = []
             for form in self.forms:
                 common = _common(self.program, params, reading, form)
                 counted = reading if isinstance(reading, str) else reading[1][form]
-                found += [_row(common, counted, machine, at, threads) for machine, threads, at in self.standing]
-            yield found
+                rows += [_row(common, counted, machine, at, threads) for machine, threads, at in self.standing]
+            yield rows
 
     def _readings(self, sets: Sequence[CkksParameters]) -> dict[Hashable, _Reading | str]:
         """Digits -> the program there, or why it cannot run; the sets are of one structure, so that it is read once."""
@@ -227,7 +227,7 @@ class _Study:
         except PenstockError as error:
             # The message names the set that was read; the others fail alike.
             read = f"'{sets[0].name}'"
-            return {digits: str(error).replace(read, f"'{each.name}'") for digits, each in variants.items()}
+            return {digits: str(error).replace(read, f"'{variant.name}'") for digits, variant in variants.items()}
 
 
 _Reading = tuple[Tally, dict[KeyForm | None, Counted]]
@@ -259,8 +259,8 @@ def _found(study: _Study, jobs: Sequence[_Job], workers: int) -> Iterator[list[R
 
 
 def _in_order(pool: Workers[int], jobs: Sequence[_Job]) -> Iterator[list[Row]]:
-    waiting, found, told = deque(enumerate(jobs)), dict[int, list[Row]](), 0
-    while told < len(jobs):
+    waiting, finished, given_back = deque(enumerate(jobs)), dict[int, list[Row]](), 0
+    while given_back < len(jobs):
         while pool.has_room and waiting:
             number, job = waiting.popleft()
             pool.give(number, _rows_of_job, job)
@@ -270,10 +270,10 @@ def _in_order(pool: Workers[int], jobs: Sequence[_Job]) -> Iterator[list[Row]]:
                     "a process that reads programs was killed, most often for lack of memory: ask for fewer "
                     "combinations, or give fewer cores (taskset)"
                 )
-            found[number] = rows
-        while told in found:
-            yield found.pop(told)
-            told += 1
+            finished[number] = rows
+        while given_back in finished:
+            yield finished.pop(given_back)
+            given_back += 1
 
 
 _STUDY: list[_Study] = []
@@ -336,9 +336,9 @@ def _row(common: Row, counted: Counted | str, machine: Machine, at: Machine | st
         "warnings": [],
         "provenance": "predicted",
     }
-    for found in (counted, at):
-        if isinstance(found, str):
-            row["reason"] = found
+    for refusal in (counted, at):
+        if isinstance(refusal, str):
+            row["reason"] = refusal
             return row
     assert isinstance(counted, Counted)
     assert isinstance(at, Machine)

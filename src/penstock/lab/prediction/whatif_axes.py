@@ -75,19 +75,19 @@ def whole_numbers(written: Iterable[str], option: str) -> tuple[int, ...]:
     >>> whole_numbers("2^3,10..12,8".split(","), "--dnum")
     (8, 10, 11, 12)
     """
-    found: list[int] = []
+    numbers: list[int] = []
     for text in written:
         run, number = _RANGE.match(text), _NUMBER.match(text)
         if run is not None:
             first, last = int(run.group(1)), int(run.group(2))
             if not first <= last < first + MOST_VALUES:
                 raise UsageError(f"{option}: '{text}' is not a run from a smaller to a larger number")
-            found += range(first, last + 1)
+            numbers += range(first, last + 1)
         elif number is not None:
-            found.append(1 << int(number.group(1)) if number.group(1) else int(number.group(2)))
+            numbers.append(1 << int(number.group(1)) if number.group(1) else int(number.group(2)))
         else:
             raise UsageError(f"{option}: '{text}' is not a whole number; write 16384, 2^14 or 8..12")
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(numbers))
 
 
 def _security(text: str) -> int:

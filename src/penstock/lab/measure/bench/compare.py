@@ -125,13 +125,13 @@ def noise_between(before: Sequence[dict[str, Any]], after: Sequence[dict[str, An
     The larger of how the calibration loop's medians differ, and of the time in which a single-threaded run was not on a
     processor. The interval and the test already contain the differences from run to run.
     """
-    each = [[run["calibration_s"] for run in runs if run["calibration_s"] is not None] for runs in (before, after)]
-    found: list[float] = []
-    if all(each):
-        speeds = [statistics.median(values) for values in each]
-        found.append(max(speeds[0] / speeds[1], speeds[1] / speeds[0]) - 1)
-    found += [share for share in map(_waited, (before, after)) if share is not None]
-    return max(found, default=None)
+    speeds_of = [[run["calibration_s"] for run in runs if run["calibration_s"] is not None] for runs in (before, after)]
+    shares: list[float] = []
+    if all(speeds_of):
+        speeds = [statistics.median(values) for values in speeds_of]
+        shares.append(max(speeds[0] / speeds[1], speeds[1] / speeds[0]) - 1)
+    shares += [share for share in map(_waited, (before, after)) if share is not None]
+    return max(shares, default=None)
 
 
 def _waited(runs: Sequence[dict[str, Any]]) -> float | None:

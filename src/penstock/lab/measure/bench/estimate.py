@@ -90,12 +90,12 @@ def plan_rows(plan: SuitePlan, available: int | None) -> list[dict[str, Any]]:
     """
     rows, seen = [], set()
     for point in plan.points:
-        found = estimate(point)
+        cost = estimate(point)
         single = point.group == "primitives"
         group = (point.group, point.params) if single else point.key
-        setup = 0.0 if group in seen else found.setup_s
+        setup = 0.0 if group in seen else cost.setup_s
         if plan.order == IN_TURNS and not single:
-            setup = point.runs * (found.setup_s + found.call_s)
+            setup = point.runs * (cost.setup_s + cost.call_s)
         elif plan.order == IN_TURNS and group not in seen:
             setup += point.runs * _KEYS_OF_A_SET * point.params.key_bytes() / KEY_LOAD_BYTES_PER_S
         rows.append(
@@ -104,9 +104,9 @@ def plan_rows(plan: SuitePlan, available: int | None) -> list[dict[str, Any]]:
                 "params": point.params.name, "ring_dim": point.params.ring_dim, "limbs": point.limbs,
                 "threads": point.threads, "across": point.across, "condition": point.condition,
                 "reading": point.reading, "runs": point.runs,
-                "predicted_s": found.total_s + setup,
-                "predicted_call_s": found.call_s, "predicted_peak_bytes": found.memory_bytes,
-                "fits": None if available is None else found.memory_bytes <= available, "provenance": "predicted",
+                "predicted_s": cost.total_s + setup,
+                "predicted_call_s": cost.call_s, "predicted_peak_bytes": cost.memory_bytes,
+                "fits": None if available is None else cost.memory_bytes <= available, "provenance": "predicted",
             }
         )  # fmt: skip
         seen.add(group)
@@ -203,19 +203,19 @@ def _live_bytes(trace: Trace) -> int:
     sizes = dict(zip(trace.objects["id"].to_pylist(), trace.objects["bytes"].to_pylist(), strict=True))
     columns = (table[name].to_pylist() for name in ("operands", "output", "plaintext"))
     touched = [
-        [each for each in (*operands, output, plaintext) if each is not None]
+        [name for name in (*operands, output, plaintext) if name is not None]
         for operands, output, plaintext in zip(*columns, strict=True)
     ]
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for row, objects in enumerate(touched):
-        for each in objects:
-            first.setdefault(each, row)
-            last[each] = row
+        for name in objects:
+            first.setdefault(name, row)
+            last[name] = row
     change = [0] * (len(touched) + 1)
-    for each, row in first.items():
-        change[row] += sizes[each]
-        change[last[each] + 1] -= sizes[each]
+    for name, row in first.items():
+        change[row] += sizes[name]
+        change[last[name] + 1] -= sizes[name]
     return max(accumulate(change), default=0)
 
 
@@ -247,5 +247,5 @@ def _traced(params: CkksParameters, program: Any) -> Trace:
 
 def total_seconds(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
     """Predicted seconds of each group and of all."""
-    found = {group: sum(r["predicted_s"] for r in rows if r["group"] == group) for group in GROUPS}
-    return {**found, "total": sum(found.values())}
+    seconds = {group: sum(r["predicted_s"] for r in rows if r["group"] == group) for group in GROUPS}
+    return {**seconds, "total": sum(seconds.values())}

@@ -61,19 +61,19 @@ def histories(results: Sequence[tuple[str, pa.Table]]) -> list[History]:
     Args:   results: (name, table of `load_results`), the oldest first; each name once.
     Raises: UsageError: a time is 0 or no number.
     """
-    told = [(name, by_point(table)) for name, table in results]
-    *before, (last, points) = told
-    found = []
+    measured = [(name, by_point(table)) for name, table in results]
+    *before, (last, points) = measured
+    timelines = []
     for key, runs in points.items():
         older = [(name, points_of[key]) for name, points_of in before if key in points_of]
         samples = {}
-        for name, each in [*older, (last, runs)]:
-            for run in each:
+        for name, own_runs in [*older, (last, runs)]:
+            for run in own_runs:
                 check_row(run, name)
-            samples[name] = tuple(run_median_s(run) for run in each)
+            samples[name] = tuple(run_median_s(run) for run in own_runs)
         against, mates = older[-1] if older else (None, [])
         shown = runs[0]
-        found.append(
+        timelines.append(
             History(
                 item=" ".join(str(shown[name]) for name in ("item", "size") if shown[name]),
                 where=where_of(shown),
@@ -84,7 +84,7 @@ def histories(results: Sequence[tuple[str, pa.Table]]) -> list[History]:
                 against=against,
             )
         )
-    return found
+    return timelines
 
 
 def where_of(row: Mapping[str, Any]) -> str:

@@ -322,10 +322,10 @@ def run_median_s(run: Mapping[str, Any]) -> float:
 
 def by_point(table: pa.Table) -> dict[tuple[Any, ...], list[dict[str, Any]]]:
     """Runs of the same thing, by their `identity`."""
-    found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    grouped: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in table.to_pylist():
-        found.setdefault(identity(row), []).append(row)
-    return found
+        grouped.setdefault(identity(row), []).append(row)
+    return grouped
 
 
 def identity(row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -484,8 +484,8 @@ def check_row(row: Mapping[str, Any], where: str) -> None:
             f"{where}: the entry of '{row['item']}' has no '{empty[0]}'; export the run again with 'penstock bench "
             "export'"
         )
-    calls = [math.nan if each is None else each for each in row["samples_s"] or ()]
-    unsound = [("call in samples_s", each) for each in calls if not (math.isfinite(each) and each > 0)][:1]
+    calls = [math.nan if sample is None else sample for sample in row["samples_s"] or ()]
+    unsound = [("call in samples_s", sample) for sample in calls if not (math.isfinite(sample) and sample > 0)][:1]
     optional = {"calibration_s": row["calibration_s"]} if row["calibration_s"] is not None else {}
     times = {name: row[name] for name in ("calls", "seconds_per_call", "total_s", "wall_s")}
     for name, value in [*(times | optional).items(), *unsound]:

@@ -145,7 +145,7 @@ class BenchPoint:
 
     def identity(self) -> dict[str, Any]:
         """Plain types; the parameter set without its texts. OpenFHE, which older results do not name, is left out."""
-        plain = {each.name: getattr(self, each.name) for each in fields(self)}
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
         if self.reading == OPENFHE:
             del plain["reading"]
         return plain | {"params": params_identity(self.params)}
@@ -259,7 +259,7 @@ def plan(
             if name not in known:
                 raise UnknownName("group or item", name, known)
         points = [p for p in points if p.group in only or p.item in only]
-        skipped = [each for each in skipped if each["what"].partition(" ")[0] in only]
+        skipped = [omitted for omitted in skipped if omitted["what"].partition(" ")[0] in only]
     points = [replace(p, reading=reading) for p in points]
     unique = list({p.key: p for p in points}.values())
     if not unique:
@@ -371,7 +371,7 @@ def _sets(table: PrimitivesSpec, skipped: list[dict[str, str]]) -> list[CkksPara
             f"primitives: the axes have {combinations:,} combinations; at most {MAX_COMBINATIONS:,} are made: cut the "
             "suite into several"
         )
-    found: dict[str, CkksParameters] = {}
+    of_identity: dict[str, CkksParameters] = {}
     for values in itertools.product(*axes.values()):
         wanted = dict(zip(axes, values, strict=True))
         what = ", ".join(f"{k} {v}" for k, v in wanted.items())
@@ -382,8 +382,8 @@ def _sets(table: PrimitivesSpec, skipped: list[dict[str, str]]) -> list[CkksPara
         except ParamsError as error:
             skipped.append({"what": what, "why": str(error)})
             continue
-        found.setdefault(json.dumps(params_identity(params), sort_keys=True), params)
-    return list(found.values())
+        of_identity.setdefault(json.dumps(params_identity(params), sort_keys=True), params)
+    return list(of_identity.values())
 
 
 def _built(wanted: Mapping[str, Any]) -> CkksParameters:
@@ -422,22 +422,22 @@ def _limbs(
         return []
     if primitive.one_level:
         return [highest]
-    found: list[int | None] = []
+    counts: list[int | None] = []
     for wanted in table.limbs:
         if wanted == "all":
-            found += range(highest, lowest - 1, -1)
+            counts += range(highest, lowest - 1, -1)
         elif wanted in ("fresh", "last"):
-            found.append(highest if wanted == "fresh" else lowest)
+            counts.append(highest if wanted == "fresh" else lowest)
         elif isinstance(wanted, str):
             raise UnknownName("limbs", wanted, ["all", "fresh", "last"])
         elif wanted < 1:
             raise UsageError(f"primitives: limbs {wanted}: a ciphertext has at least 1")
         elif lowest <= wanted <= highest:
-            found.append(wanted)
+            counts.append(wanted)
         else:
             why = f"it works with {lowest} to {highest} limbs there"
             skipped.append({"what": f"{primitive.name} at {params.name} with {wanted} limbs", "why": why})
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(counts))
 
 
 def _program_points(

@@ -271,10 +271,10 @@ class StoredSet(BenchSet):
     # Inside.
 
     def _open(self) -> None:
-        found = self._read_manifest()
-        damaged = [name for name in _BASE if self._damage(found, name)] if found else []
-        if found and not damaged:
-            self._manifest = found
+        manifest = self._read_manifest()
+        damaged = [name for name in _BASE if self._damage(manifest, name)] if manifest else []
+        if manifest and not damaged:
+            self._manifest = manifest
         else:
             if damaged:
                 self._report(f"{', '.join(damaged)} in {self.folder}", "it and everything that hangs on it")
@@ -328,13 +328,13 @@ class StoredSet(BenchSet):
         if not path.is_file():
             return None
         try:
-            found = json_of(content_of(path))
-            if not isinstance(found["files"], dict):
+            manifest = json_of(content_of(path))
+            if not isinstance(manifest["files"], dict):
                 raise TypeError
         except (ValueError, KeyError, TypeError):
             self._report(f"manifest of {self.folder}", "the whole set")
             return None
-        return found if isinstance(found, dict) else None
+        return manifest if isinstance(manifest, dict) else None
 
     def _save(self) -> None:
         write_atomic(self.folder / MANIFEST, (json.dumps(self._manifest, indent=1) + "\n").encode(), force=True)
@@ -378,10 +378,10 @@ class StoredSet(BenchSet):
         """Take over what another process made since; a new key pair would make ours useless."""
         if not self._manifest:
             return
-        found = self._read_manifest()
-        if found is None or any(found["files"].get(n) != self._manifest["files"].get(n) for n in _BASE):
+        manifest = self._read_manifest()
+        if manifest is None or any(manifest["files"].get(n) != self._manifest["files"].get(n) for n in _BASE):
             raise PenstockError(f"{self.folder} was made anew by another process; run the same command again")
-        self._manifest = found
+        self._manifest = manifest
 
 
 def set_folder(root: Path, params: CkksParameters, reading: str) -> Path:

@@ -158,38 +158,40 @@ class Runner:
 
     def _in_turns(self, todo: Sequence[BenchPoint]) -> None:
         """What changes on a machine over minutes meets all points alike. None is run more often than planned."""
-        found = {point.key: self._unfinished(point) for point in todo}
+        rows_of = {point.key: self._unfinished(point) for point in todo}
         refused: set[str] = set()
         turns = max(point.runs for point in todo)
         for turn in range(turns):
-            due = [p for p in todo if p.key not in refused and turn in turns_of(p.runs, turns)[len(found[p.key]) :]]
+            due = [p for p in todo if p.key not in refused and turn in turns_of(p.runs, turns)[len(rows_of[p.key]) :]]
             for _, same in itertools.groupby(due, key=_batch):
                 batch = list(same)
-                refused.update(p.key for p in batch if not found[p.key] and self._refused(p))
-                for point, rows, events in self._turn([p for p in batch if p.key not in refused], found):
-                    found[point.key] += rows
-                    if len(found[point.key]) == point.runs:
-                        self._store(point, found[point.key], events)
+                refused.update(p.key for p in batch if not rows_of[p.key] and self._refused(p))
+                for point, rows, events in self._turn([p for p in batch if p.key not in refused], rows_of):
+                    rows_of[point.key] += rows
+                    if len(rows_of[point.key]) == point.runs:
+                        self._store(point, rows_of[point.key], events)
                     else:
-                        self.store_part(point.key, found[point.key])
+                        self.store_part(point.key, rows_of[point.key])
                     self.options.on_done(point, 1 / point.runs)
 
-    def _turn(self, batch: Sequence[BenchPoint], found: Mapping[str, Rows]) -> Iterator[tuple[BenchPoint, Rows, Rows]]:
+    def _turn(
+        self, batch: Sequence[BenchPoint], rows_of: Mapping[str, Rows]
+    ) -> Iterator[tuple[BenchPoint, Rows, Rows]]:
         """One run of each point of a batch: its row, and its events after the last."""
         if batch and batch[0].group == "primitives":
             with open_set(batch[0], self.options.store, self.run.warn) as stored:
                 for point in batch:
                     self.options.on_start(point)
-                    number, each = len(found[point.key]), PrimitiveRuns(point, stored)
-                    each.run(self.noise)
+                    number, measured = len(rows_of[point.key]), PrimitiveRuns(point, stored)
+                    measured.run(self.noise)
                     yield (
                         point,
-                        each.rows(self.plan.suite, number),
-                        self._count(each) if number + 1 == point.runs else [],
+                        measured.rows(self.plan.suite, number),
+                        self._count(measured) if number + 1 == point.runs else [],
                     )
             return
         for point in batch:
-            number = len(found[point.key])
+            number = len(rows_of[point.key])
             yield point, *self.program(point, range(number, number + 1), uncounted=1)
 
     def _unfinished(self, point: BenchPoint) -> Rows:
@@ -219,14 +221,14 @@ class Runner:
         any; then more rounds over those whose runs disagree."""
         wanting = [PrimitiveRuns(point, stored) for point in points]
         while wanting:
-            for each in wanting:
-                if not each.runs:
-                    self.options.on_start(each.point)
-                each.run(self.noise)
-                if not each.wants_more():
-                    self._store(each.point, each.rows(self.plan.suite), self._count(each))
-                    self.options.on_done(each.point, 1.0)
-            wanting = [each for each in wanting if each.wants_more()]
+            for measured in wanting:
+                if not measured.runs:
+                    self.options.on_start(measured.point)
+                measured.run(self.noise)
+                if not measured.wants_more():
+                    self._store(measured.point, measured.rows(self.plan.suite), self._count(measured))
+                    self.options.on_done(measured.point, 1.0)
+            wanting = [measured for measured in wanting if measured.wants_more()]
 
     def program(self, point: BenchPoint, numbers: range, uncounted: int = 0) -> tuple[Rows, Rows]:
         """Runs of a program in one context. The first run of a context has fresh memory to make."""
@@ -321,16 +323,16 @@ class Runner:
 
     def noise_before(self) -> None:
         """Time a fixed piece of work, and warn where it varies."""
-        found = timing.probe(PROBE_BEFORE_S)
-        self.run.update(noise={"before_spread": found.spread, "before_median_s": found.median_s})
+        probe = timing.probe(PROBE_BEFORE_S)
+        self.run.update(noise={"before_spread": probe.spread, "before_median_s": probe.median_s})
         governor = self.run.record.get("host", {}).get("governor")
         if governor not in (None, "performance"):
             self.run.warn(
                 f"the CPU frequency governor is '{governor}': the clock changes with the load",
                 "set it to 'performance' for the run (cpupower frequency-set -g performance)",
             )
-        if found.spread > timing.NOISY_SPREAD:
-            self._warn_noisy("before the run", found.spread)
+        if probe.spread > timing.NOISY_SPREAD:
+            self._warn_noisy("before the run", probe.spread)
 
     def noise(self, before: timing.Probe) -> timing.Probe:
         """The noise and the speed of the machine around a point or a run."""
@@ -346,9 +348,9 @@ class Runner:
         if during is not None and during > timing.NOISY_SPREAD:
             self._warn_noisy("during the run", during)
 
-    def _warn_noisy(self, when: str, found: float) -> None:
+    def _warn_noisy(self, when: str, spread: float) -> None:
         self.run.warn(
-            f"the machine is too noisy: a fixed piece of work spread by {found:.0%} {when}, more than "
+            f"the machine is too noisy: a fixed piece of work spread by {spread:.0%} {when}, more than "
             f"{timing.NOISY_SPREAD:.0%}",
             "stop what else runs, pin the process (taskset), and measure again before you compare to a few percent",
         )
@@ -450,7 +452,9 @@ class PrimitiveRuns:
                 )
             else:
                 run = timing.measure_across(
-                    [each.call for each in prepared], min_time_s=point.min_time_s, max_samples=point.max_samples
+                    [primitive.call for primitive in prepared],
+                    min_time_s=point.min_time_s,
+                    max_samples=point.max_samples,
                 )
                 set_threads(point.threads)
         self.runs.append(run)

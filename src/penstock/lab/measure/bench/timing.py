@@ -127,7 +127,7 @@ def measure_across(calls: Sequence[Callable[[], Any]], *, min_time_s: float, max
     """
     from penstock.program.openfhe.evaluator import set_threads
 
-    found: list[Run | None] = [None] * len(calls)
+    run_of: list[Run | None] = [None] * len(calls)
     failures: list[BaseException] = []
     barrier = threading.Barrier(len(calls))
     marks: list[tuple[float, float]] = []  # starts and ends of the threads' calls, with the process's processor time
@@ -140,7 +140,7 @@ def measure_across(calls: Sequence[Callable[[], Any]], *, min_time_s: float, max
             set_threads(1)  # OpenMP's number of threads belongs to the calling thread
             barrier.wait()
             mark()
-            found[index] = measure(calls[index], min_time_s=min_time_s, max_samples=max_samples, energy=False)
+            run_of[index] = measure(calls[index], min_time_s=min_time_s, max_samples=max_samples, energy=False)
             mark()
         except BaseException as error:
             failures.append(error)
@@ -156,7 +156,7 @@ def measure_across(calls: Sequence[Callable[[], Any]], *, min_time_s: float, max
     real = [error for error in failures if not isinstance(error, threading.BrokenBarrierError)]
     if real:
         raise real[0]
-    runs = [run for run in found if run is not None]
+    runs = [run for run in run_of if run is not None]
     samples = [sample for run in runs for sample in run.samples_s]
     (start, cpu), (end, cpu_at_end) = min(marks), max(marks)
     return Run(
@@ -262,7 +262,7 @@ def probe(duration_s: float, *, clock: Clock = time.perf_counter_ns) -> Probe:
 
 def joined(probes: Sequence[Probe]) -> Probe:
     """All their samples."""
-    return Probe(tuple(sample for each in probes for sample in each.samples_s))
+    return Probe(tuple(sample for probe in probes for sample in probe.samples_s))
 
 
 def stolen_share(before: tuple[int, int] | None, after: tuple[int, int] | None) -> float | None:
@@ -300,7 +300,7 @@ def check_affinity(threads: int, cores: int | None = None) -> None:
 
 def available_bytes() -> int | None:
     """Memory available without swapping: the kernel's estimate, and the rest of the control group."""
-    found = [_meminfo("MemAvailable")]
+    limits = [_meminfo("MemAvailable")]
     with suppress(OSError, ValueError, IndexError):
         group = Path("/proc/self/cgroup").read_text().strip().splitlines()[-1].rpartition(":")[2].lstrip("/")
         folder = Path("/sys/fs/cgroup") / group
@@ -311,8 +311,8 @@ def available_bytes() -> int | None:
             for line in (folder / "memory.stat").read_text().splitlines():
                 name, value = line.split()
                 cached += int(value) if name == "inactive_file" else 0
-            found.append(int(limit) - used + cached)
-    known = [value for value in found if value is not None]
+            limits.append(int(limit) - used + cached)
+    known = [value for value in limits if value is not None]
     return min(known) if known else None
 
 

@@ -19,15 +19,15 @@ UNTESTED = "one run only"
 """Verdict of a point without a test."""
 
 
-def verdict_of(found: Comparison) -> str:
+def verdict_of(comparison: Comparison) -> str:
     """The verdict on a comparison.
 
     A point has changed where the test of `compare` says so: p < 0.05, an interval without 1, and more than the noise of
     the machine. Points of one run have no test and count apart.
     """
-    rows = found.rows
+    rows = comparison.rows
     tested = [row for row in rows if row["verdict"] != UNTESTED]
-    noise = "" if found.noise is None else f", noise of the machine {found.noise:.1%}"
+    noise = "" if comparison.noise is None else f", noise of the machine {comparison.noise:.1%}"
     if not tested:
         ratio = _mean_ratio(rows)
         return (
@@ -53,9 +53,9 @@ def verdict_of(found: Comparison) -> str:
     )
 
 
-def headline(found: Sequence[History]) -> str:
+def headline(points: Sequence[History]) -> str:
     """The verdict on the points that earlier results have too."""
-    rows = [dict(each.change) for each in found if each.change is not None]
+    rows = [dict(point.change) for point in points if point.change is not None]
     if not rows:
         return "nothing to compare with: one run of each point"
     return verdict_of(Comparison(rows=rows, only_first=[], only_second=[]))
@@ -109,7 +109,7 @@ def _points(rows: Sequence[Any]) -> str:
 
 def _most(rows: Sequence[dict[str, Any]]) -> str:
     """The point that changed most, with its interval."""
-    row = max(rows, key=lambda each: abs(math.log(each["ratio"])))
+    row = max(rows, key=lambda point: abs(math.log(point["ratio"])))
     where = f"{cut(row['item'])}{' ' + row['size'] if row['size'] else ''}"
     where += f" at {row['limbs']} limbs" if row["limbs"] else ""
     return f"{where} most, {row['ratio']:.3f} times, 95 % {row['low']:.3f} to {row['high']:.3f}"

@@ -52,10 +52,10 @@ class Visits:
             measured = [PrimitiveRuns(point, stored) for point in points]
             for round_ in range(max(point.runs for point in points)):
                 before = timing.probe(PROBE_POINT_S)
-                for each in measured:
-                    if round_ < each.point.runs:
-                        self.options.on_start(each.point)
-                        each.run(_unchanged, before)
+                for primitive in measured:
+                    if round_ < primitive.point.runs:
+                        self.options.on_start(primitive.point)
+                        primitive.run(_unchanged, before)
                 self._runner.noise(before)
                 self._write(number, [row for m in measured for row in m.rows(self._suite, taken.get(m.point.key, 0))])
         rows = self.stored[number]
@@ -75,19 +75,21 @@ class Visits:
     def finish(self) -> None:
         """Write the tables of all visits, and mark the run complete."""
         self._runner.noise_after()
-        rows = [row for _, each in sorted(self.stored.items()) for row in each]
+        rows = [row for _, of_visit in sorted(self.stored.items()) for row in of_visit]
         table = table_of(rows) if rows else BENCH_SCHEMA.empty_table()
         self._runner.store_all(table)
         grouped = of_points(rows)
         if not self.run.has_stage(STAGE):
-            self.run.append_rows(STAGE, [one for key, each in grouped.items() for one in tidy(self._points[key], each)])
+            self.run.append_rows(
+                STAGE, [one for key, of_point in grouped.items() for one in tidy(self._points[key], of_point)]
+            )
         self.run.update(points={key: self._points[key].label() for key in grouped})
         self.run.finish()
 
     # Inside.
 
     def _stored(self) -> dict[int, Rows]:
-        found = {}
+        stored = {}
         for path in sorted((self.run.path / "bench").iterdir()):
             name = _NAME.fullmatch(path.name)
             if name is None:
@@ -99,19 +101,19 @@ class Visits:
                 with os_errors(path, "delete"):
                     path.unlink()
                 continue
-            found[int(name[1])] = rows
-        return found
+            stored[int(name[1])] = rows
+        return stored
 
     def _next(self) -> int:
         return max(self.stored, default=0) + 1
 
     def _taken(self) -> dict[str, int]:
         """Key of a point -> number of its next run."""
-        found: dict[str, int] = {}
+        taken: dict[str, int] = {}
         for rows in self.stored.values():
             for row in rows:
-                found[row["point"]] = max(found.get(row["point"], 0), row["run"] + 1)
-        return found
+                taken[row["point"]] = max(taken.get(row["point"], 0), row["run"] + 1)
+        return taken
 
     def _write(self, number: int, rows: Rows) -> None:
         self._runner.store_part(f"visit-{number:03d}", rows)
@@ -124,7 +126,7 @@ def _unchanged(probe: timing.Probe) -> timing.Probe:
 
 def of_points(rows: Rows) -> dict[str, list[dict[str, Any]]]:
     """Key of a point -> its rows."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    grouped: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
-        found.setdefault(row["point"], []).append(row)
-    return found
+        grouped.setdefault(row["point"], []).append(row)
+    return grouped

@@ -76,7 +76,7 @@ def candidates(
     return Candidates(
         points=tuple(points),
         twins=twins,
-        sets=tuple(tuple(each) for each in sets.values()),
+        sets=tuple(tuple(of_set) for of_set in sets.values()),
         start=tuple(i for i, point in enumerate(points) if _is_first(point)),
     )
 

@@ -70,8 +70,8 @@ class Situation:
 
     def _of_visit(self, at: Sequence[int]) -> Floats:
         threads = self.threads[list(at)]
-        each = np.asarray([of_threads(VISIT_SD, int(count)) ** 2 for count in threads])
-        return np.where(threads[:, None] == threads[None, :], each[:, None], 0.0)
+        visit_variance = np.asarray([of_threads(VISIT_SD, int(count)) ** 2 for count in threads])
+        return np.where(threads[:, None] == threads[None, :], visit_variance[:, None], 0.0)
 
     def grown(
         self,
@@ -124,10 +124,10 @@ def best_visit(
     A visit takes longer than `LONGEST_S` only where its set takes long to open.
     """
     joint = situation.slopes @ situation.covariance
-    found = [
+    choices = [
         situation.grown(at, joint, twins, costs, setup, min(limit_s, max(LONGEST_S, 2 * setup)))
         for at, setup in zip(sets, costs.sets.tolist(), strict=True)
         if at
     ]
-    known = [each for each in found if each is not None]
-    return max(known, key=lambda each: each.gain / each.seconds, default=None)
+    known = [choice for choice in choices if choice is not None]
+    return max(known, key=lambda choice: choice.gain / choice.seconds, default=None)

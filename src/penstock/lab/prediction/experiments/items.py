@@ -67,25 +67,25 @@ class Items:
     def take(self, chosen: npt.NDArray[np.int64]) -> Items:
         """Some items of one part each."""
         assert self._single
-        found = copy(self)
-        found._num, found._owner = len(chosen), np.arange(len(chosen))
-        found._starts = found._owner
-        found._counts, found._amounts = self._counts[chosen], self._amounts[chosen]
-        found._effects = self._effects[chosen]
-        return found
+        items = copy(self)
+        items._num, items._owner = len(chosen), np.arange(len(chosen))
+        items._starts = items._owner
+        items._counts, items._amounts = self._counts[chosen], self._amounts[chosen]
+        items._effects = self._effects[chosen]
+        return items
 
     def linear(self, unknowns: Floats) -> tuple[Floats, Floats]:
         """(n,) logarithms of seconds at these unknowns, and their (n, unknowns) slopes."""
         costs = SECONDS * np.exp(SCALE_SD * unknowns[0] + COST_SD * unknowns[1 : 1 + len(COSTS)])
-        each = self._amounts * costs
+        cost_s = self._amounts * costs
         factor = self._counts * np.exp(self._effects @ unknowns[1 + len(COSTS) :])
-        seconds = each.sum(axis=1) * factor
+        seconds = cost_s.sum(axis=1) * factor
         total = self._summed(seconds)
         of_total = 1 / total[self._owner]
         slopes = np.concatenate(
             [
                 np.full((self._num, 1), SCALE_SD),
-                COST_SD * self._summed(each * (factor * of_total)[:, None]),
+                COST_SD * self._summed(cost_s * (factor * of_total)[:, None]),
                 self._summed(self._effects * (seconds * of_total)[:, None]),
             ],
             axis=1,
@@ -98,28 +98,28 @@ class Items:
 
 
 def _amounts(**named: float) -> Floats:
-    found = np.zeros(len(COSTS))
+    amounts = np.zeros(len(COSTS))
     for name, amount in named.items():
-        found[PLACE[name.replace("_", " ")]] = amount
-    return found
+        amounts[PLACE[name.replace("_", " ")]] = amount
+    return amounts
 
 
 def operation_amounts(work: KernelWork, threads: int) -> Floats:
     """(costs,) of one call whose data are in the caches."""
     whole, shares = np.asarray(exclusive_amounts(work)), unit_shares(work, threads)
     divided = whole * [shares.get(unit, 1.0) for unit in UNITS]
-    found = _amounts(loops=loop_starts(work, threads), overhead=1.0)
-    found[: len(UNITS)] = divided
-    found[_SHARED] = (whole - divided)[_DIVIDED]
-    return found
+    amounts = _amounts(loops=loop_starts(work, threads), overhead=1.0)
+    amounts[: len(UNITS)] = divided
+    amounts[_SHARED] = (whole - divided)[_DIVIDED]
+    return amounts
 
 
 def task_amounts(task: str, params: CkksParameters, limbs: int, threads: int) -> Floats:
     """(costs,) of one of the client's tasks."""
-    found = operation_amounts(task_work(task, params, limbs), threads)
+    amounts = operation_amounts(task_work(task, params, limbs), threads)
     for name, term in TERMS[task].items():
-        found[PLACE[f"{task} {name}"]] = term.amount(params, limbs, threads)
-    return found
+        amounts[PLACE[f"{task} {name}"]] = term.amount(params, limbs, threads)
+    return amounts
 
 
 def recording_term(kind: str) -> str:
@@ -153,13 +153,13 @@ def _recorded(point: BenchPoint, item: str) -> list[Part]:
         return []
     kind = PRIMITIVES[item].kind
     assert kind is not None
-    found = np.zeros(len(COSTS))
-    found[PLACE[recording_term(kind.value)]] = 1.0
+    amounts = np.zeros(len(COSTS))
+    amounts[PLACE[recording_term(kind.value)]] = 1.0
     if kind is OpKind.DECRYPT:
-        found[PLACE[f"recording {VALUES}"]] = point.params.slots
+        amounts[PLACE[f"recording {VALUES}"]] = point.params.slots
     elif TRAITS[kind].composite:
-        found[PLACE[f"recording {EXPANDED}"]] = sum(expanded(_called(point, item)).values())
-    return [Part(1.0, found, {})]
+        amounts[PLACE[f"recording {EXPANDED}"]] = sum(expanded(_called(point, item)).values())
+    return [Part(1.0, amounts, {})]
 
 
 def _called(point: BenchPoint, item: str) -> Measurement:
@@ -193,7 +193,7 @@ def _of_calls(tally: Tally, counted: Counted) -> Floats:
     """(costs,) of cold caches and of the record, over all calls of a program."""
     calls = counted.calls or {}
     clients = _client_calls(counted.shapes, counted.counts)
-    found = _amounts(
+    amounts = _amounts(
         cold_call=float(counted.own_calls().sum())
         + sum(counted.composite_calls().values())
         + sum(clients.values())
@@ -201,15 +201,15 @@ def _of_calls(tally: Tally, counted: Counted) -> Floats:
         cold_byte=float(counted.served @ counted.operand_bytes),
     )
     for kind, count in {**calls, **clients}.items():
-        found[PLACE[recording_term(kind)]] += count
-    found[PLACE[f"recording {EXPANDED}"]] = max(float(counted.served.sum()) - float(counted.own_calls().sum()), 0.0)
-    found[PLACE[f"recording {VALUES}"]] = clients[OpKind.DECRYPT.value] * tally.params.slots
-    return found
+        amounts[PLACE[recording_term(kind)]] += count
+    amounts[PLACE[f"recording {EXPANDED}"]] = max(float(counted.served.sum()) - float(counted.own_calls().sum()), 0.0)
+    amounts[PLACE[f"recording {VALUES}"]] = clients[OpKind.DECRYPT.value] * tally.params.slots
+    return amounts
 
 
 def _client_calls(shapes: Sequence[Shape], counts: Floats) -> dict[str, int]:
-    found = {OpKind.ENCRYPT.value: 0, OpKind.DECRYPT.value: 0}
+    calls = {OpKind.ENCRYPT.value: 0, OpKind.DECRYPT.value: 0}
     for shape, count in zip(shapes, counts.tolist(), strict=True):
-        if shape.kind in found:
-            found[shape.kind] += round(count)
-    return found
+        if shape.kind in calls:
+            calls[shape.kind] += round(count)
+    return calls

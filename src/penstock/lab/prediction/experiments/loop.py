@@ -64,7 +64,7 @@ class Bench:
 
 
 def _medians(rows: Sequence[dict[str, Any]]) -> Seconds:
-    return {key: statistics.median(map(run_median_s, each)) for key, each in of_points(list(rows)).items()}
+    return {key: statistics.median(map(run_median_s, runs)) for key, runs in of_points(list(rows)).items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +112,8 @@ class Measurement:
     Args:   spent_s: seconds that earlier parts of it took.
     """
 
-    def __init__(self, lab: Lab, outlook: Outlook, asked: Asked, told: Told, spent_s: float = 0.0) -> None:
-        self._lab, self._outlook, self._asked, self._told = lab, outlook, asked, told
+    def __init__(self, lab: Lab, outlook: Outlook, asked: Asked, watcher: Told, spent_s: float = 0.0) -> None:
+        self._lab, self._outlook, self._asked, self._told = lab, outlook, asked, watcher
         self._started, self._spent_before = lab.clock(), spent_s
         self._places = outlook.candidates.by_key()
         self._measured: set[str] = set()
@@ -168,7 +168,7 @@ class Measurement:
 
     def _take(self, seconds: Seconds) -> None:
         self._measured |= set(seconds)
-        known = {self._places[key]: each for key, each in seconds.items() if key in self._places}
+        known = {self._places[key]: call_s for key, call_s in seconds.items() if key in self._places}
         if known:
             self._visits += 1
             self._outlook.add(self._visits, known)
@@ -182,30 +182,30 @@ class Measurement:
 
     def _check(self) -> list[str]:
         """Run the programs that there is time for, each at every number of threads; their keys."""
-        found = []
-        for each, point in self.checks():
+        checked = []
+        for program, point in self.checks():
             done = point.key in self._measured
             if not done:
-                if self.spent_s + self._outlook.seconds_to_run(each, point.runs) > self._asked.budget_s:
+                if self.spent_s + self._outlook.seconds_to_run(program, point.runs) > self._asked.budget_s:
                     continue
                 self._told.starts(f"check: {point.label()}", self.spent_s)
                 self._lab.program(point)
                 self._told.done(self.spent_s, self._outlook.expected())
-            found.append(point.key)
-        return found
+            checked.append(point.key)
+        return checked
 
     def checks(self) -> list[tuple[Foreseen, BenchPoint]]:
         """Programs that may be run, in order."""
         foreseen = {
-            (each.program.tally.workload, each.program.tally.size, each.program.threads): each
-            for each in self._outlook.foreseen()
+            (run.program.tally.workload, run.program.tally.size, run.program.threads): run
+            for run in self._outlook.foreseen()
         }
         threads = sorted({count for _, _, count in foreseen})
         of_point = {
             (p.item, p.size, p.threads): p for p in program_points(threads, self._outlook.candidates.points[0].reading)
         }
         order = [(name, size, count) for name, size in CHECKED for count in threads]
-        return [(foreseen[each], of_point[each]) for each in order if each in foreseen and each in of_point]
+        return [(foreseen[run], of_point[run]) for run in order if run in foreseen and run in of_point]
 
 
 def program_points(threads: Sequence[int], reading: str) -> list[BenchPoint]:

@@ -120,10 +120,10 @@ class Outlook:
         if not first:
             self._seen.append(surprises(self._items, self.known, new))
         self._timings = new if self._timings is None else self._timings.joined(new)
-        found = posterior(self._items, self._timings, self.known.mean)
+        fitted = posterior(self._items, self._timings, self.known.mean)
         if first:
-            self._seen.append(misfits(self._items, found, new))
-        self.known = replace(found, scales=scales_of(self._seen))
+            self._seen.append(misfits(self._items, fitted, new))
+        self.known = replace(fitted, scales=scales_of(self._seen))
 
     # What is expected.
 
@@ -145,12 +145,12 @@ class Outlook:
             for program, log, sd in zip(self.programs, logs.tolist(), sds.tolist(), strict=True)
         ]
 
-    def seconds_to_run(self, each: Foreseen, runs: int) -> float:
+    def seconds_to_run(self, foreseen: Foreseen, runs: int) -> float:
         """Predicted time of `runs` runs of a program, one more that does not count, and its context and keys."""
-        tally = each.program.tally
+        tally = foreseen.program.tally
         keys = len(tally.keys) * KEY_GENERATION_KEY_SWITCHES * self._key_switch_s(tally.params)
         context = CONTEXT_S_PER_POINT * tally.params.ring_dim * (tally.params.num_q + tally.params.num_p)
-        return self.slowness * (PROGRAM_S + keys + context + (1 + runs) * each.seconds)
+        return self.slowness * (PROGRAM_S + keys + context + (1 + runs) * foreseen.seconds)
 
     def seconds_of_start(self) -> float:
         """Predicted time of the first visit."""
@@ -204,28 +204,28 @@ class Outlook:
 
     def _expected(self, situation: Situation) -> Expected:
         sds = np.sqrt(situation.variances() + self._own)
-        found = {}
+        errors = {}
         for count in sorted(set(self._of_program.tolist())):
             mean = float(sds[self._of_program == count].mean())
-            found[count] = MEAN_OF_NORMAL * self.known.scale(count) * mean
-        return Expected(by_threads=found)
+            errors[count] = MEAN_OF_NORMAL * self.known.scale(count) * mean
+        return Expected(by_threads=errors)
 
     def _best(self, situation: Situation, costs: Costs, limit_s: float, timed: Collection[int]) -> Choice | None:
         twins = {i: twin for i, twin in enumerate(self.candidates.twins) if twin is not None}
         sets = [[i for i in at if i in self._row and i not in timed] for at in self.candidates.sets]
-        found = best_visit(
+        choice = best_visit(
             situation,
             [[self._row[i] for i in at] for at in sets],
             {self._row[i]: self._row[t] for i, t in twins.items() if i in self._row and t in self._row},
             Costs(points=costs.points[self._numbers], sets=costs.sets),
             limit_s,
         )
-        if found is None:
+        if choice is None:
             return None
-        numbers = [self._numbers[row] for row in found.at]
+        numbers = [self._numbers[row] for row in choice.at]
         # The warm calls that recorded ones are compared with teach nothing by themselves.
         lacking = [twins[number] for number in numbers if number in twins and twins[number] not in timed]
-        return replace(found, at=tuple(dict.fromkeys([*numbers, *lacking])))
+        return replace(choice, at=tuple(dict.fromkeys([*numbers, *lacking])))
 
     def _set_of(self, numbers: Sequence[int]) -> int:
         return next(i for i, at in enumerate(self.candidates.sets) if numbers[0] in at)

@@ -48,11 +48,11 @@ class Timings:
 
     def take(self, chosen: npt.NDArray[np.bool_]) -> Timings:
         """Some of them."""
-        return Timings(**{each.name: getattr(self, each.name)[chosen] for each in fields(self)})
+        return Timings(**{column.name: getattr(self, column.name)[chosen] for column in fields(self)})
 
     def joined(self, other: Timings) -> Timings:
         """These, and the other ones behind them."""
-        both = {each.name: (getattr(self, each.name), getattr(other, each.name)) for each in fields(self)}
+        both = {column.name: (getattr(self, column.name), getattr(other, column.name)) for column in fields(self)}
         return Timings(**{name: np.concatenate(pair) for name, pair in both.items()})
 
 
@@ -88,22 +88,22 @@ def posterior(items: Items, timings: Timings, start: Floats) -> Posterior:
     for row, group in enumerate(zip(timings.visits.tolist(), timings.threads.tolist(), strict=True)):
         of_visit[row, groups.index(group)] = of_threads(VISIT_SD, group[1])
     timed = items.take(timings.at)
-    found = np.concatenate([start, np.zeros(len(groups))])
-    identity, information = np.eye(len(found)), np.eye(len(found))
+    solution = np.concatenate([start, np.zeros(len(groups))])
+    identity, information = np.eye(len(solution)), np.eye(len(solution))
     for _ in range(_ROUNDS):
-        logs, slopes = timed.linear(found[:size])
+        logs, slopes = timed.linear(solution[:size])
         full = np.concatenate([slopes, of_visit], axis=1)
-        missed = timings.logs - logs - of_visit @ found[size:]
+        missed = timings.logs - logs - of_visit @ solution[size:]
         away = np.abs(missed) / timings.sds
         weights = np.minimum(1.0, _HUBER / np.maximum(away, 1e-9)) / timings.sds**2
         information = (full * weights[:, None]).T @ full + identity
-        step = np.linalg.solve(information, full.T @ (weights * missed) - found)
+        step = np.linalg.solve(information, full.T @ (weights * missed) - solution)
         step = np.clip(step, -_LARGEST_STEP, _LARGEST_STEP)
-        found = found + step
+        solution = solution + step
         if np.abs(step).max() < _SETTLED:
             break
     covariance: Floats = np.asarray(np.linalg.inv(information), dtype=np.float64)
-    return Posterior(mean=found[:size], covariance=covariance[:size, :size])
+    return Posterior(mean=solution[:size], covariance=covariance[:size, :size])
 
 
 def surprises(items: Items, before: Posterior, new: Timings) -> dict[int, tuple[float, float]]:
@@ -112,30 +112,30 @@ def surprises(items: Items, before: Posterior, new: Timings) -> dict[int, tuple[
     Errors are in the standard deviations that were stated for them. Their median stands for all, so that a few
     disturbed timings change little. Their mean over the visit counts apart.
     """
-    found = {}
+    squares = {}
     for threads in sorted(set(new.threads.tolist())):
         here = new.take(new.threads == threads)
         logs, of_here = items.take(here.at).linear(before.mean)
         visit = of_threads(VISIT_SD, threads)
         covariance = of_here @ before.covariance @ of_here.T + visit**2 + np.diag(here.sds**2)
         missed = here.logs - logs
-        each = np.abs(np.linalg.solve(np.linalg.cholesky(covariance), missed))
-        typical = float(np.median(each)) / _NORMAL_MEDIAN
+        sizes = np.abs(np.linalg.solve(np.linalg.cholesky(covariance), missed))
+        typical = float(np.median(sizes)) / _NORMAL_MEDIAN
         mean_sd = math.sqrt(float(covariance.mean()))
         together = min(abs(float(missed.mean())) / mean_sd, _WORST)
-        found[threads] = (len(here) * typical**2 + COMMON_WEIGHT * together**2, len(here) + COMMON_WEIGHT)
-    return found
+        squares[threads] = (len(here) * typical**2 + COMMON_WEIGHT * together**2, len(here) + COMMON_WEIGHT)
+    return squares
 
 
 def misfits(items: Items, after: Posterior, timings: Timings) -> dict[int, tuple[float, float]]:
     """The same of the first visit, from the errors that its own fit leaves: at least the stated deviations."""
-    found = {}
+    squares = {}
     for threads in sorted(set(timings.threads.tolist())):
         here = timings.take(timings.threads == threads)
         missed = here.logs - items.take(here.at).linear(after.mean)[0]
         typical = float(np.median(np.abs(missed - np.median(missed)) / here.sds)) / _NORMAL_MEDIAN
-        found[threads] = (len(here) * max(typical, 1.0) ** 2, float(len(here)))
-    return found
+        squares[threads] = (len(here) * max(typical, 1.0) ** 2, float(len(here)))
+    return squares
 
 
 def scales_of(seen: Sequence[dict[int, tuple[float, float]]]) -> dict[int, float]:
@@ -145,8 +145,8 @@ def scales_of(seen: Sequence[dict[int, tuple[float, float]]]) -> dict[int, float
     1.8090680674665818
     """
     totals: dict[int, list[float]] = {}
-    for each in seen:
-        for threads, (squares, weight) in each.items():
+    for of_visit in seen:
+        for threads, (squares, weight) in of_visit.items():
             total = totals.setdefault(threads, [PRIOR_SURPRISES, PRIOR_SURPRISES])
             total[0] += squares
             total[1] += weight

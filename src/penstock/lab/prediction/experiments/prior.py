@@ -119,7 +119,7 @@ class Columns:
     def effects(self, kind: str, params: CkksParameters, limbs: int, threads: int) -> dict[int, float]:
         """Number of an effect -> its weight in the logarithm of the time of an operation."""
         of_class = operation_class(kind)
-        found: dict[Hashable, float] = {
+        weights: dict[Hashable, float] = {
             ("class", of_class): CLASS_SD,
             ("kind", kind): KIND_SD,
             ("ring slope", kind): RING_SLOPE_SD * (math.log2(params.ring_dim) - _MIDDLE_RING),
@@ -128,13 +128,13 @@ class Columns:
             **self._ring("ring", of_class, params.ring_dim, RING_SD),
         }
         if threads > 1:
-            found |= {
+            weights |= {
                 ("class", of_class, threads): CLASS_THREADS_SD,
                 ("kind", kind, threads): KIND_THREADS_SD,
                 ("set", *self._set(params), threads): SET_THREADS_SD,
                 **self._ring("threads", threads, params.ring_dim, RING_THREADS_SD),
             }
-        return {self._names.setdefault(name, len(self._names)): weight for name, weight in found.items() if weight}
+        return {self._names.setdefault(name, len(self._names)): weight for name, weight in weights.items() if weight}
 
     def _ring(self, what: str, of: Hashable, ring_dim: int, sd: float) -> dict[Hashable, float]:
         row = self._of_ring[self._rings.index(ring_dim)]

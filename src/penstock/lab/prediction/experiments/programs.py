@@ -41,4 +41,4 @@ def tally_named(name: str, size: str) -> Tally:
 
 def programs(threads: Sequence[int], named: Sequence[tuple[str, str]] = PROGRAMS) -> list[Program]:
     """Each program at each number of threads."""
-    return [Program(tally_named(*each), count) for each in named for count in threads]
+    return [Program(tally_named(*name_and_size), count) for name_and_size in named for count in threads]

@@ -59,7 +59,7 @@ class Session:
         """The folder of an interrupted measurement with these threads, else a new one's."""
         return RunFolder.find_unfinished(SUITE, self.config()) or RunFolder.default_path(SUITE)
 
-    def measure(self, path: Path, asked: Asked, told: Told) -> Report:
+    def measure(self, path: Path, asked: Asked, watcher: Told) -> Report:
         """Measure into the folder, and finish it.
 
         Raises: UsageError: the budget is too small; CheckFailed: a result differs from clear; as `RunFolder`.
@@ -73,9 +73,9 @@ class Session:
 
             def done(spent_s: float, expected: Expected) -> None:
                 run.update(**{SECTION: _section(spent_s, expected, asked)})
-                told.done(spent_s, expected)
+                watcher.done(spent_s, expected)
 
-            heard = Told(planned=told.planned, starts=told.starts, done=done)
+            heard = Told(planned=watcher.planned, starts=watcher.starts, done=done)
             report = Measurement(Bench(visits), outlook, asked, heard, before).run()
             run.update(**{SECTION: _section(report.spent_s, report.expected, asked)})
             visits.finish()

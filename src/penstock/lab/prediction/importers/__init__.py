@@ -50,17 +50,17 @@ def load(
         raise UsageError(f"{path} does not exist; {UNDERSTOOD}")
     if path.is_dir():
         if (path / FILE).is_file() or (path / "bench").is_dir():
-            found = bench.load(path, log)
+            timings = bench.load(path, log)
         elif any(path.rglob("*.csv")):
-            found = cryptoracle.load(path, log, cpu=cpu, build=build)
+            timings = cryptoracle.load(path, log, cpu=cpu, build=build)
         else:
             raise UsageError(f"{path} holds no timings; {UNDERSTOOD}")
     else:
-        found = _load_file(path, log, cpu, build)
-    if not found:
+        timings = _load_file(path, log, cpu, build)
+    if not timings:
         why = "; ".join([*log.bad[:1], *log.left_out])
         raise UsageError(f"{path} holds no timing that can be used{': ' + why if why else ''}; {UNDERSTOOD}")
-    return found
+    return timings
 
 
 def load_all(
@@ -73,33 +73,33 @@ def load_all(
     """
     log = log or ImportLog()
     before = set(log.origins)
-    found: list[Measurement] = []
+    timings: list[Measurement] = []
     seen: dict[tuple[object, ...], str] = {}
     for path in paths:
         here: dict[tuple[object, ...], str] = {}
-        for each in load(path, log=log, cpu=cpu, build=build):
+        for timing in load(path, log=log, cpu=cpu, build=build):
             same = (
-                each.item,
-                each.params,
-                each.shape,
-                each.size,
-                each.degree,
-                each.threads,
-                each.reading,
-                each.seconds,
+                timing.item,
+                timing.params,
+                timing.shape,
+                timing.size,
+                timing.degree,
+                timing.threads,
+                timing.reading,
+                timing.seconds,
             )
             if same in seen:
-                log.refuse(f"{each.source}: the timing of '{each.item}' is in {seen[same]} already: duplicated")
+                log.refuse(f"{timing.source}: the timing of '{timing.item}' is in {seen[same]} already: duplicated")
                 continue
-            here[same] = each.source
-            found.append(each)
+            here[same] = timing.source
+            timings.append(timing)
         seen |= here
     origins = {path: origin for path, origin in log.origins.items() if path not in before}
     for where, origin in origins.items():
         if cpu is not None and origin.cpu is not None and cpu.lower() not in origin.cpu.lower():
             raise UsageError(f"--cpu '{cpu}': {where} is of {origin.cpu}; name that CPU's results, or leave it out")
     _one_cpu(origins)
-    return plausible(found, log)
+    return plausible(timings, log)
 
 
 def _one_cpu(origins: Mapping[str, Origin]) -> None:
@@ -142,7 +142,7 @@ left out, since from about 15 times on one in fifty decides a fit alone; a longe
 _NAMED = 3
 
 
-def plausible(found: Sequence[Measurement], log: ImportLog) -> list[Measurement]:
+def plausible(timings: Sequence[Measurement], log: ImportLog) -> list[Measurement]:
     """The measurements without primitives whose time cannot be, or is so short that it would decide the fit.
 
     A time is compared with the nominal cost of its work, times the median ratio of the others.
@@ -151,18 +151,18 @@ def plausible(found: Sequence[Measurement], log: ImportLog) -> list[Measurement]
 
     Raises: BadTiming: there is one, unless bad rows are skipped; the message names file and row.
     """
-    logs = {id(m): math.log(m.seconds / nominal_seconds(m)) for m in found if m.shape is not None}
+    logs = {id(m): math.log(m.seconds / nominal_seconds(m)) for m in timings if m.shape is not None}
     groups: dict[tuple[Any, ...], list[float]] = defaultdict(list)
-    for m in found:
+    for m in timings:
         if id(m) in logs:
-            for each in _groups(m):
-                groups[each].append(logs[id(m)])
+            for name in _groups(m):
+                groups[name].append(logs[id(m)])
     middles = {name: statistics.median(of_group) for name, of_group in groups.items() if len(of_group) > ENOUGH}
     kept: list[Measurement] = []
     long: list[Measurement] = []
     short: list[Measurement] = []
-    for m in found:
-        group = next((each for each in _groups(m) if each in middles), None) if id(m) in logs else None
+    for m in timings:
+        group = next((name for name in _groups(m) if name in middles), None) if id(m) in logs else None
         if group is not None:
             own = len(group) == _OWN
             off = logs[id(m)] - middles[group]
@@ -179,12 +179,12 @@ def plausible(found: Sequence[Measurement], log: ImportLog) -> list[Measurement]
                 if off < 0:
                     continue
         kept.append(m)
-    for doubtful, said in ((long, "longer"), (short, "shorter")):
+    for doubtful, longer in ((long, "longer"), (short, "shorter")):
         if doubtful:
             log.warnings.append(
                 f"{len(doubtful)} timing{'s are' if len(doubtful) > 1 else ' is'} more than {DOUBTFUL:.0f} times "
-                f"{said} than others of the kind suggest ({_named(doubtful)})"
-                + (", and left out: one that is too short outweighs all others" if said == "shorter" else "")
+                f"{longer} than others of the kind suggest ({_named(doubtful)})"
+                + (", and left out: one that is too short outweighs all others" if longer == "shorter" else "")
                 + ": something disturbed the measurement, or another unit of time is meant"
             )
     return kept

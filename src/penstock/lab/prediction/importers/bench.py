@@ -114,10 +114,10 @@ def measurements(table: pa.Table, where: str, log: ImportLog) -> list[Measuremen
             log.leave_out(reason)
         else:
             groups.setdefault(key, []).append(_Run(index, seconds, kept, row))
-    found = []
+    measured = []
     for runs in groups.values():
         try:
-            found.append(_measurement(runs, where))
+            measured.append(_measurement(runs, where))
         except (ValueError, PenstockError) as error:
             place = f"{where}: row {runs[0].index + 1}: "  # some errors know it themselves
             log.refuse(place + str(error).removeprefix(place))
@@ -127,7 +127,7 @@ def measurements(table: pa.Table, where: str, log: ImportLog) -> list[Measuremen
             f"{where}: {means} runs of primitives keep no single calls (column samples_s): their means are used, in "
             "which every disturbance is, and they have no quiet time"
         )
-    return found
+    return measured
 
 
 def newest_results(root: Path = Path("runs"), *, groups: Sequence[str] = ("primitives",)) -> Path:
@@ -135,15 +135,15 @@ def newest_results(root: Path = Path("runs"), *, groups: Sequence[str] = ("primi
 
     Raises: CapabilityMissing: there is none; the message has the command that makes one.
     """
-    found: list[tuple[str, Path]] = []
+    candidates: list[tuple[str, Path]] = []
     for path in root.iterdir() if root.is_dir() else ():
         try:
             run = RunFolder.open(path)
         except PenstockError:
             continue
         if run.complete and run.config.get("verb") == "bench" and (path / FILE).is_file():
-            found.append((str(run.record.get("started", "")), path))
-    for _, path in sorted(found, reverse=True):
+            candidates.append((str(run.record.get("started", "")), path))
+    for _, path in sorted(candidates, reverse=True):
         try:
             measured = set(load_results(path)["group"].to_pylist())
         except PenstockError:
@@ -187,10 +187,10 @@ def _check_units(row: Mapping[str, Any], mean_s: float) -> None:
     item = row["item"]
     mean = positive_seconds(row["seconds_per_call"], f"seconds_per_call of '{item}'")
     total, calls = positive_seconds(row["total_s"], f"total_s of '{item}'"), whole(row["calls"], "calls", 1, 1 << 62)
-    for name, each in (("the mean of samples_s", mean_s), ("total_s / calls", total / calls)):
-        if not 1 / _UNIT_FACTOR < each / mean < _UNIT_FACTOR:
+    for name, other in (("the mean of samples_s", mean_s), ("total_s / calls", total / calls)):
+        if not 1 / _UNIT_FACTOR < other / mean < _UNIT_FACTOR:
             raise ValueError(
-                f"seconds_per_call of '{item}' is {mean:g} s, and {name} {each:g} s: one of them is in another unit"
+                f"seconds_per_call of '{item}' is {mean:g} s, and {name} {other:g} s: one of them is in another unit"
             )
 
 
@@ -219,7 +219,7 @@ def _measurement(runs: Sequence[_Run], where: str) -> Measurement:
         if kind is not None and not TRAITS[kind].composite:
             shape = primitive_shape(kind, params, limbs)
     stated = [run.seconds if group == "primitives" else _server_seconds(run.row) for run in runs]
-    seconds = [each for each in stated if each is not None]
+    seconds = [timing for timing in stated if timing is not None]
     middle = statistics.median(seconds)
     walls = [] if group == "primitives" else [_wall_seconds(run.row) for run in runs]
     joules = [run.row["joules_per_call"] for run in runs if run.row["joules_per_call"] is not None]
@@ -243,8 +243,8 @@ def _measurement(runs: Sequence[_Run], where: str) -> Measurement:
         runs=len(runs),
         source=f"{where}: row {first + 1}",
         quiet_s=quiet,
-        quiet_spread=spread([quiet_seconds(each) for each in kept], quiet) if quiet else None,
-        calls=sum(len(each) for each in kept),
+        quiet_spread=spread([quiet_seconds(run_calls) for run_calls in kept], quiet) if quiet else None,
+        calls=sum(len(run_calls) for run_calls in kept),
     )
 
 
@@ -269,12 +269,12 @@ def _wall_seconds(row: Mapping[str, Any]) -> float:
 def _note(row: Mapping[str, Any]) -> dict[str, Any]:
     """Raises: ValueError: not a JSON object."""
     try:
-        found = json_of(row["note"] or "{}")
+        note = json_of(row["note"] or "{}")
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        note = None
+    if not isinstance(note, dict):
         raise ValueError(f"column 'note' of '{row['item']}' is not a JSON object; measure again")
-    return found
+    return note
 
 
 # Parameter sets.

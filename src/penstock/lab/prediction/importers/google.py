@@ -98,12 +98,12 @@ def load(text: str, where: str, log: ImportLog) -> list[Measurement]:
     context = data.get("context")
     log.origins[where] = _origin(context)
     own = [entry["penstock"] for index, entry in enumerate(entries, 1) if _is_own(index, entry, where, log)]
-    found = bench.measurements(_own_table(own, where), where, log) if own else []
+    own_timings = bench.measurements(_own_table(own, where), where, log) if own else []
     foreign = [(i, e) for i, e in enumerate(entries, 1) if e.get("penstock") is None]
     stated = context.get("reading") if isinstance(context, dict) else None
     if stated is not None:
         check_known("reading", str(stated), READINGS)
-    return found + _foreign(foreign, where, log, stated or OPENFHE)
+    return own_timings + _foreign(foreign, where, log, stated or OPENFHE)
 
 
 def _origin(context: Any) -> Origin:
@@ -226,10 +226,10 @@ def _item(call: str) -> str:
     if word.lower() in PRIMITIVES:
         return word.lower()
     plain = word.lower().replace("_", "")
-    found = CALLS.get(plain) or CALLS.get(f"eval{plain}")
-    if found is None:
+    known = CALLS.get(plain) or CALLS.get(f"eval{plain}")
+    if known is None:
         raise ValueError(f"'{call}' is not a call that is known; {UNDERSTOOD}")
-    return found
+    return known
 
 
 def _params(values: dict[str, Any]) -> CkksParameters:
@@ -265,7 +265,7 @@ def _built(stated: tuple[tuple[str, Any], ...]) -> CkksParameters:
 
 def _measurement(runs: Sequence[tuple[int, float, _Named]], where: str) -> Measurement:
     first, _, named = runs[0]
-    seconds = [each for _, each, _ in runs]
+    seconds = [timing for _, timing, _ in runs]
     middle = statistics.median(seconds)
     kind = PRIMITIVES[named.item].kind
     shape = None if kind is None or TRAITS[kind].composite else primitive_shape(kind, named.params, named.limbs)

@@ -33,7 +33,7 @@ class Origin:
         'AMD EPYC, OpenFHE 1.6.1, a fixed piece of work spread by 4% meanwhile'
         """
         noise = None if self.noise is None else f"a fixed piece of work spread by {self.noise:.0%} meanwhile"
-        return ", ".join(each for each in (self.cpu, self.library, self.date, noise) if each)
+        return ", ".join(part for part in (self.cpu, self.library, self.date, noise) if part)
 
 
 @dataclass(slots=True, kw_only=True)
