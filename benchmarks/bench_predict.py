@@ -23,7 +23,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.lab.prediction.prediction import predict
-from penstock.lab.prediction.whatif import Axes, Workload, what_if
+from penstock.lab.prediction.whatif import WhatIfAxes, Workload, what_if
 from penstock.program.running import trace_workload
 from penstock.program.running.counting import count_workload
 from penstock.scheme.machines import load_machine
@@ -86,9 +86,11 @@ def measure_command(name: str, params: str | None, size: str | None, runs: int) 
 
 def measure_studies(workers: int) -> list[dict[str, Any]]:
     program = Workload(name="resnet20", size="full", params=catalogue.get("openfhe-resnet20"))
-    one = Axes(dnum=(3, 4, 5, 7, 9), key_form=(KeyForm.FULL, KeyForm.SEEDED), threads=tuple(range(1, 1001)))
+    one = WhatIfAxes(dnum=(3, 4, 5, 7, 9), key_form=(KeyForm.FULL, KeyForm.SEEDED), threads=tuple(range(1, 1001)))
     # 156 programs to be read, each with its own chain; digits change the kernel work and the memory of each.
-    own = Axes(ring_dim=(2**15, 2**16, 2**17), depth=tuple(range(26, 78)), dnum=(1, 2, 3, 4, 5, 6, 7), security=(0,))
+    own = WhatIfAxes(
+        ring_dim=(2**15, 2**16, 2**17), depth=tuple(range(26, 78)), dnum=(1, 2, 3, 4, 5, 6, 7), security=(0,)
+    )
     # A chain and a bootstrap placement each.
     alone = replace(own, dnum=(), depth=tuple(range(26, 26 + 334)))
     rows = []

@@ -42,7 +42,7 @@ def rows_of(
         kind = PRIMITIVES[point.item].kind if point.item in PRIMITIVES else None
         for number in range(point.runs):
             each = seconds(point, number)
-            run = timing.Run(
+            run = timing.TimedRun(
                 calls=2, total_s=2 * each, wall_s=2 * each, cpu_s=2 * each, samples_s=(each, each), started_s=1e9
             )
             found.append(

@@ -16,7 +16,7 @@ from penstock.lab.prediction.composites import expanded
 from penstock.lab.prediction.counted import Counted
 from penstock.lab.prediction.experiments.candidates import CLIENT_TASKS, point_seconds
 from penstock.lab.prediction.experiments.prior import PLACE, SECONDS
-from penstock.lab.prediction.experiments.programs import Program
+from penstock.lab.prediction.experiments.programs import ThreadedProgram
 from penstock.lab.prediction.prediction import predict, priced
 from penstock.scheme.machines.calibration import ELEMENT_WISE, KEY_SWITCHING, Calibration, Factor
 from penstock.scheme.machines.client import TERMS, ClientModel, task_work
@@ -189,12 +189,12 @@ def _recorded(point: BenchPoint, truth: Machine) -> float:
     return found if point.condition == "cold" else 0.6 * found
 
 
-def of_program(program: Program, machine: Machine) -> float:
+def of_program(program: ThreadedProgram, machine: Machine) -> float:
     """Seconds of a whole run of a program."""
     return predict(program.tally, machine, threads=program.threads).predicted_s
 
 
-def errors(machine: Machine, truth: Machine, programs: Sequence[Program]) -> dict[int, float]:
+def errors(machine: Machine, truth: Machine, programs: Sequence[ThreadedProgram]) -> dict[int, float]:
     """Threads -> mean |error| of predicted programs."""
     found: dict[int, list[float]] = {}
     for program in programs:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from penstock.front.cli.main import main
-from penstock.lab.prediction.precision import Given, measure_precision, predict_precision
+from penstock.lab.prediction.precision import ProgramAtSet, measure_precision, predict_precision
 from penstock.program.evaluator.bounding import BoundingEvaluator
 from penstock.program.evaluator.noisy import NoisyEvaluator
 from penstock.program.openfhe.evaluator import OpenFheContext, OpenFheEvaluator
@@ -99,7 +99,7 @@ def test_no_error_of_a_real_ciphertext_is_above_its_bound(scaling):
     ],
 )
 def test_a_programs_precision_is_what_an_encrypted_run_has(workload, size, extra_bits):
-    given = Given.of(workload, size=size)
+    given = ProgramAtSet.of(workload, size=size)
     predicted, measured = predict_precision(given), measure_precision(given)
     row, real = predicted.to_row(), measured.to_row()
     assert row["low_bits"] - extra_bits <= real["precision_bits"] <= row["high_bits"] + extra_bits
@@ -117,7 +117,7 @@ def test_what_a_refresh_loses_to_primes_that_are_no_powers_of_two(ring_dim, scal
     params = CkksSpec(**{**written, "ring_dim": ring_dim, "slots": 256, "scale_bits": scale_bits}).build()
     found = {
         reading: [
-            each(Given.of("bootstrapping", params, "ci-all-slots"), reading=reading).to_row()["precision_bits"]
+            each(ProgramAtSet.of("bootstrapping", params, "ci-all-slots"), reading=reading).to_row()["precision_bits"]
             for each in (predict_precision, measure_precision)
         ]
         for reading in ("openfhe", "native")
@@ -134,4 +134,4 @@ def test_a_suggested_set_has_the_precision_that_was_asked_for(tmp_path, capsys):
     assert main(["predict", "suggest", "inner-product", "--machine", "sharp", *options, "-o", str(path)]) == 0
     params = catalogue.get(str(path))
     assert params.scale_bits < 50
-    assert measure_precision(Given.of("inner-product", params)).least_bits > asked - 1.5
+    assert measure_precision(ProgramAtSet.of("inner-product", params)).least_bits > asked - 1.5

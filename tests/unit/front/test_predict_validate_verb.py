@@ -236,14 +236,14 @@ def measured_with(noises: list[float | None]):
 
 def test_a_quiet_measurement_is_kept_at_once(tmp_path):
     told: list[str] = []
-    path = measure_quietly(tmp_path, measure=measured_with([0.01, 9.0]), told=told.append)
+    path = measure_quietly(tmp_path, measure=measured_with([0.01, 9.0]), on_attempt=told.append)
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
     assert told == []
 
 
 def test_a_noisy_measurement_is_repeated_at_most_three_times_and_the_quietest_kept(tmp_path):
     told: list[str] = []
-    path = measure_quietly(tmp_path, measure=measured_with([0.4, 0.2, 0.3, 0.0]), told=told.append)
+    path = measure_quietly(tmp_path, measure=measured_with([0.4, 0.2, 0.3, 0.0]), on_attempt=told.append)
     assert RunFolder.open(path).record["noise"]["during_spread"] == 0.2
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
     assert [text.split(";")[1].strip() for text in told] == [

@@ -20,7 +20,7 @@ from penstock.front.cli.main import main
 from penstock.lab.measure.bench import suite as suite_module
 from penstock.lab.measure.bench import timing
 from penstock.lab.measure.bench.estimate import estimate
-from penstock.lab.measure.bench.primitives import INPUTS, Prepared
+from penstock.lab.measure.bench.primitives import INPUTS, PreparedPrimitive
 from penstock.lab.measure.bench.results import load_results, to_google_benchmark
 from penstock.lab.measure.bench.spec import BenchPoint, SuitePlan, parse_suite, plan
 from penstock.lab.measure.bench.suite import DoesNotFit, Options, config_of, raise_problems, run_plan
@@ -48,7 +48,7 @@ class Fakes:
         self.wrong: set[str] = set()
         self.kill_at: int | None = None
 
-    def prepare(self, point: BenchPoint, stored: FakeStore, inputs: tuple[str, str] = INPUTS) -> Prepared:
+    def prepare(self, point: BenchPoint, stored: FakeStore, inputs: tuple[str, str] = INPUTS) -> PreparedPrimitive:
         if self.kill_at == len(self.prepared):
             raise Killed
         if inputs == INPUTS:
@@ -58,7 +58,7 @@ class Fakes:
         def call() -> None:
             self.events.append(f"{point.item} {' '.join(inputs)}")
 
-        return Prepared(call=call, decrypted=lambda result: np.full(4, off), expected=np.zeros(4))
+        return PreparedPrimitive(call=call, decrypted=lambda result: np.full(4, off), expected=np.zeros(4))
 
 
 @pytest.fixture
@@ -134,8 +134,8 @@ def test_two_sets_of_one_name_have_a_context_each(
     assert chains == [5, 6]
 
 
-def runs_of(*seconds: float) -> list[timing.Run]:
-    return [timing.Run(calls=1, total_s=s, wall_s=s, cpu_s=s, samples_s=(s,)) for s in seconds]
+def runs_of(*seconds: float) -> list[timing.TimedRun]:
+    return [timing.TimedRun(calls=1, total_s=s, wall_s=s, cpu_s=s, samples_s=(s,)) for s in seconds]
 
 
 def test_the_uncertainty_is_the_standard_error_of_the_median() -> None:

@@ -12,7 +12,7 @@ from penstock.base.runs.folder import RunFolder
 from penstock.errors import CheckFailed
 from penstock.lab.measure.bench import suite as suite_module
 from penstock.lab.measure.bench import visits as visits_module
-from penstock.lab.measure.bench.primitives import INPUTS, Prepared
+from penstock.lab.measure.bench.primitives import INPUTS, PreparedPrimitive
 from penstock.lab.measure.bench.results import load_results
 from penstock.lab.measure.bench.spec import BenchPoint, parse_suite, plan
 from penstock.lab.measure.bench.suite import Options
@@ -40,12 +40,12 @@ class Fakes:
         self.wrong: set[str] = set()
         self.kill_at: int | None = None
 
-    def prepare(self, point: BenchPoint, stored: FakeStore, inputs: tuple[str, str] = INPUTS) -> Prepared:
+    def prepare(self, point: BenchPoint, stored: FakeStore, inputs: tuple[str, str] = INPUTS) -> PreparedPrimitive:
         if self.kill_at == len(self.prepared):
             raise Killed
         self.prepared.append(point.item)
         off = 1.0 if point.item in self.wrong else 0.0
-        return Prepared(call=lambda: None, decrypted=lambda result: np.full(4, off), expected=np.zeros(4))
+        return PreparedPrimitive(call=lambda: None, decrypted=lambda result: np.full(4, off), expected=np.zeros(4))
 
 
 @pytest.fixture

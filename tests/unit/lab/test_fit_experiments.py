@@ -14,7 +14,7 @@ from penstock.lab.fit.fit import fit_machine
 from penstock.lab.prediction.composites import expanded
 from penstock.lab.prediction.experiments import candidates as cost_of_points
 from penstock.lab.prediction.experiments.candidates import Candidates, candidates
-from penstock.lab.prediction.experiments.loop import Asked, Measurement, Report, Told
+from penstock.lab.prediction.experiments.loop import Goal, MeasurementLoop, Report, Watcher
 from penstock.lab.prediction.experiments.outlook import Expected, Outlook
 from penstock.lab.prediction.experiments.posterior import scales_of
 from penstock.lab.prediction.experiments.programs import programs
@@ -39,7 +39,7 @@ def outlook() -> Outlook:
 
 
 def measured(lab: ImaginedLab, budget_s: float = BUDGET_S, target: float = 1e-3, spent_s: float = 0.0) -> Report:
-    return Measurement(lab, outlook(), Asked(budget_s=budget_s, target=target), Told(), spent_s).run()
+    return MeasurementLoop(lab, outlook(), Goal(budget_s=budget_s, target=target), Watcher(), spent_s).run()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -156,12 +156,12 @@ def test_a_machine_that_scatters_more_than_stated_has_a_larger_error_to_expect()
 def test_who_listens_hears_the_plan_before_anything_is_measured() -> None:
     heard: list[str] = []
     lab = ImaginedLab(truth=machine_of(9))
-    told = Told(
+    told = Watcher(
         planned=lambda steps, expected: heard.append(f"plan of {len(steps) > 0}, {len(lab.made)} made"),
         starts=lambda what, spent: heard.append("starts"),
         done=lambda spent, expected: heard.append("done"),
     )
-    Measurement(lab, outlook(), Asked(budget_s=30.0, target=1e-3), told).run()
+    MeasurementLoop(lab, outlook(), Goal(budget_s=30.0, target=1e-3), told).run()
     assert heard[:4] == ["plan of True, 0 made", "starts", "done", "plan of True, 1 made"]
 
 

@@ -440,7 +440,7 @@ def test_a_run_has_its_energy_where_the_machine_counts_it(tmp_path: Path, monkey
     assert timing.measure(lambda: None, min_time_s=0, max_samples=1).started_s is not None
     counter = tmp_path / "energy_uj"
     counter.write_text("1000000")
-    package = energy.Package("package-0", counter, 10**12)
+    package = energy.CpuPackage("package-0", counter, 10**12)
     monkeypatch.setattr(energy, "_packages_here", lambda: (package,))
     used = timing.measure(lambda: counter.write_text("3500000"), min_time_s=0, max_samples=1)
     assert used.joules == pytest.approx(2.5)

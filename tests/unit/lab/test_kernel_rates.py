@@ -9,7 +9,7 @@ import pytest
 
 from penstock.errors import MachineError
 from penstock.front.cli.main import main
-from penstock.lab.fit.kernel_rates import Timing, kernel_machine, line_of, read_kernels
+from penstock.lab.fit.kernel_rates import KernelTiming, kernel_machine, line_of, read_kernels
 from penstock.scheme.machines import Evidence, load_machine
 from penstock.scheme.machines.missing import NO_PRICE, missing
 from penstock.scheme.operations import OpKind
@@ -29,7 +29,9 @@ def rows(*, word_bits: int = 32, slower: float = 1.0) -> list[dict[str, object]]
     for name, rate in RATES.items():
         for limbs in (24, 36, 48, 60):
             more = {"sources": 12} if name == "base-conversion" else {}
-            timing = Timing(kernel=KernelName(name), limbs=limbs, ring_dim=N, word_bits=word_bits, seconds=1.0, **more)
+            timing = KernelTiming(
+                kernel=KernelName(name), limbs=limbs, ring_dim=N, word_bits=word_bits, seconds=1.0, **more
+            )
             seconds = slower * (START + timing.work / rate)
             found.append(
                 {"kernel": name, "limbs": limbs, "ring_dim": N, "word_bits": word_bits, "seconds": seconds, **more}
@@ -151,7 +153,7 @@ def test_a_file_that_breaks_a_rule_is_refused_with_its_row(tmp_path: Path, text:
 
 
 def test_one_size_gives_a_rate_without_a_start() -> None:
-    timing = Timing(kernel=KernelName.PRODUCT, limbs=24, ring_dim=N, word_bits=32, seconds=1e-5)
+    timing = KernelTiming(kernel=KernelName.PRODUCT, limbs=24, ring_dim=N, word_bits=32, seconds=1e-5)
     line = line_of("multiplications", [timing], "a test")
     assert line.rate == pytest.approx(24 * N / 1e-5)
     assert line.start_s == 0.0
@@ -159,7 +161,7 @@ def test_one_size_gives_a_rate_without_a_start() -> None:
 
 def test_a_line_that_would_start_before_zero_goes_through_it() -> None:
     timings = [
-        Timing(kernel=KernelName.PRODUCT, limbs=limbs, ring_dim=N, word_bits=32, seconds=seconds)
+        KernelTiming(kernel=KernelName.PRODUCT, limbs=limbs, ring_dim=N, word_bits=32, seconds=seconds)
         for limbs, seconds in ((10, 1e-6), (20, 2.2e-6), (40, 4.8e-6))
     ]
     line = line_of("multiplications", timings, "a test")

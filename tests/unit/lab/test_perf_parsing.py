@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.lab.measure import callgrind
-from penstock.lab.measure.energy import EnergyMeter, Package, energy_rows, packages, used_uj
+from penstock.lab.measure.energy import CpuPackage, EnergyMeter, energy_rows, packages, used_uj
 from penstock.lab.measure.events import (
     DEFAULT_EVENTS,
     TABLE_4,
@@ -383,7 +383,7 @@ def test_only_packages_are_counted_not_their_parts_nor_the_platform(tmp_path: Pa
 
 def test_a_counter_that_started_again_is_added_up_right(tmp_path: Path) -> None:
     folder = zone(tmp_path, "intel-rapl:0", "package-0", value="4900", turn="5000")
-    meter = EnergyMeter([Package("package-0", folder / "energy_uj", 5000)])
+    meter = EnergyMeter([CpuPackage("package-0", folder / "energy_uj", 5000)])
     meter.on()
     (folder / "energy_uj").write_text("300")
     meter.off()

@@ -9,7 +9,7 @@ import pytest
 import penstock as ps
 from penstock.errors import ParamsError, PenstockError, UnknownName
 from penstock.front.cli.main import main
-from penstock.lab.prediction.precision import Given, predict_precision
+from penstock.lab.prediction.precision import ProgramAtSet, predict_precision
 from penstock.program.running.trace import trace_workload
 from penstock.scheme.params import catalogue
 from penstock.scheme.params.spec import CkksSpec, spec_of
@@ -108,7 +108,7 @@ def test_what_cannot_be_predicted_is_refused(capsys, arguments, said):
 
 def test_an_unknown_reading_is_named():
     with pytest.raises(UnknownName, match="did you mean 'native'"):
-        predict_precision(Given.of("inner-product", size="ci"), reading="natve")
+        predict_precision(ProgramAtSet.of("inner-product", size="ci"), reading="natve")
 
 
 def test_another_scale_keeps_the_room_above_it():
@@ -137,7 +137,7 @@ def test_sets_take_the_least_scale_that_gives_the_precision(capsys):
         assert row["precision_bits"] >= 20
         base = varied(catalogue.get("insecure-ci"), ring_dim=row["ring_dim"], depth=row["depth"], dnum=1, security=0)
         less = varied(base, scale_bits=row["scale_bits"] - 1)
-        assert predict_precision(Given.of("inner-product", less, "ci"), draws=3).least_bits < 20
+        assert predict_precision(ProgramAtSet.of("inner-product", less, "ci"), draws=3).least_bits < 20
     assert len({row["ring_dim"] for row in rows}) == 2
     _, plain = suggested(capsys, *options, "--params", "insecure-ci")
     assert {row["precision_bits"] for row in plain} == {None}
@@ -163,7 +163,7 @@ def test_a_refresh_that_openfhe_refuses_is_refused_in_every_reading(capsys):
     """Its correction factor is 11 at this size, and the first prime would be 12 bits wider than the scale."""
     params = varied(catalogue.get("insecure-resnet20"), scale_bits=48)
     wide = CkksSpec(**{**spec_of(params).model_dump(), "first_mod_bits": 60, "name": "wide"}).build()
-    for read in (lambda *program: predict_precision(Given.of(*program)), trace_workload):
+    for read in (lambda *program: predict_precision(ProgramAtSet.of(*program)), trace_workload):
         with pytest.raises(ParamsError, match="first prime up to 11 bits wider than the scale"):
             read("bootstrapping", wide, "ci-all-slots")
 

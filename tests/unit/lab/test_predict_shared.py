@@ -10,7 +10,7 @@ import pytest
 
 import penstock as ps
 from penstock.front.cli.main import main
-from penstock.lab.prediction.precision import Given
+from penstock.lab.prediction.precision import ProgramAtSet
 from penstock.lab.prediction.shared import predict_shared
 from penstock.program.evaluator.flooding import flooding_std
 from penstock.scheme.params import catalogue
@@ -51,14 +51,16 @@ def test_a_row_has_the_noise_and_what_it_costs(capsys):
     # The bound is of the whole error over the scale: its root mean square over coefficients is that over sqrt(N).
     params = catalogue.get("insecure-ci")
     ring_dim = params.ring_dim
-    scale = predict_shared(Given.of("inner-product", size="ci"), draws=1).worst.scale * 2.0 ** (59 - params.scale_bits)
+    scale = predict_shared(ProgramAtSet.of("inner-product", size="ci"), draws=1).worst.scale * 2.0 ** (
+        59 - params.scale_bits
+    )
     expected = flooding_std(row["error_bound"] * scale / math.sqrt(ring_dim), ring_dim, 16, 30)
     assert row["flooding_std"] == pytest.approx(expected, rel=0.01)
 
 
 def test_the_precision_is_that_of_the_noise(capsys, tmp_path):
     """A result of all slots: a value's real part has the noise of half of the coefficients."""
-    shared = predict_shared(Given.of(own(tmp_path, "ev.encrypt(data)")))
+    shared = predict_shared(ProgramAtSet.of(own(tmp_path, "ev.encrypt(data)")))
     flood = shared.worst
     slots = shared.kept.params.slots
     expected = -math.log2(flood.std * math.sqrt(slots) / flood.scale)

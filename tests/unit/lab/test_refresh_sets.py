@@ -9,7 +9,14 @@ import pytest
 
 from penstock.errors import UsageError
 from penstock.front.cli.main import main
-from penstock.lab.prediction.refresh import ORDERS, Asked, consumed_levels, refresh_bits, refresh_trace, refreshes
+from penstock.lab.prediction.refresh import (
+    ORDERS,
+    RefreshDemands,
+    consumed_levels,
+    refresh_bits,
+    refresh_trace,
+    refreshes,
+)
 from penstock.scheme.machines import load_machine
 from penstock.scheme.params.spec import CkksSpec, spec_of
 
@@ -19,7 +26,7 @@ FEW = {"slots": 2**6, "digits": (4,), "stages": (2, 3), "scale_bits": (50, 54, 5
 
 
 def test_every_set_is_secure_leaves_the_levels_and_does_not_overflow() -> None:
-    found = refreshes(SHARP, Asked(**FEW, levels=7, precision=20), top=50)
+    found = refreshes(SHARP, RefreshDemands(**FEW, levels=7, precision=20), top=50)
     assert len(found.rows) > 3
     for row, params in zip(found.rows, found.sets, strict=True):
         assert row["security_bits"] >= 128
@@ -32,27 +39,27 @@ def test_every_set_is_secure_leaves_the_levels_and_does_not_overflow() -> None:
 
 
 def test_precision_is_not_given_up_for_speed() -> None:
-    loose, strict = (refreshes(SHARP, Asked(**FEW, precision=bits), top=1) for bits in (12, 26))
+    loose, strict = (refreshes(SHARP, RefreshDemands(**FEW, precision=bits), top=1) for bits in (12, 26))
     assert loose.rows[0]["scale_bits"] < strict.rows[0]["scale_bits"]
     assert loose.rows[0]["precision_bits"] < strict.rows[0]["precision_bits"]
 
 
 @pytest.mark.parametrize("by", sorted(ORDERS))
 def test_sets_are_in_the_order_that_is_asked_for(by: str) -> None:
-    values = [row[ORDERS[by]] for row in refreshes(SHARP, Asked(**FEW), by=by, top=20).rows]
+    values = [row[ORDERS[by]] for row in refreshes(SHARP, RefreshDemands(**FEW), by=by, top=20).rows]
     assert len(values) > 3
     assert values == sorted(values)
 
 
 def test_what_no_set_holds_is_refused_with_the_nearest_that_one_does() -> None:
     with pytest.raises(UsageError, match=r"security does not hold \(\d+ of \d+\).*; \d+ levels are the most that hold"):
-        refreshes(SHARP, Asked(**FEW, levels=25))
+        refreshes(SHARP, RefreshDemands(**FEW, levels=25))
     with pytest.raises(UsageError, match=r"60 bits of precision: the most that any of them gives are 2\d\.\d bits"):
-        refreshes(SHARP, Asked(**FEW, precision=60))
+        refreshes(SHARP, RefreshDemands(**FEW, precision=60))
 
 
 def test_a_refresh_consumes_what_its_parts_take() -> None:
-    for params in refreshes(SHARP, Asked(**FEW), top=10).sets:
+    for params in refreshes(SHARP, RefreshDemands(**FEW), top=10).sets:
         plan = spec_of(params).bootstrap
         assert plan is not None
         assert params.depth - consumed_levels(plan) == refresh_trace(params)[1]

@@ -15,7 +15,7 @@ from penstock.base.system.workers import Workers
 from penstock.errors import ParamsError, UnknownName, UsageError
 from penstock.lab.prediction import whatif
 from penstock.lab.prediction.prediction import predict
-from penstock.lab.prediction.whatif import Axes, Recorded, Workload, what_if
+from penstock.lab.prediction.whatif import Recorded, WhatIfAxes, Workload, what_if
 from penstock.lab.prediction.whatif_axes import read_axes
 from penstock.program.evaluator.tally import tally_of
 from penstock.program.running import trace_workload
@@ -61,7 +61,7 @@ def test_the_chain_of_an_accelerator_follows_depth_and_digits() -> None:
 
 # Studies.
 def test_rows_are_predictions_of_each_combination_the_last_axis_fastest() -> None:
-    axes = Axes(dnum=(3, 5), key_form=(KeyForm.FULL, KeyForm.SEEDED), threads=(1, 2))
+    axes = WhatIfAxes(dnum=(3, 5), key_form=(KeyForm.FULL, KeyForm.SEEDED), threads=(1, 2))
     rows = what_if(PROGRAM, axes, [SHARP])
     assert len(rows) == len(axes) == 8
     assert [(r["dnum"], r["key_form"], r["threads"]) for r in rows[:3]] == [
@@ -79,13 +79,13 @@ def test_rows_are_predictions_of_each_combination_the_last_axis_fastest() -> Non
 
 
 def test_depth_moves_bootstraps() -> None:
-    rows = what_if(PROGRAM, Axes(depth=(24, 31, 36)), [SHARP])
+    rows = what_if(PROGRAM, WhatIfAxes(depth=(24, 31, 36)), [SHARP])
     assert [row["bootstraps"] for row in rows] == sorted((r["bootstraps"] for r in rows), reverse=True)
     assert rows[0]["bootstraps"] > rows[-1]["bootstraps"] > 0
 
 
 def test_impossible_combinations_are_rows_with_the_reason() -> None:
-    rows = what_if(PROGRAM, Axes(depth=(5, 24), dnum=(3, 13)), [SHARP])
+    rows = what_if(PROGRAM, WhatIfAxes(depth=(5, 24), dnum=(3, 13)), [SHARP])
     reasons = {(r["depth"], r["dnum"]): r["reason"] for r in rows}
     assert reasons[24, 3] is None
     assert "dnum 13" in reasons[5, 13]
@@ -99,7 +99,7 @@ def test_impossible_combinations_are_rows_with_the_reason() -> None:
 def test_several_processes_find_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     small = Workload(name="inner-product", size="ci", params=catalogue.get("insecure-ci"))
     # 33 digits are possible at depth 32 alone: there are rows before, between and behind that are no set.
-    axes = Axes(depth=tuple(range(2, 36)), dnum=(33, 1, 2), security=(0, 7), threads=(1, 2))
+    axes = WhatIfAxes(depth=tuple(range(2, 36)), dnum=(33, 1, 2), security=(0, 7), threads=(1, 2))
     calls: list[tuple[int, int]] = []
     alone = what_if(small, axes, [SHARP], on_row=lambda done, total: calls.append((done, total)))
     assert calls == [(done, len(axes)) for done in range(2, len(axes) + 1, 2)]
@@ -153,11 +153,11 @@ def test_processes_end_with_the_one_that_is_killed(tmp_path: Path) -> None:
 
 def test_a_trace_keeps_its_ring_dimension_and_depth() -> None:
     recorded = Recorded(tally=tally_of(trace_workload("inner-product", size="ci")))
-    rows = what_if(recorded, Axes(threads=(1, 2), dnum=(2, 3)), [SHARP])
+    rows = what_if(recorded, WhatIfAxes(threads=(1, 2), dnum=(2, 3)), [SHARP])
     assert len(rows) == 4
     assert all(row["reason"] is None for row in rows)
     with pytest.raises(UsageError, match="name the workload"):
-        what_if(recorded, Axes(depth=(3,)), [SHARP])
+        what_if(recorded, WhatIfAxes(depth=(3,)), [SHARP])
 
 
 # Axes as they are written.

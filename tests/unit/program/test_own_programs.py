@@ -17,7 +17,7 @@ from penstock.front.cli.main import main
 from penstock.front.explorer.library import Library
 from penstock.lab.analysis import request_of
 from penstock.lab.measure.bench.spec import load_suite, plan
-from penstock.lab.prediction.whatif import Axes, Workload, what_if
+from penstock.lab.prediction.whatif import WhatIfAxes, Workload, what_if
 from penstock.program import workloads
 from penstock.program.evaluator.tally import tally_of
 from penstock.program.running import record_openfhe, run_clear, trace_workload
@@ -421,7 +421,7 @@ def test_a_changed_file_is_another_analysis(write):
 
 def test_what_if_in_several_processes_reads_the_file_there(write):
     program = Workload(name=write(GOOD), size="default", params=catalogue.get("sharp"))
-    axes = Axes(depth=tuple(range(4, 40)), dnum=(2, 3), security=(0,))
+    axes = WhatIfAxes(depth=tuple(range(4, 40)), dnum=(2, 3), security=(0,))
     machine = load_machine("sharp")
     assert what_if(program, axes, [machine], workers=2) == what_if(program, axes, [machine])
 

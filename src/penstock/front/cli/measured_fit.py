@@ -17,7 +17,7 @@ from penstock.front.cli.output import Own, draw_rows, emit, progress_console
 from penstock.front.hall.fitting import step_row
 
 if TYPE_CHECKING:
-    from penstock.lab.prediction.experiments.loop import Asked, Report
+    from penstock.lab.prediction.experiments.loop import Goal, Report
     from penstock.lab.prediction.experiments.outlook import Expected, Step
     from penstock.lab.prediction.experiments.session import Session
 
@@ -38,7 +38,7 @@ def check_options(measure: bool, results: Sequence[Path], only: str | None, **gi
         raise UsageError(f"{', '.join(lone)}: options of a measurement; add --measure")
 
 
-def describe(session: Session, asked: Asked, output_format: str) -> None:
+def describe(session: Session, asked: Goal, output_format: str) -> None:
     """Print the planned visits and the error to expect; measure nothing."""
     outlook = session.outlook()
     from penstock.lab.prediction.experiments.loop import CHECK_SHARE
@@ -56,12 +56,12 @@ def describe(session: Session, asked: Asked, output_format: str) -> None:
     emit(rows, output_format, table=draw)
 
 
-def measure(session: Session, asked: Asked, quiet: bool) -> tuple[Path, Report]:
+def measure(session: Session, asked: Goal, quiet: bool) -> tuple[Path, Report]:
     """Measure this machine into a run folder.
 
     Raises: UsageError: the budget is too small.
     """
-    from penstock.lab.prediction.experiments.loop import Told
+    from penstock.lab.prediction.experiments.loop import Watcher
 
     path = session.folder()
 
@@ -71,7 +71,7 @@ def measure(session: Session, asked: Asked, quiet: bool) -> tuple[Path, Report]:
 
     note(f"run folder: {path}")
     with Progress(quiet=quiet).stage("measuring", asked.budget_s) as stage:
-        listener = Told(
+        listener = Watcher(
             planned=lambda steps, expected: note(_outlook_text(steps, steps[-1].expected if steps else expected)),
             starts=lambda what, spent: stage.update(spent, name=what),
             done=lambda spent, expected: stage.update(spent, name=f"error to expect {expected.mean:.1%}"),

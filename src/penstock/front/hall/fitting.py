@@ -24,7 +24,7 @@ from penstock.program.running.readings import DEFAULT_READING
 from penstock.scheme.machines import Machine
 
 if TYPE_CHECKING:
-    from penstock.lab.prediction.experiments.loop import Asked, Report
+    from penstock.lab.prediction.experiments.loop import Goal, Report
     from penstock.lab.prediction.experiments.outlook import Outlook, Step
     from penstock.lab.prediction.experiments.session import Session
 
@@ -150,16 +150,16 @@ def counted(found: Sequence[Measurement]) -> str:
 BUDGET, TARGET = "10 min", "5%"
 
 
-def asked_of(budget: str | None, target: str | None) -> Asked:
+def asked_of(budget: str | None, target: str | None) -> Goal:
     """When a measurement stops. Raises: UsageError: no time, or no share."""
-    from penstock.lab.prediction.experiments.loop import Asked
+    from penstock.lab.prediction.experiments.loop import Goal
 
     budget_s, share = parse_seconds(budget or BUDGET, "--budget"), parse_percent(target or TARGET)
     if not budget_s > 0:
         raise UsageError(f"--budget {budget}: ask for more than no time")
     if not 0 < share < 1:
         raise UsageError(f"--target {target!r}: write a share between 0 and 100 %, for example 5%")
-    return Asked(budget_s=budget_s, target=share)
+    return Goal(budget_s=budget_s, target=share)
 
 
 def session_of(threads: Sequence[int] | None, store: Path | None, reading: str | None) -> Session:

@@ -14,13 +14,13 @@ from penstock.front.hall.arguments import names_arguments
 from penstock.front.hall.programs import Program, at_home, name_of, set_of, trace_of
 from penstock.front.hall.result import Result, Row, Table, listed, varying
 from penstock.lab.advice.predicted import Predicts, advise
-from penstock.lab.prediction.precision import DRAWS, Given, Precision, measure_precision, predict_precision
+from penstock.lab.prediction.precision import DRAWS, Precision, ProgramAtSet, measure_precision, predict_precision
 from penstock.lab.prediction.prediction import Prediction
 from penstock.lab.prediction.prediction import predict as predicted_by
 from penstock.lab.prediction.shared import Shared, predict_shared
 from penstock.lab.prediction.suggest import MOST_DIGITS, ORDERS, RING_DIMS, Suggestions
 from penstock.lab.prediction.suggest import suggest as suggested
-from penstock.lab.prediction.whatif import Axes, Carried, Recorded, Workload
+from penstock.lab.prediction.whatif import Carried, Recorded, WhatIfAxes, Workload
 from penstock.lab.prediction.whatif import Program as Counted
 from penstock.lab.prediction.whatif import what_if as rows_of
 from penstock.lab.simulation.names import one_of
@@ -277,7 +277,7 @@ def what_if(
     taken, note = at_home(program, params, size, machines)
     counted = counted_of(program, taken, size, spelled)
     values = {"ring_dim": ring_dim, "depth": depth, "dnum": dnum, "security": security, "threads": threads}
-    axes = Axes(
+    axes = WhatIfAxes(
         **{name: tuple(listed(value)) or (None,) for name, value in values.items()},
         key_form=tuple(form_of(form) for form in listed(key_form)) or (None,),
     )
@@ -344,7 +344,7 @@ def precision(
             on_draw(before + done, total)
 
         own = workload.data(workload.SIZES[size_name], each.slots, seed, None if data is None else Path(data))
-        given = Given.of(name, each, size_name, seed, own)
+        given = ProgramAtSet.of(name, each, size_name, seed, own)
         try:
             rows.append(predicted(given, reading=reading, draws=draws, on_draw=drawn, **noise).to_row())
             if measure:

@@ -14,7 +14,7 @@ from penstock.errors import PenstockError
 from penstock.lab.advice.families import MIB, as_secure, is_named
 from penstock.lab.advice.remedy import Advice, Remedy, best, ranked, steps
 from penstock.lab.fit.fit import fit_machine, trace_measurements
-from penstock.lab.prediction.whatif import Axes, Workload, what_if
+from penstock.lab.prediction.whatif import WhatIfAxes, Workload, what_if
 from penstock.lab.simulation.words import OPTIONS
 from penstock.program.running.reading import Run
 from penstock.runtime.native.budgets import computing, key_uses_of
@@ -113,7 +113,7 @@ def _digits(asked: Measured, tried: list[str], not_tried: list[str]) -> list[Rem
         return []
     try:
         fitted = fit_machine(trace_measurements(done.trace, asked.words.get("threads") or 1), fewest=1)
-        axes = Axes(dnum=tuple(range(max(1, base.dnum - MOST_AWAY), base.dnum + MOST_AWAY + 1)))
+        axes = WhatIfAxes(dnum=tuple(range(max(1, base.dnum - MOST_AWAY), base.dnum + MOST_AWAY + 1)))
         rows = what_if(Workload(name=asked.program, size=asked.size, params=base), axes, [fitted])
     except PenstockError as error:
         not_tried.append(f"parameters: no processor can be fitted to this run: {error}")

@@ -95,7 +95,7 @@ class _PredictedAdvice:
     def _rows(self, **values: tuple[int, ...]) -> list[Row]:
         """The possible rows, at least as secure as the program is."""
         asked = self.asked
-        axes = Axes(**{"threads": (asked.threads,), **values}, key_form=(asked.key_form,))
+        axes = WhatIfAxes(**{"threads": (asked.threads,), **values}, key_form=(asked.key_form,))
         try:
             rows = what_if(asked.program, axes, [asked.machine])
         except PenstockError:

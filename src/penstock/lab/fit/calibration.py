@@ -24,8 +24,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
+from penstock.base.types import Floats, Ints
 from penstock.lab.fit.measurements import Measurement
-from penstock.lab.fit.regression import Floats
 from penstock.scheme.machines.calibration import Calibration, Factor
 from penstock.scheme.machines.figure import Evidence, Figure
 from penstock.scheme.operations import OpKind
@@ -50,7 +50,7 @@ class Labels:
 
     kinds: npt.NDArray[np.object_]
     """(n,) values of `OpKind`."""
-    threads: npt.NDArray[np.int64]
+    threads: Ints
     """(n,)"""
     ring_dims: Floats
     """(n,)"""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from penstock.base.types import Floats
 from penstock.errors import MachineError
-from penstock.lab.fit.regression import Expected, Floats, robust_nnls
+from penstock.lab.fit.regression import Expectation, robust_nnls
 from penstock.scheme.machines.parallel import beyond_cache, loop_starts, unit_shares
 from penstock.scheme.machines.schema import TRANSFORM_MEASURES
 from penstock.scheme.work.kernel_work import KernelWork
@@ -57,7 +57,7 @@ Composition = Sequence[tuple[KernelWork, float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
+class TimedRows:
     """Timed work as arrays, one measurement a row."""
 
     seconds: Floats
@@ -78,19 +78,19 @@ class Rows:
     def __len__(self) -> int:
         return len(self.seconds)
 
-    def take(self, chosen: npt.NDArray[np.bool_]) -> Rows:
+    def take(self, chosen: npt.NDArray[np.bool_]) -> TimedRows:
         """Some of the rows."""
-        return Rows(**{f.name: getattr(self, f.name)[chosen] for f in fields(self)})
+        return TimedRows(**{f.name: getattr(self, f.name)[chosen] for f in fields(self)})
 
 
-def rows_of(compositions: Sequence[Composition], threads: Sequence[int], seconds: Floats, weights: Floats) -> Rows:
+def rows_of(compositions: Sequence[Composition], threads: Sequence[int], seconds: Floats, weights: Floats) -> TimedRows:
     """Timed works as arrays."""
 
     def summed(value: Callable[[KernelWork, int], Sequence[float]]) -> Floats:
         known: dict[tuple[KernelWork, int], Floats] = {}
         totals = []
         for composition, count in zip(compositions, threads, strict=True):
-            total: Any = 0.0
+            total: Floats | float = 0.0
             for work, times in composition:
                 if (work, count) not in known:
                     known[work, count] = np.asarray(value(work, count), dtype=np.float64)
@@ -98,7 +98,7 @@ def rows_of(compositions: Sequence[Composition], threads: Sequence[int], seconds
             totals.append(total)
         return np.asarray(totals)
 
-    return Rows(
+    return TimedRows(
         seconds=seconds,
         weights=weights,
         whole=summed(lambda work, _: exclusive_amounts(work)),
@@ -159,7 +159,7 @@ class Structure:
             *(["overhead"] if self.overhead else []),
         ]
 
-    def expected(self) -> Expected | None:
+    def expected(self) -> Expectation | None:
         """Penalty rows that pull each group to its nominal cost."""
         if not self.pull:
             return None
@@ -167,9 +167,9 @@ class Structure:
         rows = np.zeros((len(self.groups), len(self.names)))
         for g in range(len(self.groups)):
             rows[g, g] = strength / self.unit_scale
-        return Expected(rows, np.full(len(self.groups), strength))
+        return Expectation(rows, np.full(len(self.groups), strength))
 
-    def columns(self, rows: Rows) -> Floats:
+    def columns(self, rows: TimedRows) -> Floats:
         """(n, m) seconds of each row for a coefficient of one."""
         nominal = [(list(group), _NOMINAL[list(group)]) for group in self.groups]
         columns = [rows.divided[:, group] @ cost for group, cost in nominal]
@@ -204,12 +204,14 @@ class CpuCosts:
     scale: float = 0.0
     """Relative error beyond which a row counted less."""
 
-    def seconds(self, rows: Rows) -> Floats:
+    def seconds(self, rows: TimedRows) -> Floats:
         """(n,) predicted."""
         return np.asarray(self.structure.columns(rows) @ self.coefficients)
 
 
-def solve(rows: Rows, structure: Structure, *, scale: float | None = None, start: Floats | None = None) -> CpuCosts:
+def solve(
+    rows: TimedRows, structure: Structure, *, scale: float | None = None, start: Floats | None = None
+) -> CpuCosts:
     """The costs for a structure that is given.
 
     Args:   scale: that of another fit whose loss is to be compared; start: coefficients of a fit to nearly these rows.
@@ -235,7 +237,7 @@ def solve(rows: Rows, structure: Structure, *, scale: float | None = None, start
     )
 
 
-def fit_costs(rows: Rows, wanted: Structure) -> CpuCosts:
+def fit_costs(rows: TimedRows, wanted: Structure) -> CpuCosts:
     """The costs of all units, each drawn a little to its nominal ratio to the others.
 
     Costs that the rows tell apart are the rows' own; of costs that they do not, the sum is the rows' and the ratio the
@@ -254,7 +256,7 @@ def fit_costs(rows: Rows, wanted: Structure) -> CpuCosts:
     return _pulled(rows, structure)
 
 
-def _pulled(rows: Rows, structure: Structure) -> CpuCosts:
+def _pulled(rows: TimedRows, structure: Structure) -> CpuCosts:
     """The costs, with the pull that fits how exact the rows are."""
     structure = replace(structure, pull=PULL)
     costs = solve(rows, structure)
@@ -267,7 +269,7 @@ def _pulled(rows: Rows, structure: Structure) -> CpuCosts:
     return costs
 
 
-def not_told_apart(rows: Rows, costs: CpuCosts) -> dict[str, str]:
+def not_told_apart(rows: TimedRows, costs: CpuCosts) -> dict[str, str]:
     """Unit -> why its cost is not the rows' own, of those whose nominal ratio weighs more than the rows do."""
     structure = costs.structure
     expected = structure.expected()
@@ -289,7 +291,7 @@ def not_told_apart(rows: Rows, costs: CpuCosts) -> dict[str, str]:
     return texts
 
 
-def with_cache(rows: Rows, costs: CpuCosts) -> CpuCosts:
+def with_cache(rows: TimedRows, costs: CpuCosts) -> CpuCosts:
     """The same structure with the cache size that meets the rows best, if one helps."""
     best = costs
     for size in CACHE_SIZES:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import SupportsFloat
 
 import numpy as np
-import numpy.typing as npt
 
+from penstock.base.types import Floats, Ints, Row
 from penstock.errors import MachineError
 from penstock.lab.fit.calibration import Labels, factors_of, fit_calibration
 from penstock.lab.fit.cpu import (
@@ -23,8 +23,8 @@ from penstock.lab.fit.cpu import (
     UNITS,
     Composition,
     CpuCosts,
-    Rows,
     Structure,
+    TimedRows,
     exclusive_amounts,
     fit_costs,
     not_told_apart,
@@ -34,7 +34,6 @@ from penstock.lab.fit.cpu import (
 from penstock.lab.fit.heldout import Timed, Uncertainty, uncertainty
 from penstock.lab.fit.measurements import Measurement, of_reading
 from penstock.lab.fit.program_costs import PREFIX, fit_client, fit_cold, fit_recording
-from penstock.lab.fit.regression import Floats
 from penstock.scheme.machines.catalogue import FITTED_MACHINE
 from penstock.scheme.machines.figure import Evidence, Figure
 from penstock.scheme.machines.power import PowerModel
@@ -213,12 +212,12 @@ def _weights(timed: Sequence[Measurement]) -> Floats:
 
     A composite counts as much as the heaviest operation of its configuration, not as all that are in it.
     """
-    heaviest: dict[Any, float] = {}
+    heaviest: dict[Hashable, float] = {}
     for m in timed:
         if m.shape is not None:
             heaviest[m.configuration] = max(heaviest.get(m.configuration, 0.0), m.seconds)
     counted = [min(m.seconds, heaviest.get(m.configuration, m.seconds)) for m in timed]
-    total: dict[Any, float] = {}
+    total: dict[Hashable, float] = {}
     for m, seconds in zip(timed, counted, strict=True):
         total[m.configuration] = total.get(m.configuration, 0.0) + seconds
     share = np.asarray([own_s / total[m.configuration] / len(total) for m, own_s in zip(timed, counted, strict=True)])
@@ -280,7 +279,7 @@ def _unidentified(timed: Sequence[Measurement], costs: CpuCosts) -> list[str]:
     return texts
 
 
-def _stated(known: Uncertainty | None, costs: CpuCosts) -> dict[str, Any]:
+def _stated(known: Uncertainty | None, costs: CpuCosts) -> Row:
     """The report's uncertainty: nothing where it is not known."""
     errors = known.standard_errors if known else {}
     coefficients = [
@@ -304,7 +303,7 @@ def _stated(known: Uncertainty | None, costs: CpuCosts) -> dict[str, Any]:
 # The machine file: rates, threads, cache and residuals from costs in seconds.
 
 
-def need_transforms(name: str, rows: Rows) -> None:
+def need_transforms(name: str, rows: TimedRows) -> None:
     """Raises: MachineError: no row has a transform, whose rate is the one that matters."""
     if not rows.whole[:, UNITS.index("transforms")].any():
         raise MachineError(
@@ -313,12 +312,12 @@ def need_transforms(name: str, rows: Rows) -> None:
         )
 
 
-def rounded(value: Any) -> float:
+def rounded(value: SupportsFloat) -> float:
     """What a reader of the file can use: four digits."""
-    return float(f"{value:.4g}")
+    return float(f"{float(value):.4g}")
 
 
-def errors_of(of_row: Sequence[str], error: Floats, repeats: npt.NDArray[np.int64]) -> list[FitError]:
+def errors_of(of_row: Sequence[str], error: Floats, repeats: Ints) -> list[FitError]:
     """Residuals of all rows and of each kind. error: (n,) predicted / measured - 1; repeats: (n,) timings of a row."""
     kinds = np.asarray(of_row, dtype=object)
     named = [(ALL_KINDS, np.ones(len(kinds), dtype=bool))]

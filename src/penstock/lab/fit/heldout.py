@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from penstock.base.types import Floats, Ints
 from penstock.lab.fit.calibration import Labels, factors_of, fit_calibration
-from penstock.lab.fit.cpu import CpuCosts, Rows, solve
-from penstock.lab.fit.regression import Floats
+from penstock.lab.fit.cpu import CpuCosts, TimedRows, solve
 from penstock.scheme.machines.calibration import ELEMENT_WISE, KEY_SWITCHING, operation_class
 from penstock.scheme.machines.report import KEY_PROGRAM, PROGRAM, scale_names, scale_of
 from penstock.scheme.operations import OpKind
@@ -39,7 +39,6 @@ MIXES = ((KEY_SWITCHING,), (ELEMENT_WISE,), (KEY_SWITCHING, ELEMENT_WISE))
 """Classes of the operations that are added up to a program."""
 
 Mask = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +107,7 @@ class HeldOut:
     """(k,) whether it lies outside of the range of the rest."""
 
 
-def held_out_errors(rows: Rows, whole: CpuCosts, masks: Sequence[Mask], timed: Timed) -> HeldOut:
+def held_out_errors(rows: TimedRows, whole: CpuCosts, masks: Sequence[Mask], timed: Timed) -> HeldOut:
     """Errors of the rows that each mask leaves out. `whole` is the fit to all rows: the same effects are fitted to the
     rest."""
     errors: list[Floats] = [np.zeros(0)]
@@ -134,7 +133,7 @@ def held_out_errors(rows: Rows, whole: CpuCosts, masks: Sequence[Mask], timed: T
 
 
 def uncertainty(
-    rows: Rows, costs: CpuCosts, timed: Timed, groupings: Sequence[Sequence[Hashable]]
+    rows: TimedRows, costs: CpuCosts, timed: Timed, groupings: Sequence[Sequence[Hashable]]
 ) -> Uncertainty | None:
     """The uncertainty of a fit; `None` where too few rows are left to leave any out.
 
@@ -251,7 +250,7 @@ def _share_sd(shares: Mapping[str, float], kinds: Mapping[str, float]) -> float:
 
 
 def _unknown_kinds(
-    rows: Rows,
+    rows: TimedRows,
     costs: CpuCosts,
     timed: Timed,
     common_sd: float,
@@ -277,7 +276,7 @@ def _unknown_kinds(
     return unknown_deviations(np.sqrt(np.maximum(beyond, 0.0)), of_row, MIN_SD, quantile)
 
 
-def jackknife(rows: Rows, costs: CpuCosts, configurations: Sequence[Hashable]) -> dict[str, float]:
+def jackknife(rows: TimedRows, costs: CpuCosts, configurations: Sequence[Hashable]) -> dict[str, float]:
     """Relative standard error of each coefficient; infinite for one that came out as nothing."""
     solved = [
         solve(rows.take(~mask), costs.structure, start=costs.coefficients).coefficients

@@ -21,9 +21,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from penstock.base.system import outside
+from penstock.base.types import Rows, RowView
 from penstock.errors import MachineError, UnknownName
 from penstock.scheme.machines.architecture import Architecture
 from penstock.scheme.machines.figure import Evidence, Figure
@@ -60,7 +60,7 @@ WITH_SOURCES = (KernelName.CONVERSION, KernelName.KEY_PRODUCT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
+class KernelTiming:
     """One measured launch."""
 
     kernel: KernelName
@@ -101,7 +101,7 @@ class KernelFile:
     name: str | None
     title: str | None
     batch: int
-    timings: tuple[Timing, ...]
+    timings: tuple[KernelTiming, ...]
 
 
 def read_kernels(path: Path) -> KernelFile:
@@ -116,7 +116,7 @@ def read_kernels(path: Path) -> KernelFile:
         written = outside.json_of(text) if text.lstrip()[:1] in ("[", "{") else _csv_rows(text, path)
     except ValueError as error:
         raise MachineError(f"{path}: not a file of kernels: {error}") from error
-    head: Mapping[str, Any] = {}
+    head: RowView = {}
     if isinstance(written, Mapping):
         head = written
         unknown = sorted(set(head) - {"kernels", "name", "title", "batch"})
@@ -134,7 +134,7 @@ def read_kernels(path: Path) -> KernelFile:
     )
 
 
-def _csv_rows(text: str, path: Path) -> list[dict[str, Any]]:
+def _csv_rows(text: str, path: Path) -> Rows:
     rows = csv.reader(io.StringIO(text), strict=True)
     try:
         heading = next(rows, [])
@@ -146,7 +146,7 @@ def _csv_rows(text: str, path: Path) -> list[dict[str, Any]]:
     return [{name.strip(): cell.strip() for name, cell in row.items() if cell.strip()} for row in records]
 
 
-def _timing(row: Any, where: str) -> Timing:
+def _timing(row: object, where: str) -> KernelTiming:
     if not isinstance(row, Mapping):
         raise MachineError(f"{where}: not an object with {', '.join(COLUMNS)}")
     for name in row:
@@ -170,7 +170,7 @@ def _timing(row: Any, where: str) -> Timing:
     word_bits = _whole(row["word_bits"], f"{where}: word_bits", max(WORDS))
     if word_bits not in WORDS:
         raise MachineError(f"{where}: word_bits {word_bits}: coefficients are in words of 32 or 64 bits")
-    return Timing(
+    return KernelTiming(
         kernel=kernel,
         limbs=_whole(row["limbs"], f"{where}: limbs", MOST["limbs"]),
         ring_dim=ring_dim,
@@ -180,7 +180,7 @@ def _timing(row: Any, where: str) -> Timing:
     )
 
 
-def _whole(value: Any, what: str, most: int) -> int:
+def _whole(value: object, what: str, most: int) -> int:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
@@ -188,7 +188,7 @@ def _whole(value: Any, what: str, most: int) -> int:
     return value
 
 
-def _seconds(value: Any, what: str) -> float:
+def _seconds(value: str | float, what: str) -> float:
     try:
         seconds = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
@@ -198,14 +198,14 @@ def _seconds(value: Any, what: str) -> float:
     return seconds
 
 
-def _text(head: Mapping[str, Any], name: str, path: Path) -> str | None:
+def _text(head: RowView, name: str, path: Path) -> str | None:
     value = head.get(name)
     if value is not None and not (isinstance(value, str) and value.strip() and value.isprintable()):
         raise MachineError(f"{path}: {name} is not a line of text")
     return value
 
 
-def chosen_words(timings: Sequence[Timing], word_bits: int | None, where: str) -> tuple[int, list[Timing]]:
+def chosen_words(timings: Sequence[KernelTiming], word_bits: int | None, where: str) -> tuple[int, list[KernelTiming]]:
     """(bits of a word, timings on such words).
 
     Raises: MachineError: there are several widths and none is chosen, or no timing of the chosen one.
@@ -223,7 +223,7 @@ def chosen_words(timings: Sequence[Timing], word_bits: int | None, where: str) -
     return width, chosen
 
 
-def line_of(kernel: str, timings: Sequence[Timing], where: str) -> Line:
+def line_of(kernel: str, timings: Sequence[KernelTiming], where: str) -> Line:
     """The rate and the start that come nearest to the timings of one kernel, by relative error; neither is negative.
 
     Raises: MachineError: more work does not take longer.
@@ -267,7 +267,7 @@ def kernel_machine(
     Raises: MachineError: no timing of a transform; as `chosen_words` and `line_of`.
     """
     width, timings = chosen_words(read.timings, word_bits, where)
-    by_kernel: dict[str, list[Timing]] = {kernel: [] for kernel in KERNELS}
+    by_kernel: dict[str, list[KernelTiming]] = {kernel: [] for kernel in KERNELS}
     for timing in timings:
         by_kernel[NAMES[timing.kernel]].append(timing)
     if not by_kernel[TRANSFORMS]:
@@ -309,7 +309,7 @@ def kernel_machine(
     return machine, lines
 
 
-def line_rows(lines: Sequence[Line]) -> list[dict[str, Any]]:
+def line_rows(lines: Sequence[Line]) -> Rows:
     """The lines as flat rows in base units."""
     return [
         {

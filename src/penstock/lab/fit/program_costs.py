@@ -11,11 +11,11 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from penstock.base.types import Floats, Ints
 from penstock.errors import MachineError
 from penstock.lab.fit.measurements import Measurement
-from penstock.lab.fit.regression import Floats, robust_nnls
+from penstock.lab.fit.regression import robust_nnls
 from penstock.scheme.machines.calibration import ELEMENT_WISE, KEY_SWITCHING, operation_class
 from penstock.scheme.machines.client import TERMS, ClientModel, task_work
 from penstock.scheme.machines.cold import ColdModel, operand_bytes
@@ -47,7 +47,7 @@ FEWEST_CALLS = 3
 UNIFORM = math.sqrt(3)
 """A number anywhere between two ends is off one of them by their distance over this, root mean square."""
 
-Rows = Callable[["Measurement"], float]
+RowCount = Callable[["Measurement"], float]
 
 
 def _figure(
@@ -193,9 +193,7 @@ def _fit_task(task: str, timed: list[Measurement], machine: Machine) -> tuple[di
     return figures, errors if unseen is None else unseen
 
 
-def _held_out(
-    columns: Floats, measured: Floats, kernels: Floats, rings: npt.NDArray[np.int64], terms: int
-) -> Floats | None:
+def _held_out(columns: Floats, measured: Floats, kernels: Floats, rings: Ints, terms: int) -> Floats | None:
     """(n,) residuals at each ring dimension of the fit to the others; `None` with fewer than three of them."""
     values = np.unique(rings)
     if len(values) < 3 or min((rings != value).sum() for value in values) <= terms:
@@ -230,7 +228,7 @@ class _Pair:
         return _Pair(self.measurement, cold, warm)
 
 
-def fit_recording(measurements: Iterable[Measurement], rows: Rows) -> RecordingModel | None:
+def fit_recording(measurements: Iterable[Measurement], rows: RowCount) -> RecordingModel | None:
     """Medians of what recorded calls took; `None` where either class of operations was timed too seldom.
 
     Args:   rows: rows that the expansion of a recorded composite writes; 0 where it is not known.

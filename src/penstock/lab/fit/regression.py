@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from penstock.base.types import Floats
 
 _HUBER = 1.345  # 95 % efficiency where errors are normal (Huber, 1981)
 _ROUNDS = 40
@@ -18,7 +17,7 @@ _FLAT = 1e-9
 _NORMAL_MEDIAN = 0.6745  # median of the absolute value of a standard normal
 
 
-class Expected(NamedTuple):
+class Expectation(NamedTuple):
     """The expectation of the coefficients before any timing: `rows @ coefficients` near `values`."""
 
     rows: Floats
@@ -44,7 +43,7 @@ def robust_nnls(
     weights: Floats,
     *,
     known: Floats | None = None,
-    expected: Expected | None = None,
+    expected: Expectation | None = None,
     scale: float | None = None,
     start: Floats | None = None,
 ) -> Fitted:

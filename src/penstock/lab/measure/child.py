@@ -10,25 +10,30 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
+from penstock.base.types import Row
 from penstock.errors import PenstockError
 
+if TYPE_CHECKING:
+    from penstock.program.openfhe.evaluator import OpenFheContext
+    from penstock.scheme.traces.schema import Trace
 
-class Channel:
+
+class ParentChannel:
     """Answers to the parent, and questions that it answers."""
 
     def __init__(self, answers: TextIO, requests: TextIO) -> None:
         self._answers, self._requests = answers, requests
 
-    def say(self, message: dict[str, Any]) -> None:
+    def say(self, message: Row) -> None:
         self._answers.write(json.dumps(message) + "\n")
         self._answers.flush()
 
-    def hear(self) -> dict[str, Any]:
+    def hear(self) -> Row:
         """The next request; the end of the parent is the request to end."""
         line = self._requests.readline()
-        request: dict[str, Any] = json.loads(line) if line else {"do": "end"}
+        request: Row = json.loads(line) if line else {"do": "end"}
         return request
 
 
@@ -59,7 +64,7 @@ class PipeSwitch:
 class ParentSwitch:
     """A switch that only the parent can throw (valgrind's); it answers when it is done."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: ParentChannel) -> None:
         self._channel = channel
 
     def on(self) -> None:
@@ -101,7 +106,7 @@ class EnergySwitch:
         return self._meter.joules if self._meter is not None else None
 
 
-def serve(channel: Channel, job: dict[str, Any]) -> None:
+def serve(channel: ParentChannel, job: Row) -> None:
     """Make the workload's keys once, then run it as often as the parent asks."""
     from penstock.lab.measure.region import Region, RegionEvaluator
     from penstock.program.running.clear import run_clear
@@ -117,7 +122,7 @@ def serve(channel: Channel, job: dict[str, Any]) -> None:
         channel.say({"ready": True, "pid": os.getpid()})
         while (request := channel.hear())["do"] == "run":
             pipes = [PipeSwitch(*paths) for paths in request["controls"]]
-            switches: list[Any] = [*pipes]
+            switches: list[PipeSwitch | ParentSwitch] = [*pipes]
             energy = EnergySwitch() if request["energy"] else None
             if request["parent_switch"]:
                 switches.append(ParentSwitch(channel))
@@ -126,7 +131,7 @@ def serve(channel: Channel, job: dict[str, Any]) -> None:
                 made: list[RegionEvaluator] = []
 
                 def evaluator(
-                    context: Any, region: Region = region, made: list[RegionEvaluator] = made
+                    context: OpenFheContext, region: Region = region, made: list[RegionEvaluator] = made
                 ) -> RegionEvaluator:
                     made.append(RegionEvaluator(context, region))
                     return made[0]
@@ -136,7 +141,7 @@ def serve(channel: Channel, job: dict[str, Any]) -> None:
                 region.off()
                 for switch in switches:
                     switch.close()
-            answer: dict[str, Any] = {
+            answer: Row = {
                 "wall_s": region.wall_s, "program_s": done.wall_s, "setup_s": sum(done.setup_s.values()),
                 "intervals": region.intervals, "cpu_s": region.used.cpu_s, "minor_faults": region.used.minor_faults,
                 "major_faults": region.used.major_faults, "context_switches": region.used.context_switches,
@@ -157,7 +162,7 @@ def serve(channel: Channel, job: dict[str, Any]) -> None:
             channel.say(answer)
 
 
-def _spans(trace: Any, origin_s: float) -> list[tuple[str, int, float, float]]:
+def _spans(trace: Trace, origin_s: float) -> list[tuple[str, int, float, float]]:
     """Kind, limbs, start and end of each operation as the library was called, on the monotonic clock."""
     operations = trace.view(composites=True).operations
     columns = [operations[name].to_pylist() for name in ("kind", "limbs_in", "start_s", "end_s")]
@@ -171,7 +176,7 @@ def _spans(trace: Any, origin_s: float) -> list[tuple[str, int, float, float]]:
 def main() -> int:
     """Answer on the file descriptor named by the first argument until stdin ends."""
     with os.fdopen(int(sys.argv[1]), "w", encoding="utf-8") as answers:
-        channel = Channel(answers, sys.stdin)
+        channel = ParentChannel(answers, sys.stdin)
         try:
             serve(channel, channel.hear())
         except PenstockError as error:

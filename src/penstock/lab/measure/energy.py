@@ -23,7 +23,7 @@ POLL_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Package:
+class CpuPackage:
     """One processor package and its counter."""
 
     name: str
@@ -43,7 +43,7 @@ def used_uj(before: int, after: int, range_uj: int) -> int:
     return after - before if after >= before else after + range_uj - before
 
 
-def packages(root: Path = POWERCAP) -> list[Package] | Unavailable:
+def packages(root: Path = POWERCAP) -> list[CpuPackage] | Unavailable:
     """The packages whose energy can be read, or why there is none.
 
     Sub-domains (cores, memory), the whole platform (`psys`) and the second interface `intel-rapl-mmio` are left out:
@@ -67,7 +67,7 @@ def packages(root: Path = POWERCAP) -> list[Package] | Unavailable:
     made = []
     for zone, name in zones:
         try:
-            package = Package(name, zone / "energy_uj", int((zone / "max_energy_range_uj").read_text()))
+            package = CpuPackage(name, zone / "energy_uj", int((zone / "max_energy_range_uj").read_text()))
             package.read_uj()
         except PermissionError:
             return Unavailable(
@@ -83,7 +83,7 @@ def packages(root: Path = POWERCAP) -> list[Package] | Unavailable:
 class EnergyMeter:
     """Adds up the packages' energy between `on` and `off`; a thread reads often enough to see every turn."""
 
-    def __init__(self, counters: list[Package], poll_s: float = POLL_S) -> None:
+    def __init__(self, counters: list[CpuPackage], poll_s: float = POLL_S) -> None:
         self._packages = counters
         self._poll_s = poll_s
         self._used_uj = 0
@@ -123,7 +123,7 @@ class EnergyMeter:
 
 
 @cache
-def _packages_here() -> tuple[Package, ...]:
+def _packages_here() -> tuple[CpuPackage, ...]:
     counters = packages()
     return () if isinstance(counters, Unavailable) else tuple(counters)
 
@@ -143,7 +143,7 @@ def metered(wanted: bool = True) -> Iterator[Callable[[], float | None]]:
         meter.off()
 
 
-def idle_power_w(counters: list[Package], seconds: float) -> float:
+def idle_power_w(counters: list[CpuPackage], seconds: float) -> float:
     """Mean power of the packages over `seconds` in which this program does nothing, in W."""
     meter = EnergyMeter(counters)
     meter.on()

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from penstock.base.system import toml
+from penstock.base.types import Row
 from penstock.errors import cut
 
 _WRITTEN = toml.packaged("penstock.lab.measure", "events.toml")
@@ -65,7 +65,7 @@ class EventRow:
     """The value of each run; `value` is their median."""
     provenance: str = "measured"
 
-    def to_row(self) -> dict[str, Any]:
+    def to_row(self) -> Row:
         """The row as printed."""
         row = asdict(self)
         row["samples"] = list(self.samples)

@@ -19,7 +19,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import numpy as np
 
@@ -88,7 +87,7 @@ class NativeSet(BenchSet):
             self._sides[threads] = make_context(self.params, threads), client
         return self._sides[threads]
 
-    def encoding(self, values: Values, limbs: int, threads: int) -> tuple[Callable[[], Any], None]:
+    def encoding(self, values: Values, limbs: int, threads: int) -> tuple[Callable[[], object], None]:
         with self._timed():
             context, _ = self._side(threads)
         vector = np.ascontiguousarray(values, dtype=np.complex128)
@@ -225,7 +224,7 @@ class _Bench:
                 f"keys in {folder} are read through the page cache ({refused[0]}): take another --folder"
             )
         self.form, self.stored_bytes = form, params.key_bytes(None, form)
-        maps: list[Any] = []
+        maps: list[object] = []
 
         def take(key: str, content: bytes) -> None:
             self.memory.put(key, content)
@@ -239,8 +238,8 @@ class _Bench:
             make_keys(self.client, self.keys, take)
         self.maps = maps
         if not form.is_seeded:
-            for each in maps:
-                self.client.context.InsertEvalAutomorphismKey(each, "")
+            for keys in maps:
+                self.client.context.InsertEvalAutomorphismKey(keys, "")
         cc = self.client.context
         plain = cc.MakeCKKSPackedPlaintext(np.linspace(-1, 1, params.slots).tolist(), 1, 0, None, params.slots)
         self.openfhe_input = cc.Encrypt(self.client.public_key, plain)
@@ -289,7 +288,7 @@ class _Bench:
             bit_identical=identical,
         )
 
-    def openfhe_stream(self) -> list[Any]:
+    def openfhe_stream(self) -> list[object]:
         cc = self.client.context
         if self.form.is_seeded:
             # Keys of another pair than the input's are not found by its tag.
@@ -297,7 +296,7 @@ class _Bench:
             return [cc.EvalAutomorphism(self.openfhe_input, element, keys) for element, keys in pairs]
         return [cc.EvalRotate(self.openfhe_input, step) for step in self.steps]
 
-    def memory_stream(self) -> list[Any]:
+    def memory_stream(self) -> list[_engine.CkksCiphertext]:
         return self._rotated(self.memory)
 
     def reserve(self) -> float:
@@ -310,7 +309,7 @@ class _Bench:
         self.source.reserve()
         return time.perf_counter() - started
 
-    def disk_stream(self) -> list[Any]:
+    def disk_stream(self) -> list[_engine.CkksCiphertext]:
         """Each key once, read ahead. Raises: PenstockError: the reader did not read exactly these bytes."""
         made = self._rotated(self.source)
         self._end()
@@ -344,15 +343,15 @@ class _Bench:
     def identical(self) -> bool:
         """Also the warm-up of all three."""
         self.reserve()
-        for expected, *found in zip(self.openfhe_stream(), self.memory_stream(), self.disk_stream(), strict=True):
+        for expected, *rotated in zip(self.openfhe_stream(), self.memory_stream(), self.disk_stream(), strict=True):
             words = self.engine.import_ciphertext(self.fhe.Serialize(expected, self.fhe.BINARY))
-            for each in found:
-                if not all(np.array_equal(each.words(part), words.words(part)) for part in (0, 1)):
+            for ciphertext in rotated:
+                if not all(np.array_equal(ciphertext.words(part), words.words(part)) for part in (0, 1)):
                     return False
         return True
 
 
-def _mean(stream: Callable[[], list[Any]], count: int) -> float:
+def _mean(stream: Callable[[], Sequence[object]], count: int) -> float:
     """Seconds of one of `count` operations, results kept until the last."""
     started = time.perf_counter()
     made = stream()

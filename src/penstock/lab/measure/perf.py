@@ -89,12 +89,12 @@ class Perf:
         code, _, stderr = self._run("stat", "-x", SEPARATOR, "-e", "task-clock", "--", "true")
         return None if code == 0 else explain_failure(code, stderr)
 
-    def choose(self, asked: Sequence[str]) -> Chosen:
+    def choose(self, asked: Sequence[str]) -> ChosenEvents:
         """Which of these events can be counted, under which name, and why the others cannot."""
         asked = unique(asked)
         lacking = self.missing()
         if lacking is not None:
-            return Chosen(asked, [], dict.fromkeys(asked, lacking), {})
+            return ChosenEvents(asked, [], dict.fromkeys(asked, lacking), {})
         states = self._probe(asked)
         names: list[str] = []
         missing: dict[str, Unavailable] = {}
@@ -110,7 +110,7 @@ class Perf:
                 names.append(counted_as.get(event, event))
             else:
                 missing[event] = why
-        return Chosen(asked, unique(names), missing, counted_as)
+        return ChosenEvents(asked, unique(names), missing, counted_as)
 
     def _probe(self, events: Sequence[str]) -> dict[str, Unavailable | None]:
         """For each event `None` where it counts, otherwise why not: perf is tried on a trivial command."""
@@ -157,7 +157,7 @@ def _each(option: str, values: Iterable[str]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenEvents:
     """What of the events asked for can be counted."""
 
     asked: list[str]
@@ -305,7 +305,7 @@ class Counters:
         pid: int | None = None,
         folder: Path | None = None,
         perf: Perf | None = None,
-        chosen: Chosen | None = None,
+        chosen: ChosenEvents | None = None,
         only: Sequence[str] | None = None,
     ) -> None:
         """`only` restricts this pass to a part of `chosen.names`."""

@@ -11,9 +11,9 @@ import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from penstock.base.system.workers import python_module
+from penstock.base.types import Row
 from penstock.errors import CapabilityMissing, PenstockError, UsageError
 from penstock.lab.measure import callgrind
 from penstock.lab.measure.events import EventRow
@@ -66,7 +66,7 @@ class Overhead:
         spread = max(self.plain_s) - min(self.plain_s)
         return abs(statistics.median(self.profiled_s) - statistics.median(self.plain_s)) <= spread
 
-    def to_row(self) -> dict[str, Any]:
+    def to_row(self) -> Row:
         return {
             "mode": self.mode, "plain_s": statistics.median(self.plain_s),
             "profiled_s": statistics.median(self.profiled_s), "ratio": self.ratio, "within_noise": self.within_noise,
@@ -87,7 +87,7 @@ class Profile:
     samples: list[Sample] | None = None
     sampling: EventRow | None = None
     callgrind: callgrind.CallgrindCounts | None = None
-    check: dict[str, Any] = field(default_factory=dict)
+    check: Row = field(default_factory=dict)
     warnings: list[dict[str, str]] = field(default_factory=list)
     raw: list[str] = field(default_factory=list)
     """What perf stat printed, run by run."""
@@ -108,7 +108,7 @@ class Profile:
 class Child:
     """The workload's process. It waits between runs, and ends with this object."""
 
-    def __init__(self, job: dict[str, Any], folder: Path, wrapper: Sequence[str] = ()) -> None:
+    def __init__(self, job: Row, folder: Path, wrapper: Sequence[str] = ()) -> None:
         reading, writing = os.pipe()
         self._stderr = folder / ("child-callgrind.stderr" if wrapper else "child.stderr")
         environment = {**os.environ, "OMP_WAIT_POLICY": "passive"}
@@ -138,7 +138,7 @@ class Child:
         """
         self._hear()
 
-    def run(self, controls: Sequence[tuple[Path, Path]] = (), **options: bool) -> dict[str, Any]:
+    def run(self, controls: Sequence[tuple[Path, Path]] = (), **options: bool) -> Row:
         """Run the program once."""
         self._tell(
             {
@@ -180,18 +180,18 @@ class Child:
         except OSError:
             return ""
 
-    def _tell(self, message: dict[str, Any]) -> None:
+    def _tell(self, message: Row) -> None:
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # then the answer's end says why
             self._process.stdin.write(json.dumps(message).encode() + b"\n")
             self._process.stdin.flush()
 
-    def _hear(self) -> dict[str, Any]:
+    def _hear(self) -> Row:
         while True:
             line = self._answers.readline()
             if not line:
                 raise self._died()
-            answer: dict[str, Any] = json.loads(line)
+            answer: Row = json.loads(line)
             if "switch" in answer:
                 self.on_switch(answer["switch"])
                 self._tell({"done": True})

@@ -10,14 +10,14 @@ import statistics
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from penstock.base.types import Row, Rows
 from penstock.base.units import format_seconds
 from penstock.errors import PenstockError
 from penstock.lab.measure import callgrind
 from penstock.lab.measure.energy import energy_rows, idle_power_w, packages
 from penstock.lab.measure.events import EventRow, Unavailable, canonical, derived_rows, group, is_software
-from penstock.lab.measure.perf import Counters, Perf
+from penstock.lab.measure.perf import ChosenEvents, Counters, Perf
 from penstock.lab.measure.profiled import Child, Overhead, Profile, Request
 from penstock.lab.measure.sampling import sample
 
@@ -66,9 +66,9 @@ def _profile(
     folder: Path,
     stage: Callable[[str], None],
     perf: Perf,
-    chosen: Any,
+    chosen: ChosenEvents,
     child: Child,
-    job: dict[str, Any],
+    job: Row,
     idle_w: float | None,
 ) -> Profile:
     passes: list[list[str] | None] = [None]
@@ -78,7 +78,7 @@ def _profile(
         passes = [*hardware[:-1], [*(hardware[-1] if hardware else []), *software]]
     raw: list[str] = []
 
-    def counted() -> tuple[list[EventRow], dict[str, Any]]:
+    def counted() -> tuple[list[EventRow], Row]:
         rows: dict[str, EventRow] = {}
         answers = []
         for only in passes:
@@ -170,7 +170,7 @@ def _combined(runs: list[list[EventRow]]) -> list[EventRow]:
     return made
 
 
-def _with_usage(rows: list[EventRow], answer: dict[str, Any]) -> list[EventRow]:
+def _with_usage(rows: list[EventRow], answer: Row) -> list[EventRow]:
     """Software events that perf could not count, as the kernel itself keeps them for a process."""
     kept: dict[str, tuple[float | int, str]] = {
         "task-clock": (answer["cpu_s"], "s"),
@@ -188,7 +188,7 @@ def _with_usage(rows: list[EventRow], answer: dict[str, Any]) -> list[EventRow]:
     return made
 
 
-def _energy(answers: list[dict[str, Any]]) -> float | Unavailable:
+def _energy(answers: Rows) -> float | Unavailable:
     measured: list[float] = [a["energy_j"] for a in answers if a["energy_j"] is not None]
     if measured:
         return statistics.median(measured)
@@ -201,7 +201,7 @@ def _energy(answers: list[dict[str, Any]]) -> float | Unavailable:
 # Callgrind.
 
 
-def _callgrind(folder: Path, job: dict[str, Any], result: Profile) -> None:
+def _callgrind(folder: Path, job: Row, result: Profile) -> None:
     event = "instructions (callgrind)"
     why = callgrind.missing()
     estimate_s = callgrind.SLOWDOWN * (result.wall_s + result.setup_s / 4)

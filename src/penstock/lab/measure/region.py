@@ -17,7 +17,7 @@ from penstock.program.evaluator.protocol import Values
 from penstock.program.openfhe.evaluator import OpenFheContext, OpenFheEvaluator
 
 
-class Switch(Protocol):
+class RegionSwitch(Protocol):
     """Something that counts only while it is on."""
 
     def on(self) -> None: ...
@@ -56,7 +56,7 @@ class Region:
     (2, True)
     """
 
-    def __init__(self, switches: Sequence[Switch] = ()) -> None:
+    def __init__(self, switches: Sequence[RegionSwitch] = ()) -> None:
         self._switches = tuple(switches)
         self._since: float | None = None
         self._used_before = Usage()

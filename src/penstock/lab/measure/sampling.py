@@ -8,8 +8,8 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from penstock.base.types import Rows
 from penstock.lab.measure.events import EventRow
 from penstock.lab.measure.perf import ControlError, Perf, PerfProcess, explain_failure
 from penstock.lab.measure.perf_script import Sample
@@ -48,7 +48,7 @@ def sample(request: Request, folder: Path, perf: Perf, child: Child, result: Pro
         result.sampling = error.why.row("call-stacks", "s")
         return
     plain: list[float] = []
-    answers: list[dict[str, Any]] = []
+    answers: Rows = []
     try:
         while not answers or (sum(a["wall_s"] for a in answers) < ENOUGH_SAMPLED_S and len(answers) < MAX_SAMPLED_RUNS):
             if in_turns:  # perf is attached but takes no samples outside a region that switches it on

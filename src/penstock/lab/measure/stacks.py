@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import Any
 
+from penstock.base.types import Row
 from penstock.base.units import SECOND_UNITS
 from penstock.base.version import __version__
 from penstock.lab.measure.perf_script import Frame, Sample
@@ -199,7 +199,7 @@ def first_frames(samples: Iterable[Sample]) -> dict[str, float]:
     return dict(sorted(totals.items(), key=lambda item: -item[1]))
 
 
-def speedscope(samples: Iterable[Sample], name: str) -> dict[str, Any]:
+def speedscope(samples: Iterable[Sample], name: str) -> Row:
     """A speedscope file: one sampled profile a thread, in the order of time, in seconds."""
     index: dict[Frame, int] = {}
     threads: dict[int, list[Sample]] = {}

@@ -6,8 +6,7 @@ that only circuits use.
 
 from __future__ import annotations
 
-from typing import Any
-
+from penstock.base.types import Row, Rows
 from penstock.lab.measure.bench.catalogue import PRIMITIVES
 from penstock.scheme.operations import TRAITS, OpKind
 from penstock.scheme.traces.schema import Trace
@@ -15,14 +14,14 @@ from penstock.scheme.traces.schema import Trace
 _BY_KIND = {primitive.kind: name for name, primitive in PRIMITIVES.items() if primitive.kind is not None}
 
 
-def benchmark_of(trace: Trace, threads: int) -> dict[str, Any]:
+def benchmark_of(trace: Trace, threads: int) -> Row:
     """One entry a call, `rotate/params:openfhe-demo/limbs:14/omp_threads:1`; equal calls are repetitions.
 
     Args:   threads: inside one operation.
     """
     table = trace.server_operations()
     names = ("kind", "limbs_in", "limbs_out", "implied_rescales", "implied_scalar_mults", "start_s", "end_s")
-    entries: list[dict[str, Any]] = []
+    entries: Rows = []
     seen: dict[str, int] = {}
     for kind, limbs, limbs_out, rescales, scalars, start, end in zip(
         *(table[n].to_pylist() for n in names), strict=True

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from penstock.base.types import Floats
 from penstock.errors import MachineError
 from penstock.lab.fit.measurements import WARM, Measurement
 from penstock.lab.prediction.models import (
@@ -35,8 +35,6 @@ from penstock.lab.prediction.models import (
 from penstock.scheme.operations import TRAITS, OpKind
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.work.shapes import Shape
-
-Floats = npt.NDArray[np.float64]
 
 LIKE: Mapping[str, tuple[str, ...]] = {
     "add": ("sub", "add_plain"),
@@ -61,6 +59,7 @@ LIKE: Mapping[str, tuple[str, ...]] = {
 }
 """Operation -> operations whose time can replace its own, the most similar first."""
 
+Key = TypeVar("Key", bound=Hashable)
 FREE = frozenset({"mod_drop"})
 """Operations that neither baseline charges for."""
 
@@ -346,9 +345,9 @@ def fit_operations(measurements: Sequence[Measurement]) -> LogQuadratic:
     return LogQuadratic(operations, {})
 
 
-def _regressions(rows: Iterable[tuple[Any, Measurement, int]], *, least: int) -> dict[Any, Regression]:
+def _regressions(rows: Iterable[tuple[Key, Measurement, int]], *, least: int) -> dict[Key, Regression]:
     """A regression of each key's rows (key, measurement, limbs of the operand) that has at least so many."""
-    points_of: dict[Any, list[tuple[Floats, float]]] = defaultdict(list)
+    points_of: dict[Key, list[tuple[Floats, float]]] = defaultdict(list)
     for key, m, limbs in rows:
         points_of[key].append((_variables(m.params, m.threads, limbs), math.log(m.seconds)))
     return {

@@ -10,14 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
+from penstock.base.types import Floats
 from penstock.scheme.machines.parallel import CACHE, CONVERSION_THREADS, LOOPS, beyond_cache, loop_starts, unit_shares
 from penstock.scheme.machines.schema import TRANSFORM_MEASURES, Machine, Overlap
 from penstock.scheme.work.kernel_work import KernelWork
 from penstock.scheme.work.units import MULTIPLICATIONS, apart, unit_amounts
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from penstock.lab.prediction.batch import Floats, WorkBatch
+from penstock.base.types import Floats, Ints
+from penstock.lab.prediction.batch import WorkBatch
 from penstock.lab.prediction.energy import part_energies, work_joules
 from penstock.program.evaluator.tally import Tally
 from penstock.scheme.machines.client import ENCODE, task_work
@@ -41,7 +42,7 @@ class Counted:
     limbs_in: Floats
     """(n,) limbs of the operands."""
     kind_names: tuple[str, ...]
-    kind: npt.NDArray[np.int64]
+    kind: Ints
     """(n,) index into `kind_names`."""
     unpriced: Mapping[str, int]
     """Composites without an expansion, and how often they occur."""

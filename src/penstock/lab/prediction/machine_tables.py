@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Any
 
+from penstock.base.types import Row, Rows
 from penstock.base.units import format_bytes
 from penstock.errors import ParamsError
 from penstock.program.evaluator.circuits.bootstrap import refreshed_levels
@@ -23,7 +23,7 @@ SCHEDULED_OPERATIONS = (OpKind.ROTATE, OpKind.ROTATE_HOISTED, OpKind.MULT)
 SHOWN_OPERATIONS = (OpKind.ROTATE, OpKind.ROTATE_HOISTED, OpKind.MULT, OpKind.MULT_PLAIN, OpKind.RESCALE, OpKind.ADD)
 
 
-def machine_row(machine: Machine) -> dict[str, Any]:
+def machine_row(machine: Machine) -> Row:
     """One machine as a flat row, in base units (areas in mm2, processes in nm); `None` where no file says it."""
     made = machine.architecture
     kinds = Counter(figure.kind for _, figure in machine.figures())
@@ -47,7 +47,7 @@ def machine_row(machine: Machine) -> dict[str, Any]:
     }
 
 
-def value_rows(machine: Machine) -> list[dict[str, Any]]:
+def value_rows(machine: Machine) -> Rows:
     """Every value of a machine: where it is in the file, in base units, as written, how far to trust it and why."""
     return [
         {"field": path, "value": figure.value, "text": figure.text, "kind": figure.kind.value, "source": figure.source}
@@ -55,12 +55,12 @@ def value_rows(machine: Machine) -> list[dict[str, Any]]:
     ]
 
 
-def check_of(machine: Machine) -> dict[str, Any]:
+def check_of(machine: Machine) -> Row:
     """The values of a machine that no source states: `missing` (with the `taken` value), `assumed`, `calibrated`; and
     `disputed` ones."""
     absent = missing(machine)
     fields = {absence.field for absence in absent}
-    check: dict[str, Any] = {
+    check: Row = {
         "name": machine.name,
         "title": machine.title,
         "missing": [asdict(absence) for absence in absent],
@@ -72,7 +72,7 @@ def check_of(machine: Machine) -> dict[str, Any]:
     return check | {"disputed": list(machine.disputed)}
 
 
-def check_rows(check: dict[str, Any]) -> list[dict[str, Any]]:
+def check_rows(check: Row) -> Rows:
     """`check_of` as flat rows, one a value."""
     rows = [("missing", row["field"], row["taken"], row["in_results"], row["source"]) for row in check["missing"]]
     for kind in (Evidence.ASSUMED.value, Evidence.CALIBRATED.value):
@@ -82,7 +82,7 @@ def check_rows(check: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"machine": check["name"], **dict(zip(names, row, strict=True))} for row in rows]
 
 
-def operation_rows(machine: Machine, params: CkksParameters) -> list[dict[str, Any]]:
+def operation_rows(machine: Machine, params: CkksParameters) -> Rows:
     """What operations at all limbs of a set cost: seconds, joules (`None` without a power), what binds, key bytes.
 
     `peak_seconds` are those with every unit at its peak rate: no utilisation makes the machine faster than that.
@@ -106,7 +106,7 @@ def operation_rows(machine: Machine, params: CkksParameters) -> list[dict[str, A
     return rows
 
 
-def schedule_rows(machine: Machine, params: CkksParameters) -> list[dict[str, Any]]:
+def schedule_rows(machine: Machine, params: CkksParameters) -> Rows:
     """Operations at all limbs of a set, scheduled kernel by kernel: seconds, lower bounds, busy shares of units.
 
     Each is there with every byte on chip, and with keys from the machine's own memory if it states one.
@@ -134,7 +134,7 @@ def schedule_rows(machine: Machine, params: CkksParameters) -> list[dict[str, An
     return rows
 
 
-def set_row(params: CkksParameters) -> dict[str, Any]:
+def set_row(params: CkksParameters) -> Row:
     """A machine's own parameter set in short; `effective_levels` are the levels after a bootstrapping."""
     try:
         levels: int | None = refreshed_levels(params)

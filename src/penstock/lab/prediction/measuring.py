@@ -29,7 +29,7 @@ def measure_quietly(
     reading: str = DEFAULT_READING,
     attempts: int = ATTEMPTS,
     measure: Measure | None = None,
-    told: Callable[[str], None] = lambda text: None,
+    on_attempt: Callable[[str], None] = lambda text: None,
 ) -> Path:
     """The folder of a finished measurement: the first without noise, else the quietest of `attempts`.
 
@@ -54,7 +54,7 @@ def measure_quietly(
         if noise <= timing.NOISY_SPREAD:
             break
         again = "measuring again" if attempt < attempts else "the quietest is kept"
-        told(f"attempt {attempt} of {attempts}: a fixed piece of work spread by {noise:.0%} meanwhile; {again}")
+        on_attempt(f"attempt {attempt} of {attempts}: a fixed piece of work spread by {noise:.0%} meanwhile; {again}")
     assert best is not None
     return best
 

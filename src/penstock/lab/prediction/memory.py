@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from penstock.base.units import WORD_BYTES
 from penstock.lab.measure.memory import ALLOCATION, PROCESS_BYTES
@@ -72,7 +71,7 @@ def size_budget(tally: Tally) -> int | None:
 
     if tally.workload not in workloads.names():
         return None
-    size: Any = workloads.get(tally.workload).SIZES.get(tally.size)
+    size = workloads.get(tally.workload).SIZES.get(tally.size)
     budget = getattr(size, "key_budget_bytes", None)
     return None if budget is None else int(budget)
 

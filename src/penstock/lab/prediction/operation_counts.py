@@ -15,15 +15,15 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from penstock.base.system.outside import content_of, decoded, json_of
+from penstock.base.types import Row, RowView
 from penstock.errors import UnknownName, UsageError, check_known
 from penstock.lab.fit.measurements import primitive_shape
 from penstock.lab.measure.bench.catalogue import PRIMITIVES
@@ -127,12 +127,12 @@ def predict_counts(
     def extreme(end: str, total: str) -> float | None:
         """The end that lies furthest out, of all rows where they are cheapest or dearest, and of the limbs that are
         spread. A machine without an interval still has the span over the limbs."""
-        furthest: Callable[..., Any] = min if end.startswith("low") else max
+        furthest = min if end.startswith("low") else max
         outside = at([[furthest(mine, key=lambda one: getattr(one[1], total) or 0.0)[0]] for mine in alone])
         candidates = (getattr(one, name) for one in (outside, evenly) for name in (end, total))
         return furthest((value for value in candidates if value is not None), default=None)
 
-    ends: dict[str, Any] = {
+    ends: Row = {
         f"{end}_{unit}": extreme(f"{end}_{unit}", f"predicted_{unit}") for unit in "sj" for end in ("low", "high")
     }
     share = unstated / max(1, sum(row.count for row in rows))
@@ -197,7 +197,7 @@ def _names() -> dict[str, OpKind]:
     return known | {_plain_name(kind.value): kind for kind in OpKind if kind is not OpKind.COMPOSITE}
 
 
-def _rows(path: Path, text: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
+def _rows(path: Path, text: str) -> Iterable[tuple[str, RowView]]:
     """(file and row, fields)."""
     if path.suffix == ".json":
         try:
@@ -223,9 +223,9 @@ def _rows(path: Path, text: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
             raise UsageError(f"{path}:{reader.line_num + 1}: not CSV ({error})") from error
 
 
-def _names_once(path: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _names_once(path: Path, pairs: list[tuple[str, object]]) -> Row:
     """A JSON object. Raises: UsageError: a name that is there twice, of which JSON would keep the last."""
-    members: dict[str, Any] = {}
+    members: Row = {}
     for name, value in pairs:
         if name in members:
             raise UsageError(f"{path}: '{name}' is there twice in one object; write one row with the sum of its counts")
@@ -244,7 +244,7 @@ def _known_columns(path: Path, header: list[str]) -> None:
         raise UsageError(f"{path}:1: column '{min(missing)}' is missing; the first line names operation,count[,limbs]")
 
 
-def _listed(path: Path, data: Any) -> Iterable[tuple[str, Mapping[str, Any]]]:
+def _listed(path: Path, data: object) -> Iterable[tuple[str, RowView]]:
     if isinstance(data, dict):
         # A configuration of CryptOracle's performance model has its counts one level down.
         data = data.get("operation_counts", data)
@@ -257,7 +257,7 @@ def _listed(path: Path, data: Any) -> Iterable[tuple[str, Mapping[str, Any]]]:
         yield f"{path}: row {number}", row
 
 
-def _known_columns_of_row(where: str, row: Mapping[str, Any]) -> None:
+def _known_columns_of_row(where: str, row: RowView) -> None:
     for name in row:
         if name not in COLUMNS:
             raise UnknownName(f"key of {where}", str(name), COLUMNS)
@@ -266,7 +266,7 @@ def _known_columns_of_row(where: str, row: Mapping[str, Any]) -> None:
             raise UsageError(f"{where}: '{name}' is missing; a row has operation, count and, if known, limbs")
 
 
-def _checked(row: Mapping[str, Any], where: str) -> OperationCount:
+def _checked(row: RowView, where: str) -> OperationCount:
     if row.get("…"):
         raise UsageError(f"{where}: more cells than the first line names columns")
     name = str(row["operation"] or "").strip()
@@ -286,7 +286,7 @@ def _checked(row: Mapping[str, Any], where: str) -> OperationCount:
     return OperationCount(kind=kind, count=count, limbs=limbs, degree=degree, source=where)
 
 
-def _whole(value: Any, what: str, *, lowest: int, highest: int) -> int | None:
+def _whole(value: str | float | None, what: str, *, lowest: int, highest: int) -> int | None:
     if value is None or (isinstance(value, str) and not value.strip()):
         return None
     try:

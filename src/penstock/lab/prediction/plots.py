@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from penstock.base.system.drawing import Axis, Figure, Panel, Rule, Series, write_figures
 from penstock.base.system.palette import NAMES
+from penstock.base.types import Row
 from penstock.lab.prediction.compared import models
 from penstock.lab.prediction.models import LEVEL
 from penstock.lab.prediction.protocols import ALL
@@ -56,7 +56,7 @@ def _points(points: Sequence[Scored]) -> Figure | None:
     return Figure(panels, columns=3, width=400, height=360) if panels else None
 
 
-def _by_protocol(rows: Sequence[dict[str, Any]], column: str, ends: tuple[str, str] | None = None) -> list[Series]:
+def _by_protocol(rows: Sequence[Row], column: str, ends: tuple[str, str] | None = None) -> list[Series]:
     """A series for each model: its values of a column near the place of each protocol, with its ends."""
     protocols = list(dict.fromkeys(row["protocol"] for row in rows))
     names = [name for name in models() if any(row["model"] == name for row in rows)]
@@ -70,14 +70,14 @@ def _by_protocol(rows: Sequence[dict[str, Any]], column: str, ends: tuple[str, s
     return series
 
 
-def _errors(rows: Sequence[dict[str, Any]]) -> Figure | None:
+def _errors(rows: Sequence[Row]) -> Figure | None:
     """Mean absolute error by protocol and model, logarithmic; a line reaches from the median to the 90th percentile."""
     series = _by_protocol(rows, "mean_abs_error", ("median_abs_error", "p90_abs_error"))
     y = Axis("mean |error| (line: median to 90th percentile)", "%", True)
     return _figure(rows, series, y, BAND, "Predicted against measured, by hold-out")
 
 
-def _coverage(rows: Sequence[dict[str, Any]]) -> Figure | None:
+def _coverage(rows: Sequence[Row]) -> Figure | None:
     """Share of held-out measurements inside the 90 % interval, for the models that state one."""
     ends, (low, high) = [-0.5, len({row["protocol"] for row in rows}) - 0.5], ([share] * 2 for share in COVERAGE)
     name = f"{COVERAGE[0]:.0%} to {COVERAGE[1]:.0%}"
@@ -86,9 +86,7 @@ def _coverage(rows: Sequence[dict[str, Any]]) -> Figure | None:
     return _figure(rows, [band, *_by_protocol(rows, "coverage90")], y, LEVEL, "Coverage of the intervals, by hold-out")
 
 
-def _figure(
-    rows: Sequence[dict[str, Any]], series: Sequence[Series], y: Axis, line: float, title: str
-) -> Figure | None:
+def _figure(rows: Sequence[Row], series: Sequence[Series], y: Axis, line: float, title: str) -> Figure | None:
     """A figure over the protocols of the rows; `None` without rows. `line`: a value of `y` to look for."""
     x = Axis(names=list(dict.fromkeys(row["protocol"] for row in rows)))
     panel = Panel(series, x, y, title, rules=[Rule("y", line)])

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
+from penstock.base.types import Row
 from penstock.errors import PenstockError, check_known
 from penstock.program.evaluator.circuits.bootstrap import with_few_keys
 from penstock.program.evaluator.noisy import NoisyEvaluator
@@ -67,7 +67,7 @@ class Precision:
         """Precision of the worst draw."""
         return bits(max(draw.rms_error for draw in self.draws))
 
-    def to_row(self) -> dict[str, Any]:
+    def to_row(self) -> Row:
         """One row of a table: medians of the draws, and the least and the largest."""
         rms = sorted(draw.rms_error for draw in self.draws)
         largest = sorted(draw.max_error for draw in self.draws)
@@ -94,7 +94,7 @@ def bits(error: float) -> float | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given:
+class ProgramAtSet:
     """A program at a parameter set, with its data."""
 
     name: str
@@ -104,7 +104,7 @@ class Given:
     params: CkksParameters
     seed: int
     """Of the data and of the noise."""
-    data: Any
+    data: object
 
     @classmethod
     def of(
@@ -113,20 +113,20 @@ class Given:
         params: str | CkksParameters | None = None,
         size: str | None = None,
         seed: int = 0,
-        data: Any = None,
-    ) -> Given:
+        data: object = None,
+    ) -> ProgramAtSet:
         """Args:   data: the user's own (default: the workload's). Raises: UnknownName."""
         workload, size_name, checked = resolve(name, params, size)
         data = workload.data(workload.SIZES[size_name], checked.slots, seed) if data is None else data
         return cls(name=name, workload=workload, size=size_name, params=checked, seed=seed, data=data)
 
     @property
-    def chosen(self) -> Any:
+    def chosen(self) -> object:
         """The size's own values."""
         return self.workload.SIZES[self.size]
 
     @cached_property
-    def clear(self) -> Any:
+    def clear(self) -> object:
         """The clear result."""
         return run_clear(self.name, self.params, self.size, self.seed, self.data)
 
@@ -136,7 +136,7 @@ class Given:
         with np.errstate(all="ignore"):  # what overflows is found where it is decrypted
             return self.held(self.workload.program(evaluator, self.data, self.chosen))
 
-    def held(self, got: Any) -> Draw:
+    def held(self, got: object) -> Draw:
         """A result, held against the clear one."""
         expected, noisy = np.asarray(self.clear), np.asarray(got)
         if noisy.shape != expected.shape:
@@ -165,7 +165,11 @@ class Given:
 
 
 def predict_precision(
-    given: Given, *, reading: str = "openfhe", draws: int = DRAWS, on_draw: Callable[[int, int], None] | None = None
+    given: ProgramAtSet,
+    *,
+    reading: str = "openfhe",
+    draws: int = DRAWS,
+    on_draw: Callable[[int, int], None] | None = None,
 ) -> Precision:
     """The errors of a program, encrypted at a parameter set.
 
@@ -188,7 +192,7 @@ def predict_precision(
 
 
 def measure_precision(
-    given: Given, *, reading: str = "openfhe", runs: int = 1, on_run: Callable[[int, int], None] | None = None
+    given: ProgramAtSet, *, reading: str = "openfhe", runs: int = 1, on_run: Callable[[int, int], None] | None = None
 ) -> Precision:
     """The same for encrypted runs, each with new keys.
 
@@ -204,5 +208,5 @@ def measure_precision(
     return given.precision(done, "measured")
 
 
-def _of_run(given: Given, reading: str) -> CkksParameters:
+def _of_run(given: ProgramAtSet, reading: str) -> CkksParameters:
     return with_few_keys(given.params) if READINGS[reading].expands else given.params

@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from penstock.base.types import Floats
 from penstock.errors import UsageError
 from penstock.lab.fit.measurements import NATIVE
-from penstock.lab.prediction.batch import Floats, batch_seconds
+from penstock.lab.prediction.batch import batch_seconds
 from penstock.lab.prediction.counted import Counted
 from penstock.lab.prediction.energy import Energy, energy_of
 from penstock.lab.prediction.memory import Memory, memory_of
@@ -175,7 +176,7 @@ RECORDING = "recording"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Priced:
+class PricedProgram:
     """Counted operations on a machine."""
 
     counts: Floats
@@ -200,7 +201,7 @@ class Priced:
         return seconds
 
 
-def priced(counted: Counted, machine: Machine) -> Priced:
+def priced(counted: Counted, machine: Machine) -> PricedProgram:
     """What counted operations take on a machine, with the threads that it stands at."""
     fit, client = machine.fit, machine.client
     counts = counted.counts if client is not None else counted.served
@@ -256,7 +257,7 @@ def priced(counted: Counted, machine: Machine) -> Priced:
             f"idle_j ({energy.idle_j:.4g} J) is more than predicted_j ({energy.joules:.4g} J), all that the machine "
             "takes while it computes: the idle power is that of other hardware, or one of the two is wrong"
         )
-    return Priced(
+    return PricedProgram(
         counts=counts,
         each_s=each_s,
         besides=(*besides, *encodings, *recording),
@@ -376,7 +377,7 @@ def _no_interval(machine: Machine) -> str:
     )
 
 
-def _contributions(counted: Counted, total: Priced) -> tuple[Contribution, ...]:
+def _contributions(counted: Counted, total: PricedProgram) -> tuple[Contribution, ...]:
     parts: dict[tuple[str, int], tuple[float, float]] = {}
     for shape, count, shape_s in zip(counted.shapes, total.counts.tolist(), total.each_s.tolist(), strict=True):
         before = parts.get((shape.kind, shape.limbs_in), (0.0, 0.0))

@@ -10,16 +10,16 @@ step by step and priced on a machine; the noise of each step gives the precision
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any
 
 import numpy as np
 
+from penstock.base.types import Floats, Row
 from penstock.errors import ParamsError, UsageError
 from penstock.lab.prediction.prediction import predict
-from penstock.lab.prediction.whatif import Row
+from penstock.program.evaluator.call import Cipher
 from penstock.program.evaluator.circuits.bootstrap import input_levels
 from penstock.program.evaluator.noisy import NoisyEvaluator
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
@@ -51,7 +51,7 @@ ORDERS = {"time": "predicted_s", "time-per-level": "s_per_level", "keys": "key_b
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RefreshDemands:
     """The demands on a refresh."""
 
     ring_dim: int = 2**16
@@ -85,7 +85,7 @@ class Refreshes:
 
 def refreshes(
     machine: Machine,
-    asked: Asked,
+    asked: RefreshDemands,
     *,
     by: str = "time",
     top: int = 10,
@@ -108,7 +108,7 @@ def refreshes(
         priced.append((_row(params, machine, asked, threads, key_form), params))
     priced.sort(key=lambda candidate: (candidate[0][column], candidate[0]["key_bytes"], candidate[0]["log_qp"]))
     best, needed = -math.inf, asked.precision or 0.0
-    least: dict[Any, float] = {}  # shape -> a scale below which the precision cannot be there
+    least: dict[Hashable, float] = {}  # shape -> a scale below which the precision cannot be there
     for row, params in priced:
         shape = (params.secret, params.bootstrap)
         if params.scale_bits < least.get(shape, 0):
@@ -147,11 +147,11 @@ def refresh_bits(params: CkksParameters, seed: int = 0) -> float:
     return float(-np.log2(np.sqrt(np.mean(error**2))))
 
 
-def _refreshed(ev: Any, values: Any) -> Any:
+def _refreshed(ev: SymbolicEvaluator | NoisyEvaluator, values: Floats) -> Cipher:
     return ev.bootstrap(ev.mod_drop(ev.encrypt(values), input_levels(ev.params) + 1))
 
 
-def _candidates(asked: Asked, refreshing: Refreshes) -> Iterator[CkksParameters]:
+def _candidates(asked: RefreshDemands, refreshing: Refreshes) -> Iterator[CkksParameters]:
     secrets = SECRETS if asked.secret is None else (asked.secret,)
     scales, digits = asked.scale_bits or SCALES, asked.digits or DIGITS
     shapes = product(secrets, scales, digits, asked.stages, asked.stages, SINES)
@@ -198,7 +198,9 @@ def consumed_levels(plan: BootstrapSpec) -> int:
     return plan.cts_stages + plan.stc_stages + series + plan.double_angles + plan.extra_limbs
 
 
-def _row(params: CkksParameters, machine: Machine, asked: Asked, threads: int | None, key_form: KeyForm) -> Row:
+def _row(
+    params: CkksParameters, machine: Machine, asked: RefreshDemands, threads: int | None, key_form: KeyForm
+) -> Row:
     tally, levels = refresh_trace(params)
     price = predict(tally, machine, threads=threads, key_form=key_form)
     seconds = price.server_s
@@ -220,7 +222,7 @@ def _row(params: CkksParameters, machine: Machine, asked: Asked, threads: int | 
     }  # fmt: skip
 
 
-def _none(asked: Asked, refreshing: Refreshes, best: float) -> str:
+def _none(asked: RefreshDemands, refreshing: Refreshes, best: float) -> str:
     what = (
         f"no set refreshes {asked.slots} slots at ring dimension {asked.ring_dim} with {asked.levels} levels left, "
         f"{asked.security}-bit security and {asked.precision or 0:g} bits of precision"
@@ -233,5 +235,5 @@ def _none(asked: Asked, refreshing: Refreshes, best: float) -> str:
     return f"{what}: {refusals}; {remedy}"
 
 
-def _any(asked: Asked, levels: int) -> bool:
+def _any(asked: RefreshDemands, levels: int) -> bool:
     return next(_candidates(replace(asked, levels=levels), Refreshes([], [])), None) is not None

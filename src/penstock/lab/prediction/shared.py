@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from penstock.base.types import Row
 from penstock.errors import PenstockError
-from penstock.lab.prediction.precision import DRAWS, Given, Precision, predict_precision
+from penstock.lab.prediction.precision import DRAWS, Precision, ProgramAtSet, predict_precision
 from penstock.program.evaluator.bounding import BoundingEvaluator, Decryption
 from penstock.program.evaluator.call import Cipher, Executed
 from penstock.program.evaluator.clear import ClearResults
@@ -91,10 +91,10 @@ class Shared:
             return DROWNS
         return HOLDS if all(draw.check.passed for draw in self.flooded.draws) else FAILS
 
-    def to_row(self) -> dict[str, Any]:
+    def to_row(self) -> Row:
         """The row of the precision, with the columns of the flooding."""
         row, worst = self.kept.to_row(), self.worst
-        flooded: dict[str, Any] = {} if self.flooded is None else self.flooded.to_row()
+        flooded: Row = {} if self.flooded is None else self.flooded.to_row()
         kept, with_noise = row["precision_bits"], flooded.get("precision_bits")
         return {
             **row,
@@ -110,7 +110,7 @@ class Shared:
 
 
 def predict_shared(
-    given: Given,
+    given: ProgramAtSet,
     *,
     reading: str = "openfhe",
     draws: int = DRAWS,
@@ -137,7 +137,7 @@ def predict_shared(
     return Shared(kept=kept, flooded=flooded, floods=floods, queries=queries, statistical_bits=statistical_bits)
 
 
-def _floods(given: Given, queries: int, statistical_bits: int, *, exact_ratio: bool) -> tuple[Flood, ...]:
+def _floods(given: ProgramAtSet, queries: int, statistical_bits: int, *, exact_ratio: bool) -> tuple[Flood, ...]:
     """The noise of each ciphertext that the program decrypts, in its order."""
     bounding = BoundingEvaluator(given.params, exact_ratio=exact_ratio)
     clear = ClearResults(given.params)

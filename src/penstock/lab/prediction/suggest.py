@@ -13,9 +13,10 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from penstock.base.types import Row
 from penstock.errors import ParamsError, UsageError
-from penstock.lab.prediction.precision import Given, Precision, predict_precision
-from penstock.lab.prediction.whatif import Axes, Carried, Row, Workload, what_if
+from penstock.lab.prediction.precision import Precision, ProgramAtSet, predict_precision
+from penstock.lab.prediction.whatif import Carried, WhatIfAxes, Workload, what_if
 from penstock.program.evaluator.tally import Tally
 from penstock.scheme.machines.schema import Machine
 from penstock.scheme.params.ckks import CkksParameters
@@ -102,7 +103,7 @@ def suggest(
     _check_depth_known(program)
     if threads is not None:
         machine.at(threads)
-    axes = Axes(dnum=tuple(digits), security=(security,), key_form=(key_form,), threads=(threads,))
+    axes = WhatIfAxes(dnum=tuple(digits), security=(security,), key_form=(key_form,), threads=(threads,))
     suggestions = Suggestions([])
     for done, ring_dim in enumerate(ring_dims):
         if on_ring is not None:
@@ -190,7 +191,7 @@ def _precise(program: Workload, ring_dim: int, depth: int, precision: float) -> 
         step = 1
         try:
             params = _with_scale(program, ring_dim, depth, scale_bits)
-            given = Given.of(program.name, params, program.size)
+            given = ProgramAtSet.of(program.name, params, program.size)
             precise = predict_precision(given, draws=1)
             if (precise.least_bits or 0.0) >= precision:
                 precise = predict_precision(given, draws=PRECISION_DRAWS)

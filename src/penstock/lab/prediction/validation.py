@@ -12,10 +12,11 @@ import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from penstock.base.types import Row, Rows
 from penstock.errors import PenstockError
 from penstock.lab.fit.measurements import MEDIAN, Measurement, statistic_of
 from penstock.lab.prediction.baselines import FREE, fit_paper
@@ -68,7 +69,7 @@ class Validation:
     points: list[Scored] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> Rows:
         """One row a model, protocol and application, in the order of the protocols; `all` is first."""
         groups: dict[tuple[str, str, str], list[Scored]] = defaultdict(list)
         for point in self.points:
@@ -104,7 +105,7 @@ def rank(application: str) -> int:
     return 2 if head in ("key-switching", "element-wise") else 3
 
 
-def statistics_of(points: Sequence[Scored]) -> dict[str, Any]:
+def statistics_of(points: Sequence[Scored]) -> Row:
     """The columns of a row; `coverage90` is `None` where a model states no interval."""
     errors = np.asarray([point.error for point in points])
     size = np.abs(errors)

@@ -11,9 +11,10 @@ import math
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from penstock.base.system.workers import Lost, Workers
+from penstock.base.types import Row
 from penstock.errors import ParamsError, PenstockError, UsageError
 from penstock.lab.prediction.counted import Counted
 from penstock.lab.prediction.memory import memory_of
@@ -35,11 +36,10 @@ from penstock.scheme.unpriced import AT_LEAST, UNPRICED, bounded
 
 WORTH_A_POOL = 64
 """Programs to be read from which further processes pay for their start."""
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Axes:
+class WhatIfAxes:
     """The values that are tried, each with each. `None` keeps the program's value, or the machine's."""
 
     ring_dim: tuple[int | None, ...] = (None,)
@@ -143,7 +143,7 @@ Program = Workload | Recorded | Carried
 
 def what_if(
     program: Program,
-    axes: Axes,
+    axes: WhatIfAxes,
     machines: Sequence[Machine],
     *,
     workers: int = 1,
@@ -172,7 +172,7 @@ def what_if(
     return rows
 
 
-def _parameter_sets(base: CkksParameters, axes: Axes) -> Iterator[CkksParameters | _Impossible]:
+def _parameter_sets(base: CkksParameters, axes: WhatIfAxes) -> Iterator[CkksParameters | _Impossible]:
     own = (base.ring_dim, base.depth, base.dnum, base.security_asked)
     for asked in itertools.product(axes.ring_dim, axes.depth, axes.dnum, axes.security):
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 from penstock.base.system import toml
 from penstock.errors import UnknownName, UsageError
@@ -16,9 +16,10 @@ _SYNONYMS = {"digits": "dnum", "n": "ring-dim"}
 _NUMBER = re.compile(r"^(?:2\s*(?:\^|\*\*)\s*(\d{1,2})|(\d{1,9}))$")
 _RANGE = re.compile(r"^(\d{1,6})\s*\.\.\s*(\d{1,6})$")
 MOST_VALUES = 100_000
+AxisValue: TypeAlias = str | int | KeyForm | None
 
 
-def read_axes(texts: Iterable[str]) -> dict[str, tuple[Any, ...]]:
+def read_axes(texts: Iterable[str]) -> dict[str, tuple[AxisValue, ...]]:
     """The arguments of `penstock.what_if` that `--what-if` names: texts `name=value,value,…`, or paths of TOML files.
 
     A number may be written `2^14`, a run of numbers `20..30`, a machine by name or as its file: `machine=mine.toml`.
@@ -38,7 +39,11 @@ def read_axes(texts: Iterable[str]) -> dict[str, tuple[Any, ...]]:
             if not values:
                 raise UsageError(f"--what-if {key}: no value; write '{key}=A,B'")
             written[key] = list(dict.fromkeys(values))
-    reads: dict[str, Callable[[str], Any]] = {"security": _security, "key-form": KeyForm.named, "machine": str}
+    reads: dict[str, Callable[[str], AxisValue]] = {
+        "security": _security,
+        "key-form": KeyForm.named,
+        "machine": str,
+    }
     return {
         key.replace("-", "_"): tuple(map(reads[key], those))
         if key in reads

@@ -112,7 +112,7 @@ def precision(engine: Engine, state: State) -> View:
 
     Raises: UsageError: a trace, which has no values.
     """
-    from penstock.lab.prediction.precision import Given, predict_precision
+    from penstock.lab.prediction.precision import ProgramAtSet, predict_precision
 
     notes = []
     if engine.library.trace_path(state.workload) is not None:
@@ -132,7 +132,7 @@ def precision(engine: Engine, state: State) -> View:
             f"{state.workload} has {count:,} operations: the explorer adds noise to at most {MOST_WITH_NOISE:,}, and "
             f"'{command}' to any"
         )
-    row = predict_precision(Given.of(valued(str(setting.program)), setting.params)).to_row()
+    row = predict_precision(ProgramAtSet.of(valued(str(setting.program)), setting.params)).to_row()
     return View(
         name="precision",
         title=f"Precision of {row['workload']} at {row['params']}",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.base.types import Floats, Row, Rows
 from penstock.errors import UsageError, cut
 from penstock.lab.fit.measurements import OPENFHE
 from penstock.lab.measure.bench.results import by_point, check_row, run_median_s, spread
@@ -24,11 +24,11 @@ SEED = 20
 class Comparison:
     """Rows for points in both, and labels of those in one only."""
 
-    rows: list[dict[str, Any]]
+    rows: Rows
     only_first: list[str]
     only_second: list[str]
 
-    def missed(self, threshold: float) -> list[dict[str, Any]]:
+    def missed(self, threshold: float) -> Rows:
         """Points that are slower than `threshold` times the first, and where that is not chance.
 
         A single run has no test, and the ratio alone decides.
@@ -72,13 +72,13 @@ def compare(first: pa.Table, second: pa.Table) -> Comparison:
     )
 
 
-def compared(before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def compared(before: Sequence[Row], after: Sequence[Row]) -> Row:
     """The runs of one point in two results: its dimensions, and `statistics_of` their medians."""
     first, second = ([run_median_s(run) for run in runs] for runs in (before, after))
     return {name: before[0][name] for name in _SHOWN} | statistics_of(first, second, noise_between(before, after))
 
 
-def statistics_of(before: Sequence[float], after: Sequence[float], noise: float | None = None) -> dict[str, Any]:
+def statistics_of(before: Sequence[float], after: Sequence[float], noise: float | None = None) -> Row:
     """Ratio, interval, test and verdict of two samples of times.
 
     The runs of a point lie within a minute or two, so the test does not see a machine that is slower for longer.
@@ -111,7 +111,7 @@ def ratio_interval(before: Sequence[float], after: Sequence[float]) -> tuple[flo
     """95 % bootstrap interval of the ratio of medians; the same samples give the same interval."""
     generator = np.random.default_rng(SEED)
 
-    def medians(values: Sequence[float]) -> Any:
+    def medians(values: Sequence[float]) -> Floats:
         drawn = generator.choice(np.asarray(values), size=(RESAMPLES, len(values)))
         return np.median(drawn, axis=1)
 
@@ -119,7 +119,7 @@ def ratio_interval(before: Sequence[float], after: Sequence[float]) -> tuple[flo
     return float(low), float(high)
 
 
-def noise_between(before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]) -> float | None:
+def noise_between(before: Sequence[Row], after: Sequence[Row]) -> float | None:
     """How far apart two measurements of the same thing may be for reasons of the machine alone.
 
     The larger of how the calibration loop's medians differ, and of the time in which a single-threaded run was not on a
@@ -134,7 +134,7 @@ def noise_between(before: Sequence[dict[str, Any]], after: Sequence[dict[str, An
     return max(shares, default=None)
 
 
-def _waited(runs: Sequence[dict[str, Any]]) -> float | None:
+def _waited(runs: Sequence[Row]) -> float | None:
     """Time off the processor, relative to time on it; `None` where runs have more threads or wait by themselves, as for
     a client in another process."""
     first = runs[0]
@@ -146,6 +146,6 @@ def _waited(runs: Sequence[dict[str, Any]]) -> float | None:
     return max(0.0, statistics.median(known)) if known else None
 
 
-def _label(run: dict[str, Any]) -> str:
+def _label(run: Row) -> str:
     names = ("item", "size", "params", "limbs", "threads", "condition", "reading")
     return ", ".join(cut(str(run[name])) for name in names if run[name] is not None)

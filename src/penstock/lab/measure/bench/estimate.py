@@ -6,19 +6,21 @@ as OpenFHE 1.6.1 does on one x86-64 core. They are good to about a factor of two
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 
+from penstock.base.types import Row, Rows
 from penstock.lab.fit.cpu import NOMINAL_COST, UNITS, exclusive_amounts
 from penstock.lab.measure.bench.catalogue import PRIMITIVES
 from penstock.lab.measure.bench.spec import GROUPS, IN_TURNS, BenchPoint, SuitePlan
 from penstock.lab.measure.bench.timing import last_level_cache_bytes
 from penstock.lab.measure.memory import ALLOCATION, PROCESS_BYTES
+from penstock.program.evaluator.call import Cipher
+from penstock.program.evaluator.symbolic import SymbolicEvaluator
 from penstock.scheme.operations import TRAITS, OpKind
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.traces.schema import Trace
@@ -41,7 +43,7 @@ KEY_GENERATION_KEY_SWITCHES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class PointEstimate:
     """Predicted, not measured."""
 
     call_s: float
@@ -59,7 +61,7 @@ _KEYS_OF_A_SET = 2
 
 
 @lru_cache(maxsize=4096)
-def estimate(point: BenchPoint) -> Estimate:
+def estimate(point: BenchPoint) -> PointEstimate:
     """What a point will take."""
     if point.group == "primitives":
         call, memory, keys = _primitive(point)
@@ -79,10 +81,10 @@ def estimate(point: BenchPoint) -> Estimate:
     if point.condition != "warm":  # before each call the caches are flushed, and another one runs
         calls = 1 + max(1.0, point.min_time_s / max(call, CALL_S))
         run += calls * (2 * last_level_cache_bytes() / FLUSH_BYTES_PER_S + call)
-    return Estimate(call_s=call, setup_s=setup, total_s=run * point.runs, memory_bytes=memory)
+    return PointEstimate(call_s=call, setup_s=setup, total_s=run * point.runs, memory_bytes=memory)
 
 
-def plan_rows(plan: SuitePlan, available: int | None) -> list[dict[str, Any]]:
+def plan_rows(plan: SuitePlan, available: int | None) -> Rows:
     """One row a point for `--dry-run`. Set-up is counted with the first point of a parameter set.
 
     In turns a set's keys are loaded in each, and a program's context and keys are made anew for each of its runs, which
@@ -236,8 +238,7 @@ def _chebyshev_trace(params: CkksParameters, degree: int) -> Trace:
     return _traced(params, lambda ev, a: ev.chebyshev_series(a, [1.0] * (degree + 1), -1.0, 1.0))
 
 
-def _traced(params: CkksParameters, program: Any) -> Trace:
-    from penstock.program.evaluator.symbolic import SymbolicEvaluator
+def _traced(params: CkksParameters, program: Callable[[SymbolicEvaluator, Cipher], Cipher]) -> Trace:
     from penstock.scheme.traces.schema import TraceMeta
 
     evaluator = SymbolicEvaluator(params)
@@ -245,7 +246,7 @@ def _traced(params: CkksParameters, program: Any) -> Trace:
     return evaluator.builder.finish(TraceMeta(workload="bench", params=params.to_dict(), reading="trace"))
 
 
-def total_seconds(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
+def total_seconds(rows: Sequence[Row]) -> dict[str, float]:
     """Predicted seconds of each group and of all."""
     seconds = {group: sum(r["predicted_s"] for r in rows if r["group"] == group) for group in GROUPS}
     return {**seconds, "total": sum(seconds.values())}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
+from penstock.base.types import RowView
 from penstock.lab.fit.measurements import OPENFHE
 from penstock.lab.measure.bench.compare import compared
 from penstock.lab.measure.bench.results import by_point, check_row, run_median_s, spread
@@ -28,7 +28,7 @@ class History:
     reading: str
     samples: Mapping[str, tuple[float, ...]]
     """Name of the results -> seconds of a call, the median of each of their runs; the oldest results first."""
-    change: Mapping[str, Any] | None
+    change: RowView | None
     """As `compared`, of the last results against the latest ones before that have the point."""
     against: str | None
     """Name of those."""
@@ -87,7 +87,7 @@ def histories(results: Sequence[tuple[str, pa.Table]]) -> list[History]:
     return timelines
 
 
-def where_of(row: Mapping[str, Any]) -> str:
+def where_of(row: RowView) -> str:
     """The dimensions of a point in words, without digests.
 
     >>> where_of({"params": "bench-n13-d6-k3-0c1f", "ring_dim": 8192, "depth": 6, "dnum": 3, "limbs": 7, "threads": 2,
@@ -107,7 +107,7 @@ def where_of(row: Mapping[str, Any]) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def set_of(row: Mapping[str, Any]) -> str:
+def set_of(row: RowView) -> str:
     """A parameter set in words: its name, or its numbers where a suite made it."""
     name = row["params"] or ""
     if not name.startswith(OWN_SET) or not row["ring_dim"]:

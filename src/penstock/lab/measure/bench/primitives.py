@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from penstock.lab.measure.bench.spec import BenchPoint
 from penstock.lab.measure.bench.store import ROTATION_STEP, BenchSet, StoredSet
 from penstock.program.evaluator.protocol import Values, chebyshev_coefficients
 
+Number = TypeVar("Number", float, Values)
 TOLERANCE = 1e-3
 """Largest error of a slot: far above the noise of every set here, far below the values, which are in [-1, 1]."""
 SCALAR = 0.75
@@ -31,11 +32,11 @@ INPUTS, OTHER_INPUTS = ("a", "b"), ("c", "d")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class PreparedPrimitive:
     """A primitive that is ready to run."""
 
-    call: Callable[[], Any]
-    decrypted: Callable[[Any], Values] | None
+    call: Callable[[], object]
+    decrypted: Callable[[object], Values] | None
     """(slots,) what its result holds; `None` where there is nothing to decrypt."""
     expected: Values | None
     key_path: Path | None = None
@@ -55,12 +56,12 @@ class Prepared:
 class EvaluatorCall:
     """A call of an evaluator that writes rows; the result of the call before is released in it."""
 
-    def __init__(self, ev: Any, call: Callable[[], Any]) -> None:
+    def __init__(self, ev: Any, call: Callable[[], object]) -> None:
         self.ev, self._call = ev, call
-        self._held: Any = None
+        self._held: object = None
         self._first, self._wall_s = 0, 0.0
 
-    def __call__(self) -> Any:
+    def __call__(self) -> object:
         self._first, started = self.ev.builder.num_operations, time.perf_counter()
         self._held = self._call()
         self._wall_s = time.perf_counter() - started
@@ -74,17 +75,17 @@ class EvaluatorCall:
         """The rest of the last call."""
         return self._wall_s - self.computed_s()
 
-    def decrypted(self, result: Any) -> Values:
+    def decrypted(self, result: object) -> Values:
         """(slots,) the contents of a result."""
         return result if isinstance(result, np.ndarray) else self.ev.decrypt(result)
 
 
-def logistic(x: Any) -> Any:
+def logistic(x: Number) -> Number:
     """1 / (1 + e^-x), for numbers and for arrays."""
     return 1.0 / (1.0 + (math.exp(-x) if isinstance(x, float) else np.exp(-x)))
 
 
-def prepare(point: BenchPoint, stored: BenchSet, inputs: tuple[str, str] = INPUTS) -> Prepared:
+def prepare(point: BenchPoint, stored: BenchSet, inputs: tuple[str, str] = INPUTS) -> PreparedPrimitive:
     """The primitive of `point`, its inputs encrypted and its keys registered.
 
     Args:   inputs: names of its operands; other names are other ciphertexts.
@@ -92,7 +93,7 @@ def prepare(point: BenchPoint, stored: BenchSet, inputs: tuple[str, str] = INPUT
     primitive, path = PRIMITIVES[point.item], None
     if point.item == "encode":
         call, read = stored.encoding(stored.values(inputs[0]), point.limbs or point.params.num_q, point.threads)
-        return Prepared(call=call, decrypted=read, expected=stored.values(inputs[0]))
+        return PreparedPrimitive(call=call, decrypted=read, expected=stored.values(inputs[0]))
     expected = _expected(primitive.records or point.item, point, *map(stored.values, inputs))
     if isinstance(stored, StoredSet):
         if primitive.relinearizes:
@@ -102,7 +103,7 @@ def prepare(point: BenchPoint, stored: BenchSet, inputs: tuple[str, str] = INPUT
         if primitive.records is None:
             if point.item == "key_load" or point.condition == "cold-keys":
                 path = stored.rotation_key_path()
-            return Prepared(
+            return PreparedPrimitive(
                 call=_library_call(point, stored, inputs, path),
                 decrypted=None if expected is None else stored.decrypted,
                 expected=expected,
@@ -111,7 +112,7 @@ def prepare(point: BenchPoint, stored: BenchSet, inputs: tuple[str, str] = INPUT
             )
     ev = stored.evaluator(point.threads, bootstraps=point.item == "bootstrap")
     called = EvaluatorCall(ev, _evaluator_call(primitive.records or point.item, point, stored, ev, inputs))
-    return Prepared(
+    return PreparedPrimitive(
         call=called,
         decrypted=None if expected is None else called.decrypted,
         expected=expected,
@@ -148,7 +149,7 @@ def _expected(item: str, point: BenchPoint, a: Values, b: Values) -> Values | No
 
 def _library_call(
     point: BenchPoint, stored: StoredSet, inputs: tuple[str, str], path: Path | None
-) -> Callable[[], Any]:
+) -> Callable[[], object]:
     """OpenFHE's own call."""
     params, cc, item = point.params, stored.context, point.item
     limbs = point.limbs or params.num_q
@@ -183,7 +184,7 @@ def _library_call(
 
 def _evaluator_call(
     item: str, point: BenchPoint, stored: BenchSet, ev: Any, inputs: tuple[str, str]
-) -> Callable[[], Any]:
+) -> Callable[[], object]:
     """The evaluator's call."""
     if item == "encrypt":
         return partial(ev.encrypt, stored.values(inputs[0]))
@@ -202,11 +203,11 @@ def _evaluator_call(
 def _arguments(
     point: BenchPoint,
     item: str,
-    cipher: Callable[[str], Any],
+    cipher: Callable[[str], object],
     inputs: tuple[str, str],
-    plain: Callable[[], Any],
-    before: tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]],
-) -> tuple[Any, ...]:
+    plain: Callable[[], object],
+    before: tuple[Callable[..., object], Callable[..., object], Callable[..., object]],
+) -> tuple[object, ...]:
     """The operands of a call.
 
     Args:   cipher: the ciphertext of a name; plain: makes the second operand as a plaintext; before: a product without

@@ -6,10 +6,10 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -19,6 +19,7 @@ from penstock.base.system import parquet
 from penstock.base.system.outside import content_of, json_of, reason
 from penstock.base.system.parquet import Bounds, checked_columns, read_table
 from penstock.base.system.parquet_seal import SealBroken
+from penstock.base.types import Row, Rows, RowView
 from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
 from penstock.lab.fit.measurements import OPENFHE
 from penstock.lab.measure.bench import timing
@@ -98,8 +99,8 @@ IDENTITY = (
 """Columns that two rows must share to be measurements of the same thing: neither names nor how long it was repeated.
 `identity` has the whole parameter set besides."""
 
+Done = TypeVar("Done")
 FILE = "bench.parquet"
-Rows = list[dict[str, Any]]
 _BOUNDS = Bounds(
     schema=BENCH_SCHEMA,
     what="table of benchmark results",
@@ -109,7 +110,7 @@ _BOUNDS = Bounds(
 )
 
 
-def table_of(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+def table_of(rows: Iterable[RowView]) -> pa.Table:
     """Rows as a table; a column that a row leaves out is null, and its reading OpenFHE's."""
     listed = [row if row.get("reading") else {**row, "reading": OPENFHE} for row in rows]
     unknown = sorted({name for row in listed for name in row} - set(BENCH_SCHEMA.names))
@@ -119,7 +120,7 @@ def table_of(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     return pa.table(columns, schema=BENCH_SCHEMA)
 
 
-def dimensions(suite: str, point: BenchPoint) -> dict[str, Any]:
+def dimensions(suite: str, point: BenchPoint) -> Row:
     """The identity of a point: the columns that its rows of `BENCH_SCHEMA` share."""
     params = point.params
     return {
@@ -134,7 +135,7 @@ def dimensions(suite: str, point: BenchPoint) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def timed(number: int, run: timing.Run) -> dict[str, Any]:
+def timed(number: int, run: timing.TimedRun) -> Row:
     """What one run of a point took (`number` from 0): its columns of `BENCH_SCHEMA`."""
     return {
         "run": number, "calls": run.calls, "seconds_per_call": run.seconds_per_call,
@@ -145,7 +146,7 @@ def timed(number: int, run: timing.Run) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def tidy(point: BenchPoint, rows: Rows) -> Iterable[dict[str, Any]]:
+def tidy(point: BenchPoint, rows: Rows) -> Iterable[Row]:
     """Rows of the run folder's own results: one measurement each."""
     first, common, where = rows[0], _common(point), _where(point)
     for row in rows:
@@ -156,7 +157,7 @@ def tidy(point: BenchPoint, rows: Rows) -> Iterable[dict[str, Any]]:
             yield common | {"quantity": quantity, "value": first[quantity], "unit": unit, "note": _note(where)}
 
 
-def _common(point: BenchPoint) -> dict[str, Any]:
+def _common(point: BenchPoint) -> Row:
     kind = PRIMITIVES[point.item].kind if point.item in PRIMITIVES else None
     return {
         "provenance": "measured",
@@ -167,7 +168,7 @@ def _common(point: BenchPoint) -> dict[str, Any]:
     }
 
 
-def _where(point: BenchPoint) -> dict[str, Any]:
+def _where(point: BenchPoint) -> Row:
     """The dimensions that the run folder's table has no column for."""
     return {
         "group": point.group, "item": point.item, "size": point.size, "ring_dim": point.params.ring_dim,
@@ -176,11 +177,13 @@ def _where(point: BenchPoint) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _note(values: dict[str, Any]) -> str:
+def _note(values: Row) -> str:
     return json.dumps(values, separators=(",", ":"))
 
 
-def event_rows(point: BenchPoint, events: Sequence[str], region: Callable[[], Any], calls: int | None) -> Rows:
+def event_rows(
+    point: BenchPoint, events: Sequence[str], region: Callable[[], Done], calls: Callable[[Done], int]
+) -> Rows:
     """Events a call, counted in a separate pass. An event that the machine cannot count has no value, and a reason."""
     from penstock.lab.measure.perf import Counters
 
@@ -188,8 +191,7 @@ def event_rows(point: BenchPoint, events: Sequence[str], region: Callable[[], An
         counters.on()
         done = region()
         counters.off()
-    count = calls if calls is not None else int(done)
-    return [_event_row(point, row, count) for row in counters.rows()]
+    return [_event_row(point, row, calls(done)) for row in counters.rows()]
 
 
 _FLUSHED = Unavailable(
@@ -210,7 +212,7 @@ def uncounted_events(point: BenchPoint, events: Sequence[str]) -> Rows:
     return [_event_row(point, why.row(event), 0) for event in events]
 
 
-def _event_row(point: BenchPoint, row: EventRow, calls: int) -> dict[str, Any]:
+def _event_row(point: BenchPoint, row: EventRow, calls: int) -> Row:
     return _common(point) | {
         "quantity": f"{row.event}_per_call",
         "value": None if row.value is None else row.value / calls,
@@ -290,7 +292,7 @@ def _read(path: Path) -> pa.Table:
     return table.set_column(place, table.schema.field(place), table["reading"].fill_null(OPENFHE))
 
 
-def summary_rows(table: pa.Table) -> list[dict[str, Any]]:
+def summary_rows(table: pa.Table) -> Rows:
     """One row a point: median of the runs' medians, and their spread."""
     rows = []
     for runs in by_point(table).values():
@@ -311,7 +313,7 @@ def summary_rows(table: pa.Table) -> list[dict[str, Any]]:
     return rows
 
 
-def run_median_s(run: Mapping[str, Any]) -> float:
+def run_median_s(run: RowView) -> float:
     """Seconds of a call of one run: the median of the calls that were kept one by one, the mean where none was.
 
     A disturbance of a few calls moves the mean and not the median.
@@ -320,15 +322,19 @@ def run_median_s(run: Mapping[str, Any]) -> float:
     return statistics.median(samples) if samples else run["seconds_per_call"]
 
 
-def by_point(table: pa.Table) -> dict[tuple[Any, ...], list[dict[str, Any]]]:
+Identity: TypeAlias = tuple[Hashable, ...]
+"""What makes two rows the same thing."""
+
+
+def by_point(table: pa.Table) -> dict[Identity, Rows]:
     """Runs of the same thing, by their `identity`."""
-    grouped: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    grouped: dict[Identity, Rows] = {}
     for row in table.to_pylist():
         grouped.setdefault(identity(row), []).append(row)
     return grouped
 
 
-def identity(row: Mapping[str, Any]) -> tuple[Any, ...]:
+def identity(row: RowView) -> Identity:
     """What makes two rows the same thing: the columns of `IDENTITY`, and all of the parameter set but its texts.
 
     Raises: ParamsError: the row's parameter set is damaged.
@@ -368,7 +374,7 @@ def _median(values: Sequence[float | None]) -> float | None:
 _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
-def to_google_benchmark(table: pa.Table, context: Mapping[str, Any]) -> dict[str, Any]:
+def to_google_benchmark(table: pa.Table, context: RowView) -> Row:
     """The rows as Google Benchmark's JSON output has them, one `iteration` entry a run.
 
     Our own columns go along as counters under `penstock`, so that nothing is lost on the way back.
@@ -391,7 +397,7 @@ def to_google_benchmark(table: pa.Table, context: Mapping[str, Any]) -> dict[str
     return {"context": dict(context), "benchmarks": entries}
 
 
-def google_context(record: Mapping[str, Any]) -> dict[str, Any]:
+def google_context(record: RowView) -> Row:
     """The `context` object from the `run.json` of a run folder."""
     host, readings = record.get("host", {}), record.get("config", {}).get("reading", [OPENFHE])
     return {
@@ -445,7 +451,7 @@ def from_json(text: bytes | str, path: Path) -> pa.Table:
     return _imported(rows, str(path))
 
 
-def _from_google_benchmark(data: Any, where: str) -> pa.Table:
+def _from_google_benchmark(data: RowView, where: str) -> pa.Table:
     try:
         entries = data["benchmarks"]
         rows = [_from_entry(entry) for entry in entries if entry.get("run_type", "iteration") == "iteration"]
@@ -457,7 +463,7 @@ def _from_google_benchmark(data: Any, where: str) -> pa.Table:
     return _imported(rows, where)
 
 
-def _imported(rows: Sequence[Mapping[str, Any]], where: str) -> pa.Table:
+def _imported(rows: Sequence[RowView], where: str) -> pa.Table:
     """Raises: UsageError: there are no rows, or contents that no measurement has."""
     if not rows:
         raise UsageError(f"{where} holds no times of single runs: name another file")
@@ -473,7 +479,7 @@ def _imported(rows: Sequence[Mapping[str, Any]], where: str) -> pa.Table:
     return table
 
 
-def check_row(row: Mapping[str, Any], where: str) -> None:
+def check_row(row: RowView, where: str) -> None:
     """Refuse what no measurement has: a column that every row needs is empty, or a time is 0, below it, or no number.
 
     Raises: UsageError.
@@ -496,7 +502,7 @@ def check_row(row: Mapping[str, Any], where: str) -> None:
             )
 
 
-def _from_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _from_entry(entry: RowView) -> Row:
     if isinstance(entry.get("penstock"), dict):
         return {name: entry["penstock"].get(name) for name in BENCH_SCHEMA.names}
     unit = _UNITS[entry.get("time_unit", "ns")]
@@ -512,7 +518,7 @@ def _from_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _name(run: Mapping[str, Any]) -> str:
+def _name(run: RowView) -> str:
     parts = [run["item"]]
     parts += [run[name] for name in ("size", "params") if run[name] is not None]
     parts += [f"{name}:{run[name]}" for name in ("limbs", "degree", "threads", "across") if run[name] is not None]

@@ -9,16 +9,17 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal, NoReturn
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from penstock.base.system import toml
+from penstock.base.types import Row, RowView
 from penstock.base.units import parse_seconds
 from penstock.errors import ParamsError, UnknownName, UsageError, check_known
 from penstock.lab.fit.measurements import OPENFHE, READINGS
@@ -36,16 +37,16 @@ MAX_THREADS = 4096
 SMALLEST = "smallest"
 
 
-def _several(value: Any) -> Any:
+def _several(value: object) -> object:
     """One value stands for a list of one."""
     return value if isinstance(value, list | tuple) else [value]
 
 
-def _duration(value: Any) -> Any:
+def _duration(value: object) -> float:
     return parse_seconds(value, "time") if isinstance(value, str) else _refused(value, "a time with a unit: '500 ms'")
 
 
-def _refused(value: Any, wanted: str) -> Any:
+def _refused(value: object, wanted: str) -> NoReturn:
     raise ValueError(f"{value!r} is not {wanted}")
 
 
@@ -57,11 +58,11 @@ Numbers = Annotated[tuple[int | str, ...], BeforeValidator(_several), Field(min_
 Conditions = Annotated[tuple[Literal["warm", "cold", "cold-keys"], ...], BeforeValidator(_several), Field(min_length=1)]
 
 
-class _Table(BaseModel):
+class _SuiteTable(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class TimingSpec(_Table):
+class TimingSpec(_SuiteTable):
     """The repetitions of each point."""
 
     min_time: Seconds = 0.5
@@ -71,7 +72,7 @@ class TimingSpec(_Table):
     """Times of single calls that are kept of each run."""
 
 
-class PrimitivesSpec(_Table):
+class PrimitivesSpec(_SuiteTable):
     """Primitives over the cross product of the axes, or at named parameter sets."""
 
     items: Words = ("all",)
@@ -97,7 +98,7 @@ class PrimitivesSpec(_Table):
     timing: TimingSpec | None = None
 
 
-class ProgramSpec(_Table):
+class ProgramSpec(_SuiteTable):
     """A microbenchmark or a workload, at its named sizes."""
 
     workload: str
@@ -110,7 +111,7 @@ class ProgramSpec(_Table):
     """Left out, with a note, where no such workload is registered."""
 
 
-class SuiteSpec(_Table):
+class SuiteSpec(_SuiteTable):
     """A whole sweep."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] = "unnamed"
@@ -143,7 +144,7 @@ class BenchPoint:
     min_time_s: float = 0.0
     max_samples: int = 0
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> Row:
         """Plain types; the parameter set without its texts. OpenFHE, which older results do not name, is left out."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         if self.reading == OPENFHE:
@@ -190,7 +191,7 @@ class SuitePlan:
     """`{"what", "why"}` of combinations that the axes name and that cannot be."""
 
 
-def params_identity(params: CkksParameters) -> dict[str, Any]:
+def params_identity(params: CkksParameters) -> Row:
     """The fields that make two sets the same for a measurement: not names, sources and notes."""
     record = params.to_dict()
     for name in ("name", "source", "assumed", "security_note", "security_bits"):
@@ -268,7 +269,7 @@ def plan(
     return SuitePlan(suite=suite.name, points=sorted(unique, key=complexity), order=suite.order, skipped=skipped)
 
 
-def complexity(point: BenchPoint) -> tuple[Any, ...]:
+def complexity(point: BenchPoint) -> tuple[int | str, ...]:
     """Primitives, microbenchmarks, workloads; small rings and chains first; one parameter set after another."""
     params = point.params
     size = (params.ring_dim * (params.num_q + params.num_p), params.num_q, params.name)
@@ -344,7 +345,7 @@ MAX_COMBINATIONS = 100_000
 _AXES = (
     "ring_dim", "depth", "dnum", "security", "scale_bits", "first_mod_bits", "slots", "scaling", "secret",
 )  # fmt: skip
-_DEFAULTS: dict[str, Any] = {
+_DEFAULTS: dict[str, tuple[int | str, ...]] = {
     "ring_dim": ("2^13",),
     "depth": (10,),
     "security": ("none",),
@@ -354,7 +355,9 @@ _DEFAULTS: dict[str, Any] = {
 
 
 def _sets(table: PrimitivesSpec, skipped: list[dict[str, str]]) -> list[CkksParameters]:
-    given = {name: getattr(table, name) for name in _AXES if getattr(table, name) is not None}
+    given: dict[str, tuple[int | str, ...]] = {
+        name: getattr(table, name) for name in _AXES if getattr(table, name) is not None
+    }
     if table.params is not None:
         if given:
             raise UsageError(f"primitives: params names whole sets; leave {', '.join(given)} out, or leave params out")
@@ -363,7 +366,7 @@ def _sets(table: PrimitivesSpec, skipped: list[dict[str, str]]) -> list[CkksPara
             if params.library != "openfhe":
                 raise ParamsError(f"set '{params.name}' is for accelerators: it cannot be measured here; take another")
         return sets
-    axes: dict[str, tuple[Any, ...]] = {name: given.get(name, _DEFAULTS.get(name, ())) for name in _AXES}
+    axes: dict[str, tuple[int | str, ...]] = {name: given.get(name, _DEFAULTS.get(name, ())) for name in _AXES}
     axes = {name: values for name, values in axes.items() if values}
     combinations = math.prod(len(values) for values in axes.values())
     if combinations > MAX_COMBINATIONS:
@@ -386,7 +389,7 @@ def _sets(table: PrimitivesSpec, skipped: list[dict[str, str]]) -> list[CkksPara
     return list(of_identity.values())
 
 
-def _built(wanted: Mapping[str, Any]) -> CkksParameters:
+def _built(wanted: RowView) -> CkksParameters:
     values = dict(wanted)
     if values.get("dnum") == "default":
         del values["dnum"]

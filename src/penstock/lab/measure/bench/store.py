@@ -25,6 +25,7 @@ import numpy as np
 
 from penstock.base.system.files import os_errors, remove_leftovers, write_atomic
 from penstock.base.system.outside import content_of, json_of
+from penstock.base.types import Row
 from penstock.errors import PenstockError
 from penstock.lab.fit.measurements import OPENFHE
 from penstock.lab.measure.bench.spec import bootstrap_plan, params_identity
@@ -38,7 +39,7 @@ from penstock.scheme.params.ckks import CkksParameters
 
 MANIFEST = "manifest.json"
 _BASE = ("context", "public", "secret")
-Reader = Callable[[Any], Values]
+Reader = Callable[[object], Values]
 MAX_BOOTSTRAP_BYTES = 1 << 30
 """Keys of bootstrapping are stored up to this size; larger sets are made again, which is faster than to read them."""
 ROTATION_STEP = 1
@@ -74,7 +75,7 @@ class BenchSet(ABC):
         bootstrapping where it `bootstraps`."""
 
     @abstractmethod
-    def encoding(self, values: Values, limbs: int, threads: int) -> tuple[Callable[[], Any], Reader | None]:
+    def encoding(self, values: Values, limbs: int, threads: int) -> tuple[Callable[[], object], Reader | None]:
         """The call that encodes a vector as programs do, and what reads its result, if anything does."""
 
     @abstractmethod
@@ -120,8 +121,8 @@ class StoredSet(BenchSet):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._fhe: ModuleType = load_openfhe()
-        self._manifest: dict[str, Any] = {}
-        self._inputs: dict[tuple[int, str], Any] = {}
+        self._manifest: Row = {}
+        self._inputs: dict[tuple[int, str], object] = {}
         self._checked: set[str] = set()
         """Files whose checksum was right, or which were made, in the life of this object."""
         self._registered: set[str] = set()
@@ -163,22 +164,22 @@ class StoredSet(BenchSet):
         state = ScaleState.encrypted(self.params, limbs)
         return Cipher(ev.builder.ciphertext(limbs), state, value=self.ciphertext(name, limbs))
 
-    def encoding(self, values: Values, limbs: int, threads: int) -> tuple[Callable[[], Any], Reader | None]:
+    def encoding(self, values: Values, limbs: int, threads: int) -> tuple[Callable[[], object], Reader | None]:
         # From an array to a plaintext: the list is a part of the call.
         return lambda: self.encode(values, limbs), self.decrypted
 
-    def decrypted(self, result: Any) -> Values:
+    def decrypted(self, result: object) -> Values:
         """(slots,) the contents of a ciphertext or a plaintext."""
-        plain = result if hasattr(result, "SetLength") else self.context.Decrypt(result, self.secret_key)
+        plain: Any = result if hasattr(result, "SetLength") else self.context.Decrypt(result, self.secret_key)
         plain.SetLength(self.params.slots)
         return np.asarray(plain.GetCKKSPackedValue(), dtype=np.complex128)
 
-    def encode(self, values: Values, limbs: int) -> Any:
+    def encode(self, values: Values, limbs: int) -> object:
         """A plaintext for ciphertexts with `limbs` limbs."""
         level = self.params.num_q - limbs
         return self.context.MakeCKKSPackedPlaintext(values.tolist(), 1, level, None, self.params.slots)
 
-    def ciphertext(self, name: str, limbs: int) -> Any:
+    def ciphertext(self, name: str, limbs: int) -> object:
         """The encryption of `values(name)` with `limbs` limbs left, the same values every time.
 
         Encrypted anew in each process. OpenFHE gives a deserialized ciphertext a separate description of the modulus
@@ -225,7 +226,7 @@ class StoredSet(BenchSet):
             self._ensure(f"rotation-{index}", make)
         return self.path(f"rotation-{index}")
 
-    def load_rotation_key(self, path: Path) -> Any:
+    def load_rotation_key(self, path: Path) -> object:
         """The key map read from the file that `rotation_key_path` gave: what `key_load` times, and nothing more."""
         return self._read(self._fhe.DeserializeEvalKeyMap, path.stem)
 
@@ -311,7 +312,7 @@ class StoredSet(BenchSet):
         self._manifest["files"][name] = {"bytes": self.path(name).stat().st_size, "sha256": _checksum(self.path(name))}
         self._save()
 
-    def _damage(self, manifest: dict[str, Any], name: str) -> str | None:
+    def _damage(self, manifest: Row, name: str) -> str | None:
         """The fault of a file, or `None`."""
         entry, path = manifest["files"].get(name), self.path(name)
         if entry is None or not path.is_file():
@@ -323,7 +324,7 @@ class StoredSet(BenchSet):
     def _report(self, what: str, again: str) -> None:
         self._warn(f"stored {what} was damaged or missing; {again} was made again", "check the disk if this comes back")
 
-    def _read_manifest(self) -> dict[str, Any] | None:
+    def _read_manifest(self) -> Row | None:
         path = self.folder / MANIFEST
         if not path.is_file():
             return None
@@ -339,12 +340,12 @@ class StoredSet(BenchSet):
     def _save(self) -> None:
         write_atomic(self.folder / MANIFEST, (json.dumps(self._manifest, indent=1) + "\n").encode(), force=True)
 
-    def _write(self, path: Path, value: Any) -> None:
+    def _write(self, path: Path, value: object) -> None:
         path.touch(mode=0o600)
         if not self._fhe.SerializeToFile(str(path), value, self._fhe.BINARY):
             raise self._cannot_write(path)
 
-    def _read(self, reader: Callable[..., Any], name: str) -> Any:
+    def _read(self, reader: Callable[[str, object], tuple[object, bool]], name: str) -> object:
         try:
             value, read = reader(str(self.path(name)), self._fhe.BINARY)
         except RuntimeError as error:

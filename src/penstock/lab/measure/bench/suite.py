@@ -13,11 +13,10 @@ import itertools
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,18 +25,18 @@ from penstock.base.runs.folder import RunFolder
 from penstock.base.runs.tables import signed
 from penstock.base.system import parquet
 from penstock.base.system.files import os_errors, remove_leftovers
+from penstock.base.types import Row, Rows
 from penstock.base.units import format_bytes
 from penstock.errors import CheckFailed, PenstockError
 from penstock.lab.fit.measurements import OPENFHE
 from penstock.lab.measure.bench import timing
 from penstock.lab.measure.bench.catalogue import PRIMITIVES
 from penstock.lab.measure.bench.cores import one_core_each
-from penstock.lab.measure.bench.estimate import Estimate, estimate
-from penstock.lab.measure.bench.primitives import OTHER_INPUTS, TOLERANCE, Prepared, prepare
+from penstock.lab.measure.bench.estimate import PointEstimate, estimate
+from penstock.lab.measure.bench.primitives import OTHER_INPUTS, TOLERANCE, PreparedPrimitive, prepare
 from penstock.lab.measure.bench.results import (
     BENCH_SCHEMA,
     FILE,
-    Rows,
     dimensions,
     event_rows,
     read_part,
@@ -45,7 +44,7 @@ from penstock.lab.measure.bench.results import (
     tidy,
     timed,
     uncounted_events,
-)  # fmt: skip
+)
 from penstock.lab.measure.bench.spec import IN_TURNS, BenchPoint, SuitePlan
 from penstock.lab.measure.bench.store import BenchSet, StoredSet
 from penstock.lab.measure.energy import metered
@@ -78,7 +77,7 @@ class Options:
     on_done: Callable[[BenchPoint, float], None] = lambda point, share: None
     """Told which share of a point's runs was made."""
     available_bytes: Callable[[], int | None] = timing.available_bytes
-    predict: Callable[[BenchPoint], Estimate] = estimate
+    predict: Callable[[BenchPoint], PointEstimate] = estimate
 
 
 @dataclass(slots=True, kw_only=True)
@@ -93,7 +92,7 @@ class Outcome:
     """Points whose result differs from the clear one."""
 
 
-def config_of(plan: SuitePlan, options: Options) -> dict[str, Any]:
+def config_of(plan: SuitePlan, options: Options) -> Row:
     """What makes two bench runs the same run: `RunFolder`'s configuration."""
     keys = hashlib.sha256("\n".join(p.key for p in plan.points).encode()).hexdigest()
     readings = sorted({p.reading for p in plan.points})
@@ -259,7 +258,7 @@ class Runner:
                     done = encrypted()
                     cpu = time.process_time() - cpu
                 runs.append(
-                    timing.Run(
+                    timing.TimedRun(
                         calls=1,
                         total_s=done.wall_s,
                         wall_s=done.wall_s,
@@ -276,7 +275,7 @@ class Runner:
                 )
                 loaded = done.key_load_s
             if self.options.events and numbers.stop == point.runs:
-                events = event_rows(point, self.options.events, encrypted, 1)
+                events = event_rows(point, self.options.events, encrypted, lambda _: 1)
         write_trace(done.trace, self.run.path / "traces" / f"{point.key}.parquet", force=True)
         peak, around = timing.peak_memory_bytes(), self.noise(before)
         worst = max(checks, key=lambda check: (not check.passed, check.max_abs_error))
@@ -303,8 +302,8 @@ class Runner:
         return event_rows(
             point,
             self.options.events,
-            lambda: timing.measure(prepared.call, min_time_s=point.min_time_s, max_samples=0).calls,
-            None,
+            lambda: timing.measure(prepared.call, min_time_s=point.min_time_s, max_samples=0),
+            lambda run: run.calls,
         )
 
     # Memory.
@@ -412,8 +411,8 @@ class PrimitiveRuns:
 
     def __init__(self, point: BenchPoint, stored: BenchSet) -> None:
         self.point, self.stored = point, stored
-        self.runs: list[timing.Run] = []
-        self._once: dict[str, Any] = {}
+        self.runs: list[timing.TimedRun] = []
+        self._once: Row = {}
         self._probes: list[timing.Probe] = []
 
     def wants_more(self) -> bool:
@@ -423,7 +422,7 @@ class PrimitiveRuns:
             return True
         return planned > 1 and done < REPEATS * planned and uncertainty(self.runs) > UNCERTAIN
 
-    def prepare(self) -> list[Prepared]:
+    def prepare(self) -> list[PreparedPrimitive]:
         """Inputs and keys, made or found, for each of the operations that run side by side."""
         if self.point.reading == OPENFHE:
             set_threads(self.point.threads)
@@ -470,7 +469,7 @@ class PrimitiveRuns:
             }  # fmt: skip
         self._probes.append(noise(before))
 
-    def _coldness(self, prepared: Prepared) -> Callable[[], None] | None:
+    def _coldness(self, prepared: PreparedPrimitive) -> Callable[[], None] | None:
         """What runs ahead of each call, untimed.
 
         `cold`: a flush, and then the same call on other inputs, as in a program something ran just before. A composite
@@ -526,7 +525,7 @@ def turns_of(runs: int, turns: int) -> list[int]:
     return [(2 * run + 1) * turns // (2 * runs) for run in range(runs)]
 
 
-def blocks(points: Sequence[BenchPoint], predict: Callable[[BenchPoint], Estimate]) -> Iterator[list[BenchPoint]]:
+def blocks(points: Sequence[BenchPoint], predict: Callable[[BenchPoint], PointEstimate]) -> Iterator[list[BenchPoint]]:
     """Points that are measured in turns: about `BLOCK_S` of them, so that a run that is killed loses no more.
 
     A bootstrap is alone, since its keys take the place of all others.
@@ -546,7 +545,7 @@ def blocks(points: Sequence[BenchPoint], predict: Callable[[BenchPoint], Estimat
         yield block
 
 
-def uncertainty(runs: Sequence[timing.Run]) -> float:
+def uncertainty(runs: Sequence[timing.TimedRun]) -> float:
     """Standard error of the median of the runs' medians, relative to it.
 
     Source: McGill, Tukey & Larsen, "Variations of box plots", 1978: 1.25 IQR / (1.35 sqrt(n)).
@@ -574,6 +573,6 @@ def open_set(point: BenchPoint, root: Path, warn: Callable[[str, str], None]) ->
     return made(root, point.params, warn=warn)
 
 
-def _batch(point: BenchPoint) -> tuple[Any, ...]:
+def _batch(point: BenchPoint) -> tuple[Hashable, ...]:
     """Points that share a context: primitives of one parameter set."""
     return (point.group, point.reading, point.params if point.group == "primitives" else point.key)

@@ -13,11 +13,10 @@ import os
 import statistics
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -37,7 +36,7 @@ _DEFAULT_CACHE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class TimedRun:
     """One run: calls until the time is up."""
 
     calls: int
@@ -65,7 +64,7 @@ class Run:
 
 
 def measure(
-    call: Callable[[], Any],
+    call: Callable[[], object],
     *,
     min_time_s: float,
     max_samples: int,
@@ -73,7 +72,7 @@ def measure(
     less_s: Callable[[], float] | None = None,
     clock: Clock = time.perf_counter_ns,
     energy: bool = True,
-) -> Run:
+) -> TimedRun:
     """Call until the calls add up to `min_time_s`, at least once. `before` runs ahead of each; it is in no time of the
     run (and since it would count, the energy is then not measured).
 
@@ -104,7 +103,7 @@ def measure(
             if passed >= wanted:
                 break
         wall, cpu = clock() - wall, time.process_time() - cpu
-    return Run(
+    return TimedRun(
         calls=calls,
         total_s=total * 1e-9,
         wall_s=wall * 1e-9,
@@ -119,7 +118,7 @@ def _share(joules: float | None, share: float) -> float | None:
     return None if joules is None else joules * share
 
 
-def measure_across(calls: Sequence[Callable[[], Any]], *, min_time_s: float, max_samples: int) -> Run:
+def measure_across(calls: Sequence[Callable[[], object]], *, min_time_s: float, max_samples: int) -> TimedRun:
     """The same with one thread for each of `calls`, all at the same time; they are independent operations.
 
     `total_s` sums over threads, so that `seconds_per_call` is a call's latency while the others run. `wall_s` is from
@@ -127,7 +126,7 @@ def measure_across(calls: Sequence[Callable[[], Any]], *, min_time_s: float, max
     """
     from penstock.program.openfhe.evaluator import set_threads
 
-    run_of: list[Run | None] = [None] * len(calls)
+    run_of: list[TimedRun | None] = [None] * len(calls)
     failures: list[BaseException] = []
     barrier = threading.Barrier(len(calls))
     marks: list[tuple[float, float]] = []  # starts and ends of the threads' calls, with the process's processor time
@@ -159,7 +158,7 @@ def measure_across(calls: Sequence[Callable[[], Any]], *, min_time_s: float, max
     runs = [run for run in run_of if run is not None]
     samples = [sample for run in runs for sample in run.samples_s]
     (start, cpu), (end, cpu_at_end) = min(marks), max(marks)
-    return Run(
+    return TimedRun(
         calls=sum(run.calls for run in runs),
         total_s=sum(run.total_s for run in runs),
         wall_s=end - start,
@@ -171,7 +170,7 @@ def measure_across(calls: Sequence[Callable[[], Any]], *, min_time_s: float, max
 
 
 @contextmanager
-def _no_collection() -> Any:
+def _no_collection() -> Iterator[None]:
     was = gc.isenabled()
     gc.disable()
     try:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from penstock.base.runs.folder import RunFolder
+from penstock.base.types import Row
 from penstock.errors import PenstockError, cut
 from penstock.lab.measure.bench.compare import Comparison, compare
 from penstock.lab.measure.bench.history import History
@@ -98,16 +98,16 @@ def _begun(run: RunFolder) -> tuple[str, str]:
     return str(run.record.get("started", "")), run.path.name
 
 
-def _of(run: RunFolder) -> tuple[Any, Any]:
+def _of(run: RunFolder) -> tuple[str | None, str | None]:
     """The suite and the processor."""
     return run.config.get("suite"), run.record.get("host", {}).get("cpu_model")
 
 
-def _points(rows: Sequence[Any]) -> str:
+def _points(rows: Sized) -> str:
     return f"{len(rows)} point{'s' if len(rows) != 1 else ''}"
 
 
-def _most(rows: Sequence[dict[str, Any]]) -> str:
+def _most(rows: Sequence[Row]) -> str:
     """The point that changed most, with its interval."""
     row = max(rows, key=lambda point: abs(math.log(point["ratio"])))
     where = f"{cut(row['item'])}{' ' + row['size'] if row['size'] else ''}"
@@ -115,6 +115,6 @@ def _most(rows: Sequence[dict[str, Any]]) -> str:
     return f"{where} most, {row['ratio']:.3f} times, 95 % {row['low']:.3f} to {row['high']:.3f}"
 
 
-def _mean_ratio(rows: Sequence[dict[str, Any]]) -> float:
+def _mean_ratio(rows: Sequence[Row]) -> float:
     """The geometric mean."""
     return math.exp(math.fsum(math.log(row["ratio"]) for row in rows) / len(rows))

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from penstock.base.runs.folder import RunFolder
 from penstock.base.system.files import os_errors
+from penstock.base.types import Rows
 from penstock.errors import CheckFailed, PenstockError
 from penstock.lab.measure.bench import timing
-from penstock.lab.measure.bench.results import BENCH_SCHEMA, Rows, read_part, table_of, tidy
+from penstock.lab.measure.bench.results import BENCH_SCHEMA, read_part, table_of, tidy
 from penstock.lab.measure.bench.spec import BenchPoint, SuitePlan
 from penstock.lab.measure.bench.suite import PROBE_POINT_S, Options, PrimitiveRuns, Runner, open_set
 
@@ -124,9 +124,9 @@ def _unchanged(probe: timing.Probe) -> timing.Probe:
     return probe
 
 
-def of_points(rows: Rows) -> dict[str, list[dict[str, Any]]]:
+def of_points(rows: Rows) -> dict[str, Rows]:
     """Key of a point -> its rows."""
-    grouped: dict[str, list[dict[str, Any]]] = {}
+    grouped: dict[str, Rows] = {}
     for row in rows:
         grouped.setdefault(row["point"], []).append(row)
     return grouped

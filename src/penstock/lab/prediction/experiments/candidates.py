@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from penstock.base.types import Row
 from penstock.lab.fit.measurements import OPENFHE
 from penstock.lab.measure.bench.catalogue import PRIMITIVES
 from penstock.lab.measure.bench.estimate import FLUSH_BYTES_PER_S, KEY_GENERATION_KEY_SWITCHES, KEY_LOAD_BYTES_PER_S
@@ -121,7 +122,7 @@ def _tables(threads: tuple[int, ...]) -> tuple[PrimitivesSpec, ...]:
     rings = ("2^12", "2^13", "2^14", "2^15")
     warm = TimingSpec(min_time=f"{MIN_TIME_S} s", runs=RUNS)  # type: ignore[arg-type]
     cold = TimingSpec(min_time=f"{COLD_TIME_S} s", runs=RUNS)  # type: ignore[arg-type]
-    common: dict[str, Any] = {"dnum": (3,), "timing": warm}
+    common: Row = {"dnum": (3,), "timing": warm}
     main = (*SWITCHING, *ELEMENTS)
     return (
         table(main, ring_dim=(*rings, "2^16"), depth=(10,), limbs=("fresh", 8, 5, "last"), **common),
@@ -151,7 +152,7 @@ def _repeated(point: BenchPoint) -> BenchPoint:
 
 
 @lru_cache(maxsize=8192)
-def _identity(point: BenchPoint) -> tuple[Any, ...]:
+def _identity(point: BenchPoint) -> tuple[Hashable, ...]:
     return point.item, point.params, point.limbs, point.threads, point.condition
 
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from penstock.lab.prediction.experiments.prior import VISIT_SD, Floats, of_threads
+from penstock.base.types import Floats, Ints
+from penstock.lab.prediction.experiments.prior import VISIT_SD, of_threads
 
 LONGEST_S = 45.0
 """Of a visit: whoever ends a measurement loses no more."""
@@ -54,7 +54,7 @@ class Situation:
     """(t,) of the programs' variances."""
     noise: Floats
     """(n,) variance of each candidate in one visit."""
-    threads: npt.NDArray[np.int64]
+    threads: Ints
     """(n,)"""
 
     def variances(self) -> Floats:

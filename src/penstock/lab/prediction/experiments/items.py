@@ -7,15 +7,15 @@ from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from penstock.base.types import Floats, Ints
 from penstock.lab.fit.cpu import UNDIVIDED, UNITS, exclusive_amounts
 from penstock.lab.fit.measurements import Measurement, primitive_shape
 from penstock.lab.measure.bench.catalogue import PRIMITIVES
 from penstock.lab.measure.bench.spec import BenchPoint
 from penstock.lab.prediction.composites import expanded
 from penstock.lab.prediction.counted import Counted
-from penstock.lab.prediction.experiments.prior import COST_SD, COSTS, PLACE, SCALE_SD, SECONDS, Columns, Floats
+from penstock.lab.prediction.experiments.prior import COST_SD, COSTS, PLACE, SCALE_SD, SECONDS, Columns
 from penstock.program.evaluator.tally import Tally
 from penstock.scheme.machines.calibration import KEY_SWITCHING, operation_class
 from penstock.scheme.machines.client import ENCODE, TERMS, task_work
@@ -33,7 +33,7 @@ CLIENT_TASKS = tuple(TERMS)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ItemPart:
     """Work that runs `count` times: the amount of each cost, and the effects on its time."""
 
     count: float
@@ -48,7 +48,7 @@ class Items:
     Args:   parts: of each item; columns: knows every effect in them.
     """
 
-    def __init__(self, parts: Sequence[Sequence[Part]], columns: Columns) -> None:
+    def __init__(self, parts: Sequence[Sequence[ItemPart]], columns: Columns) -> None:
         every = [part for item in parts for part in item]
         lengths = [len(item) for item in parts]
         self._starts = np.cumsum([0, *lengths[:-1]], dtype=np.int64)
@@ -64,7 +64,7 @@ class Items:
     def __len__(self) -> int:
         return self._num
 
-    def take(self, chosen: npt.NDArray[np.int64]) -> Items:
+    def take(self, chosen: Ints) -> Items:
         """Some items of one part each."""
         assert self._single
         items = copy(self)
@@ -128,14 +128,14 @@ def recording_term(kind: str) -> str:
     return f"recording {of_class}"
 
 
-def of_point(point: BenchPoint, columns: Columns) -> list[Part]:
+def of_point(point: BenchPoint, columns: Columns) -> list[ItemPart]:
     """The parts of a primitive's time; nothing for a point that only serves to compare another with."""
     params, primitive = point.params, PRIMITIVES[point.item]
     limbs = point.limbs or params.num_q
     if primitive.records is not None:
         return _recorded(point, primitive.records)
     if point.item in CLIENT_TASKS:
-        return [Part(1.0, task_amounts(point.item, params, limbs, point.threads), {})]
+        return [ItemPart(1.0, task_amounts(point.item, params, limbs, point.threads), {})]
     kind = primitive.kind
     if kind is None or TRAITS[kind].composite:
         return []
@@ -144,10 +144,10 @@ def of_point(point: BenchPoint, columns: Columns) -> list[Part]:
     amounts = operation_amounts(work, point.threads)
     if point.condition == "cold":
         amounts = amounts + _amounts(cold_call=1.0, cold_byte=float(operand_bytes(work)))
-    return [Part(1.0, amounts, columns.effects(shape.kind, params, limbs, point.threads))]
+    return [ItemPart(1.0, amounts, columns.effects(shape.kind, params, limbs, point.threads))]
 
 
-def _recorded(point: BenchPoint, item: str) -> list[Part]:
+def _recorded(point: BenchPoint, item: str) -> list[ItemPart]:
     """The record of a call with cold caches is a cost of programs; a warm call is compared with it."""
     if point.condition != "cold":
         return []
@@ -159,7 +159,7 @@ def _recorded(point: BenchPoint, item: str) -> list[Part]:
         amounts[PLACE[f"recording {VALUES}"]] = point.params.slots
     elif TRAITS[kind].composite:
         amounts[PLACE[f"recording {EXPANDED}"]] = sum(expanded(_called(point, item)).values())
-    return [Part(1.0, amounts, {})]
+    return [ItemPart(1.0, amounts, {})]
 
 
 def _called(point: BenchPoint, item: str) -> Measurement:
@@ -170,7 +170,7 @@ def _called(point: BenchPoint, item: str) -> Measurement:
     )
 
 
-def of_program(tally: Tally, threads: int, columns: Columns) -> list[Part]:
+def of_program(tally: Tally, threads: int, columns: Columns) -> list[ItemPart]:
     """The parts of a whole run of a program: server, cold caches, client, encoding and the record."""
     params, counted = tally.params, Counted.of_tally(tally)
     parts = []
@@ -178,15 +178,15 @@ def of_program(tally: Tally, threads: int, columns: Columns) -> list[Part]:
         counted.shapes, counted.batch.works, counted.counts.tolist(), counted.client.tolist(), strict=True
     ):
         if of_client:
-            parts.append(Part(count, task_amounts(shape.kind, params, shape.limbs_in, threads), {}))
+            parts.append(ItemPart(count, task_amounts(shape.kind, params, shape.limbs_in, threads), {}))
         else:
             effects = columns.effects(shape.kind, params, shape.limbs_in, threads)
-            parts.append(Part(count, operation_amounts(work, threads), effects))
+            parts.append(ItemPart(count, operation_amounts(work, threads), effects))
     parts += [
-        Part(float(count), task_amounts(ENCODE, params, limbs, threads), {})
+        ItemPart(float(count), task_amounts(ENCODE, params, limbs, threads), {})
         for limbs, count in counted.encodings.items()
     ]
-    return [*parts, Part(1.0, _of_calls(tally, counted), {})]
+    return [*parts, ItemPart(1.0, _of_calls(tally, counted), {})]
 
 
 def _of_calls(tally: Tally, counted: Counted) -> Floats:

@@ -6,8 +6,9 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
+from penstock.base.types import Row
 from penstock.base.units import format_seconds
 from penstock.errors import UsageError
 from penstock.lab.measure.bench.results import run_median_s
@@ -63,12 +64,12 @@ class Bench:
         return time.monotonic()
 
 
-def _medians(rows: Sequence[dict[str, Any]]) -> Seconds:
+def _medians(rows: Sequence[Row]) -> Seconds:
     return {key: statistics.median(map(run_median_s, runs)) for key, runs in of_points(list(rows)).items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Goal:
     """When to stop."""
 
     budget_s: float
@@ -95,7 +96,7 @@ class Report:
 
 
 @dataclass(slots=True, kw_only=True)
-class Told:
+class Watcher:
     """Who hears of the progress."""
 
     planned: Callable[[Sequence[Step], Expected], None] | None = None
@@ -106,14 +107,14 @@ class Told:
     """The seconds so far, and the expected error."""
 
 
-class Measurement:
+class MeasurementLoop:
     """One measurement, resumed or new.
 
     Args:   spent_s: seconds that earlier parts of it took.
     """
 
-    def __init__(self, lab: Lab, outlook: Outlook, asked: Asked, watcher: Told, spent_s: float = 0.0) -> None:
-        self._lab, self._outlook, self._asked, self._told = lab, outlook, asked, watcher
+    def __init__(self, lab: Lab, outlook: Outlook, asked: Goal, watcher: Watcher, spent_s: float = 0.0) -> None:
+        self._lab, self._outlook, self._asked, self._watcher = lab, outlook, asked, watcher
         self._started, self._spent_before = lab.clock(), spent_s
         self._places = outlook.candidates.by_key()
         self._measured: set[str] = set()
@@ -134,11 +135,11 @@ class Measurement:
             if choice is None:
                 break
             points = [self._outlook.candidates.points[number] for number in choice.at]
-            self._told.starts(_label(points), self.spent_s)
+            self._watcher.starts(_label(points), self.spent_s)
             began = self._lab.clock()
             self._take(self._lab.visit(points))
             self._pace((self._lab.clock() - began) / choice.seconds, 1.0 if first else _PACE)
-            self._told.done(self.spent_s, self._outlook.expected())
+            self._watcher.done(self.spent_s, self._outlook.expected())
             if first:
                 self._tell_plan()
             first = False
@@ -177,8 +178,8 @@ class Measurement:
         self._outlook.slowness *= min(max(ratio, 0.2), 5.0) ** share
 
     def _tell_plan(self) -> None:
-        if self._told.planned is not None:
-            self._told.planned(self._outlook.plan(self._left(), self._asked.target), self._outlook.expected())
+        if self._watcher.planned is not None:
+            self._watcher.planned(self._outlook.plan(self._left(), self._asked.target), self._outlook.expected())
 
     def _check(self) -> list[str]:
         """Run the programs that there is time for, each at every number of threads; their keys."""
@@ -188,9 +189,9 @@ class Measurement:
             if not done:
                 if self.spent_s + self._outlook.seconds_to_run(program, point.runs) > self._asked.budget_s:
                     continue
-                self._told.starts(f"check: {point.label()}", self.spent_s)
+                self._watcher.starts(f"check: {point.label()}", self.spent_s)
                 self._lab.program(point)
-                self._told.done(self.spent_s, self._outlook.expected())
+                self._watcher.done(self.spent_s, self._outlook.expected())
             checked.append(point.key)
         return checked
 

@@ -27,7 +27,7 @@ from penstock.lab.prediction.experiments.posterior import (
     surprises,
 )
 from penstock.lab.prediction.experiments.prior import COST_SD, COSTS, PROGRAM_SD, SCALE_SD, SECONDS, Columns, of_threads
-from penstock.lab.prediction.experiments.programs import Program
+from penstock.lab.prediction.experiments.programs import ThreadedProgram
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.work.kernels import key_switch
 
@@ -53,7 +53,7 @@ class Expected:
 class Foreseen:
     """A program before it runs."""
 
-    program: Program
+    program: ThreadedProgram
     seconds: float
     """Of a whole run."""
     error: float
@@ -76,7 +76,7 @@ class Outlook:
     Args:   stored: which sets need no keys to be made.
     """
 
-    def __init__(self, candidates: Candidates, programs: Sequence[Program], stored: Stored) -> None:
+    def __init__(self, candidates: Candidates, programs: Sequence[ThreadedProgram], stored: Stored) -> None:
         rings = {p.params.ring_dim for p in candidates.points} | {p.tally.params.ring_dim for p in programs}
         columns = Columns(rings)
         known = [(i, parts) for i, p in enumerate(candidates.points) if (parts := of_point(p, columns))]

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 import numpy.typing as npt
 
+from penstock.base.types import Floats, Ints
 from penstock.lab.prediction.experiments.items import Items
-from penstock.lab.prediction.experiments.prior import VISIT_SD, Floats, of_threads
+from penstock.lab.prediction.experiments.prior import VISIT_SD, of_threads
 
 _ROUNDS = 15
 _SETTLED = 1e-2
@@ -32,13 +33,13 @@ LEAST_SCALE = 0.6
 class Timings:
     """Timed candidates."""
 
-    at: npt.NDArray[np.int64]
+    at: Ints
     """(n,) numbers of the candidates."""
     logs: Floats
     """(n,) logarithms of their seconds."""
-    visits: npt.NDArray[np.int64]
+    visits: Ints
     """(n,)"""
-    threads: npt.NDArray[np.int64]
+    threads: Ints
     """(n,)"""
     sds: Floats
     """(n,) of the noise of one visit."""

@@ -12,8 +12,8 @@ from collections.abc import Hashable, Iterable
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from penstock.base.types import Floats
 from penstock.lab.fit.cpu import NOMINAL_COST, UNDIVIDED, UNITS
 from penstock.lab.measure.bench.estimate import CALL_S, PARALLEL_GAIN, SECONDS_PER_MULTIPLICATION
 from penstock.scheme.machines.calibration import ELEMENT_WISE, KEY_SWITCHING, operation_class
@@ -21,10 +21,8 @@ from penstock.scheme.machines.client import DECRYPT, ENCODE, ENCRYPT, TERMS
 from penstock.scheme.machines.record_cost import EXPANDED, VALUES
 from penstock.scheme.params.ckks import CkksParameters
 
-Floats = npt.NDArray[np.float64]
 
-
-class Cost(NamedTuple):
+class CostPrior(NamedTuple):
     """Seconds of one of something on a nominal machine."""
 
     name: str
@@ -50,19 +48,19 @@ Set by hand, as all deviations here: they order what is measured first, and no p
 _RECORDING = {ELEMENT_WISE: 50e-6, KEY_SWITCHING: 150e-6, EXPANDED: 5e-6, VALUES: 50e-9}
 """The same of the record of a program's calls."""
 
-COSTS: tuple[Cost, ...] = (
-    *(Cost(unit, SECONDS_PER_MULTIPLICATION * NOMINAL_COST[unit], 0.35) for unit in UNITS),
+COSTS: tuple[CostPrior, ...] = (
+    *(CostPrior(unit, SECONDS_PER_MULTIPLICATION * NOMINAL_COST[unit], 0.35) for unit in UNITS),
     *(
-        Cost(f"shared {unit}", SHARED_SHARE * SECONDS_PER_MULTIPLICATION * NOMINAL_COST[unit], 0.8)
+        CostPrior(f"shared {unit}", SHARED_SHARE * SECONDS_PER_MULTIPLICATION * NOMINAL_COST[unit], 0.8)
         for unit in UNITS
         if unit not in UNDIVIDED
     ),
-    Cost("loops", 3e-6, 1.0),
-    Cost("overhead", CALL_S, 0.7),
-    Cost("cold call", 28e-6, 0.6),
-    Cost("cold byte", 1e-10, 0.8),
-    *(Cost(f"{task} {term}", _CLIENT[task][term], 0.8) for task, terms in TERMS.items() for term in terms),
-    *(Cost(f"recording {term}", seconds, 0.6) for term, seconds in _RECORDING.items()),
+    CostPrior("loops", 3e-6, 1.0),
+    CostPrior("overhead", CALL_S, 0.7),
+    CostPrior("cold call", 28e-6, 0.6),
+    CostPrior("cold byte", 1e-10, 0.8),
+    *(CostPrior(f"{task} {term}", _CLIENT[task][term], 0.8) for task, terms in TERMS.items() for term in terms),
+    *(CostPrior(f"recording {term}", seconds, 0.6) for term, seconds in _RECORDING.items()),
 )
 PLACE = {cost.name: i for i, cost in enumerate(COSTS)}
 SECONDS: Floats = np.asarray([cost.seconds for cost in COSTS])

@@ -26,7 +26,7 @@ CHECKED: tuple[tuple[str, str], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ThreadedProgram:
     """A program at one number of threads."""
 
     tally: Tally
@@ -39,6 +39,6 @@ def tally_named(name: str, size: str) -> Tally:
     return count_workload(name, None, size)
 
 
-def programs(threads: Sequence[int], named: Sequence[tuple[str, str]] = PROGRAMS) -> list[Program]:
+def programs(threads: Sequence[int], named: Sequence[tuple[str, str]] = PROGRAMS) -> list[ThreadedProgram]:
     """Each program at each number of threads."""
-    return [Program(tally_named(*name_and_size), count) for name_and_size in named for count in threads]
+    return [ThreadedProgram(tally_named(*name_and_size), count) for name_and_size in named for count in threads]

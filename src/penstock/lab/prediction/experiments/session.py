@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from penstock.base.runs.folder import RunFolder
+from penstock.base.types import Row
 from penstock.lab.fit.measurements import OPENFHE
 from penstock.lab.measure.bench import timing
 from penstock.lab.measure.bench.estimate import estimate
@@ -16,7 +16,7 @@ from penstock.lab.measure.bench.store import is_stored
 from penstock.lab.measure.bench.suite import Options
 from penstock.lab.measure.bench.visits import Visits
 from penstock.lab.prediction.experiments.candidates import SUITE, candidates
-from penstock.lab.prediction.experiments.loop import Asked, Bench, Measurement, Report, Told, program_points
+from penstock.lab.prediction.experiments.loop import Bench, Goal, MeasurementLoop, Report, Watcher, program_points
 from penstock.lab.prediction.experiments.outlook import Expected, Outlook
 from penstock.lab.prediction.experiments.programs import programs
 
@@ -33,7 +33,7 @@ class Session:
     reading: str
     """Who computes."""
 
-    def config(self) -> dict[str, Any]:
+    def config(self) -> Row:
         """What makes two measurements the same: neither the budget nor the target, so that either may grow."""
         config = {"verb": "bench", "suite": SUITE, "threads": list(self.threads)}
         return config if self.reading == OPENFHE else config | {"reading": self.reading}
@@ -59,7 +59,7 @@ class Session:
         """The folder of an interrupted measurement with these threads, else a new one's."""
         return RunFolder.find_unfinished(SUITE, self.config()) or RunFolder.default_path(SUITE)
 
-    def measure(self, path: Path, asked: Asked, watcher: Told) -> Report:
+    def measure(self, path: Path, asked: Goal, watcher: Watcher) -> Report:
         """Measure into the folder, and finish it.
 
         Raises: UsageError: the budget is too small; CheckFailed: a result differs from clear; as `RunFolder`.
@@ -75,8 +75,8 @@ class Session:
                 run.update(**{SECTION: _section(spent_s, expected, asked)})
                 watcher.done(spent_s, expected)
 
-            heard = Told(planned=watcher.planned, starts=watcher.starts, done=done)
-            report = Measurement(Bench(visits), outlook, asked, heard, before).run()
+            heard = Watcher(planned=watcher.planned, starts=watcher.starts, done=done)
+            report = MeasurementLoop(Bench(visits), outlook, asked, heard, before).run()
             run.update(**{SECTION: _section(report.spent_s, report.expected, asked)})
             visits.finish()
         return report
@@ -91,8 +91,8 @@ def default_counts(cores: int) -> tuple[int, ...]:
     return tuple(sorted({1, min(2, cores), cores}))
 
 
-def _section(spent_s: float, expected: Expected, asked: Asked) -> dict[str, Any]:
-    by_threads: Sequence[dict[str, Any]] = [
+def _section(spent_s: float, expected: Expected, asked: Goal) -> Row:
+    by_threads: Sequence[Row] = [
         {"threads": count, "expected_error": error} for count, error in expected.by_threads.items()
     ]
     return {"spent_s": spent_s, "expected_error": expected.mean, "by_threads": by_threads, **asdict(asked)}

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from penstock.base.types import Row
 from penstock.errors import UnknownName, UsageError
 from penstock.lab.prediction.importers import yaml
 from penstock.lab.prediction.importers.cryptoracle.columns import APPLICATIONS, CALLS, LEFT_OUT
@@ -18,7 +18,7 @@ SUFFIXES = (".yaml", ".yml")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Application:
+class ApplicationConfig:
     """A configuration of CryptOracle's performance model: how often an application calls each primitive."""
 
     name: str
@@ -27,7 +27,7 @@ class Application:
     """Ours that computes the same."""
     counts: dict[str, int]
     """Column -> calls."""
-    parameters: dict[str, Any]
+    parameters: Row
     """`n`, `depth`, `security_standard_level`, `num_threads`, as written."""
     statistic: str
     event_type: str
@@ -50,7 +50,7 @@ class Application:
         return [self.primitive_benchmarks, *([actual] if actual is not None and actual.is_file() else [])]
 
 
-def read_application(path: Path) -> Application:
+def read_application(path: Path) -> ApplicationConfig:
     """The operation counts and files of a YAML configuration of CryptOracle's performance model.
 
     Raises: BadTiming: it is none; UnknownName: an application or primitive that is not known.
@@ -73,7 +73,7 @@ def read_application(path: Path) -> Application:
     if statistic not in ("mean", "median"):
         raise BadTiming(f"{path}: statistic is {statistic!r}; it is mean or median")
     actual = data.get("actual_benchmarks")
-    return Application(
+    return ApplicationConfig(
         name=data["name"],
         workload=APPLICATIONS[data["name"]][1],
         counts=counts,

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.base.runs.folder import RunFolder
 from penstock.base.system.outside import json_of
+from penstock.base.types import Floats, Row, RowView
 from penstock.errors import CapabilityMissing, ParamsError, PenstockError, check_known
 from penstock.lab.fit.measurements import CONDITIONS, OPENFHE, Measurement, primitive_shape, quiet_seconds
 from penstock.lab.measure.bench.catalogue import PRIMITIVES
@@ -31,8 +31,6 @@ from penstock.scheme.params.spec import CkksSpec
 SUITE = "fit"
 """The suite that measures what fitting and validating need."""
 
-Floats = npt.NDArray[np.float64]
-
 
 @dataclass(frozen=True, slots=True)
 class _Run:
@@ -44,7 +42,7 @@ class _Run:
     """Median of its calls; their mean where none was kept."""
     calls: Floats
     """(n,) seconds of each call that was kept."""
-    row: Mapping[str, Any]
+    row: RowView
 
 
 _FROM_DRIVE = "timed with keys from the drive: machines are fitted to keys in memory"
@@ -174,7 +172,7 @@ _UNIT_FACTOR = 30.0
 milliseconds moves a mean by less."""
 
 
-def _check_filled(row: Mapping[str, Any]) -> None:
+def _check_filled(row: RowView) -> None:
     """Raises: ValueError: a column is empty that every row needs."""
     for name in _REQUIRED:
         if row[name] is None:
@@ -182,7 +180,7 @@ def _check_filled(row: Mapping[str, Any]) -> None:
     check_known("condition", row["condition"], MEASURED)
 
 
-def _check_units(row: Mapping[str, Any], mean_s: float) -> None:
+def _check_units(row: RowView, mean_s: float) -> None:
     """Raises: ValueError: a time that cannot be, or times of one run that contradict each other."""
     item = row["item"]
     mean = positive_seconds(row["seconds_per_call"], f"seconds_per_call of '{item}'")
@@ -194,7 +192,7 @@ def _check_units(row: Mapping[str, Any], mean_s: float) -> None:
             )
 
 
-def _unfit(row: Mapping[str, Any]) -> str | None:
+def _unfit(row: RowView) -> str | None:
     """Why a sound row is not used."""
     if row["passed"] is False:
         return _FAILED
@@ -248,7 +246,7 @@ def _measurement(runs: Sequence[_Run], where: str) -> Measurement:
     )
 
 
-def _server_seconds(row: Mapping[str, Any]) -> float | None:
+def _server_seconds(row: RowView) -> float | None:
     """Of a run of a program: the time of the calls of the server's operations, the predicted quantity.
 
     `None` where the row does not say. Raises: ValueError: it says something that no time can be.
@@ -257,7 +255,7 @@ def _server_seconds(row: Mapping[str, Any]) -> float | None:
     return None if stated is None else positive_seconds(stated, f"server_s of '{row['item']}'")
 
 
-def _wall_seconds(row: Mapping[str, Any]) -> float:
+def _wall_seconds(row: RowView) -> float:
     """Of a run of a program: from its start to its end, without the waits for keys from a drive.
 
     Raises: ValueError: a time that cannot be.
@@ -266,7 +264,7 @@ def _wall_seconds(row: Mapping[str, Any]) -> float:
     return positive_seconds(row["seconds_per_call"] - waited, f"seconds_per_call less key_load_s of '{row['item']}'")
 
 
-def _note(row: Mapping[str, Any]) -> dict[str, Any]:
+def _note(row: RowView) -> Row:
     """Raises: ValueError: not a JSON object."""
     try:
         note = json_of(row["note"] or "{}")
@@ -280,7 +278,7 @@ def _note(row: Mapping[str, Any]) -> dict[str, Any]:
 # Parameter sets.
 
 
-def parameters_of(row: Mapping[str, Any]) -> CkksParameters:
+def parameters_of(row: RowView) -> CkksParameters:
     """The parameter set of a row of `BENCH_SCHEMA`.
 
     Files of format 1 have no `parameters`: there the set is the catalogue's of that name, or one that a suite's axes

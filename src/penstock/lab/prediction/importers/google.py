@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from penstock.base.system.outside import json_of
+from penstock.base.types import Row, RowView
 from penstock.base.units import SECOND_UNITS
 from penstock.errors import ParamsError, PenstockError, UnknownName, check_known
 from penstock.lab.fit.measurements import OPENFHE, READINGS, Measurement, primitive_shape
@@ -54,7 +55,7 @@ KEYS: dict[str, str] = {
 _IGNORED = ("iterations", "repeats", "min_time", "min_warmup_time", "real_time", "process_time", "manual_time",
             "threads")  # fmt: skip
 _WORDS = ("scaling", "secret", "params")
-_DEFAULTS: dict[str, Any] = {"scale_bits": 50, "first_mod_bits": 60, "scaling": "fixed-manual", "security": "none"}
+_DEFAULTS: Row = {"scale_bits": 50, "first_mod_bits": 60, "scaling": "fixed-manual", "security": "none"}
 UNDERSTOOD = (
     "a name is a call and its arguments, 'EvalMult/ring_dim:8192/depth:10/limbs:8'; calls: OpenFHE's (EvalAdd, "
     f"EvalRotate, …) or {', '.join(PRIMITIVES)}; arguments: {', '.join(sorted(set(KEYS.values())))}"
@@ -117,7 +118,7 @@ def _origin(context: Any) -> Origin:
     )
 
 
-def _is_own(index: int, entry: Mapping[str, Any], where: str, log: ImportLog) -> bool:
+def _is_own(index: int, entry: RowView, where: str, log: ImportLog) -> bool:
     """Whether an entry has our own columns, and its time is still theirs."""
     own = entry.get("penstock")
     if own is None:
@@ -151,9 +152,7 @@ def _own_table(rows: Sequence[Any], where: str) -> Any:
         raise BadTiming(f"{where}: a value is of another type than its column: {error}; export again") from error
 
 
-def _foreign(
-    entries: Iterable[tuple[int, Mapping[str, Any]]], where: str, log: ImportLog, reading: str
-) -> list[Measurement]:
+def _foreign(entries: Iterable[tuple[int, RowView]], where: str, log: ImportLog, reading: str) -> list[Measurement]:
     groups: dict[str, list[tuple[int, float, _Named]]] = {}
     seen: dict[tuple[str, int], int] = {}
     for index, entry in entries:
@@ -178,20 +177,20 @@ def _foreign(
     return [replace(_measurement(runs, where), reading=reading) for runs in groups.values()]
 
 
-def _seconds(entry: Mapping[str, Any]) -> float:
+def _seconds(entry: RowView) -> float:
     unit = entry.get("time_unit", "ns")
     if not isinstance(unit, str) or unit not in UNITS:
         raise ValueError(f"time_unit {unit!r} is unknown; known: {', '.join(UNITS)}")
     return positive_seconds(entry.get("real_time"), "real_time") * UNITS[unit]
 
 
-def _named(name: str, entry: Mapping[str, Any]) -> _Named:
+def _named(name: str, entry: RowView) -> _Named:
     call, *arguments = name.split("/")
-    values: dict[str, Any] = {}
+    values: Row = {}
     for key, value in entry.items():
         if key.lower() in KEYS and KEYS[key.lower()] not in _WORDS and isinstance(value, int | float):
             values[KEYS[key.lower()]] = value
-    named: dict[str, Any] = {}
+    named: Row = {}
     for argument in arguments:
         key, colon, value = argument.partition(":")
         if key in _IGNORED:
@@ -232,7 +231,7 @@ def _item(call: str) -> str:
     return known
 
 
-def _params(values: dict[str, Any]) -> CkksParameters:
+def _params(values: Row) -> CkksParameters:
     if "params" in values:
         if len(values) > 1:
             raise ParamsError("'params' names a whole set: leave the other arguments of the set out")

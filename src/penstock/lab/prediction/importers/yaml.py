@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from penstock.base.system.outside import DEEPEST, LONGEST_NUMBER, TOO_DEEP, TOO_LONG
+from penstock.base.types import Row
 from penstock.lab.prediction.importers.rows import BadTiming
 
 _PAIR = re.compile(r"^([^\s:#\"'\[\]{}][^:#]*):(?:\s+(.*))?$")
@@ -14,7 +15,7 @@ _REAL = re.compile(r"[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?")
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "null": None, "~": None}
 
 
-def loads(text: str, where: str) -> dict[str, Any]:
+def loads(text: str, where: str) -> Row:
     """A mapping from YAML text.
 
     Raises: BadTiming: another part of YAML, or none; the message names file and line.
@@ -40,7 +41,7 @@ def _block(lines: list[tuple[int, int, str]], at: int, where: str, level: int = 
         raise _refused(where, lines[at][0], TOO_DEEP)
     indent, listed = lines[at][1], _is_item(lines[at][2])
     items: list[Any] = []
-    mapping: dict[str, Any] = {}
+    mapping: Row = {}
     while at < len(lines) and lines[at][1] == indent and _is_item(lines[at][2]) == listed:
         number, _, text = lines[at]
         at += 1

@@ -67,7 +67,7 @@ def command(machine: str | None, output: Path | None, quiet: bool, output_format
       penstock predict refresh --machine mine.toml --levels 10 --by keys -o deep.toml
       penstock predict refresh --machine mine.toml --slots 2^15 --secret sparse-encapsulated
     """
-    from penstock.lab.prediction.refresh import Asked, refreshes
+    from penstock.lab.prediction.refresh import RefreshDemands, refreshes
     from penstock.scheme.params.rlwe import KeyForm, form_of
 
     chosen = machine_named(machine)
@@ -75,7 +75,7 @@ def command(machine: str | None, output: Path | None, quiet: bool, output_format
         toml_target(output, "a parameter set", force=asked["force"])
     numbers = {name: numbers_of(asked[name], option) for name, option in _LISTS.items()}
     ring, values = _one(asked["ring_dim"], "--ring-dim"), _one(asked["slots"], "--slots")
-    question = Asked(
+    question = RefreshDemands(
         ring_dim=ring,
         slots=values,
         levels=asked["levels"],

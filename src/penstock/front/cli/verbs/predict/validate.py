@@ -121,7 +121,7 @@ def _measurements(paths: Sequence[Path], asked: Values, log: ImportLog, quiet: b
     if asked["measure"]:
         from penstock.lab.prediction.measuring import measure_quietly
 
-        paths = [measure_quietly(reading=asked["reading"] or DEFAULT_READING, told=say)]
+        paths = [measure_quietly(reading=asked["reading"] or DEFAULT_READING, on_attempt=say)]
     elif not paths:
         paths = [newest_results()]
     say(f"results: {', '.join(str(path) for path in paths)}", quiet=quiet)
