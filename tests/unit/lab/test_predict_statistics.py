@@ -17,9 +17,9 @@ from penstock.lab.fit.measurements import MEDIAN, QUIET, Measurement, quiet_seco
 from penstock.lab.measure.bench.spec import BenchPoint
 from penstock.lab.prediction.importers import load
 from penstock.lab.prediction.models import Estimate, served
-from penstock.lab.prediction.protocols import PROTOCOLS, Given
-from penstock.lab.prediction.statistics import AUTO, OVER_PRIMITIVES, measured_as
-from penstock.lab.prediction.validation import Validation, validate
+from penstock.lab.prediction.validation.protocols import PROTOCOLS, Given
+from penstock.lab.prediction.validation.scores import Validation, validate
+from penstock.lab.prediction.validation.statistics import AUTO, OVER_PRIMITIVES, measured_as
 from support.bench_rows import folder_of, points_of, rows_of
 from support.imagined_cpu import ran, sweep, true_seconds
 

@@ -11,12 +11,19 @@ import pytest
 
 from penstock.errors import MachineError, UnknownName
 from penstock.lab.fit.measurements import Measurement
-from penstock.lab.prediction.baselines import LIKE, Regression, fit_additive, fit_log_quadratic, fit_paper, stand_in
-from penstock.lab.prediction.compared import models
 from penstock.lab.prediction.models import CannotPredict, Estimate, log_interval, named, served
-from penstock.lab.prediction.plots import draw
-from penstock.lab.prediction.protocols import ALL, PROTOCOLS, Given
-from penstock.lab.prediction.validation import Rescaled, Scored, Validation, statistics_of, validate
+from penstock.lab.prediction.validation.baselines import (
+    LIKE,
+    Regression,
+    fit_additive,
+    fit_log_quadratic,
+    fit_paper,
+    stand_in,
+)
+from penstock.lab.prediction.validation.compared import models
+from penstock.lab.prediction.validation.plots import draw
+from penstock.lab.prediction.validation.protocols import ALL, PROTOCOLS, Given
+from penstock.lab.prediction.validation.scores import Rescaled, Scored, Validation, statistics_of, validate
 from penstock.scheme.operations import OpKind
 from penstock.scheme.params.ckks import Scaling
 from support.imagined_cpu import COLUMNS, KINDS, params_of, ran, sweep, timed, true_seconds

@@ -13,7 +13,6 @@ import pytest
 from penstock.errors import MachineError
 from penstock.lab.fit.fit import fit_machine
 from penstock.lab.fit.measurements import Measurement, primitive_shape
-from penstock.lab.prediction.baselines import fit_additive, fit_log_quadratic
 from penstock.lab.prediction.composites import expanded
 from penstock.lab.prediction.counted import Counted
 from penstock.lab.prediction.models import (
@@ -27,6 +26,7 @@ from penstock.lab.prediction.models import (
 from penstock.lab.prediction.operation_counts import OperationCount, predict_counts, read_operation_counts
 from penstock.lab.prediction.prediction import predict
 from penstock.lab.prediction.uncertainty import log_sd
+from penstock.lab.prediction.validation.baselines import fit_additive, fit_log_quadratic
 from penstock.program.running.counting import count_workload
 from penstock.scheme.machines import assumptions, load_machine
 from penstock.scheme.machines.client import DECRYPT, ENCODE, ENCRYPT, ClientModel, task_work

@@ -18,7 +18,7 @@ from penstock.lab.measure.bench.spec import GROUPS
 from penstock.lab.prediction.composites import expanded
 from penstock.lab.prediction.idle import idle_power as idle_power_of
 from penstock.lab.prediction.importers import ImportLog, load_all, newest_results
-from penstock.lab.prediction.statistics import AUTO, STATISTICS
+from penstock.lab.prediction.validation.statistics import AUTO, STATISTICS
 from penstock.lab.simulation.names import one_of
 from penstock.program.running.readings import DEFAULT_READING
 from penstock.scheme.machines import Machine

@@ -2,7 +2,7 @@
 has one.
 
 Three are compared in every table: `penstock` (here), `additive` and `log-quadratic`
-(`penstock.lab.prediction.baselines`).
+(`penstock.lab.prediction.validation.baselines`).
 """
 
 from __future__ import annotations

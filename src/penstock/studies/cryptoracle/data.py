@@ -17,12 +17,12 @@ from pathlib import Path
 from penstock.errors import PenstockError, UsageError
 from penstock.lab.fit.fit import fit_machine
 from penstock.lab.fit.measurements import Measurement
-from penstock.lab.prediction.baselines import FREE, LogQuadratic, fit_operations
 from penstock.lab.prediction.composites import expanded
 from penstock.lab.prediction.importers import ImportLog, load
 from penstock.lab.prediction.importers.cryptoracle import OTHER_CPU, OURS
 from penstock.lab.prediction.importers.cryptoracle.settings import BOOTSTRAP_DEPTH
 from penstock.lab.prediction.prediction import predict
+from penstock.lab.prediction.validation.baselines import FREE, LogQuadratic, fit_operations
 from penstock.program.workloads.parts.cryptoracle import ORDER
 from penstock.scheme.machines.client import ENCODE, task_work
 from penstock.scheme.machines.schema import Machine

@@ -8,9 +8,9 @@ from typing import Any
 
 from penstock.errors import CapabilityMissing, PenstockError, UsageError
 from penstock.lab.fit.measurements import Measurement
-from penstock.lab.prediction.compared import models
 from penstock.lab.prediction.importers import load, newest_results
 from penstock.lab.prediction.models import Fit, Model, predictable
+from penstock.lab.prediction.validation.compared import models
 from penstock.studies.cryptoracle.counts import MEASURED
 from penstock.studies.cryptoracle.data import PredictedApplication, Priced
 from penstock.studies.cryptoracle.predictions import HERE, error_rows, point_rows

@@ -21,7 +21,7 @@ from penstock.front.cli.output import draw_rows, emit, format_option, progress_c
 from penstock.front.hall.fitting import BUDGET, TARGET, Chosen, asked_of, counted, experiment_of, fitted, session_of
 from penstock.lab.fit.measurements import READINGS, Measurement, few_calls, statistic_of
 from penstock.lab.prediction.importers import BUILDS, ImportLog, load_all, newest_results
-from penstock.lab.prediction.statistics import AUTO, STATISTICS
+from penstock.lab.prediction.validation.statistics import AUTO, STATISTICS
 from penstock.scheme.machines import Machine
 from penstock.scheme.machines.figure import Figure
 from penstock.scheme.machines.written import write_machine

@@ -17,12 +17,12 @@ from penstock.front.cli.options import PATH, Values
 from penstock.front.cli.output import draw_rows, emit, output_options, say
 from penstock.front.cli.study_rows import make_folder, say_figures
 from penstock.lab.fit.measurements import READINGS, Measurement, of_reading
-from penstock.lab.prediction.compared import models
 from penstock.lab.prediction.importers import ImportLog, load_all, newest_results
 from penstock.lab.prediction.models import named
-from penstock.lab.prediction.protocols import ALL, PROTOCOLS, Given
-from penstock.lab.prediction.statistics import AUTO, STATISTICS, WHY
-from penstock.lab.prediction.validation import Validation, validate
+from penstock.lab.prediction.validation.compared import models
+from penstock.lab.prediction.validation.protocols import ALL, PROTOCOLS, Given
+from penstock.lab.prediction.validation.scores import Validation, validate
+from penstock.lab.prediction.validation.statistics import AUTO, STATISTICS, WHY
 from penstock.program.running.readings import DEFAULT_READING
 
 OURS = "penstock"
@@ -109,7 +109,7 @@ def command(results: tuple[Path, ...], figures: Path | None, quiet: bool, output
         why = "; ".join(validation.warnings[:3])
         raise CapabilityMissing(f"these results allow none of the protocols: {why}")
     if figures is not None:
-        from penstock.lab.prediction.plots import draw
+        from penstock.lab.prediction.validation.plots import draw
 
         say_figures(draw(validation, figures))
     rows = validation.rows()

@@ -19,11 +19,11 @@ import numpy as np
 from penstock.base.types import Row, Rows
 from penstock.errors import PenstockError
 from penstock.lab.fit.measurements import MEDIAN, Measurement, statistic_of
-from penstock.lab.prediction.baselines import FREE, fit_paper
-from penstock.lab.prediction.compared import models
 from penstock.lab.prediction.models import NORMAL_90, Estimate, Fit, Model, kind_class, served
-from penstock.lab.prediction.protocols import ALL, COMBINATION, Fold, Given, Protocol
-from penstock.lab.prediction.statistics import AUTO, Cuts, label
+from penstock.lab.prediction.validation.baselines import FREE, fit_paper
+from penstock.lab.prediction.validation.compared import models
+from penstock.lab.prediction.validation.protocols import ALL, COMBINATION, Fold, Given, Protocol
+from penstock.lab.prediction.validation.statistics import AUTO, Cuts, label
 from penstock.scheme.operations import OpKind
 from penstock.scheme.work.shapes import Shape
 
@@ -135,7 +135,7 @@ def validate(
     Two folds that are fitted to the same measurements share the fit.
 
     Args:   on_step(done, total): called after each protocol with each model; statistic: one of
-            `penstock.lab.prediction.statistics.STATISTICS`.
+            `penstock.lab.prediction.validation.statistics.STATISTICS`.
     Raises: UnknownName: another one.
     """
     cuts = Cuts(given, statistic)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.lab.prediction.baselines import fit_additive, fit_log_quadratic
 from penstock.lab.prediction.models import Fit, fit_penstock
+from penstock.lab.prediction.validation.baselines import fit_additive, fit_log_quadratic
 
 
 def models() -> Mapping[str, Fit]:

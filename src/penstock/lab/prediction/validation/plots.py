@@ -9,10 +9,10 @@ from pathlib import Path
 from penstock.base.system.drawing import Axis, Figure, Panel, Rule, Series, write_figures
 from penstock.base.system.palette import NAMES
 from penstock.base.types import Row
-from penstock.lab.prediction.compared import models
 from penstock.lab.prediction.models import LEVEL
-from penstock.lab.prediction.protocols import ALL
-from penstock.lab.prediction.validation import Scored, Validation
+from penstock.lab.prediction.validation.compared import models
+from penstock.lab.prediction.validation.protocols import ALL
+from penstock.lab.prediction.validation.scores import Scored, Validation
 
 MARKS = ("circle", "triangle-up", "square", "diamond")
 BAND = 0.1

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.lab.fit.measurements import Measurement
-from penstock.lab.prediction.baselines import Configuration
 from penstock.lab.prediction.models import calibration, composites, predictable, primitives, programs
+from penstock.lab.prediction.validation.baselines import Configuration
 
 ALL = "all"
 INTERIOR, EDGE, COMBINATION = "interior", "edge", "combination"

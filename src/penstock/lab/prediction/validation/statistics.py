@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from penstock.errors import check_known
 from penstock.lab.fit.measurements import MEDIAN, QUIET, Measurement, few_calls
-from penstock.lab.prediction.protocols import Cut, Fold, Given, Protocol
+from penstock.lab.prediction.validation.protocols import Cut, Fold, Given, Protocol
 
 AUTO = "auto"
 STATISTICS = (AUTO, QUIET, MEDIAN)

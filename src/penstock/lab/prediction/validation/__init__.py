@@ -1,0 +1,1 @@
+"""Validation of predictions: protocols that hold out, the models that are compared, scores and pictures."""
