@@ -11,7 +11,8 @@ from penstock.base.runs.folder import RunFolder
 from penstock.base.system import parquet
 from penstock.lab.measure.bench import timing
 from penstock.lab.measure.bench.catalogue import PRIMITIVES
-from penstock.lab.measure.bench.results import dimensions, table_of, timed
+from penstock.lab.measure.bench.results import table_of
+from penstock.lab.measure.bench.rows import dimensions, timed
 from penstock.lab.measure.bench.spec import BenchPoint, parse_suite, plan
 
 SWEEP = """

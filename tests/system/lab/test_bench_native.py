@@ -13,7 +13,7 @@ from penstock.base.runs.folder import RunFolder
 from penstock.errors import UsageError
 from penstock.front.cli.main import main
 from penstock.lab.fit.fit import trace_measurements
-from penstock.lab.measure.bench import suite as suite_module
+from penstock.lab.measure.bench import primitive_runs, timing
 from penstock.lab.measure.bench.catalogue import PRIMITIVES
 from penstock.lab.measure.bench.primitives import TOLERANCE, prepare
 from penstock.lab.measure.bench.results import load_results
@@ -75,8 +75,8 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 
 def quick(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(suite_module, "REPEATS", 1)
-    patch.setattr(suite_module, "PROBE_POINT_S", 1e-3)
+    patch.setattr(primitive_runs, "REPEATS", 1)
+    patch.setattr(timing, "PROBE_POINT_S", 1e-3)
     patch.setattr("penstock.lab.measure.bench.timing.last_level_cache_bytes", lambda: 1 << 20)
 
 

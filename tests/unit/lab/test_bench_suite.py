@@ -17,8 +17,8 @@ import pytest
 from penstock.base.runs.folder import DifferentRun, RunFolder
 from penstock.errors import CheckFailed
 from penstock.front.cli.main import main
+from penstock.lab.measure.bench import primitive_runs, timing
 from penstock.lab.measure.bench import suite as suite_module
-from penstock.lab.measure.bench import timing
 from penstock.lab.measure.bench.estimate import estimate
 from penstock.lab.measure.bench.primitives import INPUTS, PreparedPrimitive
 from penstock.lab.measure.bench.results import load_results, to_google_benchmark
@@ -64,14 +64,14 @@ class Fakes:
 @pytest.fixture
 def fakes(monkeypatch: pytest.MonkeyPatch) -> Fakes:
     made = Fakes()
-    monkeypatch.setattr(suite_module, "prepare", made.prepare)
+    monkeypatch.setattr(primitive_runs, "prepare", made.prepare)
     monkeypatch.setattr(suite_module, "StoredSet", FakeStore)
-    monkeypatch.setattr(suite_module, "set_threads", lambda n: None)
+    monkeypatch.setattr(primitive_runs, "set_threads", lambda n: None)
     monkeypatch.setattr(suite_module, "PROBE_BEFORE_S", 0.0)
-    monkeypatch.setattr(suite_module, "PROBE_POINT_S", 0.0)
+    monkeypatch.setattr(timing, "PROBE_POINT_S", 0.0)
     monkeypatch.setattr(timing, "_HASHED_BYTES", 2**12)
     monkeypatch.setattr(timing, "_PRODUCTS_BYTES", 2**15)
-    monkeypatch.setattr(suite_module, "uncertainty", lambda runs: 0.0)
+    monkeypatch.setattr(primitive_runs, "uncertainty", lambda runs: 0.0)
     return made
 
 
@@ -105,12 +105,12 @@ def test_every_point_is_measured_in_order_and_stored(fakes: Fakes, tmp_path: Pat
 def test_points_whose_runs_disagree_are_run_again_up_to_a_bound(
     fakes: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(suite_module, "uncertainty", lambda runs: 1.0 if len(runs) < 4 else 0.0)
+    monkeypatch.setattr(primitive_runs, "uncertainty", lambda runs: 1.0 if len(runs) < 4 else 0.0)
     run, _ = measured(tmp_path)
     assert load_results(run.path).num_rows == 6 * 4
-    monkeypatch.setattr(suite_module, "uncertainty", lambda runs: 1.0)
+    monkeypatch.setattr(primitive_runs, "uncertainty", lambda runs: 1.0)
     run, _ = measured(tmp_path, "bound")
-    assert load_results(run.path).num_rows == 6 * 3 * suite_module.REPEATS
+    assert load_results(run.path).num_rows == 6 * 3 * primitive_runs.REPEATS
 
 
 def test_two_sets_of_one_name_have_a_context_each(
@@ -139,9 +139,9 @@ def runs_of(*seconds: float) -> list[timing.TimedRun]:
 
 
 def test_the_uncertainty_is_the_standard_error_of_the_median() -> None:
-    assert suite_module.uncertainty(runs_of(1.0, 1.0, 1.0)) == 0.0
+    assert primitive_runs.uncertainty(runs_of(1.0, 1.0, 1.0)) == 0.0
     # Quartiles 9 and 11 about 10, five runs.
-    assert suite_module.uncertainty(runs_of(8, 9, 10, 11, 12)) == pytest.approx(1.25 * 2 / (1.35 * 5**0.5 * 10))
+    assert primitive_runs.uncertainty(runs_of(8, 9, 10, 11, 12)) == pytest.approx(1.25 * 2 / (1.35 * 5**0.5 * 10))
 
 
 def test_blocks_are_bounded_and_a_bootstrap_is_alone() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from penstock.base.runs.folder import RunFolder
 from penstock.errors import CheckFailed
+from penstock.lab.measure.bench import primitive_runs, timing
 from penstock.lab.measure.bench import suite as suite_module
-from penstock.lab.measure.bench import visits as visits_module
 from penstock.lab.measure.bench.primitives import INPUTS, PreparedPrimitive
 from penstock.lab.measure.bench.results import load_results
 from penstock.lab.measure.bench.spec import BenchPoint, parse_suite, plan
@@ -51,12 +51,11 @@ class Fakes:
 @pytest.fixture
 def fakes(monkeypatch: pytest.MonkeyPatch) -> Fakes:
     made = Fakes()
-    monkeypatch.setattr(suite_module, "prepare", made.prepare)
+    monkeypatch.setattr(primitive_runs, "prepare", made.prepare)
     monkeypatch.setattr(suite_module, "StoredSet", FakeStore)
-    monkeypatch.setattr(suite_module, "set_threads", lambda n: None)
+    monkeypatch.setattr(primitive_runs, "set_threads", lambda n: None)
     monkeypatch.setattr(suite_module, "PROBE_BEFORE_S", 0.0)
-    monkeypatch.setattr(suite_module, "PROBE_POINT_S", 0.0)
-    monkeypatch.setattr(visits_module, "PROBE_POINT_S", 0.0)
+    monkeypatch.setattr(timing, "PROBE_POINT_S", 0.0)
     return made
 
 

@@ -130,7 +130,7 @@ def test_processes_end_with_the_one_that_is_killed(tmp_path: Path) -> None:
         "    os.kill(os.getpid(), int(sys.argv[1]))\n"
         "if __name__ == '__main__':\n"
         "    small = whatif.Workload(name='inner-product', size='ci', params=catalogue.get('insecure-ci'))\n"
-        "    axes = whatif.Axes(depth=tuple(range(2, 70)), security=(0,))\n"
+        "    axes = whatif.WhatIfAxes(depth=tuple(range(2, 70)), security=(0,))\n"
         "    whatif.what_if(small, axes, [load_machine('sharp')], workers=2, on_row=on_row)\n"
     )
     for number in (signal.SIGKILL, signal.SIGTERM):

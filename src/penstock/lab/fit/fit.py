@@ -123,37 +123,19 @@ def fit_machine(
     measurements = of_reading(list(measurements), None, f"{name}: the measurements")
     timed, compositions = _usable(measurements, expand)
     different = len({(m.configuration, m.params.digit_limbs, m.item, m.shape) for m in timed})
-    if different < fewest:
-        raise MachineError(
-            f"{name}: {different} timed primitives cannot tell the rates of {', '.join(UNITS)} apart; at least "
-            f"{fewest} are needed: measure add, mult_plain, rescale, decompose, rotate and mult at several limbs "
-            "and ring dimensions ('penstock bench run --only primitives')"
-        )
+    _need(name, different, fewest)
     counts = sorted({m.threads for m in timed})
     several = len(counts) > 1
     seconds = np.asarray([m.seconds for m in timed])
     rows = rows_of(compositions, [m.threads if several else 1 for m in timed], seconds, _weights(timed))
     need_transforms(name, rows)
-    wanted = Structure(groups=(), threads=several, overhead=different > 2)
-    costs = with_cache(rows, fit_costs(rows, wanted))
+    costs = with_cache(rows, fit_costs(rows, Structure(groups=(), threads=several, overhead=different > 2)))
     nominal = not_told_apart(rows, costs)
     description = fitted_to or _described(timed)
     labels = Labels.of(timed)
     residuals = np.log(seconds / np.maximum(costs.seconds(rows), 1e-12))
     calibrated = fit_calibration(residuals, labels, f"what the kernel work leaves of {description}")
-    groupings = [[m.params.ring_dim for m in timed], [m.params.num_q for m in timed], [m.threads for m in timed]]
-    axes = [[m.params.ring_dim, m.params.depth, m.params.dnum, m.threads] for m in timed]
-    known = uncertainty(
-        rows,
-        costs,
-        Timed(
-            labels=labels,
-            configurations=[m.configuration for m in timed],
-            axes=np.column_stack([np.asarray(axes, dtype=np.float64), labels.limbs]),
-            reliability=_reliability(timed),
-        ),
-        groupings,
-    )
+    known = _uncertainty(timed, labels, rows, costs)
     calls = np.asarray([m.runs for m in timed])
     predicted = costs.seconds(rows) * (1.0 if calibrated is None else factors_of(calibrated, labels))
     spreads = [m.spread for m in timed if m.spread is not None]
@@ -177,6 +159,28 @@ def fit_machine(
         recording=fit_recording(measurements, _expanded_rows(expand)),
         calibrated=calibrated,
     )
+
+
+def _need(name: str, different: int, fewest: int) -> None:
+    """Raises: MachineError: too few different primitives were timed."""
+    if different < fewest:
+        raise MachineError(
+            f"{name}: {different} timed primitives cannot tell the rates of {', '.join(UNITS)} apart; at least "
+            f"{fewest} are needed: measure add, mult_plain, rescale, decompose, rotate and mult at several limbs "
+            "and ring dimensions ('penstock bench run --only primitives')"
+        )
+
+
+def _uncertainty(timed: Sequence[Measurement], labels: Labels, rows: TimedRows, costs: CpuCosts) -> Uncertainty | None:
+    groupings = [[m.params.ring_dim for m in timed], [m.params.num_q for m in timed], [m.threads for m in timed]]
+    axes = [[m.params.ring_dim, m.params.depth, m.params.dnum, m.threads] for m in timed]
+    about = Timed(
+        labels=labels,
+        configurations=[m.configuration for m in timed],
+        axes=np.column_stack([np.asarray(axes, dtype=np.float64), labels.limbs]),
+        reliability=_reliability(timed),
+    )
+    return uncertainty(rows, costs, about, groupings)
 
 
 def _expanded_rows(expand: Expand | None) -> Callable[[Measurement], float]:

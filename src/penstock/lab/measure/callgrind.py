@@ -69,14 +69,12 @@ def parse_callgrind(lines: Iterable[str]) -> CallgrindCounts:
             continue
         key, equals, rest = line.partition("=")
         if equals and key in ("fn", "cfn", "ob", "cob", "fl", "fi", "fe", "cfi", "cfl", "calls", "jump", "jcnd"):
-            if key == "fn":
-                function = resolve("fn", rest)
-            elif key == "cfn":
-                resolve("fn", rest)
-            elif key == "ob":
-                module = resolve("ob", rest)
-            elif key == "cob":
-                resolve("ob", rest)
+            if key in ("fn", "cfn"):  # a called function only gets its number here
+                named = resolve("fn", rest)
+                function = named if key == "fn" else function
+            elif key in ("ob", "cob"):
+                named = resolve("ob", rest)
+                module = named if key == "ob" else module
             elif key in ("calls", "jump", "jcnd"):
                 call_follows = True
             continue

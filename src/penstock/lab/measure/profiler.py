@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from penstock.base.types import Row, Rows
@@ -71,30 +72,8 @@ def _profile(
     job: Row,
     idle_w: float | None,
 ) -> Profile:
-    passes: list[list[str] | None] = [None]
-    if request.exact:
-        hardware = [g for g in group(chosen.names) if not is_software(g[0])]
-        software = [name for name in chosen.names if is_software(name)]
-        passes = [*hardware[:-1], [*(hardware[-1] if hardware else []), *software]]
     raw: list[str] = []
-
-    def counted() -> tuple[list[EventRow], Row]:
-        rows: dict[str, EventRow] = {}
-        answers = []
-        for only in passes:
-            made = Counters(request.events, pid=child.pid, folder=folder, perf=perf, chosen=chosen, only=only)
-            with made as counters:
-                paths = counters.control_paths
-                answers.append(child.run([paths] if paths else [], energy=True))
-                if answers[-1]["failed_controls"]:
-                    counters.fail(Unavailable("perf stopped answering during the region", "try again; see dmesg"))
-            raw.append(counters.raw)
-            for row in counters.rows():
-                if row.event not in rows or rows[row.event].value is None:
-                    rows[row.event] = row
-        ordered = [rows[event] for event in chosen.asked if event in rows]
-        return _with_usage(ordered, answers[0]), answers[0]
-
+    counted = partial(_counted, request, folder, perf, chosen, child, raw)
     stage("counting events")
     runs = [counted()]
     cold = {row.event: row.value for row in runs[0][0]}
@@ -115,12 +94,7 @@ def _profile(
     wall_s = statistics.median(a["wall_s"] for _, a in runs)
     rows = _combined([r for r, _ in runs])
     if rounds:
-        rows = [
-            replace(row, note="; ".join(t for t in (row.note, f"{cold[row.event]} in the process's first run") if t))
-            if canonical(row.event) in FAULTS and row.value is not None
-            else row
-            for row in rows
-        ]
+        rows = [_with_cold(row, cold[row.event]) for row in rows]
     rows.insert(0, _wall_row([a["wall_s"] for _, a in runs]))
     rows += derived_rows(rows, wall_s)
     rows += energy_rows(_energy([a for _, a in runs]), wall_s, idle_w, request.idle_s > 0)
@@ -141,6 +115,39 @@ def _profile(
         stage("counting instructions under valgrind")
         _callgrind(folder, job, result)
     return result
+
+
+def _counted(
+    request: Request, folder: Path, perf: Perf, chosen: ChosenEvents, child: Child, raw: list[str]
+) -> tuple[list[EventRow], Row]:
+    """The events of the program run once, or once for each group of events; the child's answer to the first run."""
+    passes: list[list[str] | None] = [None]
+    if request.exact:
+        hardware = [g for g in group(chosen.names) if not is_software(g[0])]
+        software = [name for name in chosen.names if is_software(name)]
+        passes = [*hardware[:-1], [*(hardware[-1] if hardware else []), *software]]
+    rows: dict[str, EventRow] = {}
+    answers = []
+    for only in passes:
+        made = Counters(request.events, pid=child.pid, folder=folder, perf=perf, chosen=chosen, only=only)
+        with made as counters:
+            paths = counters.control_paths
+            answers.append(child.run([paths] if paths else [], energy=True))
+            if answers[-1]["failed_controls"]:
+                counters.fail(Unavailable("perf stopped answering during the region", "try again; see dmesg"))
+        raw.append(counters.raw)
+        for row in counters.rows():
+            if row.event not in rows or rows[row.event].value is None:
+                rows[row.event] = row
+    ordered = [rows[event] for event in chosen.asked if event in rows]
+    return _with_usage(ordered, answers[0]), answers[0]
+
+
+def _with_cold(row: EventRow, cold: float | None) -> EventRow:
+    """A row of faults with a note of those of the process's first run."""
+    if canonical(row.event) not in FAULTS or row.value is None:
+        return row
+    return replace(row, note="; ".join(t for t in (row.note, f"{cold} in the process's first run") if t))
 
 
 def _wall_row(samples: list[float]) -> EventRow:

@@ -38,15 +38,45 @@ def sample(request: Request, folder: Path, perf: Perf, child: Child, result: Pro
             }
         )
     data = folder / "perf.data"
-    missing = perf.missing()
-    if missing is not None:
-        result.sampling = missing.row("call-stacks", "s")
-        return
+    binary = perf.binary or "perf"
     try:
-        process = PerfProcess(_command(data, frequency, request, child), folder, "record", perf.binary or "perf")
+        missing = perf.missing()
+        if missing is not None:
+            raise ControlError(missing)
+        process = PerfProcess(_command(data, frequency, request, child), folder, "record", binary)
+        answers = _sampled_runs(process, child, result, in_turns=in_turns)
+        try:
+            samples = list(_read_samples(data, binary, 1.0 / frequency))
+        finally:
+            data.unlink(missing_ok=True)
     except ControlError as error:
         result.sampling = error.why.row("call-stacks", "s")
         return
+    spans = [Span(kind, limbs, start, end) for a in answers for kind, limbs, start, end in a["spans"]]
+    result.samples = by_operation(samples if request.full_stacks else trimmed(samples), spans)
+    sampled_s, cpu_s = sum(s.weight_s for s in samples), sum(a["cpu_s"] for a in answers)
+    repeated = f" in {len(answers)} runs" if len(answers) > 1 else ""
+    result.sampling = EventRow(
+        event="call-stacks",
+        value=sampled_s if samples else None,
+        unit="s",
+        status="ok" if samples else "unavailable",
+        reason="" if samples else "no sample fell into the region",
+        source="perf",
+        remedy="" if samples else "profile a longer region, or raise --frequency",
+        note=f"{len(samples)} samples at {frequency} Hz of {cpu_s:.3g} s of processor time{repeated}",
+    )
+    if len(samples) > 50 and sampled_s < 0.8 * cpu_s:
+        result.warnings.append(
+            {
+                "what": f"the samples cover {sampled_s / cpu_s:.0%} of the processor time: some were lost",
+                "remedy": "lower --frequency, or take a quieter machine",
+            }
+        )
+
+
+def _sampled_runs(process: PerfProcess, child: Child, result: Profile, *, in_turns: bool) -> Rows:
+    """The child's answers to runs that perf samples, until enough was seen."""
     plain: list[float] = []
     answers: Rows = []
     try:
@@ -55,45 +85,15 @@ def sample(request: Request, folder: Path, perf: Perf, child: Child, result: Pro
                 plain.append(child.run()["wall_s"])
             answers.append(child.run([process.control_paths], spans=True))
         process.stop()
-    except ControlError as error:
-        result.sampling = error.why.row("call-stacks", "s")
-        return
+    except ControlError:
+        raise
     except BaseException:
         process.kill()
         raise
     if plain:
         sampled = tuple(a["wall_s"] for a in answers)
         result.overhead.append(Overhead(mode="sampling", plain_s=tuple(plain), profiled_s=sampled))
-    try:
-        samples = list(_read_samples(data, perf.binary or "perf", 1.0 / frequency))
-    except ControlError as error:
-        result.sampling = error.why.row("call-stacks", "s")
-        return
-    finally:
-        data.unlink(missing_ok=True)
-    spans = [Span(kind, limbs, start, end) for a in answers for kind, limbs, start, end in a["spans"]]
-    result.samples = by_operation(samples if request.full_stacks else trimmed(samples), spans)
-    sampled_s, cpu_s = sum(s.weight_s for s in samples), sum(a["cpu_s"] for a in answers)
-    repeated = f" in {len(answers)} runs" if len(answers) > 1 else ""
-    result.sampling = EventRow(
-        event="call-stacks",
-        value=sampled_s,
-        unit="s",
-        status="ok" if samples else "unavailable",
-        reason="" if samples else "no sample fell into the region",
-        source="perf",
-        remedy="" if samples else "profile a longer region, or raise --frequency",
-        note=f"{len(samples)} samples at {frequency} Hz of {cpu_s:.3g} s of processor time{repeated}",
-    )
-    if not samples:
-        result.sampling = replace(result.sampling, value=None)
-    elif len(samples) > 50 and sampled_s < 0.8 * cpu_s:
-        result.warnings.append(
-            {
-                "what": f"the samples cover {sampled_s / cpu_s:.0%} of the processor time: some were lost",
-                "remedy": "lower --frequency, or take a quieter machine",
-            }
-        )
+    return answers
 
 
 def _command(data: Path, frequency: int, request: Request, child: Child) -> list[str]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -123,17 +123,10 @@ def predict_counts(
         [(limbs, priced(dict(_shapes(row, params, [limbs])), calls={row.kind.value: row.count})) for limbs in places]
         for row, places in zip(rows, spread, strict=True)
     ]
-
-    def extreme(end: str, total: str) -> float | None:
-        """The end that lies furthest out, of all rows where they are cheapest or dearest, and of the limbs that are
-        spread. A machine without an interval still has the span over the limbs."""
-        furthest = min if end.startswith("low") else max
-        outside = at([[furthest(mine, key=lambda one: getattr(one[1], total) or 0.0)[0]] for mine in alone])
-        candidates = (getattr(one, name) for one in (outside, evenly) for name in (end, total))
-        return furthest((value for value in candidates if value is not None), default=None)
-
     ends: Row = {
-        f"{end}_{unit}": extreme(f"{end}_{unit}", f"predicted_{unit}") for unit in "sj" for end in ("low", "high")
+        f"{end}_{unit}": _furthest(alone, evenly, at, f"{end}_{unit}", f"predicted_{unit}")
+        for unit in "sj"
+        for end in ("low", "high")
     }
     share = unstated / max(1, sum(row.count for row in rows))
     return replace(
@@ -146,6 +139,24 @@ def predict_counts(
             *evenly.warnings,
         ),
     )
+
+
+def _furthest(
+    alone: Sequence[Sequence[tuple[int, Prediction]]],
+    evenly: Prediction,
+    at: Callable[[Sequence[Sequence[int]]], Prediction],
+    end: str,
+    total: str,
+) -> float | None:
+    """The end of an interval that lies furthest out, of all rows at the limbs where they are cheapest or dearest, and
+    of the limbs that are spread. A machine without an interval still has the span over the limbs.
+
+    Args:   alone: of each row, (limbs, the row there alone); at: the prediction with each row at its limbs.
+    """
+    furthest = min if end.startswith("low") else max
+    outside = at([[furthest(places, key=lambda place: getattr(place[1], total) or 0.0)[0]] for places in alone])
+    candidates = (getattr(prediction, name) for prediction in (outside, evenly) for name in (end, total))
+    return furthest((value for value in candidates if value is not None), default=None)
 
 
 def kind_named(name: str) -> OpKind:

@@ -213,9 +213,8 @@ def priced(counted: Counted, machine: Machine) -> PricedProgram:
         calls, read = counted.own_calls(), counted.served * counted.operand_bytes
         cold_s = np.asarray([machine.cold.seconds(*call) for call in zip(calls.tolist(), read.tolist(), strict=True)])
         each_s = each_s + cold_s
-        besides = [
-            Contribution(kind, 0, n, machine.cold.seconds(n, 0)) for kind, n in counted.composite_calls().items()
-        ]
+        calls_of = counted.composite_calls()
+        besides = [Contribution(kind, 0, n, machine.cold.seconds(n, 0)) for kind, n in calls_of.items()]
     cold_total = float(cold_s.sum()) + math.fsum(part.seconds for part in besides)
     server_s = float(each_s[~counted.client].sum()) + math.fsum(part.seconds for part in besides)
     encodings: list[Contribution] = []
@@ -235,14 +234,8 @@ def priced(counted: Counted, machine: Machine) -> PricedProgram:
     parts = [(cold_total, machine.cold.log_sd)] if machine.cold is not None else []
     parts += [(client_s + encode_s, client.log_sd)] if client is not None else []
     parts += [(recording_s, machine.recording.log_sd)] if machine.recording is not None else []
-    by_kind = {
-        name: kind_seconds
-        for name, kind_seconds in zip(counted.kind_names, kind_s.tolist(), strict=True)
-        if kind_seconds
-    }
-    single = counted.calls is None and len(by_kind) == 1
-    group = operation_class(next(iter(by_kind))) if single else _program_group(by_kind)
-    scale = 1.0 if fit is None else fit.scale(group, machine.thread_count, bool(outside))
+    by_kind = {name: own_s for name, own_s in zip(counted.kind_names, kind_s.tolist(), strict=True) if own_s}
+    scale = 1.0 if fit is None else fit.scale(_group(counted, by_kind), machine.thread_count, bool(outside))
     sd = None if fit is None else log_sd(fit, by_kind, parts, scale)
     if fit is not None and sd is not None and not unpriced:
         low_s, high_s = interval(fit, seconds, sd, scale=scale)
@@ -250,13 +243,7 @@ def priced(counted: Counted, machine: Machine) -> PricedProgram:
             low_j, high_j = interval(fit, energy.joules, math.hypot(sd, energy.log_sd), scale=scale)
     elif not unpriced:
         warnings.append(_no_interval(machine))
-    if energy.joules is None:
-        warnings.append(energy.note)
-    if energy.idle_j is not None and energy.joules is not None and energy.idle_j > energy.joules:
-        warnings.append(
-            f"idle_j ({energy.idle_j:.4g} J) is more than predicted_j ({energy.joules:.4g} J), all that the machine "
-            "takes while it computes: the idle power is that of other hardware, or one of the two is wrong"
-        )
+    warnings += _of_energy(energy)
     return PricedProgram(
         counts=counts,
         each_s=each_s,
@@ -275,8 +262,22 @@ def priced(counted: Counted, machine: Machine) -> PricedProgram:
     )  # fmt: skip
 
 
-def _program_group(by_kind: Mapping[str, float]) -> str:
-    """The group of a program's interval, by its seconds in each kind of operation."""
+def _of_energy(energy: Energy) -> list[str]:
+    """Warnings about the energy."""
+    if energy.joules is None:
+        return [energy.note]
+    if energy.idle_j is None or energy.idle_j <= energy.joules:
+        return []
+    return [
+        f"idle_j ({energy.idle_j:.4g} J) is more than predicted_j ({energy.joules:.4g} J), all that the machine "
+        "takes while it computes: the idle power is that of other hardware, or one of the two is wrong"
+    ]
+
+
+def _group(counted: Counted, by_kind: Mapping[str, float]) -> str:
+    """The group of an interval, by the seconds in each kind of operation."""
+    if counted.calls is None and len(by_kind) == 1:
+        return operation_class(next(iter(by_kind)))
     switching = math.fsum(seconds for kind, seconds in by_kind.items() if operation_class(kind) == KEY_SWITCHING)
     return KEY_PROGRAM if 2 * switching > math.fsum(by_kind.values()) else PROGRAM
 

@@ -108,44 +108,28 @@ def suggest(
     for done, ring_dim in enumerate(ring_dims):
         if on_ring is not None:
             on_ring(done, len(ring_dims))
-        widest = machine.architecture.ring_dim
-        if widest is not None and ring_dim > widest.value:
-            suggestions.left_out[ring_dim] = (
-                f"the transform units of machine '{machine.name}' take {widest.value:g} points"
-            )
-            continue
+        chosen: Suggestible = program
+        precise: Precision | None = None
         try:
-            least = _least_depth(program, ring_dim)
+            _check_width(machine, ring_dim)
+            least = suggestions.least_depth[ring_dim] = _least_depth(program, ring_dim)
+            if precision is not None:
+                _check_security(program, ring_dim, least, digits, security)
+                chosen, precise = _precise(_with_values(program), ring_dim, least, precision)
         except UsageError as error:  # of a program of the user's own, too: its data may not fit in so few slots
             suggestions.left_out[ring_dim] = str(error)
             continue
-        suggestions.least_depth[ring_dim] = least
-        chosen: Suggestible = program
-        precise: Precision | None = None
-        if precision is not None:
-            try:
-                _check_security(program, ring_dim, least, digits, security)
-                chosen, precise = _precise(_with_values(program), ring_dim, least, precision)
-            except UsageError as error:
-                suggestions.left_out[ring_dim] = str(error)
-                continue
         depths = tuple(_depths(chosen, ring_dim, least, security, digits))
         rows = what_if(chosen, replace(axes, ring_dim=(ring_dim,), depth=depths), [machine], workers=workers)
         possible = [row for row in rows if row["reason"] is None]
         if not possible:
-            reasons = [str(row["reason"]) for row in rows]
-            # Of the chains that are too long, the one with most digits, which has the fewest special primes.
-            why = next((why for why in reversed(reasons) if INSECURE in why), reasons[0])
-            suggestions.left_out[ring_dim] = _no_plan(program, ring_dim) or why
+            suggestions.left_out[ring_dim] = _no_plan(program, ring_dim) or _why_none(rows)
+        slots = varied(program.params, ring_dim=ring_dim, depth=least, dnum=1, security=0).slots
         for row in possible:
-            slots = varied(program.params, ring_dim=ring_dim, depth=least, dnum=1, security=0).slots
             row["slots"] = slots
             row["scale_bits"], row["precision_bits"] = chosen.params.scale_bits, precise and precise.least_bits
             row["warnings"] += precise.warnings if precise else ()
-            row["s_per_slot"] = None if row["predicted_s"] is None else row["predicted_s"] / slots
-            if row[AT_LEAST] is not None:
-                least_s = row[AT_LEAST]["predicted_s"]
-                row[AT_LEAST]["s_per_slot"] = None if least_s is None else least_s / slots
+            _add_per_slot(row, slots)
         suggestions.rows += possible
     if not suggestions.rows:
         refusals = "".join(f"\n  ring dimension {ring}: {why}" for ring, why in suggestions.left_out.items())
@@ -155,6 +139,26 @@ def suggest(
         key=lambda row: (row[column] is None, row[column], row["key_bytes"], row["ring_dim"], row["dnum"])
     )
     return suggestions
+
+
+def _check_width(machine: Machine, ring_dim: int) -> None:
+    """Raises: UsageError: the ring is larger than the machine's transforms."""
+    widest = machine.architecture.ring_dim
+    if widest is not None and ring_dim > widest.value:
+        raise UsageError(f"the transform units of machine '{machine.name}' take {widest.value:g} points")
+
+
+def _why_none(rows: Sequence[Row]) -> str:
+    """The reason of the impossible rows: of chains that are too long, the one with most digits, which has the fewest
+    special primes."""
+    reasons = [str(row["reason"]) for row in rows]
+    return next((why for why in reversed(reasons) if INSECURE in why), reasons[0])
+
+
+def _add_per_slot(row: Row, slots: int) -> None:
+    for times in (row, row[AT_LEAST]):
+        if times is not None:
+            times["s_per_slot"] = None if times["predicted_s"] is None else times["predicted_s"] / slots
 
 
 def _check_depth_known(program: Suggestible) -> None:

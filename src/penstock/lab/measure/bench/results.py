@@ -6,10 +6,10 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -22,10 +22,7 @@ from penstock.base.system.parquet_seal import SealBroken
 from penstock.base.types import Row, Rows, RowView
 from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
 from penstock.lab.fit.measurements import OPENFHE
-from penstock.lab.measure.bench import timing
-from penstock.lab.measure.bench.catalogue import PRIMITIVES
-from penstock.lab.measure.bench.spec import BenchPoint, params_identity
-from penstock.lab.measure.events import EventRow, Unavailable
+from penstock.lab.measure.bench.spec import params_identity
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.traces import fhe_benchmarking
 
@@ -99,7 +96,6 @@ IDENTITY = (
 """Columns that two rows must share to be measurements of the same thing: neither names nor how long it was repeated.
 `identity` has the whole parameter set besides."""
 
-Done = TypeVar("Done")
 FILE = "bench.parquet"
 _BOUNDS = Bounds(
     schema=BENCH_SCHEMA,
@@ -118,110 +114,6 @@ def table_of(rows: Iterable[RowView]) -> pa.Table:
         raise ValueError(f"unknown columns {unknown} in benchmark rows")
     columns = {f.name: pa.array([row.get(f.name) for row in listed], f.type) for f in BENCH_SCHEMA}
     return pa.table(columns, schema=BENCH_SCHEMA)
-
-
-def dimensions(suite: str, point: BenchPoint) -> Row:
-    """The identity of a point: the columns that its rows of `BENCH_SCHEMA` share."""
-    params = point.params
-    return {
-        "point": point.key, "suite": suite, "group": point.group, "item": point.item, "size": point.size,
-        "params": params.name, "ring_dim": params.ring_dim, "slots": params.slots, "depth": params.depth,
-        "num_q": params.num_q, "num_p": params.num_p, "dnum": params.dnum, "scale_bits": params.scale_bits,
-        "scaling": str(params.scaling), "secret": params.secret, "security_asked": params.security_asked,
-        "security_bits": params.security_bits, "first_mod_bits": params.first_mod_bits, "q_bits": params.q_bits,
-        "p_bits": params.p_bits, "digit_limbs": params.digit_limbs, "parameters": json.dumps(params.to_dict()),
-        "limbs": point.limbs, "degree": point.degree, "threads": point.threads,
-        "across": point.across, "condition": point.condition, "reading": point.reading, "provenance": "measured",
-    }  # fmt: skip
-
-
-def timed(number: int, run: timing.TimedRun) -> Row:
-    """What one run of a point took (`number` from 0): its columns of `BENCH_SCHEMA`."""
-    return {
-        "run": number, "calls": run.calls, "seconds_per_call": run.seconds_per_call,
-        "joules_per_call": None if run.joules is None else run.joules / run.calls, "started_s": run.started_s,
-        "total_s": run.total_s,
-        "wall_s": run.wall_s, "cpu_s": run.cpu_s, "samples_s": list(run.samples_s),
-        "calls_per_s": run.calls / run.wall_s if run.wall_s > 0 else None,
-    }  # fmt: skip
-
-
-def tidy(point: BenchPoint, rows: Rows) -> Iterable[Row]:
-    """Rows of the run folder's own results: one measurement each."""
-    first, common, where = rows[0], _common(point), _where(point)
-    for row in rows:
-        note = _note(where | {"run": row["run"], "calls": row["calls"]})
-        yield common | {"quantity": "seconds_per_call", "value": row["seconds_per_call"], "unit": "s", "note": note}
-    for quantity, unit in (("setup_s", "s"), ("peak_rss_bytes", "B"), ("max_abs_error", "1")):
-        if first.get(quantity) is not None:
-            yield common | {"quantity": quantity, "value": first[quantity], "unit": unit, "note": _note(where)}
-
-
-def _common(point: BenchPoint) -> Row:
-    kind = PRIMITIVES[point.item].kind if point.item in PRIMITIVES else None
-    return {
-        "provenance": "measured",
-        "params": point.params.name,
-        "kind": None if kind is None else str(kind),
-        "limbs": point.limbs,
-        "workload": None if point.group == "primitives" else point.item,
-    }
-
-
-def _where(point: BenchPoint) -> Row:
-    """The dimensions that the run folder's table has no column for."""
-    return {
-        "group": point.group, "item": point.item, "size": point.size, "ring_dim": point.params.ring_dim,
-        "depth": point.params.depth, "dnum": point.params.dnum, "threads": point.threads, "across": point.across,
-        "condition": point.condition, "reading": point.reading,
-    }  # fmt: skip
-
-
-def _note(values: Row) -> str:
-    return json.dumps(values, separators=(",", ":"))
-
-
-def event_rows(
-    point: BenchPoint, events: Sequence[str], region: Callable[[], Done], calls: Callable[[Done], int]
-) -> Rows:
-    """Events a call, counted in a separate pass. An event that the machine cannot count has no value, and a reason."""
-    from penstock.lab.measure.perf import Counters
-
-    with Counters(list(events)) as counters:
-        counters.on()
-        done = region()
-        counters.off()
-    return [_event_row(point, row, calls(done)) for row in counters.rows()]
-
-
-_FLUSHED = Unavailable(
-    "what runs ahead of each cold call, the flush of the caches, would be counted with it: the counters cannot be "
-    "switched within microseconds",
-    "take the events of the same point with condition 'warm'",
-)
-
-
-_RECORDED = Unavailable(
-    "the record of each native call would be counted with it", "take --reading openfhe, or count a program's events"
-)
-
-
-def uncounted_events(point: BenchPoint, events: Sequence[str]) -> Rows:
-    """The rows of events of a cold point or a native call: without values, and why."""
-    why = _FLUSHED if point.condition != "warm" else _RECORDED
-    return [_event_row(point, why.row(event), 0) for event in events]
-
-
-def _event_row(point: BenchPoint, row: EventRow, calls: int) -> Row:
-    return _common(point) | {
-        "quantity": f"{row.event}_per_call",
-        "value": None if row.value is None else row.value / calls,
-        "unit": row.unit,
-        "note": _note(
-            _where(point)
-            | {"calls": calls, "status": row.status, "source": row.source, "reason": row.reason, "remedy": row.remedy}
-        ),
-    }
 
 
 # Reading.
@@ -292,6 +184,9 @@ def _read(path: Path) -> pa.Table:
     return table.set_column(place, table.schema.field(place), table["reading"].fill_null(OPENFHE))
 
 
+_SHOWN = ("item", "size", "params", "ring_dim", "limbs", "threads", "across", "condition", "reading")
+
+
 def summary_rows(table: pa.Table) -> Rows:
     """One row a point: median of the runs' medians, and their spread."""
     rows = []
@@ -299,9 +194,7 @@ def summary_rows(table: pa.Table) -> Rows:
         first, times = runs[0], [run_median_s(run) for run in runs]
         rows.append(
             {
-                "item": first["item"], "size": first["size"], "params": first["params"],
-                "ring_dim": first["ring_dim"], "limbs": first["limbs"], "threads": first["threads"],
-                "across": first["across"], "condition": first["condition"], "reading": first["reading"],
+                **{name: first[name] for name in _SHOWN},
                 "runs": len(runs),
                 "calls": sum(run["calls"] for run in runs), "median_s": statistics.median(times),
                 "spread": spread(times),

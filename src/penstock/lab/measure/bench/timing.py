@@ -30,6 +30,8 @@ Clock = Callable[[], int]
 
 NOISY_SPREAD = 0.05
 """A calibration loop that spreads more than this says that the machine is too noisy to tell 5 % apart."""
+PROBE_POINT_S = 0.02
+"""Of the calibration loop around a point or a run."""
 _HASHED_BYTES = 1 << 18
 _PRODUCTS_BYTES = 1 << 23
 _DEFAULT_CACHE_BYTES = 64 << 20

@@ -14,9 +14,11 @@ from penstock.base.system.files import os_errors
 from penstock.base.types import Rows
 from penstock.errors import CheckFailed, PenstockError
 from penstock.lab.measure.bench import timing
-from penstock.lab.measure.bench.results import BENCH_SCHEMA, read_part, table_of, tidy
+from penstock.lab.measure.bench.primitive_runs import PrimitiveRuns
+from penstock.lab.measure.bench.results import BENCH_SCHEMA, read_part, table_of
+from penstock.lab.measure.bench.rows import tidy
 from penstock.lab.measure.bench.spec import BenchPoint, SuitePlan
-from penstock.lab.measure.bench.suite import PROBE_POINT_S, Options, PrimitiveRuns, Runner, open_set
+from penstock.lab.measure.bench.suite import Options, Runner, open_set
 
 STAGE = "visits"
 """Of the run folder: the rows of all visits."""
@@ -51,7 +53,7 @@ class Visits:
         with open_set(points[0], self.options.store, self.run.warn) as stored:
             measured = [PrimitiveRuns(point, stored) for point in points]
             for round_ in range(max(point.runs for point in points)):
-                before = timing.probe(PROBE_POINT_S)
+                before = timing.probe(timing.PROBE_POINT_S)
                 for primitive in measured:
                     if round_ < primitive.point.runs:
                         self.options.on_start(primitive.point)
