@@ -38,6 +38,7 @@ def test_counters_are_read_before_and_after(monkeypatch: pytest.MonkeyPatch, tmp
     counter.write_text("1000")
     monkeypatch.setattr(idle, "packages", lambda: energy.packages(tmp_path))
     times = iter([100.0, 102.0])
-    monkeypatch.setattr(idle.time, "perf_counter", lambda: next(times))
-    found = idle.idle_power("measure", sleep=lambda seconds: counter.write_text("30001000") and None)
+    monkeypatch.setattr(energy.time, "monotonic", lambda: next(times))
+    monkeypatch.setattr(energy.time, "sleep", lambda seconds: counter.write_text("30001000"))
+    found = idle.idle_power("measure")
     assert (found.value, found.kind) == (15.0, Evidence.MEASURED)  # 30 J in 2 s

@@ -164,11 +164,11 @@ def asked_of(budget: str | None, target: str | None) -> Goal:
 
 def session_of(threads: Sequence[int] | None, store: Path | None, reading: str | None) -> Session:
     """A measurement of this machine; `None`: the default."""
-    from penstock.lab.measure.bench.spec import default_threads
+    from penstock.base.system.host import available_cores
     from penstock.lab.measure.bench.store import default_store
     from penstock.lab.prediction.experiments.session import Session, default_counts
 
-    counts = sorted({*(threads or default_counts(default_threads()))})
+    counts = sorted({*(threads or default_counts(available_cores()))})
     return Session(threads=tuple(counts), store=store or default_store(), reading=reading or DEFAULT_READING)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from penstock.base.grouping import grouped
 from penstock.base.system import toml
 from penstock.base.types import Row
 from penstock.errors import cut
@@ -228,10 +229,8 @@ def group(events: Sequence[str]) -> list[list[str]]:
     [['instructions', 'cpu-cycles'], ['cache-misses'], ['page-faults']]
     """
     category = {name: i for i, names in enumerate(TABLE_4.values()) for name in names}
-    by_category: dict[int, list[str]] = {}
-    for event in events:
-        if not is_software(event):
-            by_category.setdefault(category.get(canonical(event), len(TABLE_4)), []).append(event)
+    hardware = (event for event in events if not is_software(event))
+    by_category = grouped(hardware, lambda event: category.get(canonical(event), len(TABLE_4)))
     groups = [
         members[i : i + GROUP_SIZE]
         for _, members in sorted(by_category.items())

@@ -15,11 +15,11 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
+from penstock.base.grouping import grouped
 from penstock.errors import PenstockError
 from penstock.lab.measure.events import EventRow, Processor, Unavailable, base_name, group, unique, unknown_event
-from penstock.lab.measure.perf_stat import SEPARATOR, StatLine, parse_stat, to_rows, why_nothing
+from penstock.lab.measure.perf_stat import SEPARATOR, parse_stat, to_rows, why_nothing
 
 INSTALL = Unavailable(
     "perf is not installed",
@@ -121,9 +121,7 @@ class Perf:
             if len(events) == 1:
                 return {events[0]: explain_failure(code, stderr, events[0])}
             return {event: self._probe([event])[event] for event in events}
-        readings: dict[str, list[StatLine]] = {}
-        for reading in parse_stat(stderr):
-            readings.setdefault(base_name(reading.event).lower(), []).append(reading)
+        readings = grouped(parse_stat(stderr), lambda reading: base_name(reading.event).lower())
         reasons: dict[str, Unavailable | None] = {}
         for event in events:
             lines = readings.get(base_name(event).lower(), [])
@@ -393,7 +391,5 @@ class Counters:
     def __enter__(self) -> Counters:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
+from penstock.base.grouping import grouped
 from penstock.base.types import Row
 from penstock.base.units import SECOND_UNITS
 from penstock.base.version import __version__
@@ -202,9 +203,7 @@ def first_frames(samples: Iterable[Sample]) -> dict[str, float]:
 def speedscope(samples: Iterable[Sample], name: str) -> Row:
     """A speedscope file: one sampled profile a thread, in the order of time, in seconds."""
     index: dict[Frame, int] = {}
-    threads: dict[int, list[Sample]] = {}
-    for sample in sorted(samples, key=lambda s: (s.thread, s.time_s)):
-        threads.setdefault(sample.thread, []).append(sample)
+    threads = grouped(sorted(samples, key=lambda s: (s.thread, s.time_s)), lambda s: s.thread)
     profiles = []
     for number, members in enumerate(threads.values()):
         weights = [s.weight_s for s in members]

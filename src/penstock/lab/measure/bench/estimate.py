@@ -74,7 +74,7 @@ def estimate(point: BenchPoint) -> PointEstimate:
         )
     memory = PROCESS_BYTES + int(ALLOCATION * memory)
     call /= 1 + PARALLEL_GAIN * (point.threads - 1)
-    setup = keys * KEY_GENERATION_KEY_SWITCHES * _seconds(key_switch(point.params, point.params.num_q))
+    setup = keys * KEY_GENERATION_KEY_SWITCHES * nominal_seconds(key_switch(point.params, point.params.num_q))
     run = max(point.min_time_s, call) + PROBES_S
     if point.group == "primitives":
         run += call  # one that does not count
@@ -142,17 +142,18 @@ def _primitive(point: BenchPoint) -> tuple[float, int, int]:
         trace = _chebyshev_trace(params, point.degree or 1)
         return _seconds_of(trace, params), memory + 12 * fresh, keys
     if kind is None:  # encode: a transform over each limb and one of the slots
-        return 2 * _seconds(KernelWork(ring_dim=params.ring_dim, limb_transforms=limbs)), memory, keys
+        return 2 * nominal_seconds(KernelWork(ring_dim=params.ring_dim, limb_transforms=limbs)), memory, keys
     if kind in (OpKind.DECOMPOSE, OpKind.ROTATE_HOISTED):
         memory += params.active_digits(limbs) * params.polynomial_bytes(limbs + params.num_p)
     work = kernel_work(kind, params, limbs, polynomials=3 if kind is OpKind.RELINEARIZE else 2)
-    call = _seconds(work)
+    call = nominal_seconds(work)
     if point.condition == "cold-keys":
         call += params.key_bytes() / KEY_LOAD_BYTES_PER_S
     return call, memory, keys
 
 
-def _seconds(work: KernelWork) -> float:
+def nominal_seconds(work: KernelWork) -> float:
+    """On one thread, good to a factor of two."""
     amounts = exclusive_amounts(work)
     nominal = sum(NOMINAL_COST[unit] * amount for unit, amount in zip(UNITS, amounts, strict=True))
     return SECONDS_PER_MULTIPLICATION * nominal
@@ -168,10 +169,10 @@ def _seconds_of(trace: Trace, params: CkksParameters, *, client: bool = False) -
     for shape, count in zip(shapes.distinct, counts.tolist(), strict=True):
         if not TRAITS[OpKind(shape.kind)].composite:
             work = shape_work(shape, params)
-            total += count * _seconds(work)
+            total += count * nominal_seconds(work)
             if client:  # plaintexts are encoded as the program runs: a transform of the slots, one a limb
                 encoding = KernelWork(ring_dim=params.ring_dim, limb_transforms=2 * work.plaintext_limbs)
-                total += count * _seconds(encoding)
+                total += count * nominal_seconds(encoding)
     return total
 
 

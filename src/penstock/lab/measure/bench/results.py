@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from penstock.base.grouping import grouped
 from penstock.base.runs.folder import RunFolder, check_written
 from penstock.base.runs.tables import check_signed
 from penstock.base.system import parquet
@@ -221,10 +222,7 @@ Identity: TypeAlias = tuple[Hashable, ...]
 
 def by_point(table: pa.Table) -> dict[Identity, Rows]:
     """Runs of the same thing, by their `identity`."""
-    grouped: dict[Identity, Rows] = {}
-    for row in table.to_pylist():
-        grouped.setdefault(identity(row), []).append(row)
-    return grouped
+    return grouped(table.to_pylist(), identity)
 
 
 def identity(row: RowView) -> Identity:

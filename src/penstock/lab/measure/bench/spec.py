@@ -19,6 +19,7 @@ from typing import Annotated, Literal, NoReturn
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from penstock.base.system import toml
+from penstock.base.system.host import available_cores
 from penstock.base.types import Row, RowView
 from penstock.base.units import parse_seconds
 from penstock.errors import ParamsError, UnknownName, UsageError, check_known
@@ -469,19 +470,12 @@ def _program_points(
                     f"{workload.NAME} at size '{size_name}' runs on accelerator set '{params.name}': it cannot be "
                     "measured here; name another size"
                 )
-            for count in threads or table.threads or (default_threads(),):
+            for count in threads or table.threads or (available_cores(),):
                 points.append(
                     BenchPoint(
                         group=group, item=workload.NAME, size=size_name, params=params, threads=count, runs=table.runs
                     )
                 )
-
-
-def default_threads() -> int:
-    """Cores that this process may use."""
-    import os
-
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def bootstrap_plan(params: CkksParameters) -> BootstrapPlan:

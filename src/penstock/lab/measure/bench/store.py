@@ -16,14 +16,15 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from penstock.base.runs.folder import file_digest
 from penstock.base.system.files import os_errors, remove_leftovers, write_atomic
+from penstock.base.system.host import installed_version
 from penstock.base.system.outside import content_of, json_of
 from penstock.base.types import Row
 from penstock.errors import PenstockError
@@ -288,7 +289,7 @@ class StoredSet(BenchSet):
         for file in self.folder.glob("*.bin"):
             file.unlink()
         # No checksum of an earlier key pair may outlive it.
-        self._manifest = {"params": self.params.to_dict(), "openfhe": _openfhe_version(), "files": {}}
+        self._manifest = {"params": self.params.to_dict(), "openfhe": installed_version("openfhe"), "files": {}}
         self._save()
         made = OpenFheContext.create(self.params, relinearize=False)
         for name, value in zip(_BASE, (made.context, made.public_key, made.secret_key), strict=True):
@@ -308,8 +309,9 @@ class StoredSet(BenchSet):
         self._checked.add(name)
 
     def _make(self, name: str, make: Callable[[Path], None]) -> None:
-        write_atomic(self.path(name), make, force=True)
-        self._manifest["files"][name] = {"bytes": self.path(name).stat().st_size, "sha256": _checksum(self.path(name))}
+        path = self.path(name)
+        write_atomic(path, make, force=True)
+        self._manifest["files"][name] = {"bytes": path.stat().st_size, "sha256": file_digest(path)}
         self._save()
 
     def _damage(self, manifest: Row, name: str) -> str | None:
@@ -319,7 +321,7 @@ class StoredSet(BenchSet):
             return "missing"
         if path.stat().st_size != entry["bytes"]:
             return "size"
-        return None if _checksum(path) == entry["sha256"] else "checksum"
+        return None if file_digest(path) == entry["sha256"] else "checksum"
 
     def _report(self, what: str, again: str) -> None:
         self._warn(f"stored {what} was damaged or missing; {again} was made again", "check the disk if this comes back")
@@ -387,7 +389,7 @@ class StoredSet(BenchSet):
 
 def set_folder(root: Path, params: CkksParameters, reading: str) -> Path:
     """The folder of a set's context and keys."""
-    made_by = _openfhe_version() if reading == OPENFHE else reading
+    made_by = installed_version("openfhe") if reading == OPENFHE else reading
     text = json.dumps([params_identity(params), made_by], sort_keys=True)
     return root / f"{params.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
@@ -395,18 +397,3 @@ def set_folder(root: Path, params: CkksParameters, reading: str) -> Path:
 def is_stored(root: Path, params: CkksParameters, reading: str) -> bool:
     """Whether a set has been opened before: its context and most of its keys are read then, not made."""
     return set_folder(root, params, reading).is_dir()
-
-
-def _openfhe_version() -> str | None:
-    try:
-        return metadata.version("openfhe")
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _checksum(path: Path) -> str:
-    with path.open("rb") as file:
-        digest = hashlib.sha256()
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

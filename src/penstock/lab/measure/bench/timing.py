@@ -20,9 +20,9 @@ from pathlib import Path
 
 import numpy as np
 
+from penstock.base.system.host import available_cores
 from penstock.base.units import parse_bytes
 from penstock.errors import UsageError
-from penstock.lab.measure.bench.spec import default_threads
 from penstock.lab.measure.energy import metered
 
 Clock = Callable[[], int]
@@ -290,7 +290,7 @@ def check_affinity(threads: int, cores: int | None = None) -> None:
 
     Raises: UsageError.
     """
-    cores = default_threads() if cores is None else cores
+    cores = available_cores() if cores is None else cores
     if threads > cores:
         raise UsageError(
             f"{threads} threads asked for, but this process may use {cores} core{'s' if cores > 1 else ''} (CPU "

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from operator import itemgetter
 
+from penstock.base.grouping import grouped
 from penstock.base.runs.folder import RunFolder
 from penstock.base.system.files import os_errors
 from penstock.base.types import Rows
@@ -80,12 +82,12 @@ class Visits:
         rows = [row for _, of_visit in sorted(self.stored.items()) for row in of_visit]
         table = table_of(rows) if rows else BENCH_SCHEMA.empty_table()
         self._runner.store_all(table)
-        grouped = of_points(rows)
+        by_key = of_points(rows)
         if not self.run.has_stage(STAGE):
             self.run.append_rows(
-                STAGE, [one for key, of_point in grouped.items() for one in tidy(self._points[key], of_point)]
+                STAGE, [one for key, of_point in by_key.items() for one in tidy(self._points[key], of_point)]
             )
-        self.run.update(points={key: self._points[key].label() for key in grouped})
+        self.run.update(points={key: self._points[key].label() for key in by_key})
         self.run.finish()
 
     # Inside.
@@ -128,7 +130,4 @@ def _unchanged(probe: timing.Probe) -> timing.Probe:
 
 def of_points(rows: Rows) -> dict[str, Rows]:
     """Key of a point -> its rows."""
-    grouped: dict[str, Rows] = {}
-    for row in rows:
-        grouped.setdefault(row["point"], []).append(row)
-    return grouped
+    return grouped(rows, itemgetter("point"))

@@ -16,9 +16,8 @@ from typing import Any
 from penstock.base.system.files import os_errors
 from penstock.base.units import format_seconds
 from penstock.errors import UsageError
-from penstock.lab.fit.cpu import NOMINAL_COST, UNITS, exclusive_amounts
 from penstock.lab.fit.measurements import Measurement
-from penstock.lab.measure.bench.estimate import CALL_S, SECONDS_PER_MULTIPLICATION
+from penstock.lab.measure.bench.estimate import CALL_S, nominal_seconds
 from penstock.lab.measure.bench.results import FILE
 from penstock.lab.prediction.importers import applications, bench, cryptoracle, google
 from penstock.lab.prediction.importers.bench import newest_results
@@ -151,7 +150,8 @@ def plausible(timings: Sequence[Measurement], log: ImportLog) -> list[Measuremen
 
     Raises: BadTiming: there is one, unless bad rows are skipped; the message names file and row.
     """
-    logs = {id(m): math.log(m.seconds / nominal_seconds(m)) for m in timings if m.shape is not None}
+    nominal = {id(m): CALL_S + nominal_seconds(shape_work(m.shape, m.params)) for m in timings if m.shape is not None}
+    logs = {id(m): math.log(m.seconds / nominal[id(m)]) for m in timings if id(m) in nominal}
     groups: dict[tuple[Any, ...], list[float]] = defaultdict(list)
     for m in timings:
         if id(m) in logs:
@@ -193,14 +193,6 @@ def plausible(timings: Sequence[Measurement], log: ImportLog) -> list[Measuremen
 def _named(doubtful: Sequence[Measurement]) -> str:
     more = f" and {len(doubtful) - _NAMED} more" if len(doubtful) > _NAMED else ""
     return "; ".join(f"{m.source}, '{m.item}', {format_seconds(m.seconds)}" for m in doubtful[:_NAMED]) + more
-
-
-def nominal_seconds(m: Measurement) -> float:
-    """The time of a primitive at nominal costs on one thread: good to a factor, for comparing timings."""
-    assert m.shape is not None
-    amounts = exclusive_amounts(shape_work(m.shape, m.params))
-    work = sum(NOMINAL_COST[unit] * amount for unit, amount in zip(UNITS, amounts, strict=True))
-    return CALL_S + SECONDS_PER_MULTIPLICATION * work
 
 
 _OWN = 4

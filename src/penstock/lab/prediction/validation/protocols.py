@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from penstock.base.grouping import grouped
 from penstock.lab.fit.measurements import Measurement
 from penstock.lab.prediction.models import calibration, composites, predictable, primitives, programs
 from penstock.lab.prediction.validation.baselines import Configuration
@@ -72,10 +73,7 @@ def unseen_operation(given: Given) -> Cut:
     A composite is predicted from its operations.
     """
     timed, whole = primitives(given.measurements), composites(given.measurements)
-    by_kind: dict[str, list[Measurement]] = defaultdict(list)
-    for m in timed:
-        assert m.shape is not None
-        by_kind[m.shape.kind].append(m)
+    by_kind = grouped(timed, lambda m: m.shape.kind if m.shape is not None else "")
     if len(by_kind) < 3:
         return Cut(warnings=[_needs("three kinds of primitives", f"{len(by_kind)} of them")])
     return Cut(
@@ -124,10 +122,8 @@ def unseen_machine(given: Given) -> Cut:
     if not given.other:
         return Cut(warnings=["it needs another machine's results: name them with --other"])
     here = [m for m in given.measurements if predictable(m)]
-    at: dict[Configuration, list[Measurement]] = defaultdict(list)
-    for m in primitives(here):
-        if m.item in ANCHORS:
-            at[Configuration.of(m.params, m.threads)].append(m)
+    anchored = (m for m in primitives(here) if m.item in ANCHORS)
+    at = grouped(anchored, lambda m: Configuration.of(m.params, m.threads))
     if not at:
         return Cut(warnings=[_needs(f"one of the primitives {', '.join(ANCHORS)}, to rescale by", "none")])
     # The cheapest complete configuration: a user's first measurement.
