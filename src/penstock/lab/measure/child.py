@@ -73,42 +73,15 @@ class ParentSwitch:
     def off(self) -> None:
         self._ask("off")
 
-    def close(self) -> None:
-        """Nothing is held."""
-
     def _ask(self, state: str) -> None:
         self._channel.say({"switch": state})
         self._channel.hear()
 
 
-class EnergySwitch:
-    """The packages' energy counters as a switch."""
-
-    def __init__(self) -> None:
-        from penstock.lab.measure.energy import EnergyMeter, packages
-
-        counters = packages()
-        self._meter = EnergyMeter(counters) if isinstance(counters, list) else None
-
-    def on(self) -> None:
-        if self._meter is not None:
-            self._meter.on()
-
-    def off(self) -> None:
-        if self._meter is not None:
-            self._meter.off()
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-    @property
-    def joules(self) -> float | None:
-        return self._meter.joules if self._meter is not None else None
-
-
 def serve(channel: ParentChannel, job: Row) -> None:
     """Make the workload's keys once, then run it as often as the parent asks."""
-    from penstock.lab.measure.region import Region, RegionEvaluator
+    from penstock.lab.measure.energy import EnergyMeter, packages
+    from penstock.lab.measure.region import Region, RegionEvaluator, RegionSwitch
     from penstock.program.running.clear import run_clear
     from penstock.program.running.openfhe import prepared_openfhe
     from penstock.program.running.reading import resolve
@@ -122,8 +95,9 @@ def serve(channel: ParentChannel, job: Row) -> None:
         channel.say({"ready": True, "pid": os.getpid()})
         while (request := channel.hear())["do"] == "run":
             pipes = [PipeSwitch(*paths) for paths in request["controls"]]
-            switches: list[PipeSwitch | ParentSwitch] = [*pipes]
-            energy = EnergySwitch() if request["energy"] else None
+            switches: list[RegionSwitch] = [*pipes]
+            counters = packages() if request["energy"] else None
+            energy = EnergyMeter(counters) if isinstance(counters, list) else None
             if request["parent_switch"]:
                 switches.append(ParentSwitch(channel))
             region = Region([*switches, energy] if energy else switches)
@@ -139,8 +113,8 @@ def serve(channel: ParentChannel, job: Row) -> None:
                 done = run(evaluator)
             finally:
                 region.off()
-                for switch in switches:
-                    switch.close()
+                for pipe in pipes:
+                    pipe.close()
             answer: Row = {
                 "wall_s": region.wall_s, "program_s": done.wall_s, "setup_s": sum(done.setup_s.values()),
                 "intervals": region.intervals, "cpu_s": region.used.cpu_s, "minor_faults": region.used.minor_faults,

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from penstock.base.grouping import grouped
 from penstock.base.system import toml
 from penstock.base.types import Row
 from penstock.errors import cut
+from penstock.lab.measure.grouping import grouped
 
 _WRITTEN = toml.packaged("penstock.lab.measure", "events.toml")
 TABLE_4: dict[str, list[str]] = _WRITTEN["table_4"]

@@ -261,27 +261,22 @@ class _Bench:
 
     def run(self, rounds: int, on_round: Callable[[int, int], None] | None) -> KeyBench:
         identical = self.identical()
-        times: dict[str, list[float]] = {
-            name: [] for name in ("openfhe", "memory", "disk", "bandwidth", "least", "ratio", "reserve")
-        }
+        measured: list[dict[str, float]] = []
         for done in range(rounds):
-            times["openfhe"].append(_mean(self.openfhe_stream, len(self.steps)))
-            times["memory"].append(_mean(self.memory_stream, len(self.steps)))
-            times["reserve"].append(self.reserve())
-            times["disk"].append(_mean(self.disk_stream, len(self.steps)))
-            times["bandwidth"].append(max(read_bandwidth(self.files), self.store_bandwidth()))
-            times["least"].append(max(times["memory"][-1], self.stored_bytes / times["bandwidth"][-1]))
-            times["ratio"].append(times["disk"][-1] / times["least"][-1])
+            times = {
+                "openfhe_ram_s": _mean(self.openfhe_stream, len(self.steps)),
+                "native_ram_s": _mean(self.memory_stream, len(self.steps)),
+                "reserve_s": self.reserve(),
+                "native_disk_s": _mean(self.disk_stream, len(self.steps)),
+                "disk_bytes_per_s": max(read_bandwidth(self.files), self.store_bandwidth()),
+            }
+            times["least_s"] = max(times["native_ram_s"], self.stored_bytes / times["disk_bytes_per_s"])
+            times["ratio"] = times["native_disk_s"] / times["least_s"]
+            measured.append(times)
             if on_round is not None:
                 on_round(done + 1, rounds)
         return KeyBench(
-            openfhe_ram_s=median(times["openfhe"]),
-            native_ram_s=median(times["memory"]),
-            native_disk_s=median(times["disk"]),
-            disk_bytes_per_s=median(times["bandwidth"]),
-            least_s=median(times["least"]),
-            ratio=median(times["ratio"]),
-            reserve_s=median(times["reserve"]),
+            **{name: median(times[name] for times in measured) for name in measured[0]},
             form=self.form.value,
             key_bytes=self.params.key_bytes(),
             stored_bytes=self.stored_bytes,

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.base.grouping import grouped
 from penstock.errors import PenstockError
 from penstock.lab.measure.events import EventRow, Processor, Unavailable, base_name, group, unique, unknown_event
+from penstock.lab.measure.grouping import grouped
 from penstock.lab.measure.perf_stat import SEPARATOR, parse_stat, to_rows, why_nothing
 
 INSTALL = Unavailable(

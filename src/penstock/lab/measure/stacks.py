@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from penstock.base.grouping import grouped
 from penstock.base.types import Row
 from penstock.base.units import SECOND_UNITS
 from penstock.base.version import __version__
+from penstock.lab.measure.grouping import grouped
 from penstock.lab.measure.perf_script import Frame, Sample
 
 PYTHON = Frame("python", "python")

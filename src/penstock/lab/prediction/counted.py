@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -69,25 +70,22 @@ class Counted:
         """Args:   calls: of a program, kind -> calls of the library; encodings: limbs -> plaintexts that it encodes.
         Raises: UsageError: limbs that the parameter set does not have.
         """
-        unpriced: dict[str, int] = {}
+        unpriced = Counter[str]()
         shapes = []
         for shape, count in counts.items():
-            if TRAITS[OpKind(shape.kind)].composite:
-                if count:
-                    unpriced[shape.kind] = unpriced.get(shape.kind, 0) + count
+            if count and TRAITS[OpKind(shape.kind)].composite:
+                unpriced[shape.kind] += count
             elif count:
                 shapes.append(shape)
         names = tuple(dict.fromkeys(shape.kind for shape in shapes))
         works = [shape_work(shape, params, key_form) for shape in shapes]
         table = part_energies()
-        encrypted: dict[int, int] = {}
+        encrypted = Counter[int]()
         for shape in shapes if calls is not None else ():
             if shape.kind == OpKind.ENCRYPT.value:
-                encrypted[shape.limbs_out] = encrypted.get(shape.limbs_out, 0) + counts[shape]
-        encoded = {
-            limbs: (encodings or {}).get(limbs, 0) + encrypted.get(limbs, 0)
-            for limbs in (*(encodings or {}), *encrypted)
-        }
+                encrypted[shape.limbs_out] += counts[shape]
+        stated = encodings or {}
+        encoded = {limbs: stated.get(limbs, 0) + encrypted[limbs] for limbs in (*stated, *encrypted)}
         return cls(
             params=params,
             shapes=tuple(shapes),

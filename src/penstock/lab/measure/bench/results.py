@@ -13,7 +13,6 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from penstock.base.grouping import grouped
 from penstock.base.runs.folder import RunFolder, check_written
 from penstock.base.runs.tables import check_signed
 from penstock.base.system import parquet
@@ -24,6 +23,7 @@ from penstock.base.types import Row, Rows, RowView
 from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
 from penstock.lab.fit.measurements import OPENFHE
 from penstock.lab.measure.bench.spec import params_identity
+from penstock.lab.measure.grouping import grouped
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.traces import fhe_benchmarking
 

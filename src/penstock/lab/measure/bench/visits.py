@@ -10,7 +10,6 @@ import re
 from collections.abc import Sequence
 from operator import itemgetter
 
-from penstock.base.grouping import grouped
 from penstock.base.runs.folder import RunFolder
 from penstock.base.system.files import os_errors
 from penstock.base.types import Rows
@@ -21,6 +20,7 @@ from penstock.lab.measure.bench.results import BENCH_SCHEMA, read_part, table_of
 from penstock.lab.measure.bench.rows import tidy
 from penstock.lab.measure.bench.spec import BenchPoint, SuitePlan
 from penstock.lab.measure.bench.suite import Options, Runner, open_set
+from penstock.lab.measure.grouping import grouped
 
 STAGE = "visits"
 """Of the run folder: the rows of all visits."""

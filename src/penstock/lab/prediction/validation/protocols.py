@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from penstock.base.grouping import grouped
 from penstock.lab.fit.measurements import Measurement
+from penstock.lab.measure.grouping import grouped
 from penstock.lab.prediction.models import calibration, composites, predictable, primitives, programs
 from penstock.lab.prediction.validation.baselines import Configuration
 
